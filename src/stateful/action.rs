@@ -8,19 +8,19 @@ use crate::stateful::{restore_from, unlabelled};
 /// One change of a child.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChildAction {
-    /// Make a child as it should be; where it is there already, only that very one.
+    /// Apply a child. With a UID, change only the object that has it.
     Apply { child: Box<Manifest>, uid: Option<String> },
-    /// Delete exactly that pod; its `StatefulSet` makes another. One that does not answer gets no time to finish.
+    /// Delete exactly that pod; its `StatefulSet` makes another. With `at_once`, it gets no time to finish.
     DeletePod { name: String, uid: String, why: String, at_once: bool },
     /// Delete exactly that pod, which waits in vain to be started again.
     Revive { name: String, uid: String, why: String },
-    /// Have the controller of exactly that `StatefulSet` make a pod now, for which it would wait.
+    /// Wake the controller of exactly that `StatefulSet`, so that it makes a pod now instead of after its back-off.
     Hurry { name: String, uid: String, version: String, pod: String },
     /// Delete exactly that volume claim.
     DeleteClaim { name: String, uid: String, why: String },
     /// Delete exactly that network policy.
     DeletePolicy { name: String, uid: String },
-    /// Give up exactly that Service.
+    /// Let Kubernetes delete exactly that Service, as one without an owner.
     Abandon { name: String, uid: String },
     /// Put our label back on exactly that pod.
     LabelPod { name: String, uid: String },
@@ -32,7 +32,7 @@ pub enum ChildAction {
     GrowClaim { name: String, uid: String, size: String },
     /// Delete the `StatefulSet` but not its pods: what cannot be changed in it is made again.
     Orphan { name: String, uid: String },
-    /// Go on with the restore that the database begins with.
+    /// Take a step of the restore that the database begins with.
     Restore(restore_from::Step),
 }
 
@@ -47,7 +47,7 @@ impl ChildAction {
         Self::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone(), why: why.into() }
     }
 
-    /// The event that tells of the action.
+    /// The event that reports the action.
     pub fn event<D: Database>(&self) -> Option<ActionEvent> {
         let (reason, note) = match self {
             Self::Apply { child, uid: None } => ("Created", format!("Created {} {}", child.kind(), child.name())),

@@ -44,7 +44,7 @@ impl<D: Database> Sets<D> {
             ChildAction::DeletePolicy { name, uid } => {
                 self.delete::<NetworkPolicy>(object, name, uid, DeleteParams::default()).await
             }
-            // Kubernetes deletes what belongs to an object that is not there; we may delete no Services.
+            // We may not delete Services, but Kubernetes deletes objects whose owner does not exist.
             // https://kubernetes.io/docs/concepts/architecture/garbage-collection/#owners-dependents
             ChildAction::Abandon { name, uid } => {
                 self.expect_change(object);
@@ -74,8 +74,8 @@ impl<D: Database> Sets<D> {
         }
     }
 
-    /// Makes a child as it should be. What seems not to be there is looked for first: applying would take over a foreign
-    /// object of that name.
+    /// Applies a child. If it seems to be missing, it is looked for first: applying would take over a foreign object of that
+    /// name.
     pub async fn apply(&self, object: &D, child: &Manifest, uid: Option<&str>) -> Result<(), Error> {
         let failed = |source| Error::Apply { kind: child.kind().to_owned(), name: child.name().to_owned(), source };
         let namespace = object.namespace().unwrap_or_default();

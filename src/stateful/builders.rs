@@ -26,7 +26,7 @@ use crate::api::pods::{PodMetadata, ServiceTemplate, ServiceType};
 use crate::runtime::manifest::controlled;
 use crate::runtime::restricted;
 
-/// A process that is told to stop has so long to hand over what others need of it, and to write what is left.
+/// How long a process may take to stop: to hand over what others need of it, and to write what is left.
 const STOP_SECONDS: i64 = 30;
 
 /// Metadata of a child of that name.
@@ -39,7 +39,7 @@ pub fn config_map<D: Database>(object: &D, data: BTreeMap<String, String>) -> Co
     ConfigMap { metadata: metadata(object, object.name_any()), data: Some(data), ..ConfigMap::default() }
 }
 
-/// Gives every pod a name of its own, before it is ready too: nodes need each other to get ready.
+/// Gives every pod a DNS name of its own, even before it is ready: nodes need each other to get ready.
 pub fn headless<D: Database>(object: &D, ports: Vec<ServicePort>) -> Service {
     Service {
         metadata: metadata(object, names::peers(object)),
@@ -54,7 +54,7 @@ pub fn headless<D: Database>(object: &D, ports: Vec<ServicePort>) -> Service {
     }
 }
 
-/// Leads clients to the pods that `selector` finds; without one, to whom slices of ours say.
+/// Leads clients to the pods that `selector` finds; without one, to the pods in our own `EndpointSlice`s.
 pub fn service<D: Database>(
     object: &D,
     name: String,
@@ -87,7 +87,7 @@ pub fn service_port(name: &str, number: u16) -> ServicePort {
     }
 }
 
-/// One pod at a time may be stopped by others.
+/// Others may evict one pod at a time.
 pub fn disruption_budget<D: Database>(object: &D, unhealthy: Option<&str>) -> PodDisruptionBudget {
     PodDisruptionBudget {
         metadata: metadata(object, object.name_any()),
@@ -108,13 +108,13 @@ pub struct Pods {
     pub first: Option<i32>,
     /// How many follow each other.
     pub replicas: i32,
-    /// Their labels beside those of every child.
+    /// Their labels besides those of every child.
     pub labels: BTreeMap<String, String>,
     /// What they are.
     pub spec: PodSpec,
 }
 
-/// The pods are made all at once, and replaced only when somebody deletes them: the order is for the kind to choose.
+/// All pods are made at once, and each is replaced only when somebody deletes it: the kind chooses the order.
 pub fn statefulset<D: Database>(object: &D, pods: Pods) -> StatefulSet {
     let spec = object.set_spec();
     let policy = match spec.deletion_policy {
@@ -122,7 +122,7 @@ pub fn statefulset<D: Database>(object: &D, pods: Pods) -> StatefulSet {
         DeletionPolicy::Retain => "Retain",
     };
     let given = spec.pod_metadata.cloned().unwrap_or_default();
-    // Ours take the place of the user's.
+    // Our labels take precedence over the user's.
     let mut labels = given.labels;
     labels.extend(names::labels(object));
     labels.extend(pods.labels);
@@ -138,7 +138,7 @@ pub fn statefulset<D: Database>(object: &D, pods: Pods) -> StatefulSet {
                 type_: Some("OnDelete".into()),
                 ..StatefulSetUpdateStrategy::default()
             }),
-            // A volume is deleted when its node is not wanted any more, and not because a number became smaller.
+            // We delete a volume when its node is not wanted any more. A smaller `replicas` alone deletes none.
             persistent_volume_claim_retention_policy: Some(StatefulSetPersistentVolumeClaimRetentionPolicy {
                 when_deleted: Some(policy.into()),
                 when_scaled: Some("Retain".into()),
@@ -207,7 +207,7 @@ pub fn pod_spec<D: Database>(object: &D, user: i64, containers: Vec<Container>, 
     })
 }
 
-/// What the revision of pods depends on beside their spec: their user's labels and annotations, if there are any.
+/// What the revision of pods depends on besides their spec: their user's labels and annotations, if there are any.
 pub fn given_metadata<D: Database>(object: &D) -> Vec<u8> {
     let given = object.set_spec().pod_metadata.filter(|it| **it != PodMetadata::default());
     // Strings cannot fail to serialize.

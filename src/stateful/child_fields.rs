@@ -1,6 +1,6 @@
-//! Which field of ours a child's field comes from: the apiserver names that of the child, which nobody wrote. Pure.
+//! From which field of the spec a child's field comes: the apiserver names the child's field, which no user wrote. Pure.
 
-/// Parts of paths in a child, as the apiserver names them, and the field that each comes from. What is more exact comes first.
+/// Parts of paths in a child, as the apiserver names them, and the field that each comes from. The more exact come first.
 const FIELDS: [(&str, &str); 25] = [
     ("containers[1].", "spec.exporter and spec.sentinel"),
     ("containers[2].", "spec.sentinel"),
@@ -29,7 +29,7 @@ const FIELDS: [(&str, &str); 25] = [
     ("spec.trafficDistribution", "trafficDistribution of spec.service or spec.replicaService"),
 ];
 
-/// The fields that the apiserver's words are about, as the end of a sentence; nothing where they are about none of ours.
+/// The fields that the apiserver's message is about, as the end of a sentence; empty if it is about none of the spec's.
 pub fn fix(words: &str) -> String {
     // The words are `<kind> "<name>" is invalid: <path>: <why>`, or several of these in brackets.
     let Some((_, complaints)) = words.split_once(" is invalid: ") else { return String::new() };
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_childs_field_is_told_by_the_one_that_it_comes_from() {
+    fn a_childs_field_is_reported_by_the_one_that_it_comes_from() {
         let message =
             |path: &str| fix(&format!("StatefulSet.apps \"db\" is invalid: {path}: Invalid value: \"x\": no"));
         assert_eq!(

@@ -80,7 +80,7 @@ impl Failure for Error {
                 class_of_kubernetes(source)
             }
             Self::NameTaken(_) | Self::CannotGrow { .. } | Self::SecretsDenied { .. } => Class::Denied,
-            // Decided about once more, by what there is now.
+            // Observe and decide again.
             Self::SecretChanged(_) => Class::Conflict,
             Self::Issue(_) | Self::Manifest(_) | Self::Random(_) => Class::Transient,
         }

@@ -14,10 +14,10 @@ use crate::stateful::pod_trouble::{Evidence, Unmade};
 use crate::stateful::restore_from::Seen;
 use crate::stateful::{Database, Rules};
 
-/// All of it. `N` is what matters of a pod to one kind alone.
+/// All that is known. `N` is what matters of a pod to one kind alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Set<N> {
-    /// What the operator was told.
+    /// The operator's options for all databases.
     pub rules: Arc<Rules>,
     /// What the namespace demands.
     pub required: Required,
@@ -33,7 +33,7 @@ pub struct Set<N> {
     pub makeable: Option<String>,
     /// The volume claims, by ordinal.
     pub claims: BTreeMap<i32, Claim>,
-    /// Pods and claims of our names that are somebody else's, by ordinal: with what there is to say of them.
+    /// Pods and claims of our names that are somebody else's, by ordinal, with the message about them.
     pub foreign: BTreeMap<i32, String>,
     /// The `DatabaseRestore` of our name.
     pub restore: Seen,
@@ -62,7 +62,7 @@ pub struct Pod<N> {
     pub revision: String,
     /// Where it answers.
     pub address: Option<String>,
-    /// Kubernetes takes it for ready: a kubelet that does not answer, or a container beside the database, takes that from it.
+    /// Kubernetes considers it ready. It does not if the kubelet does not answer, or another container is not ready.
     pub ready: bool,
     /// It is being deleted.
     pub terminating: bool,
@@ -70,27 +70,27 @@ pub struct Pod<N> {
     pub controlled: bool,
     /// Somebody took our label off.
     pub unlabelled: bool,
-    /// It was made, or told to stop, moments ago.
+    /// It was created, or began to terminate, moments ago.
     pub young: bool,
     /// It has had a node for a while.
     pub placed: bool,
     /// When it was made.
     pub made: Option<Timestamp>,
-    /// While none of its containers was started: kinds and names of what they read first.
+    /// Until one of its containers has started: kinds and names of the objects that they read first.
     pub reads: BTreeSet<(&'static str, String)>,
-    /// The kubelet lets its container wait long before it is started again.
+    /// Its container is in a long restart back-off.
     pub waits_long: bool,
     /// What its process said last before it gave up; `None` while it runs well.
     pub last_words: Option<String>,
-    /// How that ended.
+    /// The exit code of that process.
     pub exit_code: Option<i32>,
     /// How often it was started again.
     pub restarts: i32,
     /// Why it does not start, in the kubelet's or scheduler's word.
     pub trouble: Option<String>,
-    /// What Kubernetes says of that beside.
+    /// What else Kubernetes says about that.
     pub evidence: Evidence,
-    /// How its process was killed, where it waits long to be started again, and may be helped.
+    /// How its process was killed, if its container is in a long restart back-off, and another pod may help.
     pub revival: Option<String>,
     /// Its node of Kubernetes, where that does not answer any more.
     pub lost_node: Option<String>,
@@ -144,7 +144,7 @@ impl<N> Set<N> {
         self.children.insert((K::kind(&()).into_owned(), live.name_any()), Child::of(live, owner));
     }
 
-    /// Adds a child that there is only where the spec asks for it. Somebody else's is in nobody's way where there is to be none.
+    /// Adds a child that exists only if the spec asks for it. If it does not, somebody else's object of that name is ignored.
     pub fn add_optional<K>(&mut self, live: Option<&K>, wanted: bool, owner: &impl Resource)
     where
         K: Resource<DynamicType = ()> + Serialize,

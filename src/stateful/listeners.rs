@@ -1,4 +1,4 @@
-//! Who is listened to: nodes of databases, each by tasks of its own, for as long as somebody asks about it.
+//! Monitors nodes of databases: each has tasks of its own, for as long as somebody asks about it.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use super::wake::Key;
 
-/// A node that nobody asked about for so long is not listened to any more: its object is suspended.
+/// A node that nobody has asked about for this long is not monitored any more: its object is suspended.
 pub const IDLE: Duration = Duration::from_secs(150);
 
-/// A node, and what its listener learns of it.
+/// A node, and what its listener learns about it.
 pub trait Listened {
     /// What stays the same while it is the same node.
     type Id: Clone + Eq + Hash;
@@ -22,27 +22,27 @@ pub trait Listened {
     /// Its id.
     fn id(&self) -> Self::Id;
 
-    /// Takes over how the node is reached now; what was learnt of it stays.
+    /// Takes over how the node is reached now; what was learnt about it stays.
     fn refresh(&mut self, now: Self);
 }
 
-/// What was heard of a node.
+/// What is known about the answers of a node.
 pub struct ProbeState<N> {
     /// When it answered last, or when it was asked first.
     last: Instant,
     /// Whether it has answered at all since then.
-    heard: bool,
+    has_answered: bool,
     /// When somebody asked about it last.
     wanted: Instant,
     /// The node.
     pub node: N,
 }
 
-/// The same, for those who listen and those who ask.
+/// The same, shared by the tasks of a node and those who ask about it.
 pub type Shared<N> = Arc<Mutex<ProbeState<N>>>;
 
 impl<N> ProbeState<N> {
-    /// Whether somebody wants to know of it.
+    /// Whether somebody has asked about it lately.
     pub fn is_wanted(&self) -> bool {
         self.wanted.elapsed() < IDLE
     }
@@ -52,14 +52,14 @@ impl<N> ProbeState<N> {
         self.last.elapsed()
     }
 
-    /// Whether it has answered since somebody began to listen.
+    /// Whether it has answered since it is monitored.
     pub fn is_heard(&self) -> bool {
-        self.heard
+        self.has_answered
     }
 
-    /// It has answered.
+    /// Notes that it has answered.
     pub fn answered(&mut self) {
-        (self.last, self.heard) = (Instant::now(), true);
+        (self.last, self.has_answered) = (Instant::now(), true);
     }
 }
 
@@ -96,8 +96,8 @@ impl<N: Listened> Default for Listeners<N> {
 }
 
 impl<N: Listened> Listeners<N> {
-    /// Listens to these nodes of an object, and to no others of it any more; returns who is listened to no longer. `listen`
-    /// begins to listen to one.
+    /// Monitors these nodes of an object, and no others of it any more; returns the nodes that are monitored no longer.
+    /// `listen` starts the tasks of one node.
     pub fn follow(
         &self,
         key: &Key,
@@ -107,7 +107,7 @@ impl<N: Listened> Listeners<N> {
     ) -> Vec<N::Id> {
         let mut all = locked(&self.0);
         if !all.contains_key(key) {
-            // Those of objects about which nobody asks any more.
+            // Drop the listeners of objects about which nobody asks any more.
             all.retain(|_, object| object.nodes.values().any(|listener| !listener.has_ended()));
         }
         let object = all.entry(key.clone()).or_insert_with(|| OfObject { uid: String::new(), nodes: HashMap::new() });
@@ -125,7 +125,7 @@ impl<N: Listened> Listeners<N> {
                     latest.node.refresh(node);
                 }
                 Entry::Vacant(place) => {
-                    let latest = Arc::new(Mutex::new(ProbeState { last: now, heard: false, wanted: now, node }));
+                    let latest = Arc::new(Mutex::new(ProbeState { last: now, has_answered: false, wanted: now, node }));
                     place.insert(Listener { tasks: listen(&latest), latest });
                 }
             }
@@ -136,14 +136,14 @@ impl<N: Listened> Listeners<N> {
         left
     }
 
-    /// Listens to no node of an object that is gone; returns who is listened to no longer.
+    /// Stops monitoring the nodes of an object that is gone, and returns them.
     pub fn forget(&self, uid: &str) -> Vec<N::Id> {
         let mut all = locked(&self.0);
         let gone = all.extract_if(|_, object| object.uid == uid).flat_map(|(_, object)| object.nodes);
         gone.map(|(id, _)| id).collect()
     }
 
-    /// What `ask` finds in what was heard of a node; nothing of one that is not listened to.
+    /// What `ask` finds in what is known about a node; `None` if it is not monitored.
     pub fn ask<T>(&self, key: &Key, node: &N::Id, ask: impl FnOnce(&mut ProbeState<N>) -> T) -> Option<T> {
         let all = locked(&self.0);
         let mut latest = locked(&all.get(key)?.nodes.get(node)?.latest);
@@ -151,7 +151,7 @@ impl<N: Listened> Listeners<N> {
     }
 }
 
-/// What a lock guards. Whoever panicked while holding it left it whole.
+/// Locks a mutex. If somebody panicked while holding it, its value is whole all the same.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_known_is_refreshed_and_keeps_what_was_learnt() {
+    async fn a_node_that_is_known_is_refreshed_and_keeps_what_was_learnt() {
         let listeners = Listeners::default();
         listeners.follow(&key("a"), "uid-a", vec![node("0", 1)], listen);
         listeners.ask(&key("a"), &"0", |latest| latest.node.learnt = 7);
@@ -219,14 +219,14 @@ mod tests {
         let silence = || listeners.ask(&key("a"), &"0", |latest| latest.silence()).expect("it is listened to");
         sleep(Duration::from_secs(3)).await;
         assert_eq!(silence(), Duration::from_secs(3));
-        let heard = || listeners.ask(&key("a"), &"0", |latest| latest.is_heard());
-        assert_eq!(heard(), Some(false));
+        let has_answered = || listeners.ask(&key("a"), &"0", |latest| latest.is_heard());
+        assert_eq!(has_answered(), Some(false));
         listeners.ask(&key("a"), &"0", ProbeState::answered);
-        assert_eq!((silence(), heard()), (Duration::ZERO, Some(true)));
-        // It stays known that it was, while it is silent and while others ask about it.
+        assert_eq!((silence(), has_answered()), (Duration::ZERO, Some(true)));
+        // That stays known while it is silent, and while somebody asks about it again.
         sleep(Duration::from_secs(3)).await;
         listeners.follow(&key("a"), "uid-a", vec![node("0", 2)], listen);
-        assert_eq!(heard(), Some(true));
+        assert_eq!(has_answered(), Some(true));
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,12 +1,12 @@
 //! Databases whose nodes are the pods of one `StatefulSet`: the plumbing that [`EtcdCluster`](crate::api::EtcdCluster) and
-//! [`Redis`](crate::api::Redis) share. What a node is, who leads, and in which order pods are replaced, each kind decides by
-//! itself: those only look alike.
+//! [`Redis`](crate::api::Redis) share. Each kind decides by itself what a node is, who leads, and in which order pods are
+//! replaced: those decisions only look alike.
 //!
 //! ```text
 //! shared watches ──▶ Sets::look ──▶ Set ──▶ the kind decides ──▶ ChildAction ──▶ Sets::carry_out
 //! ```
 //!
-//! A kind says what is its own by [`Database`].
+//! A kind declares what is its own with [`Database`].
 
 pub mod action;
 mod apply;
@@ -83,17 +83,17 @@ pub trait Database: Owner + Restorable {
     /// Whether its nodes have had data.
     fn has_begun(&self) -> bool;
 
-    /// What became of the backup that it begins with.
+    /// The outcome of the restore that it begins with, as recorded.
     fn restored(&self) -> Option<&Restored>;
 
     /// What it asks for that policies may be about.
     fn asks(&self) -> Vec<Ask>;
 
-    /// What the spec says that every database has.
+    /// The fields of its spec that every database has.
     fn set_spec(&self) -> SetSpec<'_>;
 }
 
-/// What the spec of every database says.
+/// The fields of a spec that every database has.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a spec")]
 pub struct SetSpec<'a> {
@@ -103,9 +103,9 @@ pub struct SetSpec<'a> {
     pub storage_class: Option<&'a String>,
     /// How large each volume is, as a quantity.
     pub storage_size: &'a str,
-    /// There are no volumes: data go with the pod.
+    /// There are no volumes: data are lost with the pod.
     pub ephemeral: bool,
-    /// Whether volumes go with the object.
+    /// Whether volumes are deleted with the object.
     pub deletion_policy: DeletionPolicy,
     /// Labels of the nodes of Kubernetes that pods may run on.
     pub node_selector: &'a BTreeMap<String, String>,
@@ -115,7 +115,7 @@ pub struct SetSpec<'a> {
     pub affinity: Option<&'a Affinity>,
     /// Takes the place of the rule that spreads pods over zones.
     pub constraints: Option<&'a Vec<TopologySpreadConstraint>>,
-    /// A pod rather waits than shares a node of Kubernetes with another.
+    /// A pod waits rather than share a node of Kubernetes with another.
     pub alone: bool,
     /// Which pods give way to its own.
     pub priority_class: Option<&'a String>,
@@ -127,19 +127,19 @@ pub struct SetSpec<'a> {
     pub service_account: Option<&'a String>,
     /// Clients must log in.
     pub auth: bool,
-    /// The field to set, and how, so that nobody is served without TLS; none where that is so.
+    /// The field to set, and how, so that nobody is served without TLS; `None` if nobody is.
     pub lacks_tls: Option<&'static str>,
-    /// Where clients connect, too.
+    /// Another port for clients.
     pub second_port: Option<u16>,
     /// Who may connect, where the spec says so.
     pub allowed_clients: Option<&'a Vec<NetworkPolicyPeer>>,
     /// Whether there is a network policy, where the spec says so.
     pub network_policy: Option<NetworkPolicyMode>,
-    /// A Service leads there from outside of the cluster.
+    /// A Service leads to it from outside of the Kubernetes cluster.
     pub published: bool,
 }
 
-/// What the volumes of so many nodes ask for, in thousandths of a byte. What cannot be read is as much as anybody can ask for.
+/// What the volumes of that many nodes ask for, in thousandths of a byte. A size that cannot be parsed counts as the maximum.
 pub fn storage<D: Database>(object: &D, nodes: i32) -> i128 {
     let spec = object.set_spec();
     if spec.ephemeral { 0 } else { amount(spec.storage_size).unwrap_or(i128::MAX).saturating_mul(nodes.into()) }

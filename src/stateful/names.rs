@@ -14,7 +14,8 @@ pub const REVISION: &str = "causeway.example.com/revision";
 pub const MEMBER: &str = "causeway.example.com/member";
 /// Annotation of volume claims that an earlier object of the name left: the uid of the object that uses them now.
 pub const ADOPTED: &str = "causeway.example.com/adopted-by";
-/// Annotation of a `StatefulSet`: its version when its controller was made to look at it, whom any change wakes.
+/// Annotation of a `StatefulSet` that is written to wake its controller, which any change does. The value is the version
+/// of the `StatefulSet` before.
 pub const HURRIED: &str = "causeway.example.com/hurried";
 /// Name of the volume in the pods, and the beginning of the claims' names.
 pub const VOLUME: &str = "data";
@@ -42,7 +43,7 @@ pub fn ordinal_of(object: &impl ResourceExt, name: &str) -> Option<i32> {
     ordinal.parse().ok().filter(|number: &i32| *number >= 0 && number.to_string() == ordinal)
 }
 
-/// By which the pods are found.
+/// The labels by which the pods are found.
 pub fn selector<D: Database>(object: &D) -> BTreeMap<String, String> {
     BTreeMap::from([(D::LABEL.into(), object.name_any())])
 }

@@ -1,4 +1,4 @@
-//! Whom the network lets in to the pods of a database. Pure.
+//! The network policy of a database: who may connect to its pods. Pure.
 //!
 //! Where the cluster's network plugin enforces such policies, everybody else is shut out; where it does not, they do nothing.
 //! <https://kubernetes.io/docs/concepts/services-networking/network-policies/#prerequisites>
@@ -99,7 +99,7 @@ fn clients<D: Database>(object: &D, rules: &Rules) -> Option<Vec<NetworkPolicyPe
     Some(peers)
 }
 
-/// Who may read metrics: everybody unless the operator was told.
+/// Who may read metrics: everybody, unless the operator's options name namespaces.
 fn scrapers(rules: &Rules) -> Option<Vec<NetworkPolicyPeer>> {
     let peer = || NetworkPolicyPeer {
         namespace_selector: Some(namespaces(&rules.scrape_namespaces)),
@@ -108,7 +108,7 @@ fn scrapers(rules: &Rules) -> Option<Vec<NetworkPolicyPeer>> {
     (!rules.scrape_namespaces.is_empty()).then(|| vec![peer()])
 }
 
-/// Lets in these; none stands for everybody, and an empty list for nobody.
+/// Lets these in; `None` stands for everybody. An empty list must not be given: Kubernetes takes it for everybody, too.
 fn rule(ports: &[u16], from: Option<Vec<NetworkPolicyPeer>>) -> NetworkPolicyIngressRule {
     let port = |number: &u16| NetworkPolicyPort {
         port: Some(IntOrString::Int((*number).into())),
@@ -158,14 +158,14 @@ mod tests {
     #[test]
     fn the_policies_stay_as_they_were_reviewed() {
         let named = json!([{ "namespaceSelector": { "matchLabels": { "team": "web" } } }, { "ipBlock": { "cidr": "10.0.0.0/8" } }]);
-        let told = Rules { scrape_namespaces: vec!["monitoring".into()], ..rules() };
+        let options = Rules { scrape_namespaces: vec!["monitoring".into()], ..rules() };
         let usual = policy(&redis(json!({})), &rules()).unwrap();
-        let narrow = policy(&redis(json!({ "allowedClients": named })), &told).unwrap();
+        let narrow = policy(&redis(json!({ "allowedClients": named })), &options).unwrap();
         insta::assert_yaml_snapshot!([usual.value, narrow.value]);
     }
 
     #[test]
-    fn whoever_opens_a_policy_by_a_word_more_is_noticed() {
+    fn a_policy_that_somebody_opened_by_a_word_more_is_noticed() {
         let policy = policy(&redis(json!({})), &rules()).unwrap();
         assert!(policy.is_met_by(&policy.value));
         for (path, value) in [
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_let_in_where_nobody_is_named_but_who_looks_after_the_database() {
+    fn only_the_operator_and_jobs_are_let_in_where_no_clients_are_named() {
         let rule = client_rule(json!({ "allowedClients": [] }));
         let peers = rule["from"].as_array().unwrap();
         assert_eq!(peers.len(), 3, "the operator, and Jobs of both kinds: {rule}");
@@ -221,8 +221,8 @@ mod tests {
             (Some("Disabled"), Enabled, false),
         ] {
             let object = redis(json!({ "networkPolicy": of_object }));
-            let told = Rules { network_policy: of_operator, ..rules() };
-            assert_eq!(policy(&object, &told).is_some(), there, "{of_object:?} {of_operator:?}");
+            let options = Rules { network_policy: of_operator, ..rules() };
+            assert_eq!(policy(&object, &options).is_some(), there, "{of_object:?} {of_operator:?}");
         }
     }
 

@@ -1,11 +1,12 @@
-//! Whether one node of Kubernetes that fails takes a database with it, though others have room for its pods. Pure.
+//! Whether the failure of a single node of Kubernetes takes a database down, which another placement would prevent. Pure.
 
 use std::collections::BTreeMap;
 
 use super::facts::Pod;
 use crate::runtime::ExtraCondition;
 
-/// Present only while too many pods share a node: of these pods `needed` must be left, and `otherwise` says what happens if not.
+/// Present only while too many pods share a node: of these pods `needed` must be left, and `otherwise` says what happens
+/// if not.
 pub fn part<'a, N: 'a>(pods: impl Iterator<Item = &'a Pod<N>>, needed: usize, otherwise: &str) -> ExtraCondition {
     let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut count = 0;
@@ -15,7 +16,7 @@ pub fn part<'a, N: 'a>(pods: impl Iterator<Item = &'a Pod<N>>, needed: usize, ot
             nodes.entry(node).or_default().push(&pod.name);
         }
     }
-    // One that no place of its pods makes safe is as its spec says.
+    // If no placement of its pods makes a database safe, its spec asks for that.
     let is_risky = |pods: &Vec<&str>| pods.len() > 1 && count > needed && count - pods.len() < needed;
     let found = nodes.into_iter().find(|(_, pods)| is_risky(pods));
     let message = found.as_ref().map_or_else(String::new, |(node, pods)| {

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-/// What a spec says of it.
+/// What a spec says about placement.
 pub struct Placement<'a> {
     /// Labels of all pods of the database.
     pub pods: BTreeMap<String, String>,
@@ -17,15 +17,15 @@ pub struct Placement<'a> {
     pub tolerations: &'a [Toleration],
     /// Takes the place of the default.
     pub affinity: Option<&'a Affinity>,
-    /// Takes the place of the default, be it none. One without a selector counts the database's own pods: others are
-    /// nothing to spread from.
+    /// Takes the place of the default, even if it is empty. A constraint without a selector gets the one of the database's
+    /// own pods: only those are to be spread.
     pub constraints: Option<&'a Vec<TopologySpreadConstraint>>,
-    /// A pod rather waits than shares a node of Kubernetes with another.
+    /// A pod waits rather than share a node of Kubernetes with another.
     pub alone: bool,
 }
 
 impl Placement<'_> {
-    /// The pod at its place.
+    /// The pod with all of this.
     pub fn put(&self, pod: PodSpec) -> PodSpec {
         PodSpec {
             node_selector: Some(self.node_selector.clone()).filter(|labels| !labels.is_empty()),
@@ -36,7 +36,7 @@ impl Placement<'_> {
         }
     }
 
-    /// On different nodes, where there are enough or in any case.
+    /// Keeps pods on different nodes: in any case if they are to be `alone`, else if there are enough nodes.
     fn apart(&self) -> Affinity {
         let term = PodAffinityTerm {
             topology_key: "kubernetes.io/hostname".into(),
@@ -58,7 +58,7 @@ impl Placement<'_> {
         Affinity { pod_anti_affinity: Some(rule), ..Affinity::default() }
     }
 
-    /// As given; else in different zones where there are enough.
+    /// The constraints that are given; else pods are in different zones if there are enough.
     fn spread(&self) -> Vec<TopologySpreadConstraint> {
         let Some(user_provided) = self.constraints else {
             return vec![TopologySpreadConstraint {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn who_must_be_alone_waits_rather_than_sharing_a_node() {
+    fn a_pod_that_must_be_alone_waits_rather_than_sharing_a_node() {
         let rule = Placement { alone: true, ..placement() }.apart().pod_anti_affinity.unwrap();
         assert!(rule.preferred_during_scheduling_ignored_during_execution.is_none());
         assert_eq!(rule.required_during_scheduling_ignored_during_execution.map(|all| all.len()), Some(1));

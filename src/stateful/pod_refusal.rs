@@ -1,5 +1,5 @@
-//! Asks the apiserver why a `StatefulSet`'s pod is not made: its controller says so in events only, and tries again ever more
-//! seldom, in the end after a quarter of an hour.
+//! Asks the apiserver why a `StatefulSet`'s pod is not made: the controller reports that only in events, and tries again in
+//! a back-off that grows to a quarter of an hour.
 //! <https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set.go>
 
 use std::collections::{BTreeSet, HashMap};
@@ -14,13 +14,13 @@ use tokio::time::timeout;
 
 use super::pod_trouble::Unmade;
 
-/// A pod is made within moments where it can be.
-const DRY_RUN_TIMEOUT: Duration = Duration::from_secs(2);
-/// An answer counts for so long.
+/// How long a pod must be missing before the apiserver is asked: if a pod can be made, that takes only moments.
+const DRY_RUN_DELAY: Duration = Duration::from_secs(2);
+/// How long an answer counts.
 const HOLDS: Duration = Duration::from_secs(5);
-/// An apiserver that is slower is asked again later.
+/// How long to wait for the apiserver. If it is slower, it is asked again later.
 const DEADLINE: Duration = Duration::from_secs(1);
-/// What nobody asked for so long is forgotten.
+/// A pod about which the apiserver was not asked for this long is forgotten.
 const FORGOTTEN: Duration = Duration::from_mins(10);
 
 /// Pods that are missing, by the uid of their `StatefulSet`.
@@ -53,7 +53,7 @@ struct Absence {
 enum Answer {
     Refuses(String),
     Takes,
-    /// Nothing that would say anything of the pod.
+    /// The answer says nothing about the pod.
     Unknown,
 }
 
@@ -63,8 +63,8 @@ impl Refusals {
         Self { client, missing: Mutex::default() }
     }
 
-    /// The first pod that the set lacks for a while, where the apiserver would refuse it, or did so until now. `there` are the
-    /// ordinals of all pods; costs nothing while none is missing.
+    /// The first pod that has been missing for a while, if the apiserver would refuse it, or did so until now. `there` are the
+    /// ordinals of all pods; while none is missing, the apiserver is not asked.
     pub async fn look(&self, set: Option<&Value>, there: &BTreeSet<i32>) -> Option<Missing> {
         let set = set?;
         let metadata = &set["metadata"];
@@ -76,7 +76,7 @@ impl Refusals {
         let name = format!("{}-{ordinal}", metadata["name"].as_str()?);
         let missing = {
             let mut all = self.locked();
-            // Sets that are gone are not looked for any more.
+            // Nobody looks for pods of sets that are gone.
             all.retain(|_, it| it.asked.as_ref().map_or(it.since, |(at, _)| *at).elapsed() < FORGOTTEN);
             let begun = || Absence { name: name.clone(), since: Instant::now(), asked: None, was_refused: false };
             let missing = all.entry(uid.clone()).or_insert_with(begun);
@@ -88,7 +88,7 @@ impl Refusals {
         if let Some((_, answer)) = missing.asked.filter(|(at, _)| at.elapsed() < HOLDS) {
             return found(name, answer, false);
         }
-        if missing.since.elapsed() < DRY_RUN_TIMEOUT {
+        if missing.since.elapsed() < DRY_RUN_DELAY {
             return None;
         }
         let answer = self.ask(metadata["namespace"].as_str()?, &pod(set, &name)).await;
@@ -108,7 +108,7 @@ impl Refusals {
         let Ok(pod) = serde_json::from_value::<Pod>(pod.clone()) else { return Answer::Unknown };
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let parameters = PostParams { dry_run: true, ..PostParams::default() };
-        // Nobody's failover waits for words.
+        // A failover must not wait for an explanation.
         match timeout(DEADLINE, api.create(&parameters, &pod)).await {
             Ok(Ok(_)) => Answer::Takes,
             Ok(Err(kube::Error::Api(status))) if is_refusal(status.code, &status.message) => {
@@ -132,7 +132,7 @@ fn found(name: String, answer: Answer, was_refused: bool) -> Option<Missing> {
     }
 }
 
-/// Whether the answer would be the same for the controller of `StatefulSet`s. That we may not make pods, says nothing.
+/// Whether the controller of `StatefulSet`s would get the same answer. That we may not make pods says nothing about it.
 fn is_refusal(code: u16, message: &str) -> bool {
     match code {
         403 => !message.contains("cannot create resource"),
@@ -162,7 +162,7 @@ fn pod(set: &Value, name: &str) -> Value {
     spec["volumes"] = volumes.into();
     let (labels, annotations) = (&template["metadata"]["labels"], &template["metadata"]["annotations"]);
     let metadata = &set["metadata"];
-    // Who controls the set controls such a pod, as far as the operator's account may make any (deploy/base/admissionpolicy.yaml).
+    // The pod has the owner of the set: the operator's account may make no other pods (deploy/base/admissionpolicy.yaml).
     let owners = &metadata["ownerReferences"];
     json!({
         "metadata": { "name": name, "labels": labels, "annotations": annotations, "ownerReferences": owners }, "spec": spec,

@@ -1,8 +1,8 @@
-//! Why a pod of a database does not run: in Kubernetes' own words, and with the field of ours that can end it. Pure.
+//! Why a pod of a database does not run: in Kubernetes' own words, and with the field of the spec that can fix it. Pure.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
-/// What a pod's status says of its trouble, beside the one word for it.
+/// What a pod's status says about its trouble, besides the one word for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
     /// The container that is in trouble, where it is not the database's own.
@@ -26,7 +26,7 @@ pub enum Death {
     Exit(i32),
 }
 
-/// A pod that nobody makes, for the apiserver refuses it.
+/// A pod that is not made because the apiserver refuses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmade {
     /// The pod.
@@ -48,8 +48,8 @@ pub struct Fields {
     pub storage: &'static str,
 }
 
-/// The kubelet's or scheduler's word for why a pod does not run, with the evidence. The container of the database is looked
-/// at before others, and those that run first before it, for it waits for them.
+/// The kubelet's or scheduler's word for why a pod does not run, with the evidence. Init containers are looked at first,
+/// because all others wait for them; then the container of the database; then the others.
 pub fn of(pod: &Pod, database: &str) -> (Option<String>, Evidence) {
     let status = pod.status.as_ref();
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
@@ -78,7 +78,7 @@ pub fn of(pod: &Pod, database: &str) -> (Option<String>, Evidence) {
     (unscheduled.and_then(|it| it.reason.clone()), Evidence { words, node, ..Evidence::default() })
 }
 
-/// The kubelet's words for what keeps a container from being started. Others change at every try.
+/// The kubelet's message about what keeps a container from being started. Its other messages change at every try.
 fn words_of(container: &ContainerStatus) -> Option<String> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
     let lasting = ["CreateContainerConfigError", "CreateContainerError", "RunContainerError", "InvalidImageName"];
@@ -94,7 +94,7 @@ fn waiting(container: &ContainerStatus) -> Option<&str> {
     container.state.as_ref()?.waiting.as_ref()?.reason.as_deref()
 }
 
-/// As it was asked for: the status may have another name for it.
+/// The image as the spec names it: the status may have another name for it.
 fn image_of(pod: &Pod, container: &str) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let mut all = spec.init_containers.iter().flatten().chain(&spec.containers);
@@ -102,8 +102,8 @@ fn image_of(pod: &Pod, container: &str) -> Option<String> {
 }
 
 impl Fields {
-    /// Reason and sentence on an image that cannot be pulled, a pod without a node, and a container beside the database that
-    /// does not stay up; none for all else. The words do not change at every try.
+    /// Reason and sentence for an image that cannot be pulled, a pod without a node, and a container beside the database that
+    /// does not stay up; `None` for all else. The words do not change at every try.
     pub fn describe(&self, pod: &str, word: &str, evidence: &Evidence) -> Option<(&'static str, String)> {
         let container = evidence.container.as_deref();
         let field = container.map(|name| self.others.iter().find(|(other, _)| *other == name).map(|(_, field)| *field));
@@ -136,7 +136,7 @@ impl Fields {
                         format!("pod {pod} fits on no node: see kubectl describe pod {pod}"),
                     ));
                 };
-                // What follows is about pods that others might give way.
+                // What follows is about preemption.
                 let words = words.split(" preemption:").next().unwrap_or(words).trim_end_matches(['.', ' ']);
                 let fields = self.that_place(words);
                 let fix = if fields.is_empty() {
@@ -150,8 +150,8 @@ impl Fields {
         }
     }
 
-    /// What the status says of a database's container that does not stay up: where it is, how it ended, what it said last, and what
-    /// to do. The words do not change at every try.
+    /// What the status says of a database's container that does not stay up: where it is, how it ended, what it said
+    /// last, and what to do. The words do not change at every try.
     pub fn crash(&self, pod: &str, evidence: &Evidence, api_message: Option<&str>) -> String {
         let place = evidence.node.as_ref().map_or_else(String::new, |node| format!(" on node {node}"));
         if let Some(words) = &evidence.words {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_cannot_be_pulled_is_told_by_its_field() {
+    fn an_image_that_cannot_be_pulled_is_reported_with_its_field() {
         let own =
             describe(&json!({ "containerStatuses": [waits("exporter", "X"), waits("redis", "ImagePullBackOff")] }));
         let words = "pod cache-0 cannot pull image redis:9: check spec.version and spec.image";
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_does_not_stay_up_is_told_with_place_end_and_remedy() {
+    fn a_container_that_does_not_stay_up_is_reported_with_place_end_and_remedy() {
         let crash = |state: &Value, last: &Value| {
             let container = json!({ "name": "redis", "image": "", "imageID": "", "ready": false, "restartCount": 3,
                 "state": { "waiting": state }, "lastState": { "terminated": last } });
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_without_a_node_is_told_in_the_schedulers_words_and_by_the_fields_they_are_about() {
+    fn a_pod_without_a_node_is_reported_in_the_schedulers_words_and_with_the_fields_they_are_about() {
         let status = |message: &str| {
             json!({ "conditions": [{ "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
                 "message": message }] })
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_refused_is_told_by_its_field() {
+    fn a_pod_that_is_refused_is_reported_with_its_field() {
         let describe = |words: &str| Unmade { name: "db-0".into(), words: words.into() }.describe().1;
         let class = describe("pods \"db-0\" is forbidden: no PriorityClass with name nobody was found");
         assert!(

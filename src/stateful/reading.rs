@@ -13,7 +13,7 @@ use super::{Claim, Database, Pod};
 use crate::runtime::lost_node;
 use crate::stateful::{pod_trouble, revival};
 
-/// A pod that was made or told to stop less long ago is on its way: what was seen of its claim may be older.
+/// How long a pod is young after it was created, or its deletion began: what was seen of its claim may be older.
 const YOUNG_SECONDS: i64 = 20;
 
 /// The pods of an object, by ordinal.
@@ -37,7 +37,7 @@ pub fn pod_of<D: Database>(pod: &CorePod) -> Pod<D::Node> {
     });
     let has_ended = matches!(status.phase.as_deref(), Some("Failed" | "Succeeded"));
     let (trouble, evidence) = pod_trouble::of(pod, D::APP);
-    let (made, told) = (&pod.metadata.creation_timestamp, &pod.metadata.deletion_timestamp);
+    let (made, deleted) = (&pod.metadata.creation_timestamp, &pod.metadata.deletion_timestamp);
     Pod {
         name: pod.name_any(),
         uid: pod.uid().unwrap_or_default(),
@@ -45,10 +45,10 @@ pub fn pod_of<D: Database>(pod: &CorePod) -> Pod<D::Node> {
         // What has ended keeps its address, which may be another pod's by now.
         address: status.pod_ip.clone().filter(|_| !has_ended),
         ready: condition("Ready").is_some_and(|ready| ready.status == "True"),
-        terminating: told.is_some(),
+        terminating: deleted.is_some(),
         controlled: pod.owner_references().iter().any(|owner| owner.controller == Some(true)),
         unlabelled: false,
-        young: told.as_ref().or(made.as_ref()).is_some_and(is_recent),
+        young: deleted.as_ref().or(made.as_ref()).is_some_and(is_recent),
         placed: pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()) && !made.as_ref().is_some_and(is_recent),
         made: made.as_ref().map(|made| made.0),
         reads: reads(pod),
@@ -64,7 +64,7 @@ pub fn pod_of<D: Database>(pod: &CorePod) -> Pod<D::Node> {
     }
 }
 
-/// Secrets and `ConfigMap`s that a pod needs which was never started.
+/// Secrets and `ConfigMap`s that a pod needs, if none of its containers has ever started.
 fn reads(pod: &CorePod) -> BTreeSet<(&'static str, String)> {
     let status = pod.status.as_ref();
     let first = status.and_then(|status| status.init_container_statuses.as_deref()).unwrap_or_default();
@@ -92,7 +92,7 @@ fn reads(pod: &CorePod) -> BTreeSet<(&'static str, String)> {
     volumes.chain(keys).collect()
 }
 
-/// A deletion's time lies ahead by the grace period.
+/// The time of a deletion is the end of the grace period, and may lie ahead.
 fn is_recent(time: &Time) -> bool {
     Timestamp::now().duration_since(time.0).as_secs() < YOUNG_SECONDS
 }

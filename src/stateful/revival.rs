@@ -1,9 +1,9 @@
-//! Pods whose container waits long to be started again, although what it died of is over.
+//! Pods whose container is in a long restart back-off, although the cause of its death is gone.
 //!
-//! The kubelet starts a container that ended again after 10 s, then after 20 s, and in the end after 5 minutes, whatever it
-//! died of. Who was killed would run at once, and so would who had no space and has some now: a pod that is made again does.
-//! Each is helped ever more seldom, so that whatever
-//! kills it again and again does so no faster in the end than the kubelet lets it.
+//! The kubelet restarts a container that ended after 10 s, then after 20 s, and in the end after 5 minutes, whatever it died
+//! of. A container that was killed would run at once, and so would one that had no space and has some now. A pod that is
+//! made again starts without that back-off. Each pod is helped ever more seldom: in the end, whatever kills it again and
+//! again does so no faster than with the kubelet's back-off.
 //! <https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restarts>
 
 use std::collections::HashMap;
@@ -15,19 +15,19 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use super::{Claim, facts};
 use crate::runtime::manifest::amount;
 
-/// After the first help so long; twice as long after each.
+/// How long to wait after the first help; twice as long after each further one.
 const FIRST: Duration = Duration::from_secs(30);
-/// As long as the kubelet lets a container wait in the end.
+/// The longest wait, which is the kubelet's longest back-off, too.
 const LONGEST: Duration = Duration::from_mins(5);
-/// Who needed no help for so long begins again, as with the kubelet.
+/// A pod that needed no help for this long starts again with the first wait, as with the kubelet.
 const FORGOTTEN: Duration = Duration::from_mins(10);
 /// A container that waits no longer than this is left to the kubelet.
 const SHORT_SECONDS: u64 = 10;
-/// Exit codes of who was killed or told to stop: 128 and the number of SIGKILL and of SIGTERM.
+/// Exit codes of a process that was killed or asked to stop: 128 and the number of SIGKILL and of SIGTERM.
 const KILLED: [i32; 2] = [128 + 9, 128 + 15];
 
-/// How a container died that waits long to be started again, where the cause was outside and is over. One that took more memory
-/// than it may would do so again.
+/// How a container in a long restart back-off died, if the cause came from outside and is over. A container that took more
+/// memory than it may would do so again.
 pub fn cause(pod: &Pod, container: &str) -> Option<String> {
     let all = pod.status.as_ref()?.container_statuses.as_ref()?;
     let container = all.iter().find(|it| it.name == container).filter(|container| waits_long(container))?;
@@ -37,22 +37,22 @@ pub fn cause(pod: &Pod, container: &str) -> Option<String> {
         .then(|| format!("its process was killed (exit code {}), and would wait in CrashLoopBackOff", ended.exit_code))
 }
 
-/// Whether the kubelet lets a container wait long before it starts it again.
+/// Whether a container is in a long restart back-off.
 pub fn waits_long(container: &ContainerStatus) -> bool {
     let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
     let looping = waiting.filter(|waiting| waiting.reason.as_deref() == Some("CrashLoopBackOff"));
     looping.and_then(|waiting| waiting.message.as_deref()).is_some_and(is_long)
 }
 
-/// Whether the kubelet's words tell of a long wait, such as `back-off 1m20s restarting failed container=…`.
+/// Whether the kubelet's message is about a long wait, such as `back-off 1m20s restarting failed container=…`.
 fn is_long(words: &str) -> bool {
     let Some(time) = words.strip_prefix("back-off ").and_then(|rest| rest.split(' ').next()) else { return false };
     let seconds = time.strip_suffix('s').and_then(|number| number.parse::<u64>().ok());
     time.contains('m') || seconds.is_some_and(|seconds| seconds > SHORT_SECONDS)
 }
 
-/// Who was helped, and when; and how large the volumes were of those who had no space. Forgotten with the process: then the
-/// next help comes a little early, and who had no space is left to the kubelet.
+/// Which pods were helped, and when; and how large the volumes of pods without space were. A restart of the operator
+/// forgets this: then the next help comes a little early, and pods that had no space are left to the kubelet.
 #[derive(Default)]
 pub struct Revivals {
     helped: Mutex<HashMap<Key, Revival>>,
@@ -75,7 +75,7 @@ impl Revivals {
         revival.is_none_or(|revival| revival.last.elapsed() >= revival.pause)
     }
 
-    /// That pod was helped.
+    /// Notes that the pod was helped.
     pub fn note(&self, object: &str, pod: &str) {
         let mut all = self.helped.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, revival| revival.last.elapsed() < FORGOTTEN);
@@ -84,7 +84,7 @@ impl Revivals {
         all.insert(key, Revival { last: Instant::now(), pause });
     }
 
-    /// What there is to say of a pod that had no space, and whose volume has grown since.
+    /// Why to help a pod that had no space, if its volume has grown since.
     pub fn room<N>(&self, object: &str, pod: &facts::Pod<N>, claim: Option<&Claim>) -> Option<String> {
         let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (object.to_owned(), pod.name.clone());
@@ -99,7 +99,7 @@ impl Revivals {
         })
     }
 
-    /// The object with that uid is gone.
+    /// Forgets the object with that uid, which is gone.
     pub fn forget(&self, object: &str) {
         self.helped.lock().unwrap_or_else(PoisonError::into_inner).retain(|(uid, _), _| uid != object);
         self.full.lock().unwrap_or_else(PoisonError::into_inner).retain(|(uid, _), _| uid != object);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_killed_and_waits_long_is_helped_and_nobody_else() {
+    fn only_a_container_that_was_killed_and_waits_long_is_helped() {
         assert!(found(137, "Error", "20s").is_some_and(|why| why.contains("exit code 137")));
         assert!(found(143, "Error", "1m20s").is_some());
         assert!(found(137, "Error", "5m0s").is_some());
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_no_space_is_helped_once_the_volume_has_grown() {
+    fn a_pod_that_had_no_space_is_helped_once_the_volume_has_grown() {
         let revivals = Revivals::default();
         let pod = |words: &str, waits_long: bool| facts::Pod::<()> {
             name: "db-0".into(),

@@ -1,4 +1,4 @@
-//! What the operator was told about all databases. Pure.
+//! The operator's options for all databases. Pure.
 
 use kube::ResourceExt;
 
@@ -6,24 +6,24 @@ use super::Database;
 use crate::api::access::NetworkPolicyMode;
 use crate::guardrails::Required;
 
-/// Priority classes whose pods push out those of everybody else.
+/// Priority classes whose pods preempt those of everybody else.
 /// <https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/>
 const SYSTEM_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 /// Where Kubernetes has its own pods.
 const SYSTEM_NAMESPACE: &str = "kube-system";
 
-/// What the operator was told about all databases.
+/// The operator's options for all databases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// The operator's own namespace.
     pub namespace: String,
-    /// Whether a database has a network policy whose spec does not say it.
+    /// Whether a database has a network policy if its spec does not say.
     pub network_policy: NetworkPolicyMode,
     /// Namespaces whose pods may read metrics; none for all.
     pub scrape_namespaces: Vec<String>,
     /// Clients must log in.
     pub require_auth: bool,
-    /// Clients must speak TLS.
+    /// Clients must use TLS.
     pub require_tls: bool,
 }
 

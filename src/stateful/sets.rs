@@ -23,7 +23,7 @@ use crate::stateful::revival::Revivals;
 
 /// Reads and changes the children of all objects of a kind.
 pub struct Sets<D> {
-    /// Through what.
+    /// The client for all calls.
     pub client: Client,
     rules: Arc<Rules>,
     guardrails: Guardrails,
@@ -59,7 +59,7 @@ impl<D: Database> Sets<D> {
         self.restores.add_to(controller, namespace)
     }
 
-    /// Something is about to be changed: the next look goes to the apiserver.
+    /// Notes that something is about to be changed: the next look goes to the apiserver.
     pub fn expect_change(&self, object: &D) {
         self.changed.set(&object.uid().unwrap_or_default(), ());
     }
@@ -69,13 +69,13 @@ impl<D: Database> Sets<D> {
         self.changed.take(&object.uid().unwrap_or_default()).is_some()
     }
 
-    /// A pod as it is after we changed it.
+    /// Notes a pod as it is after we changed it.
     pub fn note_pod(&self, object: &D, pod: CorePod) {
         let uid = object.uid().unwrap_or_default();
         self.written.change(&uid, HashMap::default, |pods| pods.insert(pod.name_any(), pod));
     }
 
-    /// The object with that uid is gone.
+    /// Forgets the object with that uid, which is gone.
     pub fn forget(&self, uid: &str) {
         self.revivals.forget(uid);
         self.restores.forget(uid);
@@ -173,7 +173,7 @@ impl<D: Database> Sets<D> {
         Ok(set)
     }
 
-    /// One beside the object, by its name.
+    /// An object in the same namespace, by its name.
     pub async fn get<K: Owner>(&self, object: &D, name: &str) -> Result<Option<K>, Error> {
         let api: Api<K> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
         api.get_opt(name).await.map_err(|source| Error::Read { what: "children", source })

@@ -17,7 +17,7 @@ use crate::stateful::restore_from::fixtures::happen;
 pub trait PodState {
     /// Its uid.
     fn uid(&self) -> &str;
-    /// It is told to stop.
+    /// Begins to terminate it.
     fn terminate(&mut self);
     /// Whether somebody took our label off.
     fn unlabelled(&mut self) -> &mut bool;
@@ -38,7 +38,7 @@ pub struct Objects<P, V> {
     pub claims: BTreeMap<i32, ClaimState<V>>,
     /// Claims of our names that are somebody else's: whose.
     pub others: BTreeMap<i32, &'static str>,
-    /// The `DatabaseRestore`; nobody knows anything of it unless a test says so.
+    /// The `DatabaseRestore`; unknown unless a test says otherwise.
     pub restore: Seen,
     born: u32,
 }
@@ -106,7 +106,7 @@ impl<P: PodState, V: Default> Objects<P, V> {
         self.born
     }
 
-    /// The action is done where the object is the one that was meant.
+    /// Carries out the action, if the object is the one that was meant.
     pub fn act<D: Database>(&mut self, object: &D, action: &ChildAction) -> Result<(), ()> {
         match action {
             ChildAction::Apply { child, uid } => return self.apply(child, uid.as_deref()),
@@ -187,7 +187,7 @@ impl<P: PodState, V: Default> Objects<P, V> {
         let count = i32::try_from(spec["replicas"].as_i64().unwrap()).unwrap();
         let first = i32::try_from(spec["ordinals"]["start"].as_i64().unwrap_or(0)).unwrap();
         let wanted = first..first + count;
-        // It has let go of that pod, and cannot make another of its name: with that its turn ends.
+        // The controller has released that pod, and cannot make another of its name: that ends its sync.
         if self.pods.iter_mut().any(|(ordinal, pod)| *pod.unlabelled() && wanted.contains(ordinal)) {
             return Vec::new();
         }
@@ -221,7 +221,7 @@ impl<P: PodState, V: Default> Objects<P, V> {
     }
 }
 
-/// Whoever stalls names a field, an object or a command by which somebody outside lets it go on.
+/// Asserts that Stalled names a field, an object or a command by which somebody lets the operator go on.
 pub fn assert_helpful(health: &Health) {
     let Health::Stalled(cause) = health else { return };
     let helps = ["spec.", "metadata.name", "Secret ", "kubectl ", "etcdctl "];

@@ -1,4 +1,4 @@
-//! The one thing that is done next about a database, and the steps that every set of pods takes. Pure.
+//! The next step for a database, and the steps that every set of pods takes. Pure.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use crate::runtime::Health;
 use crate::runtime::manifest::{Manifest, amount, is_left_over, left_over, owners_of};
 use crate::stateful::pod_trouble::Unmade;
 
-/// Look again while something is on its way that may not tell.
+/// Look again while something is under way that no watch may report.
 pub const SOON: Duration = Duration::from_secs(1);
 /// Look again while something is in trouble.
 pub const SELDOM: Duration = Duration::from_secs(5);
-/// Look again while all is well: changes wake us.
+/// Look again while all is well: changes wake the controller.
 pub const LATER: Duration = Duration::from_mins(1);
 
-/// A step, and how the object is meanwhile. `R` is what a kind records with it.
+/// A step, and the health of the object meanwhile. `R` is what a kind records with it.
 #[derive(Clone, Debug)]
 pub struct Step<A, R = ()> {
     /// What is done.
     pub actions: Vec<A>,
-    /// How the object is.
+    /// The health of the object meanwhile.
     pub health: Health,
     /// Look again after this.
     pub again: Duration,
@@ -40,7 +40,7 @@ impl<A, R: Default> Step<A, R> {
         Self::act(Vec::new(), reason, message)
     }
 
-    /// Trouble that somebody outside may have to end: whatever ends it wakes us.
+    /// Trouble that somebody outside may have to end: whatever ends it wakes the controller.
     pub fn trouble(reason: &'static str, message: impl Into<String>) -> Self {
         Self { again: SELDOM, ..Self::wait(reason, message) }
     }
@@ -52,7 +52,7 @@ impl<A, R: Default> Step<A, R> {
 }
 
 impl<A: From<ChildAction>, R: Default> Step<A, R> {
-    /// Change these children; nothing where there are none.
+    /// Change these children; `None` if there are none.
     pub fn children(
         actions: impl IntoIterator<Item = ChildAction>,
         reason: &'static str,
@@ -64,38 +64,40 @@ impl<A: From<ChildAction>, R: Default> Step<A, R> {
 }
 
 impl<N> Set<N> {
-    /// A child of our names that is somebody else's: nothing is touched. What an earlier object of the name left goes by itself.
+    /// If somebody else's object has the name of a child, nothing is touched. What an earlier object of our name left goes
+    /// away by itself.
     pub fn child_of_others<A, R: Default>(&self, object: &impl Resource<DynamicType = ()>) -> Option<Step<A, R>> {
         let ((kind, name), child) = self.children.iter().find(|(_, child)| !child.ours)?;
         Some(of_others(object, kind, name, child))
     }
 
-    /// What makes the child as it should be; nothing where it is.
+    /// The action that makes the child as it should be; `None` if it is.
     pub fn unless_met(&self, child: Manifest) -> Option<ChildAction> {
         let live = self.child(child.kind(), child.name());
         if live.is_some_and(|live| child.is_met_by(&live.value)) {
             return None;
         }
-        // Templates of volumes cannot be changed: the set is made again around its pods.
+        // Volume claim templates cannot be changed: the set is deleted without its pods, and made again.
         if let Some(live) = live.filter(|live| child.needs_another(&live.value)) {
             return Some(ChildAction::Orphan { name: child.name().to_owned(), uid: live.uid.clone() });
         }
         Some(ChildAction::Apply { uid: live.map(|live| live.uid.clone()), child: Box::new(child) })
     }
 
-    /// Somebody deleted the `StatefulSet`, and its pods go with it. A new one that meets their names waits for minutes.
+    /// Whether somebody deleted the `StatefulSet`, and its pods are still being deleted with it. A new one would find pods
+    /// with its names, and wait for minutes.
     pub fn is_going(&self, name: &str) -> bool {
         self.child("StatefulSet", name).is_none() && self.pods.values().any(|pod| pod.controlled)
     }
 
-    /// Whom a `StatefulSet` that was deleted is waited for.
+    /// The message while pods of a `StatefulSet` that was deleted are waited for.
     pub fn describe_going(&self) -> String {
         let pods: Vec<String> = self.pods.values().filter(|pod| pod.controlled).map(Pod::place).collect();
         format!("waiting for the pods of a StatefulSet that was deleted to stop: {}", pods.join(", "))
     }
 
-    /// Pods and volume claims of ours whose label somebody took off: no Service leads to such a pod, and its `StatefulSet`
-    /// lets go of it and cannot make another of its name.
+    /// Puts our label back on pods and volume claims. Without it, no Service leads to a pod, and its `StatefulSet` releases
+    /// the pod and cannot make another of its name.
     pub fn label<A: From<ChildAction>, R: Default>(&self) -> Option<Step<A, R>> {
         let pods = self.pods.values().filter(|pod| pod.unlabelled && !pod.terminating);
         let pods = pods.map(|pod| ChildAction::LabelPod { name: pod.name.clone(), uid: pod.uid.clone() });
@@ -104,8 +106,8 @@ impl<N> Set<N> {
         Step::children(pods.chain(claims), "Applying", "putting the label back that somebody took off")
     }
 
-    /// Pods that got a node before their claims were made again. Where volumes are provided for the node of the pod that wants
-    /// one, nobody provides these: only a pod without a node asks for that.
+    /// Replaces pods that got a node before their claims were made again. With `WaitForFirstConsumer`, nobody provides a
+    /// volume for such a claim: only the scheduling of a pod triggers that.
     /// <https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode>
     pub fn stranded<A: From<ChildAction>, R: Default>(&self) -> Option<Step<A, R>> {
         let waits = |(ordinal, pod): &(&i32, &Pod<N>)| {
@@ -120,7 +122,7 @@ impl<N> Set<N> {
         Step::children(actions, "Replacing", "replacing pods whose volumes nobody provides")
     }
 
-    /// Pods that would wait for minutes to be started again, for their processes were killed.
+    /// Replaces pods that are in a long restart back-off although the cause is gone: see [`Pod::revival`].
     pub fn killed<A: From<ChildAction>, R: Default>(&self, may: impl Fn(&Pod<N>) -> bool) -> Option<Step<A, R>> {
         let helped = |pod: &Pod<N>| {
             let why = pod.revival.clone().filter(|_| !pod.terminating && pod.lost_node.is_none() && may(pod))?;
@@ -130,7 +132,7 @@ impl<N> Set<N> {
         Step::children(actions, "Replacing", "replacing pods whose processes were killed")
     }
 
-    /// A pod that the apiserver refused, and takes now: its controller would try again ever more seldom.
+    /// Wakes the controller of a pod that the apiserver refused and takes now: it would wait in its back-off.
     pub fn hurry<A: From<ChildAction>, R: Default>(&self, name: &str) -> Option<Step<A, R>> {
         let pod = self.makeable.clone()?;
         let live = self.child("StatefulSet", name).filter(|live| live.ours)?;
@@ -140,8 +142,8 @@ impl<N> Set<N> {
         Step::children([action], "Applying", message)
     }
 
-    /// Pods that wait for a Secret or `ConfigMap` that came after them. The kubelet looks for it ever more seldom, in the end
-    /// every two minutes; for a pod that is made again it looks at once.
+    /// Replaces pods that wait for a Secret or `ConfigMap` that was made after them. The kubelet looks for it in a back-off
+    /// that grows to two minutes; for a pod that is made again it looks at once.
     /// <https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/util/goroutinemap/exponentialbackoff/exponential_backoff.go>
     pub fn belated<A: From<ChildAction>, R: Default>(&self) -> Option<Step<A, R>> {
         let late = |pod: &Pod<N>| {
@@ -157,7 +159,7 @@ impl<N> Set<N> {
         Step::children(actions, "Replacing", "replacing pods that wait for what is there now")
     }
 
-    /// A larger volume, one after the other, for those that are to have one.
+    /// Grows volumes, one after the other, if `whose` says that they are to grow.
     pub fn grow<A: From<ChildAction>, R: Default>(
         &self,
         size: &str,
@@ -191,7 +193,8 @@ impl<N> Set<N> {
     }
 }
 
-/// Waits where that child, which is not the object's, is left of an earlier one of the name; else somebody has to act.
+/// The step for a child that is not the object's: wait if it is left over from an earlier object of the name; else
+/// somebody has to act.
 pub fn of_others<A, R: Default, O: Resource<DynamicType = ()>>(
     object: &O,
     kind: &str,
@@ -234,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_waits_for_a_secret_that_came_after_it_is_made_anew_and_only_that() {
+    fn only_a_pod_that_waits_for_a_secret_that_came_after_it_is_replaced() {
         let placed = Pod { placed: true, ..Pod::default() };
         let [ChildAction::DeletePod { name, why, .. }] = &next(-60, placed.clone())[..] else { panic!("not one") };
         assert!(name == "db-0" && why.contains("Secret db-peer-tls"), "{why}");
@@ -244,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_object_of_the_name_left_is_waited_for_and_what_is_of_others_is_told() {
+    fn what_an_earlier_object_of_the_name_left_is_waited_for_and_what_is_of_others_is_reported() {
         let metadata = json!({ "name": "db", "namespace": "shop", "uid": "now" });
         let object: Redis = serde_json::from_value(json!({ "metadata": metadata, "spec": {} })).unwrap();
         let reason = |kind: &str, name: &str, controller: bool| {

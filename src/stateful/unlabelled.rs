@@ -1,9 +1,9 @@
-//! Pods and volume claims that have the name of one of a set's, and not its label: looked for by their names, and only
-//! where one is missing.
+//! Pods and volume claims that have a name of a set's, but not its label. They are looked for by their names, and only if
+//! one is missing.
 //!
 //! The controller of `StatefulSet`s uses a claim that has the right name, whoever made it, and with
-//! `whenDeleted: Delete` it makes it go with the set. It lets go of a pod whose labels do not match any more, and then
-//! makes none of that name.
+//! `whenDeleted: Delete` it deletes that with the set. It releases a pod whose labels do not match any more, and then
+//! cannot make another of that name.
 //! <https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_pod_control.go>
 //! <https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/controller_ref_manager.go>
 
@@ -25,7 +25,7 @@ const KINDS: [(&str, &str); 2] =
 /// The pods and claims of an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Set<'a> {
-    /// By which they are found.
+    /// The label by which they are found.
     pub label: &'static str,
     /// The object, whose name the label and the `StatefulSet` have.
     pub name: &'a str,
@@ -35,7 +35,7 @@ pub struct Set<'a> {
     pub container: &'static str,
 }
 
-/// The names by which the pods and claims of an object are told from others.
+/// The names by which the pods and claims of an object are recognized.
 pub struct Names {
     object: String,
     peers: String,
@@ -53,7 +53,7 @@ impl Names {
     }
 }
 
-/// What something of the right name is.
+/// Whose a pod or claim of the right name is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It carries the label.
@@ -64,7 +64,7 @@ pub enum Standing {
     Foreign(String),
 }
 
-/// Those of these names that are there.
+/// The objects of these names that exist.
 pub async fn look<K>(client: &Client, namespace: &str, names: Vec<String>) -> Result<Vec<K>, kube::Error>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
@@ -74,7 +74,7 @@ where
     Ok(found.into_iter().flatten().collect())
 }
 
-/// The event that tells of a label that was put back.
+/// The event that reports a label that was put back.
 pub fn event(kind: &str, name: &str, label: &str) -> ActionEvent {
     let why = match kind {
         "Pod" => {
@@ -100,8 +100,8 @@ impl Set<'_> {
         })
     }
 
-    /// What a pod of the right name is. Those of the set have host name and domain from it, which nobody can change. Its
-    /// label may have another value, as somebody gives it who wants to look into it.
+    /// Whose a pod of the right name is. Pods of the set have their host name and subdomain from it, and nobody can change
+    /// those. The label may have another value: somebody who wants to look into a pod gives it one.
     pub fn pod(&self, pod: &Pod) -> Standing {
         let name = pod.name_any();
         let spec = pod.spec.as_ref();
@@ -121,8 +121,8 @@ impl Set<'_> {
         if self.has(pod.labels()) { Standing::Labelled } else { Standing::Stripped }
     }
 
-    /// What a claim of the right name is. One without labels is somebody's who may want it to be used: he says so by the
-    /// label. Another object's never is, whatever labels it has beside.
+    /// Whose a claim of the right name is. One without labels is used only if its owner asks for that with the label. One of
+    /// another object is never used, whatever other labels it has.
     pub fn claim(&self, claim: &PersistentVolumeClaim, used_by_us: bool) -> Standing {
         let (name, object, label) = (claim.name_any(), self.name, self.label);
         match self.another(claim.labels()) {

@@ -1,4 +1,4 @@
-//! From who listens to databases to the controllers: which objects need a look.
+//! Passes on which objects to reconcile: from the monitors of databases to the controllers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,18 +11,18 @@ use tokio::sync::mpsc;
 /// Namespace and name of an object.
 pub type Key = (String, String);
 
-/// Who is to be told which objects need a look. Clones tell the same.
+/// The subscribers to objects that are to be reconciled. Clones share them.
 #[derive(Clone, Default)]
 pub struct Wake(Arc<Mutex<Vec<mpsc::UnboundedSender<Key>>>>);
 
 impl Wake {
-    /// Has the object looked at.
+    /// Has the object reconciled.
     pub fn wake(&self, key: &Key) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|subscriber| subscriber.send(key.clone()).is_ok());
     }
 
-    /// The objects that are to be looked at.
+    /// The objects that are to be reconciled.
     pub fn subscribe(&self) -> impl Stream<Item = Key> + Send + 'static + use<> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sender);

@@ -1,4 +1,4 @@
-//! The changes that can be made.
+//! The changes that a plan can make.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use crate::stateful::ChildAction;
 use crate::stateful::tls::RotationStep;
 use crate::stateful::tls::write::Certify;
 
-/// One change of the world.
+/// One change to Kubernetes or to etcd.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Change a child as every database does.
     Child(ChildAction),
-    /// Make the `DatabaseBackup` as it should be; where it is there already, only that very one.
+    /// Apply the `DatabaseBackup`. With a UID, change only the object that has it.
     ApplyBackup { child: Box<Manifest>, uid: Option<String> },
     /// Delete exactly that `DatabaseBackup`.
     DeleteBackup { name: String, uid: String },
@@ -27,33 +27,33 @@ pub enum Action {
     Promote { name: String, id: u64, via: Endpoint },
     /// Make a certificate that is due on that side.
     Certify(Side, Certify),
-    /// Tell the others where a member is reached from now on; only while the pods, with their uids, are exactly these.
+    /// Change the peer URL of a member; only while the pods, with their UIDs, are exactly these.
     UpdatePeer { name: String, id: u64, peer_url: String, pods: BTreeMap<String, String>, via: Endpoint },
-    /// Take a member out for good.
+    /// Remove a member for good.
     Remove { name: String, id: u64, why: String, via: Endpoint },
     /// Hand leadership over.
     MoveLeader { from: String, to: String, id: u64, via: Endpoint },
-    /// Forget old revisions.
+    /// Discard the history before a revision.
     Compact { revision: i64, via: Endpoint },
-    /// Give space back.
+    /// Defragment a member, which gives unused space back to the disk.
     Defragment { name: String, via: Endpoint },
     /// End an alarm.
     Disarm { alarm: Alarm, via: Endpoint },
-    /// Let members go back from one version to another; etcd is given the minor one.
+    /// Enable the downgrade from one version to another. etcd takes only the minor version of the target.
     EnableDowngrade { from: String, to: String, minor: u8, via: Endpoint },
-    /// Take that back, for that reason.
+    /// Cancel the downgrade, for that reason.
     CancelDowngrade { why: &'static str, via: Endpoint },
-    /// Make the Secret with the password that root is to have: the one that it has, or any.
+    /// Make the Secret with the password that root is to have: the `known` one, or a random one.
     MakePassword { secret: String, known: Option<Password> },
-    /// Note which password root has, and which it is to be given.
+    /// Record which password root has, and which one it gets next.
     NotePassword(Note),
-    /// See to it that there is a root with that password, who may do everything. Nobody must log in yet.
+    /// Make sure that the user root exists, with that password and all rights. Authentication is still off.
     PrepareRoot { password: Password, via: Endpoint },
     /// Give root another password.
     ChangePassword { password: Password, via: Endpoint },
-    /// Let everybody log in.
+    /// Turn authentication on: clients must log in.
     EnableAuth { via: Endpoint },
-    /// Let nobody log in any more.
+    /// Turn authentication off.
     DisableAuth { via: Endpoint },
 }
 
@@ -70,7 +70,7 @@ impl Action {
         )
     }
 
-    /// The event that tells of the action.
+    /// The event that reports the action.
     pub fn event(&self) -> Option<ActionEvent> {
         let (reason, note) = match self {
             Self::Child(action) => return action.event::<EtcdCluster>(),

@@ -43,7 +43,7 @@ pub async fn apply(sets: &Sets<EtcdCluster>, etcd: &Etcd, object: &EtcdCluster, 
             Ok(write::certify(client, object, &names::labels(object), &side.config(object), certify).await?)
         }
         Action::UpdatePeer { id, peer_url, pods, via, .. } => {
-            // What the pods speak decides whether the others still reach the member.
+            // The pods' transport decides whether peers can reach the new URL: the pods must be those that were observed.
             let current = sets.list::<Pod>(object, "pods").await?;
             let current = current.into_iter().map(|pod| (pod.name_any(), pod.uid().unwrap_or_default()));
             if current.collect::<BTreeMap<_, _>>() != *pods {
@@ -72,14 +72,14 @@ pub async fn apply(sets: &Sets<EtcdCluster>, etcd: &Etcd, object: &EtcdCluster, 
         }
         Action::EnableAuth { via } => Ok(etcd.change(via, Request::EnableAuth).await?),
         Action::DisableAuth { via } => match etcd.change(via, Request::DisableAuth).await {
-            // Somebody was faster.
+            // Somebody else has turned it off already.
             Err(error) if error.trouble == Trouble::AuthOff => Ok(()),
             outcome => Ok(outcome?),
         },
     }
 }
 
-/// A root that is there already may have any password: it gets this one.
+/// If root exists already, it may have any password: it gets this one.
 async fn prepare_root(etcd: &Etcd, via: &Endpoint, password: &Password) -> Result<(), EtcdError> {
     if !unless_there(etcd.change(via, Request::AddRoot { password: password.clone() }).await)? {
         etcd.change(via, Request::ChangePassword { password: password.clone() }).await?;
@@ -88,7 +88,7 @@ async fn prepare_root(etcd: &Etcd, via: &Endpoint, password: &Password) -> Resul
     etcd.change(via, Request::GrantRole).await
 }
 
-/// Whether it was done by this call, and not before.
+/// Whether this call made the change; false if it was made before.
 fn unless_there(outcome: Result<(), EtcdError>) -> Result<bool, EtcdError> {
     match outcome {
         Err(error) if error.trouble == Trouble::AlreadyThere => Ok(false),

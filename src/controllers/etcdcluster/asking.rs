@@ -1,4 +1,4 @@
-//! Asks members what they know of themselves and of each other, and waits for none of them longer than that is worth.
+//! Asks members for their status and for the list of members. A member that does not answer is waited for only briefly.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use crate::api::EtcdCluster;
 use crate::external::etcd::{Endpoint, EtcdError, Member, Password, Status, Trouble};
 use crate::stateful::wake::Key;
 
-/// A member that has been silent for so long is not waited for any more: its listener hears it when it speaks.
+/// A member that has not answered for this long is not waited for any more: the monitor notices when it answers again.
 const SILENT: Duration = Duration::from_secs(2);
-/// Whoever answered less long ago may answer again in a moment.
+/// A member whose last answer is more recent than this may answer again in a moment.
 const MOMENT: Duration = Duration::from_secs(3);
-/// Whoever seemed silent is given so long, for its listener may be wrong.
+/// How long to wait for a member that seems silent: the monitor may be wrong.
 const BRIEFLY: Duration = Duration::from_millis(200);
-/// Another member is asked beside one that does not answer at once.
+/// If a member does not answer within this time, a second one is asked as well.
 const HEDGE: Duration = Duration::from_millis(300);
-/// Nobody waits longer for a majority where the leader that others name does not answer: they are choosing another.
+/// How long to wait for a majority if the leader that the others name does not answer: they are electing another one.
 const LEADERLESS: Duration = Duration::from_secs(1);
 
 impl Observer {
-    /// Asks every member for itself, and one that has a leader for the others.
+    /// Asks every member for its status, and one that has a leader for the list of members.
     pub(super) async fn ask_members(&self, object: &EtcdCluster, observed: &mut Observed) {
         let passwords: Vec<Password> =
             observed.auth.kept.iter().flat_map(auth::StoredPasswords::passwords).cloned().collect();
@@ -54,24 +54,24 @@ impl Observer {
         }
     }
 
-    /// Whom the member that is furthest knows as members: without a majority nobody knows more.
+    /// The list of members as the member with the most applied entries knows it: without a majority, no list is newer.
     async fn ask_survivor(&self, observed: &Observed) -> Vec<Member> {
         let furthest = observed.statuses.iter().max_by_key(|(_, status)| status.applied_index);
         let Some(endpoint) = furthest.and_then(|(ordinal, _)| observed.endpoint(*ordinal)) else { return Vec::new() };
         self.etcd.known_members(&endpoint).await.unwrap_or_default()
     }
 
-    /// Asks each member that has told nothing yet for itself.
+    /// Asks for the status of each member that has not reported one yet.
     async fn ask_each<F>(&self, object: &EtcdCluster, observed: &mut Observed, ask: impl Fn(Endpoint) -> F)
     where
         F: Future<Output = Result<Status, EtcdError>>,
     {
-        let untold = observed.set.pods.keys().filter(|ordinal| !observed.statuses.contains_key(ordinal));
+        let missing = observed.set.pods.keys().filter(|ordinal| !observed.statuses.contains_key(ordinal));
         let key = key_of(object);
-        let asked = untold.filter_map(|ordinal| {
+        let asked = missing.filter_map(|ordinal| {
             let endpoint = observed.endpoint(*ordinal)?;
             let silence = self.monitor.silence(&key, &endpoint).unwrap_or_default();
-            // A login takes its time, and is asked of those only that answer.
+            // A login takes longer, and only members that answer are asked for one.
             let reserved = observed.reserved.contains(ordinal);
             let patience = if reserved { Duration::MAX } else { SILENT.saturating_sub(silence).max(BRIEFLY) };
             Some((*ordinal, patience, ask(endpoint)))
@@ -80,7 +80,7 @@ impl Observer {
             let late = |_| Err(EtcdError::new("Status", Trouble::Unanswered, "no answer".into()));
             let begun = Instant::now();
             let answer = timeout(patience, answer).await.unwrap_or_else(late);
-            // Whoever is gone says so at once.
+            // If the process is gone, the call fails at once: that is not late.
             (ordinal, answer, begun.elapsed() >= patience.min(SILENT) / 10 * 9)
         }))
         .await;
@@ -91,9 +91,9 @@ impl Observer {
                 Ok(status) => {
                     observed.reserved.remove(&ordinal);
                     if let Some(endpoint) = &endpoint {
-                        self.monitor.heard_of(&key, endpoint);
+                        self.monitor.note_answer(&key, endpoint);
                     }
-                    // Who begins the cluster anew gives it another ID.
+                    // A member that rebuilds the cluster gives it another ID.
                     let begins = observed.set.pods.get(&ordinal).is_some_and(|pod| pod.own.forced);
                     if begins || recorded.as_ref().is_none_or(|id| *id == format!("{:x}", status.cluster_id)) {
                         observed.statuses.insert(ordinal, status);
@@ -108,8 +108,8 @@ impl Observer {
         }
     }
 
-    /// Whether what is not known may be known in a moment. Where somebody answers that it has no leader, enough is known.
-    pub(super) fn doubt(&self, object: &EtcdCluster, observed: &Observed) -> bool {
+    /// Whether answers that are missing may come in a moment. If a member reports that it has no leader, enough is known.
+    pub(super) fn is_unsure(&self, object: &EtcdCluster, observed: &Observed) -> bool {
         if observed.quorum.is_some() {
             self.cache.note_quorum(object);
             return observed.unsure;
@@ -120,13 +120,13 @@ impl Observer {
         missed && statuses().all(|status| status.leader != 0) && (observed.unsure || leads)
     }
 
-    /// Asks one that has a leader for the others.
+    /// Asks a member that has a leader for the list of members.
     async fn ask_majority(&self, object: &EtcdCluster, observed: &mut Observed) {
         let mut candidates: Vec<(i32, &Status)> =
             observed.statuses.iter().map(|(ordinal, status)| (*ordinal, status)).collect();
         candidates.retain(|(_, status)| status.leader != 0 && !status.is_learner);
         candidates.sort_by_key(|(_, status)| status.leader != status.member_id);
-        // The leader first: it knows best, and a learner does not answer at all.
+        // The leader first: it knows best. Learners are left out, because they do not answer this call.
         candidates.truncate(2);
         let led = candidates.iter().any(|(_, status)| status.leader == status.member_id);
         let mut answers: FuturesUnordered<_> = candidates
@@ -166,8 +166,8 @@ impl Observer {
         observed.quorum = Some(Quorum { cluster_id, members, alarms });
     }
 
-    /// How members let us in: those that have a leader are tried, then those that tell nothing of themselves. Not every
-    /// look asks: see [`super::cache::Cache::access`].
+    /// Finds out how members let us in: tries members that have a leader, then those that report nothing without a login.
+    /// The outcome is cached: see [`super::cache::Cache::access`].
     async fn enter(&self, object: &EtcdCluster, observed: &Observed, passwords: Vec<Password>) -> Access {
         if passwords.is_empty() {
             return if observed.reserved.is_empty() { Access::Unknown } else { Access::Locked };
@@ -205,7 +205,8 @@ fn key_of(object: &EtcdCluster) -> Key {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// The members that may let us in, the likeliest first: a leader, who follows one, and who tells nothing of itself.
+/// The members that may let us in, the likeliest first: the leader, its followers, and members that report nothing
+/// without a login.
 fn entrances(observed: &Observed) -> Vec<i32> {
     let led = observed.statuses.iter().filter(|(_, status)| status.leader != 0 && !status.is_learner);
     let mut led: Vec<(bool, i32)> =

@@ -22,7 +22,7 @@ use crate::runtime::manifest::is_controlled_by;
 use crate::runtime::{Decoded, decoded};
 use crate::stateful;
 
-/// What the apiserver refused is tried again after so long.
+/// How long to wait before trying again what the apiserver refused.
 const SELDOM: Duration = Duration::from_mins(5);
 
 /// The watches, one for each namespace that is served.
@@ -40,9 +40,9 @@ struct Watched {
 /// What is known of the kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Access {
-    /// What the watch met last.
+    /// What the watch found last.
     seen: Kind,
-    /// What a change met, and when.
+    /// Why a change was refused last, and when.
     refused: Option<(Kind, Instant)>,
 }
 
@@ -90,12 +90,12 @@ impl Backups {
                 }
             })
             .touched_objects()
-            // A kind that is missing is nothing to warn of each time.
+            // Errors are dropped: a kind that is missing needs no warning at every attempt.
             .filter(|seen| ready(seen.is_ok()));
         controller.watches_stream_with(seen, |backup: DynamicObject| concerned(&backup), backup_kind())
     }
 
-    /// The cluster's own as the watch saw it last.
+    /// The cluster's `DatabaseBackup` as the watch saw it last.
     fn seen(&self, object: &EtcdCluster) -> Backup {
         let Some(watched) = self.of(object) else { return Backup::Unknown };
         let access = *locked(&watched.access);
@@ -111,7 +111,7 @@ impl Backups {
         }
     }
 
-    /// The cluster's own; `fresh` as the apiserver has it.
+    /// The cluster's `DatabaseBackup`: as the watch saw it last, or, if `fresh`, read from the apiserver.
     pub async fn look(&self, client: &Client, object: &EtcdCluster, fresh: bool) -> Result<Backup, stateful::Error> {
         let seen = self.seen(object);
         if !fresh {
@@ -125,14 +125,14 @@ impl Backups {
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &backup_kind());
         match api.get_opt(&names::backup(object)).await {
             Ok(live) => Ok(facts(live.as_ref(), object)),
-            // An object that is missing is no error: it is the kind that was removed meanwhile.
+            // A missing object is `Ok(None)`: this 404 means that the kind was removed meanwhile.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(Backup::KindMissing),
             Err(kube::Error::Api(status)) if status.code == 403 => Ok(Backup::Denied),
             Err(source) => Err(stateful::Error::Read { what: "DatabaseBackup", source }),
         }
     }
 
-    /// Whether a change failed because the kind is gone, or must not be changed: nothing else of the cluster waits for
+    /// Whether a change failed because the kind is gone, or we must not change it. Nothing else of the cluster waits for
     /// that.
     pub fn excuses(&self, object: &EtcdCluster, error: &Error) -> bool {
         let Error::Backup(kube::Error::Api(status)) = error else { return false };
@@ -164,10 +164,10 @@ fn facts(live: Option<&DynamicObject>, object: &EtcdCluster) -> Backup {
     })
 }
 
-/// What an event of the watch tells of the kind.
+/// What an event of the watch shows about the kind.
 fn kind_after(event: &Result<watcher::Event<DynamicObject>, watcher::Error>) -> Option<Kind> {
     let code = match event {
-        // It comes before a list, too, that fails.
+        // These also come before a list that then fails.
         Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => return None,
         Ok(_) => return Some(Kind::Served),
         Err(

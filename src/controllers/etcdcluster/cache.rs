@@ -1,4 +1,4 @@
-//! What the operator remembers of clusters while it runs. All of it may be forgotten: then it is found out once more.
+//! What the operator remembers of clusters while it runs. All of it may be forgotten: it is then found out again.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,11 @@ use crate::api::EtcdCluster;
 use crate::external::etcd::Password;
 use crate::runtime::PerObject;
 
-/// How members let us in is asked so seldom: to compare a password costs them much, and each login is a write.
+/// How long the outcome of a login holds. Logins are kept rare: comparing a password is expensive for a member, and each
+/// login is a write.
 const LOGIN_HOLDS: Duration = Duration::from_secs(20);
 
-/// What became of logins with those passwords.
+/// The outcome of logins with those passwords.
 struct Login {
     passwords: Vec<Password>,
     access: Access,
@@ -23,76 +24,76 @@ struct Login {
 /// Of all clusters, by their uids.
 #[derive(Default)]
 pub struct Cache {
-    /// What history was forgotten for want of space.
+    /// Which history was compacted for lack of space.
     compacted: PerObject<Compaction>,
-    /// Generations of specs whose pods the apiserver refused, with its words.
+    /// Generations of specs whose pods the apiserver refused, with its message.
     refused: PerObject<(Option<i64>, String)>,
     /// How members let us in.
     logins: PerObject<Login>,
-    /// Since when no majority answers that did before; nothing while one does.
+    /// Since when no majority answers; `None` while one does. No entry if none ever did.
     quorate: PerObject<Option<Instant>>,
 }
 
 impl Cache {
-    /// History was forgotten up to a revision.
+    /// Notes that history was compacted up to a revision.
     pub fn note_compaction(&self, object: &EtcdCluster, revision: i64) {
         self.compacted.set(&uid(object), Compaction { revision, measured: false });
     }
 
-    /// A member gave back all space that it does not use.
+    /// Notes that a member was defragmented.
     pub fn note_defragmentation(&self, object: &EtcdCluster) {
         self.compacted.with(&uid(object), |compaction| compaction.measured = true);
     }
 
-    /// All is well: who runs out of space later has other history to forget.
+    /// Forgets which history was compacted: there is space again, and if it runs out later, there is other history to compact.
     pub fn forget_compaction(&self, object: &EtcdCluster) {
         self.compacted.forget(&uid(object));
     }
 
-    /// What history was forgotten last for want of space.
+    /// Which history was compacted last for lack of space.
     pub fn compacted(&self, object: &EtcdCluster) -> Option<Compaction> {
         self.compacted.get(&uid(object))
     }
 
-    /// The apiserver refused the pods of this very spec.
+    /// Notes that the apiserver refused the pods of this very spec, with its message.
     pub fn note_refusal(&self, object: &EtcdCluster, words: String) {
         self.refused.set(&uid(object), (object.metadata.generation, words));
     }
 
-    /// With which words the apiserver refused the pods of this very spec.
+    /// The apiserver's message, if it refused the pods of this very spec.
     pub fn refusal(&self, object: &EtcdCluster) -> Option<String> {
         let (generation, words) = self.refused.get(&uid(object))?;
         (generation == object.metadata.generation).then_some(words)
     }
 
-    /// How members let us in, with which of these passwords.
+    /// Notes how members let us in, if at all, when these passwords were tried.
     pub fn note_access(&self, object: &EtcdCluster, passwords: Vec<Password>, access: Access) {
         self.logins.set(&uid(object), Login { passwords, access, at: Instant::now() });
     }
 
-    /// How members let us in, where that was found out with these passwords moments ago.
+    /// How members let us in, if that was found out with these passwords less than 20 s ago.
     pub fn access(&self, object: &EtcdCluster, passwords: &[Password]) -> Option<Access> {
         let is_fresh = |login: &Login| login.passwords == passwords && login.at.elapsed() < LOGIN_HOLDS;
         self.logins.with(&uid(object), |login| is_fresh(login).then(|| login.access.clone())).flatten()
     }
 
-    /// How members let us in with these passwords when that was found out last, be it long ago.
+    /// How members let us in with these passwords when that was found out last, even if long ago.
     pub fn last_access(&self, object: &EtcdCluster, passwords: &[Password]) -> Access {
         let access = |login: &mut Login| (login.passwords == passwords).then(|| login.access.clone());
         self.logins.with(&uid(object), access).flatten().unwrap_or_default()
     }
 
-    /// A majority answers.
+    /// Notes that a majority answers.
     pub fn note_quorum(&self, object: &EtcdCluster) {
         self.quorate.set(&uid(object), None);
     }
 
-    /// No majority answers: since when; nothing where none ever did.
+    /// Notes that no majority answers, and returns for how long; `None` if none ever did.
     pub fn without_quorum(&self, object: &EtcdCluster) -> Option<Duration> {
         self.quorate.with(&uid(object), |since| since.get_or_insert_with(Instant::now).elapsed())
     }
 
-    /// The object with that UID is gone.
+    /// Forgets the object with that UID, which is gone.
     pub fn forget(&self, uid: &str) {
         self.quorate.forget(uid);
         self.compacted.forget(uid);
@@ -100,7 +101,7 @@ impl Cache {
         self.logins.forget(uid);
     }
 
-    /// It may have changed.
+    /// Forgets how members let us in: it may have changed.
     pub fn forget_access(&self, object: &EtcdCluster) {
         self.logins.forget(&uid(object));
     }

@@ -1,4 +1,4 @@
-//! What the end of a member's process tells of its data. Pure.
+//! What the last output of a member's process says about its data. Pure.
 //!
 //! The kubelet keeps the last 2048 bytes of what a container printed before it failed. etcd that cannot open its data says
 //! so in a line of level `fatal` or `panic`; or the runtime of Go prints stacks, of which only the end is kept.
@@ -6,12 +6,12 @@
 
 use super::facts::Pod;
 
-/// What a member's last words tell of its data.
+/// What a member's last output says about its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// Its volume is empty although it was a member.
     Empty,
-    /// Its data are damaged; with what tells so.
+    /// Its data are damaged; with the evidence.
     Damaged(&'static str),
 }
 
@@ -32,13 +32,14 @@ const DAMAGE: [&str; 13] = [
     "cannot use none as id",
     "Was the raft log corrupted, truncated, or lost?",
 ];
-/// A signal that ends who reads a part of a file that is not there any more: 128 and its number.
+/// Exit code after SIGBUS: 128 and its number. The signal ends a process that reads a part of a mapped file that is not
+/// there any more.
 const BUS_ERROR: i32 = 128 + 7;
-/// What could be chance counts from so many starts on.
+/// Evidence that could be chance counts only after this many restarts.
 const STARTS: i32 = 2;
 
 impl Pod {
-    /// What the end of its process tells of the data, if anything.
+    /// What the last output and the exit code say about the data, if anything.
     pub fn loss(&self) -> Option<Loss> {
         let words = self.last_words.as_deref().unwrap_or_default();
         let last = last_of(words);
@@ -53,7 +54,7 @@ impl Pod {
         }
         match self.exit_code {
             Some(BUS_ERROR) => Some(Loss::Damaged("it died of SIGBUS, exit code 135: its database is cut off")),
-            // It reads the database itself, and nothing but that.
+            // bbolt reads the database, and nothing else.
             Some(_) if words.contains("goroutine ") && words.contains("go.etcd.io/bbolt.") => {
                 Some(Loss::Damaged("it crashed in bbolt, which reads the database"))
             }
@@ -62,7 +63,7 @@ impl Pod {
     }
 }
 
-/// What a process said when it gave up, without what differs at every try: etcd's words and the error in them.
+/// etcd's message and error from the output with which it gave up, without what differs at every try.
 /// <https://github.com/etcd-io/etcd/blob/main/server/embed/config_logging.go>
 pub fn log_message(words: &str) -> Option<String> {
     let line = last_of(words);
@@ -78,7 +79,7 @@ pub fn log_message(words: &str) -> Option<String> {
     }
 }
 
-/// The words with which a process gave up: what was logged before is no reason for that.
+/// The output with which a process gave up. What it logged before is not the reason.
 fn last_of(words: &str) -> &str {
     let starts = |line: &str| {
         line.contains(r#""level":"fatal""#) || line.contains(r#""level":"panic""#) || line.starts_with("panic: ")
@@ -87,7 +88,7 @@ fn last_of(words: &str) -> &str {
     if !line.starts_with("panic: ") {
         return line;
     }
-    // The line of the log before has the reason; its beginning may be cut off. Stacks that follow are none.
+    // The log line before the panic has the reason; its beginning may be cut off. The stacks that follow have none.
     let at = words.rfind(line).unwrap_or_default();
     let before = words[..at].trim_end().rfind('\n').map_or(0, |end| end + 1);
     let is_reason = words[before..at].contains(r#""stacktrace":"#);
@@ -137,7 +138,7 @@ mod tests {
         assert!(matches!(pod(without, 2, 0).loss(), Some(Loss::Damaged(_))));
     }
 
-    /// Of the many stacks that Go prints then, the reason is not kept.
+    /// Go then prints so many stacks that the reason before them is not kept.
     #[test]
     fn a_crash_while_the_database_is_read_counts_when_it_comes_again() {
         let words = "identifies as 0\n\ngoroutine 136 [running]:\ngo.etcd.io/bbolt._assert(...)\n\tgo.etcd.io/bbolt/db.go:1359\n";
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_said_is_told_without_what_changes_at_every_try() {
+    fn its_message_is_reported_without_what_changes_at_every_try() {
         let words = concat!(
             "{\"level\":\"info\",\"ts\":\"2026-11-23T17:25:48Z\",\"msg\":\"starting\"}\n",
             r#"{"level":"fatal","ts":"2026-11-23T17:25:48Z","caller":"etcdmain/etcd.go:204","msg":"discovery failed","#,

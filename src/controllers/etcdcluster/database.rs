@@ -1,4 +1,4 @@
-//! What an `EtcdCluster` is among the databases in `StatefulSet`s.
+//! Implements [`Database`] for `EtcdCluster`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -135,7 +135,7 @@ impl Pod {
         self.own.transport.peer.mode.has_files() || self.own.transport.client.mode.has_files()
     }
 
-    /// Where its member answers clients; none where it speaks TLS and nobody knows how to.
+    /// Where its member answers clients; `None` if it requires TLS and there are no credentials for that.
     pub fn endpoint(&self, credentials: Option<&Arc<Credentials>>) -> Option<Endpoint> {
         let host = self.host()?;
         let (scheme, tls) = match (self.own.transport.client.mode, credentials) {

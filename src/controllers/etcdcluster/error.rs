@@ -29,7 +29,7 @@ impl Failure for Error {
         match self {
             Self::Children(error) => error.class(),
             Self::Backup(source) => class_of_kubernetes(source),
-            // Decided about once more: what of the spec can be done without it goes on.
+            // Observe and decide again: whatever else the spec asks for goes on.
             Self::PodsChanged | Self::Refused(_) => Class::Conflict,
             Self::Etcd(error) => error.class(),
         }

@@ -10,13 +10,13 @@ use crate::external::etcd::{Alarm, Credentials, Endpoint, Member, Status};
 use crate::stateful;
 pub use crate::stateful::{Child, Claim};
 
-/// History that was forgotten for want of space.
+/// History that was compacted for lack of space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compaction {
-    /// The revision up to which.
+    /// Up to this revision.
     pub revision: i64,
-    /// Whether a member gave back unused space since: only then what it tells of its space is surely true. Until the
-    /// next write, a member counts pages as used that were freed by the last one.
+    /// Whether a member was defragmented since. Only then is the size in use that it reports reliable: until the next
+    /// write, a member counts pages as used that the last write freed.
     pub measured: bool,
 }
 
@@ -27,28 +27,28 @@ pub struct Observed {
     pub set: Set,
     /// What each member that answers says of itself, by ordinal.
     pub statuses: BTreeMap<i32, Status>,
-    /// Members that answer, and tell nothing of themselves to whoever has not logged in, by ordinal.
+    /// Members that answer, but report nothing without a login, by ordinal.
     pub reserved: BTreeSet<i32>,
-    /// What a member or a majority did not answer it may answer in a moment: it did so moments ago, and nothing tells that
-    /// anything changed.
+    /// A member or a majority that did not answer may do so in a moment: it answered moments ago, and nothing shows that
+    /// anything has changed.
     pub unsure: bool,
-    /// The members as one that answers knows them, where there is no majority; it may be out of date.
+    /// The members as one that answers knows them, if there is no majority; the list may be out of date.
     pub remembered: Vec<Member>,
     /// What a majority agrees on; `None` while there is none, or nobody could be asked.
     pub quorum: Option<Quorum>,
     /// What is known of certificates.
     pub certificates: Certificates,
-    /// How members are called that speak TLS.
+    /// The credentials for members that use TLS.
     pub credentials: Option<Arc<Credentials>>,
     /// What is known of passwords, and how members let us in.
     pub auth: Auth,
-    /// What history we had forgotten since there is no space. Forgotten itself by a restart: then it is done again.
+    /// Which history was compacted since there is no space. A restart forgets this: history is then compacted again.
     pub compacted: Option<Compaction>,
     /// The `DatabaseBackup` of our name.
     pub backup: Backup,
     /// Our own image, whose program a recovery runs; none where the operator does not know it.
     pub own_image: Option<String>,
-    /// With which words the apiserver refused the pods that this very spec asks for.
+    /// The apiserver's message, if it refused the pods that this very spec asks for.
     pub refused: Option<String>,
 }
 
@@ -73,9 +73,9 @@ pub enum Backup {
 pub struct Node {
     /// The image of its member.
     pub image: Option<String>,
-    /// What its member speaks.
+    /// The transport of its member.
     pub transport: Transport,
-    /// It begins the cluster anew from its data whenever it starts.
+    /// It has `--force-new-cluster`: whenever it starts, it rebuilds the cluster from its data.
     pub forced: bool,
     /// Whether it skipped revisions first.
     pub skip: Skip,
@@ -86,13 +86,13 @@ pub type Pod = stateful::Pod<Node>;
 /// Children, pods and volumes.
 pub type Set = stateful::Set<Node>;
 
-/// Whether a member that begins its cluster anew skipped revisions first.
+/// Whether a member that rebuilds its cluster skipped revisions first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Skip {
     /// Nobody asked it to.
     #[default]
     NotAsked,
-    /// It has not come to an end yet.
+    /// It has not finished yet.
     Pending,
     /// It did.
     Done,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::api::etcdcluster::Auth;
 use crate::api::{DeletionPolicy, EtcdCluster, EtcdClusterSpec};
 
-/// The sample, with so many members.
+/// The sample, with that many members.
 pub fn cluster(replicas: i32) -> EtcdCluster {
     let spec = EtcdClusterSpec {
         version: "3.5.9".into(),

@@ -1,8 +1,8 @@
 //! Which members are ours, and at which ordinal. Pure.
 //!
-//! A member is known by its ID: as the process in a pod tells it, as it was noted on a volume or in the status; or by the
-//! name that it told when it started. Where its peers reach it says so only of one that none of these knows: anybody can
-//! change that, or add a member with any address.
+//! A member is recognized by its ID, which the process in a pod reports, and which is noted on its volume claim and in the
+//! status; or by the name that it reported when it started. Its peer URL counts only if none of these knows the member:
+//! anybody can change the URL, or add a member with any URL.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,18 +21,18 @@ impl Observed {
 
 /// Those of `members` that are ours, by ordinal.
 pub fn ours<'a>(object: &EtcdCluster, observed: &Observed, members: &'a [Member]) -> BTreeMap<i32, &'a Member> {
-    let message = observed.statuses.iter().map(|(ordinal, status)| (*ordinal, status.member_id));
+    let reported = observed.statuses.iter().map(|(ordinal, status)| (*ordinal, status.member_id));
     let noted = observed.set.claims.iter().filter_map(|(ordinal, claim)| Some((*ordinal, claim.member?)));
     let recorded = object.status.iter().flat_map(|status| &status.members).filter_map(|member| {
         Some((names::ordinal_of(object, &member.name)?, u64::from_str_radix(&member.id, 16).ok()?))
     });
-    // A member tells its name, which is its pod's, when it starts.
+    // A member reports its name, which is its pod's, when it starts.
     let named = members.iter().filter_map(|member| Some((names::ordinal_of(object, &member.name)?, member.id)));
     let addressed =
         members.iter().filter_map(|member| Some((names::ordinal_at(object, &member.peer_urls)?, member.id)));
     let mut found: BTreeMap<i32, &Member> = BTreeMap::new();
     let mut placed = BTreeSet::new();
-    for (ordinal, id) in message.chain(noted).chain(recorded).chain(named).chain(addressed) {
+    for (ordinal, id) in reported.chain(noted).chain(recorded).chain(named).chain(addressed) {
         let Some(member) = members.iter().find(|member| member.id == id) else { continue };
         if !found.contains_key(&ordinal) && placed.insert(id) {
             found.insert(ordinal, member);
@@ -41,7 +41,7 @@ pub fn ours<'a>(object: &EtcdCluster, observed: &Observed, members: &'a [Member]
     found
 }
 
-/// Whether a member was added and has never run: it has promised nothing, and nobody has its data.
+/// Whether a member was added and has never run: it has no data, and has acknowledged nothing.
 pub fn never_started(member: &Member) -> bool {
     member.name.is_empty() && member.client_urls.is_empty()
 }

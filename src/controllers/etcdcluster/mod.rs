@@ -6,7 +6,7 @@
 //!   └───────▶ monitor ───────────────┘ wakes
 //! ```
 //!
-//! Who is a member is known to etcd alone; pods and volumes follow the members, never the other way round.
+//! Only etcd knows who is a member. Pods and volumes follow the members, never the other way round.
 
 mod action;
 mod apply;

@@ -1,8 +1,8 @@
-//! Listens to every member, and wakes the controller when one falls silent or comes back, knows another leader or none, or
-//! complains: an alarm of one member is told by all.
+//! Monitors every member, and wakes the controller when one stops answering or answers again, reports another leader or
+//! none, or reports errors: an alarm of one member is reported by all.
 //!
-//! A connection a member is held open and asked once a second what the member knows of itself: a local read of a few hundred
-//! bytes, and no call of the apiserver. What is heard here only wakes: whoever decides asks anew.
+//! One connection per member is kept open, over which it is asked for its status once a second: a local read of a few
+//! hundred bytes, without a call of the apiserver. The answers only wake the controller, which asks again itself.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub struct Monitor {
     wake: Wake,
 }
 
-/// Certificates and passwords of a member change.
+/// A member keeps its URL; its certificates and passwords change.
 impl Listened for Endpoint {
     type Id = String;
 
@@ -58,8 +58,8 @@ impl Monitor {
     pub fn follow(&self, key: &Key, uid: &str, members: Vec<Endpoint>) {
         self.listeners.follow(key, uid, members, |latest| {
             let (etcd, wake) = (self.etcd.clone(), self.wake.clone());
-            let ear = Probe { etcd, latest: latest.clone(), key: key.clone(), wake };
-            vec![tokio::spawn(ear.listen())]
+            let probe = Probe { etcd, latest: latest.clone(), key: key.clone(), wake };
+            vec![tokio::spawn(probe.listen())]
         });
     }
 
@@ -68,24 +68,24 @@ impl Monitor {
         self.listeners.forget(uid);
     }
 
-    /// How long a member has not answered; nothing where it was never listened to.
+    /// How long a member has not answered; `None` if nobody listens to it.
     pub fn silence(&self, key: &Key, member: &Endpoint) -> Option<Duration> {
         self.listeners.ask(key, &member.url, |latest| latest.silence())
     }
 
-    /// A member has answered somebody.
-    pub fn heard_of(&self, key: &Key, member: &Endpoint) {
+    /// Notes that a member has answered a call from elsewhere.
+    pub fn note_answer(&self, key: &Key, member: &Endpoint) {
         self.listeners.ask(key, &member.url, ProbeState::answered);
     }
 }
 
-/// What of a member wakes somebody when it changes.
+/// The state of a member; a change of it wakes the controller.
 #[derive(Clone, Debug, PartialEq)]
 enum State {
     /// Nobody has asked yet.
     Unknown,
     Silent,
-    /// It answers, and tells nothing to whoever has not logged in.
+    /// It answers, but reports nothing without a login.
     Reserved,
     Tells {
         member: u64,
@@ -146,9 +146,9 @@ impl Probe {
         }
     }
 
-    /// Wakes where that is news. Whoever asked first is looking already.
+    /// Wakes the controller if the state has changed. The first answer wakes nobody: the controller is looking already.
     fn turn(&self, state: &mut State, latest: State) {
-        // Where logins are asked for, ours may be in use elsewhere at the moment.
+        // If members require a login, ours may be in use by another call at the moment.
         let says_less = latest == State::Reserved && matches!(state, State::Tells { .. });
         if latest == *state || says_less {
             return;
@@ -242,7 +242,7 @@ mod tests {
         }
 
         async fn wakes(&mut self) {
-            // Whoever is woken asks for it once more.
+            // A controller that is woken follows the member again.
             self.monitor.follow(&key(), "uid", vec![endpoint()]);
             let patience = Duration::from_millis(2300);
             assert_eq!(timeout(patience, self.woken.next()).await.expect("nobody was woken in time"), Some(key()));

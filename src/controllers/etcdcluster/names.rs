@@ -7,7 +7,7 @@ pub use crate::stateful::names::{REVISION, VOLUME, labels, ordinal_of, peers, po
 
 /// Label of every child, with the cluster's name.
 pub const LABEL: &str = crate::consent::ETCDCLUSTER.made_for;
-/// Label of pods that begin the cluster anew from their data.
+/// Label of pods that rebuild the cluster from their data.
 pub const FORCED: &str = "causeway.example.com/forced";
 /// Name of the init container by which the member of a recovery skips revisions.
 pub const SKIP: &str = "skip-revisions";
@@ -16,7 +16,8 @@ pub const SKIP: &str = "skip-revisions";
 pub const CLIENT_PORT: u16 = 2379;
 /// Port for the other members.
 pub const PEER_PORT: u16 = 2380;
-/// Port for the other members by TLS. It is another one, so that a member can be reached both ways while that changes.
+/// Port for the other members with TLS. It differs from the plain one: while TLS is turned on or off, a member is reached
+/// both ways.
 pub const PEER_TLS_PORT: u16 = 2382;
 /// Port for probes and metrics, without TLS.
 pub const METRICS_PORT: u16 = 2381;
@@ -37,7 +38,7 @@ pub fn is_https(url: &str) -> bool {
     url.starts_with("https:")
 }
 
-/// DNS name of a pod. Without the cluster's domain, which nobody tells us; the pods' search list has it.
+/// DNS name of a pod, without the domain of the Kubernetes cluster: we do not know it, and the pods' search list has it.
 pub fn host(object: &EtcdCluster, pod: &str) -> String {
     format!("{pod}.{}.{}.svc", peers(object), object.namespace().unwrap_or_default())
 }

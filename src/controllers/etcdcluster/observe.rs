@@ -1,4 +1,4 @@
-//! Reads the world: children from the watches, or from the apiserver after something was changed, and members from etcd.
+//! Reads children from the watches, or from the apiserver after something was changed, and members from etcd.
 
 use jiff::Timestamp;
 use kube::Client;
@@ -54,7 +54,7 @@ impl Observer {
             observed.auth = auth::secrets::read(&self.sets.client, object).await?;
         }
         self.ask_members(object, &mut observed).await;
-        observed.unsure = self.doubt(object, &observed);
+        observed.unsure = self.is_unsure(object, &observed);
         if observed.quorum.as_ref().is_some_and(|quorum| quorum.alarms.is_empty()) {
             self.cache.forget_compaction(object);
         }

@@ -1,4 +1,4 @@
-//! etcd's settings, as variables of the environment: those that make a member of the cluster, and what the user adds.
+//! etcd's settings, as environment variables: those by which Causeway runs the members, and those that the user adds.
 //! Pure. <https://etcd.io/docs/v3.5/op-guide/configuration/>
 
 use std::collections::BTreeMap;
@@ -11,15 +11,15 @@ use crate::api::EtcdCluster;
 
 /// Where the volume is.
 pub const VOLUME_PATH: &str = "/var/lib/etcd";
-/// Who is in the cluster when a member without data starts.
+/// The list of members that a member without data starts with.
 pub const INITIAL_CLUSTER: &str = "ETCD_INITIAL_CLUSTER";
 /// Whether a member without data begins a cluster or joins one.
 pub const INITIAL_STATE: &str = "ETCD_INITIAL_CLUSTER_STATE";
-/// How a member without data says that it is reached: as the list of members has it.
+/// Scheme of the peer URL that a member without data advertises. The URL must be the one in the list of members.
 pub const ADVERTISED_SCHEME: &str = "PEER_SCHEME";
-/// The port of that.
+/// Port of that URL.
 pub const ADVERTISED_PORT: &str = "PEER_PORT";
-/// What only members without data look at.
+/// The settings that only members without data read.
 pub const AT_FIRST_START: [&str; 4] = [INITIAL_CLUSTER, INITIAL_STATE, ADVERTISED_SCHEME, ADVERTISED_PORT];
 
 /// How a member without data may start.
@@ -32,7 +32,7 @@ pub struct Start {
 }
 
 impl Start {
-    /// As etcd reads it.
+    /// The list of members as etcd reads it.
     fn list(&self) -> String {
         self.members.iter().map(|(name, url)| format!("{name}={url}")).collect::<Vec<_>>().join(",")
     }
@@ -51,7 +51,7 @@ impl Start {
     }
 }
 
-/// All settings that every member has alike. What differs, its name and addresses, is in the pod.
+/// All settings that the members share. What differs, their names and addresses, is in the pods.
 pub fn settings(object: &EtcdCluster, start: &Start, transport: &Transport) -> BTreeMap<String, String> {
     let mut settings = lasting(object);
     settings.extend(listening(object, transport));
@@ -63,11 +63,11 @@ pub fn settings(object: &EtcdCluster, start: &Start, transport: &Transport) -> B
     settings
 }
 
-/// The settings by which running members are made: when they change, the pods are replaced one by one.
+/// The settings that running members depend on: when they change, the pods are replaced one by one.
 pub fn lasting(object: &EtcdCluster) -> BTreeMap<String, String> {
     let mut settings: BTreeMap<String, String> = BTreeMap::from(
         [
-            // Old revisions would fill the quota; who needs them for longer says so in spec.config.
+            // Old revisions would fill the quota; users who need them for longer set that in spec.config.
             ("ETCD_AUTO_COMPACTION_MODE", "periodic".to_owned()),
             ("ETCD_AUTO_COMPACTION_RETENTION", "1h".to_owned()),
             // Finds members whose data differ, at little cost.
@@ -79,7 +79,7 @@ pub fn lasting(object: &EtcdCluster) -> BTreeMap<String, String> {
     let ours = [
         ("ETCD_DATA_DIR", format!("{VOLUME_PATH}/data")),
         ("ETCD_LISTEN_METRICS_URLS", format!("http://0.0.0.0:{METRICS_PORT}")),
-        // Another object of the same name makes another cluster, whose members refuse each other.
+        // Another object of the same name makes another cluster: members of the two refuse each other.
         ("ETCD_INITIAL_CLUSTER_TOKEN", object.uid().unwrap_or_default()),
         ("ETCD_STRICT_RECONFIG_CHECK", "true".to_owned()),
     ];
@@ -87,8 +87,8 @@ pub fn lasting(object: &EtcdCluster) -> BTreeMap<String, String> {
     settings
 }
 
-/// Where members listen, and by which certificates. The pods have this as it is: they begin to speak otherwise when they
-/// are replaced, and not when a container starts again.
+/// Where members listen, and with which certificates. The pods have these values in themselves: their transport changes
+/// when they are replaced, and not when a container restarts.
 /// <https://etcd.io/docs/v3.5/op-guide/security/>
 pub fn listening(object: &EtcdCluster, transport: &Transport) -> BTreeMap<String, String> {
     let urls = |mode: Mode, plain: u16, tls: u16| {
@@ -118,7 +118,7 @@ pub fn listening(object: &EtcdCluster, transport: &Transport) -> BTreeMap<String
             ("ETCD_CERT_FILE", file(Side::Client, "tls.crt")),
             ("ETCD_KEY_FILE", file(Side::Client, "tls.key")),
         ]);
-        // The file alone makes etcd ask clients for certificates.
+        // This file alone already makes etcd ask clients for certificates.
         let asked = object.spec.tls.as_ref().and_then(|tls| tls.client.as_ref());
         if asked.is_some_and(|client| client.verify_clients) {
             settings.extend([
@@ -170,7 +170,7 @@ impl Value {
     }
 }
 
-/// Flags that a user may set, with the least and the first too great minor version that knows them.
+/// Flags that a user may set, with the first minor version that knows them, and the first one after the last.
 const FLAGS: &[(&str, Value, u8, u8)] = &[
     ("auth-token-ttl", Value::Whole, 5, 7),
     ("auto-compaction-mode", Value::OneOf(&["periodic", "revision"]), 5, 7),
@@ -219,7 +219,7 @@ const FLAGS: &[(&str, Value, u8, u8)] = &[
     ("watch-progress-notify-interval", Value::Time, 6, 7),
 ];
 
-/// Flags by which members are run.
+/// Flags that Causeway sets itself.
 const OWNED: &[&str] = &[
     "advertise-client-urls",
     "auto-tls",
@@ -240,7 +240,7 @@ const OWNED: &[&str] = &[
     "wal-dir",
 ];
 
-/// What of `spec.config` cannot be, with the field and the fix; `None` when all can.
+/// What is wrong with `spec.config`, with the field and the fix; `None` if nothing is.
 pub fn trouble(object: &EtcdCluster) -> Option<String> {
     let minor = minor_of(&object.spec.version)?;
     object
@@ -285,7 +285,7 @@ pub fn minor_of(version: &str) -> Option<u8> {
     version.split('.').nth(1)?.parse().ok()
 }
 
-/// As Go reads durations: numbers with units, one after the other.
+/// Whether Go reads the text as a duration: numbers with units, one after the other.
 fn is_duration(text: &str) -> bool {
     let mut rest = text;
     let mut parts = 0;
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn members_listen_as_they_are_to_speak() {
+    fn members_listen_as_their_transport_says() {
         let object = cluster(3);
         let channel = |mode| crate::controllers::etcdcluster::tls::Channel { mode, trust: None };
         for (mode, peer, client) in [

@@ -1,4 +1,4 @@
-//! How a member is reached: its address, whom to trust, and what to show.
+//! How a member is reached: its address, the authorities to trust, and the certificate and password to present.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ impl fmt::Debug for Password {
     }
 }
 
-/// What a client must have to speak TLS with members.
+/// What a client needs for TLS with members.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// Certificates of the authorities that are trusted, as PEM.
     pub trusted: String,
-    /// The name that a member's certificate must be valid for. Members are called by addresses, which it does not hold.
+    /// The name that a member's certificate must be valid for. Members are called by IP address, which it does not contain.
     pub server_name: String,
-    /// Certificate and key to show to members that ask for them, as PEM.
+    /// Certificate and key for members that ask for them, as PEM.
     pub identity: Option<(String, String)>,
 }
 
@@ -55,7 +55,7 @@ impl Credentials {
     }
 }
 
-/// Tells nothing that is secret: actions are logged with the endpoints that they go to.
+/// Leaves out all that is secret: actions are logged with the endpoints that they go to.
 impl fmt::Debug for Credentials {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Credentials").field("server_name", &self.server_name).finish_non_exhaustive()

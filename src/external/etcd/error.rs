@@ -20,11 +20,11 @@ pub struct EtcdError {
 pub enum Trouble {
     /// No answer came; the call may have had its effect.
     Unanswered,
-    /// A majority is missing, or just chooses a leader.
+    /// There is no leader: a majority is missing, or an election is going on.
     NoLeader,
     /// A learner has not caught up.
     LearnerNotReady,
-    /// The cluster refuses to change while a member is sick.
+    /// The cluster refuses the change while members are not healthy.
     Unhealthy,
     /// The cluster does not have the version of its members yet.
     VersionBehind,
@@ -32,17 +32,17 @@ pub enum Trouble {
     PeerExists,
     /// No such member.
     MemberNotFound,
-    /// Somebody else leads than was asked.
+    /// The member that was asked does not lead, or the other one cannot take leadership over.
     NotLeader,
-    /// What was to be forgotten is forgotten already.
+    /// The history was compacted already.
     Compacted,
-    /// The user or the role is there already, or the downgrade is as it was to be.
+    /// The user or the role is there already, or the downgrade is enabled or cancelled already.
     AlreadyThere,
-    /// Nobody has to log in: there is nothing to log in to.
+    /// Authentication is off: nobody has to log in, or can.
     AuthOff,
     /// The password is not the one that etcd has.
     LoginRefused,
-    /// Whoever asks must log in, or did so too long ago.
+    /// The caller must log in, or its login is not valid any more.
     NotLoggedIn,
     /// This process must not change anything.
     NotLeading,
@@ -62,7 +62,7 @@ impl EtcdError {
         Self::new(operation, Trouble::Other, "the answer belongs to another call".into())
     }
 
-    /// Whether it is about who calls, and not about what is called for.
+    /// Whether it is about the login of the caller, and not about the call itself.
     #[must_use]
     pub fn is_about_login(&self) -> bool {
         matches!(self.trouble, Trouble::AuthOff | Trouble::LoginRefused | Trouble::NotLoggedIn)
@@ -72,7 +72,7 @@ impl EtcdError {
     #[must_use]
     pub fn class(&self) -> Class {
         match self.trouble {
-            // Whether a login is needed, and which, is found out anew, and so is who is a member.
+            // Observe again which login is needed, and who is a member.
             Trouble::PeerExists
             | Trouble::MemberNotFound
             | Trouble::NotLeader

@@ -14,13 +14,13 @@ use super::{Alarm, AlarmKind, Endpoint, Member, Password, ROOT, Reply, Request, 
 /// Reads of this key, which nobody writes, show whether a majority answers.
 const NO_KEY: &str = "causeway.example.com/health";
 
-/// One connection a call: calls are rare, members come and go, and nothing is kept open to a member that is left alone.
-/// Only where somebody logged in the connection is kept for the next calls, for a login is a write of the whole cluster;
-/// and so is one for [`Request::Pulse`].
+/// Opens one connection for each call: calls are rare, members come and go, and no connection stays open to a member that
+/// nobody calls any more. Two kinds of connections are kept: those with a login, because a login is a write of the whole
+/// cluster; and those for [`Request::Pulse`].
 #[derive(Debug, Default)]
 pub struct Grpc {
     sessions: Sessions,
-    /// Connections without a login, each used by whoever asks again and again.
+    /// Connections without a login, for [`Request::Pulse`].
     standing: Sessions,
 }
 
@@ -62,8 +62,8 @@ impl Grpc {
         outcome
     }
 
-    /// Earlier releases tell anybody; later ones, such as 3.5.35, only whoever has logged in. Nobody can do that without a
-    /// majority, but who did so before is still known to each member.
+    /// Earlier releases report their status to anybody; later ones, such as 3.5.35, only after a login. Without a majority,
+    /// nobody can log in, but each member still accepts earlier logins.
     async fn status(&self, to: &Endpoint) -> Result<Reply, Error> {
         if let Some(mut client) = self.sessions.take(to)
             && let Ok(reply) = ask(&mut client, &Request::Status).await
@@ -74,7 +74,7 @@ impl Grpc {
         ask(&mut connect(to, &Request::Status, None).await?, &Request::Status).await
     }
 
-    /// Beside other calls: with their login where there is one, but never with a login of its own.
+    /// Runs beside other calls. It uses their login if there is one, but never logs in itself.
     async fn pulse(&self, to: &Endpoint) -> Result<Reply, Error> {
         if let Some(mut client) = self.sessions.share(to)
             && let Ok(reply) = ask(&mut client, &Request::Pulse).await
@@ -99,8 +99,8 @@ impl Grpc {
         }
     }
 
-    /// A connection to a learner, which takes no logins, but knows those that others took: somebody logs in at another
-    /// member, and goes on to the learner. Nothing where no other member is known.
+    /// A connection to a learner. A learner takes no logins, but accepts those that other members took: this logs in at
+    /// another member, and then moves the connection to the learner. `None` if no other member is known.
     async fn lead_in(&self, to: &Endpoint, request: &Request, password: &Password) -> Result<Option<Client>, Error> {
         let Some(other) = self.sessions.beside(to) else { return Ok(None) };
         let client = connect(&other, request, Some(password)).await?;

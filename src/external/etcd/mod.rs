@@ -1,7 +1,7 @@
 //! Members of etcd clusters: a few calls, each to one member, each with a deadline.
 //!
-//! Every call names the member that is to answer it: a client that chooses among several would tell of the cluster, but
-//! not of the member that was asked about. <https://etcd.io/docs/v3.5/dev-guide/api_reference_v3/>
+//! Every call names the member that is to answer it: a client that chooses among several would report on the cluster, but
+//! not on the member in question. <https://etcd.io/docs/v3.5/dev-guide/api_reference_v3/>
 
 mod access;
 mod error;
@@ -20,12 +20,12 @@ pub use access::{Credentials, Endpoint, Password, ROOT};
 pub use error::{EtcdError, Trouble};
 pub use grpc::Grpc;
 
-/// A call of one member.
+/// A call to one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// What the member knows of itself; answered without the others, but by later releases only to whoever has logged in.
+    /// The status of the member. It answers without the other members, but later releases do so only after a login.
     Status,
-    /// The same, asked once a second: over a connection that is kept.
+    /// The same, asked once a second over a connection that is kept.
     Pulse,
     /// A read that a majority must agree to.
     Read,
@@ -41,19 +41,19 @@ pub enum Request {
         /// The learner.
         id: u64,
     },
-    /// Tells the others where a member is reached from now on.
+    /// Changes the peer URL of a member.
     UpdatePeer {
         /// The member.
         id: u64,
         /// Where its peers will reach it.
         peer_url: String,
     },
-    /// Takes a member out for good.
+    /// Removes a member for good.
     Remove {
         /// The member.
         id: u64,
     },
-    /// Hands leadership over; only the leader does so.
+    /// Hands leadership over; only the leader can do so.
     MoveLeader {
         /// A member that votes.
         to: u64,
@@ -62,40 +62,40 @@ pub enum Request {
     Alarms,
     /// Ends an alarm.
     Disarm(Alarm),
-    /// Forgets what was before a revision, and waits until it is gone.
+    /// Discards the history before a revision, and waits until it is gone.
     Compact {
         /// The oldest revision that stays.
         revision: i64,
     },
     /// Gives space back to the disk; the member serves nobody meanwhile.
     Defragment,
-    /// Lets the members go back to the minor version before theirs: they write their data as that reads them.
+    /// Enables a downgrade to the minor version before the members': they write their data in its format.
     /// <https://etcd.io/docs/v3.6/downgrades/downgrade_3_6/>
     EnableDowngrade {
         /// That version, such as 3.5.
         target: String,
     },
-    /// Takes that back.
+    /// Cancels a downgrade.
     CancelDowngrade,
-    /// Logs in anew with the endpoint's password.
+    /// Logs in with the endpoint's password, even if there is a login already.
     Login,
     /// Adds the user [`ROOT`].
     AddRoot {
         /// Its password.
         password: Password,
     },
-    /// Gives the user [`ROOT`] another password. Whoever logged in with the one before must do so again.
+    /// Gives the user [`ROOT`] another password. Clients that logged in with the one before must do so again.
     ChangePassword {
-        /// The other one.
+        /// The new password.
         password: Password,
     },
     /// Adds the role [`ROOT`].
     AddRole,
-    /// Gives the user [`ROOT`] its role; nothing happens where it has that.
+    /// Gives the user [`ROOT`] its role; no effect if it has that already.
     GrantRole,
-    /// From now on everybody must log in; nothing happens where that is so.
+    /// Turns authentication on: everybody must log in. No effect if it is on already.
     EnableAuth,
-    /// From now on nobody must log in; nothing happens where that is so.
+    /// Turns authentication off: nobody must log in. No effect if it is off already.
     DisableAuth,
 }
 
@@ -132,14 +132,13 @@ impl Request {
         !matches!(self, Self::Status | Self::Pulse | Self::Read | Self::Members | Self::Alarms | Self::Login)
     }
 
-    /// After this an answer is not waited for any more. etcd itself gives up a proposal after seven seconds with its
-    /// default election timeout.
+    /// How long to wait for an answer. etcd itself gives up a proposal after seven seconds with its default election timeout.
     fn deadline(&self) -> Duration {
         match self {
-            // Whoever asks may stop to wait before.
+            // The caller may stop waiting earlier.
             Self::Pulse => Duration::from_secs(5),
             Self::Status | Self::Members | Self::Read | Self::Alarms => Duration::from_secs(2),
-            // A password is compared on purpose slowly.
+            // Comparing a password is slow on purpose.
             Self::Login => Duration::from_secs(4),
             Self::Compact { .. } | Self::Defragment => Duration::from_mins(1),
             _ => Duration::from_secs(8),
@@ -185,9 +184,9 @@ pub struct Status {
     pub db_in_use: i64,
     /// What it complains of: alarms, or that it has no leader.
     pub errors: Vec<String>,
-    /// The minor version whose form its data have, such as 5; none before 3.6.
+    /// The minor version whose format its data have, such as 5; `None` before 3.6.
     pub storage_minor: Option<u8>,
-    /// A downgrade is enabled; 3.6 and later tell.
+    /// A downgrade is enabled; reported by 3.6 and later.
     pub downgrades: bool,
 }
 
@@ -225,7 +224,7 @@ pub enum AlarmKind {
     Corrupt,
 }
 
-/// Carries a call to a member and its answer back; the place where tests let calls go wrong.
+/// Carries a call to a member and its answer back. Tests implement it to let calls go wrong.
 pub trait Transport: Send + Sync {
     /// Makes one call.
     fn call<'a>(&'a self, to: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, EtcdError>>;
@@ -269,7 +268,7 @@ impl Etcd {
         self.status_by(member, Request::Status).await
     }
 
-    /// The same, for whoever asks again and again.
+    /// The same, for a caller that asks again and again.
     pub async fn pulse(&self, member: &Endpoint) -> Result<Status, EtcdError> {
         self.status_by(member, Request::Pulse).await
     }
@@ -281,13 +280,13 @@ impl Etcd {
         }
     }
 
-    /// The members as a majority knows them: the member that is asked first makes sure that it is up to date.
+    /// The members as a majority knows them: with a read, the member that is asked makes sure first that it is up to date.
     pub async fn members(&self, member: &Endpoint) -> Result<Vec<Member>, EtcdError> {
         self.call(member, Request::Read).await?;
         self.known_members(member).await
     }
 
-    /// The members that this one knows of, be it out of date.
+    /// The members that this one knows of, even if it is out of date.
     pub async fn known_members(&self, member: &Endpoint) -> Result<Vec<Member>, EtcdError> {
         match self.call(member, Request::Members).await? {
             Reply::Members(members) => Ok(members),
@@ -303,13 +302,13 @@ impl Etcd {
         }
     }
 
-    /// Logs in with the endpoint's password. Whoever may not gets [`Trouble::LoginRefused`], or [`Trouble::AuthOff`] where
-    /// nobody has to.
+    /// Logs in with the endpoint's password. Fails with [`Trouble::LoginRefused`] if it is wrong, and with
+    /// [`Trouble::AuthOff`] if authentication is off.
     pub async fn login(&self, member: &Endpoint) -> Result<(), EtcdError> {
         self.call(member, Request::Login).await.map(drop)
     }
 
-    /// Makes a call whose answer says no more than that it was done.
+    /// Makes a call whose answer only says that it was done.
     pub async fn change(&self, member: &Endpoint, request: Request) -> Result<(), EtcdError> {
         self.call(member, request).await.map(drop)
     }

@@ -9,7 +9,8 @@ use etcd_client::Client;
 
 use super::Endpoint;
 
-/// etcd forgets a login that was not used for five minutes; a connection to a member that is not asked any more closes.
+/// How long an unused connection is kept: etcd forgets a login that was not used for five minutes, and connections to
+/// members that are not called any more must close.
 const IDLE: Duration = Duration::from_mins(4);
 
 /// The connections that nobody uses at the moment, by URL.
@@ -24,7 +25,8 @@ struct Session {
 }
 
 impl Sessions {
-    /// A connection to that member. Whoever takes it gives it back: one whose call hangs is gone with that call.
+    /// Takes a connection to that member, which the caller gives back with [`Self::keep`]. If its call hangs, the connection
+    /// is gone with that call.
     pub fn take(&self, to: &Endpoint) -> Option<Client> {
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.retain(|_, session| session.used.elapsed() < IDLE);
@@ -38,7 +40,7 @@ impl Sessions {
         session.map(|session| session.client.clone())
     }
 
-    /// Another member where the same login was taken moments ago.
+    /// Another member to which there is a connection with the same login.
     pub fn beside(&self, to: &Endpoint) -> Option<Endpoint> {
         let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let alike = |other: &&Endpoint| other.url != to.url && other.login == to.login && other.tls == to.tls;

@@ -12,13 +12,13 @@ use crate::api::{DatabaseRestore, DatabaseRestoreSpec, Duration};
 use crate::runtime::fingerprint;
 use crate::runtime::manifest::Manifest;
 
-/// A `DatabaseRestore` has no longer name.
+/// The longest name of a `DatabaseRestore`.
 const LONGEST: usize = 48;
 /// What its name ends with.
 const SUFFIX: &str = "-restore";
 /// Digits of a hash that tell long names apart.
 const DIGITS: usize = 8;
-/// A new database waits so long for its data: large ones take hours.
+/// How long a new database waits for its data: large ones take hours.
 const DEADLINE_HOURS: u32 = 6;
 
 /// A kind that can begin with a backup.
@@ -27,7 +27,7 @@ pub trait Restorable: Resource<DynamicType = ()> {
     fn target(&self) -> Source;
 }
 
-/// Its name. Of one that would be too long the end becomes a hash.
+/// Its name. If it would be too long, its end becomes a hash.
 pub fn name(object: &impl Restorable) -> String {
     let owner = object.name_any();
     if owner.len() + SUFFIX.len() <= LONGEST {
@@ -38,7 +38,7 @@ pub fn name(object: &impl Restorable) -> String {
     format!("{}-{hash}{SUFFIX}", kept.trim_end_matches('-'))
 }
 
-/// It: that backup into the very object. Never by force: what the database holds is somebody's.
+/// The `DatabaseRestore` of that backup into this very object. Never with `force`: what the database holds is somebody's.
 pub fn restore(object: &impl Restorable, from: &BackupChoice, labels: BTreeMap<String, String>) -> Manifest {
     let spec = DatabaseRestoreSpec {
         from: from.clone(),

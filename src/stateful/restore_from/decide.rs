@@ -1,4 +1,4 @@
-//! Decides what comes next of a restore, and how the database is meanwhile. Pure.
+//! Decides the next step of a restore, and the health of the database meanwhile. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use super::facts::{Live, Seen};
 use crate::api::databaserestore::{BackupChoice, RestoreOutcome, RestorePhase, Restored};
 use crate::runtime::{ExtraCondition, Health};
 
-/// Why a restore fails into a database that has data, and no half of an earlier restore.
+/// Reason of a restore that failed because the database has data, and not half of an earlier restore.
 const NOT_EMPTY: &str = "TargetNotEmpty";
 /// Type of the condition.
 const RESTORED: &str = "Restored";
 
-/// A database, as far as it matters.
+/// A database, as far as it matters to a restore.
 pub struct Database<'a, O> {
     /// The object.
     pub object: &'a O,
@@ -34,13 +34,13 @@ pub struct Database<'a, O> {
 /// What comes next.
 #[derive(Debug, PartialEq)]
 pub struct Decision {
-    /// What is to be remembered from now on.
+    /// What the status is to record from now on.
     pub record: Option<Restored>,
     /// What is to be done, after that was written.
     pub step: Option<Step>,
-    /// The condition; none where what was reported last stays.
+    /// The condition; `None` if the one that was reported last stays.
     pub part: Option<ExtraCondition>,
-    /// How the object is where it would be ready otherwise; none where it may be.
+    /// The health of the object if it would be ready otherwise; `None` if it may be ready.
     pub hold: Option<Health>,
 }
 
@@ -106,7 +106,7 @@ pub fn decide<O: Restorable>(database: &Database<'_, O>) -> Decision {
             );
             blocked(database, "NameTaken", text)
         }
-        // The one that was noted may have written something: none of another uid follows it.
+        // The recorded one may have written something: none of another uid may follow it.
         Seen::Present(live) if runs_another(database.before, live) => blocked(database, "RestoreFailed", lost(&name)),
         Seen::Present(live) => {
             let outcome = match live.phase {
@@ -125,7 +125,7 @@ pub fn decide<O: Restorable>(database: &Database<'_, O>) -> Decision {
     }
 }
 
-/// It is there, and ours.
+/// What comes next if it is there, and ours.
 fn follow<O>(database: &Database<'_, O>, live: &Live, noted: Restored, name: &str, what: &str) -> Decision {
     let is_known = |outcome| {
         database.before.is_some_and(|before| before.outcome == outcome && before.uid.as_ref() == Some(&live.uid))
@@ -136,7 +136,7 @@ fn follow<O>(database: &Database<'_, O>, live: &Live, noted: Restored, name: &st
             let text = done(&noted);
             Decision { step: Some(Step::Tell { reason: RESTORED, note }), ..settled(noted, true, "Restored", text) }
         }
-        // An object that was made again, and has its data: no half of them, and none that were written by mistake.
+        // The object was made again, and has its data: they are not half restored, and nobody wrote them by mistake.
         RestoreOutcome::Failed if database.found_volumes && live.reason.as_deref() == Some(NOT_EMPTY) => {
             let note = Step::Tell { reason: "RestoreSkipped", note: skipped() };
             let skipping = Restored { outcome: RestoreOutcome::Skipped, id: None, ..noted };
@@ -162,8 +162,8 @@ fn follow<O>(database: &Database<'_, O>, live: &Live, noted: Restored, name: &st
     }
 }
 
-/// `spec.restoreFrom` was removed, or never there. Whoever still writes into the database is stopped before clients are told
-/// that it is ready: what they write would be deleted, for the backup lacks it.
+/// `spec.restoreFrom` was removed, or never there. A restore that still writes into the database is stopped before that is
+/// reported ready: it would delete what clients write, because the backup lacks it.
 fn without<O: Restorable>(database: &Database<'_, O>) -> Decision {
     let part = Some(ExtraCondition { type_: RESTORED, status: None, reason: "NotAsked", message: String::new() });
     let nothing = |record| Decision { record, step: None, part: part.clone(), hold: None };
@@ -191,7 +191,7 @@ fn without<O: Restorable>(database: &Database<'_, O>) -> Decision {
     }
 }
 
-/// One is noted that has not ended, and this is another.
+/// Whether a restore is recorded that has not ended, and this is another one.
 fn runs_another(before: Option<&Restored>, live: &Live) -> bool {
     before.is_some_and(|before| before.outcome == RestoreOutcome::Running && before.uid.as_ref() != Some(&live.uid))
 }

@@ -7,7 +7,7 @@ use crate::api::DatabaseRestore;
 use crate::api::databaserestore::RestorePhase;
 use crate::runtime::manifest::is_controlled_by;
 
-/// What is known of it. It is always asked for: of what a watch saw last, nothing may follow.
+/// What is known of it. It is always read from the apiserver: no decision may depend on what a watch saw last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Seen {
     /// Nobody looked, or got no answer.
@@ -34,9 +34,9 @@ pub struct Live {
     pub ours: bool,
     /// It is being deleted.
     pub going: bool,
-    /// How far it is.
+    /// Its phase.
     pub phase: RestorePhase,
-    /// It waits for somebody outside.
+    /// It waits until somebody does something.
     pub stalled: bool,
     /// ID of the backup that it has chosen.
     pub id: Option<String>,
@@ -44,7 +44,7 @@ pub struct Live {
     pub reason: Option<String>,
     /// When it ended.
     pub finished: Option<Time>,
-    /// What it says of itself.
+    /// Its message.
     pub message: String,
 }
 

@@ -19,7 +19,7 @@ pub fn nightly() -> BackupChoice {
     }
 }
 
-/// Carries a step out. Each that is made has another uid.
+/// Carries a step out.
 pub fn happen(seen: &mut Seen, step: &Step) {
     match (step, &mut *seen) {
         (Step::Make { .. }, Seen::Absent) => *seen = Seen::Present(live("restore-1")),
@@ -34,7 +34,7 @@ pub fn live(uid: &str) -> Live {
     Live { uid: uid.into(), ours: true, message: "the backup is looked for".into(), ..Live::default() }
 }
 
-/// The same, which has come so far.
+/// The same in that phase.
 pub fn live_in(uid: &str, phase: RestorePhase, message: &str) -> Seen {
     let id = Some("20261122T000500Z".into());
     let reason =

@@ -8,11 +8,11 @@ use super::decide::{Database, Decision, decide};
 use crate::api::databaserestore::Restored;
 use crate::runtime::{Health, Plan};
 
-/// Look again while it is not done: what ends it wakes us.
+/// Look again while it is not done, although its end wakes the controller.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// A plan with what the restore adds. Members and nodes never wait for it: while there is something to do about them, nothing
-/// is begun or noted.
+/// A plan with what the restore adds. Members and nodes never wait for it: while there is something to do about them, the
+/// restore is neither begun nor recorded.
 pub fn join<O: Restorable, A, S>(
     mut plan: Plan<A, S>,
     database: &Database<'_, O>,
@@ -26,14 +26,14 @@ pub fn join<O: Restorable, A, S>(
     let Decision { record, step, part, hold } = if plan.actions.is_empty() && !(begins && is_stalled) {
         decision
     } else if news {
-        // Told when it can be noted.
+        // It is reported when it can be recorded.
         let hold = Health::progressing("Restoring", "the restore goes on when nothing else is to be done");
         Decision { record: database.before.cloned(), step: None, part: None, hold: Some(hold) }
     } else {
         decision
     };
     plan.parts.extend(part);
-    // Only what is noted may be acted upon.
+    // A step is carried out only after its record was written.
     plan.write_status_first |= step.is_some();
     plan.actions.extend(step.map(act));
     if let Some(hold) = hold {

@@ -30,7 +30,7 @@ pub use restores::Restores;
 use crate::runtime::ActionEvent;
 use crate::runtime::manifest::Manifest;
 
-/// One change of the world.
+/// One step of a restore.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Make the `DatabaseRestore`.
@@ -55,7 +55,8 @@ pub enum Step {
 }
 
 impl Step {
-    /// The event that tells of the step. That one was made is told when it is noted: until then nothing happens.
+    /// The event that reports the step. That a `DatabaseRestore` was made is reported when it is recorded: until then it
+    /// does nothing.
     pub fn event(&self) -> Option<ActionEvent> {
         match self {
             Self::Make { .. } => None,

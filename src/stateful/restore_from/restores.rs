@@ -19,9 +19,9 @@ use crate::runtime::child_watch::{Owner, concerned};
 use crate::runtime::manifest::delete_exactly;
 use crate::runtime::{Class, Decoded, PerObject, SlowBackoff, class_of_kubernetes, decoded};
 
-/// Nobody waits longer for an answer: a failover may be due.
+/// How long to wait for an answer: a failover may be due.
 const DEADLINE: Duration = Duration::from_secs(3);
-/// What the apiserver refused is tried again after so long.
+/// How long to wait before trying again what the apiserver refused.
 const RETRY: Duration = Duration::from_secs(30);
 
 /// The `DatabaseRestore`s of all objects of one kind.
@@ -29,7 +29,7 @@ pub struct Restores {
     client: Client,
     /// Label with the name of the owner.
     label: &'static str,
-    /// By the owner's uid: with which words the apiserver refused one, and when.
+    /// By the owner's uid: the apiserver's message when it refused one, and when that was.
     refused: PerObject<(String, Instant)>,
 }
 
@@ -41,7 +41,7 @@ impl Restores {
 
     /// Lets them wake the controller. Their kind may not be there: then it is looked for seldom.
     pub fn add_to<O: Owner>(&self, controller: Controller<O>, namespace: Option<&str>) -> Controller<O> {
-        // Their metadata alone tell that something happened.
+        // Their metadata are enough: they show that something happened.
         let api: Api<Decoded<PartialObjectMeta<DatabaseRestore>>> = match namespace {
             Some(namespace) => Api::namespaced(self.client.clone(), namespace),
             None => Api::all(self.client.clone()),
@@ -51,14 +51,14 @@ impl Restores {
             .backoff(SlowBackoff::default())
             .filter_map(|event| ready(decoded(event)))
             .touched_objects()
-            // A kind that is missing is nothing to warn of each time.
+            // Errors are dropped: a kind that is missing needs no warning at every attempt.
             .filter(|seen| ready(seen.is_ok()));
         let owners = move |restore: PartialObjectMeta<DatabaseRestore>| concerned(&restore, label);
         controller.watches_stream(seen, owners)
     }
 
-    /// The object's own as the apiserver has it; not asked for where nothing follows from it. That it cannot be read keeps
-    /// nobody from anything else.
+    /// The object's `DatabaseRestore`, read from the apiserver unless nothing depends on it. If it cannot be read, nothing
+    /// else is held up.
     pub async fn look<O: Restorable>(&self, object: &O, asked: bool, before: Option<&Restored>) -> Seen {
         if !matters(asked, before) {
             return Seen::Unknown;
@@ -69,7 +69,7 @@ impl Restores {
         match timeout(DEADLINE, api.get_opt(&name)).await {
             Ok(Ok(Some(live))) => Seen::Present(Live::of(&live, object)),
             Ok(Ok(None)) => self.refusal(object).map_or(Seen::Absent, Seen::Refused),
-            // An object that is missing is no error: it is the kind.
+            // A missing object is `Ok(None)`: this 404 means that the kind is missing.
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => Seen::KindMissing,
             Ok(Err(error)) if class_of_kubernetes(&error) == Class::Denied => Seen::Denied,
             Ok(Err(error)) => {
@@ -83,14 +83,15 @@ impl Restores {
         }
     }
 
-    /// Carries out a step. That none could be made is no error: it is reported, and nothing else waits for it.
+    /// Carries out a step. If a `DatabaseRestore` cannot be made, that is no error: it is reported, and nothing else waits
+    /// for it.
     pub async fn carry_out<O: Restorable>(&self, object: &O, step: &Step) -> Result<(), kube::Error> {
         let namespace = object.meta().namespace.clone().unwrap_or_default();
         match step {
             Step::Make { restore } => {
                 match restore.create(&self.client, &namespace).await {
                     Ok(()) => self.forgive(object),
-                    // Made before we died, or somebody else's, which is left as it is: the next look tells.
+                    // It was made before we died, or is somebody else's and stays as it is: the next look shows which.
                     Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => self.forgive(object),
                     Err(error) => {
                         tracing::info!(name = restore.name(), %error, "the DatabaseRestore could not be made");
@@ -123,7 +124,7 @@ impl Restores {
         self.refused.forget(&uid(object));
     }
 
-    /// The owner with that uid is gone.
+    /// Forgets the owner with that uid, which is gone.
     pub fn forget(&self, uid: &str) {
         self.refused.forget(uid);
     }

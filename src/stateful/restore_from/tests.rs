@@ -84,7 +84,7 @@ fn a_long_name_becomes_a_hash_and_stays_another_than_its_neighbours() {
 fn what_comes_next_stays_as_it_was_reviewed() {
     let text = |before: Option<&Restored>, seen: &Seen| {
         let decision = next(true, before, seen);
-        let part = decision.part.expect("it is told");
+        let part = decision.part.expect("it is reported");
         let step = decision.step.map_or_else(|| "nothing".into(), |step| format!("{step:?}"));
         json!({
             "condition": format!("{:?} {}: {}", part.status, part.reason, part.message),
@@ -143,13 +143,13 @@ fn data_on_volumes_that_were_found_are_somebodys() {
     let later = next(&record, &Seen::Absent);
     assert_eq!((later.step, later.hold, later.record.as_ref()), (None, None, Some(&record)), "noted once");
 
-    // A half of what an earlier object was to begin with is no data of anybody.
+    // Half of a backup that an earlier object was to begin with is nobody's data.
     let half = next(&running, &live_in("restore-1", RestorePhase::Failed, "TargetHalfRestored: 5 keys"));
     assert!(is_stalled(&half) && reason(&half) == "RestoreFailed", "{half:?}");
 }
 
 #[test]
-fn who_still_writes_is_stopped_before_the_database_is_ready_without() {
+fn a_restore_that_still_writes_is_stopped_before_the_database_is_ready_without_it() {
     let running = noted(RestoreOutcome::Running, Some("restore-1"));
     let writes = live_in("restore-1", RestorePhase::Restoring, "it is written");
     let decision = next(false, Some(&running), &writes);
@@ -193,7 +193,7 @@ fn joined(
 }
 
 #[test]
-fn members_come_first_and_their_trouble_is_told_first() {
+fn members_come_first_and_their_trouble_is_reported_first() {
     let busy = || vec![Step::Tell { reason: "Busy", note: String::new() }];
     let well = || Health::ready("AllMembersHealthy", "");
     let joined_busy = joined(plan(busy(), well()), None, &Seen::Absent);
@@ -203,7 +203,7 @@ fn members_come_first_and_their_trouble_is_told_first() {
     let succeeded = live_in("restore-1", RestorePhase::Succeeded, "it is in");
     let running = noted(RestoreOutcome::Running, Some("restore-1"));
     let later = joined(plan(busy(), well()), Some(&running), &succeeded);
-    assert_eq!(later.status.restored.as_ref(), Some(&running), "noted when it can be told");
+    assert_eq!(later.status.restored.as_ref(), Some(&running), "noted when it can be reported");
     assert!(matches!(later.health, Health::Progressing(_)));
 
     let lost = joined(plan(Vec::new(), Health::stalled("QuorumLost", "")), None, &Seen::Absent);

@@ -56,7 +56,7 @@ pub struct Version {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredCertificate {
     pub version: Version,
-    /// Who is trusted.
+    /// The authorities that are trusted.
     pub trust: BTreeSet<String>,
     /// The authorities that the certificate comes from, as [`Source::id`] has them.
     pub authority: String,
@@ -74,7 +74,7 @@ pub struct Leaf {
 }
 
 impl Source {
-    /// Who must be trusted.
+    /// The authorities that must be trusted.
     pub fn trust(&self) -> BTreeSet<String> {
         match self {
             Self::None | Self::Unusable(_) => BTreeSet::new(),
@@ -83,30 +83,31 @@ impl Source {
         }
     }
 
-    /// All of them in a word.
+    /// A hash of all of them.
     pub fn id(&self) -> String {
         id_of(&self.trust())
     }
 
-    /// The label of pods whose members know nothing else: see [`StoredCertificate::label`].
+    /// The label of pods that trust only this source and have a certificate from it: see [`StoredCertificate::label`].
     pub fn label(&self) -> String {
         label(&self.id(), &self.id())
     }
 }
 
 impl StoredCertificate {
-    /// What members that start now trust, and who signed what they show. It is a label of their pods.
+    /// A hash of the authorities that processes trust if they start now, and of those that signed their certificate. It is a
+    /// label of their pods.
     pub fn label(&self) -> String {
         label(&id_of(&self.trust), &self.authority)
     }
 
-    /// All that the files say, in a word; nothing where they cannot be used.
+    /// A hash of the content of the files; `None` if they cannot be used.
     pub fn content(&self) -> Option<String> {
         self.leaf.as_ref().map(|leaf| content(&self.trust, &leaf.id))
     }
 }
 
-/// What [`StoredCertificate::content`] is of such files.
+/// What [`StoredCertificate::content`] is for such files.
 pub fn content(trust: &BTreeSet<String>, leaf: &str) -> String {
     fingerprint(&[id_of(trust).as_bytes(), leaf.as_bytes()], 16)
 }
@@ -115,7 +116,7 @@ fn label(trust: &str, authority: &str) -> String {
     fingerprint(&[trust.as_bytes(), authority.as_bytes()], 16)
 }
 
-/// Several certificates in a word.
+/// A hash of several certificates.
 fn id_of(certificates: &BTreeSet<String>) -> String {
     let parts: Vec<&[u8]> = certificates.iter().map(String::as_bytes).collect();
     fingerprint(&parts, 16)

@@ -13,7 +13,7 @@ use super::pem::certificates;
 /// Certificates are valid from a little before they are made: clocks differ.
 const EARLIER: Duration = Duration::from_mins(5);
 
-/// Who signs: certificate and key, as PEM.
+/// The authority that signs: certificate and key, as PEM.
 pub struct Signer {
     pub certificate: String,
     pub key: String,
@@ -23,7 +23,7 @@ pub struct Signer {
 pub struct Purpose<'a> {
     pub subject: &'a str,
     pub names: Vec<String>,
-    /// It is shown by servers, too.
+    /// Servers present it, too.
     pub serves: bool,
 }
 
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_with_the_reason() {
+    fn what_cannot_be_used_is_reported_with_the_reason() {
         let signer = signer(30);
         let good = || files(&signer, &["db.shop.svc"], 10);
         let message = |files: &Files, name: &str, hour: i64| check(files, &needs(name), at(hour)).unwrap_err();

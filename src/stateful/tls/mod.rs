@@ -23,7 +23,7 @@ use user_provided::Needs;
 
 use crate::api::Duration;
 
-/// Processes that show certificates from one source: where those are kept, and what they are to be.
+/// The certificates of processes that have them from one source: where they are kept, and what they are to be.
 #[derive(Clone, Debug, Default)]
 pub struct CertificateConfig {
     /// The beginning of the names of the authority's files, and the end of its annotation.
@@ -37,7 +37,7 @@ pub struct CertificateConfig {
     /// The Secret that the user gives, and the field that says so.
     pub user_provided: Option<String>,
     pub field: &'static str,
-    /// The kind to which it must agree, as `causeway.example.com/usable-by` has it.
+    /// The kind whose use that Secret must permit, as `causeway.example.com/usable-by` has it.
     pub kind: &'static str,
     /// What a given certificate must be good for.
     pub needs: Needs,
@@ -45,15 +45,15 @@ pub struct CertificateConfig {
     pub names: Vec<String>,
     /// The subject of the authority.
     pub authority: String,
-    /// The subject of what processes show.
+    /// The subject of the processes' certificates.
     pub subject: String,
-    /// How long certificates are valid; nothing while TLS is turned off.
+    /// How long certificates are valid; `None` while TLS is turned off.
     pub certificate_lifetime: Option<SignedDuration>,
-    /// How long authorities are.
+    /// How long authorities are valid.
     pub authority_lifetime: SignedDuration,
     /// Another text asks for another authority.
     pub renewal: Option<String>,
-    /// Files are there under names that tell their content, too: see [`facts::StoredCertificate::content`].
+    /// The files also exist under names with a hash of their content: see [`facts::StoredCertificate::content`].
     pub named_by_content: bool,
 }
 
@@ -73,18 +73,18 @@ impl CertificateConfig {
     }
 }
 
-/// What is due.
+/// A step of a change of certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RotationStep {
     /// Another authority. Nobody trusts it yet.
     Authority,
     /// Processes trust the source, too.
     Trust,
-    /// Processes show a certificate from the source.
+    /// Processes present a certificate from the source.
     Leaf,
     /// Processes trust nobody but the source.
     Forget,
-    /// The user's clients trust whom processes trust.
+    /// The user's clients trust the same authorities as processes.
     TrustOfClients,
     /// The user's clients get a certificate.
     Clients,

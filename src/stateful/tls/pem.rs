@@ -27,12 +27,12 @@ pub fn certificates(text: &str) -> Vec<Certificate> {
     blocks.filter_map(read).collect()
 }
 
-/// Their names in short.
+/// Their IDs.
 pub fn ids(certificates: &[Certificate]) -> BTreeSet<String> {
     certificates.iter().map(|certificate| certificate.facts.id.clone()).collect()
 }
 
-/// One text of several certificates, each once, in the same order for the same ones.
+/// One text with these certificates, each once, in an order that depends on nothing but them.
 pub fn joined<'a>(certificates: impl IntoIterator<Item = &'a Certificate>) -> String {
     let mut all: Vec<&Certificate> = certificates.into_iter().collect();
     all.sort_by(|one, other| one.facts.id.cmp(&other.facts.id));

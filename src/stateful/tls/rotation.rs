@@ -1,7 +1,7 @@
 //! Which certificate is due, and why. Pure.
 //!
-//! Nobody ever meets a certificate that it does not trust: another source is trusted first; when all processes have that,
-//! they get certificates from it; and when all have those, the old one is forgotten.
+//! No process ever meets a certificate that it does not trust. First, processes trust another source, too. When all have
+//! that, they get certificates from it. When all have those, they stop trusting the old source.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -10,7 +10,7 @@ use super::{CertificateConfig, RotationStep};
 
 /// No certificate is valid for longer.
 const FOREVER: SignedDuration = SignedDuration::from_hours(24 * 365 * 1000);
-/// So much longer than asked for a certificate may be valid: it begins a little before it is made.
+/// How much longer than asked for a certificate may be valid: it begins a little before it is made.
 const SLACK: SignedDuration = SignedDuration::from_mins(10);
 
 /// Certificates as they are, and what their configuration asks for.
@@ -46,12 +46,12 @@ impl Situation<'_> {
             return None;
         }
         let Some(kept) = kept else {
-            // A process that starts again needs its files, while TLS is turned off, too.
+            // A process that starts again needs its files, even while TLS is being turned off.
             let why = if self.wanted { "there is none yet" } else { "it is in use, and gone" };
             return Some((RotationStep::Leaf, why.into()));
         };
         let (trust, is_from) = (source.trust(), kept.authority == source.id());
-        // While TLS is turned off nobody changes sides.
+        // While TLS is being turned off, certificates keep their source.
         if !self.wanted && !is_from {
             return None;
         }
@@ -69,14 +69,14 @@ impl Situation<'_> {
         if is_left { due(RotationStep::Forget, "nobody needs the old authority any more") } else { None }
     }
 
-    /// Whom the user's clients trust: a new authority before processes show what it signed.
+    /// What the user's clients trust: they get a new authority before processes present a certificate that it signed.
     pub fn trust_of_clients(&self, for_clients: Option<&StoredCertificate>) -> Option<Due> {
         let (server, kept) = (self.facts.kept.as_ref()?, for_clients?);
         let why = "clients are to trust whom servers trust";
         (kept.trust != server.trust).then(|| (RotationStep::TrustOfClients, why.into()))
     }
 
-    /// What the user's clients show.
+    /// The certificate that the user's clients present.
     pub fn clients(&self, for_clients: Option<&StoredCertificate>) -> Option<Due> {
         if !self.wanted || self.config.user_provided.is_some() {
             return None;
@@ -94,7 +94,7 @@ impl Situation<'_> {
         due(why.filter(|_| signed_by_the_same)?)
     }
 
-    /// Nobody minds how long certificates are valid where the spec does not say it.
+    /// The lifetime that the spec asks for; if it does not say, none is too long.
     fn lifetime(&self) -> SignedDuration {
         self.config.certificate_lifetime.unwrap_or(FOREVER)
     }

@@ -1,4 +1,4 @@
-//! Reads the Secrets of a database: what of them may be known, and what is needed to call its processes.
+//! Reads the Secrets of a database: the facts about them that are not secret, and the files to call its processes with.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Reads all that matter to the object.
+    /// Reads the Secrets that matter to the object.
     pub async fn read(
         client: &Client,
         object: &impl Resource<DynamicType = ()>,
@@ -68,7 +68,7 @@ impl Secrets {
         self.ours.iter().map(child).collect()
     }
 
-    /// What of them may be known.
+    /// The facts about them that are not secret.
     pub fn facts(&self, config: &CertificateConfig, now: Timestamp) -> SideFacts {
         SideFacts { source: self.source(config, now), kept: self.kept(&config.secret) }
     }
@@ -78,12 +78,12 @@ impl Secrets {
         self.own(name).map(files_of)
     }
 
-    /// The files that the user gives, where their Secret agrees.
+    /// The files that the user gives, if their Secret permits that.
     pub fn user_provided(&self, config: &CertificateConfig) -> Option<Files> {
         self.given(config).filter(|secret| is_given(secret.metadata.labels.as_ref(), config.kind)).map(files_of)
     }
 
-    /// The Secret that the user names, whether or not it agrees.
+    /// The Secret that the user names, whether or not it permits its use.
     fn given(&self, config: &CertificateConfig) -> Option<&Secret> {
         self.user_provided.get(config.user_provided.as_ref()?)
     }
@@ -125,7 +125,7 @@ impl Secrets {
             };
         }
         let Some(signer) = self.signer(config) else { return Source::None };
-        // A key that is not its certificate's would sign what nobody trusts.
+        // A key that does not belong to its certificate would sign what nobody trusts.
         let files = Files { key: signer.key, trusted: signer.certificate.clone(), certificate: signer.certificate };
         let renewal = self.own(&config.authority_secret);
         let renewal = renewal.and_then(|secret| secret.annotations().get(&renewal_of(config)).cloned());

@@ -1,4 +1,4 @@
-//! Checks a certificate as those will who meet it. Pure.
+//! Checks a certificate as its peers will check it. Pure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub struct Files {
 pub struct Needs {
     /// The names that it is called by.
     pub names: Vec<String>,
-    /// It is shown by clients, too.
+    /// Clients present it, too.
     pub clients: bool,
 }
 

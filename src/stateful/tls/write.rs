@@ -24,7 +24,7 @@ use crate::stateful::Error;
 pub struct Certify {
     /// The Secret that is written.
     pub secret: String,
-    /// What it was when that was decided; `None` where it is to be made.
+    /// Its version when that was decided; `None` if it is to be made.
     pub version: Option<Version>,
     /// Where certificates came from when that was decided, as `Source::id` has it.
     pub source: String,
@@ -33,12 +33,12 @@ pub struct Certify {
     pub why: String,
 }
 
-/// The subject of what the user's clients show.
+/// The subject of the certificates of the user's clients.
 const CLIENT: &str = "client";
-/// How long a certificate is valid where nobody says it.
+/// How long a certificate is valid if the spec does not say.
 const USUAL_LIFETIME: SignedDuration = SignedDuration::from_hours(90 * 24);
 
-/// Carries it out; a conflict where the Secrets are not what they were any more.
+/// Makes what is due, and writes it. Fails with a conflict if the Secrets have changed since that was decided.
 pub async fn certify<K>(
     client: &Client,
     object: &K,
@@ -134,7 +134,8 @@ fn written(files: Files) -> Content {
     Content { files: BTreeMap::from(files), annotations: BTreeMap::new(), kind: "kubernetes.io/tls" }
 }
 
-/// The same files once more: whoever reads them by these names has exactly them, or finds none.
+/// Adds the same files under names with a hash of their content: a process that reads them by these names gets exactly
+/// them, or none.
 fn name_by_content(files: &mut BTreeMap<String, String>) {
     let file = |name: &str| files.get(name).cloned().unwrap_or_default();
     let leaf = certificates(&file("tls.crt")).into_iter().next().map(|it| it.facts.id).unwrap_or_default();
@@ -143,12 +144,12 @@ fn name_by_content(files: &mut BTreeMap<String, String>) {
     files.extend(named);
 }
 
-/// The name of a file that tells the content of all of them.
+/// The name of a file with the hash of the content of all of them.
 pub fn by_content(content: &str, file: &str) -> String {
     format!("{content}-{file}")
 }
 
-/// Whoever changed the Secret meanwhile wins.
+/// Writes the Secret. Fails if somebody has changed it meanwhile.
 async fn write<K>(
     client: &Client,
     object: &K,
@@ -198,7 +199,7 @@ where
     })
 }
 
-/// Files of earlier content, which go. What somebody else put there, and the other side's authority, stays.
+/// Files of earlier content, which are removed. What somebody else put there, and the other side's authority, stays.
 fn outlived(secrets: &Secrets, name: &str, content: &Content) -> Map<String, Value> {
     let there: BTreeSet<&String> =
         secrets.own(name).and_then(|it| it.data.as_ref()).into_iter().flat_map(BTreeMap::keys).collect();

@@ -5,8 +5,8 @@
 //! NAME-root                    ──▶ the one that it has; and, while that changes, the next one
 //! ```
 //!
-//! A password is changed in three steps: it is noted as the next one, etcd is told, and it is noted as the one that etcd
-//! has. Whoever dies in between leaves both passwords noted, and one of them lets the successor in.
+//! A password is changed in three steps: record it as the next one, change it in etcd, and record it as the current one.
+//! If the operator dies in between, both passwords are recorded, and one of them lets its successor in.
 
 pub mod secrets;
 
@@ -16,16 +16,16 @@ use super::tls::facts::Version;
 use crate::api::EtcdCluster;
 use crate::external::etcd::Password;
 
-/// All that is known of it.
+/// All that is known of authentication.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Auth {
     /// We may not read Secrets.
     pub denied: bool,
-    /// The Secret with the password that root is to have does not agree to be used.
+    /// The Secret with the password that root is to have does not permit its use by this object.
     pub unshared: bool,
     /// The password that root is to have, where its Secret has one.
     pub user_provided: Option<Password>,
-    /// What is noted of the one that it has.
+    /// What is recorded about the password that root has.
     pub kept: Option<StoredPasswords>,
     /// A Secret of our name is somebody else's.
     pub foreign: bool,
@@ -33,16 +33,16 @@ pub struct Auth {
     pub access: Access,
 }
 
-/// What is noted of root's password.
+/// What is recorded about root's password.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredPasswords {
     /// The Secret as it was.
     pub version: Version,
-    /// It goes when the object goes.
+    /// It is deleted with the object.
     pub goes: bool,
     /// The password that etcd has, or will have when authentication is turned on.
     pub current: Password,
-    /// The one that etcd is told, or was told.
+    /// The one that etcd is being given: it may have it already.
     pub next: Option<Password>,
 }
 
@@ -56,9 +56,9 @@ pub enum Access {
     Free,
     /// This password of root is right.
     With(Password),
-    /// None of the passwords that are noted is right.
+    /// None of the recorded passwords is right.
     Refused,
-    /// One must log in, and no password is noted.
+    /// One must log in, and no password is recorded.
     Locked,
 }
 
@@ -79,7 +79,7 @@ impl StoredPasswords {
     }
 }
 
-/// Whether anything must be known of it: clients are to log in, or had to until now.
+/// Whether authentication matters to this object: clients are to log in, or had to until now.
 pub fn concerns(object: &EtcdCluster) -> bool {
     object.spec.auth.enabled || object.status.as_ref().is_some_and(|status| status.auth.is_some())
 }

@@ -15,20 +15,20 @@ use crate::external::etcd::{Password, ROOT};
 use crate::runtime::{Class, class_of_kubernetes};
 use crate::stateful::{Error, random_password};
 
-/// Passwords that are to be noted.
+/// Passwords that are to be recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Note {
-    /// The Secret as it was when that was decided; `None` where it is to be made.
+    /// The version of the Secret when that was decided; `None` if it is to be made.
     pub version: Option<Version>,
     /// The password that etcd has.
     pub current: Password,
-    /// The one that it is about to be told.
+    /// The one that it is about to be given.
     pub next: Option<Password>,
-    /// The Secret goes with the object.
+    /// The Secret is deleted with the object.
     pub goes: bool,
 }
 
-/// Reads all that matter to the object.
+/// Reads the Secrets that matter to the object.
 pub async fn read(client: &Client, object: &EtcdCluster) -> Result<Auth, Error> {
     let api: Api<Secret> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
     let (user_provided, kept) = (user_provided_secret(object), kept_secret(object));
@@ -62,21 +62,21 @@ pub async fn read(client: &Client, object: &EtcdCluster) -> Result<Auth, Error> 
     })
 }
 
-/// Like a volume, a Secret may be that of an earlier object of this name; then nobody owns it.
+/// Like a volume, the Secret may remain from an earlier object of this name. It has no owner then.
 fn is_ours(secret: &Secret, object: &EtcdCluster) -> bool {
     let owners = secret.owner_references();
     secret.labels().get(names::LABEL) == Some(&object.name_any())
         && owners.iter().all(|owner| Some(&owner.uid) == object.uid().as_ref())
 }
 
-/// Without the line's end that editors add.
+/// The value of that key, without the line break that editors add.
 fn password(secret: &Secret, key: &str) -> Option<Password> {
     let bytes = secret.data.as_ref()?.get(key)?;
     let text = String::from_utf8(bytes.0.clone()).ok()?;
     Some(text.trim_end_matches(['\r', '\n']).to_owned()).filter(|text| !text.is_empty()).map(Password)
 }
 
-/// Makes the Secret with the password that root is to have; one that is there is somebody's, and stays.
+/// Makes the Secret with the password that root is to have. Fails if there is one: it is somebody's, and stays.
 pub async fn make(client: &Client, object: &EtcdCluster, known: Option<&Password>) -> Result<(), Error> {
     let password = match known {
         Some(Password(known)) => known.clone(),
@@ -92,7 +92,7 @@ pub async fn make(client: &Client, object: &EtcdCluster, known: Option<&Password
     .await
 }
 
-/// Notes passwords. Whoever changed the Secret meanwhile wins.
+/// Records passwords. Fails if somebody has changed the Secret meanwhile.
 pub async fn note(client: &Client, object: &EtcdCluster, note: &Note) -> Result<(), Error> {
     let name = kept_secret(object);
     let Password(current) = &note.current;
@@ -116,7 +116,7 @@ pub async fn note(client: &Client, object: &EtcdCluster, note: &Note) -> Result<
     patched.map(drop).map_err(|source| failed(source, name, "patch"))
 }
 
-/// Where volumes outlive the object, so does the only password that opens what is on them.
+/// Whether the Secret is deleted with the object. If the volumes are kept, so is the only password for the data on them.
 pub fn goes(object: &EtcdCluster) -> bool {
     object.spec.deletion_policy == DeletionPolicy::Delete
 }

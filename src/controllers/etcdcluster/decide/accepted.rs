@@ -1,17 +1,17 @@
-//! What of a spec can be done to the cluster as it runs.
+//! What the running cluster cannot accept of a spec.
 
 use super::{View, auth, certificates, children, downgrade};
 use crate::controllers::etcdcluster::{names, settings};
 use crate::schedule::Schedule;
 use crate::stateful::child_fields;
 
-/// The minor version and the release of it from and to which members go on and back between 3.5 and 3.6.
+/// The oldest 3.5 release from which members may go up to 3.6, and to which they may go back: minor and patch version.
 /// <https://etcd.io/blog/2025/zombie_members_upgrade/>
 pub const OLDEST_SAFE: (u8, u16) = (5, 26);
 
 /// Why the spec cannot be followed, with the field and the fix.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
-    // Both versions are to know all flags.
+    // Both the version that is asked for and the one that runs must know all settings.
     if let Some(trouble) = settings::trouble(view.written).or_else(|| settings::trouble(view.object)) {
         return Some(("ConfigInvalid", trouble));
     }
@@ -53,7 +53,7 @@ fn recovery(view: &View<'_>) -> Option<(&'static str, String)> {
     ordinal.is_none_or(|ordinal| !known(ordinal)).then(|| ("RecoveryInvalid", message()))
 }
 
-/// What only the apiserver can judge of pods, such as where they may run.
+/// What only the apiserver can reject about pods, such as where they may run.
 fn refused(view: &View<'_>) -> Option<(&'static str, String)> {
     let words = view.observed.refused.as_ref()?;
     Some(("SpecRefused", format!("the pods that spec asks for are refused: {words}{}", child_fields::fix(words))))
@@ -67,7 +67,7 @@ fn version(view: &View<'_>) -> Option<(&'static str, String)> {
     let recorded = view.object.status.as_ref().and_then(|status| parse(status.current_version.as_deref()?));
     let (lowest, highest) = (running.iter().min().copied().or(recorded)?, running.iter().max().copied().or(recorded)?);
     let asked = &view.written.spec.version;
-    // Earlier ones know another list of members than 3.6 has written, in which removed ones may come back.
+    // Earlier releases read another list of members than the one that 3.6 writes: removed members may come back in it.
     if wanted < OLDEST_SAFE && (highest.0 > wanted.0 || downgrade::is_on_the_way(view)) {
         let message = format!(
             "spec.version: members of 3.{} go back to 3.{}.{} or a later 3.{}, not to {asked}: set such a version, or one of 3.{}",
@@ -82,7 +82,7 @@ fn version(view: &View<'_>) -> Option<(&'static str, String)> {
         );
         return Some(("UpgradeTooFar", message));
     }
-    // Members that were removed long ago may come back with 3.6 unless a late 3.5 has run before.
+    // With 3.6, members that were removed long ago may come back, unless a late 3.5 has run before.
     if wanted.0 == 6 && lowest < OLDEST_SAFE {
         let message = format!(
             "spec.version: the members run 3.5.{}, from which an upgrade to 3.6 can bring removed members back: set 3.5.26 or a \

@@ -1,4 +1,4 @@
-//! Authentication: turned on and off, its password changed, and reported where nobody is let in.
+//! Turns authentication on and off, changes root's password, and reports when no login works.
 
 use kube::ResourceExt;
 
@@ -12,13 +12,13 @@ use crate::consent::{ETCDCLUSTER, not_shared};
 use crate::external::etcd::Password;
 use crate::runtime::ExtraCondition;
 
-/// bcrypt, by which etcd keeps passwords, knows no more bytes.
+/// The longest password, in bytes: bcrypt, with which etcd hashes passwords, takes no more.
 const LONGEST: usize = 72;
 
-/// Why nobody is let in.
+/// The reason while no login works.
 const BROKEN: &str = "AuthBroken";
 
-/// What of the passwords cannot be, with the field and the fix.
+/// What is wrong with the passwords, with the field and the fix.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     let auth = &view.observed.auth;
     let (wanted, secret) = (view.object.spec.auth.enabled, user_provided_secret(view.object));
@@ -57,7 +57,7 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     }
 }
 
-/// The next step of authentication. No member is disturbed by any of them.
+/// The next step of authentication. None of these steps disturbs a member.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let auth = &view.observed.auth;
     if !accepted {
@@ -84,14 +84,14 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     Some(act(vec![action], "root gets the password that its Secret has"))
 }
 
-/// Nobody is let in: only another password in the Secret can change that, or somebody who knows root's.
+/// The step if no login works. Only another password in the Secret can change that, or somebody who knows root's.
 pub fn shut(view: &View<'_>, accepted: bool) -> Option<Step> {
     let description = shut_out(view)?;
     let repair = match (&view.observed.auth.user_provided, &view.observed.auth.kept) {
         (user_provided, None) if accepted && (user_provided.is_some() || view.object.spec.auth.enabled) => {
             return Some(prepare(view));
         }
-        // None of those that are noted is right, so none of them is lost.
+        // None of the recorded passwords works, so overwriting one of them loses nothing.
         (Some(user_provided), Some(kept)) if accepted && kept.passwords().all(|known| known != user_provided) => {
             note(view, &kept.current, Some(user_provided))
         }
@@ -105,7 +105,7 @@ pub fn is_settled(view: &View<'_>) -> bool {
     !view.object.spec.auth.enabled || matches!(view.observed.auth.access, Access::With(_))
 }
 
-/// What is recorded: from before the first step until clients need not log in any more.
+/// What the status records, from before the first step until clients need not log in any more.
 pub fn record(view: &View<'_>) -> Option<AuthStatus> {
     let before = || view.object.status.as_ref().and_then(|status| status.auth.clone());
     if view.object.spec.auth.enabled {
@@ -115,7 +115,7 @@ pub fn record(view: &View<'_>) -> Option<AuthStatus> {
     before().filter(|_| view.observed.auth.access != Access::Free)
 }
 
-/// Whether that must be recorded before anything is done.
+/// Whether the status must record that clients are to log in, before anything is done.
 pub fn begins(view: &View<'_>) -> bool {
     let recorded = view.object.status.as_ref().is_some_and(|status| status.auth.is_some());
     !recorded && record(view).is_some()
@@ -142,7 +142,7 @@ pub fn part(view: &View<'_>) -> Option<ExtraCondition> {
     }
 }
 
-/// What members say of a majority while nobody may ask them who belongs to it.
+/// What the members' statuses say about a majority while no login works, and nobody may ask for the list of members.
 pub fn quorate(view: &View<'_>) -> Option<ExtraCondition> {
     let description = shut_out(view)?;
     let led = view.observed.statuses.values().filter(|status| status.leader != 0).count();
@@ -174,7 +174,7 @@ fn shut_out(view: &View<'_>) -> Option<String> {
     }
 }
 
-/// The Secrets are made, one after the other.
+/// Makes the Secrets, one after the other.
 fn prepare(view: &View<'_>) -> Step {
     let action = match &view.observed.auth.user_provided {
         None => {

@@ -1,4 +1,4 @@
-//! Snapshots by schedule: the cluster owns a `DatabaseBackup`, and tells how that is.
+//! Snapshots on a schedule: the cluster owns a `DatabaseBackup`, and reports its state.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::super::{names, resources};
 use super::{Step, View};
 use crate::runtime::ExtraCondition;
 
-/// Makes the `DatabaseBackup` as it should be, or takes it away. Last of all: members never wait for it.
+/// Applies or deletes the `DatabaseBackup`. This comes last: members never wait for it.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     if !accepted {
         return None;
@@ -35,7 +35,7 @@ fn is_going(live: &Child) -> bool {
     !live.value["metadata"]["deletionTimestamp"].is_null()
 }
 
-/// How backups are, in the words of the `DatabaseBackup`; none as long as nobody has looked for it.
+/// The state of backups, in the words of the `DatabaseBackup`; `None` until somebody has looked for it.
 pub fn part(view: &View<'_>) -> Option<ExtraCondition> {
     let part = |status: Option<bool>, reason: &'static str, message: String| {
         Some(ExtraCondition { type_: "BackupReady", status, reason, message })

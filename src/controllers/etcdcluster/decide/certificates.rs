@@ -1,4 +1,5 @@
-//! Which certificate is due, on which side. A change of authorities waits until all members were started since.
+//! Which certificate is due, on which side. Each step of a change of authorities waits until all members have been
+//! restarted since the one before.
 
 use jiff::Timestamp;
 
@@ -17,7 +18,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     due(Side::Peer).or_else(|| trust_of_clients(view)).or_else(|| due(Side::Client)).or_else(|| clients(view, accepted))
 }
 
-/// Why the Secrets that the spec names cannot be used, or what cannot be made anew.
+/// Why the Secrets that the spec names cannot be used, or why a Secret that is gone cannot be replaced.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     Side::ALL.into_iter().find_map(|side| {
         let SideFacts { source, kept } = view.observed.certificates.side(side);
@@ -36,12 +37,13 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     })
 }
 
-/// Whether members run that would not trust what could be made now.
+/// Whether members run that would not trust a certificate that is made now.
 fn is_lost(view: &View<'_>, source: &Source) -> bool {
     in_use(view, Side::Peer) && (*source == Source::None || !all_started(view, Side::Peer, &source.label()))
 }
 
-/// Until when the members' certificates are valid. The condition changes with them, and not with the time.
+/// Until when the members' certificates are valid. The message names points in time, so that it changes only with the
+/// certificates.
 pub fn part(view: &View<'_>) -> ExtraCondition {
     let kept = |side: Side| {
         let leaf = view.observed.certificates.side(side).kept.as_ref()?.leaf.as_ref()?;
@@ -89,7 +91,7 @@ fn all_started(view: &View<'_>, side: Side, label: &str) -> bool {
     channels.all(|channel| !channel.mode.has_files() || channel.trust.as_deref() == Some(label))
 }
 
-/// Whom the user's clients trust: a new authority before members show what it signed.
+/// What the user's clients trust: they get a new authority before members present a certificate that it signed.
 fn trust_of_clients(view: &View<'_>) -> Option<Step> {
     let config = Side::Client.config(view.object);
     let due = situation(view, Side::Client, &config, true)
@@ -97,7 +99,7 @@ fn trust_of_clients(view: &View<'_>) -> Option<Step> {
     Some(certify(view, Side::Client, due))
 }
 
-/// What the user's clients show.
+/// The certificate that the user's clients present.
 fn clients(view: &View<'_>, accepted: bool) -> Option<Step> {
     let config = Side::Client.config(view.object);
     let due =

@@ -15,8 +15,8 @@ use crate::external::etcd::Member;
 use crate::runtime::manifest::{Manifest, applied};
 use crate::stateful::network::surplus;
 
-/// Somebody else's object of a child's name: nothing is touched. Of pods and volumes that is so until the cluster has
-/// begun; afterwards they only keep it from growing ([`taken`]).
+/// If somebody else's object has a child's name, nothing is touched. For pods and volumes, this holds until the cluster
+/// has begun; afterwards they only keep it from growing ([`taken`]).
 pub fn foreign(view: &View<'_>) -> Option<Step> {
     let set = &view.observed.set;
     let beginning = set.foreign.values().next().filter(|_| !view.has_begun()).cloned();
@@ -30,8 +30,8 @@ pub fn taken(view: &View<'_>) -> Option<(&'static str, String)> {
     view.observed.set.foreign.values().next().map(|message| ("NameTaken", message.clone()))
 }
 
-/// Children that are missing or differ. A spec that cannot be accepted changes none; but who may start without data
-/// follows the members in any case.
+/// Applies children that are missing or differ. A spec that cannot be accepted changes none, except for the settings of
+/// members without data: which of them may start follows the members in any case.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let start = start(view);
     let mut wanted = Vec::new();
@@ -58,7 +58,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     Step::children(actions, "Applying", message).or(waiting)
 }
 
-/// Only the settings of members without data, in the `ConfigMap` as it is.
+/// The live `ConfigMap`, in which only the settings of members without data are changed.
 fn restarted(view: &View<'_>, start: &Start) -> Option<Manifest> {
     let live = view.observed.set.child("ConfigMap", &view.object.name_any())?;
     let written = written_start(view)?;
@@ -75,7 +75,7 @@ fn restarted(view: &View<'_>, start: &Start) -> Option<Manifest> {
             metadata.remove(volatile);
         }
     }
-    // It is not what the spec says: as soon as that can be accepted, all of it is applied.
+    // This does not match the spec: as soon as the spec can be accepted, all of it is applied.
     child.value["metadata"]["annotations"][applied()] = Value::String("kept".into());
     Some(child)
 }
@@ -87,8 +87,9 @@ pub fn written_start(view: &View<'_>) -> Option<Start> {
     Start::of(&data)
 }
 
-/// How members without data may start. Only one that has never started finds its name in the list: a member whose
-/// volume was emptied would else come back as if it had never promised anything, and promises would be broken.
+/// How members without data may start. Only a member that has never started finds its name in the list. A member whose
+/// volume was emptied must not start: it would come back without its votes and acknowledged entries, and Raft relies on
+/// both.
 fn start(view: &View<'_>) -> Start {
     let object = view.object;
     let by_tls = Side::Peer.wanted(object) == Mode::Secure;
@@ -99,7 +100,7 @@ fn start(view: &View<'_>) -> Start {
             let name = if has_started { masked(member.id) } else { names::pod(object, *ordinal) };
             (name, url)
         };
-        // A member that joins must know them all, those too that are not ours.
+        // A member that joins must know all members, including those that are not ours.
         let stranger = |member: &Member| {
             let id = member.id;
             member.peer_urls.iter().map(move |url| (masked(id), url.clone())).collect::<Vec<_>>()
@@ -119,7 +120,7 @@ fn start(view: &View<'_>) -> Start {
         return written_start(view).filter(|start| !start.begins).unwrap_or_else(recorded);
     }
     if let Some(last) = earlier_volumes(view) {
-        // Whoever has data starts with them; nobody begins anew beside them.
+        // Members with data start from their data; no member may bootstrap another cluster beside them.
         let entry = |ordinal| (format!("member-{ordinal}"), names::peer_url(object, ordinal, by_tls));
         return Start { begins: false, members: (0..=last).map(entry).collect() };
     }
@@ -149,7 +150,8 @@ pub fn earlier_volumes(view: &View<'_>) -> Option<i32> {
 fn shape<'a>(view: &View<'a>, start: &Start) -> Shape<'a> {
     match recovery::survivor(view) {
         Some(ordinal) => Shape { first: ordinal, replicas: 1, begin: recovery::begin(view) },
-        // The others come after it has started as usual: their volumes would be taken for those of the lost cluster.
+        // The others come after it has been restarted as usual: before, their new volumes would be taken for those of
+        // the lost cluster.
         None => match view.observed.set.pods.iter().find(|(_, pod)| pod.own.forced) {
             Some((ordinal, _)) => Shape { first: *ordinal, replicas: 1, begin: Begin::Usual },
             None => Shape { first: 0, replicas: replicas(view, start), begin: Begin::Usual },
@@ -173,13 +175,13 @@ fn replicas(view: &View<'_>, start: &Start) -> i32 {
     i32::try_from(start.members.len()).unwrap_or(view.object.spec.replicas)
 }
 
-/// A volume that is full grows before its member is waited for.
+/// Grows volumes that are full, before their members are waited for.
 pub fn relieve(view: &View<'_>, accepted: bool) -> Option<Step> {
     let is_full = |ordinal: i32| view.observed.set.pods.get(&ordinal).is_some_and(Pod::has_no_space);
     view.observed.set.grow(view.object.spec.volume_size(), |ordinal| accepted && is_full(ordinal))
 }
 
-/// Larger volumes, last of all: a storage class that cannot do it must keep nobody from anything else.
+/// Grows volumes. This comes last: a storage class that cannot do it must not hold up anything else.
 pub fn grow(view: &View<'_>, accepted: bool) -> Option<Step> {
     view.observed.set.grow(view.object.spec.volume_size(), |_| accepted)
 }

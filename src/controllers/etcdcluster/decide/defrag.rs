@@ -1,7 +1,7 @@
-//! Space that members do not use is given back by schedule: one member at a time, the leader last.
+//! Defragmentation on a schedule: one member at a time, the leader last.
 //!
-//! A member answers nobody while it is defragmented, so the next one has its turn only when all are well again. Who had
-//! a turn is written down before it: a member is disturbed once each time, be it that the operator dies meanwhile.
+//! A member does not answer while it is defragmented, so the next one has its turn only when all are well again. The
+//! status records each turn before it begins: a member is disturbed once each time, even if the operator dies meanwhile.
 //! <https://etcd.io/docs/v3.5/op-guide/maintenance/#defragmentation>
 
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::api::etcdcluster::{Defrag, DefragStatus};
 use crate::runtime::Health;
 use crate::schedule::Schedule;
 
-/// Less than that is not worth a disturbance: databases grow by as much at once.
+/// In bytes. Less is not worth a disturbance: databases grow by this much at once.
 const LEAST: i64 = 16 * 1024 * 1024;
-/// What could not begin for so long waits for the next time: who chose a quiet hour means it.
+/// What could not begin for this long waits for the next scheduled time: the user may have chosen a quiet hour.
 const LATEST: SignedDuration = SignedDuration::from_hours(1);
 
-/// The next member's turn. All are well, and nothing else is to be done, when this is asked for.
+/// The next member's turn. When this is called, all members are well and nothing else is left to do.
 pub fn step(view: &View<'_>) -> Option<Step> {
     let (asked, followed) = (view.object.spec.defrag.as_ref()?, followed(view)?);
     if !is_due(view, asked, followed) {
@@ -40,19 +40,19 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     let name = names::pod(view.object, next);
     let message = format!("giving back {} MiB that {name} does not use", waste(&next)? >> 20);
     let action = Action::Defragment { name, via: view.observed.endpoint(next)? };
-    // Planned, and a majority serves meanwhile: the cluster is as its object says.
+    // The cluster stays ready: this is planned, and a majority serves meanwhile.
     Some(Step {
         health: Health::ready("Defragmenting", message.clone()),
         ..Step::act(vec![action], "Defragmenting", message)
     })
 }
 
-/// The step as it is to be recorded; `rests` where nothing else is left to do.
+/// What the status records of the step; `rests` if nothing else is left to do.
 pub fn record(view: &View<'_>, step: &Step, rests: bool) -> Option<DefragStatus> {
     let asked = view.object.spec.defrag.as_ref()?;
     let now = Time(Timestamp::from_second(view.now.as_second()).unwrap_or(view.now));
     let Some(followed) = followed(view) else {
-        // What was due before it was asked for is due to nobody.
+        // The schedule is new: times before now do not count.
         let last_defragmented = before(view).and_then(|before| before.last_defragmented.clone());
         return Some(DefragStatus {
             schedule: asked.schedule.clone(),
@@ -78,13 +78,13 @@ pub fn takes_turn(view: &View<'_>, step: &Step) -> bool {
     turn(view, step).is_some()
 }
 
-/// How long it is until the schedule comes.
+/// How long it is until the next scheduled time.
 pub fn next(view: &View<'_>) -> Option<Duration> {
     let next = Schedule::read(&view.object.spec.defrag.as_ref()?.schedule, None).ok()?.next(view.now)?;
     Duration::try_from(next.duration_since(view.now)).ok()
 }
 
-/// The member that has its turn in this step. One that gives back space for want of it has had its turn, too.
+/// The member that has its turn in this step. A defragmentation for lack of space counts as its turn, too.
 fn turn<'a>(view: &View<'_>, step: &'a Step) -> Option<&'a str> {
     let (asked, followed) = (view.object.spec.defrag.as_ref()?, followed(view)?);
     let name = step.actions.iter().find_map(|action| match action {
@@ -98,13 +98,13 @@ fn before<'a>(view: &View<'a>) -> Option<&'a DefragStatus> {
     view.object.status.as_ref()?.defrag.as_ref()
 }
 
-/// How far this very schedule was followed.
+/// What the status records about this very schedule.
 fn followed<'a>(view: &View<'a>) -> Option<&'a DefragStatus> {
     let asked = view.object.spec.defrag.as_ref()?;
     before(view).filter(|before| before.schedule == asked.schedule)
 }
 
-/// How long ago the schedule came, where that is not over yet.
+/// How long ago the last scheduled time was, if its turns are not over yet.
 fn overdue(view: &View<'_>, asked: &Defrag, followed: &DefragStatus) -> Option<SignedDuration> {
     let last = Schedule::read(&asked.schedule, None).ok()?.last(view.now)?;
     (last > followed.done_until.0).then(|| view.now.duration_since(last))
@@ -114,7 +114,7 @@ fn is_due(view: &View<'_>, asked: &Defrag, followed: &DefragStatus) -> bool {
     overdue(view, asked, followed).is_some_and(|late| late <= LATEST)
 }
 
-/// Bytes that the member would give back, where that is worth it.
+/// Bytes that the member would give back, if that is worth it.
 fn waste(view: &View<'_>, asked: &Defrag, ordinal: i32) -> Option<i64> {
     let status = view.observed.status_of(ordinal, view.members.get(&ordinal)?)?;
     let unused = status.db_size - status.db_in_use;

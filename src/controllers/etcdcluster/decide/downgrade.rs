@@ -1,9 +1,10 @@
 //! Members go back to the minor version before theirs.
 //!
-//! etcd is told first. Its leader lowers the version of the cluster, and each member writes its data as the earlier version
-//! reads them; then pods are replaced as by any other rollout, and etcd ends the downgrade when the last one runs. Until all
-//! members have written their data, pods are made of the version that runs: one of the earlier version would not start on
-//! such data, and as long as a member is away, the cluster's version is not lowered.
+//! First, the downgrade is enabled in etcd. The leader then lowers the version of the cluster, and each member writes its
+//! data in the format of the earlier version. After that, pods are replaced as by any other rollout, and etcd ends the
+//! downgrade when the last one runs. Until all members have written their data, pods are made with the version that runs:
+//! the earlier version would not start on the later format, and etcd does not lower the cluster's version while a member
+//! is away.
 //! <https://etcd.io/docs/v3.6/downgrades/downgrade_3_6/>
 
 use super::super::action::Action;
@@ -19,12 +20,12 @@ use crate::stateful::step::numbers;
 
 /// Why it is cancelled before a member is added, or after one could not join.
 pub const SHUTS_OUT: &str = "no member can join while it is enabled";
-/// What a member says when it starts with a version that is below the cluster's.
+/// What a member logs when it starts with a version that is below the cluster's.
 const TOO_OLD: &str = "server version is lower than determined cluster version";
-/// What a new member says while a downgrade is enabled: its version is then compared with another one than the cluster's.
+/// What a new member logs while a downgrade is enabled: its version is then compared with another one than the cluster's.
 const SHUT_OUT: &str = "incompatible with current running cluster";
 
-/// The object with the version that members run, where they are to go back and not all are prepared for that.
+/// The object with the version that members run; `None` unless they are to go back and are not all prepared for that.
 pub fn held(object: &EtcdCluster, course: Option<&DowngradeStatus>) -> Option<EtcdCluster> {
     let course = course.filter(|course| !course.prepared)?;
     let mut held = object.clone();
@@ -32,17 +33,17 @@ pub fn held(object: &EtcdCluster, course: Option<&DowngradeStatus>) -> Option<Et
     Some(held)
 }
 
-/// Whether members are at another point than is recorded: pods are replaced only after it was.
+/// Whether the downgrade has reached another stage than the recorded one. Pods are replaced only after it is recorded.
 pub fn is_news(view: &View<'_>) -> bool {
     recorded(view.written) != view.downgrade.as_ref()
 }
 
-/// Whether members go back.
+/// Whether the status records a downgrade.
 pub fn is_on_the_way(view: &View<'_>) -> bool {
     recorded(view.written).is_some()
 }
 
-/// What etcd is to be told. All members are well when this is asked for.
+/// Enables a downgrade in etcd, waits for it, or cancels it. When this is called, all members are well.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let Some(course) = view.downgrade.as_ref().filter(|_| accepted) else {
         let cancel = cancel(view, "spec.version asks for none").filter(|_| accepted)?;
@@ -68,7 +69,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     Some(Step { again: SOON, ..Step::wait("Downgrading", format!("waiting for {message}")) })
 }
 
-/// The end of a downgrade that is enabled.
+/// Cancels a downgrade, if one is enabled.
 pub fn cancel(view: &View<'_>, why: &'static str) -> Option<Action> {
     let via = view.via().filter(|_| is_enabled(view))?;
     Some(Action::CancelDowngrade { why, via })
@@ -91,7 +92,7 @@ fn recorded(object: &EtcdCluster) -> Option<&DowngradeStatus> {
     object.status.as_ref()?.downgrade.as_ref()
 }
 
-/// How far members are on their way back; none where the object does not ask for an earlier minor version than theirs.
+/// The stage of the downgrade; `None` if the object does not ask for an earlier minor version than the members'.
 pub fn course(object: &EtcdCluster, observed: &Observed) -> Option<DowngradeStatus> {
     let wanted = minor_of(&object.spec.version)?;
     let begun = match recorded(object) {
@@ -113,7 +114,7 @@ fn running(object: &EtcdCluster, observed: &Observed) -> Option<DowngradeStatus>
     let (from, image) = if let Some((ordinal, status)) = highest {
         (status.version.clone(), observed.set.pods.get(ordinal).and_then(|pod| pod.own.image.clone()))
     } else {
-        // Nobody answers: the images are those of pods that are there.
+        // No member answers: take the recorded version, and the image of a pod that is there.
         let version = object.status.as_ref()?.current_version.clone()?;
         (version, observed.set.pods.values().find_map(|pod| pod.own.image.clone()))
     };
@@ -121,7 +122,7 @@ fn running(object: &EtcdCluster, observed: &Observed) -> Option<DowngradeStatus>
     Some(DowngradeStatus { from, image, prepared: false })
 }
 
-/// Whether the member runs that minor version.
+/// Whether the member runs that minor version, or an earlier one.
 fn has_gone_back(status: &Status, wanted: u8) -> bool {
     minor_of(&status.version).is_some_and(|minor| minor <= wanted)
 }
@@ -137,13 +138,13 @@ fn of_all(object: &EtcdCluster, observed: &Observed, holds: impl Fn(&Status) -> 
     all && !members.is_empty()
 }
 
-/// Whether the cluster does not take its members' later version: they may have come to that only just, and their data still
-/// have the earlier form for moments.
+/// Whether the cluster will not adopt its members' later version. Members that were upgraded only just look prepared, too:
+/// for moments, their data still have the earlier format.
 fn stays_behind(observed: &Observed, wanted: u8) -> bool {
     observed.statuses.values().any(|status| status.downgrades || has_gone_back(status, wanted))
 }
 
-/// Somebody cancelled the downgrade before a member ran the earlier version: the cluster has its version again.
+/// Whether somebody cancelled the downgrade before a member ran the earlier version: the cluster has its version again.
 fn is_undone(observed: &Observed, wanted: u8) -> bool {
     let statuses = || observed.statuses.values();
     let runs = statuses().any(|status| has_gone_back(status, wanted));

@@ -1,4 +1,4 @@
-//! Why there is no majority, by whom it was lost, and what to do.
+//! Why there is no majority, which members are missing, and what to do.
 
 use kube::ResourceExt;
 
@@ -10,7 +10,8 @@ use crate::controllers::etcdcluster::{auth, membership, names};
 use crate::external::etcd::Member;
 
 impl View<'_> {
-    /// How many voted when that was known last, by whoever still answers or by the status, and the strangers among them.
+    /// How many members voted when that was known last, and the strangers among them: from the list of a member that still
+    /// answers, or else from the status.
     pub(super) fn last_votes(&self) -> (usize, Vec<String>) {
         let status = self.object.status.as_ref();
         let remembered = &self.observed.remembered;
@@ -32,13 +33,14 @@ impl View<'_> {
         names::ordinal_of(self.object, name).is_some_and(|ordinal| self.answers_at(ordinal))
     }
 
-    /// Whether the member of that ordinal answers, be it only that it wants a login.
+    /// Whether the member of that ordinal answers, even if only to ask for a login.
     pub(super) fn answers_at(&self, ordinal: i32) -> bool {
         self.observed.statuses.contains_key(&ordinal) || self.observed.reserved.contains(&ordinal)
     }
 
-    /// Whether the pod of that name is on its way. One that was ready has arrived, and does not answer any more; but one that
-    /// was told to go is ready for some seconds yet, and another is on its way in its place.
+    /// Whether the pod of that name is starting, or another one in its place. A young pod that is ready has started already:
+    /// its member has stopped answering. A pod that is terminating may stay ready for some seconds, but its successor is on
+    /// its way.
     fn is_young(&self, name: &str) -> bool {
         let starts = |pod: &Pod| pod.young && (pod.terminating || !pod.ready);
         self.observed.set.pods.values().any(|pod| pod.name == name && starts(pod))
@@ -76,7 +78,7 @@ impl View<'_> {
             );
             return ("Starting", message);
         }
-        // The only member: nothing is lost, and nothing but its pod is to be brought back.
+        // This is the only member: nothing is lost, and only its pod is to be brought back.
         if let Some((reason, text)) =
             self.pod_trouble().filter(|(reason, _)| known == 1 && NEVER_STARTS.contains(reason))
         {
@@ -117,8 +119,8 @@ impl View<'_> {
 }
 
 impl View<'_> {
-    /// What is reported where so many have lost their data that a majority cannot come back: only a recovery helps.
-    /// A voter that somebody else added may still be brought back by whoever did.
+    /// The message if so many members have lost their data that a majority cannot come back: only a recovery helps.
+    /// Strangers that vote do not count as lost: whoever added them may bring them back.
     fn gone(&self, known: usize, answering: usize, strangers: usize, silent: &[&str]) -> Option<String> {
         let loss = |name: &str| {
             let pod = self.observed.set.pods.values().find(|pod| pod.name == name)?;
@@ -150,7 +152,7 @@ impl View<'_> {
     }
 }
 
-/// What is reported where members vote that somebody else added: nobody can do anything about them without a majority.
+/// The message if strangers vote: without a majority, nobody can remove them.
 fn lost_with_strangers(known: usize, answering: usize, silent: &[&str], strangers: &[String]) -> String {
     let ours = if silent.is_empty() { String::new() } else { format!("{} or ", silent.join(" or ")) };
     let (count, names) = (strangers.len(), strangers.join(", "));

@@ -24,7 +24,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         .or_else(|| larger(view, wanted))
 }
 
-/// Notes on each volume whose data it holds, so that it is known when they are those of a member that was removed.
+/// Notes on each volume claim which member's data it holds. This shows later whether that member was removed.
 fn marks(view: &View<'_>) -> Option<Step> {
     let unmarked = view.members.iter().filter_map(|(ordinal, member)| {
         let claim = view.observed.set.claims.get(ordinal).filter(|claim| !claim.terminating)?;
@@ -39,7 +39,8 @@ fn marks(view: &View<'_>) -> Option<Step> {
     Step::children(unmarked, "Applying", "noting whose data the volumes hold")
 }
 
-/// A member whose peers somebody sends elsewhere: it is the same member, and its data are as good as before.
+/// Corrects the peer URL of a member that somebody else changed. It is the same member, and its data are as good as
+/// before.
 fn readdress(view: &View<'_>) -> Option<Step> {
     let is_astray = |(ordinal, member): &(&i32, &&Member)| {
         let at = |url: &String| names::ordinal_at(view.object, std::slice::from_ref(url)) == Some(**ordinal);
@@ -63,7 +64,7 @@ fn readdress(view: &View<'_>) -> Option<Step> {
     Some(Step::act(vec![action], "Applying", message))
 }
 
-/// A member that has not started yet, or does not vote yet: nobody else is touched meanwhile.
+/// A member that has not started yet, or does not vote yet: no other member is touched meanwhile.
 fn joining(view: &View<'_>, wanted: i32, accepted: bool) -> Option<Step> {
     let (ordinal, member) =
         view.members.iter().find(|(_, member)| member.is_learner || member.client_urls.is_empty())?;
@@ -84,7 +85,7 @@ fn joining(view: &View<'_>, wanted: i32, accepted: bool) -> Option<Step> {
     let has_started = !member.client_urls.is_empty();
     let loss = pod.and_then(Pod::loss).filter(|_| !view.is_healthy(*ordinal));
     if matches!(loss, Some(Loss::Damaged(_))) || (loss == Some(Loss::Empty) && has_started) {
-        // A learner has promised nothing and can always go; one that votes goes only while the others can do without it.
+        // A learner has no vote and can always go; a voter goes only while the others can do without it.
         return if member.is_learner { remove(view, *ordinal, member, "its data are lost") } else { None };
     }
     if let Some(pod) = pod.filter(|pod| accepted && !pod.ready && pod.trouble.is_some() && view.is_outdated(pod)) {
@@ -100,7 +101,7 @@ fn joining(view: &View<'_>, wanted: i32, accepted: bool) -> Option<Step> {
         && pod.trouble.as_deref() == Some("CrashLoopBackOff")
         && pod.loss() == Some(Loss::Empty)
     {
-        // It started before it was allowed to; the kubelet would let it wait for minutes.
+        // It started before it was allowed to, and would wait for minutes in the kubelet's back-off.
         return Some(Step::act(vec![delete_pod(pod, "it may start now")], "MemberJoining", message));
     }
     Some(match view.pod_trouble() {
@@ -109,11 +110,11 @@ fn joining(view: &View<'_>, wanted: i32, accepted: bool) -> Option<Step> {
     })
 }
 
-/// etcd itself asks for nine tenths of the leader's log.
+/// etcd promotes only learners that have nine tenths of the leader's log.
 fn has_caught_up(view: &View<'_>, ordinal: i32, member: &Member) -> bool {
     let index = |ordinal: i32, member: &Member| Some(view.observed.status_of(ordinal, member)?.raft_index);
     let leader = view.leader().and_then(|leader| index(leader, view.members.get(&leader)?));
-    // A stranger may lead.
+    // If a stranger leads, the leader's index is not known.
     let furthest = || view.observed.statuses.values().map(|status| status.raft_index).max();
     let leader = leader.or_else(furthest);
     index(ordinal, member).zip(leader).is_some_and(|(own, leader)| own >= leader / 10 * 9)
@@ -153,7 +154,7 @@ fn gap(view: &View<'_>, wanted: i32) -> Option<Step> {
     let ordinal = (0..last).find(|ordinal| !view.members.contains_key(ordinal)).filter(|ordinal| *ordinal < wanted)?;
     let claim = view.observed.set.claims.get(&ordinal);
     if let Some(claim) = claim {
-        // Whatever it holds, no member has it any more.
+        // Whatever the volume holds, it belongs to no member any more.
         if claim.terminating {
             let message = format!("volume claim {} goes away", claim.name);
             let pod = view.observed.set.pods.get(&ordinal).filter(|pod| !pod.terminating);
@@ -246,7 +247,7 @@ fn add(view: &View<'_>, ordinal: i32, reason: &'static str) -> Option<Step> {
         return Some(Step::trouble("NameTaken", message.clone()));
     }
     if view.strangers().any(|member| member.is_learner) {
-        // There can be but one that learns.
+        // etcd allows a single learner at a time.
         return strangers::trouble(view);
     }
     if let Some(cancel) = downgrade::cancel(view, downgrade::SHUTS_OUT) {

@@ -1,6 +1,6 @@
 //! Decides what to do about a cluster. Pure.
 //!
-//! At most one step that disturbs a member is taken at a time; then the world is observed again. What comes first:
+//! A plan has at most one step that disturbs a member; then the next round observes again. The order of the steps:
 //! children, then a majority, then members that are half added or damaged, then size, then version and settings.
 
 mod accepted;
@@ -44,41 +44,41 @@ use crate::stateful::restore_from::join;
 use crate::stateful::step::{LATER, SELDOM, SOON};
 use crate::stateful::{self, ChildAction};
 
-/// What decides about pods.
+/// The fields of the spec that decide about pods.
 const FIELDS: Fields = Fields {
     image: "spec.version and spec.image",
     others: &[],
     apart: "spec.affinity",
     storage: "spec.storage.className",
 };
-/// Trouble of a pod that ends only when its spec is mended, or what that asks for is there.
+/// Reasons why a pod does not start until somebody corrects the spec, or provides what it asks for.
 const NEVER_STARTS: [&str; 3] = ["ImagePullFailed", "Unschedulable", "PodRefused"];
 
-/// Look again while a Secret is to be mended: nobody tells of that.
+/// How often to look again at what only a user can correct, such as a Secret: no watch reports it.
 const OFTEN: Duration = Duration::from_secs(15);
 
-/// Why nothing is written any more.
+/// The reason while the majority is lost, and writes are refused.
 const QUORUM_LOST: &str = "QuorumLost";
 
 /// What is known, and what follows from it.
 struct View<'a> {
-    /// The object; with the version that members run for as long as they cannot go back to the one that it asks for.
+    /// The object; until a downgrade is prepared, with the version that members run instead of the one that it asks for.
     object: &'a EtcdCluster,
     /// The object as it was written.
     written: &'a EtcdCluster,
-    /// How far members are on their way back to the version that it asks for.
+    /// The stage of the downgrade to the version that the object asks for.
     downgrade: Option<DowngradeStatus>,
     observed: &'a Observed,
     /// Our members as a majority knows them, by ordinal; empty while there is no majority.
     members: BTreeMap<i32, &'a Member>,
     now: Timestamp,
-    /// What pods are to speak.
+    /// The transport that pods are to use: plain, TLS or both.
     transport: OnceCell<Transport>,
     /// What pods are to be made from.
     revision: OnceCell<String>,
 }
 
-/// A step, and how the cluster is meanwhile.
+/// A step, and the health of the cluster meanwhile.
 type Step = stateful::Step<Action>;
 
 /// What to do so that the cluster is as the object says.
@@ -110,8 +110,8 @@ pub fn decide(object: &EtcdCluster, observed: &Observed, now: Timestamp) -> Plan
     unless_unsure(&view, joined)
 }
 
-/// Whoever does not answer for a moment may be as well as before: on a busy machine that happens all the time. Nothing is told
-/// of it, nothing written, and it is looked at again soon.
+/// A member that does not answer for a moment may be as well as before: on a busy machine that happens all the time. If
+/// there is nothing to do, status and conditions stay as they are, and the next look comes soon.
 fn unless_unsure(view: &View<'_>, plan: Plan<Action, EtcdClusterStatus>) -> Plan<Action, EtcdClusterStatus> {
     let idle = plan.actions.is_empty() && !plan.write_status_first;
     let Some(before) = view.object.status.clone().filter(|_| idle && view.observed.unsure) else { return plan };
@@ -144,7 +144,7 @@ fn step(view: &View<'_>) -> (Step, bool) {
     if let Some(step) = first(view) {
         return (step, false);
     }
-    // What cannot be accepted changes nothing; members that are in trouble are helped all the same.
+    // A spec that cannot be accepted changes nothing; members that are in trouble are helped all the same.
     let complaint = accepted::complaint(view);
     let step = view
         .observed
@@ -196,8 +196,8 @@ fn is_about_secrets(reason: &str) -> bool {
     reasons.contains(&reason)
 }
 
-/// While there is no majority nothing is changed but pods that never got to run: nothing that could cost data. Before a spec
-/// is accepted, a new pod would be like the one before.
+/// Without a majority, nothing is changed that could cost data: only pods that never got to run are replaced. They are
+/// not replaced before the spec is accepted either, for a new pod would be like the one before.
 fn without_majority(view: &View<'_>, accepted: bool) -> Option<Step> {
     if view.observed.quorum.is_some() {
         return None;
@@ -210,7 +210,7 @@ fn without_majority(view: &View<'_>, accepted: bool) -> Option<Step> {
         } else if !pod.ready && pod.trouble.is_some() {
             Some("it does not start, and was made from an earlier spec")
         } else if votes == 0 && !pod.young {
-            // No member was ever heard. These may ask for certificates that are lost.
+            // No member has ever answered. These may require certificates that are lost.
             Some("it does not answer, and was made from an earlier spec")
         } else {
             None
@@ -235,7 +235,7 @@ fn without_majority(view: &View<'_>, accepted: bool) -> Option<Step> {
     }
     let (reason, message) = view.missing_majority();
     Some(match reason {
-        // Whatever ends it wakes us.
+        // Whatever ends this trouble wakes the controller.
         reason if NEVER_STARTS.contains(&reason) => Step::trouble(reason, message),
         QUORUM_LOST => Step { again: SELDOM, ..Step::stalled(reason, message) },
         _ => Step::wait(reason, message),
@@ -243,7 +243,7 @@ fn without_majority(view: &View<'_>, accepted: bool) -> Option<Step> {
 }
 
 impl View<'_> {
-    /// Whether the cluster was begun: from then on a member without data must never begin another.
+    /// Whether the cluster has begun. From then on, a member without data must never bootstrap another one.
     fn has_begun(&self) -> bool {
         let recorded = self.object.status.as_ref().is_some_and(|status| status.cluster_id.is_some());
         let noted = || self.observed.set.claims.values().any(|claim| claim.ours && claim.member.is_some());
@@ -253,7 +253,7 @@ impl View<'_> {
             || children::written_start(self).is_some_and(|start| !start.begins)
     }
 
-    /// What pods are to speak that are made now.
+    /// The transport of pods that are made now.
     fn transport(&self) -> &Transport {
         self.transport.get_or_init(|| transport::transport(self))
     }
@@ -279,7 +279,7 @@ impl View<'_> {
         self.voters().filter(|voter| *voter != ordinal && self.is_healthy(*voter)).count()
     }
 
-    /// How many vote, those counted too that somebody else added: of them nothing is known.
+    /// How many members vote. Strangers count, although their health is not known.
     fn votes(&self) -> usize {
         self.observed.quorum.iter().flat_map(|quorum| &quorum.members).filter(|member| !member.is_learner).count()
     }
@@ -310,7 +310,7 @@ impl View<'_> {
         self.members.iter().find_map(leads)
     }
 
-    /// A member that takes changes: the leader, for only it can do all of them.
+    /// The member to send changes to: the leader if it is known, because some changes only the leader can make.
     fn via(&self) -> Option<Endpoint> {
         let leader = self.leader().or_else(|| self.voters().find(|voter| self.is_healthy(*voter)))?;
         self.observed.endpoint(leader)
@@ -354,7 +354,7 @@ impl View<'_> {
     }
 }
 
-/// So many of `count` agree on everything.
+/// How many of `count` voters are a majority.
 fn majority(count: usize) -> usize {
     count / 2 + 1
 }

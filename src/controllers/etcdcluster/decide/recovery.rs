@@ -1,8 +1,8 @@
-//! A cluster whose majority is lost for good begins anew from one member, when its user says so.
+//! Recovery of a cluster whose majority is lost for good: it is rebuilt from one member, when its user asks for that.
 //!
-//! The member that is left skips revisions where it can ([`crate::recovery`]), starts alone and takes itself for the whole
-//! cluster; then it starts once more without being told so, and the others join it empty. Nothing else ever gives up a
-//! majority.
+//! The member that is left skips revisions if it can ([`crate::recovery`]). It then starts alone with
+//! `--force-new-cluster`, and takes itself for the whole cluster. After that it is restarted without that flag, and the
+//! others join it empty. Nothing else ever gives up a majority.
 //! <https://etcd.io/docs/v3.5/op-guide/recovery/>
 
 use kube::ResourceExt;
@@ -22,8 +22,8 @@ pub fn is_asked_for(view: &View<'_>) -> bool {
     view.object.spec.recovery.as_ref().is_some_and(|asked| done != Some(&asked.token))
 }
 
-/// The member that is to be alone now: until it has begun the cluster anew, and the volumes of all others are gone. With
-/// their data they could still agree with each other on how things were, beside the new cluster.
+/// The member that is to be alone now, until it has rebuilt the cluster and the volumes of all others are gone. With their
+/// data, the others could form a majority of the old cluster beside the new one.
 pub fn survivor(view: &View<'_>) -> Option<i32> {
     let forced = view.observed.set.pods.iter().find(|(_, pod)| pod.own.forced).map(|(ordinal, _)| *ordinal);
     if view.observed.quorum.is_some() {
@@ -36,39 +36,40 @@ pub fn survivor(view: &View<'_>) -> Option<i32> {
         .then_some(ordinal)
 }
 
-/// How pods begin now.
+/// How pods start now.
 pub fn begin<'a>(view: &View<'a>) -> Begin<'a> {
     match survivor(view) {
-        Some(_) => Begin::Anew { own_image: view.observed.own_image.as_deref() },
+        Some(_) => Begin::ForceNewCluster { own_image: view.observed.own_image.as_deref() },
         None => Begin::Usual,
     }
 }
 
-/// Whether the pods were told to be that member alone: while they stop and start, it is not seen that a majority is lost.
+/// Whether the recovery has started, by the label in the pod template. While pods stop and start, their members do not
+/// show that the majority is lost.
 fn has_started(view: &View<'_>) -> bool {
     let set = view.observed.set.child("StatefulSet", &view.object.name_any());
     set.is_some_and(|set| !set.value["spec"]["template"]["metadata"]["labels"][names::FORCED].is_null())
 }
 
-/// Whether the recovery that is asked for is over: done, or not needed. It is noted before anything else is done.
+/// Whether the recovery that is asked for is over: done, or not needed. This is recorded before anything else is done.
 pub fn ends(view: &View<'_>) -> bool {
     is_asked_for(view) && view.observed.quorum.is_some() && !is_pending(view)
 }
 
-/// Whether the member that has begun the cluster anew is not known yet to have told what became of revisions.
+/// Whether it is not known yet if the member that rebuilds the cluster has skipped revisions.
 fn is_pending(view: &View<'_>) -> bool {
     view.observed.set.pods.values().any(|pod| pod.own.forced && pod.own.skip == Skip::Pending)
 }
 
-/// Whether the cluster is another one than is recorded. It is recorded before anything else is done: by nothing else is it
-/// known which of two clusters is ours.
+/// Whether the cluster is another one than the recorded one. Its ID is recorded before anything else is done: only the
+/// record says which of two clusters is ours.
 pub fn is_another(view: &View<'_>) -> bool {
     let recorded = view.object.status.as_ref().and_then(|status| status.cluster_id.as_ref());
     let seen = view.observed.quorum.as_ref().map(|quorum| format!("{:x}", quorum.cluster_id));
     recorded.zip(seen).is_some_and(|(recorded, seen)| *recorded != seen)
 }
 
-/// What became of revisions; none where nobody begins anew.
+/// Whether revisions were skipped, or why not; `None` if no member rebuilds the cluster.
 pub fn revisions(view: &View<'_>) -> Option<RecoveredRevisions> {
     let pod = view.observed.set.pods.values().find(|pod| pod.own.forced)?;
     let reason = match &pod.own.skip {
@@ -141,7 +142,7 @@ pub fn step(view: &View<'_>) -> Option<Step> {
             pods().filter(|(_, pod)| !pod.own.forced).map(|(_, pod)| delete_pod(pod, "it begins the cluster anew"));
         return Some(Step::act(old.collect(), "Recovering", format!("beginning the cluster anew from {name}")));
     }
-    // Whoever is left as it is would begin anew at every start, without the members that have joined it since.
+    // If it is left as it is, it rebuilds the cluster at every start, without the members that have joined since.
     let old: Vec<Action> = pods()
         .filter(|(_, pod)| pod.own.forced)
         .map(|(_, pod)| delete_pod(pod, "it has begun the cluster anew"))

@@ -3,11 +3,11 @@
 use super::super::facts::Pod;
 use super::{Step, View, delete_pod, leadership};
 
-/// How many entries a member may lag behind the leader to count as well: it applies them in moments.
+/// How many entries a member may lag behind the leader and still be well: it applies them in moments.
 const LAG: u64 = 5_000;
 
-/// A pod that was made from an earlier spec and will not get well by waiting: it comes before changes of the members, for
-/// they wait for all to be well.
+/// Replaces a pod that was made from an earlier spec and will not get well by waiting. This comes before changes of the
+/// members, because those wait for all to be well.
 pub fn mend(view: &View<'_>, accepted: bool) -> Option<Step> {
     let outdated = |ordinal: &i32| view.observed.set.pods.get(ordinal).is_some_and(|pod| view.is_outdated(pod));
     let stuck = |ordinal: &i32| is_stuck(view, *ordinal) && view.can_miss(*ordinal);
@@ -17,7 +17,7 @@ pub fn mend(view: &View<'_>, accepted: bool) -> Option<Step> {
     Some(Step::act(vec![delete_pod(pod, why)], "RollingOut", format!("replacing {}: {why}", pod.name)))
 }
 
-/// The next pod to replace, or whom to wait for.
+/// The next pod to replace, or the members to wait for.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let outdated = |pod: &Pod| accepted && view.is_outdated(pod);
     let count = view.observed.set.pods.values().filter(|pod| outdated(pod)).count();
@@ -49,13 +49,13 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     Some(Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", message))
 }
 
-/// The member answers, follows, and its pod serves.
+/// Whether the member answers and keeps up with the leader, and its pod serves.
 fn is_well(view: &View<'_>, ordinal: i32) -> bool {
     let index = |ordinal: i32| {
         let member = view.members.get(&ordinal)?;
         Some(view.observed.status_of(ordinal, member)?.applied_index)
     };
-    // A stranger may lead.
+    // If a stranger leads, the leader's index is not known.
     let furthest = || view.observed.statuses.values().map(|status| status.applied_index).max();
     let leader = view.leader().and_then(index).or_else(furthest);
     let follows = leader.zip(index(ordinal)).is_some_and(|(leader, own)| own + LAG >= leader);
@@ -63,7 +63,7 @@ fn is_well(view: &View<'_>, ordinal: i32) -> bool {
     view.is_healthy(ordinal) && follows && serves
 }
 
-/// It will not get well by waiting.
+/// Whether the member will not get well by waiting.
 fn is_stuck(view: &View<'_>, ordinal: i32) -> bool {
     let pod = view.observed.set.pods.get(&ordinal);
     !view.is_healthy(ordinal) && pod.is_some_and(|pod| !pod.terminating && !pod.ready)

@@ -1,4 +1,4 @@
-//! A database that has no space left: history is forgotten, space given back, and the alarm ended.
+//! Recovery from the alarm NOSPACE: compact history, defragment members, and disarm the alarm.
 //! <https://etcd.io/docs/v3.5/op-guide/maintenance/#space-quota>
 
 use super::super::action::Action;
@@ -10,13 +10,13 @@ use crate::runtime::Health;
 /// etcd's own default for quota-backend-bytes.
 const DEFAULT_QUOTA: i64 = 2 * 1024 * 1024 * 1024;
 
-/// Why nothing is written.
+/// The reason while writes are refused.
 const NO_SPACE: &str = "NoSpace";
 
-/// So many revisions are not worth another compaction.
+/// This many new revisions are not worth another compaction.
 const FEW: i64 = 1000;
 
-/// An alarm of a member that is gone would stay forever, and one of damaged data stops all writes.
+/// Disarms alarms of members that are gone: they would stay forever, and an alarm CORRUPT stops all writes.
 pub fn stale(view: &View<'_>) -> Option<Step> {
     let quorum = view.observed.quorum.as_ref()?;
     let gone = |alarm: &&Alarm| !quorum.members.iter().any(|member| member.id == alarm.member);
@@ -24,10 +24,10 @@ pub fn stale(view: &View<'_>) -> Option<Step> {
     (!stale.is_empty()).then(|| disarm(&stale, view, "ending alarms of members that are gone"))
 }
 
-/// Whether clients are refused their writes, and the status does not say so yet: giving space back takes seconds.
+/// Whether writes are refused, and the status does not say so yet. It is written first, for defragmentation takes seconds.
 pub fn is_news(view: &View<'_>, step: &Step) -> bool {
     let conditions = view.object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    // What failed on the way is reported as well, and must not be taken back by each try.
+    // Any reason counts: a failure on the way is reported under a reason of its own, which each try must not replace.
     let known = conditions.iter().any(|it| it.type_ == "Ready" && it.status == "False");
     !known && matches!(&step.health, Health::Progressing(cause) if cause.reason == NO_SPACE)
 }
@@ -46,13 +46,13 @@ pub fn step(view: &View<'_>) -> Option<Step> {
         let action = Action::Compact { revision: status.revision, via: via.clone() };
         Some(Step::act(vec![action], NO_SPACE, "no space is left: forgetting old revisions"))
     };
-    // Keys are deleted meanwhile, each by another revision: who waited for the last one would never come further.
+    // Users delete keys meanwhile, and each deletion is a revision: compacting up to the very last one might never end.
     let Some(done) = view.observed.compacted.filter(|done| done.revision + FEW >= status.revision) else {
         return compact();
     };
     let quota = quota(view);
     let enough = quota / 10 * 9;
-    // All hold the same keys, so the least that one of them tells is nearest to the truth.
+    // All hold the same keys, so the lowest value that one of them reports is nearest to the truth.
     let voters =
         view.observed.statuses.values().filter(|status| !status.is_learner && status.revision >= done.revision);
     let in_use = voters.map(|status| status.db_in_use).min().unwrap_or(status.db_in_use);
@@ -154,9 +154,9 @@ mod tests {
         Compaction { revision, measured }
     }
 
-    /// Under load history is forgotten and space given back in seconds, in which clients are refused.
+    /// Under load, compaction and defragmentation take seconds, in which writes are refused.
     #[test]
-    fn that_writes_are_refused_is_told_before_anything_is_done_about_it_and_once() {
+    fn refused_writes_are_reported_once_and_before_anything_is_done_about_them() {
         let mut object = cluster(1);
         assert!(found(&object, 7000, 1, None).1);
         let ready = |reason: &str| Condition {

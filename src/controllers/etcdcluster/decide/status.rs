@@ -90,7 +90,7 @@ fn is_full(view: &View<'_>) -> bool {
     alarms.any(|alarm| alarm.kind == AlarmKind::NoSpace)
 }
 
-/// Conditions beside the three: whether there is a majority, whether all members are well, and alarms.
+/// Conditions besides Ready, Reconciling and Stalled: whether there is a majority, whether all members are well, and alarms.
 pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
     let Some(quorum) = &view.observed.quorum else {
         let (reason, message) = if view.has_begun() {

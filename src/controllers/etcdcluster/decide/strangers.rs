@@ -5,11 +5,12 @@ use super::super::membership::{describe, never_started};
 use super::{OFTEN, Step, View, majority};
 use crate::external::etcd::Member;
 
-/// Why the cluster is not ready while there are such.
+/// The reason while the cluster has strangers.
 pub const UNKNOWN: &str = "UnknownMembers";
 
-/// Takes one out. Who has never started holds nothing and has promised nothing; with his vote one loss more ends the
-/// majority, so he goes at once. Who has started may be part of somebody's plan: he goes when that is asked for.
+/// Removes a stranger. One that has never started has no data and has acknowledged nothing, but its vote counts: the
+/// cluster survives one failure less, so it goes at once. One that has started may be part of somebody's plan: it goes
+/// when the spec asks for that.
 pub fn step(view: &View<'_>) -> Option<Step> {
     let asked = view.object.spec.remove_unknown_members;
     let goes = |member: &&Member| (asked || never_started(member)) && can_go(view, member);
@@ -33,7 +34,7 @@ fn why(member: &Member) -> &'static str {
     }
 }
 
-/// Those that are left: nothing else is left to do.
+/// Reports the strangers that are left.
 pub fn trouble(view: &View<'_>) -> Option<Step> {
     let names: Vec<String> = view.strangers().map(describe).collect();
     if names.is_empty() {

@@ -1,8 +1,8 @@
-//! What members speak, and how that changes without a moment in which one of them cannot be reached.
+//! Which transport members use, and how it changes without a moment in which one of them cannot be reached.
 //!
-//! Peers have two ports. Members are replaced by such that listen at both; when all do, each is told, one by one, to be
-//! reached at the other port; when all are, they are replaced by such that listen there alone. Clients have one port, at
-//! which members speak both meanwhile. How far that is, is read from the members' URLs and the pods' labels.
+//! Peers have two ports. First, a rollout makes all members listen on both. Then the members' peer URLs are changed to the
+//! other port, one by one. Finally, a rollout makes the members listen on that port alone. Clients have one port, which
+//! takes both transports meanwhile. The stage is read from the members' URLs and the pods' labels.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use super::super::names;
 use super::super::tls::{Channel, Mode, Side, Transport};
 use super::{Step, View, children};
 
-/// What pods are to speak that are made now.
+/// The transport of pods that are made now.
 pub fn transport(view: &View<'_>) -> Transport {
     let channel = |side: Side, mode: Mode| Channel { mode, trust: trust(view, side).filter(|_| mode.has_files()) };
     let peer = peer_mode(view);
     Transport { peer: channel(Side::Peer, peer), client: channel(Side::Client, client_mode(view, peer)) }
 }
 
-/// Which files pods are to have: those that are there, or were when the pods were made.
+/// Label of the certificates that pods are to have: those in the Secret or, if it is gone, those in the pod template.
 fn trust(view: &View<'_>, side: Side) -> Option<String> {
     let kept = view.observed.certificates.side(side).kept.as_ref();
     kept.map(super::super::tls::facts::StoredCertificate::label).or_else(|| label_of_set(view, side.trust_label()))
@@ -34,7 +34,7 @@ fn peer_mode(view: &View<'_>) -> Mode {
         _ => Mode::Both,
     };
     if view.observed.quorum.is_some() {
-        // What somebody else told of a member says nothing of what it speaks.
+        // A URL that somebody else set says nothing about the transport of the member.
         let ours = |(ordinal, member): (&i32, &&crate::external::etcd::Member)| {
             member
                 .peer_urls
@@ -45,13 +45,13 @@ fn peer_mode(view: &View<'_>) -> Mode {
         let urls: Vec<String> = view.members.iter().filter_map(ours).collect();
         return settled(&urls.iter().collect::<Vec<_>>());
     }
-    // Where members are reached is not known for certain: nothing changes.
+    // Without a majority, the members' URLs are not known for certain: the transport stays as it is.
     if has_set(view) {
         return Mode::of(label_of_set(view, Side::Peer.mode_label()).as_deref());
     }
     match children::written_start(view) {
         Some(start) => settled(&start.members.iter().map(|(_, url)| url).collect::<Vec<_>>()),
-        // Members whose volumes were there before may be reached either way.
+        // Members of an earlier object, whose volumes are used again, may be reached either way.
         None if wanted == Mode::Secure && children::earlier_volumes(view).is_some() => Mode::Both,
         None => wanted,
     }
@@ -81,7 +81,7 @@ fn label_of_set(view: &View<'_>, label: &str) -> Option<String> {
     set.value["spec"]["template"]["metadata"]["labels"][label].as_str().map(str::to_owned)
 }
 
-/// The next member that is to be reached otherwise. All members are well when this is asked for.
+/// Changes the peer URL of the next member. When this is called, all members are well.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     if !accepted || view.transport().peer.mode != Mode::Both {
         return None;

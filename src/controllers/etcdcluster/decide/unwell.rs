@@ -1,10 +1,10 @@
-//! Members that are not well, in words: where each is, what is seen of it, and the command that tells more.
+//! Members that are not well, in words: where each is, what is wrong with it, and the command that shows more.
 
 use super::super::names;
 use super::View;
 
 impl View<'_> {
-    /// Members at these ordinals.
+    /// Describes the members at these ordinals.
     pub fn unwell(&self, ordinals: impl IntoIterator<Item = i32>) -> String {
         let describe = |ordinal: i32| {
             let Some(pod) = self.observed.set.pods.get(&ordinal) else {
@@ -31,7 +31,7 @@ impl View<'_> {
         described.join("; ") + &more.unwrap_or_default()
     }
 
-    /// Members of whose pods nothing is heard.
+    /// Members that have a pod and do not answer.
     pub fn silent(&self) -> impl Iterator<Item = i32> {
         self.observed.set.pods.keys().copied().filter(|ordinal| !self.answers_at(*ordinal))
     }

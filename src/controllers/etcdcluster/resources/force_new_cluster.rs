@@ -1,5 +1,5 @@
-//! The pod of a member that begins its cluster anew: before it does, our program skips revisions, beside etcd's own in
-//! the image of that.
+//! The pod of a member that rebuilds its cluster. Before it does, an init container skips revisions: it runs our program
+//! in etcd's image.
 
 use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, EnvVar, PodSpec, Volume};
 use kube::ResourceExt;
@@ -15,7 +15,7 @@ use crate::stateful::builders::mount;
 /// The volume with our program.
 const TOOLS: &str = "program";
 
-/// Has the member of that pod skip revisions first. `member` are its variables.
+/// Lets that pod skip revisions first. `member` are the variables of its member.
 pub fn above(object: &EtcdCluster, mut pod: PodSpec, own_image: &str, member: Vec<EnvVar>) -> PodSpec {
     let Some(asked) = &object.spec.recovery else { return pod };
     let install = Container {
@@ -41,7 +41,7 @@ pub fn above(object: &EtcdCluster, mut pod: PodSpec, own_image: &str, member: Ve
         args: Some(vec![SKIP.into()]),
         env: Some(environment),
         volume_mounts: Some(vec![mount(VOLUME, VOLUME_PATH, false), mount(TOOLS, DIRECTORY, true)]),
-        // A member runs in it for a while.
+        // A member runs in it for a while, and needs as much as usual.
         resources: Some(requirements_of(object)),
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         security_context: Some(unprivileged()),

@@ -10,15 +10,15 @@ pub(super) const USUAL: (&str, &str) = ("50m", "64Mi");
 /// Bytes that the data of a member may take unless `quota-backend-bytes` says otherwise.
 /// <https://etcd.io/docs/v3.5/op-guide/maintenance/#space-quota>
 const USUAL_QUOTA: u64 = 2 << 30;
-/// A member full of small keys takes several times the bytes of its data: it maps them, keeps an index of every key, and as it
-/// starts all that it reads again from its log. With a quota of 192 MiB that was more than 1.2 GiB.
+/// A member full of small keys takes several times the bytes of its data: it maps them, keeps an index of every key, and
+/// while it starts keeps all that it reads from its log. With a quota of 192 MiB that was more than 1.2 GiB.
 /// <https://etcd.io/docs/v3.5/op-guide/hardware/#memory>
 const TIMES_DATA: u64 = 4;
-/// Bytes of memory beside that: watchers, requests in hand.
+/// Bytes of memory on top of that, for watchers and requests in flight.
 const BESIDE_DATA: u64 = 2 << 30;
 
-/// CPU and memory of a process that is a member. What the quota allows must fit, whatever it is: who reaches the limit is
-/// killed.
+/// CPU and memory of a process that is a member. All data that the quota allows must fit below the memory limit: a process
+/// that reaches it is killed.
 pub(super) fn requirements_of(object: &EtcdCluster) -> ResourceRequirements {
     let quota = object.spec.config.get("quota-backend-bytes").and_then(|quota| quota.parse().ok());
     let quota = quota.filter(|quota| *quota > 0).unwrap_or(USUAL_QUOTA);

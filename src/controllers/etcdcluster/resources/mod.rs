@@ -31,20 +31,20 @@ pub fn config_map(object: &EtcdCluster, start: &Start, transport: &Transport) ->
     Manifest::hashed(&builders::config_map(object, settings(object, start, transport)))
 }
 
-/// How pods begin.
+/// How pods start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin<'a> {
     /// From their data, or as members that have none yet.
     Usual,
-    /// As a cluster of their own, from their data.
-    Anew {
-        /// Our own image, whose program skips revisions before.
+    /// As a new cluster of one member, from its data.
+    ForceNewCluster {
+        /// Our own image, whose program skips revisions first.
         own_image: Option<&'a str>,
     },
 }
 
 impl Begin<'_> {
-    /// Whether they begin the cluster anew.
+    /// Whether they rebuild the cluster from their data.
     pub fn forces_new_cluster(self) -> bool {
         self != Self::Usual
     }
@@ -57,7 +57,7 @@ pub struct Shape<'a> {
     pub first: i32,
     /// How many follow each other.
     pub replicas: i32,
-    /// How they begin.
+    /// How they start.
     pub begin: Begin<'a>,
 }
 
@@ -94,7 +94,7 @@ mod tests {
         let mut object = cluster(3);
         object.spec.recovery =
             Some(Recovery { from_member: "prod-etcd-2".into(), token: "2026-11-21".into(), image: None });
-        let shape = |own_image| Shape { first: 2, replicas: 1, begin: Begin::Anew { own_image } };
+        let shape = |own_image| Shape { first: 2, replicas: 1, begin: Begin::ForceNewCluster { own_image } };
         let pod = |object: &EtcdCluster, own_image| {
             pods(object, shape(own_image), &Transport::default()).value["spec"]["template"]["spec"].take()
         };
@@ -113,7 +113,7 @@ mod tests {
         let recovery = Recovery { from_member: "prod-etcd-2".into(), token: "2026-11-21".into(), image: None };
         object.spec.recovery = Some(recovery);
         object.spec.config.insert("quota-backend-bytes".into(), "8589934592".into());
-        for begin in [Begin::Usual, Begin::Anew { own_image: Some("registry.example.com/causeway:1") }] {
+        for begin in [Begin::Usual, Begin::ForceNewCluster { own_image: Some("registry.example.com/causeway:1") }] {
             let set = statefulset(&object, Shape { first: 2, replicas: 1, begin }, &Transport::default());
             let pod = set.spec.unwrap().template.spec.unwrap();
             assert_eq!(crate::runtime::without_memory(&pod), [""; 0]);
@@ -126,7 +126,7 @@ mod tests {
     fn the_revision_follows_what_members_are_made_from_but_not_how_many_there_are() {
         let (base, plain) = (cluster(3), Transport::default());
         let revision = |object: &EtcdCluster, force_new_cluster| {
-            let begin = if force_new_cluster { Begin::Anew { own_image: None } } else { Begin::Usual };
+            let begin = if force_new_cluster { Begin::ForceNewCluster { own_image: None } } else { Begin::Usual };
             revision(object, begin, &plain)
         };
         assert_eq!(revision(&base, false), revision(&cluster(5), false));

@@ -1,4 +1,4 @@
-//! How members are reached, and how many of them others may stop.
+//! The Services by which members are reached, and the disruption budget.
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -9,7 +9,7 @@ use crate::api::EtcdCluster;
 use crate::stateful::builders::{self, service, service_port};
 use crate::stateful::names::selector;
 
-/// Gives every pod a name of its own.
+/// Gives every pod a DNS name of its own.
 pub fn peers(object: &EtcdCluster) -> Service {
     let ports = [("client", CLIENT_PORT), ("peer", PEER_PORT), ("metrics", METRICS_PORT)];
     let mut ports: Vec<_> = ports.into_iter().map(|(name, number)| service_port(name, number)).collect();
@@ -25,8 +25,7 @@ pub fn clients(object: &EtcdCluster) -> Service {
     service(object, object.name_any(), object.spec.service.as_ref(), Some(selector(object)), ports)
 }
 
-/// One at a time: a majority remains whatever the size. A pod that is not ready anyway may always be moved off a node that is
-/// drained.
+/// One at a time: a majority remains whatever the size. If only one pod is not ready, a drain may evict that one, too.
 pub fn disruption_budget(object: &EtcdCluster) -> PodDisruptionBudget {
     builders::disruption_budget(object, Some("IfHealthyBudget"))
 }

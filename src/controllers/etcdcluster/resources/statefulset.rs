@@ -45,8 +45,8 @@ pub fn revision(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -
     fingerprint(&parts, 16)
 }
 
-/// What a member speaks, and whom it trusts: etcd reads certificates anew for each connection, but authorities only when
-/// it starts.
+/// The transport of a member, and which authorities it trusts. etcd reads its certificate again for each connection, but
+/// authorities only when it starts: if they change, pods must be replaced.
 fn transport_labels(transport: &Transport) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     for side in Side::ALL {
@@ -63,7 +63,7 @@ fn pod_spec(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> Po
     let pod =
         builders::pod_spec(object, USER, vec![container(object, begin, transport)], certificates(object, transport));
     match begin {
-        Begin::Anew { own_image: Some(own_image) } => {
+        Begin::ForceNewCluster { own_image: Some(own_image) } => {
             force_new_cluster::above(object, pod, own_image, variables(object, Begin::Usual, transport))
         }
         _ => pod,
@@ -87,7 +87,7 @@ fn container(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> C
         command: Some(vec!["/usr/local/bin/etcd".into()]),
         env: Some(variables(object, begin, transport)),
         ports: Some(ports),
-        // Recovering a large database takes minutes; afterwards a member that cannot answer for itself is restarted.
+        // Loading a large database takes minutes; afterwards, a member that does not answer a local read is restarted.
         startup_probe: Some(Probe {
             period_seconds: Some(1),
             failure_threshold: Some(1800),
@@ -98,8 +98,8 @@ fn container(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> C
             failure_threshold: Some(6),
             ..probe("/health?serializable=true&exclude=NOSPACE&exclude=CORRUPT")
         }),
-        // Out of space, a member still answers reads. The first probe often comes before a member has heard its leader; the
-        // Service leads to it from the next one on. Ten seconds of silence take it out.
+        // A member without space still answers reads. The first probe often comes before a member knows its leader; the
+        // next one, 2 s later, adds it to the Service. Ten seconds without an answer take it out.
         readiness_probe: Some(Probe {
             period_seconds: Some(2),
             timeout_seconds: Some(2),
@@ -108,14 +108,14 @@ fn container(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> C
         }),
         volume_mounts: Some(mounts),
         resources: Some(requirements_of(object)),
-        // The reason for which etcd gave up is in its last words.
+        // etcd's last output says why it gave up.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         security_context: Some(unprivileged()),
         ..Container::default()
     }
 }
 
-/// The sides that speak TLS.
+/// The sides that use TLS.
 fn sides(transport: &Transport) -> impl Iterator<Item = Side> {
     Side::ALL.into_iter().filter(|side| transport.side(*side).mode.has_files())
 }
@@ -124,7 +124,7 @@ fn volume_of(side: Side) -> String {
     format!("{}-tls", side.word())
 }
 
-/// The Secrets that members read. What else somebody puts into them stays outside.
+/// Volumes with the Secrets that members read. Other keys that somebody adds to them are not mounted.
 fn certificates(object: &EtcdCluster, transport: &Transport) -> Vec<Volume> {
     let files = ["tls.crt", "tls.key", "ca.crt"];
     let items = files.map(|name| KeyToPath { key: name.into(), path: name.into(), mode: None });
@@ -142,8 +142,8 @@ fn certificates(object: &EtcdCluster, transport: &Transport) -> Vec<Volume> {
         .collect()
 }
 
-/// The settings by their names, so that nothing that somebody adds to the `ConfigMap` reaches a member; and what differs
-/// among the members: names of variables in values are expanded by the kubelet.
+/// The settings, each by its name: nothing that somebody adds to the `ConfigMap` reaches a member. Values that differ
+/// among members refer to other variables, which the kubelet expands.
 fn variables(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> Vec<EnvVar> {
     let names = lasting(object).into_keys().chain(AT_FIRST_START.map(str::to_owned));
     let mut variables: Vec<EnvVar> = names.map(|name| setting(object, name)).collect();
@@ -172,7 +172,7 @@ fn variables(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> V
     variables
 }
 
-/// Where clients are told to go.
+/// The client URLs that a member advertises.
 fn advertised(object: &EtcdCluster, transport: &Transport) -> String {
     let schemes = ["http", "https"].into_iter().filter(|scheme| transport.client.mode.serves(scheme));
     let host = names::host(object, "$(ETCD_NAME)");

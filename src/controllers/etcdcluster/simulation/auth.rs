@@ -11,7 +11,7 @@ use crate::controllers::etcdcluster::tls::facts::Version;
 use crate::external::etcd::{Endpoint, Password};
 use crate::runtime::{Class, Health};
 
-/// What etcd knows of it, and the Secrets.
+/// Authentication as etcd has it, and the Secrets with passwords.
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
     /// Everybody must log in.
@@ -28,7 +28,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// What a look finds; `asked` where a member could be asked.
+    /// What a look finds; `asked` if a member could be asked.
     pub fn facts(&self, concerned: bool, asked: bool) -> Auth {
         let (user_provided, kept) =
             if concerned { (self.user_provided.clone(), self.kept.clone()) } else { (None, None) };
@@ -78,7 +78,7 @@ impl Gate {
 }
 
 impl Simulation {
-    /// Passwords are made, noted and told to etcd.
+    /// Makes passwords, records them, and changes them in etcd.
     pub fn act_on_auth(&mut self, action: &Action) -> Result<(), Class> {
         match action {
             Action::MakePassword { known, .. } => self.gate.make(known.as_ref()),
@@ -110,14 +110,14 @@ impl Simulation {
         }
     }
 
-    /// The user does as the condition says, where nobody is let in.
+    /// If no login works, the user does what the condition says.
     pub fn hand_in_password(&mut self) {
         if self.gate.on && !self.gate.is_known() {
             self.gate.user_provided.clone_from(&self.gate.root);
         }
     }
 
-    /// It is as the object says.
+    /// Asserts that authentication is as the object says.
     pub fn assert_gate(&self) {
         let gate = &self.gate;
         assert_eq!(gate.on, self.object.spec.auth.enabled, "{gate:?}");
@@ -151,7 +151,7 @@ fn password(text: &str) -> Password {
     Password(text.into())
 }
 
-/// Stalled for nobody is let in; nothing is done about it.
+/// Asserts that the cluster is stalled because no login works, and that nothing is done about it.
 fn assert_shut(simulation: &mut Simulation) {
     simulation.settle();
     let Some(Health::Stalled(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
@@ -186,7 +186,7 @@ fn another_password_reaches_etcd_whoever_dies_and_whatever_answer_is_lost() {
         let mut simulation = guarded();
         Edit::Password("another").happens(&mut simulation);
         simulation.reconcile(&mishap);
-        // The user changes its mind in the middle of it.
+        // The user changes it once more before that is done.
         Edit::Password("a third").happens(&mut simulation);
         simulation.reconcile(&mishap);
         simulation.settle();
@@ -212,7 +212,7 @@ fn a_cluster_is_guarded_from_its_beginning_whoever_dies() {
 }
 
 #[test]
-fn a_password_that_somebody_changed_is_told_of_until_its_secret_has_it() {
+fn a_password_that_somebody_changed_is_reported_until_its_secret_has_it() {
     let mut simulation = guarded();
     Fault::ChangeRoot("by hand").happens(&mut simulation);
     assert_shut(&mut simulation);
@@ -223,7 +223,7 @@ fn a_password_that_somebody_changed_is_told_of_until_its_secret_has_it() {
 }
 
 #[test]
-fn what_somebody_turned_off_is_on_again() {
+fn authentication_that_somebody_turned_off_is_on_again() {
     let mut simulation = guarded();
     Fault::OpenGate.happens(&mut simulation);
     simulation.settle();
@@ -232,13 +232,13 @@ fn what_somebody_turned_off_is_on_again() {
 }
 
 #[test]
-fn what_somebody_turned_on_is_told_of() {
+fn authentication_that_somebody_turned_on_is_reported() {
     let mut simulation = Simulation::settled(cluster(3));
     simulation.gate = Gate { on: true, root: Some(password("theirs")), has_role: true, ..Gate::default() };
     simulation.settle();
     let Some(Health::Stalled(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
     assert!(cause.message.contains("spec.auth.secretName"), "{}", cause.message);
-    // It is taken over by whoever knows the password.
+    // A user who knows the password takes it over.
     Edit::Auth(true).happens(&mut simulation);
     Edit::Password("theirs").happens(&mut simulation);
     simulation.settle();
@@ -246,7 +246,7 @@ fn what_somebody_turned_on_is_told_of() {
     assert_eq!(simulation.gate.root, Some(password("theirs")));
 }
 
-/// Volumes that were retained ask for the password that they knew.
+/// Members on retained volumes still require the earlier password.
 #[test]
 fn an_object_that_is_made_again_is_let_in_by_the_secret_that_stayed() {
     let mut simulation = guarded();

@@ -129,7 +129,7 @@ fn a_cluster_is_well_whatever_cannot_be_done_about_its_backup() {
 }
 
 #[test]
-fn what_was_told_of_backups_stays_until_somebody_has_looked() {
+fn what_was_reported_of_backups_stays_until_somebody_has_looked() {
     let mut simulation = scheduled(Backup::Unknown);
     assert_eq!(simulation.backup_ready(), None);
 }
@@ -145,7 +145,7 @@ fn a_mistake_changes_no_backup() {
 }
 
 #[test]
-fn pods_that_the_apiserver_refuses_are_told_and_members_are_helped_all_the_same() {
+fn pods_that_the_apiserver_refuses_are_reported_and_members_are_helped_all_the_same() {
     let mut simulation = Simulation::settled(cluster(3));
     simulation.kubernetes.forbidden = Some("nobody".into());
     simulation.object.spec.priority_class_name = Some("nobody".into());

@@ -1,4 +1,4 @@
-//! Space is given back one by one, the leader last, and by nobody twice.
+//! Members are defragmented one by one, the leader last, and none twice.
 
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ use crate::runtime::{Class, Health};
 const MUCH: i64 = 100 << 20;
 
 impl Simulation {
-    /// A member gives back its space; it answers nobody meanwhile.
+    /// A member is defragmented; it does not answer meanwhile.
     pub fn defragment(&mut self, name: &str, via: &Endpoint) -> Result<(), Class> {
         let id = self.member_at(via).ok_or(Class::Transient)?;
         if !self.gate.admits(via) {
@@ -34,7 +34,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// All databases hold much that nobody uses.
+    /// Gives all databases much unused space.
     pub fn bloat(&mut self) {
         self.raft.sizes = self.raft.members.keys().map(|id| (*id, MUCH)).collect();
     }
@@ -93,7 +93,7 @@ fn space_is_given_back_when_the_schedule_comes_by_the_leader_last() {
     assert_eq!((record.done_until.0, record.members.len()), (simulation.now, 0));
     assert_eq!(record.last_defragmented.map(|time| time.0), Some(simulation.now));
 
-    // Until it comes again, nobody is disturbed, whatever there is to give back.
+    // Until the next scheduled time, no member is disturbed, however much there is to give back.
     simulation.bloat();
     simulation.now = at("2026-11-21T03:10:00Z");
     simulation.settle();
@@ -104,7 +104,7 @@ fn space_is_given_back_when_the_schedule_comes_by_the_leader_last() {
 }
 
 #[test]
-fn what_was_due_before_it_was_asked_for_is_due_to_nobody() {
+fn a_time_before_the_schedule_was_set_does_not_count() {
     let mut simulation = Simulation::new(fixtures::cluster(3));
     simulation.now = at("2026-11-21T02:30:00Z");
     simulation.settle();
@@ -113,7 +113,7 @@ fn what_was_due_before_it_was_asked_for_is_due_to_nobody() {
     simulation.object.spec = cluster(3).spec;
     simulation.settle();
     assert_eq!(simulation.describe(), [""; 0]);
-    // Another schedule that came in between is no older one that was missed.
+    // Neither does a time of another schedule that passed before that was set.
     simulation.now = at("2026-11-21T05:00:00Z");
     simulation.object.spec.defrag = Some(Defrag { schedule: "30 4 * * *".into(), threshold_percent: 20 });
     simulation.settle();
@@ -124,7 +124,7 @@ fn what_was_due_before_it_was_asked_for_is_due_to_nobody() {
 }
 
 #[test]
-fn who_missed_the_hour_waits_for_the_next_time() {
+fn a_defragmentation_that_missed_its_hour_waits_for_the_next_time() {
     let mut simulation = bloated(3);
     simulation.now = at("2026-11-21T04:00:01Z");
     simulation.settle();
@@ -177,7 +177,7 @@ fn little_is_not_worth_a_disturbance() {
 }
 
 #[test]
-fn a_schedule_that_cannot_be_followed_is_told_and_changes_nothing() {
+fn a_schedule_that_cannot_be_followed_is_reported_and_changes_nothing() {
     let mut simulation = bloated(3);
     let kept = format!("{:?}", simulation.kubernetes.set.pods);
     simulation.object.spec.defrag.as_mut().unwrap().schedule = "61 * * * *".into();
@@ -205,7 +205,7 @@ proptest! {
             if !matches!(event, Event::Edit(Edit::Replicas(_))) {
                 event.happens(&mut simulation);
             }
-            // There is always something to give back: only the record keeps anybody from another turn.
+            // There is always something to give back: only the record keeps members from another turn.
             simulation.bloat();
             simulation.now += SignedDuration::from_secs(10);
         }

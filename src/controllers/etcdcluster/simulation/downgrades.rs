@@ -17,7 +17,7 @@ fn later(count: i32) -> EtcdCluster {
     object
 }
 
-/// A cluster that goes back, after so many reconciles.
+/// A cluster that goes back, after this many reconciles.
 fn on_the_way(count: i32, passes: usize) -> Simulation {
     let mut simulation = Simulation::settled(later(count));
     simulation.journal.clear();
@@ -73,7 +73,7 @@ fn an_earlier_version_that_would_bring_back_removed_members_is_refused() {
     assert_eq!(simulation.journal, []);
 }
 
-/// Until the cluster has their version, members of 3.6 have data of 3.5, and lose that the next moment.
+/// Until the cluster has their version, members of 3.6 have data in the format of 3.5; a moment later, they do not.
 #[test]
 fn members_that_have_only_just_come_to_the_later_version_are_prepared_by_etcd_too() {
     let mut earlier = fixtures::cluster(3);
@@ -84,7 +84,7 @@ fn members_that_have_only_just_come_to_the_later_version_are_prepared_by_etcd_to
         simulation.reconcile(&Mishap::default());
         simulation.time_passes();
     }
-    assert_eq!(simulation.raft.agreed_minor, 5, "nobody has told the members yet");
+    assert_eq!(simulation.raft.agreed_minor, 5, "the cluster does not have their version yet");
     simulation.journal.clear();
     Edit::Version("3.5.30").happens(&mut simulation);
     ends_at(&mut simulation, 5);
@@ -94,7 +94,7 @@ fn members_that_have_only_just_come_to_the_later_version_are_prepared_by_etcd_to
     assert!(enabled.is_some() && enabled < deleted, "{:#?}", simulation.journal);
 }
 
-/// By hand, and by what the user asks for.
+/// Somebody has enabled it by hand.
 #[test]
 fn a_downgrade_that_nobody_asks_for_is_cancelled() {
     let mut simulation = Simulation::settled(later(3));
@@ -115,7 +115,7 @@ proptest! {
     }
 
     #[test]
-    fn a_user_may_think_better_of_it_at_any_time(size in 0..3_i32, passes in 0..12_usize) {
+    fn a_user_may_give_a_downgrade_up_at_any_time(size in 0..3_i32, passes in 0..12_usize) {
         let mut simulation = on_the_way(2 * size + 1, passes);
         Edit::Version("3.6.1").happens(&mut simulation);
         ends_at(&mut simulation, 6);

@@ -20,9 +20,9 @@ pub enum Fault {
     DeletePod(Index),
     /// A container is killed.
     KillContainer(Index),
-    /// A container is killed so often that the kubelet lets it wait.
+    /// A container is killed so often that it is in a long restart back-off.
     KillAgain(Index),
-    /// A node stops to answer.
+    /// A node stops answering.
     LoseNode(Index),
     NodesReturn,
     /// The leader steps down.
@@ -37,7 +37,7 @@ pub enum Fault {
     TakeLabel(Index, bool),
     /// Somebody adds a member that never starts; one that votes, or one that learns.
     AddStranger(bool),
-    /// Somebody sends the peers of a member elsewhere.
+    /// Somebody changes the peer URL of a member.
     SendAstray(Index),
     /// Somebody deletes a child.
     DeleteChild(Index),
@@ -47,9 +47,9 @@ pub enum Fault {
     ScalePods(i32),
     /// Somebody changes the settings.
     ChangeSettings,
-    /// A kubelet does not know yet how the settings were changed last.
+    /// A kubelet does not know the last change of the settings yet.
     OldSettings,
-    /// Somebody lets members go back to 3.5, or takes that back.
+    /// Somebody enables a downgrade to 3.5, or cancels one.
     Downgrade(bool),
     /// Somebody gives root another password.
     ChangeRoot(&'static str),
@@ -62,9 +62,9 @@ pub enum Fault {
 /// How a reconcile goes wrong.
 #[derive(Clone, Debug, Default)]
 pub struct Mishap {
-    /// The operator dies after so many actions, before it tells anybody.
+    /// The operator dies after this many actions, before it writes the status.
     pub dies_after: Option<usize>,
-    /// The answer to that action is lost, counted from one: it was done, and nobody knows.
+    /// The answer to that action, counted from one, is lost: it was done, and the operator does not know.
     pub reply_lost: Option<usize>,
     /// The watches show what they showed last time.
     pub stale: bool,
@@ -172,7 +172,7 @@ impl Event {
 }
 
 impl Simulation {
-    /// The kubelet lets that pod wait, for its process was killed again and again.
+    /// That pod is in a long restart back-off, because its process was killed again and again.
     pub fn kill_again(&mut self, ordinal: i32) {
         let ended = Container::Ended(None, kubernetes::LONG_BACK_OFF);
         self.kubernetes.stop(ordinal, ended, &mut self.raft);
@@ -219,7 +219,7 @@ pub fn tls(peer: bool, client: Option<ClientTlsMode>) -> Tls {
 }
 
 impl Fault {
-    /// Does it where there is such a thing, and where it costs no more data than etcd can do without.
+    /// Lets it happen, if its object is there and it costs no more data than etcd can do without.
     pub fn happens(&self, simulation: &mut Simulation) {
         simulation.disturb();
         match self {
@@ -284,7 +284,7 @@ impl Fault {
                 let pod = simulation.any_pod(*place).and_then(|ordinal| simulation.kubernetes.set.pods.get(&ordinal));
                 let noted: Vec<u64> =
                     simulation.kubernetes.set.claims.values().filter_map(|claim| claim.facts.member).collect();
-                // Who does so sees the member in the status.
+                // Whoever does that has seen the member in the status, so its ID is noted already.
                 if let Some(id) = pod.and_then(kubernetes::PodState::member).filter(|id| noted.contains(id)) {
                     simulation.raft.send_astray(id);
                 }
@@ -338,7 +338,7 @@ impl Simulation {
         }
     }
 
-    /// The data of the member that does not vote yet are damaged, or gone.
+    /// The data of the learner are damaged, or gone.
     pub fn lose_volume_of_learner(&mut self, damaged: bool) {
         let learner = self.raft.members.values().find(|member| member.is_learner).unwrap();
         let ordinal = names::ordinal_at(&self.object, &learner.peer_urls).unwrap();
@@ -361,7 +361,7 @@ impl Simulation {
         (!data.damaged && (member.is_learner || self.raft.can_lose(member.id))).then_some(ordinal)
     }
 
-    /// Pods go with their `StatefulSet`; volumes stay. Settings are deleted by nobody while a cluster begins.
+    /// Pods are deleted with their `StatefulSet`; volumes stay. Nobody deletes the settings while a cluster begins.
     fn delete_child(&mut self, place: Index) {
         let keys: Vec<(String, String)> = self.kubernetes.set.children.keys().cloned().collect();
         let Some(key) = (!keys.is_empty()).then(|| &keys[place.index(keys.len())]) else { return };

@@ -1,4 +1,4 @@
-//! Who does not answer for a moment costs no write, and who was killed does not wait in vain.
+//! A member that does not answer for a moment causes no write, and one that was killed does not wait in vain.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_cluster_at_rest_writes_nothing_whoever_does_not_answer_for_a_moment(
+    fn a_cluster_at_rest_writes_nothing_when_members_do_not_answer_for_a_moment(
         size in 0..3_i32,
         silent: [bool; 5],
         majority: bool,
@@ -32,9 +32,9 @@ proptest! {
         prop_assert!(matches!(plan.health, Health::Unchanged(_)), "{:?}", plan.health);
 
         observed.unsure = false;
-        let message = decide(&object, &observed, simulation.now);
+        let later = decide(&object, &observed, simulation.now);
         let is_well = majority && observed.statuses.len() == observed.set.pods.len();
-        prop_assert_eq!(matches!(message.health, Health::Ready(_)), is_well, "a moment later it is told");
+        prop_assert_eq!(matches!(later.health, Health::Ready(_)), is_well, "a moment later it is reported");
     }
 }
 
@@ -55,7 +55,7 @@ fn members_that_were_killed_again_and_again_are_started_at_once() {
     }
 }
 
-/// Who waits for a member before anything is done about its volume waits for ever.
+/// An operator that waits for the member before it grows the volume waits forever.
 #[test]
 fn a_member_whose_volume_is_full_starts_once_a_larger_one_was_asked_for() {
     for size in [1, 3] {

@@ -14,13 +14,13 @@ use crate::runtime::Class;
 use crate::stateful::ChildAction;
 use crate::stateful::simulation::{self, Birth, Objects};
 
-/// So long a container that ended waits before it is started again.
+/// How long a container that ended waits before it is started again.
 const BACK_OFF: u8 = 3;
-/// The same of one that was killed again and again.
+/// The same for one that was killed again and again.
 pub const LONG_BACK_OFF: u8 = 60;
-/// What a member says whose volume is full.
+/// What a member logs whose volume is full.
 const NO_SPACE: &str = "{\"level\":\"fatal\",\"msg\":\"wal: no space left on device\"}";
-/// So long a kubelet may still know a `ConfigMap` as it was.
+/// How long a kubelet may still have the previous `ConfigMap`.
 const MEMORY: u8 = 2;
 
 /// A pod.
@@ -34,19 +34,19 @@ pub struct PodState {
     pub version: Option<String>,
     address: String,
     pub transport: Transport,
-    /// Whom its member trusts among the peers, and whom its certificate comes from.
+    /// The authorities that its member trusts among peers, and those that signed its certificate.
     pub trusts: BTreeSet<String>,
     pub shows: BTreeSet<String>,
     pub terminating: bool,
     /// Somebody took our label off.
     pub unlabelled: bool,
-    /// How often its container was started anew.
+    /// How often its container was started again.
     restarts: i32,
     /// Its node does not answer.
     pub lost: bool,
-    /// It begins the cluster anew whenever it starts.
+    /// It rebuilds the cluster whenever it starts.
     forced: bool,
-    /// It is to skip revisions before.
+    /// It is to skip revisions first.
     skips: bool,
     /// Its process was killed again and again, and waits long to be started.
     pub killed: bool,
@@ -60,7 +60,7 @@ pub enum Container {
     Waiting(Option<&'static str>),
     /// Runs that member.
     Runs(u64),
-    /// Gave up with these words, and is started again after so long.
+    /// Gave up with this output, and is started again after that long.
     Ended(Option<String>, u8),
 }
 
@@ -74,9 +74,9 @@ pub struct Kubernetes {
     pub backup: Backup,
     /// A priority class that the apiserver refuses, with all pods that want it.
     pub forbidden: Option<String>,
-    /// The `ConfigMap` as it was before it changed last, and how long somebody may still know that.
+    /// The `ConfigMap` as it was before its last change, and how long a kubelet may still have that.
     earlier: Option<(Child, u8)>,
-    /// The kubelet reads what it knew earlier.
+    /// The kubelet reads the earlier settings.
     pub forgetful: bool,
     /// The volume of that ordinal is full as long as it has that size.
     pub full: Option<(i32, String)>,
@@ -86,7 +86,7 @@ pub struct Kubernetes {
 const SETTINGS: &str = "ConfigMap";
 
 impl Kubernetes {
-    /// What a look at it shows; members are asked by themselves.
+    /// What a look at Kubernetes shows, without the members' answers.
     pub fn observe(&self, object: &EtcdCluster, raft: &Raft) -> Observed {
         Observed {
             set: self.set.observe(|ordinal, pod| pod.facts(object, ordinal, raft)),
@@ -97,7 +97,7 @@ impl Kubernetes {
         }
     }
 
-    /// The action is done where it can be.
+    /// Carries out the action, if that is possible.
     pub fn act(&mut self, object: &EtcdCluster, action: &ChildAction) -> Result<(), Class> {
         let before = self.settings().cloned();
         self.set.act(object, action).map_err(|()| Class::Conflict)?;
@@ -120,7 +120,7 @@ impl Kubernetes {
         }
     }
 
-    /// A pod's container goes over into another state.
+    /// Puts a pod's container into another state; a member in it stops.
     pub fn stop(&mut self, ordinal: i32, then: Container, raft: &mut Raft) {
         let Some(pod) = self.set.pods.get_mut(&ordinal) else { return };
         if let Container::Runs(member) = pod.container {
@@ -129,7 +129,7 @@ impl Kubernetes {
         pod.container = then;
     }
 
-    /// Whether a pod may start as a new member by what a kubelet knows, or may still know.
+    /// Whether a pod may start as a new member by the settings that a kubelet has, or may still have.
     pub fn admits(&self, object: &EtcdCluster, ordinal: i32) -> bool {
         let name = names::pod(object, ordinal);
         let known = self.settings().into_iter().chain(self.earlier.as_ref().map(|(child, _)| child));
@@ -147,7 +147,7 @@ impl Kubernetes {
         for spare in self.set.follow_set(object, PodState::new) {
             self.delete_pod(spare, raft);
         }
-        // A claim stays while a pod holds on to it; one that waits for a node does not.
+        // A claim stays while a pod uses it; a pod that waits for a node does not.
         let pods = &self.set.pods;
         let is_used = |ordinal: &i32| {
             pods.get(ordinal).is_some_and(|pod| !matches!(pod.container, Container::Waiting(Some("Unschedulable"))))
@@ -165,7 +165,7 @@ impl Kubernetes {
         for ordinal in self.set.pods.keys().copied().collect::<Vec<_>>() {
             self.run(object, ordinal, raft);
         }
-        // Files are renewed under members that run.
+        // Members that run get renewed certificates.
         for pod in self.set.pods.values_mut().filter(|pod| pod.transport.peer.mode.has_files()) {
             pod.shows.clone_from(self.secrets.shown(Side::Peer));
         }
@@ -223,7 +223,7 @@ impl Kubernetes {
         }
         if let Some(data) = claim.volume.as_mut().filter(|_| pod.forced) {
             let recovery = object.spec.recovery.as_ref().filter(|_| pod.skips);
-            raft.begin_anew(data, &name, &url, recovery.map(|recovery| recovery.token.as_str()));
+            raft.force_new_cluster(data, &name, &url, recovery.map(|recovery| recovery.token.as_str()));
         }
         let minor = minor_of(&version).unwrap().into();
         match raft.start(&name, &url, &mut claim.volume, &settings, minor) {
@@ -309,7 +309,7 @@ impl PodState {
         }
     }
 
-    /// What became of revisions: known as soon as it runs.
+    /// Whether revisions were skipped: known as soon as the member runs.
     fn skip(&self) -> Skip {
         match self.container {
             Container::Runs(_) => Skip::Done,

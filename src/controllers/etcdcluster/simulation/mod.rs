@@ -39,7 +39,7 @@ use raft::Raft;
 
 /// Rounds that one reconcile has.
 const ROUNDS: usize = 12;
-/// Reconciles after which something would have gone wrong.
+/// A cluster that has not settled after this many reconciles never does.
 const PASSES: usize = 300;
 
 /// The object, what there is, and what the operator keeps in memory.
@@ -55,13 +55,13 @@ pub struct Simulation {
     pub health: Option<Health>,
     /// The object as the operator saw it last.
     seen: EtcdCluster,
-    /// The children as the operator saw them last; none after it started anew or changed something.
+    /// The children as the operator saw them last; `None` after it restarted or changed something.
     watched: Option<Observed>,
     /// Something happened since the operator looked.
     disturbed: bool,
-    /// Ordinals of voters that were well until we deleted their pods, and are not yet again.
+    /// Ordinals of voters that were well until we deleted their pods, and are not well again yet.
     away: BTreeSet<i32>,
-    /// The spec whose pods were refused last, with the words.
+    /// The spec whose pods were refused last, with the message.
     refused: Option<(EtcdClusterSpec, String)>,
     /// What was done.
     pub journal: Vec<Action>,
@@ -107,7 +107,7 @@ impl Simulation {
         let asked = observed.statuses.values().any(|status| status.leader != 0 && !status.is_learner);
         observed.auth = self.gate.facts(super::auth::concerns(object), asked);
         if matches!(observed.auth.access, Access::Refused | Access::Locked) {
-            // As later releases do it.
+            // Later releases report no status without a login.
             observed.reserved = std::mem::take(&mut observed.statuses).into_keys().collect();
         } else if asked {
             let members: Vec<Member> = self.raft.members.values().cloned().collect();
@@ -158,7 +158,7 @@ impl Simulation {
         let mut object = self.seen.clone();
         let mut done = 0;
         for round in 0..ROUNDS {
-            // What was written last is known, whatever the watches show.
+            // The operator knows the status that it wrote last, whatever the watches show.
             object.status.clone_from(&self.object.status);
             let observed = self.observe(&object, mishap.stale);
             let Plan { actions, status, health, write_status_first, .. } = decide(&object, &observed, self.now);
@@ -244,7 +244,7 @@ impl Simulation {
         self.raft.members.values().filter_map(at).collect()
     }
 
-    /// All is as the object says.
+    /// Asserts that all is as the object says.
     pub fn assert_settled(&mut self) {
         assert!(matches!(self.health, Some(Health::Ready(_))), "{:?}", self.health);
         let wanted: BTreeSet<i32> = (0..self.object.spec.replicas).collect();
@@ -266,7 +266,7 @@ impl Simulation {
             let claim = &self.kubernetes.set.claims[ordinal];
             assert_eq!(claim.facts.member, pod.member(), "claim {ordinal}");
             assert!(!claim.facts.terminating && claim.facts.size == self.object.spec.volume_size(), "{claim:?}");
-            assert!(!self.kubernetes.admits(&self.object, *ordinal), "{ordinal} could start anew");
+            assert!(!self.kubernetes.admits(&self.object, *ordinal), "{ordinal} could start without data");
         }
         self.assert_gate();
         let object = self.object.clone();
@@ -274,7 +274,7 @@ impl Simulation {
         assert_eq!(decide(&object, &observed, self.now).actions, []);
     }
 
-    /// The action is done where it can be; what must never be done is found out here.
+    /// Carries out the action, if that is possible. Asserts that it is none that must never be done.
     fn act(&mut self, action: &Action) -> Result<(), Class> {
         match action {
             Action::Child(ChildAction::Apply { child, .. }) if self.kubernetes.refuses(child) => {
@@ -301,13 +301,13 @@ impl Simulation {
             Action::AddLearner { peer_url, via, .. } => self.ask(via, |raft, _| raft.add_learner(peer_url)),
             Action::Promote { name, id, via } => {
                 let admitted = self.kubernetes.admits_now(&self.object, self.ordinal(name));
-                assert!(!admitted, "{name} is to vote, and could start anew without its data");
+                assert!(!admitted, "{name} is to vote, and could start again without its data");
                 self.ask(via, |raft, _| raft.promote(*id))
             }
             Action::Remove { name, id, via, .. } => {
                 let (voters, had) = (self.raft.voters().collect::<BTreeSet<_>>(), self.has_majority());
                 self.ask(via, |raft, _| raft.remove(*id))?;
-                // It is waited for no more, be it that it is added again at once.
+                // A removed member is not waited for any more, even if it is added again at once.
                 self.note_who_is_back();
                 assert!(self.disturbed || !had || self.has_voters(), "a majority is lost by removing {name}");
                 assert!(voters.len() != 1 || !voters.contains(id), "the last member is removed");
@@ -356,7 +356,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Members that run reach each other, whatever is changed.
+    /// Asserts that running members reach each other, whatever is changed.
     fn assert_connected(&self) {
         for (one, pod) in &self.kubernetes.set.pods {
             for (other, reached) in &self.kubernetes.set.pods {
@@ -376,7 +376,7 @@ impl Simulation {
         self.raft.healthy().len() >= self.raft.majority()
     }
 
-    /// So many voters run that they can have a leader.
+    /// Whether enough voters run to have a leader.
     fn has_voters(&self) -> bool {
         self.raft.voters().filter(|id| self.raft.up.contains_key(id)).count() >= self.raft.majority()
     }

@@ -76,7 +76,7 @@ fn a_pod_whose_label_was_taken_off_gets_it_back_and_nobody_is_disturbed() {
 }
 
 #[test]
-fn a_member_whose_address_was_changed_is_told_its_own_and_keeps_its_volume() {
+fn a_member_whose_address_was_changed_gets_its_own_back_and_keeps_its_volume() {
     let mut simulation = Simulation::settled(cluster(3));
     let (volumes, at) = (format!("{:?}", simulation.kubernetes.set.claims), simulation.journal.len());
     let id = simulation.kubernetes.set.pods[&1].member().unwrap();
@@ -91,7 +91,7 @@ fn a_member_whose_address_was_changed_is_told_its_own_and_keeps_its_volume() {
 }
 
 #[test]
-fn a_member_that_never_started_and_nobody_of_ours_added_goes_at_once() {
+fn a_stranger_that_never_started_goes_at_once() {
     for learns in [false, true] {
         let mut simulation = Simulation::settled(cluster(3));
         simulation.raft.add_stranger(learns, false);
@@ -102,14 +102,14 @@ fn a_member_that_never_started_and_nobody_of_ours_added_goes_at_once() {
 }
 
 #[test]
-fn a_stranger_that_runs_is_told_of_and_goes_when_that_is_asked_for() {
+fn a_stranger_that_runs_is_reported_and_goes_when_that_is_asked_for() {
     let mut simulation = Simulation::settled(cluster(3));
     simulation.raft.add_stranger(false, true);
     simulation.settle();
     assert_eq!(reason(&simulation), Some("UnknownMembers"));
     assert_eq!(simulation.object.status.as_ref().unwrap().unknown_members.len(), 1);
     assert_eq!(simulation.raft.members.len(), 4);
-    // Members are replaced beside it.
+    // Members are replaced while it is there.
     lose_volume(&mut simulation, 1);
     simulation.settle();
     assert_eq!(simulation.raft.healthy().len(), 4, "{:#?}", simulation.raft);
@@ -122,7 +122,7 @@ fn a_stranger_that_runs_is_told_of_and_goes_when_that_is_asked_for() {
 #[test]
 fn a_majority_that_a_stranger_makes_impossible_is_lost_and_a_recovery_begins() {
     let mut simulation = Simulation::settled(cluster(3));
-    // Nobody was there to remove it before the next loss.
+    // The operator does not get to remove it before the next loss.
     simulation.raft.add_stranger(false, false);
     for ordinal in [0, 1] {
         simulation.kubernetes.stop(ordinal, Container::Waiting(None), &mut simulation.raft);
@@ -144,7 +144,7 @@ fn a_majority_that_a_stranger_makes_impossible_is_lost_and_a_recovery_begins() {
     simulation.nodes_return();
     simulation.settle();
     simulation.assert_settled();
-    assert_ne!(simulation.raft.cluster, before, "it has begun anew");
+    assert_ne!(simulation.raft.cluster, before, "it was rebuilt");
 }
 
 proptest! {

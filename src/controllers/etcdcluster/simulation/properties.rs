@@ -16,7 +16,7 @@ fn tell(simulation: &mut Simulation, story: &[Event]) {
     let spec = &mut simulation.object.spec;
     spec.config.clear();
     spec.image = None;
-    // Of members that no operator saw before their version was lowered, nobody knows which one they ran: their user does.
+    // If no operator saw the members before their version was lowered, only their user knows which one they ran.
     let status = simulation.object.status.as_ref();
     let is_seen = status.is_some_and(|status| status.current_version.is_some() || status.downgrade.is_some());
     let is_later = simulation.raft.storage.values().any(|minor| *minor > 5);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::controllers::etcdcluster::settings::Start;
 use crate::external::etcd::{Member, Trouble};
 
-/// What a member says whose version is below the cluster's.
+/// What a member logs whose version is below the cluster's.
 const TOO_OLD: &str = "invalid downgrade; server version is lower than determined cluster version";
 
 /// Entries that a cluster has from its beginning, so that a learner needs a while to catch up.
@@ -32,15 +32,15 @@ pub struct Raft {
     /// The members that run, with their minor versions.
     pub up: BTreeMap<u64, u16>,
     pub leader: Option<u64>,
-    /// The last entry that a client was told is kept.
+    /// The last entry that was acknowledged to a client.
     pub acknowledged: u64,
-    /// Members that have started once: they may have promised something.
+    /// Members that have started once: they may have acknowledged something.
     started: BTreeSet<u64>,
     /// The minor version that all members agreed on; none may be older.
     pub agreed_minor: u16,
     /// The minor version to which members may go back.
     pub downgrade: Option<u16>,
-    /// The minor version whose form the data of each member have, from 3.6 on.
+    /// The minor version whose format the data of each member have, from 3.6 on.
     pub storage: BTreeMap<u64, u16>,
     /// Somebody else enabled or cancelled a downgrade.
     pub tampered: bool,
@@ -48,7 +48,7 @@ pub struct Raft {
 }
 
 impl Raft {
-    /// Starts a member; or tells its last words.
+    /// Starts a member, or returns its last output.
     pub fn start(
         &mut self,
         name: &str,
@@ -59,7 +59,7 @@ impl Raft {
     ) -> Result<u64, Option<String>> {
         let id = match volume {
             Some(data) if data.damaged => return Err(Some(cannot_read(data.member))),
-            // It hears from the others that it was removed, and stops without an error.
+            // It learns from the others that it was removed, and stops without an error.
             Some(data) if !self.members.contains_key(&data.member) => return Err(None),
             Some(data) => data.member,
             None => {
@@ -124,8 +124,8 @@ impl Raft {
         own.ok_or_else(|| "unmatched member while checking PeerURLs".into())
     }
 
-    /// A member takes itself for the whole cluster: for another one, as another member, where it skips revisions.
-    pub fn begin_anew(&mut self, data: &mut Data, name: &str, url: &str, recovery: Option<&str>) {
+    /// A member rebuilds the cluster from its data. If it skips revisions, cluster and member get new IDs.
+    pub fn force_new_cluster(&mut self, data: &mut Data, name: &str, url: &str, recovery: Option<&str>) {
         let own = recovery.map_or(data.member, |recovery| number(&format!("{url} {recovery}")));
         let log = self.logs.remove(&data.member).expect("it has its data");
         let member = Member { name: name.into(), client_urls: vec![url.into()], ..unstarted(own, url) };
@@ -174,7 +174,7 @@ impl Raft {
         self.agree();
     }
 
-    /// Data take the form of the agreed version, that follows the members' or a downgrade, and one that is over ends.
+    /// Data take the format of the agreed version, which follows the members' or a downgrade. A downgrade that is over ends.
     /// <https://github.com/etcd-io/etcd/blob/v3.6.16/server/etcdserver/version/monitor.go>
     fn agree(&mut self) {
         for (id, minor) in &self.up {
@@ -193,7 +193,7 @@ impl Raft {
         }
     }
 
-    /// Lets the members go back to an earlier minor version.
+    /// Enables a downgrade to an earlier minor version.
     pub fn enable_downgrade(&mut self, target: u16) -> Result<(), Trouble> {
         self.answers()?;
         if self.downgrade.is_some() {
@@ -207,13 +207,13 @@ impl Raft {
         Ok(())
     }
 
-    /// Somebody else does one or the other; etcd refuses where there is nothing to do.
+    /// Somebody else enables or cancels a downgrade; etcd refuses if there is nothing to do.
     pub fn tamper(&mut self, enable: bool) {
         self.tampered = true;
         let _ = if enable { self.enable_downgrade(5) } else { self.cancel_downgrade() };
     }
 
-    /// Takes that back.
+    /// Cancels a downgrade.
     pub fn cancel_downgrade(&mut self) -> Result<(), Trouble> {
         self.answers()?;
         self.write(1);
@@ -221,7 +221,7 @@ impl Raft {
         Ok(())
     }
 
-    /// Entries that no more than a majority has when their client is told that they are kept.
+    /// Writes entries. When they are acknowledged, no more than a majority has them.
     fn write(&mut self, entries: u64) {
         let Some(leader) = self.leader else { return };
         self.acknowledged += entries;
@@ -259,7 +259,7 @@ impl Raft {
         if self.leader.is_none() || !connected || voters < 3 || learns {
             return;
         }
-        // A change of members is an entry that a majority of those before it has.
+        // A change of members is an entry that a majority of the members before it has.
         self.write(1);
         self.added += 1;
         let url = format!("http://stranger-{}:2380", self.added);
@@ -274,7 +274,7 @@ impl Raft {
         }
     }
 
-    /// Somebody sends the peers of a member elsewhere.
+    /// Somebody changes the peer URL of a member.
     pub fn send_astray(&mut self, id: u64) {
         if self.leader.is_some()
             && let Some(member) = self.members.get_mut(&id)
@@ -299,7 +299,7 @@ impl Raft {
         Ok(())
     }
 
-    /// Tells where a member is reached.
+    /// Changes the peer URL of a member.
     pub fn update_peer(&mut self, id: u64, url: &str) -> Result<(), Trouble> {
         self.answers()?;
         if self.members.values().any(|member| member.id != id && member.peer_urls[0] == url) {
@@ -310,7 +310,7 @@ impl Raft {
         Ok(())
     }
 
-    /// Takes a member out. One that is down may always go; one that is up only where the others make a majority.
+    /// Removes a member. One that is down may always go; one that is up only if the others make a majority.
     pub fn remove(&mut self, id: u64) -> Result<(), Trouble> {
         self.answers()?;
         if !self.members.get(&id).ok_or(Trouble::MemberNotFound)?.is_learner {
@@ -328,7 +328,7 @@ impl Raft {
         Ok(())
     }
 
-    /// Hands leadership over: whoever gets it has everything first.
+    /// Hands leadership over: the next leader has every entry first.
     pub fn move_leader(&mut self, from: u64, to: u64) -> Result<(), Trouble> {
         self.answers()?;
         if self.leader != Some(from) || !self.voters().any(|voter| voter == to) {
@@ -350,7 +350,7 @@ impl Raft {
         self.members.values().filter(|member| !member.is_learner).map(|member| member.id)
     }
 
-    /// The voters that answer; none while nobody leads.
+    /// The voters that answer; none while there is no leader.
     pub fn healthy(&self) -> BTreeSet<u64> {
         let up = self.voters().filter(|id| self.up.contains_key(id));
         up.filter(|_| self.leader.is_some()).collect()
@@ -364,13 +364,13 @@ impl Raft {
         !self.members.is_empty() && self.voters().filter(|id| self.up.contains_key(id)).count() >= self.majority()
     }
 
-    /// Whether another voter may lose its data: a majority keeps all promises then.
+    /// Whether this voter may lose its data: a majority still has all that was acknowledged then.
     pub fn can_lose(&self, id: u64) -> bool {
         let lost = self.voters().filter(|voter| !self.logs.contains_key(voter) || *voter == id).count();
         self.started.contains(&id) && lost <= (self.voters().count() - 1) / 2
     }
 
-    /// Whatever majority is left of those that may vote, one of it has all that was acknowledged.
+    /// Asserts that in every possible majority, one voter has all that was acknowledged.
     pub fn assert_kept(&self) {
         let behind = self.voters().filter(|id| self.logs.get(id).is_some_and(|log| *log < self.acknowledged)).count();
         let fresh = self.voters().filter(|id| !self.started.contains(id)).count();

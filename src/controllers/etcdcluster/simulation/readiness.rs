@@ -1,5 +1,5 @@
 //! Ready means that nothing is left to do: every child is as the object asks for, and every pod was made from it and
-//! serves. `kubectl wait` believes that.
+//! serves. `kubectl wait` relies on that.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ use crate::runtime::Health;
 use crate::stateful::ChildAction;
 use crate::stateful::simulation::assert_helpful;
 
-/// Nothing is called ready that is not, as far as it was seen, and whoever stalls says what to do. Members may be disturbed
-/// while they are well.
+/// Asserts that the cluster is reported ready only if it is, as far as it was observed, and that Stalled says what to do.
+/// A defragmentation or a restore may run while the cluster is ready.
 pub fn assert_true(object: &EtcdCluster, observed: &Observed, health: &Health, actions: &[Action]) {
     assert_helpful(health);
     if !matches!(health, Health::Ready(_)) {

@@ -1,4 +1,4 @@
-//! A majority is lost for good, and the cluster begins anew from the member that is left.
+//! A majority is lost for good, and the cluster is rebuilt from the member that is left.
 
 use super::Simulation;
 use super::faults::Mishap;
@@ -10,13 +10,13 @@ use crate::controllers::etcdcluster::fixtures::cluster;
 use crate::external::etcd::Status;
 use crate::runtime::Health;
 
-/// Whether the member of that pod belongs to the cluster that is recorded, or begins it anew.
+/// Whether the member of that pod belongs to the cluster that is recorded, or rebuilds it.
 pub fn is_ours(object: &EtcdCluster, pod: &Pod, status: &Status) -> bool {
     let recorded = object.status.as_ref().and_then(|status| status.cluster_id.clone());
     pod.own.forced || recorded.is_none_or(|recorded| recorded == format!("{:x}", status.cluster_id))
 }
 
-/// A cluster of three of which the last alone has its data.
+/// A cluster of three of which only the last has its data.
 fn lost() -> Simulation {
     let mut simulation = Simulation::settled(cluster(3));
     for ordinal in [0, 1] {
@@ -32,7 +32,7 @@ fn lost() -> Simulation {
     simulation
 }
 
-/// A pod that was told to go is ready until the kubelet has ended it.
+/// A pod that is terminating stays ready until the kubelet has stopped it.
 #[test]
 fn members_whose_pods_are_being_replaced_are_on_their_way() {
     let mut simulation = Simulation::settled(cluster(3));
@@ -73,7 +73,7 @@ fn assert_recovered(simulation: &mut Simulation, before: Option<u64>) {
 }
 
 #[test]
-fn a_cluster_begins_anew_as_another_one_whose_members_all_follow_the_one_that_was_left() {
+fn a_rebuilt_cluster_is_another_one_whose_members_all_follow_the_one_that_was_left() {
     let mut simulation = asked(lost());
     let before = simulation.raft.cluster;
     assert_recovered(&mut simulation, before);
@@ -109,7 +109,7 @@ fn a_recovery_that_is_asked_for_while_a_majority_answers_is_void() {
 }
 
 #[test]
-fn a_majority_that_cannot_come_back_is_told_with_what_is_left_and_the_command_that_helps() {
+fn a_majority_that_cannot_come_back_is_reported_with_what_is_left_and_the_command_that_helps() {
     let simulation = lost();
     let Some(Health::Stalled(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
     assert_eq!(cause.reason, "QuorumLost");
@@ -141,12 +141,12 @@ fn a_recovery_that_cannot_be_names_the_members_that_are_left_or_says_that_there_
     simulation.object.spec.recovery.as_mut().unwrap().from_member = "prod-etcd-7".into();
     let object = simulation.object.clone();
     let mut observed = simulation.observe(&object, false);
-    let told = |observed: &_| {
+    let message = |observed: &_| {
         let Health::Stalled(cause) = decide(&object, observed, simulation.now).health else { panic!("it goes on") };
         assert_eq!(cause.reason, "RecoveryInvalid");
         cause.message
     };
-    assert!(told(&observed).ends_with("prod-etcd-2"), "{}", told(&observed));
+    assert!(message(&observed).ends_with("prod-etcd-2"), "{}", message(&observed));
     observed.set.claims.clear();
-    assert!(told(&observed).contains("spec.restoreFrom"), "{}", told(&observed));
+    assert!(message(&observed).contains("spec.restoreFrom"), "{}", message(&observed));
 }

@@ -19,7 +19,7 @@ fn asking() -> Simulation {
     simulation
 }
 
-/// Passes until `done`.
+/// Reconciles until `done`.
 fn until(simulation: &mut Simulation, what: &str, done: impl Fn(&Simulation) -> bool) {
     for _ in 0..100 {
         if done(simulation) {
@@ -79,7 +79,7 @@ fn a_cluster_is_restored_once_a_majority_answers_and_ready_only_then() {
 }
 
 #[test]
-fn a_restore_that_failed_is_told_and_tried_again_when_it_is_deleted() {
+fn a_restore_that_failed_is_reported_and_tried_again_when_it_is_deleted() {
     let mut simulation = asking();
     until(&mut simulation, "noted", |simulation| outcome(simulation) == Some(RestoreOutcome::Running));
     ends(&mut simulation, RestorePhase::Failed, "ChecksumMismatch: the backup is damaged");

@@ -49,7 +49,7 @@ proptest! {
     }
 }
 
-/// Whoever lost the majority of the volumes must be asked: nothing is deleted, and no other cluster is begun.
+/// If the majority of the volumes is lost, the user must decide: nothing is deleted, and no other cluster is begun.
 #[test]
 fn without_a_majority_of_the_volumes_nothing_is_deleted() {
     for count in [1, 3, 5] {
@@ -68,7 +68,7 @@ fn without_a_majority_of_the_volumes_nothing_is_deleted() {
     }
 }
 
-/// Scales a single member up, until a learner is known that is at work or not.
+/// Scales a single member up until there is a learner, and, with `starts`, until it has started.
 fn with_learner(starts: bool) -> Simulation {
     let mut simulation = Simulation::settled(cluster(1));
     if !starts {
@@ -86,7 +86,7 @@ fn with_learner(starts: bool) -> Simulation {
 }
 
 #[test]
-fn a_learner_whose_pod_never_starts_is_made_anew_when_the_spec_is_mended() {
+fn a_learner_whose_pod_never_starts_gets_another_pod_when_the_spec_is_mended() {
     let mut simulation = with_learner(false);
     for _ in 0..5 {
         simulation.time_passes();
@@ -101,7 +101,7 @@ fn a_learner_whose_pod_never_starts_is_made_anew_when_the_spec_is_mended() {
 fn a_learner_that_loses_its_data_is_replaced() {
     for damaged in [true, false] {
         let mut simulation = with_learner(true);
-        // The settings know that it has started.
+        // The operator writes to the settings that it has started.
         simulation.reconcile(&Mishap::default());
         simulation.lose_volume_of_learner(damaged);
         simulation.settle();

@@ -16,19 +16,19 @@ use crate::stateful::tls::write::Certify;
 #[derive(Clone, Debug, Default)]
 pub struct Secrets {
     pub facts: Certificates,
-    /// Whom the certificates come from that members show.
+    /// The authorities that signed the certificates that members present.
     shown: BTreeMap<Side, BTreeSet<String>>,
     written: u64,
 }
 
 impl Secrets {
-    /// Whom the certificate comes from that is kept.
+    /// The authorities that signed the certificate of that side.
     pub fn shown(&self, side: Side) -> &BTreeSet<String> {
         static NOBODY: BTreeSet<String> = BTreeSet::new();
         self.shown.get(&side).unwrap_or(&NOBODY)
     }
 
-    /// Makes what is due, unless the Secret is another than it was.
+    /// Makes what is due, unless the Secret has changed.
     pub fn certify(
         &mut self,
         object: &EtcdCluster,
@@ -102,7 +102,7 @@ impl Secrets {
             && facts.source.label() == kept.label()
             && labels.iter().all(|label| *label == kept.label())
         {
-            // While authorities change, nothing but this Secret knows all that are trusted.
+            // While authorities change, only this Secret lists all that are trusted.
             facts.kept = None;
         }
     }

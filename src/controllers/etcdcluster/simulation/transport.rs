@@ -16,7 +16,7 @@ use crate::stateful::tls::RotationStep;
 const CHANGE_OF_AUTHORITIES: [RotationStep; 4] =
     [RotationStep::Authority, RotationStep::Trust, RotationStep::Leaf, RotationStep::Forget];
 
-/// How often pods were deleted, and members told to be reached otherwise.
+/// How often pods were deleted, and peer URLs changed.
 fn counts(simulation: &Simulation) -> (usize, usize) {
     let count = |is: fn(&Action) -> bool| simulation.journal.iter().filter(|action| is(action)).count();
     (
@@ -42,9 +42,9 @@ fn a_cluster_that_begins_with_tls_needs_no_second_start() {
     assert_eq!(counts(&simulation), (0, 0));
 }
 
-/// Nobody has certificates any more with which it would answer, and no member was ever heard.
+/// There are no certificates any more with which members would answer, and none of them has ever answered.
 #[test]
-fn a_cluster_that_begins_and_loses_its_certificates_while_tls_goes_is_started_anew() {
+fn a_cluster_that_begins_and_loses_its_certificates_while_tls_goes_is_started_again() {
     for size in [1, 3] {
         let mut simulation = Simulation::new(cluster(size));
         Edit::Tls(false, Some(ClientTlsMode::Require)).happens(&mut simulation);

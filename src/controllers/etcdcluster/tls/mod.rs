@@ -1,4 +1,4 @@
-//! TLS of a cluster: what members speak, with which certificates, and where those come from.
+//! TLS of a cluster: which transport members use, with which certificates, and where those come from.
 //!
 //! ```text
 //! NAME-authority ──sign──▶ NAME-peer-tls, NAME-server-tls ──▶ the members' files
@@ -22,7 +22,8 @@ use crate::consent::ETCDCLUSTER;
 use crate::stateful::tls::user_provided::Needs;
 use crate::stateful::tls::{CertificateConfig, lifetime};
 
-/// The subject of what members and Causeway show: etcd takes who shows it for its root user, where clients are verified.
+/// The subject of the certificates that members and Causeway present. If etcd verifies clients, it takes whoever presents
+/// such a certificate for its user root.
 const ROOT: &str = "root";
 /// Where the Secrets are in the members' file system.
 const FILES: &str = "/etc/etcd/tls";
@@ -36,7 +37,7 @@ pub enum Side {
     Client,
 }
 
-/// What a member speaks on one side.
+/// The transport of a member on one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
     /// No TLS.
@@ -51,9 +52,9 @@ pub enum Mode {
 /// One side of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Channel {
-    /// What it speaks.
+    /// The transport.
     pub mode: Mode,
-    /// What its files were when it started; only TLS has files.
+    /// Label of the certificates that it started with; `None` without TLS.
     pub trust: Option<String>,
 }
 
@@ -84,7 +85,7 @@ impl Side {
         }
     }
 
-    /// Where the members have it.
+    /// Where members mount that Secret.
     pub fn files(self) -> String {
         format!("{FILES}/{}", self.word())
     }
@@ -197,7 +198,7 @@ impl Mode {
         }
     }
 
-    /// What a label says; pods without one speak no TLS.
+    /// What a label says; pods without one use no TLS.
     pub fn of(label: Option<&str>) -> Self {
         match label {
             Some("Both") => Self::Both,
@@ -206,7 +207,7 @@ impl Mode {
         }
     }
 
-    /// Whether a member that speaks so is reached by that scheme.
+    /// Whether a member with this transport is reached by that scheme.
     pub fn serves(self, scheme: &str) -> bool {
         match self {
             Self::Plain => scheme == "http",
@@ -215,7 +216,7 @@ impl Mode {
         }
     }
 
-    /// Whether it has certificates, by which it can call others and check them, too.
+    /// Whether a member has certificates. With them, it can also call others by TLS, and verify them.
     pub fn has_files(self) -> bool {
         self != Self::Plain
     }

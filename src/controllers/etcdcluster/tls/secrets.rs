@@ -1,4 +1,4 @@
-//! Reads the Secrets of a cluster: what of them may be known, and what is needed to call members.
+//! Reads the Secrets of a cluster: the facts about them that are not secret, and the credentials to call members with.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::stateful::tls::secrets as shared;
 pub struct Secrets(shared::Secrets);
 
 impl Secrets {
-    /// Reads all that matter to the object.
+    /// Reads the Secrets that matter to the object.
     pub async fn read(client: &Client, object: &EtcdCluster) -> Result<Self, Error> {
         let configs = Side::ALL.map(|side| side.config(object));
         Ok(Self(shared::Secrets::read(client, object, &configs).await?))
@@ -28,7 +28,7 @@ impl Secrets {
         self.0.children()
     }
 
-    /// What of them may be known.
+    /// The facts about them that are not secret.
     pub fn facts(&self, object: &EtcdCluster, now: Timestamp) -> Certificates {
         Certificates {
             peer: self.0.facts(&Side::Peer.config(object), now),
@@ -38,7 +38,7 @@ impl Secrets {
         }
     }
 
-    /// What is needed to call members by TLS. What they show to clients, they accept from them.
+    /// The credentials to call members with. Members accept as a client's certificate the one that they present to clients.
     pub fn credentials(&self, object: &EtcdCluster) -> Option<Arc<Credentials>> {
         let files = self.0.files(&Side::Client.secret(object))?;
         Some(Arc::new(Credentials {
