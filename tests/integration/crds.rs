@@ -320,7 +320,7 @@ fn schema(definition: &CustomResourceDefinition) -> &JSONSchemaProps {
 fn collect_bare(path: &str, schema: &JSONSchemaProps, bare: &mut Vec<String>) {
     for (name, field) in schema.properties.iter().flatten() {
         let path = format!("{path}.{name}");
-        // `spec` itself needs no words: the kind has them.
+        // `spec` itself needs no description: the kind has one.
         if field.description.as_deref().unwrap_or_default().is_empty() {
             bare.push(path.clone());
         }

@@ -25,7 +25,7 @@ fn spec() -> Value {
     json!({ "subnets": ["subnet-abc", "subnet-def"], "tags": { "team": "shop" } })
 }
 
-/// Lets a part of the account's calls fail: with [`EACH`], a fifth.
+/// Makes a part of the account's calls fail: with [`EACH`], a fifth.
 async fn bad_day(scene: &Scene, each: f64) {
     let kinds = ["throttle", "500", "503", "expired_token", "reset_before", "reset_after"];
     for (seed, kind) in (SEED..).zip(kinds) {
@@ -113,7 +113,7 @@ async fn a_missing_permission_is_named_and_its_return_is_noticed() {
     scene.emulator.fault(json!({ "kind": "access_denied", "operation": "CreateLoadBalancer" })).await;
     scene.create::<MyIngress>("shop", spec()).await;
     let object = scene
-        .ingress("shop", "the missing permission to be told", |it| stalled(it).as_deref() == Some("PermissionMissing"))
+        .ingress("shop", "the missing permission in Stalled", |it| stalled(it).as_deref() == Some("PermissionMissing"))
         .await;
     let conditions = object.status.unwrap_or_default().conditions;
     let (.., message) = condition(&conditions, "Stalled").expect("it is stalled");
@@ -135,7 +135,7 @@ async fn a_throttled_operator_does_not_add_to_the_storm() {
     const WINDOW: Duration = Duration::from_secs(10);
     let scene = Scene::new("faults").await;
     let _operator = Operator::start(&scene).await;
-    // The region must have been read: without that nothing would be tried.
+    // The operator must have read the region first: until then it tries no change.
     scene.create::<MyIngress>("first", spec()).await;
     scene.ingress("first", "the balancer to be active", is_ready).await;
     scene.emulator.fault(json!({ "kind": "throttle" })).await;
@@ -150,12 +150,13 @@ async fn a_throttled_operator_does_not_add_to_the_storm() {
         operations.len(),
         WINDOW.as_secs()
     );
-    // With a pause of 0.2 s that doubles, an object tries at most 6 times in 10 s; the snapshot is read beside that.
+    // With a pause of 0.2 s that doubles, an object tries at most 6 times in 10 s. The reads of the snapshot come on
+    // top of that.
     assert!((OBJECTS..=6 * OBJECTS).contains(&creates), "{creates} creates");
     assert!(operations.len() <= 8 * OBJECTS, "{operations:?}");
     for index in 0..OBJECTS {
         let object =
-            scene.ingress(&format!("shop-{index}"), "the throttling to be told", |it| it.status.is_some()).await;
+            scene.ingress(&format!("shop-{index}"), "the throttling to be reported", |it| it.status.is_some()).await;
         let conditions = object.status.unwrap_or_default().conditions;
         let (_, reason, message) = condition(&conditions, "Reconciling").expect("it is reconciling");
         assert_eq!(
@@ -175,7 +176,7 @@ async fn a_throttled_operator_does_not_add_to_the_storm() {
 async fn an_answer_that_comes_too_late_makes_nothing_twice() {
     let scene = Scene::new("faults").await;
     let _operator = Operator::start(&scene).await;
-    // Longer than any call may take: AWS acts after we gave up.
+    // The delay is longer than any call's timeout: AWS acts after the operator gave up.
     scene
         .emulator
         .fault(json!({ "kind": "delay", "delay_ms": 11_000, "operation": "CreateLoadBalancer", "times": 1 }))
@@ -197,7 +198,6 @@ async fn an_answer_that_comes_too_late_makes_nothing_twice() {
 
 #[tokio::test]
 async fn ten_full_balancers_come_and_go_on_a_bad_day_and_nothing_foreign_is_touched() {
-    // One call in twenty: a full one needs some forty calls, and the first that fails ends an attempt.
     const FULL: usize = 10;
     let scene = Scene::new("faults").await;
     full::stage(&scene).await;
@@ -206,6 +206,7 @@ async fn ten_full_balancers_come_and_go_on_a_bad_day_and_nothing_foreign_is_touc
     let beginning = Account::of(&scene).await;
     let before = beginning.facts(&scene);
     let _operator = Operator::start(&scene).await;
+    // One call in twenty fails: a full balancer needs some forty calls, and the first that fails ends an attempt.
     bad_day(&scene, EACH / 4.0).await;
     join_all((0..FULL).map(|index| {
         let scene = &scene;

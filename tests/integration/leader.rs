@@ -21,7 +21,7 @@ const TIMING: Timing = Timing {
     renew_deadline: Duration::from_secs(6),
     retry_period: Duration::from_millis(400),
 };
-/// A lease that nobody waits for the end of.
+/// A lease that lasts longer than any test.
 const LONG: Timing = Timing {
     lease_duration: Duration::from_mins(5),
     renew_deadline: Duration::from_mins(4),
@@ -46,11 +46,11 @@ async fn lead(scene: &Scene, timing: Timing) -> Leadership {
     timeout(LEASE_TIMEOUT, election(client().await, scene, "first", timing).acquire()).await.expect("it leads")
 }
 
-/// Another process that waits for the lease; it has seen who holds it.
+/// Another process, which has seen who holds the lease, and waits for it.
 async fn standby(scene: &Scene, timing: Timing) -> JoinHandle<(Leadership, Instant)> {
     let election = election(client().await, scene, "standby", timing);
     let task = tokio::spawn(async move { (election.acquire().await, Instant::now()) });
-    // It tells nobody what it saw: time to look is all that can be given.
+    // The process does not report what it saw: the test can only give it the time to read the lease.
     tokio::time::sleep(TIMING.retry_period).await;
     assert!(!task.is_finished(), "two lead");
     task
@@ -183,7 +183,7 @@ async fn missing_rights_are_waited_for_and_watching_is_not_needed() {
     let powerless = tokio::spawn(election(client, &scene, "powerless", LONG).acquire());
     tokio::time::sleep(TIMING.retry_period * 3).await;
     assert!(!powerless.is_finished());
-    // A living leader meanwhile, so that the other one has to wait for it without a watch.
+    // A living leader holds the lease meanwhile: the other process has to wait for it without a watch.
     let leadership = lead(&scene, LONG).await;
     grant(&scene, &["get", "create", "update"]).await;
     tokio::time::sleep(TIMING.retry_period * 3).await;
@@ -214,7 +214,7 @@ async fn grant(scene: &Scene, verbs: &[&str]) {
     scene.api::<RoleBinding>().create(&PostParams::default(), &binding).await.expect("a binding");
 }
 
-/// The way to the API server, to be cut: nothing is refused then, nothing is answered either.
+/// A connection to the API server that can be cut. Then nothing is refused, and nothing is answered either.
 struct Wire {
     address: SocketAddr,
     cut: watch::Sender<bool>,
@@ -252,6 +252,6 @@ async fn carry(mut near: TcpStream, server: String, mut cut: watch::Receiver<boo
         _ = tokio::io::copy_bidirectional(&mut near, &mut far) => return,
         _ = cut.wait_for(|cut| *cut) => {}
     }
-    // Both ends stay open, and silent.
+    // Both ends stay open and silent.
     std::future::pending::<()>().await;
 }

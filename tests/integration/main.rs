@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-/// As the operator has it: that of glibc took a twentieth of the tests' time.
+/// The operator's allocator. glibc's took a twentieth of the tests' time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! `kubectl causeway`: the program by the name under which kubectl finds and calls it.
+//! `kubectl causeway`: the program, under the name by which kubectl finds and calls it.
 
 use std::env;
 use std::fs;
@@ -26,7 +26,7 @@ impl Plugin {
         Self { directory, namespace: scene.namespace.clone() }
     }
 
-    /// Whether it was content, and what it printed.
+    /// Whether it succeeded, and what it printed.
     async fn run(&self, arguments: &[&str]) -> (bool, String) {
         let mut plugin = Command::new(self.directory.join("kubectl-causeway"));
         plugin.args(arguments).args(["-n", &self.namespace]);
@@ -36,7 +36,7 @@ impl Plugin {
         (output.status.success(), String::from_utf8(text).expect("text"))
     }
 
-    /// What it printed, with success.
+    /// What it printed. Panics unless it succeeded.
     async fn says(&self, arguments: &[&str]) -> String {
         let (good, text) = self.run(arguments).await;
         assert!(good, "kubectl causeway {arguments:?}: {text}");

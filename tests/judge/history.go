@@ -21,9 +21,9 @@ type operation struct {
 	Key    string `json:"key"`
 	Client int    `json:"client"`
 	Do     string `json:"do"`
-	// Nanoseconds since any moment.
+	// When the call was made, in nanoseconds since any moment.
 	Call int64 `json:"call"`
-	// Absent: the client does not know whether the call had its effect, or will have it later.
+	// When it returned. Absent if the client does not know whether the call took effect, or still will.
 	Return *int64 `json:"return,omitempty"`
 
 	Value    uint64 `json:"value,omitempty"`
@@ -31,7 +31,7 @@ type operation struct {
 	Seen     uint64 `json:"seen,omitempty"`
 	// Whether a cas found what it expected.
 	Done bool `json:"done,omitempty"`
-	// That of the key after the call, where the store has such: each write of the key has a higher one.
+	// The revision of the key after the call, if the store has revisions: each write of the key gets a higher one.
 	Revision int64 `json:"revision,omitempty"`
 }
 
@@ -44,7 +44,7 @@ func (it operation) end() int64 {
 	return math.MaxInt64
 }
 
-// observed is the value that the call found, and whether it tells of one at all.
+// observed is the value that the call found, and whether it found one at all.
 func (it operation) observed() (uint64, bool) {
 	switch {
 	case !it.known():
@@ -89,12 +89,13 @@ func read(from io.Reader) (map[string][]operation, error) {
 	return keys, nil
 }
 
-// narrowed gives the operations of one key without doubt where doubt makes no difference, so that the search ends.
+// narrowed resolves unknown outcomes in the operations of one key where that makes no difference, so that the search
+// ends.
 //
-// Every value is written once. So a write of unknown outcome whose value was seen has happened, and it happened before the
-// first that saw it returned. One whose value nobody saw can be left out: whoever can put the rest in an order can put this
-// one at its end, and whoever has an order with it still has one without it.
-// Additions cannot be told from each other: they stay as they are.
+// Every value is written once. So a write of unknown outcome whose value was seen has happened, and it happened before
+// the first call that saw it returned. A write whose value was never seen can be left out: any order of the rest stays
+// valid with this write at its end, and any order with the write stays valid without it. Additions cannot be
+// distinguished from each other: they stay as they are.
 func narrowed(all []operation) []operation {
 	first := map[uint64]operation{}
 	for _, it := range all {
@@ -108,12 +109,12 @@ func narrowed(all []operation) []operation {
 		if !it.known() && it.Do != add {
 			seen, ok := first[it.Value]
 			if it.Do == get || !ok || seen.end() < it.Call {
-				// Seen before it was called: then somebody else wrote it, and the model finds nobody.
+				// The value was seen before this call: without the call, the model finds no write that explains it.
 				continue
 			}
 			it.Return, it.Done = seen.Return, true
 			it.Revision = revisionOf(it.Value, all)
-			// What it replaced, only it would know.
+			// Only the swap itself would know what it replaced.
 			if it.Do == swap {
 				it.Do = put
 			}
@@ -123,7 +124,7 @@ func narrowed(all []operation) []operation {
 	return kept
 }
 
-// revisionOf is the revision with which a read saw a value; 0 where none tells.
+// revisionOf is the revision with which a read saw a value; 0 if no read did.
 func revisionOf(value uint64, all []operation) int64 {
 	for _, it := range all {
 		reads := it.Do == get || it.Do == cas && !it.Done

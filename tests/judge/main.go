@@ -1,5 +1,6 @@
-// Command judge reads what clients did, and tells whether one order of all calls explains what they saw: an order in which
-// no call comes after one that was made when it had returned already (linearizability). porcupine looks for it, key by key.
+// Command judge reads what clients did, and reports whether one order of all calls explains what they saw: an order in
+// which no call comes after one that was made when it had returned already (linearizability). porcupine looks for it,
+// key by key.
 //
 // A key for which it finds no answer in time was not judged, and is never called good.
 package main
@@ -30,11 +31,11 @@ type report struct {
 	Verdict    string `json:"verdict"`
 	Keys       int    `json:"keys"`
 	Operations int    `json:"operations"`
-	// Of these nobody knows what became of them.
+	// How many of the operations have an unknown outcome.
 	Unknown int `json:"unknown"`
 	// Broken keys, each with why.
 	Broken []string `json:"broken"`
-	// Keys for which the time was too short.
+	// Keys for which the search did not end in time.
 	NotJudged []string `json:"not_judged"`
 }
 
@@ -105,7 +106,7 @@ func calls(all []operation) []porcupine.Operation {
 	return history
 }
 
-// why tells how far the longest order goes, and which call fits nowhere after it.
+// why describes how far the longest order goes, and which call fits nowhere after it.
 func why(history []porcupine.Operation, info porcupine.LinearizationInfo) string {
 	var longest []porcupine.Operation
 	for _, partition := range info.PartialLinearizationsOperations() {

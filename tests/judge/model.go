@@ -14,8 +14,8 @@ type state struct {
 
 // model is a value that is read, written, swapped, compared and added to, one call after the other.
 //
-// Of etcd all of that is promised for every call. Of Redis it is promised for calls that a replica confirmed (docs/redis.md,
-// "What can be lost"): the clients record others as of unknown outcome, or not at all where they only read.
+// etcd promises all of that for every call. Redis promises it for calls that a replica confirmed (docs/redis.md, "What
+// can be lost"): clients record other calls with an unknown outcome, or not at all if they only read.
 var model = porcupine.Model{
 	Init: func() any { return state{} },
 	Step: func(now, input, _ any) (bool, any) {
@@ -25,7 +25,7 @@ var model = porcupine.Model{
 	DescribeState:     func(now any) string { return now.(state).String() },
 }
 
-// step tells whether the call can be the next one, and what is there then.
+// step returns whether the call can be the next one, and the state after it.
 func (it operation) step(now state) (bool, state) {
 	switch it.Do {
 	case get:

@@ -1,5 +1,5 @@
-// pause is the process of a pod's sandbox: it holds the pod's namespaces open, reaps what is orphaned there,
-// and ends at once when told to.
+// pause is the process of a pod's sandbox: it holds the pod's namespaces open, reaps orphaned processes there, and ends
+// at once on SIGTERM or SIGINT.
 package main
 
 import (

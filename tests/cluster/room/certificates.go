@@ -210,8 +210,8 @@ func readAuthority(s Settings) (*authority, error) {
 	return &authority{keyPair: keyPair{certificatePEM: certificatePEM}, certificate: pair.Leaf, key: key}, nil
 }
 
-// writeTokenKey makes the key that signs service account tokens. RSA, because everyone who verifies OpenID tokens
-// understands RS256.
+// writeTokenKey makes the key that signs service account tokens. It is an RSA key, because everything that verifies
+// OpenID tokens understands RS256.
 func writeTokenKey(s Settings) error {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -224,8 +224,8 @@ func writeTokenKey(s Settings) error {
 	return writeFile(s.PKI("service-accounts.key"), encoded, 0o600)
 }
 
-// writeTokens makes the credentials of whoever uses the cluster, tests among them, and of operators that run outside of pods:
-// tokens, which the API server looks up, where it would verify a certificate anew with every request.
+// writeTokens makes the credentials of users of the cluster, tests among them, and of operators that run outside of
+// pods. They are tokens: the API server only looks these up, but would verify a certificate with every request.
 func writeTokens(s Settings, ca *authority) error {
 	serviceAccounts := "system:serviceaccounts"
 	users := []struct {

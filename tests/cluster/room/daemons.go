@@ -45,7 +45,7 @@ func (s Settings) apiserver() daemon {
 		"--authorization-mode=Node,RBAC",
 		"--client-ca-file="+s.PKI("ca.crt"),
 		"--enable-admission-plugins=NodeRestriction",
-		// It would take a twentieth of the server's time to share it out between those who ask.
+		// Fair queuing of requests would take a twentieth of the server's time.
 		"--enable-priority-and-fairness=false",
 		"--etcd-servers=http://127.0.0.1:2379",
 		"--kubelet-certificate-authority="+s.PKI("ca.crt"),
@@ -93,8 +93,8 @@ func (s Settings) clients() []daemon {
 			"--bind-address=127.0.0.1",
 			"--kubeconfig="+s.Config("kube-scheduler.kubeconfig"),
 			"--leader-elect=false",
-			// A pod whose claims are bound in the moment in which it is found unschedulable is forgotten: by default for
-			// five minutes.
+			// The scheduler forgets a pod whose claims are bound just when it is found unschedulable: by default for five
+			// minutes.
 			"--pod-max-in-unschedulable-pods-duration=1s",
 		),
 		s.part("coredns", "-conf", s.Config("Corefile")),
@@ -106,7 +106,7 @@ func (s Settings) nodeClients() []daemon {
 	return []daemon{
 		s.part("kubelet",
 			"--config="+s.Config("kubelet.yaml"),
-			// What containers use of processors, memory and disks: nobody here asks for it.
+			// How often the usage of containers is measured: nothing here reads it.
 			"--housekeeping-interval=1m",
 			"--hostname-override="+s.Node.Name,
 			"--kubeconfig="+s.Config("kubelet.kubeconfig"),

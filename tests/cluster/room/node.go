@@ -109,7 +109,7 @@ func (r *room) join(ctx context.Context, cluster Settings) error {
 // prepareNode makes the node itself; nothing runs on it yet.
 func (r *room) prepareNode(ctx context.Context, cluster Settings) error {
 	s := r.settings
-	// The room's files of processes tell nothing of these namespaces.
+	// The room's /proc shows nothing of these namespaces.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("cannot make the mounts private: %w", err)
 	}

@@ -91,7 +91,7 @@ func (s Settings) node(n int) Settings {
 	s.State = filepath.Join(s.State, "nodes", node.Name)
 	s.Cgroup += "/" + node.Name
 	s.Node = node
-	// They are there already.
+	// The room has mounted them already.
 	s.VolumesInMemory = false
 	return s
 }

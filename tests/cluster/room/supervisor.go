@@ -108,18 +108,18 @@ func (s *supervisor) start(log string, command, environment []string, ended func
 	return process.Release()
 }
 
-// environment is all that daemons inherit: proxies and credentials of whoever started the room stay outside.
+// environment is all that daemons inherit: proxies and credentials of the user who started the room stay outside.
 func environment() []string {
 	return []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/var/tmp", "LANG=C.UTF-8",
-		// Memory for time: a collection for each third doubling of what is alive, as long as a daemon stays below the
-		// limit. See https://go.dev/doc/gc-guide#GOGC.
+		// Trades memory for time: the heap grows to four times the live heap before a collection, as long as a daemon stays
+		// below the limit. See https://go.dev/doc/gc-guide#GOGC.
 		"GOGC=300", "GOMEMLIMIT=1GiB",
 	}
 }
 
-// environment is that of all, and for daemons that have little to do the limit of one processor: where there are more,
-// Go wakes further threads for each moment of work, and they find nothing.
+// environment is that of all daemons, limited to one processor for those that have little to do: with more, Go wakes
+// further threads for each moment of work, and these find nothing to do.
 func (d daemon) environment() []string {
 	if d.parallel {
 		return environment()

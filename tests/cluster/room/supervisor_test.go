@@ -16,7 +16,7 @@ func TestEndsAreToldWithTheLog(t *testing.T) {
 	}
 	err := s.run(log, []string{"sh", "-c", "echo no such rule; kill -TERM $$"})
 	if err == nil || !strings.Contains(err.Error(), "was killed by SIGTERM: no such rule") {
-		t.Errorf("told: %v", err)
+		t.Errorf("reported: %v", err)
 	}
 
 	log = filepath.Join(t.TempDir(), "logs", "daemon.log")
@@ -26,9 +26,9 @@ func TestEndsAreToldWithTheLog(t *testing.T) {
 	select {
 	case err := <-s.ended:
 		if !strings.Contains(err.Error(), "poet ended with exit code 3") || !strings.HasSuffix(err.Error(), "roses are red") {
-			t.Errorf("told: %v", err)
+			t.Errorf("reported: %v", err)
 		}
 	case <-time.After(10 * time.Second):
-		t.Fatal("nothing was told")
+		t.Fatal("nothing was reported")
 	}
 }

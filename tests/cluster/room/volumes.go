@@ -15,8 +15,8 @@ import (
 // volumes is where the controller manager makes a directory for every claim. The path cannot be configured.
 const volumes = "/tmp/hostpath_pv"
 
-// keepVolumesInMemory spares tests the disk: with many databases on it a busy one holds up all of them, for seconds. Killed
-// processes lose nothing by that; only the end of the room does.
+// keepVolumesInMemory keeps tests off the disk: a busy disk with many databases holds all of them up for seconds. A
+// killed process loses no data by that; the data are lost only when the room ends.
 func keepVolumesInMemory() error {
 	if err := os.MkdirAll(volumes, 0o755); err != nil {
 		return err
@@ -24,8 +24,8 @@ func keepVolumesInMemory() error {
 	return mountError(volumes, unix.Mount("tmpfs", volumes, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"))
 }
 
-// openVolumes lets every user write to new volumes, as those of a real provisioner let the pod's group: the controller
-// manager makes them root's alone, and the kubelet does not change the owner of directories of the node.
+// openVolumes lets every user write to new volumes, as a real provisioner lets the pod's group. The controller manager
+// makes them writable for root only, and the kubelet does not change the owner of directories of the node.
 func openVolumes(logger *log.Logger) error {
 	if err := os.MkdirAll(volumes, 0o755); err != nil {
 		return err

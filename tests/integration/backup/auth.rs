@@ -1,4 +1,5 @@
-//! An etcd that asks for logins: its backups are taken, proven, and begun with, whatever its password was then.
+//! An etcd that asks for logins: its backups are taken and proven, and another etcd begins with them, whatever the
+//! password was at the time.
 
 use causeway::api::{DatabaseBackup, DatabaseBackupStatus, EtcdCluster};
 use etcd_client::{Client, ConnectOptions};

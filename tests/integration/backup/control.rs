@@ -29,7 +29,7 @@ async fn every_database_of_the_namespace_is_backed_up_when_somebody_asks() {
     assert_eq!(describe(&status, "BackupOverdue").0, "False");
     let redis = status.recent.iter().find(|run| run.folder == "redis-cache").expect("a backup of the Redis");
     assert_eq!((redis.keys, redis.source.as_str()), (1, "Redis cache"));
-    let status = stage.becomes("the token to be told", |status| status.backup_now.as_deref() == Some("first")).await;
+    let status = stage.becomes("the token in the status", |status| status.backup_now.as_deref() == Some("first")).await;
     let status = status.status.expect("a status");
     assert!(status.last_success.is_some() && status.stored_bytes > 0 && status.last_failure.is_none());
     let prefix = status.prefix.expect("a prefix");
@@ -90,7 +90,7 @@ async fn what_somebody_changes_is_put_right() {
         plan && accounts.get_opt("causeway-backup").await.expect("an answer").is_some()
     };
     wait_for("plan and service account", look, |there| *there).await;
-    // A database that is made later is found.
+    // A database that is created later is found.
     stage.redis("cache").await;
     stage.becomes("the Redis", |status| status.sources == ["Redis cache"]).await;
 }
@@ -108,7 +108,7 @@ async fn a_schedule_stands_still_when_it_is_told_to_whatever_else_is_wrong() {
     stage.emulator.fault(json!({ "kind": "access_denied", "service": "s3" })).await;
     stage.edit::<DatabaseBackup>(NAME, json!({ "suspend": true, "timeZone": "Europe/Atlantis" })).await;
     wait_for("the schedule to stand still", stands, |still| *still == Some(true)).await;
-    stage.was_told(NAME, "Held", NAME).await;
+    stage.has_event(NAME, "Held", NAME).await;
     stage.emulator.no_faults().await;
     stage.edit::<DatabaseBackup>(NAME, json!({ "suspend": false, "timeZone": "Europe/Berlin" })).await;
     wait_for("the schedule to go on", stands, |still| *still == Some(false)).await;
@@ -123,7 +123,7 @@ async fn only_the_backups_that_a_rule_keeps_stay() {
     stage.backup_now("one").await;
     let first = stage.has_backups(1).await.recent[0].id.clone();
     let prefix = stage.has_backups(1).await.prefix.expect("a prefix");
-    // Somebody else's object among ours.
+    // An object of somebody else's among ours.
     let theirs = format!("{prefix}/redis-cache/notes.txt");
     let body = aws_sdk_s3::primitives::ByteStream::from_static(b"mine");
     stage.s3.put_object().bucket(stage.bucket()).key(&theirs).body(body).send().await.expect("an object");
@@ -146,7 +146,7 @@ async fn only_the_backups_that_a_rule_keeps_stay() {
         |status: &DatabaseBackupStatus| describe(status, "BucketReady") == ("False".into(), "BackupsLost".into());
     let status = stage.becomes("the alarm", lost).await.status.expect("a status");
     assert_eq!((status.backups, status.recoverable), (0, None));
-    stage.was_told(NAME, "BackupsLost", &format!("backups-lost={id}")).await;
+    stage.has_event(NAME, "BackupsLost", &format!("backups-lost={id}")).await;
     assert!(stage.s3.head_bucket().bucket(stage.bucket()).send().await.is_err(), "no bucket is made");
     let patch = json!({ "metadata": { "annotations": { "causeway.example.com/backups-lost": id } } });
     let api = stage.api::<DatabaseBackup>();

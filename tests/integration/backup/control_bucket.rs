@@ -1,4 +1,4 @@
-//! The bucket: hardened, put right, never taken over, and deleted only as told.
+//! The bucket: hardened, put right, never taken over, and deleted only if the spec says so.
 
 use aws_sdk_s3::types::{BucketVersioningStatus, Tag, Tagging, VersioningConfiguration};
 use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::stage::{NAME, NEVER, Stage, describe};
 use crate::support::{Operator, wait_for};
 
-/// Whether a bucket is as we make them.
+/// Checks that a bucket has the settings with which the operator makes buckets.
 async fn is_hard(stage: &Stage, bucket: &str) -> Result<(), String> {
     let s3 = &stage.s3;
     let failed = |what: &str| what.to_owned();
@@ -35,10 +35,10 @@ async fn is_hard(stage: &Stage, bucket: &str) -> Result<(), String> {
     let policy = s3.get_bucket_policy().bucket(bucket).send().await.map_err(|_| failed("no policy"))?;
     let policy = policy.policy.unwrap_or_default();
     if !policy.contains("aws:SecureTransport") {
-        return Err(failed("the policy lets in without TLS"));
+        return Err(failed("the policy allows access without TLS"));
     }
     if !policy.contains("s3:if-none-match") {
-        return Err(failed("the policy lets overwrite"));
+        return Err(failed("the policy allows overwriting"));
     }
     let rules = s3.get_bucket_lifecycle_configuration().bucket(bucket).send().await.map_err(|_| failed("no rules"))?;
     let aborts = rules.rules().iter().any(|rule| rule.abort_incomplete_multipart_upload().is_some());
@@ -80,10 +80,10 @@ async fn a_bucket_that_is_there_is_used_only_as_its_tag_says_and_never_changed()
     stage
         .becomes("the offer to be taken", |status| describe(status, "BucketReady") == ("True".into(), "Offered".into()))
         .await;
-    assert!(stage.s3.get_bucket_policy().bucket(&bucket).send().await.is_err(), "its policy is its owner's");
+    assert!(stage.s3.get_bucket_policy().bucket(&bucket).send().await.is_err(), "an offered bucket keeps its policy");
     stage.s3.delete_bucket().bucket(&bucket).send().await.expect("its owner deletes it");
     stage.becomes("its loss", |status| describe(status, "BucketReady").1 == "OfferedBucketLost").await;
-    assert!(stage.s3.head_bucket().bucket(&bucket).send().await.is_err(), "it is not ours to make");
+    assert!(stage.s3.head_bucket().bucket(&bucket).send().await.is_err(), "an offered bucket is not made again");
     stage.s3.create_bucket().bucket(&bucket).send().await.expect("its owner makes it again");
     stage.s3.put_bucket_tagging().bucket(&bucket).tagging(tagging).send().await.expect("the tag");
     stage.becomes("the offer to be taken again", |status| describe(status, "BucketReady").1 == "Offered").await;
@@ -92,7 +92,7 @@ async fn a_bucket_that_is_there_is_used_only_as_its_tag_says_and_never_changed()
     stage.s3.head_bucket().bucket(&bucket).send().await.expect("it stays");
 }
 
-/// Every version and every marker of a deletion in a bucket, by key.
+/// Every version and every delete marker in a bucket, by key.
 async fn versions(stage: &Stage, bucket: &str) -> Vec<String> {
     let answer = stage.s3.list_object_versions().bucket(bucket).send().await.expect("versions");
     let versions = answer.versions().iter().filter_map(|it| it.key());
@@ -105,7 +105,7 @@ async fn what_is_locked_stays_until_its_lock_ends_and_that_is_told() {
     let stage = Stage::new("bucket-locked").await;
     let _operator = Operator::start(&stage).await;
     stage.redis("cache").await;
-    // The name of the cluster's own bucket: Jobs may write there.
+    // This has the name of the cluster's own bucket, where Jobs may write.
     let bucket = stage.bucket();
     let destination = json!({ "bucket": bucket, "objectLock": { "mode": "Governance", "days": 1 } });
     let spec = json!({ "schedule": NEVER, "destination": destination, "retention": { "keepLast": 1 } });
@@ -123,7 +123,7 @@ async fn what_is_locked_stays_until_its_lock_ends_and_that_is_told() {
     let answer = stage.s3.list_object_versions().bucket(&bucket).send().await.expect("versions");
     let version = answer.versions().first().expect("a version");
     let delete = stage.s3.delete_object().bucket(&bucket).set_key(version.key.clone());
-    delete.set_version_id(version.version_id.clone()).send().await.expect_err("nobody deletes it");
+    delete.set_version_id(version.version_id.clone()).send().await.expect_err("a locked version cannot be deleted");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -164,7 +164,7 @@ async fn a_bucket_of_another_account_is_refused() {
     let stalled = |status: &causeway::api::DatabaseBackupStatus| describe(status, "Stalled").0 == "True";
     let object = stage.becomes("a refusal", stalled).await;
     let (_, reason) = describe(&object.status.expect("a status"), "Stalled");
-    // LocalStack lets accounts look at each other's buckets; AWS does not.
+    // LocalStack lets accounts see each other's buckets; AWS does not.
     assert!(["BucketForbidden", "BucketForeign"].contains(&reason.as_str()), "{reason}");
 }
 
@@ -181,7 +181,7 @@ async fn a_deleted_object_takes_its_backups_along_only_if_told_to() {
         stage.has_signatures(signed).await;
         stage.delete::<DatabaseBackup>(NAME).await;
         stage.gone::<DatabaseBackup>(NAME).await;
-        // Those of the first object are not the second one's to delete.
+        // The second object must not delete the backups of the first.
         assert_eq!(stage.keys(&bucket).await.len(), 3, "{policy}");
     }
     for key in stage.keys(&bucket).await {
@@ -205,7 +205,7 @@ async fn nothing_that_is_missing_holds_up_a_deletion() {
     stage.delete::<DatabaseBackup>(NAME).await;
     let _operator = Operator::start(&stage).await;
     stage.gone::<DatabaseBackup>(NAME).await;
-    // Neither does what S3 refuses.
+    // A refusal by S3 does not hold up a deletion either.
     stage.create::<DatabaseBackup>("denied", json!({ "schedule": NEVER, "deletionPolicy": "Delete" })).await;
     let api = stage.api::<DatabaseBackup>();
     let look = || async { api.get("denied").await.expect("the object").status.unwrap_or_default() };
@@ -214,8 +214,8 @@ async fn nothing_that_is_missing_holds_up_a_deletion() {
     stage.delete::<DatabaseBackup>("denied").await;
     stage.gone::<DatabaseBackup>("denied").await;
     stage.emulator.no_faults().await;
-    // It is told after the object is gone.
-    stage.was_told("denied", "CleanupGivenUp", "").await;
+    // The event comes after the object is gone.
+    stage.has_event("denied", "CleanupGivenUp", "").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -229,7 +229,7 @@ async fn a_job_that_does_not_go_holds_up_no_deletion() {
     let jobs = stage.api::<Job>();
     let job =
         jobs.list(&ListParams::default()).await.expect("Jobs").items.into_iter().next().expect("a Job").name_any();
-    // As the pod of one on a lost node does it.
+    // The finalizer keeps the Job, as a Job's pod on a lost node would.
     let held = |finalizers: &[&str]| Patch::Merge(json!({ "metadata": { "finalizers": finalizers } }));
     jobs.patch(&job, &PatchParams::default(), &held(&["example.com/stuck"])).await.expect("the finalizer");
     stage.delete::<DatabaseBackup>(NAME).await;
@@ -237,9 +237,9 @@ async fn a_job_that_does_not_go_holds_up_no_deletion() {
     let there = jobs.get_opt(&job).await.expect("an answer").and_then(|job| job.metadata.deletion_timestamp);
     let left = stage.keys(&stage.bucket()).await;
     jobs.patch(&job, &PatchParams::default(), &held(&[])).await.expect("it may go");
-    assert!(there.is_some(), "it was told to go, and did not");
+    assert!(there.is_some(), "the Job is being deleted, but not gone");
     assert!(!left.iter().any(|key| key.starts_with(&format!("{prefix}/"))), "{left:?}");
-    stage.was_told(NAME, "JobsRemained", &job).await;
+    stage.has_event(NAME, "JobsRemained", &job).await;
     stage.gone::<Job>(&job).await;
 }
 
@@ -262,14 +262,14 @@ async fn objects_that_share_a_bucket_and_an_account_do_not_disturb_each_other() 
     let journal = stage.emulator.journal().await;
     let asked = |operation: &str| journal.iter().filter(|call| call.operation == operation).count();
     let once = ["PutBucketTagging", "PutBucketPolicy", "PutBucketLifecycleConfiguration"];
-    assert_eq!(once.map(asked), [1; 3], "one of them does it for all");
+    assert_eq!(once.map(asked), [1; 3], "one object does it for all");
 
     let accounts = stage.api::<ServiceAccount>();
     let owners = || async {
         let account = accounts.get_opt("causeway-backup").await.expect("an answer");
         account.map(|account| account.owner_references().len())
     };
-    assert_eq!(owners().await, Some(OBJECTS), "it goes with the last of them");
+    assert_eq!(owners().await, Some(OBJECTS), "the account goes with the last object");
     let secrets = json!({ "imagePullSecrets": [{ "name": "registry" }] });
     let change = Patch::Merge(&secrets);
     accounts.patch("causeway-backup", &PatchParams::default(), &change).await.expect("the change");

@@ -1,4 +1,5 @@
-//! What the apiserver refuses, in words that name field and fix; and what a condition says of the rest.
+//! What the apiserver refuses, with a message that names the field and the fix; and what a condition reports about the
+//! rest.
 
 use std::fmt::Debug;
 
@@ -20,7 +21,7 @@ async fn refusal(scene: &Scene, field: &str, value: Value) -> String {
     outcome.expect_err(&format!("{spec} is refused")).to_string()
 }
 
-/// A server with programs of its own, with one field changed; null takes it away.
+/// A server with programs of its own, with one field changed; `null` removes the field.
 fn sql(change: &Value) -> Value {
     let mut server = json!({ "host": "db", "image": "postgres:15", "authSecretName": "login" });
     for (field, value) in change.as_object().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Backups that are brought back.
+//! Backups that are restored.
 
 use causeway::api::databaserestore::RestorePhase;
 use causeway::api::{DatabaseRestore, DatabaseRestoreStatus};
@@ -43,12 +43,12 @@ async fn a_redis_comes_back_key_by_key_and_only_once() {
     let value: String = redis_command(&to, &["GET", "key-49"]).await;
     assert_eq!(value, "value-49");
 
-    // Done once: whatever becomes of the Job, nothing is written again.
+    // A restore is done once: whatever happens to its Job, nothing is written again.
     let _: String = redis_command(&to, &["SET", "key-49", "newer"]).await;
     stage.api::<Job>().delete("back-restore", &DeleteParams::background()).await.expect("the Job goes");
     stage.gone::<Job>("back-restore").await;
 
-    // What holds something is refused, unless forced.
+    // A target that is not empty is refused, unless forced.
     stage.create::<DatabaseRestore>("again", spec(&json!({ "redis": { "name": "other" } }))).await;
     let status = ended(&stage, "again").await;
     assert_eq!(status.phase, RestorePhase::Failed);
@@ -98,8 +98,9 @@ async fn what_is_not_there_is_waited_for_in_words() {
         let status = api.get("back").await.expect("the object").status.unwrap_or_default();
         (status.phase, status.message.unwrap_or_default())
     };
-    let (phase, _) = wait_for("a word", look, |(_, message)| message.contains("there is no Redis cache")).await;
+    let (phase, _) =
+        wait_for("the missing Redis", look, |(_, message)| message.contains("there is no Redis cache")).await;
     assert_eq!(phase, RestorePhase::Pending);
     stage.redis("cache").await;
-    wait_for("another word", look, |(_, message)| message.contains("there is no DatabaseBackup nightly")).await;
+    wait_for("the missing backup", look, |(_, message)| message.contains("there is no DatabaseBackup nightly")).await;
 }

@@ -1,4 +1,4 @@
-//! Databases that begin with a backup: ready only with all of it, and never given it twice.
+//! Databases that begin with a backup: they are ready only with all of it, and it is never restored twice.
 
 use causeway::api::databaserestore::{RestoreOutcome, Restored};
 use causeway::api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore, EtcdCluster, Redis};
@@ -14,16 +14,16 @@ use crate::support::Operator;
 use crate::support::scene::condition;
 use crate::support::wait::wait_within;
 
-/// What matters of a database.
+/// The parts of a database's status that matter here.
 #[derive(Clone, Debug)]
-struct Told {
+struct DatabaseState {
     conditions: Vec<Condition>,
     restored: Option<Restored>,
     current: bool,
     replicas: i32,
 }
 
-impl Told {
+impl DatabaseState {
     fn is_ready(&self) -> bool {
         self.current && condition(&self.conditions, "Ready").is_some_and(|(status, ..)| status == "True")
     }
@@ -38,10 +38,10 @@ impl Told {
     }
 }
 
-async fn etcd(stage: &Stage, name: &str) -> Told {
+async fn etcd(stage: &Stage, name: &str) -> DatabaseState {
     let object = stage.api::<EtcdCluster>().get(name).await.expect("the object");
     let status = object.status.unwrap_or_default();
-    Told {
+    DatabaseState {
         current: status.observed_generation == object.metadata.generation,
         conditions: status.conditions,
         restored: status.restored,
@@ -49,10 +49,10 @@ async fn etcd(stage: &Stage, name: &str) -> Told {
     }
 }
 
-async fn redis(stage: &Stage, name: &str) -> Told {
+async fn redis(stage: &Stage, name: &str) -> DatabaseState {
     let object = stage.api::<Redis>().get(name).await.expect("the object");
     let status = object.status.unwrap_or_default();
-    Told {
+    DatabaseState {
         current: status.observed_generation == object.metadata.generation,
         conditions: status.conditions,
         restored: status.restored,
@@ -60,8 +60,8 @@ async fn redis(stage: &Stage, name: &str) -> Told {
     }
 }
 
-/// Whether it is ready. No database may be that without its data, at any moment.
-fn ready_with_its_data(text: &Told) -> bool {
+/// Whether the database is ready. Panics if it is ready without its data.
+fn ready_with_its_data(text: &DatabaseState) -> bool {
     let ready = text.is_ready();
     assert!(!ready || text.outcome() == Some(RestoreOutcome::Succeeded), "ready too early: {text:#?}");
     ready
@@ -90,7 +90,7 @@ async fn pairs(client: &mut Client) -> Vec<(Vec<u8>, Vec<u8>)> {
     all.kvs().iter().map(|pair| (pair.key().to_vec(), pair.value().to_vec())).collect()
 }
 
-/// Backs the one database up; returns the backup's ID.
+/// Backs the only database up; returns the backup's ID.
 async fn back_up(stage: &Stage, source: Value) -> String {
     stage.backed_up(source).await.recent[0].id.clone()
 }
@@ -105,7 +105,7 @@ async fn an_etcd_begins_with_every_key_and_is_ready_only_then() {
     let stage = Stage::new("from-etcd").await;
     let operator = Operator::start(&stage).await;
     stage.create::<EtcdCluster>("prod", json!({ "version": "3.5.9", "replicas": 1 })).await;
-    wait_within(WAIT_TIMEOUT, "an etcd", || etcd(&stage, "prod"), Told::is_ready).await;
+    wait_within(WAIT_TIMEOUT, "an etcd", || etcd(&stage, "prod"), DatabaseState::is_ready).await;
     let mut from = client(&stage, "prod").await;
     for number in 0..200 {
         from.put(format!("key-{number:03}"), format!("value-{number}"), None).await.expect("a write");
@@ -129,19 +129,19 @@ async fn an_etcd_begins_with_every_key_and_is_ready_only_then() {
     };
     wait_within(WAIT_TIMEOUT, "the event", look, |count| *count == 1).await;
 
-    // Clients go on, somebody tidies up, and another operator begins: what it does, it does without the backup.
+    // Clients go on, somebody deletes the restore, and a new operator starts: it must not restore the backup again.
     to.delete("key-007", None).await.expect("a deletion");
     stage.delete::<DatabaseRestore>("other-restore").await;
     stage.gone::<DatabaseRestore>("other-restore").await;
     operator.stop().await;
     let _operator = Operator::start(&stage).await;
     stage.edit::<EtcdCluster>("other", json!({ "replicas": 3 })).await;
-    let grown = |text: &Told| text.is_ready() && text.replicas == 3;
+    let grown = |text: &DatabaseState| text.is_ready() && text.replicas == 3;
     wait_within(WAIT_TIMEOUT, "three members", || etcd(&stage, "other"), grown).await;
     assert_eq!(restores(&stage).await, Vec::<String>::new());
     let gone = to.get("key-007", None).await.expect("an answer");
     assert_eq!((gone.count(), pairs(&mut to).await.len()), (0, 199));
-    assert_eq!(look().await, 1, "told once");
+    assert_eq!(look().await, 1, "the event comes once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -168,12 +168,12 @@ async fn a_redis_begins_with_every_key_and_an_emptied_one_stays_empty() {
     let value: String = redis_command(&to, &["GET", "key-99"]).await;
     assert_eq!(value, "value-99");
 
-    // A restore into what is empty would not be refused: nobody must ask for one.
+    // A restore into the empty Redis would not be refused, so the operator must not start one.
     let _: String = redis_command(&to, &["FLUSHALL"]).await;
     stage.delete::<DatabaseRestore>("other-restore").await;
     stage.gone::<DatabaseRestore>("other-restore").await;
     stage.edit::<Redis>("other", json!({ "replicas": 2 })).await;
-    let grown = |text: &Told| text.is_ready() && text.replicas == 2;
+    let grown = |text: &DatabaseState| text.is_ready() && text.replicas == 2;
     wait_within(WAIT_TIMEOUT, "another replica", || redis(&stage, "other"), grown).await;
     assert_eq!(restores(&stage).await, Vec::<String>::new());
     let to = master(&stage, "other").await;
@@ -186,14 +186,14 @@ async fn a_backup_that_is_missing_is_told_and_keeps_no_cluster_from_going() {
     let _operator = Operator::start(&stage).await;
     let spec = json!({ "version": "3.5.9", "replicas": 1, "restoreFrom": { "backup": "nowhere" } });
     stage.create::<EtcdCluster>("db", spec).await;
-    let waits = |text: &Told| {
+    let waits = |text: &DatabaseState| {
         assert!(!text.is_ready(), "ready without its data: {text:#?}");
         let (status, reason, message) = text.restored();
-        // On a slow machine a member may fall silent meanwhile, and that is told first.
+        // On a slow machine a member may stop answering meanwhile, and Ready reports that first.
         let holds = condition(&text.conditions, "Ready").is_some_and(|(_, reason, _)| reason == "Restoring");
         status == "False" && reason == "Restoring" && message.contains("there is no DatabaseBackup nowhere") && holds
     };
-    let text = wait_within(WAIT_TIMEOUT, "a word", || etcd(&stage, "db"), waits).await;
+    let text = wait_within(WAIT_TIMEOUT, "the missing backup", || etcd(&stage, "db"), waits).await;
     assert_eq!(text.outcome(), Some(RestoreOutcome::Running));
     client(&stage, "db").await.put("key", "value", None).await.expect("it serves all the same");
 
@@ -209,17 +209,17 @@ async fn somebody_elses_restore_is_left_alone_and_without_the_field_nodes_go_on(
     let theirs = json!({ "from": { "backup": "theirs" }, "target": { "redis": { "name": "elsewhere" } } });
     let before = stage.create::<DatabaseRestore>("cache-restore", theirs).await;
     stage.create::<Redis>("cache", json!({ "replicas": 0, "restoreFrom": { "backup": "nowhere" } })).await;
-    let conflicts = |text: &Told| text.restored().1 == "NameTaken";
+    let conflicts = |text: &DatabaseState| text.restored().1 == "NameTaken";
     let text = wait_within(WAIT_TIMEOUT, "the conflict", || redis(&stage, "cache"), conflicts).await;
     assert!(text.restored().2.contains("DatabaseRestore cache-restore exists"), "{text:#?}");
     let after = stage.api::<DatabaseRestore>().get("cache-restore").await.expect("it is there");
     assert_eq!((after.spec, after.metadata.owner_references), (before.spec, None));
 
     stage.delete::<DatabaseRestore>("cache-restore").await;
-    let noted = |text: &Told| text.outcome() == Some(RestoreOutcome::Running);
+    let noted = |text: &DatabaseState| text.outcome() == Some(RestoreOutcome::Running);
     wait_within(WAIT_TIMEOUT, "our own", || redis(&stage, "cache"), noted).await;
     stage.edit::<Redis>("cache", json!({ "restoreFrom": null })).await;
-    let text = wait_within(WAIT_TIMEOUT, "a Redis without", || redis(&stage, "cache"), Told::is_ready).await;
+    let text = wait_within(WAIT_TIMEOUT, "a Redis without", || redis(&stage, "cache"), DatabaseState::is_ready).await;
     assert_eq!((text.restored(), text.outcome()), (Default::default(), None));
     stage.gone::<DatabaseRestore>("cache-restore").await;
 }
@@ -237,13 +237,14 @@ async fn an_object_that_is_made_again_keeps_the_data_of_its_volumes() {
     stage.gone::<Redis>("cache").await;
 
     stage.create::<Redis>("cache", json!({ "replicas": 0, "restoreFrom": { "backup": NAME } })).await;
-    let text = wait_within(WAIT_TIMEOUT, "the same again", || redis(&stage, "cache"), Told::is_ready).await;
+    let text = wait_within(WAIT_TIMEOUT, "the same again", || redis(&stage, "cache"), DatabaseState::is_ready).await;
     assert_eq!((text.outcome(), text.restored().1.as_str()), (Some(RestoreOutcome::Skipped), "VolumesFound"));
     let value: String = redis_command(&master(&stage, "cache").await, &["GET", "key"]).await;
     assert_eq!(value, "newer than every backup");
 }
 
-/// What a new Redis has under `key` that begins with the newest backup of the object, and which backup that was.
+/// Creates a Redis that begins with the newest backup of the object; returns its value of `key`, and the ID of that
+/// backup.
 async fn newest(stage: &Stage, name: &str) -> (String, Option<String>) {
     stage.create::<Redis>(name, json!({ "replicas": 0, "restoreFrom": { "backup": NAME } })).await;
     let text = wait_within(WAIT_TIMEOUT, "a copy", || redis(stage, name), ready_with_its_data).await;
@@ -272,7 +273,7 @@ async fn an_object_that_is_made_again_restores_what_the_earlier_one_wrote_and_de
     stage.create::<DatabaseBackup>(NAME, spec).await;
     assert_eq!(newest(&stage, "copy").await, ("of the earlier one".to_owned(), Some(id.clone())));
 
-    // Its own come first, and only these are too many, or go with it.
+    // The object's own backups come first. Retention deletes only these, and so does the deletion of the object.
     let () = redis_command(&from, &["SET", "key", "of its own"]).await;
     stage.backup_now("two").await;
     let own = stage.has_backups(1).await.recent[0].id.clone();

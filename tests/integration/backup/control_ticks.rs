@@ -1,4 +1,4 @@
-//! Ticks of a schedule while operators die: each slot has one run, no slot has two.
+//! Ticks of a schedule while operators die: each slot has exactly one run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::support::wait::wait_within;
 const DEATHS: u32 = 50;
 /// Slots that come meanwhile.
 const SLOTS: i64 = 2;
-/// Deaths go on for so long after the last of them: what follows a run is part of it.
+/// Seconds for which operators still die after the last slot: what follows a run is tried, too.
 const AFTERWARDS: i64 = 20;
 
-/// Parts of the time in which operators die, after which each of them does: the same ones in every run.
+/// When each operator dies, as a fraction of the whole time: the same in every run.
 fn instants() -> impl Iterator<Item = f64> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut instants: Vec<f64> = (0..DEATHS)
@@ -59,7 +59,7 @@ async fn each_slot_has_exactly_one_run_whenever_operators_die() {
         let at = begun + Duration::from_secs(span.unsigned_abs()).mul_f64(part);
         let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
         tokio::time::sleep(left).await;
-        // Whatever it is doing ends here.
+        // Whatever the operator is doing ends here.
         drop(operator);
         operator = Operator::start(&stage).await;
     }
@@ -76,7 +76,7 @@ async fn each_slot_has_exactly_one_run_whenever_operators_die() {
     };
     let whole = |objects: &BTreeMap<String, usize>| due.iter().all(|id| objects.get(id) == Some(&2));
     let objects = wait_within(WAIT_TIMEOUT, &format!("backups of {due:?}"), backups, whole).await;
-    // Slots go on coming: later ones are no business of ours.
+    // More slots come meanwhile: later ones do not matter here.
     let early = objects.keys().filter(|key| **key <= id(last));
     assert!(early.eq(due.iter()), "one backup a slot: {objects:?}");
     let jobs = stage.api::<Job>().list(&ListParams::default()).await.expect("Jobs").items;

@@ -1,4 +1,5 @@
-//! The cluster is gone, with every object, record and key: what is left is the bucket, and a public key that somebody kept.
+//! The cluster is gone, with every object, record and key. What is left is the bucket, and a public key that somebody
+//! kept.
 
 use std::process::Command;
 use std::time::Duration;
@@ -20,14 +21,14 @@ use crate::support::Operator;
 use crate::support::role;
 use crate::support::wait::wait_within;
 
-/// A namespace goes with all that is in it; pods have their time to end.
+/// A namespace is deleted with all that is in it, and pods take their time to end.
 const GONE: Duration = Duration::from_mins(3);
-/// A public key that nobody trusts here.
+/// A public key that nobody here trusts.
 const STRANGER: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f";
 
-/// Takes the namespace away, as if the cluster were gone with its etcd, and makes a bare one of its name.
+/// Deletes the namespace, as if the cluster were gone with its etcd, and makes an empty one with the same name.
 async fn lose(stage: &Stage) {
-    // Nobody is there who could clean up.
+    // No operator is there that could clean up and remove the finalizers.
     let objects = stage.api::<DatabaseBackup>();
     for object in objects.list(&ListParams::default()).await.expect("objects").items {
         let free = Patch::Merge(json!({ "metadata": { "finalizers": [] } }));
@@ -42,7 +43,7 @@ async fn lose(stage: &Stage) {
     namespaces.create(&PostParams::default(), &bare).await.expect("a namespace");
 }
 
-/// What a program needs that talks to the stage's AWS account.
+/// The environment of a program that calls the stage's AWS account.
 pub fn account(stage: &Stage) -> [(&'static str, String); 4] {
     [
         ("AWS_ENDPOINT_URL", stage.emulator.endpoint().to_owned()),
@@ -52,7 +53,7 @@ pub fn account(stage: &Stage) -> [(&'static str, String); 4] {
     ]
 }
 
-/// What somebody does who has the bucket, the public key and no Causeway: the commands of docs/databasebackup.md.
+/// Runs the commands of docs/databasebackup.md, as somebody who has the bucket and the public key, but no Causeway.
 pub fn by_hand(stage: &Stage, place: &str, key: &str, then: &str) -> String {
     let directory = std::env::temp_dir().join(format!("causeway-by-hand-{}-{then:.4}", stage.namespace));
     std::fs::create_dir_all(&directory).expect("a directory");
@@ -119,7 +120,7 @@ async fn databases_come_back_from_the_bucket_and_a_public_key_alone() {
     let rows = "tar -xf plain; find dump/shop -type f | sort | xargs cat > shop.pgdump; \
                 pg_restore --data-only --file=- shop.pgdump | grep -cE '^[0-9]+.[0-9a-f]{32}$'";
     assert_eq!(by_hand(&stage, &place(&sql), &kept, rows), "500");
-    // Somebody who may write there lays a newer one down, with a signature of another place.
+    // Somebody who may write into the bucket adds a newer backup, with the signature of another one.
     let folder = format!("{}/redis-cache", status.prefix.expect("a prefix"));
     let real = status.recent[0].id.clone();
     let forged = id_of(due_of(&real).expect("an ID") + SignedDuration::from_secs(1));
@@ -163,7 +164,7 @@ async fn databases_come_back_from_the_bucket_and_a_public_key_alone() {
     // This cluster has never signed anything.
     assert_eq!(refused("no-key", json!({})).await.0, "KeyMissing");
     let (reason, message) = refused("stranger", json!({ "trustedKeys": [STRANGER] })).await;
-    assert!(reason == "NotSigned" && message.contains(&kept), "it names who signed: {message}");
+    assert!(reason == "NotSigned" && message.contains(&kept), "it names the signing key: {message}");
     let (reason, _) = refused("other", json!({ "trustedKeys": [kept], "prefix": "bank/nightly" })).await;
     assert_eq!(reason, "OtherNamespace");
 
@@ -171,7 +172,7 @@ async fn databases_come_back_from_the_bucket_and_a_public_key_alone() {
     let (phase, _, message) = restored(&stage, "back", from(trusted.clone()), into_redis()).await;
     assert_eq!(phase, RestorePhase::Succeeded, "{message}");
     stage
-        .was_told(
+        .has_event(
             "back",
             "RestoreStarted",
             &format!("passed over what is not signed by a trusted key: {folder}/{forged}"),
@@ -186,12 +187,12 @@ async fn databases_come_back_from_the_bucket_and_a_public_key_alone() {
                FROM generate_series(1, 500) i)) FROM orders;";
     assert_eq!(stage.ask(sum).await, "500|t");
 
-    // Whoever takes what lies there is told so.
+    // A restore that accepts any backup is reported as unverified.
     stage.create::<Redis>("other", json!({ "replicas": 0 })).await;
     let unverified = from(json!({ "trust": "Unverified" }));
     let (_, _, message) = restored(&stage, "unverified", unverified, json!({ "redis": { "name": "other" } })).await;
     assert!(message.contains(&forged), "the forged one is the newest: {message}");
-    stage.was_told("unverified", "UnverifiedRestoreStarted", "nobody checked who wrote it").await;
+    stage.has_event("unverified", "UnverifiedRestoreStarted", "nobody checked who wrote it").await;
     let secrets = stage.api::<Secret>();
     assert!(secrets.get_opt("causeway-signing-key").await.expect("an answer").is_none(), "no backup was taken here");
 }

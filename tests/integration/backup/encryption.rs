@@ -16,7 +16,7 @@ use crate::support::Operator;
 use crate::support::backends::USABLE_BY_ALL;
 use crate::support::wait::wait_for;
 
-/// Not the last of them can be read by whoever lacks a key, nor can a word that is found nowhere else.
+/// A word that is found nowhere else: it must not be readable in a backup without a key.
 const WORD: &str = "correct-horse-battery-staple";
 
 /// A key as its owner makes it: the file, and the public part.
@@ -40,7 +40,7 @@ async fn secret(stage: &Stage, name: &str, identity: &str) {
     stage.api::<Secret>().create(&PostParams::default(), &secret).await.expect("the Secret is made");
 }
 
-/// What a program makes of bytes, and whether it was content.
+/// Whether a program succeeded with these bytes as its input, and its output.
 fn through(program: &str, arguments: &[&str], input: Vec<u8>) -> (bool, Vec<u8>) {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -72,7 +72,7 @@ async fn an_encrypted_backup_is_proven_restored_and_opened_by_its_owner_and_nobo
     let mut connection = redis_connection(&from).await;
     let mut fill = redis::pipe();
     for number in 0..3000_u32 {
-        // Nothing that could be compressed: several pieces of age.
+        // This cannot be compressed, so it takes several chunks of age.
         fill.cmd("SET").arg(format!("key-{number}")).arg(&Sha256::digest(number.to_le_bytes())[..]).ignore();
     }
     fill.cmd("SET").arg(WORD).arg(WORD).ignore();
@@ -100,7 +100,7 @@ async fn an_encrypted_backup_is_proven_restored_and_opened_by_its_owner_and_nobo
     assert!(data.starts_with(b"age-encryption.org/v1\n"));
     let holds = |bytes: &[u8]| bytes.windows(WORD.len()).any(|window| window == WORD.as_bytes());
     assert!(!holds(&data));
-    // Either owner opens it without Causeway.
+    // Either owner can decrypt it without Causeway.
     let directory = tempfile(&stage);
     for (name, identity, opens) in [("ours", &ours, true), ("others", &others, true), ("third", &key().0, false)] {
         let path = format!("{directory}/{name}");
@@ -148,12 +148,12 @@ async fn who_lacks_the_key_is_told_which_secret_to_name() {
         "encryption": { "recipients": [wrong] },
     });
     stage.create::<DatabaseBackup>(NAME, spec).await;
-    let object = stage.becomes("a word", |status| describe(status, "Ready").1 == "RecipientInvalid").await;
+    let object = stage.becomes("RecipientInvalid", |status| describe(status, "Ready").1 == "RecipientInvalid").await;
     let status = object.status.expect("a status");
     let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready").expect("a condition");
     assert!(ready.message.contains("spec.encryption.recipients[0]: a letter of it is wrong"), "{}", ready.message);
 
-    // Who takes backups needs no secret key.
+    // Taking backups needs no secret key.
     stage.edit::<DatabaseBackup>(NAME, json!({ "encryption": { "recipients": [public] } })).await;
     stage.backup_now("one").await;
     stage.has_backups(1).await;
@@ -164,8 +164,8 @@ async fn who_lacks_the_key_is_told_which_secret_to_name() {
     let look = || async { api.get("back").await.expect("the object").status.unwrap_or_default() };
     let words = "spec.encryption.identitySecretName of DatabaseBackup nightly";
     let says = |status: &DatabaseRestoreStatus| status.message.as_ref().is_some_and(|text| text.contains(words));
-    wait_for("a word on the key", look, says).await;
-    // The Secret is named before it is there.
+    wait_for("a message that names the field of the key", look, says).await;
+    // The Secret is named before it exists.
     let opens = json!({ "encryption": { "recipients": [public], "identitySecretName": "opens" } });
     stage.edit::<DatabaseBackup>(NAME, opens).await;
     secret(&stage, "opens", &ours).await;

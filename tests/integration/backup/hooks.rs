@@ -1,4 +1,4 @@
-//! SQL statements around a dump: before it, and behind it whatever became of it.
+//! SQL statements around a dump: before it, and after it, whether it succeeded or not.
 
 use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
 use k8s_openapi::api::core::v1::Secret;
@@ -12,10 +12,10 @@ use super::stage::{NAME, WAIT_TIMEOUT};
 use crate::support::Operator;
 use crate::support::wait::wait_within;
 
-/// What is told of a hook whose second statement is wrong.
+/// The message about a hook whose second statement is wrong.
 const SECOND_OF_THREE: &str = "spec.hooks.before: statement 2 of 3 failed, and nothing was dumped";
 
-/// Notes something in the table `audit`.
+/// A statement that adds a row to the table `audit`.
 fn note(who: &str, what: &str) -> String {
     format!("INSERT INTO audit (who, what) VALUES ('{who}', '{what}')")
 }
@@ -26,7 +26,7 @@ async fn back_up(stage: &SqlStage, name: &str, hooks: &Value) {
     stage.back_up_as(name, &shop, &json!({ "hooks": hooks })).await;
 }
 
-/// Has the login agree that statements run as it.
+/// Labels the login's Secret: it allows that hooks run with this login.
 async fn agree(stage: &SqlStage) {
     let label =
         Patch::Merge(json!({ "metadata": { "labels": { "causeway.example.com/hooks-by": "databasebackup" } } }));
@@ -43,7 +43,7 @@ async fn backed_up(stage: &SqlStage, name: &str) -> DatabaseBackupStatus {
     status
 }
 
-/// Waits until a backup failed by a hook, which is told in these words.
+/// Waits until a backup failed because of a hook, with these words in the message.
 async fn refused(stage: &SqlStage, name: &str, words: &[&str]) {
     let (reason, text) = stage.failure(name).await;
     assert_eq!(reason, "HookFailed", "{text}");
@@ -60,7 +60,7 @@ async fn statements_run_before_a_dump_of_postgresql_and_behind_it_whatever_becam
 \\c shop
 CREATE TABLE audit (id serial PRIMARY KEY, who text, what text);";
     stage.ask(fill).await;
-    // Whoever may write the object may not have the login do what it likes.
+    // Somebody who may write the object may not run any statement with the login.
     back_up(&stage, "unasked", &json!({ "before": [note("unasked", "before")] })).await;
     let api = stage.api::<DatabaseBackup>();
     let look = || async { json!(api.get("unasked").await.expect("the object").status).to_string() };
@@ -68,7 +68,7 @@ CREATE TABLE audit (id serial PRIMARY KEY, who text, what text);";
     stage.delete::<DatabaseBackup>("unasked").await;
     stage.gone::<DatabaseBackup>("unasked").await;
     agree(&stage).await;
-    // Rows of a hook are nobody's, and VACUUM runs in no transaction.
+    // Nobody reads the rows that a hook returns, and VACUUM does not run in a transaction.
     let good = [note(NAME, "before"), "SELECT i FROM generate_series(1, 1000) i".into(), "VACUUM audit".into()];
     back_up(&stage, NAME, &json!({ "before": good, "after": [note(NAME, "after")] })).await;
     let broken = [note("broken", "first"), "INSERT INTO missing VALUES (1)".into(), note("broken", "never")];
@@ -81,17 +81,17 @@ CREATE TABLE audit (id serial PRIMARY KEY, who text, what text);";
     let status = backed_up(&stage, NAME).await;
     assert_eq!(status.recent[0].folder, "postgresql");
     refused(&stage, "broken", &[SECOND_OF_THREE, "relation \"missing\" does not exist"]).await;
-    // The server refused it, not `psql`.
+    // The server refuses this, not `psql`.
     refused(&stage, "command", &["syntax error at or near \"\\\""]).await;
     refused(&stage, "hung", &["statement timeout"]).await;
     backed_up(&stage, "late").await;
-    stage.was_told("late", "HookFailed", "succeeded, but spec.hooks.after: statement 1 of 2 failed").await;
-    stage.was_told("late", "HookFailed", "division by zero").await;
+    stage.has_event("late", "HookFailed", "succeeded, but spec.hooks.after: statement 1 of 2 failed").await;
+    stage.has_event("late", "HookFailed", "division by zero").await;
 
     let look = "SELECT string_agg(who || ' ' || what, ', ' ORDER BY who, id) FROM audit";
     let there = stage.ask(&format!("\\c shop\n{look};")).await;
     assert_eq!(there, format!("broken first, broken after, command after, {NAME} before, {NAME} after"));
-    // The row of before is in the backup, and that of after is not.
+    // The row of the hook before is in the backup, and the row of the hook after is not.
     stage.restored("back", &stage.server(&json!({ "database": "copy" })), false).await;
     let copied = stage.ask(&format!("\\c copy\n{look} WHERE who = '{NAME}';")).await;
     assert_eq!(copied, format!("{NAME} before"));
@@ -119,7 +119,7 @@ async fn run_around_a_dump_of(engine: &'static Engine) {
     back_up(&stage, "command", &json!({ "before": ["\\! touch /tmp/owned"], "after": [note("command", "after")] }))
         .await;
     back_up(&stage, "hung", &json!({ "before": ["DO SLEEP(3600)"], "timeout": "1s" })).await;
-    // A file of the container with the login, such as the password.
+    // This would read a file of the container that has the login, such as the password.
     stage.ask("SET GLOBAL local_infile = 1;").await;
     back_up(&stage, "file", &json!({ "before": ["LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE audit (what)"] }))
         .await;

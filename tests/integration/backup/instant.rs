@@ -1,5 +1,5 @@
-//! PostgreSQL as it was at an instant, by the operator: base backup and log come back in a server that is thrown away, and
-//! from there into another one.
+//! PostgreSQL as it was at an instant, by the operator: the base backup and the log are restored in a temporary server,
+//! and copied from there into another one.
 
 use causeway::api::databaserestore::RestorePhase;
 use causeway::api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestoreStatus};
@@ -12,10 +12,10 @@ use super::stage::{NAME, NEVER, WAIT_TIMEOUT};
 use crate::support::Operator;
 use crate::support::wait::wait_within;
 
-/// The object with base backups; the log is in the other one.
+/// The object with base backups. The other object has the log.
 const BASE: &str = "base";
-/// What the server needs, and the first rows. It would not start again with its library: a server that only comes back to be
-/// read has to do without.
+/// What the server needs, and the first rows. It would not start again with that library: the temporary server, which
+/// is only read, has to start without it.
 const FILL: &str = "ALTER SYSTEM SET max_slot_wal_keep_size = '2GB';
 COPY (SELECT 'host replication all all scram-sha-256') TO PROGRAM 'cat >> /tmp/data/pg_hba.conf';
 ALTER SYSTEM SET shared_preload_libraries = 'no_such_library';
@@ -28,7 +28,7 @@ CREATE TABLE orders AS SELECT i FROM generate_series(1, 1000) i;
 CREATE INDEX ON orders (i);
 RESET ROLE;";
 
-/// Waits until the base backup is there and was proven.
+/// Takes the base backup, and waits until it was proven.
 async fn has_proven_base(stage: &SqlStage) {
     let now = Patch::Merge(json!({ "metadata": { "annotations": { "causeway.example.com/backup-now": "once" } } }));
     let api = stage.api::<DatabaseBackup>();
@@ -58,7 +58,7 @@ async fn is_refused(stage: &SqlStage, name: &str, instant: Value, reason: &str, 
     assert!(message.contains(words) && status.job.is_none(), "{message}");
 }
 
-/// Deletes one of the backups of the log, as whoever may delete in the bucket can.
+/// Deletes one of the backups of the log, as anybody can who may delete in the bucket.
 async fn lose_second_log(stage: &SqlStage) -> String {
     let keys: Vec<String> = stage.keys(&stage.bucket()).await;
     let mut log: Vec<&String> = keys.iter().filter(|key| key.contains("/postgresql-wal/")).collect();
@@ -99,7 +99,7 @@ async fn a_restore_brings_a_postgresql_back_as_it_was_at_an_instant_or_says_what
         stage.backup_now(token).await;
         stage.has_backups(count).await;
     }
-    // The base backup's, too: the bucket has nothing else to believe it by.
+    // The base backup is signed, too: a restore from the bucket has nothing else to trust it by.
     stage.has_signatures(4).await;
     stage.replace().await;
 
@@ -114,7 +114,7 @@ async fn a_restore_brings_a_postgresql_back_as_it_was_at_an_instant_or_says_what
     .await;
     is_refused(&stage, "no-log", json!({ "log": BASE }), "MethodMismatch", "method: Wal").await;
 
-    // Neither object is asked for it.
+    // This restores from the bucket alone, without the two objects.
     let bucket = json!({ "from": { "s3": { "bucket": stage.bucket() } }, "dryRun": true });
     let planned = restore(&stage, "look", json!({}), &bucket).await;
     assert_eq!(planned.phase, RestorePhase::Planned, "{planned:?}");

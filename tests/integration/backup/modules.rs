@@ -1,4 +1,4 @@
-//! What modules of Redis keep is backed up, proven and restored by servers that load them, too.
+//! Data of Redis modules are backed up, proven and restored by servers that load the modules, too.
 
 use causeway::api::databaserestore::RestorePhase;
 use causeway::api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore};

@@ -1,5 +1,5 @@
-//! The processes that Jobs run, against real servers in pods and LocalStack's S3: what is stored is whole or is no backup,
-//! whatever happens on the way.
+//! The processes that Jobs run, against real servers in pods and LocalStack's S3. Whatever happens on the way, a backup
+//! is complete, or it is no backup.
 
 use std::fs;
 use std::ops::Deref;
@@ -16,7 +16,7 @@ use crate::support::{Scene, wait_for};
 
 /// The folder of every source.
 pub const FOLDER: &str = "source";
-/// When every backup was due.
+/// The ID of every backup: when it was due.
 pub const ID: &str = "20261122T000500Z";
 const PREFIX: &str = "shop/nightly/uid";
 
@@ -24,7 +24,7 @@ const PREFIX: &str = "shop/nightly/uid";
 pub struct Plane {
     scene: Scene,
     s3: aws_sdk_s3::Client,
-    /// Names of buckets are unique over all accounts.
+    /// Names of buckets are unique across all accounts.
     bucket: String,
     directory: PathBuf,
 }
@@ -164,7 +164,7 @@ impl Plane {
         answer.expect("a list").uploads().len()
     }
 
-    /// Keys of all objects, with what tells whether they are still the same.
+    /// Keys of all objects with their ETags, which show whether they are still the same.
     pub async fn etags(&self) -> Vec<(String, Option<String>)> {
         let page = self.s3.list_objects_v2().bucket(&self.bucket).send().await.expect("a list");
         let objects = page.contents.unwrap_or_default().into_iter();
@@ -195,11 +195,11 @@ impl Plane {
 pub struct Ended {
     /// Its exit code.
     pub code: Option<i32>,
-    /// The word for the error of its one result.
+    /// The reason in its one result, if that is an error.
     pub reason: Option<String>,
     /// Keys of its one result.
     pub keys: Option<u64>,
-    /// What it said that it would do: action, what and count of each.
+    /// What it would do: action, count and kind of each change.
     pub outlook: Vec<String>,
     /// What it logged.
     pub log: String,
@@ -215,7 +215,7 @@ impl Ended {
         Self { code: output.status.code(), reason: result.reason, keys: result.keys, outlook, log }
     }
 
-    /// Panics unless it did well.
+    /// Panics unless it succeeded.
     pub fn succeeded(self) -> Self {
         assert_eq!(self.code, Some(0), "{}", self.log);
         self

@@ -8,9 +8,9 @@ use super::plane::{FOLDER, Plane};
 use super::stage::{redis_command, redis_connection};
 use crate::support::wait_for;
 
-/// What may happen to a call and passes.
+/// Faults of a call that pass.
 const PASSING: [&str; 5] = ["throttle", "500", "503", "reset_before", "reset_after"];
-/// What a backup calls.
+/// The calls of a backup.
 const CALLS: [&str; 5] =
     ["ListObjectsV2", "CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload", "PutObject"];
 
@@ -33,8 +33,8 @@ async fn filled(plane: &Plane) -> (String, Value) {
     (address.clone(), json!({ "type": "redis", "addresses": [address] }))
 }
 
-/// A backup is there exactly when the process says so; then it can be fetched whole. It leaves no upload, beside those that
-/// were there.
+/// Checks that there is a backup exactly if the process says so, that it can be fetched, and that no new upload is
+/// left. Returns whether there is one.
 async fn whole_or_none(plane: &Plane, server: &Value, what: &str) -> bool {
     let before = plane.uploads().await;
     let ended = plane.run("backup", &plane.backup_plan(server)).await;

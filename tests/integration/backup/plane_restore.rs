@@ -1,4 +1,5 @@
-//! What a server holds is copied into another: all of it, once begun to its end, and never over somebody's data.
+//! The content of a server is copied into another one: all of it, to the end once it has begun, and never over
+//! somebody's data.
 
 use std::process::Stdio;
 
@@ -15,9 +16,9 @@ async fn ask<T: FromRedisValue>(address: &str, words: &[&str]) -> T {
     redis_command(address, words).await
 }
 
-/// All that a Redis holds in database 0, and its functions, in words.
+/// The content of database 0 of a Redis, and its functions, as text.
 async fn contents(address: &str) -> Vec<(String, String, String)> {
-    // One connection, and all questions of a kind in one go: there are thousands of keys.
+    // One connection, and one pipeline for each command: there are thousands of keys.
     let mut connection = redis_connection(address).await;
     let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut connection).await.expect("keys");
     keys.retain(|key| key != "causeway.example.com/restore");
@@ -84,7 +85,7 @@ async fn filled(plane: &Plane) -> (String, String, Value) {
 async fn every_kind_of_value_is_restored_and_what_is_not_ours_only_by_force() {
     let plane = Plane::new("plane-restore").await;
     let (from, into, mut plan) = filled(&plane).await;
-    // Another manifest than the one that the operator looked at is not believed.
+    // A manifest other than the one that the operator has checked is refused.
     let mut another = plan.clone();
     another["manifest"] = json!("0f".repeat(32));
     let ended = plane.run("fetch", &another).await;
@@ -93,7 +94,7 @@ async fn every_kind_of_value_is_restored_and_what_is_not_ours_only_by_force() {
     assert_eq!(contents(&into).await, contents(&from).await);
     let marks = || ask::<i64>(&into, &["EXISTS", "causeway.example.com/restore"]);
     assert_eq!(marks().await, 0, "the mark goes with the end");
-    // Its process may have died before it could tell that it was done.
+    // The process may have died before it could report that it was done.
     let done = format!("done:{FOLDER}/{ID}");
     let () = ask(&into, &["SET", "causeway.example.com/restore", &done]).await;
     plane.run("restore", &plan).await.succeeded();
@@ -106,8 +107,8 @@ async fn every_kind_of_value_is_restored_and_what_is_not_ours_only_by_force() {
     plan["force"] = json!(true);
     plan["dryRun"] = json!(true);
     let before = contents(&into).await;
-    let told = plane.run("restore", &plan).await.succeeded().outlook;
-    assert_eq!(told, ["Create 1 keys", "Replace 5005 keys", "Drop 1 keys"]);
+    let outlook = plane.run("restore", &plan).await.succeeded().outlook;
+    assert_eq!(outlook, ["Create 1 keys", "Replace 5005 keys", "Drop 1 keys"]);
     assert_eq!(contents(&into).await, before, "a dry run writes nothing");
     plan["dryRun"] = json!(false);
     plane.run("restore", &plan).await.succeeded();
@@ -121,7 +122,7 @@ async fn a_restore_that_was_killed_is_ended_by_the_next_try() {
     let (mut target, mut tries) = (redis_connection(&into).await, 0);
     let mark = loop {
         let mut process = plane.command("restore", &plan).stderr(Stdio::null()).spawn().expect("it starts");
-        // More than its mark. It takes milliseconds: nobody pauses between two looks.
+        // Waits for more than the mark. The restore takes milliseconds, so there is no pause between two looks.
         let begun =
             async { while redis::cmd("DBSIZE").query_async::<u64>(&mut target).await.expect("an answer") < 2 {} };
         timeout(WAIT_TIMEOUT, begun).await.expect("the restore begins");
@@ -130,13 +131,13 @@ async fn a_restore_that_was_killed_is_ended_by_the_next_try() {
         if let Some(mark) = ask::<Option<String>>(&into, &["GET", "causeway.example.com/restore"]).await {
             break mark;
         }
-        // It has taken its mark away: it had ended before it was killed.
+        // Without the mark, the restore had ended before it was killed.
         tries += 1;
         assert!(tries < 10, "every restore ended before it was killed");
         let () = ask(&into, &["FLUSHALL"]).await;
     };
     if !mark.starts_with("done:") {
-        // Another restore meets a half that nobody will end.
+        // Another restore finds one that was left half-done, and that nobody will finish.
         let () = ask(&into, &["SET", "causeway.example.com/restore", "another"]).await;
         assert_eq!(plane.run("restore", &plan).await.reason.as_deref(), Some("TargetHalfRestored"));
         let () = ask(&into, &["SET", "causeway.example.com/restore", &mark]).await;
@@ -167,7 +168,7 @@ async fn an_etcd_is_restored_key_by_key_and_what_is_not_ours_only_by_force() {
 
     assert_eq!(plane.run("restore", &plan).await.succeeded().keys, Some(300));
     assert_eq!(pairs(&mut target).await, pairs(&mut source).await);
-    // Its process may have died before it could tell that it was done.
+    // The process may have died before it could report that it was done.
     plane.run("restore", &plan).await.succeeded();
 
     target.put("stranger", "value", None).await.expect("written");
@@ -178,20 +179,20 @@ async fn an_etcd_is_restored_key_by_key_and_what_is_not_ours_only_by_force() {
     plan["force"] = json!(true);
     plan["dryRun"] = json!(true);
     let before = pairs(&mut target).await;
-    let told = plane.run("restore", &plan).await.succeeded().outlook;
-    assert_eq!(told, ["Create 1 keys", "Replace 1 keys", "Drop 1 keys", "Keep 298 keys"]);
+    let outlook = plane.run("restore", &plan).await.succeeded().outlook;
+    assert_eq!(outlook, ["Create 1 keys", "Replace 1 keys", "Drop 1 keys", "Keep 298 keys"]);
     assert_eq!(pairs(&mut target).await, before, "a dry run writes nothing");
     plan["dryRun"] = json!(false);
     plane.run("restore", &plan).await.succeeded();
     assert_eq!(pairs(&mut target).await, pairs(&mut source).await);
 
-    // A server that holds something else is found out.
+    // A server with other content is noticed.
     source.put("later", "value", None).await.expect("written");
     plane.run("verify", &plan).await.succeeded();
     let revision = source_revision(&mut source).await;
     source.compact(revision, None).await.expect("compacted");
     let ended = plane.run("verify", &plan).await.succeeded();
-    assert!(ended.log.contains("compacted"), "what cannot be compared is told: {}", ended.log);
+    assert!(ended.log.contains("compacted"), "what cannot be compared is logged: {}", ended.log);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -208,7 +209,7 @@ async fn what_somebody_writes_into_an_etcd_meanwhile_stays_unless_forced() {
     let mut plan =
         plane.restore_plan(from.trim_start_matches("http://"), &json!({ "type": "etcd", "endpoints": [into] }));
     plane.run("fetch", &plan).await.succeeded();
-    // A half of this very restore, with a key of somebody else.
+    // This very restore is half done, and somebody else adds a key.
     target.put("causeway.example.com/restore", format!("{FOLDER}/{ID}"), None).await.expect("written");
     target.put("a", "value", None).await.expect("written");
     for (theirs, value) in [("b", "another"), ("stranger", "value")] {

@@ -1,4 +1,4 @@
-//! Backups are proven: each is brought into a server that is thrown away, and what is damaged is found out.
+//! Backups are proven: each one is restored into a temporary server, which finds damaged ones.
 
 use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
 use k8s_openapi::api::batch::v1::Job;
@@ -14,13 +14,13 @@ use crate::support::{Operator, wait_for};
 const VERIFIES: &str = "causeway.example.com/verifies";
 const FOLDER: &str = "redis-cache";
 
-/// Jobs that prove a backup: name, and which.
+/// Jobs that prove a backup: the name of the Job, and the ID of the backup.
 async fn verifications(stage: &Stage) -> Vec<(String, String)> {
     let jobs = stage.api::<Job>().list(&ListParams::default().labels(VERIFIES)).await.expect("Jobs").items;
     jobs.into_iter().map(|job| (job.name_any(), job.labels()[VERIFIES].clone())).collect()
 }
 
-/// IDs of the backups of the Redis that were proven, and of those that were not.
+/// IDs of the backups of the Redis that were proven, and of those whose proof failed.
 fn verdicts(status: &DatabaseBackupStatus) -> (Vec<&str>, Vec<&str>) {
     let of = |verdict| {
         let runs = status.recent.iter().filter(move |run| run.folder == FOLDER && run.verified == Some(verdict));
@@ -33,7 +33,7 @@ fn message(status: &DatabaseBackupStatus) -> String {
     condition(&status.conditions, "Verified").map(|(.., message)| message).unwrap_or_default()
 }
 
-/// Waits for an event; its note.
+/// Waits for an event; returns its note.
 async fn event(stage: &Stage, reason: &str, words: &str) -> String {
     let look = || async { stage.events(NAME).await };
     let is_it = |(its, note): &(String, String)| its == reason && note.contains(words);
@@ -83,7 +83,7 @@ async fn each_backup_is_proven_once_and_that_outlives_job_and_operator() {
         format!("causeway_backup_last_verified_timestamp_seconds{{namespace=\"{}\",name=\"{NAME}\"}}", stage.namespace);
     wait_for("the gauge", read_metrics, |text| text.contains(&gauge)).await;
 
-    // Neither Jobs nor operator are there any more, and still nothing is proven twice.
+    // Even without the Jobs and with a new operator, nothing is proven twice.
     for (name, _) in &made {
         stage.api::<Job>().delete(name, &DeleteParams::background()).await.expect("the Job goes");
         stage.gone::<Job>(name).await;
@@ -116,7 +116,7 @@ async fn a_flipped_bit_is_found_out_and_the_good_backup_before_it_is_kept() {
     let status = stage.becomes("the first to be proven", |status| verdicts(status).0.len() == 1).await;
     let good = status.status.expect("a status").recent[0].id.clone();
 
-    // Nobody looks while the next one is taken and damaged.
+    // Nothing is proven while the next backup is taken and damaged.
     stage.edit::<DatabaseBackup>(NAME, json!({ "verify": null })).await;
     stage.becomes("no verdict", |status| describe(status, "Verified").0.is_empty()).await;
     stage.backup_now("bad").await;
@@ -131,11 +131,11 @@ async fn a_flipped_bit_is_found_out_and_the_good_backup_before_it_is_kept() {
     let status = stage.becomes("the damage to be found out", found_out).await.status.expect("a status");
     assert_eq!(describe(&status, "Verified").0, "False");
     assert_eq!(verdicts(&status), (vec![good.as_str()], vec![bad.as_str()]));
-    let told_of = message(&status);
+    let reported = message(&status);
     for words in [bad.as_str(), "Redis cache", "ChecksumMismatch", &format!("the newest that was proven is {good}")] {
-        assert!(told_of.contains(words), "{told_of}\nshould say: {words}");
+        assert!(reported.contains(words), "{reported}\nshould say: {words}");
     }
-    // Events come when all is done, also what retention deletes.
+    // Events come when everything is done, including what retention deletes.
     let note = event(&stage, "VerificationFailed", &bad).await;
     assert!(note.contains("ChecksumMismatch"), "{note}");
     let keys = stage.keys(&stage.bucket()).await;
@@ -143,7 +143,7 @@ async fn a_flipped_bit_is_found_out_and_the_good_backup_before_it_is_kept() {
         assert!(keys.contains(&format!("{prefix}/{good}/{file}")), "the good one is kept: {keys:?}");
     }
 
-    // A better one takes the place of both.
+    // A better backup takes the place of both.
     stage.backup_now("better").await;
     let better = |status: &DatabaseBackupStatus| {
         let (proven, _) = verdicts(status);
@@ -169,10 +169,10 @@ async fn a_schedule_proves_the_newest_backup_each_time_it_comes() {
     let status = object.status.expect("a status");
     assert!(status.verification_due.is_some() && status.next_verification > status.verification_due);
     let first = status.verified[0].time.clone();
-    // The same one again: what is stored may have changed meanwhile.
+    // The same backup is proven again: what is stored may have changed meanwhile.
     let again = |status: &DatabaseBackupStatus| status.verified.iter().any(|it| it.ok && it.time > first);
     stage.becomes("it to be proven again", again).await;
-    assert!(verifications(&stage).await.len() >= 2, "each time a Job of its own");
+    assert!(verifications(&stage).await.len() >= 2, "each proof has a Job of its own");
     stage.edit::<DatabaseBackup>(NAME, json!({ "verify": { "schedule": "0 25 * * *" } })).await;
     let refused = |status: &DatabaseBackupStatus| {
         let stalled = condition(&status.conditions, "Stalled");

@@ -13,8 +13,8 @@ use super::stage::{NAME, NEVER, WAIT_TIMEOUT, describe};
 use crate::support::Operator;
 use crate::support::wait::wait_within;
 
-/// Makes a new server out of what was fetched into `$1`, waits until it takes clients, and asks it `$2`. A server that ends
-/// before tells why.
+/// Makes a new server out of what was fetched into `$1`, waits until it takes clients, and asks it `$2`. Prints the log
+/// of a server that ends before.
 const RECOVER: &str = "sh /restore/$1/recover.sh /tmp/$1
 postgres -D /tmp/$1 -k /tmp -c listen_addresses= -c fsync=off > /tmp/log 2>&1 &
 until [ \"$(psql -h /tmp -U postgres -XAtc 'SELECT pg_is_in_recovery()' 2> /tmp/psql)\" = f ]; do
@@ -25,7 +25,7 @@ psql -h /tmp -U postgres -XAt -v ON_ERROR_STOP=1 -c \"$2\"
 kill $! && wait
 ";
 
-/// Fetches what a server needs, in the pod of that.
+/// The container that fetches what a new server needs, in the server's own pod.
 fn fetch(stage: &SqlStage, key: &str, name: &str, until: Option<&str>) -> Value {
     let image = std::env::var("CAUSEWAY_TEST_IMAGE").unwrap_or_else(|_| "causeway:dev".into());
     let (bucket, into) = (stage.bucket(), format!("/restore/{name}"));
@@ -44,7 +44,7 @@ fn fetch(stage: &SqlStage, key: &str, name: &str, until: Option<&str>) -> Value 
     })
 }
 
-/// What new servers answer: one as of an instant, and one with all that there is.
+/// The answers of two new servers: one as of the instant, and one with the whole log.
 async fn recovered(stage: &SqlStage, key: &str, until: &str, question: &str) -> String {
     let script = format!(
         "recover() {{\n{RECOVER}}}\n(recover then '{question}'; recover all '{question}') > /dev/termination-log 2>&1"
@@ -68,7 +68,7 @@ async fn recovered(stage: &SqlStage, key: &str, until: &str, question: &str) -> 
     stage.end("recovered").await
 }
 
-/// Takes another base backup, and waits until it is the only one; its ID.
+/// Takes another base backup, and waits until it is the only one; returns its ID.
 async fn only_base(stage: &SqlStage, token: &str, before: &str) -> String {
     let now = Patch::Merge(json!({ "metadata": { "annotations": { "causeway.example.com/backup-now": token } } }));
     let bases = stage.api::<DatabaseBackup>();
@@ -103,7 +103,7 @@ async fn a_postgresql_comes_back_as_it_was_at_an_instant_and_a_killed_receiver_l
         "source": stage.server(&json!({})), "method": "Wal",
     });
     stage.create::<DatabaseBackup>(NAME, log).await;
-    // What is missing is told before anything is kept on the server.
+    // What is missing is reported before the server keeps any log for the object.
     let fails = async |reason: &str, words: &str| {
         let failed = |status: &DatabaseBackupStatus| status.last_failure.as_ref().is_some_and(|it| it.reason == reason);
         let status = stage.becomes(reason, failed).await.status.expect("a status");
@@ -143,7 +143,7 @@ async fn a_postgresql_comes_back_as_it_was_at_an_instant_and_a_killed_receiver_l
             SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"');",
         )
         .await;
-    // Enough that it takes a while to be received.
+    // Enough log that receiving it takes a while.
     stage
         .ask("DELETE FROM orders WHERE i % 2 = 0; INSERT INTO orders SELECT i FROM generate_series(2001, 3000000) i;")
         .await;
@@ -152,9 +152,9 @@ async fn a_postgresql_comes_back_as_it_was_at_an_instant_and_a_killed_receiver_l
     stage.has_backups(2).await;
     stage.has_signatures(3).await;
 
-    // Nothing is asked of the server any more.
+    // From here on, the server is not needed any more.
     let slots = "SELECT count(*), bool_and(restart_lsn > '0/8000000') FROM pg_replication_slots;";
-    assert_eq!(stage.ask(slots).await, "1|t", "the server was told that it may delete what is in S3");
+    assert_eq!(stage.ask(slots).await, "1|t", "the slot lets the server delete the log that is in S3");
     stage.api::<Pod>().delete("server", &DeleteParams::default().grace_period(0)).await.expect("the server goes");
     let key = stage.has_backups(2).await.signing_key.expect("a public key");
     let found = recovered(&stage, &key, &until, "SELECT count(*), sum(i) FROM orders").await;
@@ -185,7 +185,7 @@ async fn log_that_no_base_backup_needs_any_more_goes_and_the_rest_brings_an_inst
     let base = only_base(&stage, "first", "").await;
     stage.backup_now("second").await;
     let second = stage.has_backups(2).await.recent[0].id.clone();
-    // The first base backup goes, and what only that needed of the log goes with the next backup of it.
+    // The first base backup is deleted. The log that only it needed is deleted with the next backup of the log.
     only_base(&stage, "second", &base).await;
     let until = stage
         .ask(

@@ -1,4 +1,4 @@
-//! A region is gone with its bucket: the copies in another one restore.
+//! A region is gone with its bucket: the copies in another region can be restored.
 
 use std::fs;
 use std::process::Command;
@@ -23,7 +23,7 @@ fn documented() -> String {
     commands.lines().map(|line| line.strip_prefix("$ ").unwrap_or(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// Runs a script as somebody who may do everything in the account; gives what it prints.
+/// Runs a script with all rights in the account; returns what it prints.
 fn run(stage: &Stage, copy: &str, script: &str) -> String {
     let done = Command::new("sh")
         .args(["-euc", script])
@@ -54,7 +54,7 @@ async fn a_copy_in_another_region_restores_when_the_first_bucket_is_empty() {
     run(&stage, &copy, &documented());
     let rule = run(&stage, &copy, "aws s3api get-bucket-replication --bucket $BUCKET --output json");
     assert!(rule.contains(&format!("arn:aws:s3:::{copy}")), "{rule}");
-    // What S3 would do itself.
+    // S3 would do this itself.
     let replicate =
         "aws s3 sync --only-show-errors --source-region us-east-1 --region $REPLICA_REGION s3://$BUCKET s3://$REPLICA";
     run(&stage, &copy, replicate);

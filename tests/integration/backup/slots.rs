@@ -1,4 +1,4 @@
-//! The replication slot in which a PostgreSQL keeps its log for an object, once that is deleted.
+//! The replication slot for which a PostgreSQL keeps its log: what becomes of it when its object is deleted.
 
 use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -37,7 +37,7 @@ async fn a_server_keeps_no_log_for_an_object_that_is_gone_or_its_user_is_told_ho
     stage.delete::<DatabaseBackup>(NAME).await;
     stage.gone::<DatabaseBackup>(NAME).await;
     assert_eq!(stage.ask(SLOTS).await, "0", "{:?}", stage.events(NAME).await);
-    stage.was_told(NAME, "Retained", "the server has dropped replication slot causeway_").await;
+    stage.has_event(NAME, "Retained", "the server has dropped replication slot causeway_").await;
 
     log(&stage, "second", &stage.server(&json!({}))).await;
     stage.has_backups(1).await;
@@ -47,15 +47,15 @@ async fn a_server_keeps_no_log_for_an_object_that_is_gone_or_its_user_is_told_ho
     stage.delete::<DatabaseBackup>(NAME).await;
     stage.gone::<DatabaseBackup>(NAME).await;
     assert_eq!(stage.ask(SLOTS).await, "1");
-    stage.was_told(NAME, "Retained", "SELECT pg_drop_replication_slot('causeway_").await;
-    stage.was_told(NAME, "Retained", LOGIN).await;
+    stage.has_event(NAME, "Retained", "SELECT pg_drop_replication_slot('causeway_").await;
+    stage.has_event(NAME, "Retained", LOGIN).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_namespace_goes_although_no_job_can_be_made_in_it_that_would_drop_a_slot() {
     let stage = SqlStage::new("slots-gone", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
-    // The server bounds no slot yet.
+    // The server has no limit on what slots keep yet.
     log(&stage, "first", &stage.server(&json!({}))).await;
     let failed = |status: &DatabaseBackupStatus| status.last_failure.is_some();
     stage.becomes("a failure", failed).await;

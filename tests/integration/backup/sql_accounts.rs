@@ -1,5 +1,5 @@
-//! Users, roles and what they may come back with the databases of a MariaDB: into a new server, beside accounts that it has
-//! already, by a login that may make none, and by hand.
+//! Users, roles and their rights come back with the databases of a MariaDB: into a new server, beside accounts that it
+//! has already, with a login that may create none, and by hand.
 
 use causeway::api::databaserestore::RestorePhase;
 use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
@@ -12,8 +12,8 @@ use super::stage::{NAME, WAIT_TIMEOUT};
 use crate::support::Operator;
 use crate::support::wait::wait_within;
 
-/// A database whose view belongs to an account of its own, one of whose accounts only its role may read, and which changes
-/// itself each second where events run.
+/// A database whose view has a definer of its own; one of its accounts may read only through a role; and an event
+/// changes it each second where events run.
 const FILL: &str = r#"CREATE DATABASE shop; CREATE DATABASE bank; USE shop;
 CREATE TABLE orders (id INT); INSERT INTO orders VALUES (1), (2), (3); CREATE TABLE ticks (id INT);
 CREATE USER app@'%' IDENTIFIED BY 'of app', kept@'%' IDENTIFIED BY 'of the source', reader@'%' IDENTIFIED BY 'of reader',
@@ -28,10 +28,10 @@ CREATE DEFINER=definer@'%' VIEW totals AS SELECT COUNT(id) AS n FROM orders;
 SET GLOBAL event_scheduler = OFF;
 CREATE EVENT tick ON SCHEDULE EVERY 1 SECOND DO INSERT INTO shop.ticks VALUES (1);"#;
 
-/// The object whose backups are of one database, by who may read accounts.
+/// The object with backups of one database, by a login that may read accounts.
 const ONE: &str = "one-database";
 
-/// What is asked as an account, and a part of what is answered.
+/// What is asked as an account, and a part of the expected answer: user, password, statements, answer.
 const LOGINS: &[(&str, &str, &str, &str)] = &[
     (
         "app",
@@ -53,7 +53,7 @@ async fn log_in(stage: &SqlStage, logins: &[(&str, &str, &str, &str)]) {
     }
 }
 
-/// The first backup of an object, its place and the public key.
+/// The place of an object's first backup, and the public key.
 async fn taken(stage: &SqlStage, name: &str) -> (String, String) {
     let api = stage.api::<DatabaseBackup>();
     let look = || async { api.get(name).await.expect("the object").status.unwrap_or_default() };
@@ -64,7 +64,7 @@ async fn taken(stage: &SqlStage, name: &str) -> (String, String) {
     (place, status.signing_key.expect("a public key"))
 }
 
-/// What the manifest says of accounts.
+/// What the manifest says about accounts.
 async fn accounts(stage: &SqlStage, place: &str) -> Value {
     let object = stage.s3.get_object().bucket(stage.bucket()).key(format!("{place}/manifest.json"));
     let bytes = object.send().await.expect("an object").body.collect().await.expect("its bytes").to_vec();
@@ -88,7 +88,7 @@ async fn come_back(engine: &'static Engine) {
     stage.ask(&FILL.replace("DEFAULT_ROLE", default)).await;
     stage.back_up(NAME, &stage.server(&json!({})), true).await;
     stage.proven().await;
-    // Who may not read accounts takes the databases.
+    // A login that may not read accounts backs up the databases without them.
     let reader = stage.login("reader", "of reader").await;
     let mut narrow = reader.clone();
     narrow["database"] = "shop".into();
@@ -99,7 +99,7 @@ async fn come_back(engine: &'static Engine) {
     assert_eq!(accounts(&stage, &place).await, "7");
     assert_eq!(accounts(&stage, &taken(&stage, "narrow").await.0).await, "left out");
 
-    // A new server, which has one of them already, and runs events.
+    // A new server, which already has one of the accounts, and runs events.
     stage.replace().await;
     stage.ask("CREATE USER kept@'%' IDENTIFIED BY 'of the target'; SET GLOBAL event_scheduler = ON;").await;
     let planned = stage.restore_as("look", &stage.server(&json!({})), &json!({ "dryRun": true })).await;
@@ -119,7 +119,7 @@ async fn come_back(engine: &'static Engine) {
         SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 'causeway_restore';";
     assert_eq!(stage.ask(look).await, "ON\n7\n0");
 
-    // Another new one, by hand.
+    // Another new server, which is restored by hand.
     stage.replace().await;
     stage.has_signatures(3).await;
     for file in ["dump", "users"] {
@@ -128,12 +128,12 @@ async fn come_back(engine: &'static Engine) {
     }
     log_in(&stage, LOGINS).await;
 
-    // Who may make no accounts restores the data, and is told whom he left out.
+    // A login that may create no accounts restores the data, and the message lists the accounts that are left out.
     let gone = "SET @@global.event_scheduler = OFF; DROP DATABASE shop; DROP DATABASE bank; DROP ROLE staff; DROP USER app@'%', definer@'%',
         member@'%', 'o''dd \"`\\\\u'@'%', kept@'%', reader@'%'; CREATE USER restorer@'%' IDENTIFIED BY 'of restorer';
         GRANT ALL ON shop.* TO restorer@'%'; GRANT ALL ON bank.* TO restorer@'%';
         GRANT ALL ON `causeway\\_restore`.* TO restorer@'%'; GRANT SELECT ON mysql.* TO restorer@'%'; GRANT GLOBAL ON *.* TO restorer@'%';";
-    // Who may write into `mysql` could make accounts, too.
+    // A login that may write into `mysql` could create accounts, too, so it may only read there.
     let global = if is_mysql { "SET_ANY_DEFINER, ALLOW_NONEXISTENT_DEFINER, SYSTEM_USER" } else { "SET USER" };
     let gone = gone.replace("GLOBAL", global);
     stage.ask(&gone).await;
@@ -149,7 +149,7 @@ async fn come_back(engine: &'static Engine) {
         "3\n0"
     );
 
-    // One database under another name, with the rights on that one.
+    // One database under another name, with the rights on that database.
     stage.replace().await;
     let other = stage.server(&json!({ "database": "other_shop" }));
     let status = stage.restore_as("one", &other, &json!({ "from": { "backup": ONE } })).await;

@@ -1,4 +1,4 @@
-//! PostgreSQL with more tables and large objects than it has locks for: backed up, proven, and brought back in steps.
+//! PostgreSQL with more tables and large objects than it has locks for: backed up, proven, and restored in steps.
 
 use std::time::Instant;
 
@@ -10,9 +10,9 @@ use super::sql_stage::{Engine, SqlStage, seconds};
 use super::stage::NAME;
 use crate::support::{Operator, is_thorough};
 
-/// A server with room for 1220 locks, in the place of 7808.
+/// A server with room for 1220 locks instead of 7808.
 const SMALL: Engine = Engine { settings: "-c max_locks_per_transaction=10", ..POSTGRES };
-/// One that can lock 20,000 tables and sequences, and cannot make them in one transaction.
+/// A server that can lock 20,000 tables and sequences, but cannot create them in one transaction.
 const LARGE: Engine = Engine { settings: "-c max_locks_per_transaction=256", ..POSTGRES };
 
 /// Makes a database with so many tables, each with a sequence and an index, and large objects: `TABLES`, `OBJECTS`.
@@ -37,8 +37,8 @@ DO $$ BEGIN FOR i IN 1..1300 LOOP
   IF i % 50 = 0 THEN COMMIT; END IF;
 END LOOP; END $$;";
 
-/// Ends the first try when it is in the second step with rows: `t99` is the last table. Prints a table of the step before it, as
-/// it is on the disk.
+/// Kills the first try in its second step with rows: `t99` is the last table. Prints the file of a table of the step
+/// before, which shows whether it is rewritten.
 const KILL: &str = "\\c copy
 DO $$ DECLARE done boolean := false; BEGIN WHILE NOT done LOOP
   IF to_regclass('causeway_restore.progress') IS NOT NULL THEN
@@ -56,7 +56,7 @@ END LOOP; END $$;
 COMMIT;
 SELECT oid, relfilenode FROM pg_class WHERE relname = 't10';";
 
-/// What there is of each sort.
+/// Counts what there is of each kind.
 const LOOK: &str = "\\c DATABASE
 SELECT relkind, count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace GROUP BY 1 ORDER BY 1;
 SELECT count(*), sum(hashtext(encode(lo_get(oid), 'hex'))) FROM pg_largeobject_metadata;
@@ -85,12 +85,12 @@ async fn more_tables_and_large_objects_than_locks_come_back_in_steps_that_go_on(
     let before = stage.end("killer").await;
     assert_eq!(rows, 750);
     let table = "\\c copy\nSELECT oid, relfilenode FROM pg_class WHERE relname = 't10';";
-    assert_eq!(stage.ask(table).await, before.lines().last().unwrap_or_default(), "a step that was done is done once");
+    assert_eq!(stage.ask(table).await, before.lines().last().unwrap_or_default(), "a finished step is not repeated");
     let tables =
         (stage.ask(&LOOK.replace("DATABASE", "many")).await, stage.ask(&LOOK.replace("DATABASE", "copy")).await);
     assert_eq!(tables.0, tables.1);
 
-    // To replace all that in one transaction there are not enough locks, and by halves it is not replaced.
+    // There are not enough locks to replace all this in one transaction, and it must not be replaced by halves.
     stage.ask("\\c copy\nUPDATE t1 SET t = 'theirs';").await;
     let status = stage.restore("forced", &copy, true).await;
     assert_eq!((status.phase, status.reason.as_deref()), (RestorePhase::Failed, Some("LocksTooFew")), "{status:?}");

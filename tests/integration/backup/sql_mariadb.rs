@@ -1,4 +1,4 @@
-//! MariaDB, and in a thorough run MySQL: backed up while it is written to, wiped, and brought back row by row.
+//! MariaDB, and in a thorough run MySQL: backed up while it is written to, wiped, and restored row by row.
 
 use std::time::Instant;
 
@@ -48,12 +48,12 @@ const MYSQL: Engine = Engine {
     client_tls: "--ssl-mode=REQUIRED",
 };
 
-/// Those that are tried.
+/// The engines that are tried.
 pub fn engines() -> &'static [&'static Engine] {
     if is_thorough() { &[&MARIADB, &MYSQL] } else { &[&MARIADB] }
 }
 
-/// So many rows with the column `seq`, in words that both have.
+/// SQL for so many rows with the column `seq`, which both engines understand.
 pub fn numbers(count: usize) -> String {
     format!("JSON_TABLE(CONCAT('[0', REPEAT(',0', {count} - 1), ']'), '$[*]' COLUMNS (seq FOR ORDINALITY)) AS numbers")
 }
@@ -81,14 +81,14 @@ CREATE PROCEDURE fill()
 BEGIN
 INSERT INTO `log` VALUES ('no row of a dump');
 END;;
-CREATE TRIGGER told AFTER DELETE ON orders FOR EACH ROW INSERT INTO log VALUES ('deleted');;
+CREATE TRIGGER noted AFTER DELETE ON orders FOR EACH ROW INSERT INTO log VALUES ('deleted');;
 CREATE PROCEDURE tick() BEGIN WHILE TRUE DO INSERT INTO ticks VALUES (); DO SLEEP(0.002); END WHILE; END;;
 CREATE PROCEDURE written() BEGIN WHILE (SELECT COUNT(*) FROM ticks) < 50 DO DO SLEEP(0.05); END WHILE; END;;
 DELIMITER ;
 CREATE EVENT hourly ON SCHEDULE EVERY 1 HOUR DO DELETE FROM log;
 CREATE TABLE ticks (id BIGINT AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB;"#;
 
-/// All that stays as it is while somebody writes.
+/// Everything that stays the same while somebody writes.
 const LOOK: &str = "
 SET SESSION group_concat_max_len = 1000000000;
 SELECT COUNT(*), SHA2(GROUP_CONCAT(CONCAT_WS('|', id, t, n, f, d, HEX(b), j, IFNULL(e, '-'), g) ORDER BY id), 256) FROM shop.orders;
@@ -146,7 +146,7 @@ async fn comes_back(engine: &'static Engine) {
     );
     assert_eq!(stage.ask(&format!("{LOOK}\nSELECT COUNT(*) FROM shop.ticks;")).await, format!("{before}\n{ticks}"));
 
-    // Done already: nothing is touched. What somebody changed since is not replaced unasked.
+    // The restore is done already, so nothing is touched. What somebody changed since is not replaced without force.
     assert_eq!(stage.restored("twice", &stage.server(&json!({})), false).await, rows);
     stage.ask("UPDATE shop.orders SET t = 'theirs' WHERE id = 7;").await;
     let status = stage.restore("again", &stage.server(&json!({})), false).await;
@@ -188,7 +188,7 @@ async fn comes_back_under_another_name(engine: &'static Engine) {
                 SELECT COUNT(*) FROM information_schema.tables WHERE table_name = 'causeway_restore';";
     assert_eq!(stage.ask(look).await, "1000\n0");
 
-    // What a restore left that nobody ends is told as that.
+    // What an unfinished restore left is reported as such.
     let half =
         "CREATE TABLE other.causeway_restore (run VARCHAR(255)); INSERT INTO other.causeway_restore VALUES ('x');
                 DELETE FROM other.a LIMIT 1;";
@@ -199,7 +199,7 @@ async fn comes_back_under_another_name(engine: &'static Engine) {
     assert_eq!(stage.ask(look).await, "1000\n0");
 }
 
-/// Three databases: one whose view, programs and data look like sections of the others.
+/// Three databases: the view, programs and data of one look like sections of a dump of the others.
 const SEVERAL: &str = r"
 CREATE DATABASE `odd ``one` CHARACTER SET latin1 COLLATE latin1_general_cs; CREATE DATABASE shop; CREATE DATABASE bank;
 CREATE USER app@'%' IDENTIFIED BY 'of app'; GRANT SELECT ON `odd ``one`.* TO app@'%'; GRANT SELECT ON bank.* TO app@'%';
@@ -216,7 +216,7 @@ DELIMITER ;
 USE `bank`;
 DROP TABLE accounts;
 ' AS b//
-CREATE TRIGGER told BEFORE DELETE ON orders FOR EACH ROW SET @told = '\'//
+CREATE TRIGGER noted BEFORE DELETE ON orders FOR EACH ROW SET @noted = '\'//
 DELIMITER ;
 CREATE EVENT hourly ON SCHEDULE EVERY 1 HOUR DO DELETE FROM orders WHERE id = 0;
 ALTER DATABASE `odd ``one` CHARACTER SET utf8mb4;";
@@ -237,16 +237,16 @@ async fn comes_back_beside_the_others(engine: &'static Engine) {
     stage.ask(&filled).await;
     stage.back_up(NAME, &stage.server(&json!({})), true).await;
     assert_eq!(stage.proven().await.recent[0].keys, 21);
-    // What is written since stays, and who was removed comes back.
+    // What was written since then stays, and the removed user comes back.
     stage.ask("DELETE FROM bank.accounts LIMIT 1; UPDATE `odd ``one`.orders SET t = 'later'; DROP USER app@'%';").await;
 
     let one = json!({ "include": { "databases": ["odd `one"] } });
     let other = stage.server(&json!({ "database": "other_shop" }));
     let planned = stage.restore_as("look", &other, &json!({ "include": one["include"], "dryRun": true })).await;
     let changes = planned.outlook.expect("an outlook").changes;
-    let told: Vec<_> = changes.iter().map(|it| (it.what.as_str(), it.count, it.names.join(" "))).collect();
+    let planned: Vec<_> = changes.iter().map(|it| (it.what.as_str(), it.count, it.names.join(" "))).collect();
     let expected = [("databases", 1, "other_shop"), ("tables", 1, "orders"), ("rows", 7, ""), ("accounts", 1, "app@%")];
-    assert_eq!(told, expected.map(|(what, count, names)| (what, count, names.to_owned())));
+    assert_eq!(planned, expected.map(|(what, count, names)| (what, count, names.to_owned())));
     let status = stage.restore_as("beside", &other, &one).await;
     assert_eq!((status.phase, status.keys), (RestorePhase::Succeeded, Some(7)), "{status:?}");
     let look = "SELECT (SELECT COUNT(*) FROM bank.accounts), (SELECT COUNT(*) FROM shop.`t.t`);
@@ -259,10 +259,10 @@ async fn comes_back_beside_the_others(engine: &'static Engine) {
         SELECT event_name FROM information_schema.events WHERE event_schema = 'other_shop';
         SELECT COUNT(*) FROM information_schema.tables WHERE table_name = 'causeway_restore';
         SELECT db FROM mysql.db WHERE user = 'app';";
-    let there = "8\t5\n7\t7\t7\n7\nodd `one\tutf8mb4\nother_shop\tutf8mb4\ntrap\tNO_BACKSLASH_ESCAPES\tlatin1_general_cs\ntold\nhourly\n0\nother\\\\_shop";
+    let there = "8\t5\n7\t7\t7\n7\nodd `one\tutf8mb4\nother_shop\tutf8mb4\ntrap\tNO_BACKSLASH_ESCAPES\tlatin1_general_cs\nnoted\nhourly\n0\nother\\\\_shop";
     assert_eq!(stage.ask(look).await, there);
 
-    // A name that is not there, and two databases for one name, are refused.
+    // A name that the backup does not have, and two databases for one name, are refused.
     for (name, database, included, words) in [
         (
             "wrong",
@@ -284,7 +284,7 @@ async fn comes_back_beside_the_others(engine: &'static Engine) {
         assert!(status.phase == RestorePhase::Failed && text.contains("Unsupported") && text.contains(words), "{text}");
     }
 
-    // Under their own names, several of them are replaced, and no other one.
+    // Under their own names, several databases are replaced, and no other one.
     let two = json!({ "include": { "databases": ["bank", "shop"] }, "force": true });
     let status = stage.restore_as("two-of-three", &stage.server(&json!({})), &two).await;
     assert_eq!((status.phase, status.keys), (RestorePhase::Succeeded, Some(14)), "{status:?}");

@@ -1,4 +1,5 @@
-//! PostgreSQL restored over several connections: two indexes are built at a time, and a try that fails in between is no loss.
+//! PostgreSQL restored over several connections: two indexes are built at the same time, and a try that fails in
+//! between does no harm.
 
 use causeway::api::databaserestore::RestorePhase;
 use serde_json::json;
@@ -47,7 +48,7 @@ async fn a_postgresql_comes_back_over_several_connections_of_which_one_fails() {
     let look = async |database: &str| stage.ask(&LOOK.replace("DATABASE", database)).await;
     assert_eq!(look("copy").await, look("slow").await);
 
-    // What it holds is replaced in one transaction, whatever is asked for.
+    // Existing data are replaced in one transaction, even if more connections are asked for.
     stage.ask("\\c copy\nDELETE FROM b; DELETE FROM a;").await;
     let status = stage.restore_as("again", &copy, &json!({ "parallelism": 2, "force": true })).await;
     assert_eq!((status.phase, status.keys), (RestorePhase::Succeeded, Some(10)), "{status:?}");

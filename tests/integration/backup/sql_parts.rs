@@ -1,4 +1,4 @@
-//! PostgreSQL: some tables of a backup come back beside what is there, by a superuser and by somebody who is none.
+//! PostgreSQL: some tables of a backup are restored beside what is there, by a superuser and by another user.
 
 use causeway::api::databaserestore::RestorePhase;
 use serde_json::json;
@@ -8,7 +8,8 @@ use super::sql_stage::{PASSWORD, SqlStage};
 use super::stage::NAME;
 use crate::support::Operator;
 
-/// Two databases with the same names in them; `lines` has parts and refers to `orders`, of which each has what a table may have.
+/// Two databases with the same names in them. `lines` has partitions and refers to `orders`; both have everything that
+/// a table may have.
 const FILL: &str = "CREATE ROLE app LOGIN PASSWORD 'SECRET' CREATEDB; CREATE DATABASE other; CREATE DATABASE shop OWNER app;
 \\c other
 CREATE SCHEMA sales; CREATE TABLE sales.lines (of_the_other int);
@@ -29,12 +30,12 @@ INSERT INTO sessions VALUES (1);
 CREATE FUNCTION public.shout() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END';
 CREATE EVENT TRIGGER loud ON ddl_command_end EXECUTE FUNCTION public.shout();";
 
-/// What happens after the backup: a table is dropped, another one made, and what stays is written to.
+/// What happens after the backup: a table is dropped, another one is created, and the remaining one is changed.
 const HARM: &str = "\\c shop
 DROP TABLE sales.lines; CREATE TABLE public.later (i int); UPDATE sales.orders SET m = 'sad' WHERE id = 1;
 INSERT INTO public.sessions VALUES (2);";
 
-/// What there is of each, in a database.
+/// Shows the objects and rows of a database.
 const LOOK: &str = "\\c DATABASE
 SELECT relname, relkind, pg_get_userbyid(relowner) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
   WHERE nspname IN ('sales', 'public') AND relkind IN ('r', 'p', 'S', 'i') ORDER BY relname;
@@ -51,7 +52,7 @@ async fn a_table_of_postgresql_comes_back_beside_what_was_written_since() {
     let before = stage.ask(&look("shop")).await;
     stage.ask(HARM).await;
 
-    // The table that was dropped, into the database that lives on.
+    // Restores the dropped table into the database that is still in use.
     let shop = stage.server(&json!({ "database": "shop" }));
     let lines = json!({ "include": { "tables": ["sales.lines"] } });
     let status = stage.restore_as("lines", &shop, &lines).await;
@@ -64,7 +65,7 @@ async fn a_table_of_postgresql_comes_back_beside_what_was_written_since() {
     let new: Vec<&str> = after.lines().filter(|line| !line.starts_with("later|")).collect();
     assert_eq!(new, old, "with its parts, owner and foreign key");
 
-    // What is there is replaced only by force.
+    // Existing tables are replaced only by force.
     let orders = |more: serde_json::Value| {
         let mut fields = json!({ "include": { "tables": ["sales.orders"] } });
         fields.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
@@ -83,7 +84,7 @@ async fn a_table_of_postgresql_comes_back_beside_what_was_written_since() {
     assert_eq!((status.phase, status.keys), (RestorePhase::Succeeded, Some(9)), "{status:?}");
     assert_eq!(stage.ask(counts).await, "9|ok|2|later");
 
-    // What the backup lacks is told by field.
+    // Names that the backup lacks are reported with their field.
     for (name, fields, words) in [
         (
             "no-table",
@@ -105,7 +106,7 @@ async fn a_table_of_postgresql_comes_back_beside_what_was_written_since() {
         assert!(status.message.as_deref().is_some_and(|it| it.contains(words)), "{name}: {status:?}");
     }
 
-    // Somebody who is no superuser, into a database of another name, whose extension belongs to somebody else.
+    // A user that is no superuser restores into a database of another name, whose extension belongs to somebody else.
     stage.ask("CREATE DATABASE copy OWNER app;\n\\c copy\nCREATE EXTENSION hstore;").await;
     let app = stage.login("app", PASSWORD).await;
     let mut copy = app.clone();

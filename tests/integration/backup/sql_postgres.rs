@@ -1,4 +1,4 @@
-//! PostgreSQL: backed up while it is written to, wiped, and brought back row by row.
+//! PostgreSQL: backed up while it is written to, wiped, and restored row by row.
 
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ pub const POSTGRES: Engine = Engine {
     settings: "",
     serve_tls: "-c ssl=on -c ssl_cert_file=/tls/tls.crt -c ssl_key_file=/tls/tls.key",
     client: "PGOPTIONS='-c client_min_messages=warning' psql -XqAt -v ON_ERROR_STOP=1 -h $HOST -U postgres",
-    // It tries that first.
+    // The client tries TLS first.
     client_tls: "",
 };
 
@@ -66,11 +66,11 @@ INSERT INTO ticks DEFAULT VALUES;";
 const WRITE: &str = "\\c shop
 DO $$ BEGIN LOOP INSERT INTO ticks DEFAULT VALUES; COMMIT; PERFORM pg_sleep(0.002); END LOOP; END $$;";
 
-/// Comes back when somebody writes.
+/// Returns when somebody writes.
 const IS_WRITTEN: &str = "\\c shop
 DO $$ BEGIN WHILE (SELECT count(*) FROM ticks) < 50 LOOP COMMIT; PERFORM pg_sleep(0.05); END LOOP; END $$;";
 
-/// All that stays as it is while somebody writes: rows, owners, objects.
+/// Everything that stays the same while somebody writes: rows, owners, objects.
 const LOOK: &str = "\\c shop
 SET timezone = 'UTC';
 SELECT count(*), md5(string_agg(o::text, ',' ORDER BY id)) FROM orders o;
@@ -125,7 +125,7 @@ async fn a_postgresql_that_is_written_to_comes_back_row_by_row() {
     );
     assert_eq!(stage.ask(&format!("{LOOK}\nSELECT count(*) FROM ticks;")).await, format!("{before}\n{ticks}"));
 
-    // Done already: nothing is touched. What somebody changed since is not replaced unasked.
+    // The restore is done already, so nothing is touched. What somebody changed since is not replaced without force.
     assert_eq!(stage.restored("twice", &stage.server(&json!({})), false).await, rows);
     let changed = "\\c shop\nUPDATE orders SET t = 'theirs' WHERE id = 7;";
     stage.ask(changed).await;
@@ -137,11 +137,11 @@ async fn a_postgresql_that_is_written_to_comes_back_row_by_row() {
     assert_eq!(stage.restored("forced", &stage.server(&json!({ "database": "shop" })), true).await, rows);
     assert_eq!(stage.ask(LOOK).await, before);
 
-    // As a try leaves it that died when it had made the database, and no more.
+    // The state after a try that died when it had only created the database.
     stage.ask(&format!("{WIPE}\nCREATE DATABASE shop TEMPLATE template0;")).await;
     assert_eq!(stage.restored("bare", &stage.server(&json!({})), false).await, rows);
     assert_eq!(stage.ask(LOOK).await, before);
-    // What somebody made with a purpose is taken as it is.
+    // A database that somebody created with its own settings is used as it is.
     let other = "DROP DATABASE shop WITH (FORCE); CREATE DATABASE shop TEMPLATE template0 CONNECTION LIMIT 90;";
     stage.ask(other).await;
     assert_eq!(stage.restored("purpose", &stage.server(&json!({})), false).await, rows);
@@ -149,14 +149,14 @@ async fn a_postgresql_that_is_written_to_comes_back_row_by_row() {
     assert_eq!(stage.ask(look).await, "postgres|90|t");
 }
 
-/// Objects that were made after the backup, and use what it replaces; and one that does not.
+/// Objects that were made after the backup, and depend on what the restore replaces; and one that does not.
 const NEWER: &str = "\\c shop
 CREATE VIEW public.newer AS SELECT id, m FROM orders; CREATE VIEW public.upon AS SELECT * FROM newer;
 CREATE TABLE public.later (id int REFERENCES orders, m mood); INSERT INTO later VALUES (1, 'ok');
 CREATE TABLE \"odd \"\"one\".second PARTITION OF \"odd \"\"one\".\"Lines\" FOR VALUES IN (9);
 CREATE TABLE public.theirs (i int);";
 
-/// What of that is there.
+/// Shows which of these objects exist.
 const NEWER_THERE: &str = "\\c shop
 SELECT string_agg(relname, ',' ORDER BY relname) FROM pg_class WHERE relname IN ('newer', 'upon', 'later', 'second', 'theirs');
 SELECT count(*) FROM pg_constraint WHERE conrelid = 'later'::regclass;
@@ -172,7 +172,7 @@ async fn what_depends_on_what_is_replaced_goes_only_by_consent(stage: &SqlStage)
     assert_eq!(status.phase, RestorePhase::Planned, "{status:?}");
     let outlook = status.outlook.expect("what it would do");
     assert_eq!(outlook.refused.as_deref(), Some("DependentsRemain"));
-    let told: Vec<String> = outlook
+    let planned: Vec<String> = outlook
         .changes
         .iter()
         .map(|it| format!("{:?} {} {}: {}", it.action, it.count, it.what, it.names.join(", ")))
@@ -183,7 +183,10 @@ async fn what_depends_on_what_is_replaced_goes_only_by_consent(stage: &SqlStage)
         "Keep 2 tables: public.later, public.theirs",
         "Keep 2 roles: app, postgres",
     ] {
-        assert!(told.iter().any(|it| it.starts_with(words.get(..48).unwrap_or(words))), "{words}\nis not in {told:#?}");
+        assert!(
+            planned.iter().any(|it| it.starts_with(words.get(..48).unwrap_or(words))),
+            "{words}\nis not in {planned:#?}"
+        );
     }
 
     let status = stage.restore("dependents", &shop, true).await;
@@ -244,10 +247,10 @@ async fn a_postgresql_that_cannot_be_backed_up_is_told_with_field_and_fix() {
             "user reader cannot read all of database hidden: rows of public.secret (ALTER ROLE \"reader\" BYPASSRLS); large \
              objects 4711 (GRANT SELECT ON LARGE OBJECT 4711 TO \"reader\")",
         ),
-        // A server without a database of anybody's is a backup of nothing, and no failure.
+        // A server without any database of a user gives an empty backup, not a failure.
         ("empty", json!({}), "", ""),
     ];
-    // Somebody who may read all tables: neither rows that a policy hides nor large objects of others.
+    // A user who may read all tables, but neither rows that a policy hides, nor large objects of others.
     let quoted = PASSWORD.replace('\'', "''");
     let reader = format!(
         "CREATE DATABASE hidden; CREATE ROLE reader LOGIN PASSWORD '{quoted}'; GRANT pg_read_all_data TO reader;
@@ -270,8 +273,8 @@ CREATE TABLE secret (i int); ALTER TABLE secret ENABLE ROW LEVEL SECURITY; SELEC
     assert_eq!((status.recent[0].keys, &status.last_failure), (0, &None));
 }
 
-/// A server as AWS or Google run it for others: one database is theirs, one is of another team, one takes no connections, and
-/// from one the server refuses this user. `pattern` is a template of somebody's.
+/// A server as AWS or Google run it for customers: one database is the provider's, one belongs to another team, one
+/// takes no connections, and one is closed to this user by `pg_hba.conf`. `pattern` is a template of a user's.
 const SHARED: &str = "CREATE ROLE backup LOGIN PASSWORD 'SECRET'; GRANT pg_read_all_data TO backup;
 CREATE DATABASE rdsadmin; REVOKE CONNECT ON DATABASE rdsadmin FROM PUBLIC;
 CREATE DATABASE vault; REVOKE CONNECT ON DATABASE vault FROM PUBLIC;
@@ -296,15 +299,15 @@ async fn databases_of_postgresql_that_a_user_may_not_enter_are_left_out_and_told
     stage.ask(&SHARED.replace("SECRET", &PASSWORD.replace('\'', "''"))).await;
     let run = stage.backed_up(stage.server(&login)).await.recent.remove(0);
     assert_eq!((run.keys, run.left_out.as_deref()), (12, Some("closed, fenced, vault")));
-    let told = |status: &DatabaseBackupStatus| {
+    let is_reported = |status: &DatabaseBackupStatus| {
         let ready = condition(&status.conditions, "Ready");
         ready.is_some_and(|(.., message)| message.contains("may not connect to closed, fenced, vault of PostgreSQL"))
     };
-    stage.becomes("the databases that are in no backup to be told", told).await;
+    stage.becomes("the databases that are left out to be reported", is_reported).await;
 }
 
-/// Kills the dump as soon as it copies rows of the large table; while it waits for its client to read, the server would
-/// close the connection without a word.
+/// Kills the dump as soon as it copies rows of the large table, but not while it waits for its client to read: then the
+/// server would close the connection without an error.
 const KILL: &str = "DO $$ DECLARE killed boolean; BEGIN LOOP
   SELECT bool_or(pg_terminate_backend(pid)) INTO killed FROM pg_stat_activity WHERE query LIKE 'COPY%large%'
     AND wait_event IS DISTINCT FROM 'ClientWrite';
@@ -329,12 +332,12 @@ async fn a_dump_of_postgresql_that_is_killed_leaves_nothing() {
     assert!(uploads.uploads().is_empty(), "{uploads:?}");
 }
 
-/// A table that a dump waits for, and one behind it.
+/// A table that a dump waits for, and the tables that it dumps after that.
 const EMPTIED: &str = "CREATE TABLE a_locked (i int); INSERT INTO a_locked VALUES (1);
 CREATE TABLE b_emptied AS SELECT generate_series(1, 1000) AS i; CREATE TABLE c_emptied (at timestamptz);";
 
-/// Holds the first table until a backup waits for it, and empties the second one meanwhile: who sees that sees the note of
-/// it, too.
+/// Holds the first table until a backup waits for it, and empties the second one meanwhile. A dump that sees it empty
+/// must see the row in the third one, too.
 const EMPTY: &str = "BEGIN; LOCK TABLE a_locked IN ACCESS EXCLUSIVE MODE;
 SELECT 'locked';
 DO $$ BEGIN WHILE NOT EXISTS (

@@ -1,5 +1,5 @@
-//! Databases with nothing, with a megabyte, and in a thorough run with two gibibytes. What takes a backup has memory for none
-//! of that: the limit of its pod is one of [`SqlStage::back_up`].
+//! Databases that are empty, have a megabyte, and in a thorough run two gibibytes. A backup never has the memory for
+//! the whole data: [`SqlStage::back_up`] limits its pod.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::sql_stage::{Engine, SqlStage, seconds};
 use crate::support::wait::wait_within;
 use crate::support::{Operator, is_thorough};
 
-/// Of gibibytes, on a disk that others use, too.
+/// Time for gibibytes, on a disk that other tests use, too.
 const BACKUP_TIMEOUT: Duration = Duration::from_mins(20);
 /// Rows of a kibibyte that are written by one statement.
 const AT_ONCE: usize = 256 * 1024;
@@ -21,13 +21,13 @@ const AT_ONCE: usize = 256 * 1024;
 /// What differs between servers.
 struct Words {
     engine: &'static Engine,
-    /// Makes the table, and one that stays as it is.
+    /// Creates the table, and another one that stays as it is.
     make: &'static str,
-    /// Rows of that.
+    /// Rows of the other table.
     others: i64,
-    /// Writes so many rows after those that are there: `FIRST` to `LAST`. They cannot be compressed to less than half.
+    /// Adds the rows `FIRST` to `LAST`. They cannot be compressed to less than half their size.
     fill: &'static str,
-    /// Tells of a database's table whether it is the same as another's.
+    /// A sum of the table of a database, to compare it with another database's.
     sum: &'static str,
 }
 
@@ -35,7 +35,7 @@ const POSTGRES_WORDS: Words = Words {
     engine: &POSTGRES,
     make: "CREATE DATABASE large;\n\\c large\nCREATE TABLE entries (id bigint PRIMARY KEY, t text);
         CREATE TABLE sparse WITH (fillfactor = 10) AS SELECT generate_series(1, 800000) i;",
-    // It has more blocks than are counted by one query.
+    // The table has more blocks than one query counts.
     others: 800_000,
     fill: "\\c large\nINSERT INTO entries SELECT i, (SELECT string_agg(md5(random()::text || i || n), '')
         FROM generate_series(1, 31) n) FROM generate_series(FIRST, LAST) i;",

@@ -1,4 +1,4 @@
-//! Servers of PostgreSQL and MariaDB in pods, and questions to them: each is a pod of the same image.
+//! Servers of PostgreSQL and MariaDB in pods, and questions to them: each question is a pod of the same image.
 
 use std::time::Duration;
 
@@ -17,14 +17,15 @@ use crate::support::wait::wait_within;
 pub const LOGIN: &str = "db-login";
 /// The Secret with the certificate of a server with TLS.
 pub const CERTIFICATE: &str = "db-tls";
-/// All that a pod may have that takes a backup: our program and the database's own, whatever the size of the data.
+/// The memory limit of a pod that takes a backup: enough for our program and the database's own, whatever the size of
+/// the data.
 const MEMORY: &str = "96Mi";
 /// The server's pod.
 const SERVER: &str = "server";
 /// The password of every server.
 pub const PASSWORD: &str = "it's a \"secret\" of \\ours";
 
-/// Puts the question on standard input. A pod's last words are 4 KiB at most, so an answer is cut.
+/// Asks the question on standard input. A termination message has at most 4 KiB, so each answer is cut.
 const TELL: &str = "tell() {
   answer=$(ask)
   case $answer in *'ERROR '* | *ERROR:*) answer=ERROR${answer#*ERROR} ;; esac
@@ -42,15 +43,15 @@ pub struct Engine {
     pub port: u16,
     /// Its user.
     pub user: &'static str,
-    /// Makes and runs a server; the password is in `PASSWORD`, and in `TLS` what is added for TLS, if that is wanted.
+    /// Creates and runs a server. `PASSWORD` has the password, and `TLS` what is added for TLS, if that is wanted.
     pub serve: &'static str,
-    /// What makes it take clients with TLS alone.
+    /// Makes the server take only clients with TLS.
     pub serve_tls: &'static str,
     /// Further settings of the server, in `SETTINGS`.
     pub settings: &'static str,
-    /// Runs statements from standard input; the host is in `HOST`, and in `TLS` what is added for TLS.
+    /// Runs statements from standard input. `HOST` has the host, and `TLS` what is added for TLS.
     pub client: &'static str,
-    /// What makes it speak TLS.
+    /// Makes the client use TLS.
     pub client_tls: &'static str,
 }
 
@@ -58,7 +59,7 @@ pub struct Engine {
 pub struct SqlStage {
     stage: Stage,
     engine: &'static Engine,
-    /// Whether the server takes clients with TLS alone.
+    /// Whether the server takes only clients with TLS.
     secured: bool,
     /// Name or address of the server.
     pub host: String,
@@ -78,7 +79,7 @@ impl SqlStage {
         Box::pin(Self::with(name, engine, false)).await
     }
 
-    /// The same, where the server has a certificate for its Service's name, and takes clients with TLS alone.
+    /// The same, with a server that has a certificate for its Service's name, and takes only clients with TLS.
     pub async fn secured(name: &str, engine: &'static Engine) -> Self {
         Box::pin(Self::with(name, engine, true)).await
     }
@@ -89,7 +90,7 @@ impl SqlStage {
         stage
     }
 
-    /// Makes a server, and the Secret for it.
+    /// Starts a server, and creates the Secret for it.
     pub async fn serve(&mut self) {
         let engine = self.engine;
         let secret = json!({
@@ -104,7 +105,7 @@ impl SqlStage {
         self.start().await;
     }
 
-    /// Puts a new, empty server in the place of the one that is there.
+    /// Replaces the server by a new, empty one.
     pub async fn replace(&mut self) {
         let api = self.api::<Pod>();
         api.delete(SERVER, &DeleteParams::default().grace_period(0)).await.expect("the server goes");
@@ -142,7 +143,7 @@ impl SqlStage {
         give(&self.stage, CERTIFICATE, std::slice::from_ref(&self.host)).await;
     }
 
-    /// Kubernetes would read two dollars as one.
+    /// Runs a script in a pod of that name. Its `$$` are doubled: Kubernetes reads two dollars as one.
     async fn pod(&self, name: &str, script: &str, probe: Option<&Value>) {
         let variables = [("HOST", self.host.as_str()), ("PASSWORD", PASSWORD), ("PGPASSWORD", PASSWORD)];
         let tls = if name == SERVER { self.engine.serve_tls } else { self.engine.client_tls };
@@ -169,7 +170,7 @@ impl SqlStage {
         self.api::<Pod>().create(&PostParams::default(), &pod).await.expect("the pod is taken");
     }
 
-    /// Begins to run statements, in a pod of that name.
+    /// Starts to run statements, in a pod of that name.
     pub async fn begin(&self, name: &str, statements: &str) {
         let client = self.engine.client;
         let script =
@@ -177,7 +178,7 @@ impl SqlStage {
         self.pod(name, &script, None).await;
     }
 
-    /// Waits for the end of what was begun; gives what it printed.
+    /// Waits until the statements have ended; returns what they printed.
     pub async fn end(&self, name: &str) -> String {
         let api = self.api::<Pod>();
         let look = || async {
@@ -194,14 +195,14 @@ impl SqlStage {
         printed.trim().to_owned()
     }
 
-    /// Runs statements to their end; gives what they print.
+    /// Runs statements to their end; returns what they print.
     pub async fn ask(&self, statements: &str) -> String {
         self.begin("ask", statements).await;
         self.end("ask").await
     }
 
-    /// Puts each question by itself, behind `enter`; gives of each answer how it begins, and a sum of all of it. That of a
-    /// question that failed begins with `ERROR`.
+    /// Asks each question separately, after `enter`; returns the beginning of each answer, and a checksum of the whole
+    /// answer. The answer to a question that failed begins with `ERROR`.
     pub async fn ask_each(&self, enter: &str, questions: &[&str]) -> Vec<String> {
         let client = self.engine.client;
         let put = |question: &&str| format!("tell <<'END_OF_STATEMENTS'\n{enter}\n{question}\nEND_OF_STATEMENTS\n");
@@ -211,7 +212,7 @@ impl SqlStage {
         self.end("ask-each").await.lines().map(|line| line.trim().to_owned()).collect()
     }
 
-    /// Runs statements as another user, up to the first that fails; gives what is printed, also of that.
+    /// Runs statements as another user, up to the first that fails; returns what they print, including the error.
     pub async fn ask_as(&self, user: &str, password: &str, statements: &str) -> String {
         let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
         let client = self.engine.client.replace(&format!("-u {}", self.engine.user), &format!("-u {}", quoted(user)));
@@ -225,7 +226,7 @@ impl SqlStage {
         self.end("ask-as").await
     }
 
-    /// A Secret for that user, as a field of a server.
+    /// Creates a Secret for that user; returns the field of a server that names it.
     pub async fn login(&self, user: &str, password: &str) -> Value {
         let secret = json!({
             "metadata": { "name": user, "labels": { "causeway.example.com/usable-by": USABLE_BY_ALL } },
@@ -245,9 +246,9 @@ impl SqlStage {
         json!({ (self.engine.field): server })
     }
 
-    /// Asks for backups of the server at once, by an object of that name; retried as often.
+    /// Asks for a backup of the server at once, by an object of that name. It is not retried.
     pub async fn back_up(&self, name: &str, source: &Value, verify: bool) {
-        // Whoever proves one runs a server, too.
+        // The proof of a backup also runs a server, so it gets no limit.
         let small = json!({ "resources": { "limits": { "memory": MEMORY } } });
         let fields = if verify { json!({ "verify": { "afterEach": true } }) } else { small };
         self.back_up_as(name, source, &fields).await;
@@ -267,7 +268,7 @@ impl SqlStage {
         patched.expect("the annotation is taken");
     }
 
-    /// Waits until a backup failed; its reason and words.
+    /// Waits until a backup failed; returns its reason and message.
     pub async fn failure(&self, name: &str) -> (String, String) {
         let api = self.api::<DatabaseBackup>();
         let look = || async { api.get(name).await.expect("the object").status.unwrap_or_default() };
@@ -277,7 +278,7 @@ impl SqlStage {
         status.last_failure.map(|failure| (failure.reason, failure.message)).expect("just seen")
     }
 
-    /// Restores the newest backup; how that ended.
+    /// Restores the newest backup; returns how that ended.
     pub async fn restore(&self, name: &str, target: &Value, force: bool) -> DatabaseRestoreStatus {
         self.restore_as(name, target, &json!({ "force": force })).await
     }
@@ -294,14 +295,14 @@ impl SqlStage {
         wait_within(WAIT_TIMEOUT, &format!("{name} to end"), look, |status| status.phase.is_final()).await
     }
 
-    /// Restores, and panics unless that did well; gives the rows.
+    /// Restores, and panics unless that succeeds; returns the number of rows.
     pub async fn restored(&self, name: &str, target: &Value, force: bool) -> i64 {
         let status = self.restore(name, target, force).await;
         assert_eq!(status.phase, RestorePhase::Succeeded, "{status:?}");
         status.keys.expect("rows")
     }
 
-    /// Everything that was told of backups once one of them was proven.
+    /// Waits until a backup was proven; returns the status.
     pub async fn proven(&self) -> DatabaseBackupStatus {
         let tried = |status: &DatabaseBackupStatus| !status.verified.is_empty();
         let status = self.becomes("a verdict", tried).await.status.expect("a status");

@@ -1,4 +1,4 @@
-//! Databases that take clients with TLS alone: the server's certificate is checked for its name.
+//! Databases that take only clients with TLS: the server's certificate is checked for its name.
 
 use serde_json::json;
 
@@ -28,7 +28,7 @@ async fn comes_back(name: &str, engine: &'static Engine, words: &Words) {
     assert_eq!(stage.restored("back", &secured, false).await, 1000);
     assert_eq!(stage.ask(words.look).await, before);
 
-    // Of another authority, and by another name than its certificate has.
+    // One object trusts another authority, and one uses a host name that is not in the certificate.
     give(&stage, "strange", std::slice::from_ref(&stage.host)).await;
     let strange = json!({ "tlsSecretName": "strange" });
     let renamed = json!({ "tlsSecretName": CERTIFICATE, "host": format!("{}.cluster.local", stage.host) });

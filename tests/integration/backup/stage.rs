@@ -18,13 +18,13 @@ use crate::support::wait::wait_within;
 pub const NAME: &str = "nightly";
 /// A schedule that never comes while a test runs.
 pub const NEVER: &str = "0 0 29 2 *";
-/// Pods start one after the other, on a machine that others use, too.
+/// Pods start one after the other, on a machine that runs other tests, too.
 pub const WAIT_TIMEOUT: Duration = Duration::from_mins(6);
 
 /// A scene whose account trusts the service accounts of Jobs.
 pub struct Stage {
     scene: Scene,
-    /// S3 as a bystander sees it.
+    /// S3, for what the test itself looks at.
     pub s3: aws_sdk_s3::Client,
 }
 
@@ -65,7 +65,7 @@ impl Stage {
         api.patch(NAME, &PatchParams::default(), &Patch::Merge(&patch)).await.expect("the annotation is taken");
     }
 
-    /// Makes the object for that source, and waits until its first backup is there.
+    /// Creates the object for that source, and waits until it has its first backup.
     pub async fn backed_up(&self, source: Value) -> DatabaseBackupStatus {
         self.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "source": source })).await;
         self.backup_now("one").await;
@@ -94,7 +94,7 @@ impl Stage {
         wait_within(WAIT_TIMEOUT, &what, || self.keys(&bucket), signed).await;
     }
 
-    /// Waits until an etcd of one member serves that is made, or was made before.
+    /// Creates an etcd of one member, unless it exists, and waits until it serves.
     pub async fn etcd(&self, name: &str) {
         self.create::<EtcdCluster>(name, json!({ "version": "3.5.9", "replicas": 1 })).await;
         let ready = |object: &EtcdCluster| {
@@ -105,7 +105,7 @@ impl Stage {
         wait_within(WAIT_TIMEOUT, "an etcd", || async { api.get(name).await.expect("the object") }, ready).await;
     }
 
-    /// A Redis without replicas; its address when it serves.
+    /// Creates a Redis without replicas; returns its address when it serves.
     pub async fn redis(&self, name: &str) -> String {
         self.redis_of(name, json!({ "replicas": 0 })).await
     }
@@ -138,7 +138,7 @@ pub fn describe(status: &DatabaseBackupStatus, type_: &str) -> (String, String) 
     condition(&status.conditions, type_).map(|(status, reason, _)| (status, reason)).unwrap_or_default()
 }
 
-/// A connection to a Redis. It has time, also on a machine where everything runs at once.
+/// A connection to a Redis, with a long timeout: a machine that runs all tests at once is slow.
 pub async fn redis_connection(address: &str) -> redis::aio::MultiplexedConnection {
     let client = redis::Client::open(format!("redis://{address}/")).expect("an address");
     let patient = redis::AsyncConnectionConfig::new()

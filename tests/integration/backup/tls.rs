@@ -1,5 +1,5 @@
-//! A Redis with TLS that serves nobody without a certificate: it is backed up, the backup is proven, and another begins
-//! with it.
+//! A Redis with TLS that serves no client without a certificate: it is backed up, the backup is proven, and another
+//! Redis begins with it.
 
 use causeway::api::{DatabaseBackup, DatabaseBackupStatus, Redis};
 use k8s_openapi::api::core::v1::Pod;
@@ -35,7 +35,7 @@ async fn connection(stage: &Stage, name: &str) -> redis::aio::MultiplexedConnect
     let pod = pod.expect("a master");
     let address = pod.status.as_ref().and_then(|status| status.pod_ip.clone());
     let address = address.unwrap_or_else(|| panic!("{} has an address", pod.name_any()));
-    secure.open(&format!("{address}:6379"), None).await.expect("who shows a certificate is let in")
+    secure.open(&format!("{address}:6379"), None).await.expect("a client with a certificate is let in")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -16,7 +16,8 @@ use crate::support::{Scene, wait_for};
 /// Calls of each scenario: those with Jobs take many seconds.
 const MOST: usize = 3;
 
-/// Databases that are nobody's object: pods behind Services, so that each is called the same in every scene.
+/// Starts a Redis that belongs to no object of ours; returns its address. It has a Service, whose name is the same in
+/// every scene.
 async fn redis(scene: &Scene, name: &str) -> String {
     let labels = BTreeMap::from([("server", name)]);
     let command = ["redis-server", "--save", "", "--protected-mode", "no", "--repl-diskless-sync-delay", "0"];
@@ -78,13 +79,14 @@ async fn back_up(scene: &Scene, token: &str) {
     api.patch(NAME, &PatchParams::default(), &Patch::Merge(&patch)).await.expect("the annotation is taken");
 }
 
-/// Whether there are so many backups, and all that was asked for is told of.
+/// Whether there are exactly so many backups, and the status reports all that were asked for.
 async fn has(scene: &Scene, backups: usize) -> bool {
     let Some(status) = status(scene).await else { return false };
-    let message = status.backup_now.as_ref().is_some_and(|token| *token == format!("token-{}", status.ended.len()));
+    let reported = status.backup_now.as_ref().is_some_and(|token| *token == format!("token-{}", status.ended.len()));
     let counted = status.recent.len() == backups && status.backups == i64::try_from(backups).unwrap_or_default();
-    let Some(bucket) = status.bucket.filter(|_| message && counted) else { return false };
-    // They are signed after they were told of. What an operator that died has left of deleted ones stays for an hour.
+    let Some(bucket) = status.bucket.filter(|_| reported && counted) else { return false };
+    // Backups are signed after they appear in the status. What a dead operator has left of deleted backups stays for an
+    // hour.
     let keys = super::buckets::keys(scene, &bucket).await;
     let manifests = keys.iter().filter(|key| key.ends_with("/manifest.json"));
     manifests.filter(|key| keys.contains(&format!("{key}.sig"))).count() == backups

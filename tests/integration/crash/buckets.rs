@@ -1,4 +1,4 @@
-//! What S3 has of an account, and what objects say of it, without what time decides.
+//! What S3 has of an account, and what objects report about it, without what time decides.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,8 @@ pub async fn buckets(scene: &Scene) -> Vec<Value> {
     all
 }
 
-/// The keys without data and signatures that no manifest makes a backup: what a dead run left behind is deleted an hour later.
+/// The keys, without data and signatures that have no manifest and so are no backup: what a dead run left behind is
+/// deleted an hour later.
 fn backups_among(keys: &[String]) -> Vec<String> {
     let of_backup = |key: &&String| {
         let Some((folder, file)) = key.rsplit_once('/') else { return true };
@@ -100,7 +101,7 @@ pub fn timeless(mut object: Value) -> Value {
 
 /// A `Job`, a `CronJob` or a `ServiceAccount` without what differs from run to run.
 pub fn child(mut object: Value) -> Value {
-    // By uid, and uids are random.
+    // Owners are named by their uids, which are random: only their number is kept.
     let owners = object["owners"].as_array().map(Vec::len);
     object["owners"] = json!(owners);
     object

@@ -35,7 +35,7 @@ pub async fn children(scene: &Scene, words: &mut Vec<(String, String)>) -> Value
     Value::Object(some.map(|(kind, objects)| (kind.to_owned(), Value::Array(objects))).collect())
 }
 
-/// The Secrets of `EtcdClusters`, each with its keys: what is behind them differs in every run.
+/// The Secrets of `EtcdClusters`, each with its keys, but without values: these differ in every run.
 pub async fn secrets(scene: &Scene) -> Map<String, Value> {
     let ours = ListParams::default().labels(etcd::LABEL);
     let list = scene.api::<Secret>().list(&ours).await.expect("a list");
@@ -89,7 +89,7 @@ fn annotations(all: &Value) -> Map<String, Value> {
     ours.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// An `EtcdCluster` without what chance decides: who leads, and in which words it is told of.
+/// An `EtcdCluster` without what chance decides: its leader, the IDs of members, and the messages of conditions.
 pub fn cluster(mut object: Value) -> Value {
     let status = &mut object["status"];
     if let Some(status) = status.as_object_mut() {
@@ -106,8 +106,8 @@ pub fn cluster(mut object: Value) -> Value {
     object
 }
 
-/// A `Redis` without what chance and time decide: who is the master after a failover, how much was written, how long it
-/// took, and in which words it is told of.
+/// A `Redis` without what chance and time decide: which node is the master after a failover, how much was written, how
+/// long it took, and the messages of conditions.
 pub fn set(mut object: Value) -> Value {
     let status = &mut object["status"];
     if let Some(status) = status.as_object_mut() {

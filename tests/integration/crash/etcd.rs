@@ -12,7 +12,7 @@ use crate::support::rollout_watch::is_ready;
 
 /// Calls of each scenario: each takes many seconds.
 const MOST: usize = 2;
-/// The same, of what is but a little more than another scenario.
+/// The same, for scenarios that add little to another one.
 const FEW: usize = 1;
 
 async fn settled(scene: &Scene) -> bool {
@@ -44,7 +44,7 @@ impl Scenario for Create {
     }
 }
 
-/// A cluster of one: what is tried here are logins and certificates, and those are the same for all.
+/// A cluster of one member: it is enough for logins and certificates, which are the same for all members.
 fn single(field: &str, value: serde_json::Value) -> serde_json::Value {
     let mut spec = etcd::spec(1);
     spec["deletionPolicy"] = json!("Delete");
@@ -142,7 +142,7 @@ impl Scenario for ScaleDown {
 
     async fn prepare(scene: &Scene) {
         created(scene, 3).await;
-        // The leader is among those that go.
+        // The leader is among the members that are removed.
         etcd::bystander::lead(scene, "db-2").await;
     }
 
@@ -175,7 +175,7 @@ impl Scenario for Upgrade {
     }
 }
 
-/// The claim that is another one in the end.
+/// The claim that is replaced by another one.
 const WIPED: &str = "data-db-1";
 
 struct Replace;
@@ -201,7 +201,7 @@ impl Scenario for Replace {
     }
 }
 
-/// Kubernetes collects what belonged to the object; the controllers only have to keep out of its way.
+/// Kubernetes garbage-collects the object's children; the controllers only have to keep out of its way.
 struct Delete;
 
 impl Scenario for Delete {

@@ -1,8 +1,8 @@
-//! Runs a scenario undisturbed, then once for every world in which a process can leave it by dying.
+//! Runs a scenario undisturbed, then once for every state in which a dying process can leave the world.
 //!
-//! A process that died keeps nothing. So the world is the same whether its last call was answered or not, and the same as
-//! if it had died before it sent the next one: each call is tried once, dying before and after its reply in turn, and the
-//! first one also before it is sent.
+//! A process that died remembers nothing. So the world is the same whether the reply to its last call arrived or not,
+//! and the same as if it had died just before its next call. It is enough to try each call once: the controllers die
+//! before its reply and after its reply in turn, and at the first call also before it is sent.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use crate::support::sample;
 use crate::support::wait::WAIT_TIMEOUT;
 use crate::support::{Interception, Moment, Operator, Scene, Target, is_thorough, wait_for};
 
-/// Points that are tried at the same time.
+/// How many points are tried at the same time.
 static PLACES: Semaphore = Semaphore::const_new(3);
 /// Controllers that make no call for so long have nothing left to do.
 const QUIET: Duration = Duration::from_millis(250);
@@ -39,12 +39,12 @@ pub trait Scenario: 'static {
     /// Whether the work is asked for while no controllers run: then they may die while they start, too.
     const WHILE_AWAY: bool = false;
 
-    /// So many calls are tried at most, others with each commit, at each of them one moment in turn; all of them in a
-    /// thorough run. The worlds in memory beside the code try all prefixes of all plans.
+    /// At most so many calls are tried, each with one moment to die. They are others with each commit; a thorough run
+    /// tries all calls. The unit tests beside the code, whose worlds are in memory, try all prefixes of all plans.
     const MOST: usize = usize::MAX;
 
-    /// Whether the controllers poll, so that no two runs make the same calls: they die at changes then, which are the
-    /// same in all runs, and not at reads.
+    /// Whether the controllers poll, so that no two runs make the same calls. Then they die only at changes, which are
+    /// the same in all runs, and not at reads.
     const POLLS: bool = false;
 
     /// Makes what is there before, with controllers at work that do not die.
@@ -57,12 +57,12 @@ pub trait Scenario: 'static {
     fn settled(scene: &Scene) -> impl Future<Output = bool> + Send;
 }
 
-/// Lets the controllers die everywhere; fails with every point after which the world is not as it should be.
+/// Lets the controllers die everywhere. Panics with the list of points after which the world is not as it should be.
 pub async fn die_everywhere<S: Scenario>() {
     let begun = Instant::now();
     let undisturbed = Interception::new();
     let scenes = Arc::new(Scenes::default());
-    let permit = PLACES.acquire().await.expect("nobody closes it");
+    let permit = PLACES.acquire().await.expect("the semaphore is never closed");
     let reference = try_point::<S>(&scenes, &undisturbed, None, None).await;
     drop(permit);
     let usual = undisturbed.calls().len();
@@ -74,7 +74,7 @@ pub async fn die_everywhere<S: Scenario>() {
         (false, true) => sample(&undisturbed.calls(), most, seed),
         (false, false) => (1..=usual).collect(),
     };
-    // Nothing waits for the end of what is tried at the first call alone.
+    // The first moment is tried at the first call alone: no run has to end before it reaches that point.
     let over = Moment::ALL.map(|moment| moment == Moment::ALL[0]);
     let mut trial = Trial { name: S::NAME, tried: [0; 3], over, failures: Vec::new() };
     let mut running = JoinSet::new();
@@ -85,11 +85,11 @@ pub async fn die_everywhere<S: Scenario>() {
             continue;
         }
         for &moment in moments(n, sampled, seed) {
-            let permit = PLACES.acquire().await.expect("nobody closes it");
+            let permit = PLACES.acquire().await.expect("the semaphore is never closed");
             while let Some(done) = running.try_join_next() {
                 trial.note(done.expect("a point catches its panics"));
             }
-            // Runs differ by a call or two: all calls of the undisturbed one are tried in any case.
+            // Runs differ by a call or two: all calls of the undisturbed run are tried in any case.
             if n > usual && trial.over[moment as usize] {
                 continue;
             }
@@ -109,8 +109,8 @@ pub async fn die_everywhere<S: Scenario>() {
     trial.tell(usual, begun.elapsed());
 }
 
-/// At most `most` calls: the first of each kind, then the last of each kind, then of the others each so-and-so-manieth.
-/// Always the same for the same calls and the same seed.
+/// At most `most` calls: the first of each kind, then the last of each kind, then every nth of the others. The same
+/// calls and the same seed always give the same sample.
 fn sample(calls: &[String], most: usize, seed: usize) -> BTreeSet<usize> {
     let same = |call: &String| {
         let kind = kind_of(call);
@@ -143,21 +143,21 @@ fn moments(n: usize, sampled: bool, seed: usize) -> &'static [Moment] {
     }
 }
 
-/// The same of changes alone, without events: nothing is decided by those.
+/// The same of changes alone. Events are left out: nothing is decided by them.
 fn sample_of_changes(calls: &[String], most: usize, seed: usize) -> BTreeSet<usize> {
     let numbered = calls.iter().enumerate().filter(|(_, call)| !call.contains("GET ") && !call.contains("/events"));
     let (numbers, changes): (Vec<usize>, Vec<String>) = numbered.map(|(index, call)| (index + 1, call.clone())).unzip();
     sample(&changes, most, seed).into_iter().map(|n| numbers[n - 1]).collect()
 }
 
-/// The call with that number, as the so-and-so-manieth of its kind.
+/// The call with that number, as the nth of its kind.
 fn of_kind(calls: &[String], n: usize) -> Target {
     let kind = kind_of(&calls[n - 1]);
     let count = calls[..n].iter().filter(|call| kind_of(call) == kind).count();
     Target::OfKind(kind, count)
 }
 
-/// What came of one point.
+/// The outcome of one point.
 struct Done {
     n: usize,
     moment: Moment,
@@ -181,7 +181,7 @@ impl Trial {
         if let Some(failure) = failure {
             let call = call.as_deref().unwrap_or("not reached");
             self.failures.push(format!("{}, call {n} ({call}), {}: {failure}", self.name, moment.as_str()));
-            // Whether it was the last is not known, but more of the same helps nobody.
+            // Whether this point was the last is not known, but after so many failures, more of the same helps nobody.
             self.over[moment as usize] |= self.failures.len() > 20;
         } else if call.is_some() {
             self.tried[moment as usize] += 1;
@@ -268,7 +268,7 @@ async fn try_point<S: Scenario>(
     state
 }
 
-/// Waits until the world stays as it is, and the work is done: all others are compared with it.
+/// Waits until the work is done and the world stays as it is. The worlds of all other runs are compared with it.
 async fn rest<S: Scenario>(scene: &Scene) -> State {
     let (begun, mut state, mut since) = (Instant::now(), State::of(scene).await, Instant::now());
     while since.elapsed() < REST {

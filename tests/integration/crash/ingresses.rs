@@ -8,7 +8,7 @@ use crate::support::Scene;
 use crate::support::scene::is_ready;
 
 const NAME: &str = "shop";
-/// Another object, which goes while the one of that name comes.
+/// Another object, which is deleted while the other one is created.
 const OLD: &str = "old-shop";
 /// Calls of each scenario.
 const MOST: usize = 6;

@@ -22,7 +22,7 @@ pub struct Scenes {
 impl Scenes {
     /// An empty scene.
     pub async fn take(&self) -> Scene {
-        let empty = self.empty.lock().expect("nobody panics with it").pop();
+        let empty = self.empty.lock().expect("the lock is not poisoned").pop();
         match empty {
             Some(scene) => scene,
             None => Scene::new("crash").await,
@@ -31,12 +31,12 @@ impl Scenes {
 
     /// Keeps an empty scene for others.
     pub fn give_back(&self, scene: Scene) {
-        self.empty.lock().expect("nobody panics with it").push(scene);
+        self.empty.lock().expect("the lock is not poisoned").push(scene);
     }
 
     /// Removes them all.
     pub async fn close(&self) {
-        let scenes = std::mem::take(&mut *self.empty.lock().expect("nobody panics with it"));
+        let scenes = std::mem::take(&mut *self.empty.lock().expect("the lock is not poisoned"));
         // A scene's clean-up blocks.
         tokio::task::spawn_blocking(move || drop(scenes)).await.expect("the scenes are cleaned up");
     }
@@ -58,19 +58,19 @@ pub async fn clear(scene: &Scene) {
         left
     };
     wait_for("all objects to be gone", look, Vec::is_empty).await;
-    // They would make pods and claims again.
+    // While they exist, StatefulSets make pods and claims again.
     let sets = || async { scene.api::<StatefulSet>().list(&all.1).await.expect("a list").items.len() };
     wait_for("all StatefulSets to be gone", sets, |left| *left == 0).await;
     let jobs = || async { scene.api::<Job>().list(&all.1).await.expect("a list").items.len() };
     wait_for("all Jobs to be gone", jobs, |left| *left == 0).await;
     scene.api::<Pod>().delete_collection(&all.0, &all.1).await.expect("the deletion is accepted");
     wait_for("all pods to be gone", || scene.pods(), Vec::is_empty).await;
-    // What was to be retained.
+    // Claims that were to be retained.
     let claims = scene.api::<PersistentVolumeClaim>();
     claims.delete_collection(&all.0, &all.1).await.expect("the deletion is accepted");
     let left = || async { children(scene, &mut Vec::new()).await };
     wait_for("all children to be gone", left, |left| left.as_object().is_some_and(serde_json::Map::is_empty)).await;
-    // Kubernetes collects them with their owners, a moment later.
+    // Kubernetes garbage-collects them with their owners, a moment later.
     wait_for("all Secrets to be gone", || secrets(scene), serde_json::Map::is_empty).await;
     buckets::remove(scene).await;
     for balancer in scene.balancers().await {

@@ -1,4 +1,4 @@
-//! Scenarios of `Redis`: who is the master is decided by calls of Kubernetes and by commands to the nodes.
+//! Scenarios of `Redis`: which node is the master is decided by calls of Kubernetes and by commands to the nodes.
 
 use causeway::api::Redis;
 use k8s_openapi::api::core::v1::Pod;
@@ -25,7 +25,7 @@ async fn whole(scene: &Scene) -> Option<Redis> {
     let object = object.filter(redis::is_settled)?;
     let pods = redis::pods(scene).await;
     let all = pods.len() == usize::try_from(object.spec.replicas + 1).unwrap_or_default();
-    // Who was the master until a moment ago gets its label last.
+    // The former master gets its role label last.
     let found = |pod: &Pod| is_ready(pod) && pod.labels().contains_key(redis::ROLE_LABEL);
     (all && pods.iter().all(found)).then_some(object)
 }
@@ -164,7 +164,7 @@ impl Scenario for RollOut {
     }
 }
 
-/// Kubernetes collects what belonged to the object; the controllers only have to keep out of its way.
+/// Kubernetes garbage-collects the object's children; the controllers only have to keep out of its way.
 struct Delete;
 
 impl Scenario for Delete {

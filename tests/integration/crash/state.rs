@@ -125,7 +125,7 @@ where
     objects
 }
 
-/// Whether the pod is not one of a Job: those have random names, and are gone at some time.
+/// Whether the pod belongs to no Job: pods of Jobs have random names, and go away at some time.
 fn stays(pod: &Value) -> bool {
     pod["labels"]["batch.kubernetes.io/job-name"].is_null()
 }
@@ -144,7 +144,7 @@ fn pod(mut object: Value) -> Value {
     if let Some(labels) = object["labels"].as_object_mut() {
         // Made up by the StatefulSet controller.
         labels.remove("controller-revision-hash");
-        // Who is the master is up to chance; how many are is told elsewhere.
+        // Which pod is the master is up to chance. `children::set` keeps how many masters there are.
         labels.remove(ROLE_LABEL);
     }
     object

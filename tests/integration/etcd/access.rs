@@ -1,4 +1,4 @@
-//! How clients reach members: with TLS where they speak it, trusting whom the cluster says.
+//! How clients reach members: with TLS where members serve it, and with the authority that the cluster's Secrets name.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use kube::{Api, ResourceExt};
 
 use super::NAME;
 
-/// Label of pods with what they speak to clients.
+/// Label of pods with the transport that they serve to clients.
 const TRANSPORT: &str = "causeway.example.com/client-transport";
 /// The Secret of the members, and that of their clients.
 pub const SERVERS: &str = "db-server-tls";
 pub const CLIENTS: &str = "db-client-tls";
-/// The Secret with the password that root has.
+/// The Secret with root's password.
 pub const ROOT: &str = "db-root";
 
-/// Whether the pod's member speaks TLS with clients.
+/// Whether the pod's member serves TLS to clients.
 pub fn speaks_tls(pod: &Pod) -> bool {
     pod.labels().contains_key(TRANSPORT)
 }
 
-/// An address of a member or of the Service, with the password that root has, or had.
+/// An endpoint at an address of a member or of the Service, with root's password if there is a Secret with it.
 pub async fn endpoint(secrets: &Api<Secret>, address: &str, by_tls: bool) -> Endpoint {
     let login = secrets.get_opt(ROOT).await.ok().flatten().map(|secret| Password(text(&secret, "password")));
     if !by_tls {
@@ -31,7 +31,8 @@ pub async fn endpoint(secrets: &Api<Secret>, address: &str, by_tls: bool) -> End
     Endpoint { url: format!("https://{address}:2379"), tls, login }
 }
 
-/// What a client has: from the Secret for clients, or, where the user gave the certificates, from the members' copy.
+/// What a client needs for TLS: from the Secret for clients, or, where the user gave the certificates, from the
+/// members' copy.
 pub async fn credentials(secrets: &Api<Secret>) -> Option<Credentials> {
     let clients = secrets.get_opt(CLIENTS).await.ok()?;
     let secret = match clients {

@@ -1,5 +1,5 @@
-//! Authentication: from the beginning, and turned on and off while clients write; passwords that are changed in the Secret
-//! and by hand; operators that die in the middle of it.
+//! Authentication: from the beginning, and turned on and off while clients write. Passwords are changed in the Secret
+//! and by hand, and operators die in the middle of it.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn change_password(scene: &Scene, password: &str) {
     scene.api::<Secret>().patch(GIVEN, &PatchParams::default(), &patch).await.expect("the change is accepted");
 }
 
-/// Waits until that is noted as the password that root has, and no other one is on its way.
+/// Waits until this is recorded as root's password, and no other password is about to be set.
 async fn has_password(scene: &Scene, wanted: &str) {
     let api = scene.api::<Secret>();
     let look = || async { api.get(access::ROOT).await.expect("the Secret") };
@@ -44,7 +44,7 @@ fn url(pod: &Pod) -> String {
     format!("http://{address}:2379")
 }
 
-/// What each member says to a read with that login.
+/// What each member answers to a read with that login.
 async fn answers(scene: &Scene, login: Option<&str>) -> Vec<Option<Trouble>> {
     let (grpc, mut all) = (Grpc::default(), Vec::new());
     for pod in pods(scene).await {
@@ -67,7 +67,7 @@ async fn as_root(scene: &Scene, password: &str) -> Client {
     Client::connect([url(&pod)], Some(options)).await.expect("root is let in")
 }
 
-/// Fails if a password is in any object but a Secret.
+/// Panics if a password is in any object other than a Secret.
 async fn shown_nowhere(scene: &Scene, secret: &str) {
     let all = ListParams::default();
     let texts = [
@@ -80,7 +80,8 @@ async fn shown_nowhere(scene: &Scene, secret: &str) {
     }
 }
 
-/// Another operator looks at everything at once: nobody tells of Secrets, nor of what is done by hand.
+/// Replaces the operator: a new one reads everything at once. No watch reports changes of Secrets, nor what is done by
+/// hand in etcd.
 async fn another(operator: Operator, scene: &Scene) -> Operator {
     drop(operator);
     Operator::start(scene).await
@@ -107,7 +108,7 @@ async fn a_cluster_that_asks_for_logins_goes_back_to_an_earlier_version_grows_an
     answer(&scene, Some(&made), None).await;
 
     let checker = Checker::start(&scene).await;
-    // No other member can stand in for a single one.
+    // There is only one member: no other one can stand in for it.
     scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.5.35" })).await;
     settled(&scene, "the earlier version").await;
     checker.goes_on("the earlier version").await;
@@ -148,11 +149,11 @@ async fn authentication_is_turned_on_and_off_and_its_password_changed_whoever_di
         checker.goes_on(&format!("a password changed, an operator dead {}", moment.as_str())).await;
     }
 
-    // By hand, and nobody but the user can tell which it is now.
+    // Somebody changes the password by hand: only the user can know it now.
     let mut root = as_root(&scene, "and the fourth").await;
     root.user_change_password(ROOT, "by hand").await.expect("root may");
     operator = another(operator, &scene).await;
-    let (reason, message) = stalls(&scene, "words on the password").await;
+    let (reason, message) = stalls(&scene, "a message about the password").await;
     assert_eq!(reason, "AuthBroken");
     assert!(message.contains(GIVEN) && message.contains("etcdctl user passwd root"), "{message}");
     change_password(&scene, "by hand").await;
@@ -161,7 +162,7 @@ async fn authentication_is_turned_on_and_off_and_its_password_changed_whoever_di
     becomes(&scene, "all to be well again", is_settled).await;
     checker.goes_on("the password that somebody had changed").await;
 
-    // What somebody turns off is on again.
+    // Authentication that somebody turned off is turned on again.
     as_root(&scene, "by hand").await.auth_disable().await.expect("root may");
     let _operator = another(operator, &scene).await;
     answer(&scene, None, Some(Trouble::NotLoggedIn)).await;
@@ -184,19 +185,19 @@ async fn a_password_that_is_missing_is_told_of_and_one_that_stayed_opens_the_vol
     let mut wanted = spec(1);
     wanted["auth"] = json!({ "enabled": true, "secretName": "mine" });
     scene.create::<EtcdCluster>(NAME, wanted.clone()).await;
-    let (reason, message) = stalls(&scene, "words on the Secret").await;
+    let (reason, message) = stalls(&scene, "a message about the Secret").await;
     assert_eq!(reason, "PasswordMissing");
     assert!(message.contains("spec.auth.secretName") && message.contains("mine"), "{message}");
     crate::support::backends::secret(&scene, "mine", "password", &"x".repeat(73)).await;
     let invalid =
         |object: &EtcdCluster| describe(object, "Stalled").is_some_and(|(_, reason, _)| reason == "PasswordInvalid");
-    becomes(&scene, "words on the password", invalid).await;
+    becomes(&scene, "a message about the password", invalid).await;
     let patch = Patch::Merge(json!({ "stringData": { "password": "a password of mine" } }));
     scene.api::<Secret>().patch("mine", &PatchParams::default(), &patch).await.expect("the change is accepted");
     settled(&scene, "the cluster").await;
     answer(&scene, Some("a password of mine"), None).await;
 
-    // The volumes are retained, and with them the users: so is what opens them.
+    // The volumes are retained, and etcd's users with them. So the password is retained, too.
     scene.delete::<EtcdCluster>(NAME).await;
     scene.gone::<EtcdCluster>(NAME).await;
     let none = |pods: &Vec<Pod>| pods.is_empty();

@@ -11,12 +11,12 @@ use crate::support::{Operator, Scene};
 
 const CHILD: &str = "db-backup";
 
-/// Waits until backups are told to be like that; returns with which words.
+/// Waits until `BackupReady` has that status and reason; returns its message.
 async fn tells(scene: &Scene, status: &str, reason: &str) -> String {
-    let is_told = |object: &EtcdCluster| {
+    let is_reported = |object: &EtcdCluster| {
         describe(object, "BackupReady").is_some_and(|text| (text.0.as_str(), text.1.as_str()) == (status, reason))
     };
-    let object = becomes(scene, &format!("BackupReady to be {status} for {reason}"), is_told).await;
+    let object = becomes(scene, &format!("BackupReady to be {status} for {reason}"), is_reported).await;
     describe(&object, "BackupReady").map(|(.., message)| message).unwrap_or_default()
 }
 
@@ -62,7 +62,7 @@ async fn a_schedule_makes_a_backup_that_follows_it_and_goes_with_it() {
     scene.edit::<EtcdCluster>(NAME, json!({ "backupSchedule": null })).await;
     child(&scene, "the DatabaseBackup to be gone", Option::is_none).await;
     let is_silent = |object: &EtcdCluster| describe(object, "BackupReady").is_none();
-    becomes(&scene, "nothing to be told of backups", is_silent).await;
+    becomes(&scene, "BackupReady to be gone", is_silent).await;
     settled(&scene, "the cluster as before").await;
 }
 

@@ -1,4 +1,4 @@
-//! The members as they are, whatever the operator says of them: asked one by one.
+//! The members as they are, whatever the operator reports: each one is asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -86,7 +86,7 @@ async fn ask(scene: &Scene, pod: &Pod, request: Request) -> Option<Reply> {
         Err(error) if error.trouble == Trouble::AuthOff => {
             call(&Endpoint { login: None, ..endpoint }, &request).await?.ok()
         }
-        // What a member knows of itself it tells only to whoever has logged in.
+        // A member reports its status only to clients that have logged in.
         Err(error) if error.trouble == Trouble::NotLoggedIn => {
             call(&endpoint, &Request::Login).await?.ok()?;
             call(&endpoint, &request).await?.ok()

@@ -1,4 +1,4 @@
-//! What a client sees that users have, set up as docs/clients.md says: a leader that dies, one that hangs, and a rollout.
+//! What the clients of users see, set up as docs/clients.md says: a leader that dies, one that hangs, and a rollout.
 
 use causeway::api::EtcdCluster;
 use k8s_openapi::api::core::v1::Pod;
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{NAME, Stage, Stopped, bystander, member, process_of, running, settled, signal, spec};
 use crate::support::{Client, Operator, wait_for};
 
-/// Waits for all of them; fails if one misses an acknowledged write.
+/// Waits for all clients; panics if one of them misses an acknowledged write.
 async fn recover(clients: &mut [Client], what: &str) {
     for client in clients {
         let lost = client.recovers(what).await;

@@ -16,13 +16,13 @@ use super::{NAME, Stage, WAIT_TIMEOUT, becomes, bystander, running, says, settle
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene};
 
-/// What is written and forgotten again, in values.
+/// How many values are written, and compacted away again.
 const WASTED: usize = 48;
-/// More than a database that gave back its space has, and less than one that did not.
+/// In bytes: more than a defragmented database has, and less than one that was not defragmented.
 const MUCH: i64 = 24 * 1024 * 1024;
-/// A minute that comes so soon; the edit that asks for it must be seen before.
+/// How soon the minute of the schedule comes: the operator must have seen the edit before.
 const AHEAD: SignedDuration = SignedDuration::from_secs(80);
-/// Until that minute has come, and each member has had its turn.
+/// Long enough until that minute has come, and each member has had its turn.
 const LONG: Duration = Duration::from_mins(4);
 
 /// A schedule of one minute a day, which is about to come.
@@ -31,7 +31,7 @@ fn soon() -> String {
     format!("{} {} * * *", minute.minute(), minute.hour())
 }
 
-/// Writes much to every member, and forgets it; returns when all databases are large and nearly empty.
+/// Writes much to every member, and compacts it away; returns when all databases are large and nearly empty.
 async fn waste(scene: &Scene) {
     let mut client = of_service(scene).await;
     for _ in 0..WASTED {
@@ -49,7 +49,7 @@ async fn waste(scene: &Scene) {
     let is_empty =
         |sizes: &BTreeMap<String, (i64, i64)>| sizes.values().all(|(size, in_use)| *size > MUCH && *in_use < MUCH / 2);
     let look = || async {
-        // What was forgotten is unused only after a later write.
+        // What was compacted counts as unused only after a later write.
         client.clone().put("after", "", None).await.ok();
         sizes(scene).await
     };
@@ -69,21 +69,21 @@ fn record(object: &EtcdCluster) -> Option<&DefragStatus> {
     object.status.as_ref()?.defrag.as_ref()
 }
 
-/// Waits until the operator has looked at an edit that concerns no member.
+/// Makes an edit that concerns no member, and waits until the operator has observed it.
 async fn looked_at(scene: &Scene, edit: Value) {
     let generation = scene.edit::<EtcdCluster>(NAME, edit).await.metadata.generation;
     let seen = |object: &EtcdCluster| {
         object.status.as_ref().is_some_and(|status| status.observed_generation == generation)
             && says(object, "Ready", "True")
     };
-    becomes(scene, "the edit to be looked at", seen).await;
+    becomes(scene, "the edit to be observed", seen).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_give_back_space_one_by_one_when_the_schedule_comes_and_not_again() {
     let scene = Stage::new("etcd-defrag").await;
     let operator = Operator::start(&scene).await;
-    // Whoever gives back space must have logged in.
+    // With logins: the operator must log in before it may defragment.
     let mut guarded = spec(3);
     guarded["auth"] = json!({ "enabled": true });
     running(&scene, guarded).await;
@@ -92,7 +92,7 @@ async fn members_give_back_space_one_by_one_when_the_schedule_comes_and_not_agai
     let checker = Checker::start(&scene).await;
     let schedule = soon();
     looked_at(&scene, json!({ "defrag": { "schedule": schedule } })).await;
-    assert!(sizes(&scene).await.values().all(|(size, _)| *size > MUCH), "nobody's turn has come");
+    assert!(sizes(&scene).await.values().all(|(size, _)| *size > MUCH), "no member has had its turn yet");
     let begun = Instant::now();
     let api = scene.api::<EtcdCluster>();
     let is_over =
@@ -104,11 +104,11 @@ async fn members_give_back_space_one_by_one_when_the_schedule_comes_and_not_agai
     assert!(record.done_until.0 >= record.last_defragmented.clone().expect("a time").0, "{record:?}");
     let now = sizes(&scene).await;
     assert!(now.values().all(|(size, _)| *size < MUCH), "{now:?}");
-    assert_ne!(bystander::leader(&scene).await, leader, "who led was disturbed after another had taken over");
+    assert_ne!(bystander::leader(&scene).await, leader, "leadership moved before the leader was defragmented");
     assert_eq!(uids(&scene).await, members, "no pod was replaced");
     settled(&scene, "all members as before").await;
 
-    // There is much to give back once more; an operator that has just started must not do it again.
+    // There is much unused space again, but an operator that has just started must not repeat the defragmentation.
     operator.stop().await;
     waste(&scene).await;
     let _another = Operator::start(&scene).await;
@@ -116,7 +116,7 @@ async fn members_give_back_space_one_by_one_when_the_schedule_comes_and_not_agai
     assert!(sizes(&scene).await.values().all(|(size, _)| *size > MUCH), "the minute is over");
     checker.goes_on("the schedule followed").await;
     let report = checker.finish(&scene, "three members defragmented by schedule").await;
-    assert!(report.longest_gap < WAIT_TIMEOUT, "a majority served meanwhile");
+    assert!(report.longest_gap < WAIT_TIMEOUT, "a majority served all the time");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -132,7 +132,7 @@ async fn a_schedule_that_cannot_be_followed_is_told() {
         (json!({ "backupSchedule": "0 2 * * 7" }), "spec.backupSchedule", "must be from 0 to 6"),
     ] {
         scene.edit::<EtcdCluster>(NAME, edit).await;
-        let (reason, message) = stalls(&scene, &format!("words on {field}")).await;
+        let (reason, message) = stalls(&scene, &format!("a message about {field}")).await;
         assert_eq!(reason, "ScheduleInvalid");
         assert!(message.contains(field) && message.contains(words), "{message}");
     }

@@ -1,4 +1,4 @@
-//! A deleted cluster keeps its volumes, unless it was told otherwise.
+//! A deleted cluster keeps its volumes, unless its spec says otherwise.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Children that somebody changed or deleted are as they were again, and nobody who writes notices.
+//! Children that somebody changed or deleted are restored, and clients that write do not notice.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::checker::Checker;
 use super::{NAME, Stage, running, settled, spec, uids};
 use crate::support::{Operator, Scene, wait_for};
 
-/// A gap between writes of all clients that an election on a busy machine explains.
+/// An election on a busy machine explains a gap between writes of all clients up to this.
 const UNNOTICED: Duration = Duration::from_secs(20);
 
 /// Changes a child and waits until it is as before.
@@ -88,7 +88,7 @@ async fn a_setting_that_somebody_added_reaches_no_member() {
     let _operator = Operator::start(&scene).await;
     let before = running(&scene, spec(3)).await.status.expect("a status");
     let checker = Checker::start(&scene).await;
-    // A member that took it would begin another cluster, without the others.
+    // A member that applied this setting would begin a new cluster, without the others.
     let change = json!({ "data": { "ETCD_FORCE_NEW_CLUSTER": "true" } });
     let settings = scene.api::<ConfigMap>();
     settings.patch(NAME, &PatchParams::default(), &Patch::Merge(&change)).await.expect("the change is accepted");

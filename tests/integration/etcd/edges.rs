@@ -1,4 +1,4 @@
-//! What is asked for seldom: an object that is suspended, volumes that cannot grow, Secrets that may not be read.
+//! Rare cases: an object that is suspended, volumes that cannot grow, Secrets that may not be read.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::{NAME, Stage, WAIT_TIMEOUT, becomes, describe, ours, running, settled
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene};
 
-/// Suspended, and seen as it is now.
+/// Whether the object is suspended, and its newest generation was observed.
 fn is_suspended(object: &EtcdCluster) -> bool {
     let seen = object.status.as_ref().and_then(|status| status.observed_generation);
     seen == object.metadata.generation && describe(object, "Ready").is_some_and(|(_, reason, _)| reason == "Suspended")
@@ -32,7 +32,7 @@ async fn a_suspended_cluster_is_left_as_it_is_until_it_goes_on() {
     scene.edit::<EtcdCluster>(NAME, json!({ "suspend": true, "replicas": 3, "version": "3.5.35" })).await;
     becomes(&scene, "the suspended object", is_suspended).await;
     scene.delete::<ConfigMap>(NAME).await;
-    // Each edit is seen, and nothing is done.
+    // Each edit is observed, but nothing is done.
     for cpu in ["11m", "12m", "13m"] {
         scene.edit::<EtcdCluster>(NAME, json!({ "resources": { "requests": { "cpu": cpu } } })).await;
         becomes(&scene, "the edit of the suspended object", is_suspended).await;
@@ -63,11 +63,11 @@ async fn volumes_grow_where_their_class_can_do_that_and_members_are_helped_where
     running(&scene, wanted).await;
     let before = uids(&scene).await;
     scene.edit::<EtcdCluster>(NAME, json!({ "storageSize": "2Gi" })).await;
-    let (reason, message) = stalls(&scene, "words on the volume").await;
+    let (reason, message) = stalls(&scene, "a message about the volume").await;
     println!("»   {message}");
     assert_eq!(reason, "VolumeCannotGrow");
     assert!(message.contains("spec.storage.size") && message.contains("allowVolumeExpansion"), "{message}");
-    // All else goes on.
+    // Everything else goes on.
     scene.delete::<ConfigMap>(NAME).await;
     let look = || async { scene.api::<ConfigMap>().get_opt(NAME).await.expect("an answer").is_some() };
     wait_within(WAIT_TIMEOUT, "the ConfigMap again", look, |there| *there).await;
@@ -120,7 +120,7 @@ async fn an_operator_that_may_not_read_secrets_says_which_right_it_needs() {
     let before = uids(&scene).await;
     for (field, wanted) in [("auth", json!({ "enabled": true })), ("tls", json!({ "client": {} }))] {
         scene.edit::<EtcdCluster>(NAME, json!({ (field): wanted })).await;
-        let (reason, message) = stalls(&scene, "words on the right").await;
+        let (reason, message) = stalls(&scene, "a message about the right").await;
         assert_eq!(reason, "SecretsDenied");
         let text = message.contains(&format!("spec.{field}")) && message.contains("causeway-database-secrets");
         assert!(text, "{message}");
@@ -129,7 +129,7 @@ async fn an_operator_that_may_not_read_secrets_says_which_right_it_needs() {
         settled(&scene, "the field taken back").await;
     }
     scene.edit::<EtcdCluster>(NAME, json!({ "auth": { "enabled": true } })).await;
-    stalls(&scene, "words on the right").await;
+    stalls(&scene, "a message about the right").await;
     // As deploy/base/clusterrole-database-secrets.yaml has it.
     allow(
         &scene,

@@ -1,4 +1,5 @@
-//! Edits that cannot be carried out leave a running cluster alone, and are told in words that name the field.
+//! Edits that cannot be carried out leave a running cluster alone, and are reported with a message that names the
+//! field.
 
 use causeway::api::EtcdCluster;
 use k8s_openapi::api::core::v1::Service;
@@ -24,13 +25,13 @@ async fn edits_that_cannot_be_carried_out_are_told_and_the_members_run_on() {
         ("election-timeout", "100", "at least five times"),
     ] {
         scene.edit::<EtcdCluster>(NAME, json!({ "config": { (flag): value } })).await;
-        let (_, message) = stalls(&scene, &format!("words on {flag}")).await;
+        let (_, message) = stalls(&scene, &format!("a message about {flag}")).await;
         assert!(message.contains(&format!("spec.config.{flag}")) && message.contains(words), "{message}");
         scene.edit::<EtcdCluster>(NAME, json!({ "config": { (flag): Value::Null } })).await;
     }
-    // From so early a version, members that were removed could come back.
+    // After an upgrade to 3.6 from such an early 3.5, members that were removed could come back.
     scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.6.16" })).await;
-    let (_, message) = stalls(&scene, "words on the upgrade").await;
+    let (_, message) = stalls(&scene, "a message about the upgrade").await;
     assert!(message.contains("spec.version") && message.contains("3.5.26"), "{message}");
     scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.5.9" })).await;
     settled(&scene, "the edits taken back").await;
@@ -46,7 +47,7 @@ async fn a_cluster_with_a_flag_that_cannot_be_is_not_begun() {
     let mut wrong = spec(1);
     wrong["config"] = json!({ "log-level": "loud" });
     scene.create::<EtcdCluster>(NAME, wrong).await;
-    let (_, message) = stalls(&scene, "words on the flag").await;
+    let (_, message) = stalls(&scene, "a message about the flag").await;
     assert!(message.contains("spec.config.log-level"), "{message}");
     assert!(pods(&scene).await.is_empty());
     scene.edit::<EtcdCluster>(NAME, json!({ "config": { "log-level": "warn" } })).await;
@@ -61,7 +62,7 @@ async fn a_service_of_the_same_name_that_is_not_ours_is_left_alone() {
     let version = |service: Service| (service.uid(), service.resource_version());
     let before = version(scene.api::<Service>().get(NAME).await.unwrap());
     scene.create::<EtcdCluster>(NAME, spec(1)).await;
-    let (reason, message) = stalls(&scene, "words on the name").await;
+    let (reason, message) = stalls(&scene, "a message about the name").await;
     assert_eq!(reason, "NameTaken");
     assert!(message.contains("Service") && message.contains(NAME), "{message}");
     assert_eq!(version(scene.api::<Service>().get(NAME).await.unwrap()), before, "it was not touched");
@@ -77,7 +78,7 @@ async fn a_name_that_becomes_free_is_taken_by_itself() {
     let _operator = Operator::start(&scene).await;
     apply_service(&scene, NAME, json!({ "ports": [{ "name": "web", "port": 80 }] })).await;
     scene.create::<EtcdCluster>(NAME, spec(1)).await;
-    stalls(&scene, "words on the name").await;
+    stalls(&scene, "a message about the name").await;
     scene.delete::<Service>(NAME).await;
     settled(&scene, "the cluster, now that the name is free").await;
 }

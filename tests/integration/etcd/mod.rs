@@ -44,14 +44,14 @@ pub use pods::{Stopped, process_of, signal};
 pub const NAME: &str = "db";
 /// The label of all that belongs to it.
 pub const LABEL: &str = "causeway.example.com/etcd";
-/// Several members start, one after the other, on a machine that others use, too.
+/// Several members start, one after the other, on a machine that runs other tests, too.
 pub const WAIT_TIMEOUT: Duration = Duration::from_mins(6);
 
-/// So many of these tests run at the same time: each has up to five members, which time each other out where they get
-/// nothing of a processor for a second.
+/// How many of these tests run at the same time in one process. Each has up to five members, which time each other out
+/// when they get no processor time for a second.
 static PLACES: Semaphore = Semaphore::const_new(3);
 
-/// A scene in which members can breathe.
+/// A scene with enough processor time for its members.
 struct Stage {
     scene: Scene,
     _place: SemaphorePermit<'static>,
@@ -60,7 +60,7 @@ struct Stage {
 impl Stage {
     /// A new scene, as soon as there is room for it.
     async fn new(name: &str) -> Self {
-        let place = PLACES.acquire().await.expect("nobody closes it");
+        let place = PLACES.acquire().await.expect("the semaphore is never closed");
         Self { scene: Scene::new(name).await, _place: place }
     }
 }

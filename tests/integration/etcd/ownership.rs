@@ -1,4 +1,4 @@
-//! Volumes that another object left, members that somebody else added, and pods that somebody took out.
+//! Volumes that another object left, members that somebody else added, and pods whose label somebody removed.
 
 use causeway::api::{EtcdCluster, Redis};
 use etcd_client::Client;
@@ -24,7 +24,8 @@ async fn client(scene: &Scene, pod: &str) -> Client {
     Client::connect([format!("http://{address}:2379")], None).await.expect("the member answers")
 }
 
-/// Adds a member that nobody starts. etcd takes none before all have been connected for a few seconds.
+/// Adds a member that nobody starts. etcd accepts no new member before all members have been connected for a few
+/// seconds.
 async fn add_voter(scene: &Scene) {
     let add = || async { client(scene, "db-0").await.member_add(["http://10.9.8.7:2380"], None).await };
     wait_within(WAIT_TIMEOUT, "etcd to take a voter", add, Result::is_ok).await.expect("just seen");
@@ -90,7 +91,7 @@ async fn a_pod_without_its_label_gets_it_back_and_the_others_are_made() {
     super::successor(&scene, "db-2", &before["db-2"]).await;
     settled(&scene, "all members again").await;
     assert_eq!(uids(&scene).await["db-1"], before["db-1"], "the pod stays");
-    scene.was_told(NAME, "Labelled", "db-1").await;
+    scene.has_event(NAME, "Labelled", "db-1").await;
     checker.finish(&scene, "the label of a pod taken off").await;
 }
 
@@ -103,19 +104,20 @@ async fn a_voter_that_never_started_is_removed_and_a_moved_member_keeps_its_volu
     checker.writes(100).await;
     let volumes = claims(&scene).await;
     add_voter(&scene).await;
-    scene.was_told(NAME, "MemberRemoved", "10.9.8.7").await;
+    scene.has_event(NAME, "MemberRemoved", "10.9.8.7").await;
     settled(&scene, "three members without the stranger").await;
     let moved = bystander::statuses(&scene).await["db-1"].clone().expect("it answers").member_id;
     let elsewhere = vec!["http://elsewhere.example.com:2380".to_owned()];
     client(&scene, "db-0").await.member_update(moved, elsewhere).await.expect("it is changed");
-    scene.was_told(NAME, "MemberMoved", "db-1").await;
+    scene.has_event(NAME, "MemberMoved", "db-1").await;
     settled(&scene, "the member to be reached again").await;
     assert_eq!(bystander::statuses(&scene).await["db-1"].clone().expect("it answers").member_id, moved);
     assert_eq!(claims(&scene).await, volumes, "no volume goes");
     checker.finish(&scene, "a voter added and a member moved by hand").await;
 }
 
-/// Of four votes three must agree: with the stranger's and another one lost, nobody else can bring a majority back.
+/// Three of four votes must agree. With the stranger's vote and another one lost, the members that are left cannot
+/// restore a majority.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_majority_lost_by_a_strangers_vote_is_told_and_begun_anew() {
     let scene = Stage::new("etcd-strangers").await;
@@ -135,10 +137,10 @@ async fn a_majority_lost_by_a_strangers_vote_is_told_and_begun_anew() {
     .await;
     let _operator = Operator::start(&scene).await;
     let lost = |object: &EtcdCluster| describe(object, "Quorate").is_some_and(|(_, reason, _)| reason == "QuorumLost");
-    let object = becomes(&scene, "the loss to be told", lost).await;
+    let object = becomes(&scene, "the lost majority to be reported", lost).await;
     let (_, _, message) = describe(&object, "Quorate").expect("just seen");
     assert!(message.contains("2 of 4 voting members") && message.contains("10.9.8.7"), "{message}");
     let recovery = json!({ "fromMember": "db-0", "token": "first" });
     scene.edit::<EtcdCluster>(NAME, json!({ "recovery": recovery })).await;
-    settled(&scene, "three members that begin anew").await;
+    settled(&scene, "three members of the recovered cluster").await;
 }

@@ -1,4 +1,4 @@
-//! Members run where their user says; what the apiserver does not accept disturbs nobody.
+//! Members run where their user says. A placement that the apiserver refuses disturbs no member.
 
 use causeway::api::EtcdCluster;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -37,10 +37,10 @@ async fn members_run_where_their_user_says() {
         .collect();
     assert_eq!(spread, [("rack".to_owned(), 2, true)]);
 
-    // Only the apiserver can tell that pods cannot be chosen like nodes.
+    // Only the apiserver knows that `Gt` selects nodes, but not pods.
     let before = uids(&scene).await;
     scene.edit::<EtcdCluster>(NAME, json!({ "affinity": apart_by("Gt") })).await;
-    let (reason, message) = stalls(&scene, "words on the affinity").await;
+    let (reason, message) = stalls(&scene, "a message about the affinity").await;
     assert_eq!(reason, "SpecRefused", "{message}");
     assert!(message.contains("affinity") && message.contains("correct it"), "{message}");
     assert_eq!(uids(&scene).await, before, "no pod was touched");

@@ -23,7 +23,7 @@ async fn pods_that_are_deleted_over_and_over_cost_no_data() {
     for turn in 0..DELETED {
         let name = member(turn % 3);
         let before = uids(&scene).await[&name].clone();
-        // Every other one without a chance to say good-bye.
+        // Every other pod is deleted without a grace period.
         let parameters = if turn % 2 == 0 { DeleteParams::default() } else { DeleteParams::default().grace_period(0) };
         scene.api::<Pod>().delete(&name, &parameters).await.expect("the deletion is accepted");
         successor(&scene, &name, &before).await;
@@ -66,14 +66,14 @@ async fn a_leader_that_hangs_is_succeeded_and_one_that_hangs_with_another_is_tol
         super::says(object, "AllMembersReady", "False") && super::says(object, "Quorate", "True")
     };
     super::becomes(&scene, "the sick member to be noticed, and another leader", sick).await;
-    took("a leader that hangs is told, and another leads", begun);
+    took("a leader that hangs is reported, and another leads", begun);
     bystander::another_leader(&scene, &hanging).await;
     checker.goes_on("while a member hangs").await;
     drop(stopped);
     settled(&scene, "all members again").await;
-    assert_eq!(uids(&scene).await, before, "who hangs for a moment is not replaced");
+    assert_eq!(uids(&scene).await, before, "a member that hangs for a moment is not replaced");
 
-    // With a second one nobody leads, and Ready says so for as long as that lasts.
+    // When a second member hangs, there is no leader, and Ready says so for as long as that lasts.
     let leader = bystander::leader(&scene).await;
     let follower = before.keys().find(|name| **name != leader).expect("a follower");
     let processes = [process_of(&scene, &leader).await, process_of(&scene, follower).await];
@@ -81,22 +81,22 @@ async fn a_leader_that_hangs_is_succeeded_and_one_that_hangs_with_another_is_tol
     let away = |object: &causeway::api::EtcdCluster| {
         super::says(object, "Quorate", "False") && super::says(object, "Ready", "False")
     };
-    let object = super::becomes(&scene, "a cluster without a leader to be told", away).await;
-    took("a cluster without a leader is told", begun);
+    let object = super::becomes(&scene, "a cluster without a leader to be reported", away).await;
+    took("a cluster without a leader is reported", begun);
     let reason = super::describe(&object, "Ready").map(|(_, reason, _)| reason);
     println!("»   {}", reason.unwrap_or_default());
     let lost = |object: &causeway::api::EtcdCluster| {
         super::describe(object, "Quorate").is_some_and(|(_, reason, _)| reason == "QuorumLost")
     };
-    super::becomes(&scene, "the lost majority to be told", lost).await;
-    took("a majority that hangs is told", begun);
+    super::becomes(&scene, "the lost majority to be reported", lost).await;
+    took("a majority that hangs is reported", begun);
     drop(stopped);
     settled(&scene, "the majority again").await;
     shared.judged("etcd-leader-hangs").await.must_be_kept("keys that clients share");
     checker.finish(&scene, "the leader hangs for a while").await;
 }
 
-/// Nobody but the kubelet can know that it hangs.
+/// Only the kubelet can notice that the member hangs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_single_member_that_hangs_is_started_anew_and_that_is_told() {
     let scene = Stage::new("etcd-pods").await;
@@ -104,15 +104,15 @@ async fn a_single_member_that_hangs_is_started_anew_and_that_is_told() {
     running(&scene, spec(1)).await;
     let checker = Checker::start(&scene).await;
     let _stopped = Stopped::new(process_of(&scene, "db-0").await);
-    let is_told = |object: &causeway::api::EtcdCluster| {
+    let is_reported = |object: &causeway::api::EtcdCluster| {
         super::describe(object, "Ready").is_some_and(|(_, reason, message)| {
             reason == "QuorumLost" && message.contains("db-0 on node") && message.contains("kubectl describe pod db-0")
         })
     };
-    super::becomes(&scene, "that to be told", is_told).await;
-    scene.was_warned_of(super::NAME, "QuorumLost").await;
+    super::becomes(&scene, "QuorumLost to be reported", is_reported).await;
+    scene.has_warning(super::NAME, "QuorumLost").await;
     settled(&scene, "the member again").await;
-    checker.goes_on("the member started anew").await;
+    checker.goes_on("the restarted member").await;
     checker.finish(&scene, "the only member hangs").await;
 }
 
@@ -128,7 +128,7 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        // It may have been started anew meanwhile.
+        // The process may have been replaced meanwhile.
         let _ = Command::new("kill").args(["-CONT", &self.0]).stderr(Stdio::null()).status();
     }
 }
@@ -139,7 +139,7 @@ pub fn signal(name: &str, process: &str) {
     assert!(sent.success(), "kill {name} {process}");
 }
 
-/// The process of a pod's member. The cluster's containers are processes of this machine, in groups that are called
+/// The process of a pod's member. The cluster's containers are processes of this machine, in cgroups that are named
 /// after them.
 pub async fn process_of(scene: &Scene, name: &str) -> String {
     let pods = pods(scene).await;

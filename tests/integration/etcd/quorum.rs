@@ -1,4 +1,4 @@
-//! A majority is lost: it is told, and nothing is done about it that could cost data.
+//! A majority is lost: this is reported, and nothing is done about it that could cost data.
 
 use std::time::{Duration, Instant};
 
@@ -26,11 +26,11 @@ async fn a_lost_majority_is_told_and_nothing_is_destroyed() {
     let data = bystander::statuses(&scene).await.remove(&survivor).flatten().expect("the survivor answers");
     let begun = Instant::now();
     lose_all_but(&scene, &survivor).await;
-    let object = becomes(&scene, "that nobody leads to be told", |object| says(object, "Quorate", "False")).await;
-    took("a cluster without a majority is told", begun);
+    let object = becomes(&scene, "Quorate to be False", |object| says(object, "Quorate", "False")).await;
+    took("a cluster without a majority is reported", begun);
     println!("»   {}", describe(&object, "Quorate").map(|(_, reason, _)| reason).unwrap_or_default());
-    let object = becomes(&scene, "the lost majority to be told", is_lost).await;
-    took("a lost majority is told", begun);
+    let object = becomes(&scene, "the lost majority to be reported", is_lost).await;
+    took("a lost majority is reported", begun);
     let (_, _, message) = describe(&object, "Quorate").expect("a condition");
     println!("»   {message}");
     assert!(message.contains("majority is lost") && message.contains("kubectl"), "it says what to do: {message}");
@@ -49,13 +49,13 @@ async fn a_lost_majority_is_told_and_nothing_is_destroyed() {
     assert_eq!(bystander::members(&scene).await, None, "no majority, be it of strangers");
 }
 
-/// Whether the object tells that too few members are left, and not only that they choose a leader.
+/// Whether the object reports that too few members are left, and not only that they elect a leader.
 fn is_lost(object: &EtcdCluster) -> bool {
     describe(object, "Quorate").is_some_and(|(status, reason, _)| status == "False" && reason == "QuorumLost")
 }
 
-/// Deletes volumes and pods of all members but one, and waits until nobody answers there: a process outlives its pod that is
-/// deleted at once.
+/// Deletes volumes and pods of all members but one, and waits until nothing answers at their addresses: a process
+/// outlives a pod that is deleted without a grace period.
 async fn lose_all_but(scene: &Scene, survivor: &str) {
     let mut addresses = Vec::new();
     for name in uids(scene).await.into_keys().filter(|name| name != survivor) {
@@ -81,15 +81,15 @@ async fn a_lost_majority_begins_anew_from_the_member_that_its_user_names() {
     running(&scene, spec(3)).await;
     let checker = Checker::start(&scene).await;
     checker.writes(200).await;
-    // Who leads has everything that was ever acknowledged.
+    // The leader has every write that was ever acknowledged.
     let survivor = bystander::leader(&scene).await;
     lose_all_but(&scene, &survivor).await;
-    becomes(&scene, "the lost majority to be told", is_lost).await;
+    becomes(&scene, "the lost majority to be reported", is_lost).await;
     let begun = Instant::now();
     let recovery = json!({ "recovery": { "fromMember": survivor, "token": "first" } });
     scene.edit::<EtcdCluster>(NAME, recovery).await;
     let object = settled(&scene, "three members again").await;
-    took("three members again, begun anew from one", begun);
+    took("three members again, recovered from one", begun);
     assert_eq!(object.status.as_ref().and_then(|status| status.recovered.as_deref()), Some("first"));
     let (status, reason, message) = describe(&object, "RevisionsSkipped").expect("a condition");
     assert_eq!((status.as_str(), reason.as_str()), ("False", "MayRepeat"));
@@ -103,7 +103,8 @@ async fn a_majority_that_is_lost_under_tls_and_logins_begins_anew_with_both() {
     let scene = Stage::new("etcd-quorum").await;
     let operator = Operator::start(&scene).await;
     let mut wanted = spec(3);
-    // Its members tell nothing of themselves to whoever has not logged in, and nobody logs in without a majority.
+    // Members of this version report nothing to clients that have not logged in, and without a majority nobody can log
+    // in.
     wanted["version"] = json!("3.5.35");
     wanted["tls"] = json!({ "peer": {}, "client": {} });
     wanted["auth"] = json!({ "enabled": true });
@@ -112,10 +113,10 @@ async fn a_majority_that_is_lost_under_tls_and_logins_begins_anew_with_both() {
     checker.writes(100).await;
     let survivor = bystander::leader(&scene).await;
     lose_all_but(&scene, &survivor).await;
-    becomes(&scene, "the lost majority to be told", is_lost).await;
+    becomes(&scene, "the lost majority to be reported", is_lost).await;
     drop(operator);
     let _operator = Operator::start(&scene).await;
-    checker.begins_anew();
+    checker.expect_new_cluster();
     let begun = Instant::now();
     scene.edit::<EtcdCluster>(NAME, json!({ "recovery": { "fromMember": survivor, "token": "first" } })).await;
     let object = settled(&scene, "three members again").await;
@@ -134,7 +135,7 @@ async fn who_saw_what_only_the_lost_members_had_is_told_to_begin_anew() {
     let leader = bystander::leader(&scene).await;
     let survivor = uids(&scene).await.into_keys().find(|name| *name != leader).expect("a follower");
     of_member(&scene, &leader).await.put("seen", "by all", None).await.expect("a write");
-    // It is away, and misses what the others agree on.
+    // The survivor is away, and misses what the others agree on.
     forbid_pods(&scene).await;
     scene.delete::<Pod>(&survivor).await;
     let away = || async { scene.api::<Pod>().get_opt(&survivor).await.expect("an answer") };
@@ -146,9 +147,9 @@ async fn who_saw_what_only_the_lost_members_had_is_told_to_begin_anew() {
     }
     lose_all_but(&scene, &survivor).await;
     scene.delete::<ResourceQuota>(QUOTA).await;
-    becomes(&scene, "the lost majority to be told", is_lost).await;
+    becomes(&scene, "the lost majority to be reported", is_lost).await;
     let begun = Instant::now();
-    // The members' own etcdutl cannot do it.
+    // The etcdutl of the members' own version cannot skip revisions.
     let recovery = json!({ "fromMember": survivor, "token": "first", "image": "quay.io/coreos/etcd:v3.5.35" });
     scene.edit::<EtcdCluster>(NAME, json!({ "recovery": recovery })).await;
     let object = settled(&scene, "three members again").await;
@@ -182,10 +183,11 @@ async fn who_saw_what_only_the_lost_members_had_is_told_to_begin_anew() {
     assert!(revision > seen);
 }
 
-/// Name of the quota by which nobody makes pods.
+/// Name of the quota that forbids new pods.
 const QUOTA: &str = "none";
 
-/// From now on nobody makes pods. A quota refuses none before its controller has counted those that are there.
+/// From now on no pod can be created. Waits for that: a quota refuses pods only after its controller has counted the
+/// existing ones.
 async fn forbid_pods(scene: &Scene) {
     let quota = json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": QUOTA }, "spec": { "hard": { "pods": "1" } },
@@ -200,7 +202,8 @@ async fn forbid_pods(scene: &Scene) {
     wait_for("the quota to refuse pods", refusal, by_quota).await;
 }
 
-/// Waits until the operator has looked several times: it tells of an edit only after a look.
+/// Waits until the operator has observed the members several times: it reports a generation as observed only after
+/// that.
 async fn rounds(scene: &Scene) {
     for cpu in ["10m", "11m", "12m"] {
         let edit = json!({ "resources": { "requests": { "cpu": cpu } } });
@@ -208,7 +211,7 @@ async fn rounds(scene: &Scene) {
         let seen = |object: &EtcdCluster| {
             object.status.as_ref().is_some_and(|status| status.observed_generation == generation)
         };
-        becomes(scene, "the edit to be seen", seen).await;
+        becomes(scene, "the edit to be observed", seen).await;
     }
 }
 

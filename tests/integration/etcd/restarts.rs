@@ -38,7 +38,7 @@ impl Chance {
     }
 }
 
-/// Edits the cluster, and lets operators die until one of them has done all of it; tells how many died.
+/// Edits the cluster, and lets operators die until one of them has carried the edit out; returns how many died.
 async fn edited_by_mortals(scene: &Scene, chance: &mut Chance, what: &str, edit: Value) -> usize {
     scene.edit::<EtcdCluster>(NAME, edit).await;
     let mut died = 0;

@@ -35,12 +35,12 @@ async fn an_upgrade_and_the_way_back_go_member_by_member_the_leader_last() {
     }
     let before = uids(&scene).await;
     scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.5.9" })).await;
-    let (_, message) = stalls(&scene, "words on an earlier version that is too old").await;
+    let (_, message) = stalls(&scene, "a message about an earlier version that is too old").await;
     assert!(message.contains("spec.version") && message.contains("3.5.26"), "{message}");
     checker.goes_on("while it is asked for").await;
     assert_eq!(uids(&scene).await, before, "no pod was touched");
     rolls(&scene, "etcd 3.5.35 everywhere, again", json!({ "version": "3.5.35" })).await;
-    scene.was_told(NAME, "DowngradeEnabled", "from 3.6.16 to 3.5.35").await;
+    scene.has_event(NAME, "DowngradeEnabled", "from 3.6.16 to 3.5.35").await;
     checker.finish(&scene, "etcd 3.5.9 → 3.5.35 → 3.6.16 → 3.5.35").await;
 }
 
@@ -75,7 +75,7 @@ async fn an_image_that_does_not_exist_costs_one_follower_and_a_better_one_recove
         let conditions = object.status.iter().flat_map(|status| status.conditions.iter());
         conditions.clone().any(|it| it.message.contains("spec.version") || it.message.contains("spec.image"))
     };
-    becomes(&scene, "words on the image that cannot be pulled", stuck).await;
+    becomes(&scene, "a message about the image that cannot be pulled", stuck).await;
     checker.goes_on("while one member has no image").await;
     let after = uids(&scene).await;
     let stayed: Vec<&String> = before.keys().filter(|name| before[*name] == after[*name]).collect();

@@ -1,4 +1,4 @@
-//! Alarms: a database without space, and data that differ from the others'.
+//! Alarms: a database without space, and a member whose data differ from the others'.
 
 use std::time::{Duration, Instant};
 
@@ -17,11 +17,12 @@ use crate::support::{Operator, Scene};
 
 /// Large enough that few values fill the quota, small enough for one request.
 pub const VALUE: usize = 1024 * 1024;
-/// Of a database that is filled by history, in bytes.
+/// The quota of a database that is filled by history, in bytes.
 const SMALL: usize = 16 * 1024 * 1024;
-/// Of one that is filled by keys: its file grows by 16 MiB at a time, so a smaller one would never be nearly full.
+/// The quota of a database that is filled by keys, in bytes. Its file grows by 16 MiB at a time, so a smaller one would
+/// never be nearly full.
 const LARGE: usize = 192 * 1024 * 1024;
-/// An alarm is heard within a second or two; then each member has to give back its space.
+/// An alarm is noticed within a second or two; then each member has to be defragmented.
 const WAIT_TIMEOUT: Duration = Duration::from_mins(6);
 /// Between two writes that may be refused.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -44,14 +45,14 @@ pub async fn of_member(scene: &Scene, name: &str) -> Client {
     client(scene, scene.api::<Pod>().get(name).await.expect("the pod").status.and_then(|status| status.pod_ip)).await
 }
 
-/// A cluster whose database may be so large, filled by values under the key that each number gets.
+/// A cluster with that quota, whose database is filled by values; `key` gives the key of each value.
 async fn full(scene: &Scene, mut small: Value, quota: usize, key: impl Fn(usize) -> String) -> Client {
     small["config"] = json!({ "quota-backend-bytes": quota.to_string() });
     running(scene, small).await;
     let mut client = of_service(scene).await;
     let begun = Instant::now();
     for number in 0..=2 * quota / VALUE {
-        // On a busy disk a write may take too long; it is the same one the next time.
+        // On a busy disk a write may time out; then the same write is tried again.
         while let Err(error) = client.put(key(number), vec![b'x'; VALUE], None).await {
             if error.to_string().contains("database space exceeded") {
                 return client;
@@ -77,7 +78,7 @@ async fn a_database_full_of_history_gets_its_space_back() {
     let begun = Instant::now();
     writable(&client, "a database full of history").await;
     took("a database full of history takes writes again", begun);
-    assert!(begun.elapsed() < Duration::from_secs(30), "nobody heard the alarm: it was found by chance");
+    assert!(begun.elapsed() < Duration::from_secs(30), "the alarm was not noticed at once, but found by chance");
     settled(&scene, "all members again").await;
     let alarms = client.alarm(AlarmAction::Get, AlarmType::None, None).await.expect("alarms");
     assert!(alarms.alarms().is_empty(), "{alarms:?}");
@@ -90,7 +91,7 @@ async fn a_database_full_of_history_whose_clients_log_in_gets_its_space_back_and
     let scene = Stage::new("etcd-space").await;
     let _operator = Operator::start(&scene).await;
     let mut wanted = spec(3);
-    // Its members tell nothing of themselves, nor of alarms, to whoever has not logged in.
+    // Members of this version report neither their status nor alarms to clients that have not logged in.
     wanted["version"] = json!("3.5.35");
     wanted["auth"] = json!({ "enabled": true });
     let mut client = full(&scene, wanted, SMALL, |_| "same".into()).await;
@@ -113,7 +114,7 @@ async fn a_database_full_of_history_whose_clients_log_in_gets_its_space_back_and
     checker.finish(&scene, "other settings, with logins").await;
 }
 
-/// How often leadership was handed over, as events tell.
+/// How often leadership was handed over, by the events.
 async fn moves(scene: &Scene) -> usize {
     let events = scene.api::<Event>().list(&ListParams::default()).await.expect("events").items;
     events.iter().filter(|event| event.reason.as_deref() == Some("LeaderMoved")).count()
@@ -124,12 +125,12 @@ async fn a_database_full_of_keys_is_told_and_a_higher_quota_helps() {
     let scene = Stage::new("etcd-space").await;
     let _operator = Operator::start(&scene).await;
     let mut client = full(&scene, spec(1), LARGE, |number| format!("key-{number}")).await;
-    let is_told = |object: &EtcdCluster| {
+    let is_reported = |object: &EtcdCluster| {
         describe(object, "Ready")
             .is_some_and(|(_, reason, message)| reason == "NoSpace" && message.contains("Delete keys"))
     };
     let begun = Instant::now();
-    // The file grows in steps: what is left of the last one after keys were packed is filled, too.
+    // The file grows in steps. This also fills what is left of the last step after the keys were packed.
     let mut more = client.clone();
     let writer = tokio::spawn(async move {
         for number in 0.. {
@@ -138,9 +139,9 @@ async fn a_database_full_of_keys_is_told_and_a_higher_quota_helps() {
         }
     });
     let is_full = |object: &EtcdCluster| describe(object, "Ready").is_some_and(|(_, reason, _)| reason == "NoSpace");
-    becomes(&scene, "the alarm to be told", is_full).await;
-    took("NoSpace is told", begun);
-    let object = becomes(&scene, "words on the full database", is_told).await;
+    becomes(&scene, "NoSpace to be reported", is_full).await;
+    took("NoSpace is reported", begun);
+    let object = becomes(&scene, "a message about the full database", is_reported).await;
     writer.abort();
     let (_, _, message) = describe(&object, "Ready").expect("a condition");
     println!("»   {message}");
@@ -165,7 +166,7 @@ async fn a_member_with_an_alarm_of_damaged_data_is_replaced() {
     let (name, volumes) = ("db-1", claims(&scene).await);
     let id = bystander::statuses(&scene).await.remove(name).flatten().expect("the member answers").member_id;
     let begun = Instant::now();
-    // What a member does that finds its data to differ; until somebody ends the alarm nobody may write.
+    // A member raises this alarm when it finds that its data differ. Nobody may write until the alarm is ended.
     let mut raise = AlarmOptions::new();
     raise.with_member(id);
     let mut member = of_member(&scene, "db-0").await;
@@ -181,15 +182,16 @@ async fn a_member_with_an_alarm_of_damaged_data_is_replaced() {
     checker.finish(&scene, "an alarm of damaged data").await;
 }
 
-/// One request deletes them all, so that the revision moves by one only.
+/// One request deletes all keys, so the revision grows only by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_full_of_keys_serves_again_once_they_are_deleted() {
     let scene = Stage::new("etcd-space").await;
     let _operator = Operator::start(&scene).await;
     let mut client = full(&scene, spec(1), LARGE, |number| format!("key-{number}")).await;
-    let is_told = |object: &EtcdCluster| describe(object, "Ready").is_some_and(|(_, _, it)| it.contains("Delete keys"));
+    let is_reported =
+        |object: &EtcdCluster| describe(object, "Ready").is_some_and(|(_, _, it)| it.contains("Delete keys"));
     let look = || async {
-        // What is left of the file's last step after keys were packed is filled, too.
+        // Also fills what is left of the file's last step after the keys were packed.
         let mut client = client.clone();
         for number in 0.. {
             if client.put(format!("key-more-{number}"), vec![b'x'; VALUE], None).await.is_err() {
@@ -198,7 +200,7 @@ async fn a_database_full_of_keys_serves_again_once_they_are_deleted() {
         }
         scene.api::<EtcdCluster>().get(NAME).await.expect("the cluster")
     };
-    wait_within(WAIT_TIMEOUT, "words on the full database", look, is_told).await;
+    wait_within(WAIT_TIMEOUT, "a message about the full database", look, is_reported).await;
     let all = etcd_client::DeleteOptions::new().with_prefix();
     assert!(client.delete("key-", Some(all)).await.expect("deletions are accepted").deleted() > 0);
     let begun = Instant::now();

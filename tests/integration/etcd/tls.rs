@@ -22,12 +22,12 @@ use crate::support::rollout_watch::RolloutWatch;
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene};
 
-/// Everywhere, and everybody shows a certificate.
+/// TLS everywhere, with certificates of clients.
 fn strict() -> Value {
     json!({ "peer": {}, "client": { "verifyClients": true } })
 }
 
-/// Where the members say that they are reached by their peers.
+/// The peer URLs that the members advertise.
 async fn peer_urls(scene: &Scene) -> BTreeSet<String> {
     let pod = pods(scene).await.pop().expect("a pod");
     let address = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).expect("an address");
@@ -52,7 +52,7 @@ async fn answers_without(pod: &Pod) -> bool {
     matches!(call.await, Ok(Ok(_)))
 }
 
-/// The certificate that a member shows to clients.
+/// The certificate that a member presents to clients.
 async fn shown(pod: &Pod, credentials: Credentials) -> Option<Vec<u8>> {
     let address = pod.status.as_ref().and_then(|status| status.pod_ip.clone())?;
     let look = move || {
@@ -67,7 +67,7 @@ async fn shown(pod: &Pod, credentials: Credentials) -> Option<Vec<u8>> {
         let config =
             rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().ok()?;
         let mut config = config.with_root_certificates(roots).with_client_auth_cert(chain, key).ok()?;
-        // etcd takes whoever speaks nothing else for a client of its gRPC.
+        // A client that offers nothing but HTTP/2 is a gRPC client to etcd.
         config.alpn_protocols = vec![b"h2".to_vec()];
         let name = ServerName::try_from(credentials.server_name).ok()?;
         let mut connection = rustls::ClientConnection::new(Arc::new(config), name).ok()?;
@@ -80,7 +80,7 @@ async fn shown(pod: &Pod, credentials: Credentials) -> Option<Vec<u8>> {
     tokio::task::spawn_blocking(look).await.expect("it does not panic")
 }
 
-/// Waits until every member shows the certificate that is in its Secret.
+/// Waits until every member presents the certificate that is in its Secret.
 async fn renewed(scene: &Scene, before: &str) {
     let secrets = scene.api::<Secret>();
     let changed = |secret: &Secret| text(secret, "tls.crt") != before;
@@ -97,7 +97,7 @@ async fn renewed(scene: &Scene, before: &str) {
         }
         behind
     };
-    wait_within(WAIT_TIMEOUT, "all members to show it", look, Vec::is_empty).await;
+    wait_within(WAIT_TIMEOUT, "all members to present it", look, Vec::is_empty).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,7 +121,7 @@ async fn a_cluster_with_tls_renews_certificates_without_a_restart_and_authoritie
     renewed(&scene, &old).await;
     took("all members show a renewed certificate", begun);
     settled(&scene, "renewed certificates").await;
-    assert_eq!(uids(&scene).await, before, "nobody was restarted");
+    assert_eq!(uids(&scene).await, before, "no member was restarted");
     checker.goes_on("renewed certificates").await;
 
     let authority = text(&scene.api::<Secret>().get(SERVERS).await.expect("the Secret"), "ca.crt");
@@ -131,7 +131,7 @@ async fn a_cluster_with_tls_renews_certificates_without_a_restart_and_authoritie
     took("other authorities are trusted, used, and the old ones forgotten", begun);
     assert_eq!(watch.fewest_ready(), 2, "one at a time");
     let other = text(&scene.api::<Secret>().get(SERVERS).await.expect("the Secret"), "ca.crt");
-    assert!(other != authority && other.matches("BEGIN").count() == 1, "nobody but the new one is trusted");
+    assert!(other != authority && other.matches("BEGIN").count() == 1, "only the new authority is trusted");
     checker.goes_on("other authorities").await;
     checker.finish(&scene, "certificates and authorities renewed").await;
 }
@@ -170,15 +170,15 @@ async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
     let (before, checker) = (uids(&scene).await, Checker::start(&scene).await);
     let user_provided = json!({ "tls": { "peer": { "secretName": "given" }, "client": { "secretName": "given" } } });
     scene.edit::<EtcdCluster>(NAME, user_provided).await;
-    let (reason, message) = stalls(&scene, "words on the Secret that is missing").await;
+    let (reason, message) = stalls(&scene, "a message about the Secret that is missing").await;
     assert_eq!(reason, "SecretInvalid");
     assert!(message.contains("spec.tls.peer.secretName") && message.contains("no Secret given"), "{message}");
     give(&scene, "given", &["example.com".into()]).await;
-    let description = |object: &EtcdCluster| {
+    let is_named = |object: &EtcdCluster| {
         let conditions = object.status.iter().flat_map(|status| &status.conditions);
         conditions.into_iter().any(|it| it.type_ == "Stalled" && it.message.contains("not valid for db-0.db-peers"))
     };
-    super::becomes(&scene, "words on the name that is missing", description).await;
+    super::becomes(&scene, "a message about the name that is missing", is_named).await;
     assert_eq!(uids(&scene).await, before, "no pod was touched");
 
     let namespace = &scene.namespace;
@@ -190,7 +190,7 @@ async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
     all_by(&scene, "https").await;
     checker.goes_on("TLS by the given Secret").await;
 
-    // Another authority and another certificate: the same way as our own.
+    // The user gives another authority and another certificate: the members follow in the same way as with our own.
     let begun = Instant::now();
     let old = text(&scene.api::<Secret>().get(SERVERS).await.expect("the Secret"), "ca.crt");
     give(&scene, "given", &names).await;
@@ -203,7 +203,7 @@ async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
     took("another given authority is followed", begun);
 
     scene.api::<Secret>().delete("given", &DeleteParams::default()).await.expect("the deletion is accepted");
-    stalls(&scene, "words on the Secret that is gone").await;
+    stalls(&scene, "a message about the Secret that is gone").await;
     let uid = uids(&scene).await["db-1"].clone();
     scene.api::<Pod>().delete("db-1", &DeleteParams::default()).await.expect("the deletion is accepted");
     successor(&scene, "db-1", &uid).await;

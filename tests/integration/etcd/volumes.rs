@@ -18,7 +18,7 @@ async fn a_member_whose_volume_is_gone_is_replaced() {
     running(&scene, spec(3)).await;
     let checker = Checker::start(&scene).await;
     checker.writes(200).await;
-    // Once a follower, once the leader.
+    // First a follower loses its volume, then the leader.
     let leader = bystander::leader(&scene).await;
     let follower = uids(&scene).await.into_keys().find(|name| *name != leader).expect("a follower");
     for (name, role) in [(follower, "a follower"), (leader, "the leader")] {
@@ -64,7 +64,7 @@ async fn a_member_whose_files_are_damaged_is_replaced() {
     let name = bystander::leader(&scene).await;
     let before = uids(&scene).await;
     let begun = Instant::now();
-    // The log without the database that it belongs to: etcd refuses to start with it.
+    // This leaves the log without its database: etcd refuses to start with that.
     volumes::empty(&volume(&scene, &name).await.join("data/member/snap"));
     scene.delete::<Pod>(&name).await;
     successor(&scene, &name, &before[&name]).await;
@@ -74,7 +74,7 @@ async fn a_member_whose_files_are_damaged_is_replaced() {
     checker.finish(&scene, "the database of a member removed").await;
 }
 
-/// Pages of the database overwritten, and then another database cut off: etcd says so in a stack of Go, or dies of SIGBUS.
+/// Overwrites pages of one database, and truncates another: etcd panics with a stack trace of Go, or dies of SIGBUS.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_whose_database_is_spoilt_is_replaced() {
     let scene = Stage::new("etcd-volume").await;

@@ -1,5 +1,5 @@
-//! Every field of every kind, with every kind of bad value: each object is refused with a message that names the
-//! field, or gets ready, or tells what is wrong. None of them may disturb another or the operator.
+//! Every field of every kind, with every kind of bad value: each object is refused with a message that names the field,
+//! or gets ready, or reports what is wrong. No object may disturb another one or the operator.
 
 mod mutations;
 mod schema;
@@ -23,7 +23,8 @@ const AT_ONCE: usize = 12;
 /// Edits that one object goes through, one after the other.
 const EDITS_OF_ONE: usize = 25;
 
-/// Of the values, one of so many is tried as an edit of an object; what the API server says to all is seen beside that.
+/// One of so many values is tried as an edit of an object. The API server's answer to each value is checked when
+/// objects are created.
 const EDITS_EVERY: usize = 4;
 
 /// A kind under test, with a spec that is right.
@@ -33,9 +34,9 @@ struct Subject {
     resource: ApiResource,
     schema: Value,
     good: Value,
-    /// Of the values, one of so many is really created, if the API server accepts it.
+    /// One of so many values is really created, if the API server accepts it in a dry run.
     creates_every: usize,
-    /// Only fields are tried whose paths begin so.
+    /// Only fields whose paths begin with this are tried.
     beneath: &'static str,
 }
 
@@ -57,7 +58,7 @@ impl Subject {
     fn mutations(&self) -> Vec<Mutation> {
         let mut mutations: Vec<_> = leaves(&self.schema).iter().flat_map(|leaf| mutations(leaf, &self.good)).collect();
         mutations.retain(|mutation| mutation.leaf.starts_with(self.beneath));
-        // A hundred pods keep a small machine busy for minutes: that the number is accepted is enough here.
+        // A hundred pods would keep a small machine busy for minutes: here it is enough that the number is accepted.
         for mutation in
             mutations.iter_mut().filter(|it| it.spec["replicas"].as_i64().is_some_and(|replicas| replicas > 3))
         {
@@ -75,7 +76,7 @@ impl Subject {
     }
 }
 
-/// Whether the status speaks of the present spec.
+/// Whether the status is about the present spec.
 fn is_seen(object: &DynamicObject) -> bool {
     object.data["status"]["observedGeneration"].as_i64() == object.metadata.generation
 }
@@ -88,22 +89,22 @@ fn is_ready(object: &DynamicObject) -> bool {
     is_seen(object) && condition(object, "Ready").is_some_and(|ready| ready["status"] == "True")
 }
 
-/// Ready, or says why not; suspended on request.
+/// Whether the object is ready, says why not, or is suspended on request.
 fn has_spoken(object: &DynamicObject) -> bool {
-    let description = |type_| {
+    let is_described = |type_| {
         condition(object, type_)
             .is_some_and(|it| it["reason"] != "" && it["message"].as_str().is_some_and(|text| text.len() > 5))
     };
     is_seen(object)
         && (is_ready(object)
-            || description("Stalled")
-            || description("Reconciling")
+            || is_described("Stalled")
+            || is_described("Reconciling")
             || condition(object, "Ready").is_some_and(|it| it["reason"] == "Suspended"))
 }
 
 fn reason(object: &DynamicObject) -> String {
-    let description = ["Stalled", "Reconciling", "Ready"].iter().find_map(|type_| condition(object, type_));
-    description.and_then(|it| it["reason"].as_str()).unwrap_or_default().to_owned()
+    let found = ["Stalled", "Reconciling", "Ready"].iter().find_map(|type_| condition(object, type_));
+    found.and_then(|it| it["reason"].as_str()).unwrap_or_default().to_owned()
 }
 
 /// The apiserver's refusal, which must name the field.
@@ -117,17 +118,17 @@ fn assert_names_the_field(mutation: &Mutation, refusal: &kube::Error) {
     );
 }
 
-/// Who is stalled by a bad value says by which: the words name the field.
+/// An object that a bad value stalls must name the field in its message.
 fn assert_blames_the_field(mutation: &Mutation, object: &DynamicObject) {
     let Some(stalled) = condition(object, "Stalled") else { return };
     let message = stalled["message"].as_str().unwrap_or_default();
-    assert!(mutation.is_named_in(message), "{mutation}: the words do not name the field: {message}");
+    assert!(mutation.is_named_in(message), "{mutation}: the message does not name the field: {message}");
 }
 
 /// How mutations ended, by outcome.
 type Tally = BTreeMap<String, usize>;
 
-/// Creates an object a mutation and waits until each has said how it is.
+/// Creates one object for each mutation, and waits until each has reported its state.
 async fn create_each(subject: &Subject) -> Tally {
     let mutations = subject.mutations();
     let trials = mutations.iter().enumerate().map(|(index, mutation)| async move {
@@ -141,12 +142,12 @@ async fn create_each(subject: &Subject) -> Tally {
         if !sample::tries(index, subject.creates_every) {
             return "accepted".to_owned();
         }
-        subject.api.create(&PostParams::default(), &object).await.expect("what was accepted in the rehearsal");
-        let object = subject.until(&name, &format!("({mutation}) to get ready or tell why not"), has_spoken).await;
+        subject.api.create(&PostParams::default(), &object).await.expect("what the dry run accepted is accepted");
+        let object = subject.until(&name, &format!("({mutation}) to get ready or to report why not"), has_spoken).await;
         let reason = reason(&object);
         assert_ne!(reason, "Panicked", "{mutation}: {:?}", object.data["status"]);
         assert_blames_the_field(mutation, &object);
-        // Room for the others; what has spoken has shown what was to be seen.
+        // This object has shown what was to be seen: its deletion makes room for others.
         retain_nothing(subject, &name, &mutation.spec).await;
         delete(subject, &name).await;
         reason
@@ -169,7 +170,7 @@ async fn edit_each(subject: &Subject) -> Tally {
                 outcomes.push("refused".to_owned());
                 continue;
             }
-            let what = format!("({mutation}) to get ready or tell why not");
+            let what = format!("({mutation}) to get ready or to report why not");
             outcomes.push(reason(&subject.until(&name, &what, has_spoken).await));
             replace(subject, &name, &subject.good).await.expect("the good spec is accepted");
             subject.until(&name, &format!("to be ready again after: {mutation}"), is_ready).await;
@@ -181,18 +182,19 @@ async fn edit_each(subject: &Subject) -> Tally {
     tally(outcomes.into_iter().flatten())
 }
 
-/// Waits until the object is gone: a place is free only then.
+/// Deletes the object and waits until it is gone: only then there is room for the next one.
 async fn delete(subject: &Subject, name: &str) {
     subject.api.delete(name, &DeleteParams::default()).await.expect("the deletion is accepted");
     let look = || async { subject.api.get_opt(name).await.expect("an answer").is_some() };
     wait_for(&format!("{} {name} to be gone", subject.kind), look, |there| !there).await;
 }
 
-/// `Retain` is among the values, and what AWS does not delete; nothing is to be left behind.
+/// Makes sure that the deletion leaves nothing behind: the mutations include `Retain`, and protection from deletion by
+/// AWS.
 async fn retain_nothing(subject: &Subject, name: &str, spec: &Value) {
     let mut good = subject.good.clone();
     if spec["deletionProtection"] == true {
-        // Only a spec that says so turns protection off before a deletion.
+        // Protection is turned off only by a spec that says so, before the deletion.
         good["deletionProtection"] = json!(false);
     } else if spec["deletionPolicy"] != "Retain" {
         return;
@@ -215,7 +217,7 @@ fn tally(outcomes: impl IntoIterator<Item = String>) -> Tally {
     tally
 }
 
-/// Whether the operator still serves: an object beside the bad ones follows a change of its spec.
+/// Checks that the operator still serves: an object beside the bad ones follows a change of its spec.
 async fn assert_unharmed(subject: &Subject, changed: &Value) {
     replace(subject, "witness", changed).await.expect("the change is accepted");
     subject.until("witness", "to follow its spec beside bad objects", is_ready).await;
@@ -282,7 +284,7 @@ async fn no_value_of_any_field_of_a_my_app_does_harm() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_value_of_any_field_of_a_database_backup_does_harm() {
     let scene = Scene::new("fields").await;
-    // Whoever asks for a proof of his encrypted backups needs it, and nothing else is to be wrong but the tried value.
+    // The proof of encrypted backups needs this Secret: nothing but the tried value is to be wrong.
     backends::secret(&scene, "shop-age", "identity", "AGE-SECRET-KEY-1").await;
     let _operator = Operator::start(&scene).await;
     let good = json!({
@@ -339,7 +341,7 @@ async fn no_value_of_any_field_of_an_etcd_cluster_does_harm() {
         "defrag": { "schedule": "0 3 1 1 *" },
         "deletionPolicy": "Delete",
     });
-    // Members take seconds to start: few are created, and what an edit does to them is tried elsewhere.
+    // Members take seconds to start: few are created, and other tests try what an edit does to them.
     let subject = Subject::new(&scene, "EtcdCluster", good, 40);
     let created = create_each(&subject).await;
     println!("» fields of EtcdCluster: {created:?}");
@@ -387,7 +389,7 @@ async fn no_value_of_any_field_of_a_part_of_a_backup_does_harm() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_value_of_any_field_of_a_restore_to_an_instant_does_harm() {
     let scene = Scene::new("fields").await;
-    // Nothing else is to be wrong but the tried value; the backups are waited for.
+    // Nothing but the tried value is to be wrong, except that the backups are missing: restores wait for them.
     backends::secret(&scene, "login", "password", "of nobody").await;
     let _operator = Operator::start(&scene).await;
     let good = json!({

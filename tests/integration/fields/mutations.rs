@@ -11,9 +11,9 @@ use super::schema::Leaf;
 pub struct Mutation {
     /// The whole path of the field.
     pub leaf: String,
-    /// The name by which a refusal must call it.
+    /// The name that a refusal must mention.
     pub field: String,
-    /// The names of what it is a part of: a refusal may be about what is missing beside it.
+    /// The names of the fields around it: a refusal may be about a field that is missing beside it.
     pub parents: Vec<String>,
     /// What was done to it.
     pub what: &'static str,
@@ -52,8 +52,8 @@ pub fn mutations(leaf: &Leaf, good: &Value) -> Vec<Mutation> {
         .collect()
 }
 
-/// The spec with `value` at `path`; `None` takes the field away. Not every value can be a key. Of a list, the first item
-/// that has the field is changed, and the others stay.
+/// The spec with `value` at `path`; `None` removes the field. Returns `None` where the value cannot be a key of a map.
+/// In a list, only the first item that has the field is changed.
 fn with(spec: &Value, path: &[&str], value: Option<Value>) -> Option<Value> {
     match path {
         [] => value,
@@ -92,8 +92,8 @@ fn has(spec: &Value, path: &[&str]) -> bool {
     }
 }
 
-/// What fits into an integer of the API server, and not into each of Rust's: one that is stored and cannot be read fails
-/// every list of its kind.
+/// Integers that the API server can store, but that do not fit into every integer type of Rust. A stored value that
+/// cannot be decoded fails every list of its kind.
 const WIDE: [i64; 10] =
     [1 << 8, 1 << 15, 1 << 16, 2_147_483_647, 1 << 31, 1 << 32, -1, -2_147_483_649, (1 << 53) + 1, i64::MIN];
 
@@ -181,7 +181,8 @@ fn values(schema: &Value) -> Vec<(&'static str, Option<Value>)> {
     values
 }
 
-/// Elements of lists of ids look like ids: otherwise only their form is tried.
+/// The prefix of a list's elements. Where a rule asks for ids, they look like ids: otherwise only the rule would be
+/// tried.
 fn prefix(schema: &Value) -> &'static str {
     let rules = schema["x-kubernetes-validations"].to_string();
     if rules.contains("subnet-") {

@@ -1,4 +1,4 @@
-//! The judge, as a program: histories go in, a verdict comes out.
+//! Runs the judge, a program: a history goes in, a verdict comes out.
 
 use std::fs;
 use std::path::Path;
@@ -16,16 +16,16 @@ const PROGRAM: &str = "CAUSEWAY_JUDGE";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// One order explains it all.
+    /// One order explains all calls.
     Kept,
     /// No order explains what the clients saw.
     Broken,
-    /// The time was too short, or nothing is known: that is not good.
+    /// The judge ran out of time, or no outcome is known: this is a failure, too.
     #[serde(rename = "not judged")]
     NotJudged,
 }
 
-/// The verdict, and of what.
+/// A verdict, and what it is about.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Judgement {
     pub verdict: Verdict,
@@ -37,8 +37,8 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// In words.
-    pub fn told(&self) -> String {
+    /// The verdict in words.
+    pub fn summary(&self) -> String {
         let Self { verdict, keys, operations, unknown, broken, not_judged } = self;
         let verdict = match verdict {
             Verdict::Kept => "one order explains all".to_owned(),
@@ -48,14 +48,14 @@ impl Judgement {
         format!("{operations} calls of {keys} shared keys, {unknown} of unknown outcome: {verdict}")
     }
 
-    /// Prints it, and fails where it is not good.
+    /// Prints the verdict, and panics unless it is [`Verdict::Kept`].
     pub fn must_be_kept(&self, what: &str) {
-        println!("» {what}: {}", self.told());
-        assert_eq!(self.verdict, Verdict::Kept, "{what}: {}", self.told());
+        println!("» {what}: {}", self.summary());
+        assert_eq!(self.verdict, Verdict::Kept, "{what}: {}", self.summary());
     }
 }
 
-/// Has a history judged. It is kept under that name, with pages of the keys that no order explains.
+/// Has a history judged. It is kept in a file under that name, with pages about the keys that no order explains.
 pub fn judge(name: &str, operations: &[Operation]) -> Judgement {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("histories").join(name);
     fs::create_dir_all(&folder).expect("a folder for the history");
@@ -76,7 +76,7 @@ pub fn judge(name: &str, operations: &[Operation]) -> Judgement {
     judgement
 }
 
-/// What the judge is fed here, it gets from clients as well: a store that breaks its promise must be found out.
+/// The judge gets the same form of history here as from clients: it must find a store that breaks its promise.
 #[test]
 fn a_lost_write_a_stale_read_and_a_lost_update_are_found_out() {
     use super::Do::{Add, Cas, Get, Put, Swap};
@@ -103,6 +103,6 @@ fn a_lost_write_a_stale_read_and_a_lost_update_are_found_out() {
     for (name, expected, calls) in histories {
         let operations: Vec<Operation> = (1..).zip(calls).map(|(call, operation)| one(call, operation)).collect();
         let found = judge(&format!("test-{name}"), &operations);
-        assert_eq!(found.verdict, expected, "{name}: {}", found.told());
+        assert_eq!(found.verdict, expected, "{name}: {}", found.summary());
     }
 }

@@ -1,8 +1,8 @@
-//! What clients do to a few keys that they share, and the judge of it: `tests/judge`, a program that looks for one order of
-//! all calls that explains what each of them saw.
+//! Records what clients do to a few keys that they share, and has it checked for linearizability. The checker is the
+//! program `tests/judge`: it looks for one order of all calls that explains what each of them saw.
 //!
-//! The checkers' keys are written once, each by one client. Here several clients write, read, swap and compare the same keys,
-//! so that a stale read, an update that another one overwrote, or a value that comes back is seen.
+//! The checkers in `redis` and `etcd` write each key once, from one client. Here several clients write, read, swap and
+//! compare the same keys: this finds stale reads, lost updates, and old values that come back.
 
 pub mod judge;
 
@@ -20,7 +20,7 @@ use judge::Judgement;
 
 /// Keys in use at the same time.
 const KEYS: u64 = 3;
-/// After so many calls others take their place, so that the search for an order ends.
+/// After so many calls, other keys take the place of these: the search for an order must end.
 const CALLS_OF_A_KEY: u64 = 200;
 /// Between two calls of a client.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -49,9 +49,9 @@ pub struct Operation {
     pub client: usize,
     #[serde(rename = "do")]
     pub does: Do,
-    /// Nanoseconds after the history began.
+    /// When the call was made, in nanoseconds after the history began.
     pub call: u64,
-    /// `None`: nobody knows whether it had its effect, or will have it.
+    /// When it returned; `None` if it is unknown whether the call took effect, or still will.
     #[serde(rename = "return", skip_serializing_if = "Option::is_none")]
     pub returned: Option<u64>,
     pub value: u64,
@@ -70,20 +70,20 @@ pub struct History {
 }
 
 impl History {
-    /// One without calls.
+    /// A history without calls.
     fn new() -> Self {
         let (given, calls, operations) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
         Self { begun: Instant::now(), given, calls, operations }
     }
 
-    /// A key whose turn it is, and which of those in use at the same time it is.
+    /// The key for the next call, and its number among the keys in use at the same time.
     fn key(&self) -> (String, u64) {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let which = number % KEYS;
         (format!("shared:{}:{which}", number / (KEYS * CALLS_OF_A_KEY)), which)
     }
 
-    /// A call that is made now. A value that it may write is new.
+    /// A call that is made now. The value that it may write was never used before.
     pub fn call(&self, client: usize, key: &str, does: Do) -> Operation {
         let value = 1 + self.given.fetch_add(1, Ordering::Relaxed);
         let value = if matches!(does, Do::Get | Do::Add) { 0 } else { value };
@@ -95,7 +95,7 @@ impl History {
         self.keep(Operation { returned: Some(self.now()), ..operation });
     }
 
-    /// What became of the call is not known. A read that was not answered says nothing.
+    /// The outcome of the call is unknown. A read without an answer is dropped: it proves nothing.
     pub fn unknown(&self, operation: Operation) {
         if operation.does != Do::Get {
             self.keep(operation);
@@ -103,7 +103,7 @@ impl History {
     }
 
     fn keep(&self, operation: Operation) {
-        self.operations.lock().expect("nobody panics with it").push(operation);
+        self.operations.lock().expect("the lock is not poisoned").push(operation);
     }
 
     fn now(&self) -> u64 {
@@ -111,13 +111,13 @@ impl History {
     }
 
     fn operations(&self) -> Vec<Operation> {
-        self.operations.lock().expect("nobody panics with it").clone()
+        self.operations.lock().expect("the lock is not poisoned").clone()
     }
 }
 
 /// A client of a store.
 pub trait Store: Send + 'static {
-    /// Makes the client's next call, of one key of so many in use.
+    /// Makes the client's next call, with one of the keys in use.
     fn act(
         &mut self,
         history: &History,
@@ -126,7 +126,7 @@ pub trait Store: Send + 'static {
         key: (String, u64),
     ) -> impl Future<Output = ()> + Send;
 
-    /// Reads a key; tells why there is no answer that counts.
+    /// Reads a key; the error says why there is no usable answer.
     fn read(
         &mut self,
         history: &History,
@@ -152,7 +152,7 @@ impl<S: Store> Mixed<S> {
         Self { history, stop, tasks }
     }
 
-    /// Waits for so many further calls whose outcome is known.
+    /// Waits for `count` further calls with a known outcome.
     pub async fn calls(&self, count: usize) {
         let known = || self.history.operations().iter().filter(|it| it.returned.is_some()).count();
         let before = known();
@@ -160,7 +160,7 @@ impl<S: Store> Mixed<S> {
         wait_within(WAIT_TIMEOUT, &format!("{count} further calls"), look, |made| *made >= count).await;
     }
 
-    /// Ends the clients, reads each key once more, and has all of it judged under that name.
+    /// Ends the clients, reads each key once more, and has the history judged under that name.
     pub async fn judged(mut self, name: &str) -> Judgement {
         self.stop.cancel();
         let mut last = None;
@@ -190,7 +190,7 @@ impl<S> Drop for Mixed<S> {
 async fn work<S: Store>(mut store: S, client: usize, history: Arc<History>, stop: CancellationToken) -> S {
     let mut ticks = interval(PAUSE);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // Each begins with another sort of call.
+    // Each client begins with another kind of call.
     let mut round = u64::try_from(client).expect("a small number");
     while !stop.is_cancelled() {
         ticks.tick().await;

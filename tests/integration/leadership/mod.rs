@@ -1,4 +1,4 @@
-//! Two real processes of the operator, of which one leads: what happens when it is killed, told to stop, or frozen.
+//! Two real processes of the operator, of which one leads: what happens when it is killed, gets SIGTERM, or is frozen.
 
 mod options;
 pub mod process;
@@ -14,7 +14,7 @@ use crate::support::scene::is_ready;
 use crate::support::{Scene, wait_for};
 use process::{AT_ONCE, Process};
 
-/// A standby that has to wait for the end of a lease of 15 s, renewed every 2 s, waits longer.
+/// A standby that has to wait until a lease expires waits longer than this: it lasts 15 s, and is renewed every 2 s.
 const AT_RELEASE: Duration = Duration::from_secs(12);
 
 /// The lease of all kinds but databases.
@@ -43,7 +43,7 @@ pub async fn leads_by(scene: &Scene, lease: &str, name: &str) -> LeaseSpec {
     wait_for(&what, || lease_of(scene, lease), |lease| holder(lease) == name).await
 }
 
-/// What the process tells of itself while it leads by that lease, or does not.
+/// The metric that a process has while it leads by that lease, or does not.
 pub fn leader_metric(lease: &str, leads: bool) -> String {
     format!("causeway_leader{{lease=\"{lease}\"}} {}\n", u8::from(leads))
 }
@@ -90,19 +90,19 @@ async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
     let scene = Scene::new("leadership").await;
     let (mut first, second) = two(&scene).await;
     first.signal("TERM");
-    let message = Instant::now();
+    let begun = Instant::now();
     scene.create::<MyIngress>("after", spec()).await;
     leads(&scene, "second").await;
-    let led = message.elapsed();
+    let led = begun.elapsed();
     ready(&scene, "after").await;
-    let took = message.elapsed();
+    let took = begun.elapsed();
     assert!(first.ended().await.success());
     println!(
-        "» a leader told to stop: the other leads after {} ms, the next object is ready after {} ms",
+        "» a leader that got SIGTERM: the other leads after {} ms, the next object is ready after {} ms",
         led.as_millis(),
         took.as_millis()
     );
-    assert!(led < AT_RELEASE, "it waited for the lease to end: {led:?}");
+    assert!(led < AT_RELEASE, "the standby waited until the lease expired: {led:?}");
     leads_by(&scene, DATABASES, "second").await;
 
     second.signal("TERM");
@@ -117,7 +117,7 @@ async fn a_leader_that_was_frozen_changes_nothing_after_another_took_over_and_st
     const COUNT: usize = 30;
     let scene = Scene::new("leadership").await;
     let (first, second) = two(&scene).await;
-    // Slow answers: it is frozen with as many calls in hand as it makes at once, and with more to do.
+    // Answers are slow: the leader is frozen with as many calls under way as it makes at once, and with more to do.
     scene.emulator.fault(json!({ "kind": "delay", "delay_ms": 8000, "operation": "CreateLoadBalancer" })).await;
     for number in 0..COUNT {
         scene.create::<MyIngress>(&format!("app-{number}"), spec()).await;
@@ -127,7 +127,7 @@ async fn a_leader_that_was_frozen_changes_nothing_after_another_took_over_and_st
     wait_for("the leader to have its hands full", begun, |count| *count >= AT_ONCE).await;
     first.signal("STOP");
     let taken = leads(&scene, "second").await.acquire_time.expect("a time").0;
-    // Every change that it asks for from here on would be a second leader's.
+    // Every change that the first process asks for from here on would be that of a second leader.
     first.signal("CONT");
     let stands_by = |(_, metrics): &(u16, String)| metrics.contains(&leader_metric(COMMON, false));
     wait_for("the first to stand by", || first.get("/metrics"), stands_by).await;

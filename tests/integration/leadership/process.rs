@@ -22,7 +22,7 @@ pub struct Process {
     child: Child,
     address: String,
     log: Arc<Mutex<Vec<String>>>,
-    /// So many lines of the log are of those that were killed.
+    /// How many lines of the log are from processes that were killed.
     lines_before: usize,
 }
 
@@ -38,7 +38,7 @@ pub fn command(name: &str, scene: &Scene, session: &Session) -> Command {
         .env("CLUSTER_NAME", &scene.namespace)
         .env("WATCH_NAMESPACE", &scene.namespace)
         .env("SWEEP_INTERVAL", "2s")
-        // The emulator takes calls as fast as they come.
+        // The emulator has no rate limits to stay below.
         .env("AWS_RATE_SHARE", "0")
         .env("CONCURRENCY", AT_ONCE.to_string())
         .env("METRICS_ADDRESS", "127.0.0.1:0")
@@ -71,8 +71,8 @@ impl Process {
         process
     }
 
-    /// Kills it and starts it again, as the kubelet does with a container whose process was killed. Nobody waits until it is
-    /// ready.
+    /// Kills the process and starts it again, as the kubelet restarts a container whose process was killed. Does not
+    /// wait until it is ready.
     pub fn start_again(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
@@ -80,7 +80,7 @@ impl Process {
         self.child = begin(&mut self.command, &self.log);
     }
 
-    /// Waits until what was started last takes part in an election: on a busy machine that takes seconds.
+    /// Waits until the process that was started last takes part in an election. On a busy machine that takes seconds.
     pub async fn takes_part(&self) {
         let name = self.name;
         let look = || async {
@@ -120,7 +120,7 @@ impl Process {
         self.log.lock().unwrap().clone()
     }
 
-    /// Prints what it did since then on its way to a failover, each with the seconds that had passed.
+    /// Prints its steps towards a failover since then, each with the seconds that had passed.
     pub fn print_way_to_failover(&self, since: Timestamp) {
         let steps = ["controller started", "leader lease changed hands", "leading", "warming up", "Promote"];
         for line in self.log().iter().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {

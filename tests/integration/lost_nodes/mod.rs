@@ -1,7 +1,8 @@
 //! Nodes of Kubernetes that are cut off or lose their power, with all that runs on them.
 //!
-//! These tests need nodes of their own, on which nothing else runs: `cargo xtask test` adds two, whose taint keeps others
-//! away, and runs these one after the other, beside all other tests. The last takes a node's power for good.
+//! These tests need nodes of their own, on which nothing else runs. `cargo xtask test` adds two, whose taint keeps
+//! other pods away. It runs these tests one after the other, beside all other tests; the last one takes a node's power
+//! for good.
 
 pub mod cut;
 mod near;
@@ -41,7 +42,7 @@ fn by_node(pods: &[Pod]) -> BTreeMap<String, Vec<String>> {
     nodes
 }
 
-/// Waits until Kubernetes takes the node for well, or for lost.
+/// Waits until Kubernetes takes the node for ready, or for lost.
 pub async fn becomes(scene: &Scene, node: &str, well: bool) {
     let nodes: Api<Node> = Api::all(scene.client.clone());
     let look = || async { nodes.get(node).await.expect("the node") };
@@ -52,7 +53,7 @@ pub async fn becomes(scene: &Scene, node: &str, well: bool) {
     wait_for(&format!("{node} to be ready: {well}"), look, |node| is_well(node) == well).await;
 }
 
-/// The cable of a node is cut until this is dropped: what runs there goes on, and nobody hears of it.
+/// Cuts the cable of a node until this is dropped: what runs there goes on, but nothing can reach it.
 pub struct Cut(&'static str);
 
 impl Cut {
@@ -92,7 +93,7 @@ fn take_power(node: &str) {
     assert!(killed.success(), "kill {first}");
 }
 
-/// Fails with a reason that helps where the nodes were forgotten.
+/// Panics with advice if the nodes are missing.
 async fn nodes_are_there(scene: &Scene, wanted: &[&str]) {
     let nodes: Api<Node> = Api::all(scene.client.clone());
     let names: Vec<String> =

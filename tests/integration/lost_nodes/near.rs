@@ -1,5 +1,5 @@
-//! Readers are led to a replica in their own zone. Here only as it needs several nodes of Kubernetes: each is in a zone of
-//! its own, and these tests run in the network of the first.
+//! Readers reach a replica in their own zone. This is among the tests of lost nodes because it needs several nodes of
+//! Kubernetes: each is in a zone of its own, and these tests run in the network of the first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,10 +18,10 @@ use crate::support::{Operator, Scene, wait_for};
 /// The node in whose network these tests run.
 const HERE: &str = "node-1";
 const REPLICAS: &str = "cache-replicas";
-/// So many connections lead to all replicas, unless something leads them to one.
+/// So many connections reach all replicas, unless something directs them to one.
 const CONNECTIONS: usize = 20;
 
-/// The zones that each pod of the replicas' Service is for.
+/// The zones in the topology hints of each pod of the replicas' Service.
 async fn hints(scene: &Scene) -> BTreeMap<String, Vec<String>> {
     let slice = scene.api::<EndpointSlice>().get("cache-replicas-ipv4").await.expect("the slice");
     let hint = |endpoint: k8s_openapi::api::discovery::v1::Endpoint| {
@@ -70,7 +70,7 @@ async fn readers_reach_the_replica_of_their_zone_and_any_where_it_has_none() {
     let near = by_node(&pods(&scene).await)[HERE][0].clone();
     let entrance = Entrance::service(&scene, REPLICAS);
     let replicas = zones_without(&scene, &far).await;
-    assert!(hints(&scene).await.values().all(Vec::is_empty), "nobody asked for it");
+    assert!(hints(&scene).await.values().all(Vec::is_empty), "no hints unless the spec asks for them");
     let look = || reached(&scene, &entrance);
     wait_for("readers to reach both replicas", look, |reached| reached.len() == 2).await;
 
@@ -80,7 +80,8 @@ async fn readers_reach_the_replica_of_their_zone_and_any_where_it_has_none() {
     let only = BTreeSet::from([near.clone()]);
     wait_for("readers to reach the replica of their zone alone", look, |reached| *reached == only).await;
 
-    // Their replica becomes the master: the others are for their own zones, and for whoever has none.
+    // The readers' replica becomes the master: the other replicas are for their own zones, and for zones without a
+    // replica.
     switchover::switched(&scene, &near).await;
     let others = zones_without(&scene, &near).await;
     assert_ne!(others, replicas);
@@ -88,6 +89,6 @@ async fn readers_reach_the_replica_of_their_zone_and_any_where_it_has_none() {
     wait_for("readers to reach both", look, |reached| reached.iter().eq(others.keys())).await;
 
     scene.edit::<Redis>(NAME, json!({ "switchover": null, "replicaService": Value::Null })).await;
-    settled(&scene, "nobody asks for it any more").await;
+    settled(&scene, "the spec without trafficDistribution").await;
     wait_for("no replica to be for a zone", || hints(&scene), |hints| hints.values().all(Vec::is_empty)).await;
 }

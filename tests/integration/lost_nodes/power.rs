@@ -1,4 +1,5 @@
-//! A node that loses its power for good. Tests run by their names: this is the last that needs that node.
+//! A node that loses its power for good. Tests run in the order of their names: this is the last one that needs the
+//! node.
 
 use causeway::api::Redis;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
@@ -11,7 +12,8 @@ use crate::redis::checker::{Checker, Promise};
 use crate::redis::{self, claim_of, describe, settled, succeeded};
 use crate::support::{Operator, Scene};
 
-/// What the condition says is done then: the node's object deleted, and the claim whose volume went with it.
+/// The test follows the condition's advice: it deletes the node's object, and the claim whose volume was lost with the
+/// node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_whose_node_lost_its_power_is_succeeded_and_replaced_when_the_node_is_deleted() {
     let scene = Scene::new("lost-nodes").await;
@@ -25,7 +27,7 @@ async fn a_master_whose_node_lost_its_power_is_succeeded_and_replaced_when_the_n
     checker.goes_on("another master").await;
     becomes(&scene, POWERLESS, false).await;
     let lost = |object: &Redis| describe(object, "Ready").is_some_and(|(_, reason, _)| reason == "NodeLost");
-    let object = redis::becomes(&scene, "the lost node to be told", lost).await;
+    let object = redis::becomes(&scene, "the lost node to be reported", lost).await;
     let (_, _, message) = describe(&object, "Ready").expect("a condition");
     assert!(message.contains(&format!("kubectl delete node {POWERLESS}")), "{message}");
 

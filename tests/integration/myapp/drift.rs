@@ -73,7 +73,7 @@ async fn a_suspended_app_is_left_as_it_is_until_it_goes_on() {
     ready_says(&scene, "app", "Suspended").await;
     scene.delete::<Pod>("app-pod").await;
     scene.gone::<Pod>("app-pod").await;
-    // Once this is seen, a reconcile has run after the pod went.
+    // Once the status shows this change, a reconcile has run after the pod was deleted.
     let edited = scene.edit::<MyApp>("app", json!({ "replicas": 3 })).await;
     let seen = |app: &MyApp| {
         app.status.as_ref().is_some_and(|status| status.observed_generation == edited.metadata.generation)

@@ -67,7 +67,7 @@ async fn uids(scene: &Scene) -> BTreeMap<String, String> {
     scene.pods().await.into_iter().map(|pod| (pod.name_any(), pod.uid().unwrap_or_default())).collect()
 }
 
-/// The names of the namespace's pods that are not going, in order.
+/// The names of the namespace's pods that are not being deleted, in order.
 async fn names(scene: &Scene) -> Vec<String> {
     let staying = scene.pods().await.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     let mut names: Vec<String> = staying.map(|pod| pod.name_any()).collect();

@@ -103,7 +103,7 @@ async fn a_finished_pod_is_replaced() {
     let deadline = Patch::Merge(json!({ "spec": { "activeDeadlineSeconds": 1 } }));
     scene.api::<Pod>().patch("app-pod", &PatchParams::default(), &deadline).await.expect("the deadline is accepted");
     successor(&scene, "app-pod", &before["app-pod"]).await;
-    scene.was_told("app", "Deleted", "it ended").await;
+    scene.has_event("app", "Deleted", "it ended").await;
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn a_pod_stops_by_itself_within_two_seconds() {
     let scene = Scene::new("pods").await;
     let operator = Operator::start(&scene).await;
     running(&scene, "app", pods(1)).await;
-    // Nobody is to create the next one while we look, and the pod is to stay for a last look.
+    // No operator is to create the next pod meanwhile, and a finalizer keeps this pod for a last look.
     operator.stop().await;
     hold(&scene, "app-pod", json!(["example.com/hold"])).await;
     let begun = Instant::now();

@@ -41,7 +41,7 @@ async fn a_bare_object_costs_no_more_than_the_benchmark_says() {
     // A new generation that asks for nothing new in AWS.
     scene.edit::<MyIngress>("app", json!({ "deletionPolicy": "Retain" })).await;
     ready(&scene, "app").await;
-    // The status is told before the reconcile has ended.
+    // The status is written before the reconcile has ended.
     wait_for("a reconcile", || async { reconciles(&operator) }, |count| *count > before.0).await;
     assert_eq!(counted(scene.emulator.elb_operations().await), recorded("aws_calls_noop").calls);
     let written = kubernetes_writes(&writes) - before.1;
@@ -61,9 +61,9 @@ fn is_read(operation: &str) -> bool {
     operation.starts_with("Describe") || operation.starts_with("List") || operation.starts_with("Get")
 }
 
-/// Beside its changes an object costs a look at whose balancer AWS gave it (a create succeeds for one that is there), one
-/// at its state, and one at the health of each target group, which AWS tells of one group a call. The first object of a
-/// region and VPC pays for what all share, too.
+/// Besides its changes, an object costs a read of the tags of the balancer that AWS returned (a create also succeeds
+/// for one that exists), one of its state, and one of the health of each target group, as AWS describes one group a
+/// call. The first object of a region and VPC also pays for the reads that all objects share.
 #[tokio::test]
 async fn a_full_object_costs_its_changes_and_five_reads() {
     const SHARED: [&str; 3] = ["DescribeSubnets", "DescribeSubnets", "ListCertificates"];
@@ -83,7 +83,7 @@ async fn a_full_object_costs_its_changes_and_five_reads() {
         let mut expected: Vec<_> = expected.iter().cloned().chain(shared.iter().map(ToString::to_string)).collect();
         expected.sort();
         reads.sort();
-        // What is not ready yet is looked at again, on a slow machine.
+        // On a slow machine, what is not ready yet is read again.
         let looked_again = reads.len() - expected.len().min(reads.len());
         reads.dedup();
         expected.dedup();

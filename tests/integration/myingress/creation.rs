@@ -40,7 +40,8 @@ async fn the_sample_gets_a_balancer_with_its_settings_and_our_tags() {
     assert_eq!(event(&scene, "myapp", "Created").await, "Created load balancer myapp-alb");
 }
 
-/// The call arrives, its answer does not: what it made is found, goes on, and is told of all the same.
+/// The call reaches AWS, but its answer is lost. The operator finds what the call made, goes on, and reports it all the
+/// same.
 #[tokio::test]
 async fn what_was_made_by_a_call_whose_answer_was_lost_is_told_of() {
     let scene = Scene::new("create").await;
@@ -51,7 +52,7 @@ async fn what_was_made_by_a_call_whose_answer_was_lost_is_told_of() {
     let note = event(&scene, "myapp", "Created").await;
     assert!(note.starts_with("Created load balancer myapp-alb"), "{note}");
     let creates = scene.emulator.elb_operations().await.into_iter().filter(|it| it == "CreateLoadBalancer").count();
-    assert_eq!(creates, 1, "found, not made again");
+    assert_eq!(creates, 1, "the balancer is found, not made again");
 }
 
 #[tokio::test]
@@ -63,11 +64,11 @@ async fn a_balancer_has_the_name_that_the_spec_gives_and_one_of_somebody_else_is
     let foreign = scene.elb.create_load_balancer().name("theirs").subnets("subnet-abc").subnets("subnet-def");
     foreign.send().await.expect("somebody else's balancer");
     scene.create::<MyIngress>("two", spec(json!({ "name": "theirs" }))).await;
-    let message = |object: &MyIngress| {
+    let is_taken = |object: &MyIngress| {
         let conditions = object.status.clone().unwrap_or_default().conditions;
         condition(&conditions, "Ready").is_some_and(|(_, reason, _)| reason == "NameTaken")
     };
-    let object = scene.ingress("two", "the taken name to be told", message).await;
+    let object = scene.ingress("two", "the taken name to be reported", is_taken).await;
     assert_eq!(alb_of(&object), None);
     assert_eq!(scene.balancers().await.len(), 2);
     let patch = kube::api::Patch::Merge(json!({ "spec": { "name": "other" } }));
@@ -106,7 +107,7 @@ async fn the_dns_name_is_shown_while_aws_still_sets_the_balancer_up() {
     scene.emulator.settings(json!({ "provisioning_seconds": 3600 })).await;
     let _operator = Operator::start(&scene).await;
     scene.create::<MyIngress>("slow", spec(json!({}))).await;
-    // The name is told at once, and then what is waited for.
+    // The status has the DNS name at once, and then says what is waited for.
     let waits = |object: &MyIngress| {
         let status = object.status.clone().unwrap_or_default();
         status.alb.is_some() && condition(&status.conditions, "Ready").is_some_and(|it| it.1 == "Provisioning")

@@ -1,4 +1,5 @@
-//! A deleted object takes its balancer along, unless it is told not to; nothing in its spec holds it up.
+//! A deleted object takes its balancer along, unless its spec says otherwise. Nothing in its spec holds the deletion
+//! up.
 
 use causeway::api::MyIngress;
 use kube::ResourceExt;

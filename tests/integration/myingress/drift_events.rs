@@ -1,4 +1,5 @@
-//! Whoever changes a load balancer in AWS is found out: an event names what was different, and a counter counts it.
+//! Changes that others make to a load balancer in AWS are reported: an event names what was different, and a counter
+//! counts it.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use crate::support::{Account, Operator, Scene, full, wait_for};
 
 const REASON: &str = "DriftRepaired";
 
-/// How often drift of each part was put right.
+/// How often the drift of each part was repaired.
 fn counted(operator: &Operator) -> BTreeMap<String, u32> {
     let text = operator.metrics.encode().expect("a text");
     let lines = text.lines().filter_map(|line| line.strip_prefix("causeway_drift_repaired_total{part=\""));
@@ -31,16 +32,16 @@ async fn counts(operator: &Operator, part: &str) {
 
 #[tokio::test]
 async fn what_others_change_is_told_with_both_values_and_what_users_change_is_not() {
-    let scene = Scene::new("told").await;
+    let scene = Scene::new("drift").await;
     scene.emulator.settings(json!({ "draining_scale": 0 })).await;
     let operator = Operator::start(&scene).await;
     let arn = full::created(&scene).await;
     let good = Account::of(&scene).await.facts(&scene);
-    assert_eq!(counted(&operator), BTreeMap::new(), "a creation is none");
+    assert_eq!(counted(&operator), BTreeMap::new(), "a creation is no drift");
 
     retag(&scene, &arn).await;
     counts(&operator, "tag").await;
-    scene.was_told(full::NAME, REASON, "load balancer shop-alb: tags.team was pirates, not storefront").await;
+    scene.has_event(full::NAME, REASON, "load balancer shop-alb: tags.team was pirates, not storefront").await;
 
     let key = "routing.http.response.strict_transport_security.header_value";
     let attribute = ListenerAttribute::builder().key(key).value("max-age=1").build();
@@ -48,23 +49,23 @@ async fn what_others_change_is_told_with_both_values_and_what_users_change_is_no
     call.attributes(attribute).send().await.expect("the change");
     counts(&operator, "listener_attribute").await;
     let words = format!("listener on port 443 of shop-alb: attributes.{key} was max-age=1, not ");
-    scene.was_told(full::NAME, REASON, &words).await;
+    scene.has_event(full::NAME, REASON, &words).await;
 
     let changed = rule(&scene, &arn, 0).await;
     scene.elb.modify_rule().rule_arn(changed).actions(gone()).send().await.expect("the change");
     counts(&operator, "rule").await;
-    scene.was_told(full::NAME, REASON, "on port 443 of shop-alb: actions[0] was ").await;
+    scene.has_event(full::NAME, REASON, "on port 443 of shop-alb: actions[0] was ").await;
 
     ingress(&scene, &arn, "192.0.2.0/24", 22, true).await;
     counts(&operator, "security_group_rule").await;
-    scene.was_told(full::NAME, REASON, "192.0.2.0/24").await;
+    scene.has_event(full::NAME, REASON, "192.0.2.0/24").await;
 
     let key = "deregistration_delay.timeout_seconds";
     let attribute = TargetGroupAttribute::builder().key(key).value("1").build();
     let call = scene.elb.modify_target_group_attributes().target_group_arn(group(&scene, "shop").await);
     call.attributes(attribute).send().await.expect("the change");
     counts(&operator, "target_group_attribute").await;
-    scene.was_told(full::NAME, REASON, &format!("attributes.{key} was 1, not ")).await;
+    scene.has_event(full::NAME, REASON, &format!("attributes.{key} was 1, not ")).await;
 
     becomes(&scene, "all of that", &good).await;
     two_sweeps(&scene).await;
@@ -79,12 +80,12 @@ async fn what_others_change_is_told_with_both_values_and_what_users_change_is_no
     endpoints(&scene, "shop", &[("", 8080)], &["198.18.7.1", "198.18.7.2"]).await;
     two_sweeps(&scene).await;
     full::complete(&scene).await;
-    assert_eq!(counted(&operator), once, "what users change is none");
+    assert_eq!(counted(&operator), once, "what users change is no drift");
 }
 
 #[tokio::test]
 async fn a_rival_that_changes_it_again_and_again_is_told_of_once_and_counted() {
-    let scene = Scene::new("told").await;
+    let scene = Scene::new("drift").await;
     let operator = Operator::start(&scene).await;
     let arn = full::created(&scene).await;
     for times in 1..=3 {
@@ -92,14 +93,14 @@ async fn a_rival_that_changes_it_again_and_again_is_told_of_once_and_counted() {
         let look = || async { counted(&operator).get("tag").copied() };
         wait_for("the next repair", look, |counted| *counted == Some(times)).await;
     }
-    scene.was_told(full::NAME, REASON, "tags.team was pirates").await;
+    scene.has_event(full::NAME, REASON, "tags.team was pirates").await;
     let message = scene.events(full::NAME).await.into_iter().filter(|(reason, _)| reason == REASON);
     assert_eq!(message.count(), 1);
 }
 
 #[tokio::test]
 async fn what_an_operator_finds_when_it_starts_is_put_right_and_no_drift() {
-    let scene = Scene::new("told").await;
+    let scene = Scene::new("drift").await;
     let operator = Operator::start(&scene).await;
     let arn = full::created(&scene).await;
     let good = Account::of(&scene).await.facts(&scene);

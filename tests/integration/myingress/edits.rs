@@ -12,7 +12,7 @@ use crate::support::certificates::{EXAMPLE_COM, EXAMPLE_COM_RENEWED, EXAMPLE_ORG
 use crate::support::wait::wait_within;
 use crate::support::{Account, Operator, Scene, full, wait_for};
 
-/// An edit with the words for it.
+/// An edit, and its description.
 type Edit = (&'static str, fn(&mut Value));
 
 fn https(spec: &mut Value) -> &mut Value {
@@ -31,7 +31,7 @@ fn remove(object: &mut Value, field: &str) {
     object.as_object_mut().expect("an object").remove(field);
 }
 
-/// Makes the edits one after the other, each from the example as it is; tells what each changes in AWS.
+/// Makes the edits one after the other, each from the unchanged example; returns what each changes in AWS.
 async fn effects(scene: &Scene, edits: &[Edit]) -> String {
     scene.emulator.settings(json!({ "draining_scale": 0 })).await;
     import(scene, EXAMPLE_COM).await;
@@ -119,7 +119,7 @@ async fn certificates() {
             (listener["listener"]["certificates"].clone(), listener["furtherCertificates"].clone())
         };
         let wanted = (json!([{ "certificate_arn": arns[0] }]), json!(arns[1..]));
-        // One that became the default stays in the list until the next sweep.
+        // A certificate that became the default stays in the list until the next sweep.
         wait_for("the certificates", certificates, |seen| *seen == wanted).await;
     }
 }
@@ -163,8 +163,8 @@ async fn actions_of_rules() {
                 json!([{ "name": "cart", "weight": 1 }, { "name": "shop", "weight": 0 }]);
         }),
         ("stickiness", |spec| rule(spec, 0)["action"]["forward"]["stickinessDuration"] = json!("60s")),
-        // AWS wants clients to stay with their backend while they stay with its pods: the calls come in another order here
-        // than where it is edited back.
+        // AWS demands stickiness of the action while one of its target groups has stickiness. So these calls come in
+        // another order than those that undo them.
         ("no stickiness", |spec| {
             remove(backend(spec, 1), "stickiness");
             remove(&mut rule(spec, 0)["action"]["forward"], "stickinessDuration");
@@ -245,7 +245,7 @@ async fn a_priority_is_set_and_goes_when_it_is_in_the_way() {
     full::replace(&scene, full::NAME, &spec).await;
     full::complete(&scene).await;
     assert_eq!(priorities(Account::of(&scene).await), ["7", "200", "300", "400", "500", "600", "default"]);
-    // Without a wish it stays where it is: the order is right.
+    // Without a priority in the spec the rule keeps its own: the order is right.
     full::replace(&scene, full::NAME, &full::spec(&scene)).await;
     full::complete(&scene).await;
     assert_eq!(priorities(Account::of(&scene).await)[0], "7");

@@ -30,7 +30,8 @@ fn is_read(operation: &str) -> bool {
     ["Describe", "List", "Get"].iter().any(|read| operation.starts_with(read))
 }
 
-/// The changes are those of the benchmark, and of each read there are no more; but what is not so yet is looked at again.
+/// The changes are those of the benchmark, and no read is made more often. Only reads that wait for a state may be
+/// repeated.
 fn assert_no_worse(calls: &BTreeMap<String, usize>, recorded: &BTreeMap<String, usize>) {
     assert_eq!(changes(calls), changes(recorded));
     let until_it_is_so = ["DescribeLoadBalancers", "DescribeTargetHealth"];
@@ -40,7 +41,7 @@ fn assert_no_worse(calls: &BTreeMap<String, usize>, recorded: &BTreeMap<String, 
     }
 }
 
-/// Waits until the journal has these changes; then lets all that is under way end and looks again.
+/// Waits until the journal has exactly these changes.
 async fn changed(scene: &Scene, what: &str, wanted: &BTreeMap<&str, usize>) {
     wait_for(what, || calls(scene), |calls| changes(calls) == *wanted).await;
 }

@@ -17,7 +17,7 @@ fn answering(host: &str, status: u16) -> Value {
     })
 }
 
-/// A member that says where the balancer stands as well.
+/// The same, with the balancer's subnets and scheme as well.
 fn standing(host: &str, status: u16) -> Value {
     spec(answering(host, status))
 }
@@ -81,7 +81,7 @@ async fn a_bad_member_is_left_out_and_a_bad_edit_keeps_what_there_was() {
     endpoints(&scene, "web", &[("", 8080)], &["198.18.7.1"]).await;
     scene.create::<MyIngress>("a", standing("a.example.com", 200)).await;
     scene.ingress("a", "the leader to be ready", is_ready).await;
-    // A backend that there is not.
+    // The action names a backend that does not exist.
     let bad = json!({
         "group": { "name": "site" },
         "listeners": [{ "port": 80, "rules": [{ "hosts": ["b.example.com"],
@@ -89,7 +89,7 @@ async fn a_bad_member_is_left_out_and_a_bad_edit_keeps_what_there_was() {
     });
     scene.create::<MyIngress>("b", bad.clone()).await;
     let stalled = |object: &MyIngress| crate::support::scene::stalled(object).is_some();
-    scene.ingress("b", "the bad member to be told", stalled).await;
+    scene.ingress("b", "the bad member to be reported", stalled).await;
     answers_become(&scene, "nothing of the bad member", &[("a.example.com", "200")]).await;
     scene.edit::<MyIngress>("a", standing("a.example.com", 404)).await;
     answers_become(&scene, "the good member to go on", &[("a.example.com", "404")]).await;
@@ -98,7 +98,7 @@ async fn a_bad_member_is_left_out_and_a_bad_edit_keeps_what_there_was() {
     answers_become(&scene, "the mended member", &[("a.example.com", "404"), ("b.example.com", "201")]).await;
     // Once it has something, a mistake does not take it away.
     scene.edit::<MyIngress>("b", bad).await;
-    scene.ingress("b", "the bad edit to be told", stalled).await;
+    scene.ingress("b", "the bad edit to be reported", stalled).await;
     scene.edit::<MyIngress>("a", standing("a.example.com", 200)).await;
     answers_become(&scene, "what there was", &[("a.example.com", "200"), ("b.example.com", "201")]).await;
     scene.delete::<MyIngress>("b").await;
@@ -119,7 +119,7 @@ async fn the_same_rule_in_two_members_is_told_to_the_second() {
     scene.ingress("a", "the first member to be ready", is_ready).await;
     scene.create::<MyIngress>("b", clash(201)).await;
     let stalled = |object: &MyIngress| crate::support::scene::stalled(object).is_some();
-    let object = scene.ingress("b", "the clash to be told", stalled).await;
+    let object = scene.ingress("b", "the clash to be reported", stalled).await;
     let reason = crate::support::scene::stalled(&object).expect("a reason");
     let message = stalled_by(&scene, "b", &reason).await;
     assert!(message.contains("priority") && message.starts_with("spec.listeners[0].rules[0]"), "{reason}: {message}");

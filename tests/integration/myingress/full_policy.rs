@@ -47,19 +47,20 @@ async fn the_published_policy_is_enough_for_the_full_example() {
     spec["listeners"][1]["attributes"] = json!({ "routing.http.response.server.enabled": "false" });
     full::rules(&mut spec).reverse();
     full::rules(&mut spec)[1]["action"]["authenticateCognito"]["domain"] = json!("staff");
-    // Its fingerprint of the secret goes with the log-in.
+    // The fingerprint of the secret is removed together with the log-in.
     full::rules(&mut spec)[2]["action"].as_object_mut().unwrap().remove("authenticateOidc").expect("a log-in");
     full::rules(&mut spec).remove(3);
     full::replace(&scene, full::NAME, &spec).await;
     let arn = full::complete(&scene).await;
-    // What was replaced goes last, after the object is ready: before that, the account is not what it is to become again.
+    // The replaced target group is deleted last, after the object is ready. Only then the account is in the state that
+    // it must return to below.
     let replaced = || target_groups(&scene);
     wait_for("the replaced target group to be gone", replaced, |groups| groups.len() == full::TARGETS.len()).await;
     let edited = Account::of(&scene).await;
     assert_eq!(edited.0["balancers"]["shop-alb"]["webAcl"], spec["wafAclArn"]);
     assert_eq!(edited.0["balancers"]["shop-alb"]["capacity"], 500);
 
-    // Every part meddled with.
+    // Somebody else changes every part.
     let edited = edited.facts(&scene);
     scene.waf().disassociate_web_acl().resource_arn(&arn).send().await.expect("no web ACL");
     bystander::set_attribute(&scene, &arn, "idle_timeout.timeout_seconds", "300").await;
@@ -78,7 +79,7 @@ async fn the_published_policy_is_enough_for_the_full_example() {
     }
     becomes(&scene, "every repair", &edited).await;
 
-    // All of it taken back.
+    // Every edit undone.
     full::replace(&scene, full::NAME, &full::spec(&scene)).await;
     full::complete(&scene).await;
     let plain = Account::of(&scene).await;

@@ -1,4 +1,4 @@
-//! What is wrong is told by field and fix, nothing is half-made because of it, and it holds no deletion up.
+//! Mistakes are reported with the field and the fix, leave nothing half-made, and hold no deletion up.
 
 use causeway::api::MyIngress;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::support::backends::remove_service;
 use crate::support::scene::stalled;
 use crate::support::{Account, Operator, Scene, full, wait_for};
 
-/// Creates an object that cannot be; returns the words of its condition, having seen that nothing was made.
+/// Creates an object that cannot be carried out, and checks that nothing was made; returns its condition's message.
 async fn refused(scene: &Scene, name: &str, spec: Value, reason: &str) -> String {
     scene.create::<MyIngress>(name, spec).await;
     let words = stalled_by(scene, name, reason).await;
@@ -41,12 +41,12 @@ async fn a_bad_spec_makes_nothing() {
     {
         let name = format!("bad-{number}");
         if let Err(refusal) = scene.try_create::<MyIngress>(&name, listening(&bad)).await {
-            // The apiserver itself may know.
+            // The apiserver itself may refuse the mistake.
             assert!(refusal.to_string().contains(field), "{refusal}\nshould name {field}");
             continue;
         }
         let is_stalled = |object: &MyIngress| stalled(object).is_some();
-        let object = scene.ingress(&name, "the mistake to be told", is_stalled).await;
+        let object = scene.ingress(&name, "the mistake to be reported", is_stalled).await;
         let message = stalled_by(&scene, &name, &stalled(&object).expect("a reason")).await;
         assert!(message.starts_with(field), "{message}\nshould name {field}");
         assert!(scene.balancers().await.is_empty(), "{field}: nothing is half-made");
@@ -85,7 +85,7 @@ async fn a_selector_finds_one_subnet_in_each_zone() {
 #[tokio::test]
 async fn a_balancer_that_agrees_is_adopted() {
     let scene = Scene::new("adopt").await;
-    // Before the operator looks for the first time: it would say that there is none.
+    // The balancer is made before the operator reads the region: otherwise it would report that there is none.
     let foreign = super::bystander::create(&scene, "old-web", &["subnet-abc", "subnet-def"], &[]).await;
     let _operator = Operator::start(&scene).await;
     scene.create::<MyIngress>("app", spec(json!({ "adopt": "old-web" }))).await;
@@ -130,7 +130,7 @@ async fn a_quota_that_is_reached_is_told_and_deletion_goes_on() {
     full::stage(&scene).await;
     scene.create::<MyIngress>(full::NAME, full::spec(&scene)).await;
     let is_stalled = |object: &MyIngress| stalled(object).is_some();
-    let object = scene.ingress(full::NAME, "the quota to be told", is_stalled).await;
+    let object = scene.ingress(full::NAME, "the quota to be reported", is_stalled).await;
     let reason = stalled(&object).expect("a reason");
     let words = stalled_by(&scene, full::NAME, &reason).await;
     assert!(
@@ -167,7 +167,7 @@ async fn deletion_goes_on_with_a_spec_that_was_broken() {
     full::replace(&scene, full::NAME, &broken).await;
     let before = Account::of(&scene).await.facts(&scene);
     let is_stalled = |object: &MyIngress| stalled(object).is_some();
-    scene.ingress(full::NAME, "the mistake to be told", is_stalled).await;
+    scene.ingress(full::NAME, "the mistake to be reported", is_stalled).await;
     assert_eq!(before.diff(&Account::of(&scene).await.facts(&scene)), "", "what there is stays");
     scene.delete::<MyIngress>(full::NAME).await;
     scene.gone::<MyIngress>(full::NAME).await;

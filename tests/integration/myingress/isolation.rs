@@ -1,4 +1,4 @@
-//! What AWS refuses stops nothing but the part that it makes, and is not asked for again and again.
+//! A call that AWS refuses stops only the part that it would make, and is not repeated again and again.
 
 use causeway::api::MyIngress;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn member(number: usize, status: u16) -> Value {
     })
 }
 
-/// The first says where the balancer stands.
+/// The same; the first member also has the balancer's subnets and scheme.
 fn of(number: usize, status: u16) -> Value {
     if number == 0 { spec(member(number, status)) } else { member(number, status) }
 }
@@ -30,7 +30,7 @@ async fn answers_with(scene: &Scene, number: usize, status: u16) {
     wait_for(&what, || answers(scene), |seen| seen.contains(&wanted)).await;
 }
 
-/// How many calls AWS refused while it was swept so many times.
+/// How many calls AWS refused during so many sweeps.
 async fn refused_during_sweeps(scene: &Scene, sweeps: usize) -> usize {
     scene.emulator.clear_journal().await;
     let what = format!("{sweeps} sweeps");
@@ -64,7 +64,7 @@ async fn a_bad_member_of_a_group_stops_none_of_the_other_nine() {
         scene.edit::<MyIngress>(&name, edit).await;
         let message = stalled_by(&scene, &name, reason).await;
         assert!(message.contains(words), "{message}");
-        // Everybody else goes on, and is not told of what is not theirs.
+        // All other members go on, and are ready: they do not report the mistake of this one.
         let status = 201 + u16::try_from(round).unwrap();
         for number in (0..10).filter(|number| *number != culprit) {
             scene.edit::<MyIngress>(&format!("m{number}"), member(number, status)).await;
@@ -93,7 +93,7 @@ async fn a_refused_part_of_an_object_stops_none_of_its_others() {
     }));
     scene.create::<MyIngress>("app", object).await;
     answers_with(&scene, 1, 200).await;
-    // The good ones of the attributes are set though one among them is bad.
+    // The good attributes are set although one of them is bad.
     let idle = || async {
         let account = Account::of(&scene).await.0;
         let balancers = account["balancers"].as_object().cloned().unwrap_or_default();
@@ -139,7 +139,7 @@ async fn a_member_that_may_not_join_does_not_keep_a_deleted_group_alive() {
     service(&scene, "web", &[("", 80)]).await;
     scene.create::<MyIngress>("home", of(0, 200)).await;
     ready(&scene, "home").await;
-    // Its group is of another namespace, which has nobody who could allow it.
+    // Its group is in another namespace, where no object exists that could admit it.
     let elsewhere = json!({ "group": { "name": "site", "namespace": "nowhere" }, "listeners": [{ "port": 80 }] });
     scene.create::<MyIngress>("guest", elsewhere).await;
     stalled_by(&scene, "guest", "GroupNotAllowed").await;

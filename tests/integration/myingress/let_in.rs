@@ -1,4 +1,4 @@
-//! Security groups that are somebody else's: of the balancer by name, and of its targets.
+//! Security groups that belong to others: those of the balancer, given by name, and those of its targets.
 
 use causeway::api::MyIngress;
 use causeway::external::ec2::{Element, Parameters};
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{created, ready, spec, stalled_by};
 use crate::support::{Account, Operator, Scene, wait_for};
 
-/// Makes a group of that name in the VPC, and tells its id.
+/// Makes a group of that name in the VPC; returns its id.
 async fn group(scene: &Scene, name: &str) -> String {
     let parameters = Parameters::default()
         .with("VpcId", "vpc-causeway")
@@ -25,10 +25,10 @@ async fn rules(scene: &Scene, group: &str) -> Vec<Element> {
     found.items("securityGroupInfo").flat_map(|group| group.items("ipPermissions")).cloned().collect()
 }
 
-/// Whom a group lets in, and what the rules say.
+/// The groups that a group lets in, with the descriptions of the rules.
 async fn let_in(scene: &Scene, group: &str) -> Vec<(String, String)> {
-    let message = |pair: &Element| ["groupId", "description"].map(|it| pair.value(it).unwrap_or_default()).into();
-    rules(scene, group).await.iter().flat_map(|rule| rule.items("groups")).map(message).collect()
+    let described = |pair: &Element| ["groupId", "description"].map(|it| pair.value(it).unwrap_or_default()).into();
+    rules(scene, group).await.iter().flat_map(|rule| rule.items("groups")).map(described).collect()
 }
 
 #[tokio::test]
@@ -68,9 +68,9 @@ async fn the_nodes_let_the_balancer_in_once_they_agree_and_forget_it() {
         .with("IpPermissions.1.Groups.1.Description", &wanted[0].1);
     scene.ec2("RevokeSecurityGroupIngress", taken).await;
     wait_for("the rule to be put back", || let_in(&scene, &nodes), |seen| *seen == wanted).await;
-    scene.was_told("app", "DriftRepaired", "let").await;
+    scene.has_event("app", "DriftRepaired", "let").await;
 
-    // Another process finds it again, whatever the object says by then.
+    // A new process finds the rule again, and removes it: the object was deleted meanwhile.
     operator.stop().await;
     scene.delete::<MyIngress>("app").await;
     let _operator = Operator::start(&scene).await;

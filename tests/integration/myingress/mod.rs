@@ -79,7 +79,8 @@ pub async fn answers(scene: &Scene) -> Vec<(String, String)> {
     answers.collect()
 }
 
-/// Waits until an object is stalled for that reason, in its conditions and in an event of the same words; returns them.
+/// Waits until an object is stalled for that reason, in its conditions and in an event with the same message; returns
+/// the message.
 pub async fn stalled_by(scene: &Scene, name: &str, reason: &str) -> String {
     let is_stalled = |object: &MyIngress| stalled(object).as_deref() == Some(reason);
     let object = scene.ingress(name, &format!("{name} to be stalled by {reason}"), is_stalled).await;
@@ -87,8 +88,8 @@ pub async fn stalled_by(scene: &Scene, name: &str, reason: &str) -> String {
     let (_, _, message) = condition(&status.conditions, "Stalled").unwrap();
     assert_eq!(condition(&status.conditions, "Ready"), Some(("False".into(), reason.into(), message.clone())));
     assert_eq!(condition(&status.conditions, "Reconciling"), None);
-    let description = |events: &Vec<(String, String)>| events.contains(&(reason.to_owned(), message.clone()));
-    wait_for(&format!("an event {reason} about {name} that says: {message}"), || scene.events(name), description).await;
+    let is_recorded = |events: &Vec<(String, String)>| events.contains(&(reason.to_owned(), message.clone()));
+    wait_for(&format!("an event {reason} about {name} that says: {message}"), || scene.events(name), is_recorded).await;
     message
 }
 
@@ -99,7 +100,7 @@ async fn event(scene: &Scene, name: &str, reason: &str) -> String {
     events.into_iter().find(|(it, _)| it == reason).map(|(_, note)| note).unwrap_or_default()
 }
 
-/// Waits until the operator has read the whole region twice more: whatever it was to notice, it has.
+/// Waits until the operator has read the whole region twice more: it has noticed every change by then.
 async fn two_sweeps(scene: &Scene) {
     let sweeps = || async {
         let calls = scene.emulator.journal().await.into_iter();

@@ -34,7 +34,8 @@ async fn a_name_that_aws_does_not_allow_is_shortened_and_hashed() {
 
 #[tokio::test]
 async fn a_foreign_balancer_of_the_name_is_never_touched() {
-    // With the same settings AWS answers a creation with the foreign one; with others it refuses.
+    // With the same settings, AWS answers the create with the foreign balancer; with other settings, it refuses the
+    // create.
     for subnets in [["subnet-abc", "subnet-def"], ["subnet-def", "subnet-ghi"]] {
         let scene = Scene::new("names").await;
         let foreign = bystander::create(&scene, "myapp-alb", &subnets, &[("team", "payments")]).await;

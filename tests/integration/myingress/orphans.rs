@@ -1,4 +1,4 @@
-//! An object that vanishes without its removal leaves nothing, or somebody is told.
+//! An object that vanishes without the operator's clean-up leaves nothing behind, or an event reports what it left.
 
 use causeway::api::MyIngress;
 use k8s_openapi::api::events::v1::Event;
@@ -10,11 +10,11 @@ use super::{created, spec};
 use crate::support::backends::{endpoints, service};
 use crate::support::{Account, Operator, Scene, wait_for};
 
-/// Takes the finalizers away, as people do with what will not go, and deletes the object.
+/// Deletes the object and removes its finalizers, as people do with objects that hang in their deletion.
 async fn vanishes(scene: &Scene, name: &str) {
     scene.delete::<MyIngress>(name).await;
     let patch = Patch::Merge(json!({ "metadata": { "finalizers": [] } }));
-    // It may be gone already, in the regular way.
+    // The object may be gone already, in the regular way.
     scene.api::<MyIngress>().patch(name, &PatchParams::default(), &patch).await.ok();
     scene.gone::<MyIngress>(name).await;
 }
@@ -32,7 +32,7 @@ async fn an_object_that_loses_its_finalizer_takes_everything_along_all_the_same(
     let _operator = Operator::start(&scene).await;
     service(&scene, "web", &[("", 80)]).await;
     endpoints(&scene, "web", &[("", 8080)], &["198.18.7.1"]).await;
-    // At different moments of its creation.
+    // The object vanishes at different moments of its creation.
     for step in ["CreateLoadBalancer", "CreateTargetGroup", "CreateListener"] {
         scene.emulator.clear_journal().await;
         scene.create::<MyIngress>("app", with_a_group()).await;
@@ -56,14 +56,14 @@ async fn what_an_object_left_while_no_operator_ran_is_told_and_kept() {
     let events: Api<Event> = Api::namespaced(scene.client.clone(), &scene.namespace);
     let orphaned = || async {
         let all = events.list(&ListParams::default()).await.expect("events").items;
-        let message = all.into_iter().filter(|event| event.reason.as_deref() == Some("Orphaned"));
-        message.filter_map(|event| event.note).collect::<Vec<String>>()
+        let orphaned = all.into_iter().filter(|event| event.reason.as_deref() == Some("Orphaned"));
+        orphaned.filter_map(|event| event.note).collect::<Vec<String>>()
     };
     let notes = wait_for("an event Orphaned", orphaned, |notes| !notes.is_empty()).await;
     assert_eq!(notes.len(), 1, "{notes:?}");
     assert!(notes[0].contains(&alb.name) && notes[0].contains("causeway orphans rm"), "{notes:?}");
     let text = operator.metrics.encode().expect("metrics");
     assert!(text.contains("causeway_orphans 1"), "{text}");
-    // Another process made it: it may be wanted.
+    // The balancer stays: another process made it, so it may be wanted.
     assert_eq!(scene.balancers().await.len(), 2);
 }

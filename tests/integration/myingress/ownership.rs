@@ -26,7 +26,7 @@ async fn a_balancer_that_lost_our_tags_is_left_alone_until_they_are_back() {
         assert!(message.contains("app-alb") && message.contains(&value), "{message}");
         scene.emulator.clear_journal().await;
         let before = seen(&scene, &alb.arn).await;
-        // An edit does not change that.
+        // An edit does not change this.
         scene.edit::<MyIngress>("app", json!({ "subnets": ["subnet-def", "subnet-ghi"] })).await;
         two_sweeps(&scene).await;
         assert_eq!(seen(&scene, &alb.arn).await, before);
@@ -42,7 +42,7 @@ async fn a_balancer_that_lost_our_tags_survives_the_deletion_of_the_object() {
     let scene = Scene::new("owner").await;
     let _operator = super::operator_without_sweeps(&scene).await;
     let alb = created(&scene, "app", spec(json!({}))).await;
-    // No sweep tells of it: deletion itself must look.
+    // No sweep shows this change to the operator: the deletion itself must check the tags.
     bystander::add_tag(&scene, &alb.arn, UID, "somebody-else").await;
     let before = seen(&scene, &alb.arn).await;
     scene.delete::<MyIngress>("app").await;

@@ -18,7 +18,7 @@ use crate::support::{Account, Operator, Scene, full};
 /// What somebody does to the balancer with that ARN.
 type Deed = for<'a> fn(&'a Scene, &'a str) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// Lets each happen to the full example, and waits until all is as it was.
+/// Does each deed to the full example, and waits until all is as it was.
 async fn each_is_undone(deeds: &[(&str, Deed)]) {
     let scene = Scene::new("drift").await;
     scene.emulator.settings(json!({ "draining_scale": 0 })).await;
@@ -176,7 +176,7 @@ async fn target_groups_are_put_back() {
     each_is_undone(&[
         ("a target group deleted", |scene, balancer| {
             Box::pin(async {
-                // What is in use cannot be deleted.
+                // A target group in use cannot be deleted: its rule has to go first.
                 let listener = rule(scene, balancer, 5).await;
                 scene.elb.delete_rule().rule_arn(listener).send().await.expect("the deletion");
                 let arn = group(scene, "api").await;

@@ -27,7 +27,7 @@ async fn plan(scene: &Scene, arguments: &[&str], input: String) -> (i32, String,
         .env("CLUSTER_NAME", &scene.namespace)
         .env("CLUSTER_UID", CLUSTER_UID)
         .env("AWS_RATE_SHARE", "0")
-        // As the operators of these tests, whose endpoints are written by hand.
+        // Off, as in the operators of these tests: endpoints are written by hand.
         .env("GUARDRAILS", "false")
         .env("AWS_REGION", "us-east-1")
         .env("AWS_ENDPOINT_URL", scene.emulator.endpoint())
@@ -104,7 +104,7 @@ async fn a_plan_names_the_calls_that_the_operator_then_makes_and_makes_none() {
 
     let operator = operator_without_sweeps(&scene).await;
     created(&scene, "web", served(410)).await;
-    // Registering is apart from the reconcile.
+    // Targets are registered outside of the reconcile.
     let registered = |made: &Vec<String>| made.iter().any(|call| call == "RegisterTargets");
     let calls_made = wait_for("targets to be registered", || made(&scene), registered).await;
     let in_order = |calls: Vec<String>| calls.into_iter().filter(|call| !call.ends_with("Targets")).collect::<Vec<_>>();
@@ -112,7 +112,7 @@ async fn a_plan_names_the_calls_that_the_operator_then_makes_and_makes_none() {
     let different = |calls: &[String]| calls.iter().cloned().collect::<BTreeSet<_>>();
     assert_eq!(different(&calls(&before)), different(&calls_made));
 
-    // Statuses follow the targets' health for a while.
+    // For a while, statuses still change with the targets' health.
     let quiet = || async { plan(&scene, &["--all"], String::new()).await };
     let (_, out, _) = wait_for("nothing to be left to do", quiet, |(code, _, _)| *code == 0).await;
     assert!(out.contains("Nothing would change."), "{out}");

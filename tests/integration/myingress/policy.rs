@@ -75,7 +75,7 @@ async fn a_denial_is_told_in_awss_own_words_and_once() {
     let denied = [
         // AWS itself reads the security groups of the network when it makes a balancer.
         ("CreateLoadBalancer", "ec2:GetSecurityGroupsForVpc", json!({ "securityGroups": ["sg-web"] })),
-        // EC2 adds details to its refusal that are others with every call.
+        // EC2 adds details to its refusal that differ with every call.
         ("CreateSecurityGroup", "ec2:CreateSecurityGroup", json!({ "inboundCidrs": ["192.0.2.0/24"] })),
     ];
     for (operation, action, fields) in denied {
@@ -103,6 +103,6 @@ async fn a_denial_is_told_in_awss_own_words_and_once() {
         let before = tries().await;
         wait_for("three more tries", tries, |count| *count >= before + 3).await;
         let after = scene.api::<MyIngress>().get("app").await.expect("the object");
-        assert_eq!(after.metadata.resource_version, text.metadata.resource_version, "no try writes the status anew");
+        assert_eq!(after.metadata.resource_version, text.metadata.resource_version, "no try writes the status again");
     }
 }

@@ -52,7 +52,7 @@ fn in_a_group(more: Value) -> Value {
 async fn the_second_cluster_of_a_name_changes_nothing_and_says_why() {
     let scene = Scene::new("rivals").await;
     let first = operator_of(Some("uid-of-the-first"), &scene, &scene).await;
-    // The group's tags and names are the same in both clusters, the lone object's are not.
+    // The tags and names of the group are the same in both clusters, those of the object without a group are not.
     let alb = created(&scene, "member", in_a_group(json!({}))).await;
     first.stop().await;
     scene.create::<MyIngress>("alone", spec(json!({}))).await;
@@ -76,7 +76,7 @@ async fn the_second_cluster_of_a_name_changes_nothing_and_says_why() {
     assert_eq!(writes(&scene).await, [""; 0]);
     assert_eq!(Account::of(&scene).await, before);
 
-    // Once the first one's is gone, the second may.
+    // Once the first cluster's balancer is gone, the second may make its own.
     bystander::delete(&scene, &alb.arn).await;
     counts(&second, 0).await;
     created(&scene, "alone", spec(json!({}))).await;
@@ -85,7 +85,7 @@ async fn the_second_cluster_of_a_name_changes_nothing_and_says_why() {
 #[tokio::test]
 async fn clusters_that_both_have_something_under_one_name_both_tell_it_and_go_on() {
     let (scene, other) = (Scene::new("rivals").await, Scene::new("rivals").await);
-    // From before clusters were told apart.
+    // This object is from before clusters were distinguished by their uids.
     let before = operator_of(None, &scene, &other).await;
     let theirs = created(&other, "app", spec(json!({}))).await;
     before.stop().await;
@@ -139,7 +139,7 @@ async fn what_was_made_before_clusters_were_told_apart_is_taken_over_within_the_
     let refused = scene.emulator.journal().await.into_iter().filter(is_refused);
     assert_eq!(refused.collect::<Vec<_>>(), []);
 
-    // Whose it is now, it stays: not even the role may change that.
+    // The owner cannot change any more: not even the operator's role may replace or remove the tag.
     let elb = aws_sdk_elasticloadbalancingv2::Client::new(&session.config(&scene));
     let tag = aws_sdk_elasticloadbalancingv2::types::Tag::builder().key(CLUSTER_UID).value("uid-of-the-second").build();
     let theft = elb.add_tags().resource_arns(&arn).tags(tag).send().await.expect_err("it is denied");

@@ -18,7 +18,7 @@ use crate::support::scene::is_ready;
 use crate::support::wait::wait_within;
 use crate::support::{Scene, full, is_thorough, wait_for};
 
-/// Objects that wait for the same slow answers: more than reconcile side by side.
+/// Objects that wait for the same slow answers: more than are reconciled at the same time.
 const MANY: usize = 25;
 /// The same in a thorough run.
 const MANY_THOROUGH: usize = 300;
@@ -42,7 +42,7 @@ async fn first_statuses(scene: &Scene, many: usize) -> Vec<Duration> {
     let mut events = watcher(scene.api::<MyIngress>(), watcher::Config::default()).applied_objects().boxed();
     let (mut created, mut times) = (BTreeMap::new(), BTreeMap::new());
     while times.len() < many {
-        // A watch that breaks is begun again by the watcher itself.
+        // The watcher restarts a broken watch by itself.
         let Ok(object) = events.next().await.expect("a watch goes on") else { continue };
         let begun = *created.entry(object.name_any()).or_insert_with(Instant::now);
         if object.status.as_ref().is_some_and(|status| !status.conditions.is_empty()) {
@@ -85,23 +85,24 @@ async fn full_objects_become_ready_while_every_regional_read_takes_ten_seconds()
     );
     assert_eq!(count("CreateLoadBalancer"), many);
     assert_eq!(count("CreateSecurityGroup"), many);
-    // What was read is forgotten when a call stayed without an answer and the region was looked at anew.
+    // More calls are possible: when a call got no answer and the region is read again, the operator forgets what it had
+    // read.
     assert!(
         (2..=4).contains(&count("DescribeSubnets")),
         "for their VPC, and for its networks, not each for itself: {all:?}"
     );
     assert!((1..=2).contains(&count("ListCertificates")), "{all:?}");
-    // What this process makes it need not look for, unless a call stayed without an answer.
+    // The operator need not look for what it made itself, unless a call got no answer.
     assert!(count("DescribeSecurityGroups") <= 4, "for all objects, not each for itself: {all:?}");
     operator.stop().await;
 
-    // Another process knows none of them: it reads them all at once, and once.
+    // A new process knows none of the groups: it reads all of them together, and only once.
     scene.emulator.clear_journal().await;
     let _operator = operator_without_sweeps(&scene).await;
     scene.edit::<MyIngress>("shop-7", json!({ "tags": { "team": "seen" } })).await;
     scene.ingress("shop-7", "the edit to be carried out", full::is_complete).await;
     let all = counts(&scene).await;
-    // One list of the groups, and one call for each 200 of them: which rules elsewhere let them in.
+    // One call lists the groups. One call for each 200 of them finds the rules elsewhere that let them in.
     assert_eq!(all.get("DescribeSecurityGroups"), Some(&(1 + many.div_ceil(200))), "{all:?}");
     let changes = ["CreateLoadBalancer", "CreateSecurityGroup", "ModifyTargetGroupAttributes", "CreateRule"];
     for operation in changes {
@@ -163,7 +164,7 @@ async fn ten_objects_get_on_while_every_second_call_is_refused() {
         all.iter().map(|it| format!("{it:.1}")).collect::<Vec<_>>().join(" ")
     };
     let all = counts(&scene).await;
-    // Faster than the refusals last, as a rule: what follows asks AWS itself.
+    // The objects are usually ready before the refusals end, which would also hit the test's own calls below.
     scene.emulator.no_faults().await;
     println!(
         "» every second call refused for 30 s: DNS after {} s; ready after {} s; {all:?}",
@@ -172,7 +173,8 @@ async fn ten_objects_get_on_while_every_second_call_is_refused() {
     );
     let arns: BTreeSet<_> = scene.balancers().await.into_iter().filter_map(|it| it.load_balancer_arn).collect();
     assert_eq!(arns.len(), OBJECTS + 1, "none is made twice");
-    // Half of them are refused, and each is made again; a reconcile that began anew would ask for much more.
+    // Half of the calls are refused, and each of these is made again. Reconciles that started from the beginning would
+    // make many more calls.
     let total: usize = all.iter().filter(|(name, _)| *name != "DescribeLoadBalancers").map(|(_, count)| count).sum();
     assert!(total <= 8 * OBJECTS, "{all:?}");
 }

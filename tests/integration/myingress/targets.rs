@@ -60,7 +60,7 @@ async fn targets_follow_endpoints_and_an_empty_set_is_honoured() {
         condition(&conditions, "TargetsHealthy")
             .is_some_and(|(status, reason, _)| (status, reason) == ("False".into(), "NoTargets".into()))
     };
-    scene.ingress("app", "no target to be told", text).await;
+    scene.ingress("app", "TargetsHealthy to say NoTargets", text).await;
 }
 
 #[tokio::test]
@@ -187,7 +187,7 @@ async fn a_pod_with_the_readiness_gate_is_ready_only_when_its_target_is_healthy(
     assert_eq!(status_of(&pod, GATE), Some(("True".into(), Some("TargetHealthy".into()))));
 }
 
-/// A running EC2 instance, and a node that exists on paper only and says that it is this instance: their names.
+/// Starts an EC2 instance, and creates a Node without a kubelet that claims to be this instance; returns their names.
 async fn paper_node(scene: &Scene, number: usize) -> (String, String) {
     let run = Parameters::default().with("ImageId", "ami-12345678").with("SubnetId", "subnet-abc");
     let run = scene.ec2("RunInstances", run.with("MinCount", "1").with("MaxCount", "1")).await;
@@ -220,7 +220,7 @@ async fn instance_targets_are_the_nodes_with_the_port_of_the_service_on_them() {
     let nodes = Api::<Node>::all(scene.client.clone());
     nodes.delete(&first_node, &DeleteParams::default()).await.expect("the node goes");
     becomes(&scene, "the other node", &[&format!("{second}:{port}")]).await;
-    // A cluster without nodes is more likely to be a mistake.
+    // A cluster without nodes is more likely a mistake: the target stays.
     nodes.delete(&second_node, &DeleteParams::default()).await.expect("the node goes");
     let message = stalled_by(&scene, "app", "ServiceUnsuitable").await;
     assert!(message.contains("needs a ready node that is an EC2 instance"), "{message}");
@@ -258,7 +258,7 @@ async fn addresses_in_no_subnet_of_the_vpc_are_registered_beside_those_inside() 
     endpoints(&scene, "web", &[("", 8080)], &["198.18.7.1"]).await;
     scene.create::<MyIngress>("app", fronting(&json!({}))).await;
     becomes(&scene, "the address in a subnet", &["198.18.7.1:8080"]).await;
-    // A peered VPC, as AWS has it: these are registered for all zones.
+    // An address outside of the VPC, as in a peered one: AWS wants it registered for all zones.
     endpoints(&scene, "web", &[("", 8080)], &["10.99.0.1", "198.18.7.1", "198.18.7.2"]).await;
     becomes(&scene, "all three", &["10.99.0.1:8080", "198.18.7.1:8080", "198.18.7.2:8080"]).await;
     let group = target_groups(&scene).await.remove(0).target_group_arn.expect("an ARN");

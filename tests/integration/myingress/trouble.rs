@@ -1,4 +1,4 @@
-//! What only a person can fix is told with the field and the fix, and goes on at once when it is fixed.
+//! What only a person can fix is reported with the field and the fix. The object goes on as soon as it is fixed.
 
 use causeway::api::MyIngress;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::{alb, created, ready, spec, stalled_by};
 use crate::support::certificates::{EXAMPLE_COM, import};
 use crate::support::{Operator, Scene};
 
-/// Creates an object that AWS refuses; returns what is told of it.
+/// Creates an object that AWS refuses; returns the message of its condition.
 async fn refused(scene: &Scene, more: Value, reason: &str) -> String {
     scene.create::<MyIngress>("app", spec(more)).await;
     let message = stalled_by(scene, "app", reason).await;
@@ -28,7 +28,7 @@ async fn mended(scene: &Scene, fix: Value) {
 #[tokio::test]
 async fn an_unknown_subnet() {
     let scene = Scene::new("trouble").await;
-    // Without sweeps only the edit can be what makes it go on.
+    // Without sweeps, only the edit can make the object go on.
     let _operator = super::operator_without_sweeps(&scene).await;
     let message = refused(&scene, json!({ "subnets": ["subnet-abc", "subnet-unknown"] }), "SubnetNotFound").await;
     assert!(message.contains("spec.subnets") && message.contains("subnet-unknown"), "{message}");
@@ -150,8 +150,8 @@ async fn aws_that_is_down_for_a_while_is_told_and_tried_again() {
         crate::support::scene::condition(&conditions, "Reconciling")
             .is_some_and(|(_, reason, _)| reason == "AwsUnavailable")
     };
-    let object = scene.ingress("app", "the trouble to be told", text).await;
-    assert_eq!(crate::support::scene::stalled(&object), None, "nobody need do anything");
+    let object = scene.ingress("app", "AwsUnavailable to be reported", text).await;
+    assert_eq!(crate::support::scene::stalled(&object), None, "no person has to do anything");
     scene.emulator.no_faults().await;
     ready(&scene, "app").await;
     assert_eq!(scene.balancers().await.len(), 2);

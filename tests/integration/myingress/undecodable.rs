@@ -1,4 +1,4 @@
-//! An object that cannot be decoded is told, left as it is, and hurts nobody else.
+//! An object that cannot be decoded is reported, left as it is, and harms no other object.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::support::backends::{endpoints, service};
 use crate::support::rewriting::rewriting;
 use crate::support::{Account, Operator, Scene, wait_for};
 
-/// A port that the operator reads as one that does not fit.
+/// A port in whose place the operator reads a number that does not fit into its type.
 const PORT: u16 = 64_321;
 
-/// An operator to whom one object cannot be decoded.
+/// An operator that cannot decode objects with that port.
 async fn operator(scene: &Scene) -> Operator {
     let client = rewriting(Operator::client().await, "myingresses", "64321", "2147483648");
     Operator::start_with(scene, client, scene.aws.clone(), Duration::from_secs(2))

@@ -8,7 +8,7 @@ use super::{carried_out, fails, says};
 use crate::support::chronicle::{Chronicle, Moment};
 use crate::support::{Operator, Scene};
 
-/// The schedule is there as it is asked for.
+/// The `CronJob` has the schedule that is asked for.
 fn scheduled(name: &str, spec: &Value, moment: &Moment) -> Result<(), String> {
     let schedule = moment.get(&("CronJob".to_owned(), name.to_owned())).ok_or("there is no CronJob")?;
     has("schedule", &schedule["spec"]["schedule"], &spec["schedule"])?;
@@ -21,7 +21,7 @@ async fn backups_are_never_ready_before_their_schedule_is_there() {
     let scene = Scene::new("ready-backup").await;
     let operator = Operator::start(&scene).await;
     let chronicle = Chronicle::start::<DatabaseBackup>(&scene).await;
-    // Only pods are checked for that: our own definition takes it.
+    // The apiserver checks this only in pods: our own definition accepts it.
     let too_little = json!({ "requests": { "memory": "2Gi" }, "limits": { "memory": "1Gi" } });
     for (name, resources) in [("good", json!({})), ("refused", too_little)] {
         scene.create::<DatabaseBackup>(name, json!({ "schedule": "0 0 29 2 *", "resources": resources })).await;

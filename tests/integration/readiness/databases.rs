@@ -8,10 +8,10 @@ use super::{carried_out, fails, says};
 use crate::support::chronicle::{Chronicle, Moment};
 use crate::support::{Operator, Scene};
 
-/// Nobody has it.
+/// An image that does not exist.
 const NOTHING: &str = "registry.invalid/nothing:1";
 
-/// The set is as it is asked for, and so is each of its pods.
+/// The set and each of its pods are as the spec asks for.
 fn rolled_out(
     name: &str,
     spec: &Value,
@@ -46,7 +46,7 @@ fn etcd(name: &str, spec: &Value, moment: &Moment) -> Result<(), String> {
     rolled_out(name, spec, moment, ("causeway.example.com/etcd", "etcd", &image, count))
 }
 
-/// Requests above the limits are what only the apiserver refuses.
+/// Requests above the limits: only the apiserver refuses them.
 fn impossible() -> Value {
     json!({ "requests": { "memory": "2Gi" }, "limits": { "memory": "1Gi" } })
 }
@@ -64,7 +64,7 @@ async fn a_redis_without_replicas_is_never_ready_too_early() {
 
     let message = fails::<Redis>(&scene, "one", json!({ "image": NOTHING }), "ImagePullFailed").await;
     assert!(message.contains("spec.image") && message.contains(NOTHING), "{message}");
-    scene.was_warned_of("one", "ImagePullFailed").await;
+    scene.has_warning("one", "ImagePullFailed").await;
     carried_out::<Redis>(&scene, "one", json!({ "image": null })).await;
 
     let elsewhere = json!({ "nodeSelector": { "rack": "nowhere" } });

@@ -15,8 +15,9 @@ pub fn ready(object: &Value) -> Value {
     conditions.into_iter().find(|condition| condition["type"] == "Ready").unwrap_or_default()
 }
 
-/// Every status of objects of that kind that says `Ready` of a generation that never was rolled out before. Nobody sees all
-/// at the same time: what was true since that generation was asked for counts.
+/// Every status of objects of that kind that claims `Ready` for a generation that was not yet rolled out. No observer
+/// sees all objects at the same moment, so it is enough that the generation was rolled out at any moment since it was
+/// asked for.
 pub fn lies(chronicle: &[Entry], kind: &str, truth: Truth) -> Vec<String> {
     let mut moment = Moment::new();
     let mut specs: BTreeMap<(String, i64), Value> = BTreeMap::new();
@@ -44,11 +45,11 @@ pub fn lies(chronicle: &[Entry], kind: &str, truth: Truth) -> Vec<String> {
         }
         claims += 1;
         let generation = claim["observedGeneration"].as_i64().expect("a generation");
-        assert_eq!(object["status"]["observedGeneration"].as_i64(), Some(generation), "both tell the same");
+        assert_eq!(object["status"]["observedGeneration"].as_i64(), Some(generation), "the same generation");
         let key = (entry.key.1.clone(), generation);
         if !rolled_out.contains(&key) {
-            let why = truth(&key.0, &specs[&key], &moment).expect_err("it was not");
-            lies.push(format!("version {}: {} is Ready of generation {generation}: {why}", entry.version, key.0));
+            let why = truth(&key.0, &specs[&key], &moment).expect_err("it was not rolled out");
+            lies.push(format!("version {}: {} is Ready for generation {generation}: {why}", entry.version, key.0));
         }
     }
     assert!(claims > 0, "nothing was ever Ready");
@@ -64,14 +65,14 @@ pub fn has(what: &str, live: &Value, wanted: &Value) -> Result<(), String> {
                 has(&format!("{what}.{key}"), live.get(key).unwrap_or(&Value::Null), wanted)
             });
         }
-        // None is as good as no map.
+        // An absent map equals an empty one.
         (Value::Null, Value::Object(wanted)) => wanted.is_empty(),
         _ => live == wanted,
     };
     if met { Ok(()) } else { Err(format!("{what} is {live}, and {wanted} was asked for")) }
 }
 
-/// So many pods with that label serve, and each is as `like` says; none is going.
+/// Exactly `count` pods have that label. All are ready, none is being deleted, and each is as `like` says.
 pub fn pods_serve(
     moment: &Moment,
     label: (&str, &str),
@@ -87,7 +88,7 @@ pub fn pods_serve(
     for pod in pods {
         let name = &pod["metadata"]["name"];
         if !pod["metadata"]["deletionTimestamp"].is_null() {
-            return Err(format!("pod {name} is going"));
+            return Err(format!("pod {name} is being deleted"));
         }
         if ready(pod)["status"] != "True" {
             return Err(format!("pod {name} is not ready"));

@@ -1,5 +1,5 @@
-//! `Ready` is never true of a generation whose children are not there, or not rolled out: not for a moment. Whoever runs
-//! `kubectl wait` goes on in that moment.
+//! `Ready` is never true, not even for a moment, for a generation whose children are missing or not rolled out:
+//! `kubectl wait` would return in that moment.
 
 mod backup;
 mod databases;
@@ -18,13 +18,13 @@ use crate::support::Scene;
 use crate::support::wait::wait_within;
 use std::time::Duration;
 
-/// Pods start one after the other, on a machine that others use, too.
+/// Pods start one after the other, on a machine that runs other tests, too.
 const WAIT_TIMEOUT: Duration = Duration::from_mins(6);
 
 /// What an object says of its readiness: status, reason, message, and whether that is about its newest generation.
-type Told = (String, String, String, bool);
+type Claim = (String, String, String, bool);
 
-/// The object says that of itself as it is now.
+/// Waits until the object reports a `good` status and reason for its newest generation; returns the message.
 async fn says<K>(scene: &Scene, name: &str, what: &str, good: impl Fn(&str, &str) -> bool) -> String
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
@@ -49,17 +49,18 @@ where
     says::<K>(scene, name, &what, |status, _| status == "True").await;
 }
 
-/// Changes the object's spec to what cannot be carried out, and waits until it is told for that reason; returns the words.
+/// Changes the object's spec to what cannot be carried out, and waits until `Ready` is false for that reason; returns
+/// its message.
 async fn fails<K>(scene: &Scene, name: &str, change: Value, because: &str) -> String
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
 {
-    let what = format!("{change} to be told as {because}");
+    let what = format!("{change} to be reported as {because}");
     scene.edit::<K>(name, change).await;
     says::<K>(scene, name, &what, |status, reason| status == "False" && reason == because).await
 }
 
-fn describe(object: &Value) -> Told {
+fn describe(object: &Value) -> Claim {
     let ready = judge::ready(object);
     let text = |key: &str| ready[key].as_str().unwrap_or_default().to_owned();
     let current =

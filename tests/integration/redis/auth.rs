@@ -21,7 +21,7 @@ pub(super) async fn password(scene: &Scene, secret: &str) -> String {
     String::from_utf8(bytes.0).expect("a text")
 }
 
-/// Makes a set that asks for a password; gives the one that is made for it.
+/// Makes a set that asks for a password; returns the password that is made for it.
 async fn begun(scene: &Scene) -> String {
     let mut wanted = spec(2);
     wanted["auth"] = json!({ "enabled": true });
@@ -35,7 +35,7 @@ async fn change_password(scene: &Scene, secret: &str, password: &str) {
     scene.api::<Secret>().patch(secret, &PatchParams::default(), &patch).await.expect("the change is accepted");
 }
 
-/// Waits until every node takes that password.
+/// Waits until every node accepts that password.
 async fn taken(scene: &Scene, password: &str) {
     let look = || async { nodes::all(scene, Some(password)).await };
     let all = |nodes: &std::collections::BTreeMap<String, Option<nodes::Node>>| nodes.values().all(Option::is_some);
@@ -57,7 +57,7 @@ async fn a_password_is_made_and_changed_and_no_client_is_turned_away() {
                 Ok(mut line) => redis::cmd("GET").arg("key").query_async::<Option<String>>(&mut line).await.err(),
                 Err(error) => Some(error),
             };
-            assert!(refused.is_some(), "{address} lets anybody in who gives {user_provided:?}");
+            assert!(refused.is_some(), "{address} lets in clients that give {user_provided:?}");
         }
     }
 
@@ -66,7 +66,7 @@ async fn a_password_is_made_and_changed_and_no_client_is_turned_away() {
     for next in ["the second password", "and a third one"] {
         checker.event("another password in the Secret");
         change_password(&scene, "cache-auth", next).await;
-        // The one before is good still: clients move one by one.
+        // The previous password still works: clients move one by one.
         checker.goes_on("the earlier password").await;
         taken(&scene, next).await;
         checker.goes_on("the earlier password").await;
@@ -80,7 +80,7 @@ async fn a_password_is_made_and_changed_and_no_client_is_turned_away() {
     settled_with(&scene, "all nodes", Some(&current)).await;
     assert_eq!(uids(&scene).await, before, "no pod was replaced");
 
-    // Replication and failover go on with it.
+    // Replication and failover work with the new password.
     let name = master(&scene).await;
     checker.event("the master killed");
     super::faults::kill(&scene, &name).await;
@@ -93,7 +93,7 @@ async fn a_password_is_made_and_changed_and_no_client_is_turned_away() {
     checker.finish("two changes of the password, and a master killed", Promise::WhatWasReplicated).await;
 }
 
-/// Fails if a password is in any object but a Secret.
+/// Panics if a password is in any object other than a Secret.
 async fn shown_nowhere(scene: &Scene, secret: &str) {
     for (kind, text) in [
         ("Redis", text_of::<Redis>(scene).await),
@@ -125,11 +125,11 @@ async fn a_secret_that_is_missing_is_told_of_and_awaited() {
     let mut wanted = spec(1);
     wanted["auth"] = json!({ "enabled": true, "secretName": "mine" });
     scene.create::<Redis>(NAME, wanted).await;
-    let (_, message) = stalls(&scene, "words on the Secret").await;
+    let (_, message) = stalls(&scene, "a message about the Secret").await;
     assert!(message.contains("spec.auth.secretName") && message.contains("mine"), "{message}");
-    assert!(pods(&scene).await.is_empty(), "nothing is begun without a password");
+    assert!(pods(&scene).await.is_empty(), "no pod is created without a password");
     crate::support::backends::secret(&scene, "mine", "word", "of no use").await;
-    let (_, message) = stalls(&scene, "words on the key").await;
+    let (_, message) = stalls(&scene, "a message about the key").await;
     assert!(message.contains("password"), "{message}");
     change_password(&scene, "mine", "a password of mine").await;
     settled_with(&scene, "the nodes", Some("a password of mine")).await;
@@ -138,7 +138,7 @@ async fn a_secret_that_is_missing_is_told_of_and_awaited() {
     let before = uids(&scene).await;
     checker.event("the Secret deleted");
     scene.delete::<Secret>("mine").await;
-    stalls(&scene, "words on the Secret that is gone").await;
+    stalls(&scene, "a message about the Secret that is gone").await;
     checker.goes_on("the Secret is gone").await;
     assert_eq!(uids(&scene).await, before);
     change_secret_back(&scene).await;
@@ -150,7 +150,7 @@ async fn change_secret_back(scene: &Scene) {
     crate::support::backends::secret(scene, "mine", "password", "a password of mine").await;
 }
 
-/// Without it nobody would be let in by nodes that run: neither the operator nor a replica that starts.
+/// Without this Secret, running nodes would let in neither the operator nor a replica that starts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_secret_of_the_users_comes_back_as_it_was_and_masters_are_succeeded() {
     let scene = Stage::new("redis-auth").await;
@@ -183,7 +183,7 @@ async fn the_secret_of_the_users_comes_back_as_it_was_and_masters_are_succeeded(
         .await;
 }
 
-/// The kubelet looks for a Secret that is missing ever more seldom, in the end every two minutes.
+/// The kubelet looks for a missing Secret less and less often, in the end every two minutes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pod_that_waits_for_a_secret_that_is_there_now_is_made_anew() {
     let scene = Stage::new("redis-auth").await;
@@ -200,10 +200,10 @@ async fn a_pod_that_waits_for_a_secret_that_is_there_now_is_made_anew() {
     scene.delete::<Pod>(&name).await;
     let look = || async { uids(&scene).await.remove(&name).filter(|uid| Some(uid) != before.as_ref()) };
     let uid = wait_for("another pod", look, Option::is_some).await.expect("just seen");
-    scene.was_said(&uid, "FailedMount", 6).await;
+    scene.has_repeated_event(&uid, "FailedMount", 6).await;
     let begun = std::time::Instant::now();
     scene.edit::<Redis>(NAME, json!({ "suspend": false })).await;
-    scene.was_told(NAME, "PodDeleted", "it waits for Secret cache-users, which came after it").await;
+    scene.has_event(NAME, "PodDeleted", "it waits for Secret cache-users, which came after it").await;
     becomes(&scene, "all nodes again", super::is_settled).await;
     super::took("a pod whose Secret is there now serves", begun);
 }

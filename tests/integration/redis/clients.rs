@@ -1,4 +1,5 @@
-//! What clients see that users have, set up as docs/clients.md says: a master that dies, one that hangs, and a planned switch.
+//! What the clients of users see, set up as docs/clients.md says: a master that dies, one that hangs, and a planned
+//! switch.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use crate::support::{Client, Operator};
 
 /// `spec.failover.maxLag` as it is by default: nothing older may be lost with a master.
 const MAX_LAG: Duration = Duration::from_secs(10);
-/// The clients write no more often.
+/// The shortest time between two writes of a client.
 const PAUSE: Duration = Duration::from_millis(20);
 
 const CLIENTS: [(&str, &str); 3] = [
@@ -18,7 +19,7 @@ const CLIENTS: [(&str, &str); 3] = [
     ("lettuce", "CAUSEWAY_CLIENT_LETTUCE"),
 ];
 
-/// Waits for all of them; fails if one misses more acknowledged writes than `lag` allows.
+/// Waits for all clients; panics if one of them misses more acknowledged writes than `lag` allows.
 async fn recover(clients: &mut [Client], what: &str, lag: Duration) {
     for client in clients {
         let lost = client.recovers(what).await;

@@ -1,5 +1,6 @@
-//! The same failures met by Causeway and by Redis Sentinel, with the same clients. `cargo xtask bench failover` makes
-//! figures of it; in a run of all tests each happens once, so that the comparison stays able to run.
+//! How Causeway and Redis Sentinel handle the same failures, with the same clients. `cargo xtask bench failover`
+//! measures all of them. In a run of all tests, each failure that needs only one Kubernetes node happens once, to keep
+//! the comparison working.
 
 mod lost;
 
@@ -14,24 +15,24 @@ use super::switchover::switched;
 use super::{Stage, master, replicas, running, settled, spec, succeeded};
 use crate::support::Operator;
 
-/// How often each failure happens, where it is to be measured.
+/// The variable with how often each failure happens when it is measured.
 const TURNS: &str = "CAUSEWAY_TURNS";
-/// The file that figures are written to.
+/// The variable with the path of the file that figures are written to.
 const REPORT: &str = "CAUSEWAY_REPORT";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
     /// The master's process is killed; its container starts again.
     Killed,
-    /// The master's process is stopped, and goes on once it was succeeded.
+    /// The master's process is stopped, and goes on once another node is the master.
     Hangs,
     /// Somebody asks for another master.
     Planned,
-    /// The master's disk takes nothing, until it was succeeded.
+    /// The master's disk takes nothing until another node is the master.
     DiskFull,
-    /// The master's Kubernetes node is cut off, until it was succeeded.
+    /// The master's Kubernetes node is cut off until another node is the master.
     NodeLost,
-    /// The same, and the leading operator stands still with it. Sentinel has none.
+    /// The same, and the leading operator is stopped, too. Sentinel has no operator.
     NodeAndOperatorLost,
 }
 
@@ -52,7 +53,7 @@ impl Fault {
         }
     }
 
-    /// For people.
+    /// The words for people.
     fn words(self) -> &'static str {
         match self {
             Self::Killed => "the master's process killed",
@@ -68,7 +69,7 @@ impl Fault {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_master_costs_less_than_with_redis_sentinel() {
     let turns: Option<usize> = std::env::var(TURNS).ok().map(|turns| turns.parse().expect("a number"));
-    // A master that hangs is waited for half a minute with the settings as shipped.
+    // As shipped, Sentinel waits half a minute for a master that hangs: too long for a run of all tests.
     let settings: &[Settings] = if turns.is_some() { &[SHIPPED, FASTEST, BOUNDED] } else { &[BOUNDED] };
     let faults: &[Fault] = if turns.is_some() { &Fault::ALL } else { &Fault::ON_ONE_NODE };
     let (mut figures, turns) = (Vec::new(), turns.unwrap_or(1));
@@ -98,7 +99,8 @@ async fn ours(fault: Fault, turns: usize) -> Measured {
     let scene = Stage::new("redis-compared").await;
     let _operator = Operator::start(&scene).await;
     let mut wanted = spec(2);
-    // As Redis is shipped, and so with Sentinel: a disk that takes no snapshot is noticed only where some are wanted.
+    // Redis's defaults, as the servers with Sentinel have them: a disk that takes no snapshot is noticed only where
+    // snapshots are configured.
     wanted["config"] = json!({ "save": "3600 1 300 100 60 10000" });
     running(&scene, wanted).await;
     let checker = Checker::start(&scene).await;
@@ -154,7 +156,7 @@ async fn theirs(fault: Fault, settings: Settings, turns: usize) -> Measured {
                 checker.goes_on("another master").await;
             }
             Fault::DiskFull => {
-                // A master that cannot write its files answers no ping as it should, and so is down for sentinels, too.
+                // A master that cannot write its files answers pings with an error, so it is down for sentinels, too.
                 let before = sentinels.address().await;
                 let unwritable = Unwritable::at_a_snapshot(&scene, &name).await;
                 sentinels.succeeded(&before).await;

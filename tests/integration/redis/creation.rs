@@ -15,7 +15,7 @@ use super::{NAME, Stage, becomes, describe, is_settled, nodes, running, settled,
 use crate::support::wait::wait_for;
 use crate::support::{Operator, Scene};
 
-/// A connection through a Service, once the node's proxy has learned where it leads to.
+/// A connection through a Service, as soon as the node's proxy knows its endpoints.
 async fn through(scene: &Scene, name: &str) -> MultiplexedConnection {
     let service = scene.api::<Service>().get(name).await.expect("the Service");
     let address = format!("{}:6379", service.spec.and_then(|spec| spec.cluster_ip).expect("an address"));
@@ -105,7 +105,7 @@ async fn a_master_without_replicas_serves_and_keeps_its_data() {
     checker.finish("a master without replicas is killed", Promise::Everything).await;
 }
 
-/// Nobody but the kubelet can know that it hangs.
+/// Only the kubelet can notice that the process hangs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_without_replicas_that_hangs_is_started_anew_and_that_is_told() {
     let scene = Stage::new("redis-creation").await;
@@ -115,7 +115,7 @@ async fn a_master_without_replicas_that_hangs_is_started_anew_and_that_is_told()
     checker.writes(100).await;
     checker.event("the only process hangs");
     let _stopped = super::faults::Stopped::new(&scene, "cache-0").await;
-    let is_told = |object: &Redis| {
+    let is_reported = |object: &Redis| {
         describe(object, "Ready").is_some_and(|(status, reason, message)| {
             status == "False"
                 && reason == "MasterSilent"
@@ -123,9 +123,9 @@ async fn a_master_without_replicas_that_hangs_is_started_anew_and_that_is_told()
                 && message.contains("kubelet")
         })
     };
-    becomes(&scene, "that to be told", is_told).await;
+    becomes(&scene, "MasterSilent to be reported", is_reported).await;
     settled(&scene, "the master again").await;
-    checker.goes_on("the only process started anew").await;
+    checker.goes_on("the restarted process").await;
     checker.finish("a master without replicas hangs", Promise::WhatWasReplicated).await;
 }
 
@@ -135,7 +135,7 @@ async fn a_suspended_set_is_left_alone() {
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(1)).await;
     scene.edit::<Redis>(NAME, json!({ "suspend": true })).await;
-    becomes(&scene, "the suspension to be told", |object| !is_settled(object)).await;
+    becomes(&scene, "the suspension to be reported", |object| !is_settled(object)).await;
     scene.edit::<Redis>(NAME, json!({ "replicas": 2 })).await;
     let before = nodes::all(&scene, None).await;
     assert_eq!(before.len(), 2);

@@ -1,4 +1,4 @@
-//! A deleted set keeps its volumes, unless it was told otherwise.
+//! A deleted set keeps its volumes, unless its spec says otherwise.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -29,7 +29,8 @@ async fn a_set_made_again_finds_its_data() {
     let volumes = claims(&scene).await;
     let checker = Checker::start(&scene).await;
     checker.writes(200).await;
-    // Its data are in the volume of cache-2 to the end; cache-0 is where a new set would begin.
+    // With cache-2 as the master, only its volume is sure to have all data in the end. A new set would begin with
+    // cache-0.
     super::switchover::switched(&scene, "cache-2").await;
     checker.writes(100).await;
     checker.event("deleted");

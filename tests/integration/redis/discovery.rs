@@ -18,13 +18,13 @@ use crate::support::{Operator, Scene, wait_for};
 /// The Service at which clients ask.
 const SENTINEL: &str = "cache-sentinel";
 
-/// Where nodes are, by pod.
+/// The addresses of the nodes, by pod.
 async fn addresses(scene: &Scene) -> BTreeMap<String, String> {
     let named = |pod: k8s_openapi::api::core::v1::Pod| Some((pod.metadata.name?, pod.status?.pod_ip?));
     pods(scene).await.into_iter().filter_map(named).collect()
 }
 
-/// The master by the word of whoever answers there.
+/// The master that the sentinel at that address names.
 async fn found(secure: &Secure, password: &str, address: &str) -> Result<Option<(String, u16)>, String> {
     let asked = async {
         let mut line = secure.open(address, Some(password)).await?;
@@ -33,7 +33,8 @@ async fn found(secure: &Secure, password: &str, address: &str) -> Result<Option<
     asked.await.map_err(|error: redis::RedisError| error.to_string())
 }
 
-/// What is told next to whoever listens there for another master; it is listened to when this is done.
+/// Subscribes to news of another master at that address: the subscription has begun when this returns. The future that
+/// it returns gives the next message.
 async fn listening(secure: &Secure, password: &str, address: &str) -> impl Future<Output = String> + use<> {
     let stream = secure.stream(address).await.expect("a connection");
     let mut lines = BufReader::new(stream);
@@ -49,12 +50,12 @@ async fn listening(secure: &Secure, password: &str, address: &str) -> impl Futur
         }
         line.trim_end().to_owned()
     };
-    // The number of channels ends the answer.
+    // The answer to `SUBSCRIBE` ends with the number of channels.
     timeout(WAIT_TIMEOUT, read(":1")).await.expect("an answer");
     async move { read(" 6379").await }
 }
 
-/// With a password and TLS: what is asked without them is asked for less.
+/// With a password and TLS, the harder case: less is asked of a client without them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_of_sentinels_finds_the_master_and_hears_of_the_next_one() {
     let scene = Stage::new("redis-discovery").await;
@@ -65,8 +66,8 @@ async fn a_client_of_sentinels_finds_the_master_and_hears_of_the_next_one() {
     wanted["sentinel"] = json!({});
     scene.create::<Redis>(NAME, wanted).await;
     let object = becomes(&scene, "two nodes, each with a sentinel", is_settled).await;
-    let told = object.status.and_then(|status| status.connection).and_then(|connection| connection.sentinel);
-    assert_eq!(told, Some(format!("{SENTINEL}.{}.svc:26379", scene.namespace)));
+    let named = object.status.and_then(|status| status.connection).and_then(|connection| connection.sentinel);
+    assert_eq!(named, Some(format!("{SENTINEL}.{}.svc:26379", scene.namespace)));
 
     let secure = client(&scene, SENTINEL, "cache-client-tls", true).await;
     let password = password(&scene, "cache-auth").await;
@@ -87,11 +88,11 @@ async fn a_client_of_sentinels_finds_the_master_and_hears_of_the_next_one() {
         redis::cmd("SENTINEL").arg("MASTERS").query_async(&mut line).await.expect("masters");
     assert_eq!((masters[0]["name"].as_str(), masters[0]["flags"].as_str()), (NAME, "master"));
 
-    let message = listening(&secure, &password, &format!("{at}:26379")).await;
+    let next = listening(&secure, &password, &format!("{at}:26379")).await;
     let begun = Instant::now();
     super::faults::kill(&scene, &first).await;
-    let message = timeout(WAIT_TIMEOUT, message).await.expect("a message about another master");
-    took("who listens to a sentinel knows another master", begun);
+    let message = timeout(WAIT_TIMEOUT, next).await.expect("a message about another master");
+    took("a client that listens to a sentinel knows another master", begun);
     assert_eq!(message, format!("{NAME} {} 6379 {at} 6379", nodes[&first]));
     assert_eq!(succeeded(&scene, &first).await, *heir);
     for address in each {

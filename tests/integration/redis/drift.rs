@@ -1,4 +1,4 @@
-//! Children that somebody changed or deleted are as they were again, and nobody who writes notices.
+//! Children that somebody changed or deleted are restored, and clients that write do not notice.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};

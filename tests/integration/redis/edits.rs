@@ -1,4 +1,5 @@
-//! Input that cannot be carried out is refused, or told in words that name the field; a running set is left alone.
+//! Input that cannot be carried out is refused, or reported with a message that names the field. A running set is left
+//! alone.
 
 use std::time::Instant;
 
@@ -29,7 +30,7 @@ async fn edits_that_cannot_be_carried_out_are_told_and_the_nodes_run_on() {
         ("maxmemory", "much"),
     ] {
         scene.edit::<Redis>(NAME, json!({ "config": { (directive): value } })).await;
-        let (_, message) = stalls(&scene, &format!("words on {directive}")).await;
+        let (_, message) = stalls(&scene, &format!("a message about {directive}")).await;
         assert!(message.contains(&format!("spec.config.{directive}")), "{message}");
         assert!(!message.contains("secret"), "{message}");
         scene.edit::<Redis>(NAME, json!({ "config": { (directive): Value::Null } })).await;
@@ -67,7 +68,7 @@ async fn a_set_with_a_directive_that_cannot_be_is_not_begun() {
     let mut wrong = spec(1);
     wrong["config"] = json!({ "slaveof": "example.com 6379" });
     scene.create::<Redis>(NAME, wrong).await;
-    let (_, message) = stalls(&scene, "words on the directive").await;
+    let (_, message) = stalls(&scene, "a message about the directive").await;
     assert!(message.contains("spec.config.slaveof"), "{message}");
     assert!(pods(&scene).await.is_empty());
     scene.edit::<Redis>(NAME, json!({ "config": { "slaveof": null } })).await;
@@ -82,7 +83,7 @@ async fn a_service_of_the_same_name_that_is_not_ours_is_left_alone() {
     let version = |service: Service| (service.uid(), service.resource_version());
     let before = version(scene.api::<Service>().get(NAME).await.unwrap());
     scene.create::<Redis>(NAME, spec(0)).await;
-    let (reason, message) = stalls(&scene, "words on the name").await;
+    let (reason, message) = stalls(&scene, "a message about the name").await;
     assert_eq!(reason, "NameTaken");
     assert!(message.contains("Service") && message.contains(NAME), "{message}");
     assert_eq!(version(scene.api::<Service>().get(NAME).await.unwrap()), before, "it was not touched");
@@ -90,7 +91,7 @@ async fn a_service_of_the_same_name_that_is_not_ours_is_left_alone() {
     settled(&scene, "the set, now that the name is free").await;
 }
 
-/// The controller of the `StatefulSet` would try again ever more seldom, in the end after a quarter of an hour.
+/// The controller of the `StatefulSet` would try again less and less often, in the end after a quarter of an hour.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pod_that_is_refused_no_longer_is_made_at_once() {
     let scene = Stage::new("redis-edits").await;
@@ -101,17 +102,17 @@ async fn a_pod_that_is_refused_no_longer_is_made_at_once() {
     .expect("a quota");
     scene.api::<ResourceQuota>().create(&PostParams::default(), &quota).await.expect("the quota is taken");
     scene.create::<Redis>(NAME, spec(0)).await;
-    let is_told = |object: &Redis| {
+    let is_reported = |object: &Redis| {
         describe(object, "Ready")
             .is_some_and(|(_, reason, message)| reason == "PodRefused" && message.contains("exceeded quota"))
     };
-    becomes(&scene, "the refusal to be told", is_told).await;
-    // By then it waits for more than half a minute: 5 ms, doubled with each try.
+    becomes(&scene, "the refusal to be reported", is_reported).await;
+    // After so many tries, that controller waits for more than half a minute: 5 ms, doubled with each try.
     let set = scene.api::<StatefulSet>().get(NAME).await.expect("the set");
-    scene.was_said(&set.uid().unwrap_or_default(), "FailedCreate", 13).await;
+    scene.has_repeated_event(&set.uid().unwrap_or_default(), "FailedCreate", 13).await;
     let begun = Instant::now();
     scene.delete::<ResourceQuota>("none").await;
-    scene.was_told(NAME, "PodAccepted", "cache-0").await;
+    scene.has_event(NAME, "PodAccepted", "cache-0").await;
     settled(&scene, "the node").await;
     super::took("a pod that is refused no longer serves", begun);
 }

@@ -6,7 +6,7 @@ use super::checker::{Checker, Promise};
 use super::{NAME, Stage, master, pods, running, settled, spec};
 use crate::support::{Operator, wait_for};
 
-/// What an exporter says; nothing while it does not answer.
+/// The metrics of an exporter; empty while it does not answer.
 pub async fn figures(address: String) -> String {
     let asked = tokio::task::spawn_blocking(move || {
         let agent = ureq::Agent::config_builder().proxy(None).build().new_agent();
@@ -15,7 +15,7 @@ pub async fn figures(address: String) -> String {
     asked.await.expect("no panic").unwrap_or_default()
 }
 
-/// It is told of a set that runs already, and one that asks for a password.
+/// The exporter is added to a set that runs already. The next test has one in a set that asks for a password.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_exporter_tells_of_each_node_and_coming_costs_no_write() {
     let scene = Stage::new("redis-exporter").await;
@@ -37,7 +37,7 @@ async fn an_exporter_tells_of_each_node_and_coming_costs_no_write() {
     checker.finish("an exporter beside each node", Promise::Everything).await;
 }
 
-/// Who may read the Secret is the kubelet: no password is in the pod.
+/// The kubelet reads the Secret: the pod itself has no password in it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_exporter_logs_in_where_a_password_is_asked_for() {
     let scene = Stage::new("redis-exporter").await;

@@ -42,7 +42,7 @@ async fn a_killed_master_is_succeeded_and_comes_back_as_a_replica() {
         let last = object.status.as_ref().and_then(|status| status.last_failover.clone()).expect("a failover");
         assert_eq!(last.from.as_deref(), Some(name.as_str()), "turn {turn}: {last:?}");
         if last.reason == "MasterSilent" {
-            // On a busy machine a dead one may look as if it hung: those are replaced.
+            // On a busy machine a dead process may look like one that hangs: then its pod is replaced.
             before.remove(&name);
         }
     }
@@ -51,7 +51,7 @@ async fn a_killed_master_is_succeeded_and_comes_back_as_a_replica() {
         before.iter().all(|(name, uid)| after.get(name) == Some(uid)),
         "no pod was replaced: {before:?}, {after:?}"
     );
-    scene.was_told(NAME, "Fail", "cache-").await;
+    scene.has_event(NAME, "Fail", "cache-").await;
     shared.judged("redis-masters-killed").await.must_be_kept("what was confirmed, by all masters");
     checker.finish(&format!("{KILLED} masters killed"), Promise::WhatWasReplicated).await;
 }
@@ -95,7 +95,7 @@ async fn a_master_deleted_without_grace_is_succeeded() {
     checker.finish("2 masters deleted without grace", Promise::WhatWasReplicated).await;
 }
 
-/// A master that hangs needs nobody who deletes it (dragonfly-operator#227).
+/// Nobody has to delete a master that hangs (dragonfly-operator#227).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hanging_master_is_succeeded_and_wakes_up_as_a_replica() {
     let scene = Stage::new("redis-failover").await;
@@ -109,7 +109,7 @@ async fn a_hanging_master_is_succeeded_and_wakes_up_as_a_replica() {
         let stopped = Stopped::new(&scene, &name).await;
         succeeded(&scene, &name).await;
         checker.goes_on("another master, while the old one hangs").await;
-        // It wakes up and still believes to be the master.
+        // The old master wakes up, and still believes that it is the master.
         checker.event("the old master wakes up");
         drop(stopped);
         settled(&scene, "all nodes again").await;
@@ -118,7 +118,7 @@ async fn a_hanging_master_is_succeeded_and_wakes_up_as_a_replica() {
     checker.finish(&format!("{AWAY} masters hang and wake up"), Promise::WhatWasReplicated).await;
 }
 
-/// What clients sent to it waits in its sockets, and is the first that it reads.
+/// What clients sent to the hanging master waits in its sockets, and is the first that it reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_wakes_up_when_another_was_made_acknowledges_no_write_that_waited() {
     const WRITES: usize = 40;
@@ -137,7 +137,7 @@ async fn a_master_that_wakes_up_when_another_was_made_acknowledges_no_write_that
     for (index, client) in clients.iter_mut().enumerate() {
         client.write_all(format!("SET late-{index} 1\r\n").as_bytes()).await.expect("it is sent");
     }
-    // Before its pod is replaced: that comes moments later.
+    // Does not wait for the status: moments later, the pod of the old master is replaced.
     let mut another = Vec::new();
     for address in addresses.values() {
         another.push(Box::pin(becomes_master(address)));
@@ -147,7 +147,7 @@ async fn a_master_that_wakes_up_when_another_was_made_acknowledges_no_write_that
     let mut acknowledged = Vec::new();
     for (index, client) in clients.iter_mut().enumerate() {
         let mut answer = String::new();
-        // Its connection is closed: by the node that steps down, or with its process.
+        // The connection is closed when the node steps down, or with its process.
         timeout(WAIT_TIMEOUT, client.read_to_string(&mut answer)).await.expect("an end").ok();
         if answer.starts_with("+OK") {
             acknowledged.push(index);
@@ -162,11 +162,11 @@ async fn a_master_that_wakes_up_when_another_was_made_acknowledges_no_write_that
             lost.push(index);
         }
     }
-    assert_eq!(lost, Vec::<usize>::new(), "writes that were acknowledged and are not there");
+    assert_eq!(lost, Vec::<usize>::new(), "writes that were acknowledged and are lost");
     settled(&scene, "all nodes again").await;
 }
 
-/// Gives the address once the node there is a master.
+/// Returns the address once the node there is a master.
 async fn becomes_master(address: &str) -> String {
     let mut connection = open(address, None).await.expect("it answers");
     loop {
@@ -178,7 +178,7 @@ async fn becomes_master(address: &str) -> String {
     }
 }
 
-/// A busy disk stops all of them for a moment, and what a master acknowledged meanwhile may not be in its file.
+/// A busy disk can stop all replicas for a moment, and what the master acknowledged meanwhile may not be in its file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_master_that_is_back_first_waits_for_replicas_that_pause() {
     let scene = Stage::new("redis-failover").await;
@@ -208,7 +208,7 @@ async fn a_killed_master_that_is_back_first_waits_for_replicas_that_pause() {
     checker.finish("a master killed while its replicas pause", Promise::WhatWasReplicated).await;
 }
 
-/// As when its node is gone (dragonfly-operator#302): nothing refuses a connection, nothing answers.
+/// As if its Kubernetes node were gone (dragonfly-operator#302): nothing refuses a connection, and nothing answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_is_cut_off_is_succeeded_and_returns_as_a_replica() {
     let scene = Stage::new("redis-failover").await;
@@ -244,7 +244,7 @@ async fn two_masters_that_fail_in_a_row_are_succeeded() {
     checker.event("the second master killed");
     kill(&scene, &second).await;
     let third = succeeded(&scene, &second).await;
-    assert_ne!(third, first, "who hangs does not become the master");
+    assert_ne!(third, first, "a node that hangs does not become the master");
     checker.goes_on("the third master").await;
     drop(stopped);
     settled(&scene, "all nodes again").await;
@@ -265,14 +265,14 @@ async fn replicas_that_fail_cost_no_write() {
     checker.event("another one hangs");
     let stopped = Stopped::new(&scene, &replicas[1]).await;
     let sick = |object: &Redis| super::says(object, "Replicated", "False");
-    super::becomes(&scene, "the sick replica to be told", sick).await;
+    super::becomes(&scene, "the sick replica to be reported", sick).await;
     drop(stopped);
     settled(&scene, "all nodes again").await;
     checker.event("a replica cut off");
     let cut = Cut::new(&scene, &replicas[2]).await;
     let look = || async { nodes::one(&scene, &replicas[2]).await };
     wait_for("the cut", look, Option::is_none).await;
-    super::becomes(&scene, "the replica that is away to be told", sick).await;
+    super::becomes(&scene, "the replica that is away to be reported", sick).await;
     drop(cut);
     let object = settled(&scene, "all nodes again").await;
     assert_eq!(epoch(&object), before, "the master stayed");

@@ -1,6 +1,6 @@
 //! What happens to nodes: their processes are killed or stopped, their network is cut, their files vanish.
 //!
-//! The cluster's containers are processes of this machine, in control groups that are called after them.
+//! The cluster's containers are processes of this machine, in cgroups that are named after them.
 
 use std::fs;
 use std::io::Write;
@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::{claim_of, nodes};
 use crate::support::{Scene, volumes, wait_for};
 
-/// Kills a node's process without a chance to say good-bye; its container starts again.
+/// Kills a node's process with SIGKILL; its container starts again.
 pub async fn kill(scene: &Scene, name: &str) {
     signal("-KILL", &process_of(scene, name).await);
 }
@@ -30,7 +30,7 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        // The container may have been ended meanwhile.
+        // The container may have ended meanwhile.
         let _ = Command::new("kill").args(["-CONT", &self.0]).stderr(Stdio::null()).status();
     }
 }
@@ -52,12 +52,12 @@ impl Cut {
 
 impl Drop for Cut {
     fn drop(&mut self) {
-        // The pod may be gone, and with it what was cut.
+        // The pod may be gone, and the rules with it.
         nft(&self.0, "delete table inet cut");
     }
 }
 
-/// Changes the packet filter of a process' network.
+/// Changes the packet filter in the network namespace of a process.
 fn nft(process: &str, rules: &str) -> bool {
     let mut child = Command::new("nsenter")
         .args(["--target", process, "--net", "nft", "-f", "-"])
@@ -71,8 +71,8 @@ fn nft(process: &str, rules: &str) -> bool {
     written.is_ok() && child.wait().expect("nsenter ends").success()
 }
 
-/// A volume in which no file can be made until this is dropped. A snapshot fails there as on a full disk, and Redis refuses
-/// writes for that; its append-only file is open already.
+/// A volume in which no file can be made until this is dropped. A snapshot fails there as on a full disk, so Redis
+/// refuses writes. Its append-only file is not affected: it is open already.
 pub struct Unwritable(fs::File, fs::Permissions);
 
 impl Unwritable {
@@ -84,7 +84,7 @@ impl Unwritable {
         Self(directory, before)
     }
 
-    /// Makes a node's disk take nothing, and lets a snapshot fail for it.
+    /// Makes a node's volume unwritable, and starts a snapshot, which fails.
     pub async fn at_a_snapshot(scene: &Scene, name: &str) -> Self {
         let unwritable = Self::new(scene, name).await;
         nodes::tell(scene, name, &["BGSAVE"]).await;
@@ -92,9 +92,9 @@ impl Unwritable {
     }
 }
 
-/// Waits until a node's disk has taken a snapshot again. Before that the node refuses writes as soon as it is the master. Its
-/// process may start anew meanwhile: a master that is made a replica while its disk takes nothing dies at the first write
-/// that it hears of (<https://github.com/redis/redis/issues/13730>).
+/// Waits until a node's disk has taken a snapshot again. Before that, the node refuses writes as soon as it is the
+/// master. Its process may restart meanwhile: a master that is made a replica while its disk takes nothing dies at the
+/// first write that it receives (<https://github.com/redis/redis/issues/13730>).
 pub async fn takes_a_snapshot(scene: &Scene, name: &str) {
     wait_for(&format!("a snapshot of {name}"), || nodes::takes_a_snapshot(scene, name), |taken| *taken).await;
 }
@@ -127,7 +127,7 @@ pub async fn process_of(scene: &Scene, name: &str) -> String {
         let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
         groups.contains(&container).then_some(process)
     });
-    // What it forks to write its data to disk comes later.
+    // The processes that it forks to write its data to disk have higher numbers.
     let first = processes.min().unwrap_or_else(|| panic!("no process is in the group of container {container}"));
     first.to_string()
 }

@@ -1,5 +1,5 @@
-//! What happened to users of other operators does not happen here. Each test is called after what must not be; others of
-//! them are beside their like: failovers, losses, rollouts.
+//! What happened to users of other operators does not happen here. Each test is named after what must hold. Tests of
+//! other incidents are beside tests of the same kind: failovers, losses, rollouts.
 
 use causeway::api::Redis;
 use k8s_openapi::api::core::v1::Pod;
@@ -12,7 +12,7 @@ use super::switchover::switched;
 use super::{NAME, ROLE_LABEL, Stage, becomes, master, nodes, running, settled, spec, succeeded};
 use crate::support::{Operator, Scene, wait_for};
 
-/// So often all connections of a master are closed: some of them while it is asked how it is.
+/// How often all connections of a master are closed: some of them while the operator asks it for its state.
 const TURNS: usize = 50;
 
 /// OT-CONTAINER-KIT#1158.
@@ -29,7 +29,8 @@ async fn a_returning_master_does_not_overwrite_newer_data() {
     checker.goes_on("another master").await;
     checker.writes(200).await;
     let newer = nodes::answer(&scene, &new).await;
-    // It returns, as a master if its process is still the same, while nobody is there to tell it otherwise.
+    // The old master returns while no operator is there to demote it. It is still a master if its process is still the
+    // same.
     operator.stop().await;
     checker.event("the old master returns, and no operator is there");
     drop(cut);
@@ -60,7 +61,7 @@ async fn a_stale_role_label_is_corrected() {
         wait_for(&what, look, |labels| labels.get(ROLE_LABEL).is_some_and(|role| role == expected)).await;
     }
     let object = settled(&scene, "all as before").await;
-    assert_eq!(object.status.map(|status| status.epoch), Some(1), "nobody took over");
+    assert_eq!(object.status.map(|status| status.epoch), Some(1), "no other node took over");
 }
 
 async fn label(scene: &Scene, pod: &str, role: Value) {
@@ -86,7 +87,7 @@ async fn a_set_that_is_reconciled_all_the_time_keeps_its_master() {
     checker.finish("30 edits in a row", Promise::Everything).await;
 }
 
-/// The same incident: without a master for 23 hours. Here the one that there is is made a replica by hand.
+/// The same incident left a set without a master for 23 hours. Here the only master is made a replica by hand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_set_does_not_stay_without_a_master() {
     let scene = Stage::new("redis-incident").await;
@@ -97,7 +98,8 @@ async fn a_set_does_not_stay_without_a_master() {
     nodes::tell(&scene, &master(&scene).await, &["REPLICAOF", "127.0.0.1", "1"]).await;
     checker.goes_on("a master again").await;
     settled(&scene, "all nodes again").await;
-    // And the other way round: a replica that is a master, too, is one no longer, and nobody was led to it.
+    // And the other way round: a replica that was made a second master is demoted again, and the Service never led to
+    // it.
     let replica = super::replicas(&scene).await.remove(0);
     checker.event("a replica made a master by hand");
     nodes::tell(&scene, &replica, &["REPLICAOF", "NO", "ONE"]).await;
@@ -106,7 +108,7 @@ async fn a_set_does_not_stay_without_a_master() {
     checker.finish("roles changed by hand", Promise::WhatWasReplicated).await;
 }
 
-/// kubeblocks#10753: it was back within seconds, and all replicas fetched its nothing.
+/// kubeblocks#10753: an emptied master was back within seconds, and all replicas copied its empty data.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_reborn_empty_wipes_no_replica() {
     let scene = Stage::new("redis-incident").await;
@@ -131,7 +133,7 @@ async fn a_master_reborn_empty_wipes_no_replica() {
     checker.finish("2 masters reborn empty", Promise::WhatWasReplicated).await;
 }
 
-/// dragonfly-operator#324: they got READONLY until somebody restarted them.
+/// dragonfly-operator#324: clients got READONLY until somebody restarted them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_of_a_demoted_master_are_not_stuck() {
     let scene = Stage::new("redis-incident").await;
@@ -153,14 +155,15 @@ async fn clients_of_a_demoted_master_are_not_stuck() {
     checker.finish("clients of two demoted masters", Promise::WhatWasReplicated).await;
 }
 
-/// An operator that is cut off from a node by itself must not take that for the node's failure.
+/// An operator that loses its connections to a node, while others keep theirs, must not take that for the node's
+/// failure.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_its_replicas_hear_stays_the_master() {
     let scene = Stage::new("redis-incident").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(2)).await;
     let (name, checker) = (master(&scene).await, Checker::start(&scene).await);
-    // All connections that are not replicas' end, again and again: the operator's among them.
+    // All connections except those of replicas are closed again and again, the operator's among them.
     for _ in 0..TURNS {
         nodes::tell(&scene, &name, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
         checker.writes(2).await;

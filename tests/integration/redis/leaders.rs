@@ -12,11 +12,11 @@ use crate::leadership::process::Process;
 use crate::leadership::{DATABASES, leader_metric};
 use crate::support::wait_for;
 
-/// Seconds for which both operators take part in elections before they are killed again: none lasts longer than the lease for
-/// databases, so that nobody ever sees it end.
+/// Seconds for which both operators take part in elections before they are killed again. None is longer than the lease
+/// for databases, so no operator ever sees the lease expire.
 const PAUSES: [u64; 4] = [2, 3, 4, 5];
-/// After so many rounds each pause is a second longer than that of the last one: the kubelet lets those wait, too, that end
-/// again and again. A busy machine comes to an end so.
+/// After so many rounds, each pause is a second longer than it was in the round before, like the kubelet's back-off for
+/// containers that end again and again. So the test also ends on a busy machine.
 const IMPATIENT: usize = 12;
 /// Masters that are killed meanwhile.
 const MASTERS: usize = 2;
@@ -24,7 +24,7 @@ const MASTERS: usize = 2;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn masters_are_succeeded_while_all_operators_are_killed_again_and_again() {
     let scene = Stage::new("redis-leaders").await;
-    // As in pods: a container that is started again is in the same one.
+    // As in pods: a container that is started again has the same pod UID.
     let mut operators = [
         Process::start_with(&scene, "first", &[("KINDS", "Redis"), ("POD_UID", "6a1f")]).await,
         Process::start_with(&scene, "second", &[("KINDS", "Redis"), ("POD_UID", "93c0")]).await,

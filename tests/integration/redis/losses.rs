@@ -17,7 +17,7 @@ async fn delete_all_pods(scene: &Scene) {
     scene.api::<Pod>().delete_collection(&at_once, &super::ours()).await.expect("the deletion is accepted");
 }
 
-/// A set whose nodes write what they acknowledge before they do. With `everysec` a write waits for the sync before it, for
+/// A set whose nodes write to disk before they acknowledge. With `everysec`, a write waits for the sync before it for
 /// two seconds at most: <https://github.com/redis/redis/blob/7.0.15/src/aof.c> (`flushAppendOnlyFile`).
 async fn running_durably(scene: &Scene, replicas: i32) {
     let mut wanted = spec(replicas);
@@ -33,7 +33,8 @@ async fn all_pods_killed_at_once_keep_the_data() {
     running_durably(&scene, 3).await;
     let checker = Checker::start(&scene).await;
     checker.writes(300).await;
-    // New pods use the volumes while the processes of the old ones still serve: how long they do differs.
+    // New pods use the volumes while the processes of the old pods still serve. How long that lasts differs, so there
+    // are three turns.
     for _ in 0..3 {
         let before = uids(&scene).await;
         let begun = checker.event("all pods killed");
@@ -65,7 +66,7 @@ async fn all_processes_killed_at_once_keep_the_data() {
     checker.finish("all processes killed at once", Promise::Everything).await;
 }
 
-/// All at once are dead, and the master's data are gone, too: the replicas' are not.
+/// All processes die at once, and the master's data are gone, too. The replicas' data are not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_empty_master_among_nodes_that_all_restart_is_not_believed() {
     let scene = Stage::new("redis-losses").await;
@@ -81,7 +82,7 @@ async fn an_empty_master_among_nodes_that_all_restart_is_not_believed() {
     }
     checker.goes_on("all nodes again").await;
     settled(&scene, "all nodes again").await;
-    assert_ne!(master(&scene).await, name, "who has nothing is not the master");
+    assert_ne!(master(&scene).await, name, "a node without data is not the master");
     checker.finish("an empty master among nodes that all restart", Promise::WhatWasReplicated).await;
 }
 
@@ -109,7 +110,7 @@ async fn a_volume_that_is_gone_is_filled_again() {
     checker.finish("two volumes deleted, one after the other", Promise::WhatWasReplicated).await;
 }
 
-/// Nothing is left to take over from. That is told, and does not stop the set for ever.
+/// No node is left with data. The loss is reported, and does not stop the set for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_that_are_gone_everywhere_are_told_of() {
     let scene = Stage::new("redis-losses").await;
@@ -127,11 +128,11 @@ async fn data_that_are_gone_everywhere_are_told_of() {
     scene.api::<PersistentVolumeClaim>().delete_collection(&DeleteParams::default(), &all).await.expect("accepted");
     delete_all_pods(&scene).await;
     let lost = |object: &Redis| super::says(object, "DataLost", "True");
-    let object = becomes(&scene, "the loss to be told", lost).await;
-    took("the loss of all data is told", begun);
+    let object = becomes(&scene, "the loss to be reported", lost).await;
+    took("the loss of all data is reported", begun);
     let (_, reason, message) = super::describe(&object, "DataLost").expect("a condition");
     println!("»   {reason}: {message}");
-    scene.was_told(NAME, "DataLost", "began empty").await;
+    scene.has_event(NAME, "DataLost", "began empty").await;
     checker.finish("all volumes deleted", Promise::Nothing).await;
     for (name, node) in nodes::all(&scene, None).await {
         assert!(node.is_some(), "{name} answers");

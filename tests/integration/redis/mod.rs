@@ -50,15 +50,16 @@ use crate::support::wait::wait_within;
 pub const NAME: &str = "cache";
 /// The label of all that belongs to it.
 pub const LABEL: &str = "causeway.example.com/redis";
-/// The label that tells a pod's role.
+/// The label with a pod's role.
 pub const ROLE_LABEL: &str = "causeway.example.com/role";
-/// Several nodes start, on a machine that others use, too.
+/// Several nodes start, on a machine that runs other tests, too.
 pub const WAIT_TIMEOUT: Duration = Duration::from_mins(6);
 
-/// So many of these tests run at the same time: each has up to six nodes, and measures how long nobody could write.
+/// How many of these tests run at the same time in one process. Each has up to six nodes, and measures how long nobody
+/// could write.
 static PLACES: Semaphore = Semaphore::const_new(4);
 
-/// A scene in which nodes can breathe.
+/// A scene with enough processor time for its nodes.
 pub struct Stage {
     scene: Scene,
     _place: SemaphorePermit<'static>,
@@ -67,7 +68,7 @@ pub struct Stage {
 impl Stage {
     /// A new scene, as soon as there is room for it.
     pub async fn new(name: &str) -> Self {
-        let place = PLACES.acquire().await.expect("nobody closes it");
+        let place = PLACES.acquire().await.expect("the semaphore is never closed");
         Self { scene: Scene::new(name).await, _place: place }
     }
 }
@@ -96,7 +97,7 @@ pub async fn settled(scene: &Scene, what: &str) -> Redis {
     settled_with(scene, what, None).await
 }
 
-/// The same of nodes that want a password.
+/// The same for nodes that ask for a password.
 pub async fn settled_with(scene: &Scene, what: &str, password: Option<&str>) -> Redis {
     let object = becomes(scene, what, is_settled).await;
     nodes::complete(scene, object.spec.replicas, password).await;

@@ -14,7 +14,7 @@ fn module() -> Value {
     json!([{ "path": SEARCH, "args": ["TIMEOUT", "700"] }])
 }
 
-/// Waits until the condition names the field; returns its words.
+/// Waits until a condition names the field; returns its message.
 async fn says_modules(scene: &Scene, what: &str) -> String {
     let message = |object: &Redis| {
         let conditions = &object.status.as_ref()?.conditions;
@@ -54,10 +54,10 @@ async fn modules_reach_every_node_and_what_they_keep_outlives_the_master() {
     for name in [&first, &second] {
         wait_for("the book to be found", || found(&scene, name), |answer| answer.len() == 2).await;
     }
-    // Nobody without it reads what it keeps.
+    // Nodes without the module cannot read the keys that it wrote.
     let before = uids(&scene).await;
     scene.edit::<Redis>(NAME, json!({ "modules": Value::Null })).await;
-    says_modules(&scene, "words on keys of a module that is gone").await;
+    says_modules(&scene, "a message about keys of a module that is gone").await;
     checker.goes_on("while one node cannot read the keys of a module").await;
     assert_eq!(uids(&scene).await[&second], before[&second], "the master stays");
     scene.edit::<Redis>(NAME, json!({ "modules": module() })).await;
@@ -76,7 +76,7 @@ async fn a_module_that_is_not_in_the_image_costs_one_replica_and_is_told_by_its_
     let (before, leader) = (uids(&scene).await, master(&scene).await);
     let checker = Checker::start(&scene).await;
     scene.edit::<Redis>(NAME, json!({ "modules": [{ "path": "/usr/lib/redis/modules/none.so" }] })).await;
-    let message = says_modules(&scene, "words on the module").await;
+    let message = says_modules(&scene, "a message about the module").await;
     assert!(message.contains("none.so"), "{message}");
     checker.goes_on("while one node has no module").await;
     assert_eq!(uids(&scene).await[&leader], before[&leader], "the master stays");

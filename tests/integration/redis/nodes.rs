@@ -1,4 +1,4 @@
-//! The nodes as they are, whatever the operator says of them: asked one by one.
+//! The nodes as they are, whatever the operator reports: each one is asked.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct Node {
     /// The replication ID.
     pub history: String,
     pub offset: u64,
-    /// Of a replica: whose, and whether it has all of the data and follows.
+    /// Of a replica: the address of its master, and whether it has all of the data and follows.
     pub master: String,
     pub linked: bool,
     pub keys: u64,
@@ -48,7 +48,7 @@ pub async fn one(scene: &Scene, name: &str) -> Option<Node> {
     all(scene, None).await.remove(name).flatten()
 }
 
-/// Waits until a node says something of itself: one look may come too late on a busy machine.
+/// Waits until a node answers: on a busy machine, a single call may time out.
 pub async fn answer(scene: &Scene, name: &str) -> Node {
     let answered = wait_for(&format!("{name} to answer"), || one(scene, name), Option::is_some).await;
     answered.expect("it was waited for")
@@ -115,7 +115,7 @@ pub async fn answers<T: redis::FromRedisValue>(scene: &Scene, name: &str, words:
     command.query_async(&mut connection).await
 }
 
-/// Tells whether a node's last snapshot succeeded, and asks for one where it did not.
+/// Whether a node's last snapshot succeeded. Asks for another one if it did not.
 pub async fn takes_a_snapshot(scene: &Scene, name: &str) -> bool {
     let pod = pods(scene).await.into_iter().find(|pod| pod.name_any() == name);
     let Some(address) = pod.and_then(|pod| pod.status?.pod_ip) else { return false };
@@ -123,7 +123,7 @@ pub async fn takes_a_snapshot(scene: &Scene, name: &str) -> bool {
     let text: String = redis::cmd("INFO").arg("persistence").query_async(&mut connection).await.unwrap_or_default();
     let taken = text.contains("rdb_bgsave_in_progress:0") && text.contains("rdb_last_bgsave_status:ok");
     if !taken {
-        // It refuses while one is made.
+        // Redis refuses this while a snapshot is being written.
         redis::cmd("BGSAVE").query_async::<redis::Value>(&mut connection).await.ok();
     }
     taken
@@ -139,24 +139,23 @@ pub async fn setting(scene: &Scene, name: &str, setting: &str) -> String {
     answer.into_iter().nth(1).unwrap_or_default()
 }
 
-/// What a node says of one thing in all that it tells of itself.
+/// The value of one field of a node's `INFO everything`.
 pub async fn field(scene: &Scene, name: &str, field: &str) -> String {
     let pod = pods(scene).await.into_iter().find(|pod| pod.name_any() == name).expect("the pod");
     let address = pod.status.and_then(|status| status.pod_ip).expect("an address");
     let mut connection = open(&format!("{address}:6379"), None).await.expect("the node answers");
     let text: String = redis::cmd("INFO").arg("everything").query_async(&mut connection).await.expect("an answer");
-    let message = text.lines().find_map(|line| line.trim_end().strip_prefix(field)?.strip_prefix(':'));
-    message.unwrap_or_default().to_owned()
+    let value = text.lines().find_map(|line| line.trim_end().strip_prefix(field)?.strip_prefix(':'));
+    value.unwrap_or_default().to_owned()
 }
 
-/// How many nodes have which role and label, whoever they are, once all answer: one look may come too late on a busy
-/// machine.
+/// How many nodes have each role and label, once all nodes answer: on a busy machine, a single call may time out.
 pub async fn roles(scene: &Scene) -> BTreeMap<String, usize> {
     let answered = |nodes: &BTreeMap<String, Option<Node>>| nodes.values().all(Option::is_some);
     let mut roles = BTreeMap::new();
     for node in wait_for("all nodes to answer", || all(scene, None), answered).await.into_values().flatten() {
-        let message = format!("{}, labelled {}", node.role, node.label.unwrap_or_default());
-        *roles.entry(message).or_default() += 1;
+        let role = format!("{}, labelled {}", node.role, node.label.unwrap_or_default());
+        *roles.entry(role).or_default() += 1;
     }
     roles
 }

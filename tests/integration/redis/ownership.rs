@@ -1,4 +1,4 @@
-//! Volumes that another object left, pods that somebody took out, and files that cannot be read.
+//! Volumes that another object left, pods whose label somebody removed, and files that cannot be read.
 
 use std::fs;
 use std::time::Instant;

@@ -11,7 +11,7 @@ use crate::support::backends::apply_service;
 use crate::support::rollout_watch::is_ready;
 use crate::support::{Scene, wait_for};
 
-/// A server by hand, behind the Service or not.
+/// A server without an operator. Its role decides whether it is behind the Service.
 async fn server(scene: &Scene, name: &str, role: &str) {
     let object = json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -46,15 +46,15 @@ async fn two_masters_behind_the_service_and_lost_writes_are_noticed() {
     let leader = nodes::answer(&scene, "cache-0").await.address;
     nodes::tell(&scene, "cache-1", &["REPLICAOF", &leader, "6379"]).await;
 
-    // All that a replica confirmed is gone: the judge has to see it.
+    // `FLUSHALL` removes all that a replica confirmed: the judge has to notice that.
     let shared = mixed::start(&scene);
     shared.calls(60).await;
     nodes::tell(&scene, "cache-0", &["FLUSHALL"]).await;
     shared.calls(60).await;
     let judgement = shared.judged("redis-flushed").await;
-    assert_eq!(judgement.verdict, Verdict::Broken, "{}", judgement.told());
+    assert_eq!(judgement.verdict, Verdict::Broken, "{}", judgement.summary());
 
-    // A switch as one should not do it: both take writes for a while, and what the old one took is gone then.
+    // A switch that is done wrong: both nodes take writes for a while, and then those of the old master are gone.
     let checker = Checker::start(&scene).await;
     checker.event("both are masters");
     nodes::tell(&scene, "cache-1", &["REPLICAOF", "NO", "ONE"]).await;

@@ -17,16 +17,16 @@ const SWEEP: Duration = Duration::from_secs(2);
 
 /// Steps of a failover: what the operator does for the first time after the master died.
 const STEPS: [(&str, Moment); 6] = [
-    // It has decided, and nobody knows.
+    // The operator has decided, but has not recorded the decision.
     ("PATCH /apis/example.com/v1/…/redises/cache/status", Moment::BeforeSending),
-    // It has written down what it is about to do.
+    // The operator has recorded what it is about to do.
     ("PATCH /apis/example.com/v1/…/redises/cache/status", Moment::AfterReply),
-    // The Service leads to nobody.
+    // The Service leads to no pod.
     ("PATCH /api/v1/…/pods", Moment::ReplyLost),
-    // A new master that nobody is led to.
+    // There may be a new master, but the Service does not lead to it.
     ("redis REPLICAOF NO ONE", Moment::BeforeSending),
     ("redis REPLICAOF NO ONE", Moment::ReplyLost),
-    // Another replica that follows the dead one still.
+    // Another replica still follows the dead master.
     ("redis REPLICAOF", Moment::BeforeSending),
 ];
 
@@ -116,7 +116,7 @@ async fn settled_at(scene: &Scene, name: &str) -> bool {
     is_settled(&object) && object.status.and_then(|status| status.master).is_some_and(|master| master == name)
 }
 
-/// What happens meanwhile waits for the operator, and loses nothing.
+/// Failures wait for the operator meanwhile, and lose nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failures_while_no_operator_is_there_are_made_good_when_it_returns() {
     let scene = Stage::new("redis-restarts").await;
@@ -125,12 +125,12 @@ async fn failures_while_no_operator_is_there_are_made_good_when_it_returns() {
     let checker = Checker::start(&scene).await;
     checker.writes(200).await;
     operator.stop().await;
-    // Without an operator the set serves on.
+    // Without an operator the set still serves.
     checker.writes(200).await;
     let (name, before) = (master(&scene).await, uids(&scene).await);
     checker.event("the master killed, and no operator is there");
     kill(&scene, &name).await;
-    // It is back by itself, and takes no writes: it may have less than others.
+    // The master comes back by itself, but takes no writes: it may have fewer data than others.
     checker.stops("the master killed, and no operator is there").await;
     let replica = before.keys().find(|other| **other != name).expect("a replica").clone();
     scene.api::<Pod>().delete(&replica, &DeleteParams::default().grace_period(0)).await.expect("accepted");

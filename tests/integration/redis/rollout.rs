@@ -92,7 +92,7 @@ async fn an_image_that_does_not_exist_costs_one_replica_and_a_better_one_recover
         let conditions = object.status.iter().flat_map(|status| status.conditions.iter());
         conditions.clone().any(|it| it.message.contains("spec.version") || it.message.contains("spec.image"))
     };
-    becomes(&scene, "words on the image that cannot be pulled", stuck).await;
+    becomes(&scene, "a message about the image that cannot be pulled", stuck).await;
     checker.goes_on("while one node has no image").await;
     let after = uids(&scene).await;
     let stayed: Vec<&String> = before.keys().filter(|name| before[*name] == after[*name]).collect();

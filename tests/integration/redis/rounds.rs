@@ -10,7 +10,7 @@ use super::faults::{kill, wipe};
 use super::{Stage, master, nodes, running, settled, spec, succeeded, successor, uids};
 use crate::support::{Operator, is_thorough};
 
-/// As many rounds as begin in so long; more of them in a thorough run.
+/// For so long, new rounds begin. A thorough run has more of them: [`ROUNDS`].
 const SPAN: Duration = Duration::from_secs(30);
 /// Rounds of a thorough run.
 const ROUNDS: usize = 200;
@@ -30,7 +30,7 @@ async fn masters_that_are_killed_and_back_at_once_wipe_nobody() {
         let keys = nodes::answer(&scene, &name).await.keys;
         checker.event("the master wiped and killed");
         wipe(&scene, &name).await;
-        // A container that was killed before starts again later and later; a new pod does not.
+        // The kubelet delays the restart of a container that was killed before, but not the start of a new pod.
         if killed.insert(before[&name].clone()) {
             kill(&scene, &name).await;
             succeeded(&scene, &name).await;

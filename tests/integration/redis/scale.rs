@@ -21,7 +21,7 @@ async fn replicas_come_and_go_and_no_write_is_lost() {
     for replicas in [5_usize, 1, 3] {
         let begun = Instant::now();
         if replicas == 1 {
-            // The master is among those that go.
+            // The master is among the nodes that are removed.
             checker.event("asked for cache-5");
             switched(&scene, "cache-5").await;
         }
@@ -48,7 +48,7 @@ async fn an_edit_in_the_middle_of_growing_is_followed() {
     becomes(&scene, "the first replica", grown).await;
     scene.edit::<Redis>(NAME, json!({ "replicas": 1 })).await;
     settled(&scene, "one replica").await;
-    // Volumes of nodes that went hold old data: nobody is to find them later.
+    // Volumes of removed nodes hold old data: no later node is to find them.
     let few = |claims: &std::collections::BTreeMap<String, String>| claims.len() == 2;
     wait_within(super::WAIT_TIMEOUT, "the volumes of those that stay", || claims(&scene), few).await;
     checker.finish("0 → 4 replicas, changed to 1 on the way", Promise::Everything).await;

@@ -12,7 +12,7 @@ use super::{LABEL, NAME, nodes};
 use crate::support::rollout_watch::is_ready;
 use crate::support::{Scene, wait_for};
 
-/// As sentinels name the master.
+/// The name by which sentinels know the master.
 const MASTER: &str = "cache";
 const IMAGE: &str = "redis:7.0.15";
 const SERVERS: usize = 3;
@@ -21,7 +21,7 @@ const SENTINELS: usize = 3;
 /// How sentinels and servers are set.
 #[derive(Clone, Copy)]
 pub struct Settings {
-    /// For people.
+    /// The name for people.
     pub name: &'static str,
     /// A master that is silent for so long is down.
     pub down_after_ms: u32,
@@ -31,7 +31,7 @@ pub struct Settings {
     pub bounded: bool,
 }
 
-/// What sentinels are set to where nobody says otherwise.
+/// The default settings of sentinels.
 pub const SHIPPED: Settings =
     Settings { name: "sentinel, as shipped", down_after_ms: 30_000, failover_timeout_ms: 180_000, bounded: false };
 /// The fastest that does not take every pause for a death.
@@ -90,7 +90,7 @@ impl<'a> Sentinels<'a> {
         Entrance::new(move || find(addresses.clone()).boxed())
     }
 
-    /// The pod that is the master by the word of the sentinels.
+    /// The pod that the sentinels name as the master.
     pub async fn master(&self) -> String {
         let address = self.address().await;
         let nodes = nodes::all(self.scene, None).await;
@@ -98,19 +98,19 @@ impl<'a> Sentinels<'a> {
         nodes.into_iter().find(|(_, node)| node.as_ref().is_some_and(is_it)).map(|(name, _)| name).expect("its pod")
     }
 
-    /// The address of the master by their word.
+    /// The address of the master that the sentinels name.
     pub async fn address(&self) -> String {
         find(self.addresses.clone()).await.expect("a master")
     }
 
-    /// Waits until they name another master than the one at that address.
+    /// Waits until the sentinels name another master than the one at that address.
     pub async fn succeeded(&self, before: &str) {
         let look = || find(self.addresses.clone());
         let another = |now: &Result<String, String>| now.as_ref().is_ok_and(|now| now != before);
         wait_for("another master, by the sentinels", look, another).await.expect("just seen");
     }
 
-    /// Has another one made the master; waits until the sentinels name it.
+    /// Asks for a failover, and waits until the sentinels name another master.
     pub async fn fail_over(&self) {
         let before = self.address().await;
         let mut sentinel = open(&self.addresses[0], None).await.expect("a sentinel");
@@ -118,9 +118,9 @@ impl<'a> Sentinels<'a> {
         self.succeeded(&before).await;
     }
 
-    /// Waits until all replicas follow the one whom all sentinels call the master.
+    /// Waits until all replicas follow the node that all sentinels name as the master.
     pub async fn settled(&self) {
-        wait_for("three sentinels of one mind, and two replicas that follow", || self.is_settled(), |done| *done).await;
+        wait_for("three sentinels that agree, and two replicas that follow", || self.is_settled(), |done| *done).await;
     }
 
     async fn is_settled(&self) -> bool {
@@ -139,7 +139,8 @@ impl<'a> Sentinels<'a> {
     }
 }
 
-/// The master of a sentinel that knows of all others and takes nobody for dead.
+/// The master that a sentinel names, if it knows all replicas and other sentinels, and does not take the master for
+/// dead.
 async fn knows(address: &str) -> Option<String> {
     let mut sentinel = open(address, None).await.ok()?;
     let fields: std::collections::HashMap<String, String> =
@@ -160,7 +161,7 @@ async fn find(addresses: Vec<String>) -> Result<String, String> {
     Err("no sentinel answers".into())
 }
 
-/// Starts a server whose settings outlive its process, for sentinels change them; returns its address.
+/// Starts a server whose settings outlive its process, as sentinels change them; returns its address.
 async fn pod(
     scene: &Scene,
     name: &str,

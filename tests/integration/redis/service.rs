@@ -1,4 +1,4 @@
-//! The Service leads to the master, whatever Kubernetes thinks of its pod, and whoever wrote to the Service before.
+//! The Service leads to the master, whether its pod is ready or not, and whatever was written for the Service before.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use super::{LABEL, NAME, ROLE_LABEL, Stage, becomes, describe, master, running, 
 use crate::support::rollout_watch::is_ready;
 use crate::support::{Operator, Scene, wait_for};
 
-/// Clients that come anew all the time: each writes once through the Service, and goes.
+/// New clients all the time: each one connects through the Service, writes once, and closes its connection.
 struct Newcomers {
     tasks: JoinSet<()>,
     served: Arc<AtomicUsize>,
@@ -76,7 +76,7 @@ async fn slices(scene: &Scene, service: &str) -> Vec<(String, Vec<String>)> {
     list.iter().map(|slice| (slice.name_any(), pods(slice))).collect()
 }
 
-/// What takes readiness from the pod of a master that serves.
+/// The exporter's failure makes the pod unready although the master in it serves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_exporter_that_fails_keeps_no_client_from_the_master() {
     let scene = Stage::new("redis-service").await;
@@ -93,16 +93,17 @@ async fn an_exporter_that_fails_keeps_no_client_from_the_master() {
     pods.patch(&name, &PatchParams::default(), &Patch::Strategic(&broken)).await.expect("the change is accepted");
     let look = || async { pods.get(&name).await.expect("the pod") };
     wait_for("the master's pod not to be ready", look, |pod| !is_ready(pod)).await;
-    let is_told = |object: &Redis| describe(object, "Ready").is_some_and(|(status, ..)| status == "False");
-    let object = becomes(&scene, "that to be told", is_told).await;
+    let is_unready = |object: &Redis| describe(object, "Ready").is_some_and(|(status, ..)| status == "False");
+    let object = becomes(&scene, "Ready to be False", is_unready).await;
     println!("» {:?}", describe(&object, "Ready"));
     newcomers.go_on(100).await;
-    assert_eq!(master(&scene).await, name, "nobody had to take over");
+    assert_eq!(master(&scene).await, name, "no other node took over");
     assert_eq!(slices(&scene, NAME).await, [("cache-ipv4".to_owned(), vec![name])]);
     assert_eq!(newcomers.end(), 0, "clients that were not served");
 }
 
-/// A set as the version before left it: Services that select, and what Kubernetes wrote for them.
+/// A set as an earlier version left it: Services with selectors, and the slices and Endpoints that Kubernetes wrote for
+/// them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn services_of_an_earlier_version_are_taken_over_without_a_refused_client() {
     let scene = Stage::new("redis-service").await;
@@ -140,7 +141,7 @@ async fn services_of_an_earlier_version_are_taken_over_without_a_refused_client(
     newcomers.go_on(100).await;
     assert_eq!(newcomers.end(), 0, "clients that were refused");
     settled(&scene, "all as before").await;
-    // It is ours now: whoever fails is out.
+    // The slice is ours now: a master that fails is removed from it.
     let before = master(&scene).await;
     checker.event("the master's process killed");
     super::faults::kill(&scene, &before).await;
@@ -150,7 +151,7 @@ async fn services_of_an_earlier_version_are_taken_over_without_a_refused_client(
     checker.finish("Services of an earlier version taken over", Promise::WhatWasReplicated).await;
 }
 
-/// Nobody corrects a slice while no operator runs; the last truth stays.
+/// Nobody changes a slice while no operator runs: the last one must stay in force.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_are_served_while_no_operator_runs() {
     let scene = Stage::new("redis-service").await;

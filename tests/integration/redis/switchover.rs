@@ -36,7 +36,7 @@ async fn a_planned_switch_under_load_loses_nothing() {
         let to = super::replicas(&scene).await.remove(turn % 3);
         checker.event(&format!("asked for {to}"));
         switched(&scene, &to).await;
-        // Those who kept their connections, too.
+        // This includes clients that kept their connections.
         checker.goes_on(&format!("{to} is the master")).await;
     }
     settled(&scene, "all nodes").await;
@@ -46,8 +46,8 @@ async fn a_planned_switch_under_load_loses_nothing() {
     checker.finish(&format!("{SWITCHES} planned switches"), Promise::Everything).await;
 }
 
-/// Closing connections again and again would keep readers from it, and the object from being ready. The kubelet looks now and
-/// then whether it listens; here somebody does that all the time.
+/// Closing connections again and again would keep readers from the earlier master, and the object from being ready. The
+/// kubelet's probes connect now and then; here connections are made all the time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_earlier_master_without_clients_is_left_in_peace() {
     let scene = Stage::new("redis-switch").await;
@@ -66,7 +66,7 @@ async fn an_earlier_master_without_clients_is_left_in_peace() {
     switched(&scene, &to).await;
     let last = |object: &Redis| object.status.as_ref().and_then(|status| status.last_failover.clone());
     let done = |object: &Redis| last(object).is_some_and(|last| last.to == to && last.left.is_empty());
-    let object = becomes(&scene, "nobody to be with the earlier master", done).await;
+    let object = becomes(&scene, "no client to be left with the earlier master", done).await;
     assert_eq!(last(&object).and_then(|last| last.closed), None, "no connection had to be closed");
 }
 
@@ -78,7 +78,7 @@ async fn a_switch_that_cannot_be_is_told_and_the_master_stays() {
     let (name, checker) = (master(&scene).await, Checker::start(&scene).await);
     for (wanted, words) in [("cache-7", "spec.switchover.master"), ("other", "spec.switchover.master")] {
         scene.edit::<Redis>(NAME, json!({ "switchover": { "master": wanted } })).await;
-        let (_, message) = super::stalls(&scene, &format!("words on {wanted}")).await;
+        let (_, message) = super::stalls(&scene, &format!("a message about {wanted}")).await;
         assert!(message.contains(words) && message.contains(wanted), "{message}");
         assert_eq!(master(&scene).await, name);
     }
@@ -96,11 +96,11 @@ async fn a_switch_waits_for_a_replica_that_is_not_up_to_date_and_the_master_serv
     let (name, to) = (master(&scene).await, super::replicas(&scene).await.remove(0));
     let stopped = super::faults::Stopped::new(&scene, &to).await;
     let sick = |object: &Redis| super::says(object, "Replicated", "False");
-    becomes(&scene, "the sick replica to be told", sick).await;
+    becomes(&scene, "the sick replica to be reported", sick).await;
     checker.event("asked for a replica that hangs");
     scene.edit::<Redis>(NAME, json!({ "switchover": { "master": to } })).await;
     checker.writes(300).await;
-    assert_eq!(master(&scene).await, name, "it does not go to a replica that hangs");
+    assert_eq!(master(&scene).await, name, "the switch does not go to a replica that hangs");
     checker.event("the replica wakes up");
     drop(stopped);
     switched(&scene, &to).await;

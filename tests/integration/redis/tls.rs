@@ -20,7 +20,7 @@ use crate::support::{Operator, Scene, wait_for};
 const SERVERS: &str = "cache-server-tls";
 const CLIENTS: &str = "cache-client-tls";
 
-/// Files of a Secret, all of the same moment: it may change meanwhile.
+/// Files of a Secret, all from one read: the Secret may change between two reads.
 async fn files<const N: usize>(scene: &Scene, secret: &str, keys: [&str; N]) -> [String; N] {
     let secret = scene.api::<Secret>().get(secret).await.expect("the Secret");
     let mut data = secret.data.expect("files");
@@ -33,7 +33,7 @@ async fn authorities(scene: &Scene) -> String {
     trusted
 }
 
-/// As whoever has that Secret: without a certificate of its own, or with it.
+/// The settings of a client with that Secret: with its certificate if `shows`, or without one.
 pub async fn client(scene: &Scene, name: &str, secret: &str, shows: bool) -> Secure {
     let name = format!("{name}.{}.svc", scene.namespace);
     if !shows {
@@ -53,7 +53,7 @@ async fn addresses(scene: &Scene) -> BTreeMap<String, String> {
     pods(scene).await.into_iter().map(address).collect()
 }
 
-/// What a client without TLS, or without a certificate, is told to a ping; nothing where it gets an answer.
+/// Whether a client gets no answer to a ping. `None` is a client without TLS.
 async fn refused(secure: Option<&Secure>, address: &str) -> bool {
     let ping = async {
         let mut line = match secure {
@@ -65,7 +65,7 @@ async fn refused(secure: Option<&Secure>, address: &str) -> bool {
     !matches!(timeout(Duration::from_secs(2), ping).await, Ok(Ok(_)))
 }
 
-/// Waits until every node shows the certificate that is in its Secret, which is another than `before`.
+/// Waits until all nodes present the same certificate, and it is not `before`.
 async fn renewed(scene: &Scene, secure: &Secure, before: &[u8]) {
     let look = || async {
         let mut shown = Vec::new();
@@ -97,8 +97,8 @@ async fn a_set_with_tls_fails_over_and_renews_its_certificates_without_a_restart
     let secure = client(&scene, NAME, CLIENTS, true).await;
     let nameless = client(&scene, NAME, CLIENTS, false).await;
     for (name, address) in addresses(&scene).await {
-        assert!(!refused(Some(&secure), &address).await, "{name} refuses who shows a certificate");
-        assert!(refused(Some(&nameless), &address).await, "{name} answers who shows no certificate");
+        assert!(!refused(Some(&secure), &address).await, "{name} refuses a client with a certificate");
+        assert!(refused(Some(&nameless), &address).await, "{name} answers a client without a certificate");
         assert!(refused(None, &address).await, "{name} answers without TLS");
         let ip = address.trim_end_matches(":6379").to_owned();
         let good = |text: &String| text.contains("redis_up 1");
@@ -128,7 +128,7 @@ async fn a_set_with_tls_fails_over_and_renews_its_certificates_without_a_restart
     let begun = Instant::now();
     checker.event("another authority");
     scene.edit::<Redis>(NAME, json!({ "tls": { "renewal": "once" } })).await;
-    // Clients take what their Secret has, as those do that mount it.
+    // Clients use what is in their Secret now, as clients that mount it do.
     let followed = || async {
         checker.use_tls(client(&scene, NAME, CLIENTS, true).await);
         authorities(&scene).await
@@ -145,7 +145,7 @@ async fn a_set_with_tls_fails_over_and_renews_its_certificates_without_a_restart
         let all = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
         all.map(|container| container.restart_count).sum::<i32>()
     };
-    assert_eq!(all.iter().map(restarts).sum::<i32>(), 1, "nobody but the one that was killed was restarted");
+    assert_eq!(all.iter().map(restarts).sum::<i32>(), 1, "only the node that was killed was restarted");
     checker.finish("a master killed, and certificates renewed", Promise::WhatWasReplicated).await;
 }
 
@@ -165,7 +165,8 @@ async fn moves_with_tls_and_a_password(there: Value) {
     let mut wanted = spec(2);
     wanted["tls"] = json!({});
     wanted["auth"] = json!({ "enabled": true });
-    // The replicas are to take over, however busy the machine is: not the master that is back before they answer.
+    // A replica is to take over, however busy the machine is, and not the killed master that is back before replicas
+    // answer.
     wanted["failover"] = json!({ "hangTimeout": "60s" });
     scene.create::<Redis>(NAME, wanted).await;
     becomes(&scene, "nodes with TLS", is_settled).await;
@@ -176,7 +177,7 @@ async fn moves_with_tls_and_a_password(there: Value) {
         checker.event(&format!("a rollout: {edit}"));
         scene.edit::<Redis>(NAME, edit.clone()).await;
         becomes(&scene, &format!("all nodes with {edit}"), is_settled).await;
-        checker.goes_on("all nodes anew").await;
+        checker.goes_on("all nodes after the rollout").await;
         for address in addresses(&scene).await.values() {
             assert!(open(address, Some(&password)).await.is_err(), "{edit}: {address} answers without TLS");
             let mut line = secure.open(address, None).await.expect("a connection");
@@ -201,19 +202,19 @@ async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
     let mut wanted = spec(1);
     wanted["tls"] = json!({ "secretName": "given" });
     scene.create::<Redis>(NAME, wanted).await;
-    let (reason, message) = stalls(&scene, "words on the Secret that is missing").await;
+    let (reason, message) = stalls(&scene, "a message about the Secret that is missing").await;
     assert_eq!(reason, "SecretInvalid");
     assert!(message.contains("spec.tls.secretName") && message.contains("no Secret given"), "{message}");
-    assert!(pods(&scene).await.is_empty(), "nothing is begun without a certificate");
+    assert!(pods(&scene).await.is_empty(), "no pod is created without a certificate");
     let namespace = scene.namespace.clone();
     give(&scene, "given", &[format!("cache.{namespace}.svc")]).await;
-    let description = |words: &'static str| {
+    let stalled_by = |words: &'static str| {
         move |object: &Redis| {
             super::describe(object, "Stalled")
-                .is_some_and(|(status, _, description)| status == "True" && description.contains(words))
+                .is_some_and(|(status, _, message)| status == "True" && message.contains(words))
         }
     };
-    becomes(&scene, "words on the name that is missing", description("not valid for cache-replicas.")).await;
+    becomes(&scene, "a message about the name that is missing", stalled_by("not valid for cache-replicas.")).await;
     let names = [format!("cache.{namespace}.svc"), format!("cache-replicas.{namespace}.svc")];
     give(&scene, "given", &names).await;
     becomes(&scene, "nodes with the given certificate", is_settled).await;
@@ -226,7 +227,7 @@ async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
     checker.event("another authority and certificate");
     let begun = Instant::now();
     give(&scene, "given", &names).await;
-    // Who trusts what nodes trust meanwhile notices nothing.
+    // Clients that trust the same authorities as the nodes notice nothing meanwhile.
     let followed = || async {
         checker.use_tls(client(&scene, NAME, SERVERS, false).await);
         client(&scene, NAME, "given", false).await.shown(&address).await
@@ -240,7 +241,7 @@ async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
     checker.goes_on("another given certificate").await;
 
     scene.api::<Secret>().delete("given", &DeleteParams::default()).await.expect("the deletion is accepted");
-    stalls(&scene, "words on the Secret that is gone").await;
+    stalls(&scene, "a message about the Secret that is gone").await;
     let killed = master(&scene).await;
     checker.event("the master killed");
     super::faults::kill(&scene, &killed).await;

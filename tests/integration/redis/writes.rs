@@ -1,4 +1,5 @@
-//! A master that refuses writes is not called ready: another takes over, what somebody changed is changed back, or it is told.
+//! A set whose master refuses writes is not ready: another node takes over, what somebody changed is changed back, or
+//! the refusal is reported.
 
 use causeway::api::Redis;
 use serde_json::json;
@@ -29,7 +30,7 @@ async fn a_master_whose_disk_takes_nothing_hands_over() {
     checker.finish("a disk that takes nothing", Promise::Everything).await;
 }
 
-/// Nobody else has a disk.
+/// There is no replica that could take over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disk_that_takes_nothing_is_told_where_nobody_can_take_over() {
     let scene = Stage::new("redis-writes").await;
@@ -44,7 +45,7 @@ async fn a_disk_that_takes_nothing_is_told_where_nobody_can_take_over() {
             status == "False" && reason == "WritesRefused" && words.contains("MISCONF")
         })
     };
-    becomes(&scene, "the refusal to be told", refuses).await;
+    becomes(&scene, "the refusal to be reported", refuses).await;
     drop(unwritable);
     takes_a_snapshot(&scene, "cache-0").await;
     settled(&scene, "writes again").await;
@@ -63,15 +64,15 @@ async fn settings_that_somebody_changed_by_hand_are_changed_back() {
         nodes::tell(&scene, &name, &["CONFIG", "SET", directive, value]).await;
         let look = || async { nodes::setting(&scene, &name, directive).await };
         wait_for(&format!("{directive} to be {wanted} again"), look, |now| now == wanted).await;
-        scene.was_told(NAME, "DriftRepaired", directive).await;
+        scene.has_event(NAME, "DriftRepaired", directive).await;
         checker.goes_on("writes again").await;
     }
     settled(&scene, "all as before").await;
-    assert_eq!(master(&scene).await, name, "nobody had to take over");
+    assert_eq!(master(&scene).await, name, "no other node took over");
     checker.finish("settings changed by hand", Promise::Everything).await;
 }
 
-/// A limit that the spec asks for is nobody's mistake but its own.
+/// The spec asks for this limit: it is not changed back, but reported by its field.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_that_is_full_is_told() {
     let scene = Stage::new("redis-writes").await;
@@ -83,12 +84,12 @@ async fn memory_that_is_full_is_told() {
             status == "False" && reason == "WritesRefused" && words.contains("spec.config.maxmemory")
         })
     };
-    becomes(&scene, "the refusal to be told", refuses).await;
+    becomes(&scene, "the refusal to be reported", refuses).await;
     scene.edit::<Redis>(NAME, json!({ "config": { "maxmemory": "64mb" } })).await;
     settled(&scene, "writes again").await;
 }
 
-/// Neither the file nor a listener hears of the write by which a master is asked.
+/// The write that asks a master whether it takes writes reaches neither the append-only file nor a listener.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn asking_for_writes_changes_nothing() {
     let scene = Stage::new("redis-writes").await;

@@ -1,4 +1,4 @@
-//! Somebody has the operator's own account, and may make pods by its role: none that gets him a node.
+//! Somebody has the operator's own service account, whose role may create pods: none of them gets the attacker a node.
 
 use causeway::api::Redis;
 use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::support::wait::wait_for;
 use crate::support::{Operator, Scene};
 
-/// A file of `deploy/base`, as it is about an operator in the scene's namespace.
+/// A file of `deploy/base`, changed to an operator in the scene's namespace.
 fn shipped(scene: &Scene, file: &str) -> Vec<Value> {
     let path = format!("{}/deploy/base/{file}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("the file");
@@ -45,7 +45,7 @@ async fn install(scene: &Scene) {
     scene.api::<RoleBinding>().create(&PostParams::default(), &bound).await.expect("the binding is taken");
 }
 
-/// What is in no namespace is not deleted with it.
+/// Deletes the cluster-scoped objects: they are not deleted with the namespace.
 async fn tidy(scene: &Scene) {
     let (name, how) = (scene.namespace.as_str(), DeleteParams::default());
     let client = || scene.client.clone();
@@ -84,7 +84,7 @@ fn with_pod(kind: &str, pod: &Value, owner: &Value) -> (ApiResource, Value) {
     (resource, json!({ "apiVersion": gvk.api_version(), "kind": kind, "metadata": metadata, "spec": spec }))
 }
 
-/// What the apiserver says to making it; nothing where it would.
+/// The apiserver's refusal of a dry run of its creation; `None` if it would be created.
 async fn refusal(scene: &Scene, client: &Client, (resource, object): (ApiResource, Value)) -> Option<String> {
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &scene.namespace, &resource);
     let object: DynamicObject = serde_json::from_value(object).expect("an object");
@@ -151,10 +151,10 @@ async fn the_operators_account_makes_no_pod_that_gets_it_a_node_and_does_its_wor
             assert!(said.contains("controls"), "{kind} of {owner}: {said}");
         }
     }
-    // Nobody else is asked anything.
+    // The policy applies to no other account.
     assert_eq!(refusal(&scene, &scene.client, with_pod("Pod", &host_path, &json!([]))).await, None);
 
-    // The operator does its work as that account, with the role that is shipped.
+    // The operator works as that account, with the role that is shipped.
     let _operator = Operator::start_with(&scene, client.clone(), scene.aws.clone(), Duration::from_secs(2));
     scene.create::<Redis>("cache", json!({ "replicas": 0 })).await;
     let look = || async { scene.api::<Redis>().get("cache").await.expect("the object").status.unwrap_or_default() };
@@ -162,12 +162,12 @@ async fn the_operators_account_makes_no_pod_that_gets_it_a_node_and_does_its_wor
         status.conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True")
     };
     wait_for("a Redis that the account made", look, ready).await;
-    // It labels a pod of its set, and gives it nothing.
+    // The account may label a pod of its set, but not take the pod away from the set.
     let pods: Api<Pod> = Api::namespaced(client, &scene.namespace);
     let label = Patch::Merge(json!({ "metadata": { "labels": { "x": "y" } } }));
     pods.patch("cache-0", &PatchParams::default(), &label).await.expect("a label is let pass");
     let image = Patch::Merge(json!({ "metadata": { "ownerReferences": [] } }));
-    let refused = pods.patch("cache-0", &PatchParams::default(), &image).await.expect_err("it stays its set's");
+    let refused = pods.patch("cache-0", &PatchParams::default(), &image).await.expect_err("the pod stays its set's");
     assert!(refused.to_string().contains("controls"), "{refused}");
     assert_eq!(scene.api::<Pod>().get("cache-0").await.expect("the pod").owner_references().len(), 1);
     tidy(&scene).await;

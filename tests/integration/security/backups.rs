@@ -1,5 +1,5 @@
-//! Whoever may run pods in a namespace runs them as `causeway-backup`, and has all that its Jobs have: of other namespaces'
-//! backups that is nothing, and of its own there is nothing to overwrite or delete.
+//! A tenant who may run pods in a namespace runs them as `causeway-backup`, and so has the rights of its Jobs. These
+//! give no access to backups of other namespaces, and do not allow to overwrite or delete its own.
 
 use std::fmt::Debug;
 
@@ -34,12 +34,12 @@ async fn token(scene: &Scene, namespace: &str) -> String {
     answer.status.expect("a token").token
 }
 
-/// S3 as whoever has these credentials sees it.
+/// S3 with these credentials.
 fn s3(scene: &Scene, session: &Session) -> Client {
     Client::from_conf(aws_sdk_s3::config::Builder::from(&session.config(scene)).force_path_style(true).build())
 }
 
-/// Sees that S3 refused a call.
+/// Checks that S3 refused a call.
 fn refused<T: Debug, E>(what: &str, answer: Result<T, SdkError<E, HttpResponse>>)
 where
     E: ProvideErrorMetadata + Debug,
@@ -74,7 +74,7 @@ async fn kept_out(s3: &Client, bucket: &str, namespace: &str, theirs: &str) {
     refused("delete several", s3.delete_objects().bucket(at).delete(all).send().await);
 }
 
-/// What it may do with its own.
+/// Checks that its own backups can be written once and read, but not overwritten or deleted.
 async fn writes_once(s3: &Client, bucket: &str, key: &str) {
     let put = || s3.put_object().bucket(bucket).key(key).body(evil());
     refused("write without a condition", put().send().await);
@@ -150,7 +150,7 @@ async fn an_image_that_a_tenant_names_gets_no_token_for_s3() {
     let (evil, ours): (Vec<&Container>, Vec<&Container>) =
         all.into_iter().partition(|it| it.image.as_deref() == Some(EVIL));
     assert_eq!((evil.len(), tokens.len()), (1, 1), "{pod:?}");
-    assert!(ours.iter().any(|it| has_token(it)), "nobody can write to S3: {pod:?}");
+    assert!(ours.iter().any(|it| has_token(it)), "no container of ours can write to S3: {pod:?}");
     assert!(!has_token(evil[0]), "{:?}", evil[0]);
     assert!(!evil[0].env.iter().flatten().any(|it| it.name.starts_with("AWS_")), "{:?}", evil[0]);
     let annotations = template.metadata.and_then(|it| it.annotations).unwrap_or_default();

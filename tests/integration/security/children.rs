@@ -1,4 +1,4 @@
-//! Whoever writes objects of ours gets hold of nobody else's objects by giving his own the same name.
+//! A tenant who writes objects of ours gets no hold of others' objects by giving an object the same name.
 
 use causeway::api::DatabaseBackup;
 use k8s_openapi::api::batch::v1::CronJob;
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::backup::stage::{NAME, NEVER, Stage, describe};
 use crate::support::Operator;
 
-/// Without our label no watch of ours shows it.
+/// The `CronJob` lacks our label, so no watch of the operator shows it.
 #[tokio::test]
 async fn a_cron_job_of_somebody_else_is_left_alone_and_outlives_the_backup_of_its_name() {
     let stage = Stage::new("children").await;
@@ -25,7 +25,7 @@ async fn a_cron_job_of_somebody_else_is_left_alone_and_outlives_the_backup_of_it
     let theirs = serde_json::from_value(theirs).expect("a CronJob");
     let before = api.create(&PostParams::default(), &theirs).await.expect("a CronJob of theirs");
     stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER })).await;
-    stage.becomes("the taken name to be told", |status| describe(status, "Ready").1 == "NameTaken").await;
+    stage.becomes("NameTaken to be reported", |status| describe(status, "Ready").1 == "NameTaken").await;
     let same = |when: &str, now: CronJob| {
         assert_eq!((now.uid(), &now.spec), (before.uid(), &before.spec), "{when}");
         assert!(now.owner_references().is_empty(), "{when}: {:?}", now.owner_references());

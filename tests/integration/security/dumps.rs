@@ -1,5 +1,5 @@
-//! Whoever owns the database that is backed up writes what a restore reads. It reaches no shell of the restore's pod, and of
-//! the target only what the restore's login may do.
+//! The owner of a database that is backed up decides what a restore reads. It must reach no shell in the restore's pod,
+//! and do nothing in the target beyond the rights of the restore's login.
 
 use causeway::api::DatabaseRestore;
 use causeway::api::databaserestore::RestorePhase;
@@ -13,13 +13,13 @@ use crate::backup::stage::{NAME, WAIT_TIMEOUT};
 use crate::support::Operator;
 use crate::support::wait::wait_within;
 
-/// A command of `psql` that runs one of the shell, which leaves a table in the database. Where `psql` is told to take no
-/// commands, the argument of this one is still read (CVE-2026-18408).
+/// A command of `psql` that runs a shell command, which leaves a table in the database. Even if `psql` is set to run no
+/// commands, it still evaluates the argument of this one (CVE-2026-18408).
 const COMMAND: &str = r#"\unrestrict `psql -d postgres -c "CREATE TABLE meta_ran ()"`"#;
 
-/// What the owner of a database can put into a backup: commands of `psql` in a view that `pg_dumpall` believes, in a name and
-/// in a comment; a cast by which whoever compares the rows runs a function; and a program that whoever restores the rows is
-/// to run.
+/// What the owner of a database can put into a backup: commands of `psql` in a view that `pg_dumpall` trusts, in a name
+/// and in a comment; a cast that runs a function when rows are compared; and a program that is to run when rows are
+/// restored.
 const FILL: &str = r"
 CREATE ROLE reader LOGIN PASSWORD 'of-the-attack'; GRANT pg_read_all_data TO reader;
 CREATE ROLE restorer LOGIN PASSWORD 'of-the-attack';
@@ -44,7 +44,8 @@ CREATE FUNCTION run() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
 CREATE TABLE rows (id int CHECK (run()));
 INSERT INTO rows VALUES (1);";
 
-/// The targets, as whoever is to restore into them made them. Somebody else took the place of the mark of a restore in steps.
+/// The empty targets, which the restoring login owns. An attacker has created the schema and the view in which a
+/// restore in steps records its progress.
 const EMPTY: &str = "DROP DATABASE names WITH (FORCE); DROP DATABASE program WITH (FORCE);
 CREATE DATABASE names OWNER restorer TEMPLATE template0; CREATE DATABASE program OWNER restorer TEMPLATE template0;
 \\c names
@@ -53,7 +54,7 @@ CREATE FUNCTION causeway_restore.ran() RETURNS int LANGUAGE plpgsql AS $$ BEGIN 
 CREATE VIEW causeway_restore.progress AS SELECT 'x'::text AS run, causeway_restore.ran() AS step;
 \\c postgres";
 
-/// What is left of the attack, if it did anything.
+/// Shows what the attack left, if it did anything.
 const LOOK: &str = "SELECT to_regclass('meta_ran') IS NULL,
   (SELECT count(*) FROM pg_ls_dir('.') AS file WHERE file = 'program_ran');
 \\c names
@@ -61,7 +62,7 @@ SELECT count(*) FROM pg_class WHERE relname LIKE E'evil\\n%unrestrict%';
 \\c program
 SELECT to_regclass('rows') IS NULL;";
 
-/// Restores, until its first try failed; what that said.
+/// Restores, and waits until the first try has failed; returns its message.
 async fn fails(stage: &SqlStage, name: &str, target: &Value) -> String {
     stage.create::<DatabaseRestore>(name, json!({ "from": { "backup": NAME }, "target": target })).await;
     let pods = stage.api::<Pod>();
@@ -90,12 +91,13 @@ async fn a_hostile_database_runs_nothing_in_the_pod_of_its_restore_and_only_what
     let untouched = "t|0\n0\nt";
     assert_eq!(stage.ask(LOOK).await, untouched);
 
-    // psql would have run the command: the server gets it, and does not know it.
+    // `psql` would have run the command. Here the server gets it, which does not know it.
     let message = fails(&stage, "as-superuser", &stage.server(&json!({ "database": "names" }))).await;
     assert!(message.contains("TargetFailed") && message.contains("syntax error"), "{message}");
     assert_eq!(stage.ask(LOOK).await, untouched);
 
-    // Nobody vouches for it: programs by which an archive could do the same are refused.
+    // The backup is unrecorded, so nobody vouches for it: versions of `pg_restore` that an archive could exploit in the
+    // same way are refused.
     let into = |database: &str| {
         let mut target = restorer.clone();
         target["database"] = database.into();
@@ -115,7 +117,7 @@ async fn a_hostile_database_runs_nothing_in_the_pod_of_its_restore_and_only_what
         assert_eq!(stage.ask(LOOK).await, untouched);
     }
 
-    // Names and comments are what they are; a login that may run no programs runs none, and nothing is half done.
+    // Names and comments come back unchanged. A login that may run no programs runs none, and nothing is half done.
     stage.restored("names", &into("names"), false).await;
     let message = fails(&stage, "program", &into("program")).await;
     assert!(message.contains("external program"), "{message}");

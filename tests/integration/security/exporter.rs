@@ -1,4 +1,5 @@
-//! Redis' exporter answers whoever reaches its port: it must neither give away a password nor show keys.
+//! The exporter of Redis answers every client that reaches its port: it must neither give away a password nor show
+//! keys.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,20 +22,20 @@ const OLD: &str = "quay.io/oliver006/redis_exporter:v1.45.0";
 /// What the attacker is after.
 const KEY: &str = "salaries";
 
-/// Somebody else's server, which writes down whatever it is sent and says that all is well.
+/// The attacker's server, which records everything that it receives, and always answers `+OK`.
 struct Attacker {
     address: SocketAddr,
-    heard: Arc<Mutex<Vec<u8>>>,
+    received: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Attacker {
-    /// Where a pod reaches it.
+    /// Starts the server at an address that the pod can reach.
     async fn start(pod: &str) -> io::Result<Self> {
         let own = TcpStream::connect(format!("{pod}:6379")).await?.local_addr()?.ip();
         let listener = TcpListener::bind((own, 0)).await?;
         let address = listener.local_addr()?;
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let written = Arc::clone(&heard);
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let written = Arc::clone(&received);
         tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
                 let written = Arc::clone(&written);
@@ -49,15 +50,15 @@ impl Attacker {
                 });
             }
         });
-        Ok(Self { address, heard })
+        Ok(Self { address, received })
     }
 
-    fn heard(&self) -> String {
-        String::from_utf8_lossy(&self.heard.lock().expect("no panic")).into_owned()
+    fn received(&self) -> String {
+        String::from_utf8_lossy(&self.received.lock().expect("no panic")).into_owned()
     }
 }
 
-/// Status and text of what the exporter says there.
+/// Status and text of the exporter's answer.
 async fn ask(address: &str, path: &str) -> (u16, String) {
     let url = format!("http://{address}:9121{path}");
     let asked = tokio::task::spawn_blocking(move || {
@@ -68,7 +69,7 @@ async fn ask(address: &str, path: &str) -> (u16, String) {
     asked.await.expect("no panic").unwrap_or_default()
 }
 
-/// Makes a single node with an exporter; gives its pod, and where that is.
+/// Makes a single node with an exporter; returns its pod and the pod's address.
 async fn begun(scene: &Scene, more: Value) -> (Pod, String) {
     let mut wanted = spec(0);
     wanted["exporter"] = json!({});
@@ -107,11 +108,11 @@ async fn attack(address: &str, passwords: &[String]) -> Attacker {
     for path in ["/", "/metrics", "/discover-cluster-nodes", "/debug/pprof/cmdline", "/-/reload"] {
         output += &ask(address, path).await.1;
     }
-    let heard = attacker.heard();
-    assert!(!heard.contains("AUTH"), "the exporter logs in at the attacker: {heard:?}");
+    let received = attacker.received();
+    assert!(!received.contains("AUTH"), "the exporter logs in at the attacker: {received:?}");
     assert!(!output.contains(KEY), "the exporter shows keys: {output}");
     for password in passwords {
-        assert!(!heard.contains(password) && !output.contains(password), "the exporter gives away a password");
+        assert!(!received.contains(password) && !output.contains(password), "the exporter gives away a password");
     }
     attacker
 }
@@ -125,7 +126,7 @@ async fn log_in(address: &str, user: &str, password: &str) -> redis::RedisResult
     client.get_multiplexed_async_connection().await
 }
 
-/// Who has the exporter's password can read figures, and nothing else.
+/// A client with the exporter's password can read figures, and do nothing else.
 async fn may_do_nothing_else(address: &str, password: &str) {
     let mut line = log_in(address, "causeway-exporter", password).await.expect("a user of its own");
     redis::cmd("INFO").arg("ALL").query_async::<String>(&mut line).await.expect("figures are for it");
@@ -182,7 +183,7 @@ async fn an_exporter_gives_away_neither_password_nor_keys() {
 
     let internal = secret(&scene, "cache-users", "internal").await;
     let attacker = attack(&address, &[internal.clone(), clients]).await;
-    assert_eq!(attacker.heard(), "", "the exporter calls whomever a client names");
+    assert_eq!(attacker.received(), "", "the exporter connects to a server that a client names");
     no_password_in_the_environment(&pod);
 
     let passwords: Value = serde_json::from_str(&secret(&scene, "cache-users", "exporter.json").await).expect("JSON");
@@ -193,7 +194,7 @@ async fn an_exporter_gives_away_neither_password_nor_keys() {
     attack(&address, &[own]).await;
 }
 
-/// Who may not reach Redis itself may still reach the exporter.
+/// A client that may not reach Redis itself may still reach the exporter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_exporter_shows_no_keys_where_nobody_logs_in() {
     let scene = Stage::new("security-exporter").await;
@@ -202,11 +203,11 @@ async fn an_exporter_shows_no_keys_where_nobody_logs_in() {
     let mut line = open(&format!("{address}:6379"), None).await.expect("a line");
     redis::cmd("SET").arg(KEY).arg("1").query_async::<()>(&mut line).await.expect("a key");
     let attacker = attack(&address, &[]).await;
-    assert_eq!(attacker.heard(), "", "the exporter calls whomever a client names");
+    assert_eq!(attacker.received(), "", "the exporter connects to a server that a client names");
     may_do_nothing_else(&address, "any").await;
 }
 
-/// An image whose `/scrape` cannot be closed, under a name by which that cannot be seen.
+/// An image whose `/scrape` cannot be closed, under a name that does not show its version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_old_exporter_gives_away_neither_password_nor_keys() {
     let scene = Stage::new("security-exporter").await;

@@ -10,9 +10,9 @@ use crate::support::backends::service;
 use crate::support::scene::is_ready;
 use crate::support::{Account, Operator, Scene, wait_for};
 
-/// What only AWS refuses, as the emulator is told.
+/// A word in values that only AWS refuses: the emulator is set to refuse it.
 const REFUSED: &str = "evil";
-/// The same where no word can be.
+/// The same for values that cannot have a word in them.
 const REFUSED_NETWORK: &str = "198.51.100.";
 const SWEEP: Duration = Duration::from_secs(2);
 
@@ -100,21 +100,21 @@ async fn a_guest_cannot_take_the_balancer_over() {
         let fields = attack.as_object().expect("fields").keys();
         let undone: Value = fields.map(|field| (field.clone(), Value::Null)).collect::<serde_json::Map<_, _>>().into();
         guests.edit::<MyIngress>("guest", attack).await;
-        let told = |object: &MyIngress| {
+        let refused = |object: &MyIngress| {
             let conditions = object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
             conditions.iter().any(|it| it.reason == "GuestRefused" && it.message.starts_with(field))
         };
-        guests.ingress("guest", &format!("the guest to be refused its {field}"), told).await;
+        guests.ingress("guest", &format!("the guest to be refused its {field}"), refused).await;
         home.ingress("home", "the others to be ready", is_ready).await;
         let mut undone = undone;
         undone["listeners"] = on_80(&[rule("*.example.com", 201, Some(1))]);
         guests.edit::<MyIngress>("guest", undone).await;
         ready(&guests, "guest").await;
     }
-    assert_eq!(common(&home).await, before, "what all share is as it was");
+    assert_eq!(common(&home).await, before, "what all members share is as it was");
     answers_become(&home, "the rules as they were", &first).await;
 
-    // Standing still, it keeps no place before rules that come later.
+    // A suspended guest keeps no place in front of rules that are added later.
     guests.edit::<MyIngress>("guest", json!({ "suspend": true })).await;
     let rules = [rule("a.example.com", 200, None), rule("new.example.com", 200, Some(40_000))];
     home.edit::<MyIngress>("home", json!({ "listeners": on_80(&rules) })).await;
@@ -122,10 +122,10 @@ async fn a_guest_cannot_take_the_balancer_over() {
     answers_become(&home, "the suspended guest behind the new rule", &both).await;
     ready(&home, "home").await;
 
-    // Not welcome any more, it has nothing there, suspended or not.
+    // A guest that is not allowed any more has no rules there, suspended or not.
     home.edit::<MyIngress>("home", json!({ "group": { "allowedNamespaces": null } })).await;
     answers_become(&home, "nothing of the guest", &both[..2]).await;
-    // Nor does it keep the balancer from going.
+    // Nor does the guest keep the balancer from being deleted.
     home.delete::<MyIngress>("home").await;
     home.gone::<MyIngress>("home").await;
     assert!(Account::of(&home).await.is_empty(), "{}", Account::of(&home).await.text());
@@ -202,9 +202,9 @@ async fn values_that_only_aws_refuses_stop_nobody_but_the_guest() {
     let spec = json!({ "group": group, "listeners": listeners, "backends": backends });
     guests.create::<MyIngress>("guest", spec).await;
     let stalled = |object: &MyIngress| crate::support::scene::stalled(object).is_some();
-    guests.ingress("guest", "the guest to be told", stalled).await;
+    guests.ingress("guest", "the guest to be stalled", stalled).await;
 
-    // In the same reconcile, and ready though the guest is not.
+    // Edits of the other member reach AWS in the same reconcile, and it is ready although the guest is not.
     for status in [201, 202, 203] {
         home.edit::<MyIngress>("home", json!({ "listeners": on_80(&[rule("a.example.com", status, None)]) })).await;
         let wanted = ("a.example.com".to_owned(), status.to_string());
@@ -213,7 +213,7 @@ async fn values_that_only_aws_refuses_stop_nobody_but_the_guest() {
         home.ingress("home", "the other member to be ready", is_ready).await;
     }
 
-    // Each is asked for twice a minute at most.
+    // Each bad value is tried at most twice a minute.
     home.emulator.clear_journal().await;
     let swept = |calls: &Vec<crate::support::emulator::Call>| {
         calls.iter().filter(|call| call.operation == "DescribeLoadBalancers").count() >= 5

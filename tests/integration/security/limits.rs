@@ -1,5 +1,5 @@
-//! A tenant makes more than his limits allow, databases without a password where the namespace demands one, and whatever he
-//! likes where a policy cannot be read.
+//! A tenant makes more than the limits allow, databases without a password where the namespace demands one, and other
+//! objects where a policy cannot be read.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ async fn what_is_over_a_limit_or_lacks_what_the_namespace_demands_is_not_made_an
         assert!(words.contains(word), "{word}: {words}");
     }
 
-    // A limit that shrinks stops nothing that is there; one who goes makes room.
+    // A smaller limit stops nothing that exists, and a deleted object makes room for others.
     let patch = |spec: Value| {
         let policies = policies.clone();
         async move {
@@ -76,7 +76,8 @@ async fn what_is_over_a_limit_or_lacks_what_the_namespace_demands_is_not_made_an
     Api::<MyApp>::namespaced(client.clone(), name).delete("a", &DeleteParams::default()).await.expect("the tenant may");
     says::<MyApp>(&scene, "b", "AllPodsReady").await;
 
-    // The namespace demands passwords, and whatever its value may have meant. A tenant cannot change that.
+    // The namespace demands passwords, although a part of the annotation is misspelt. A tenant cannot change the
+    // annotation.
     let demands = json!({ "metadata": { "annotations": { "causeway.example.com/require": "auth,tsl" } } });
     let merge = PatchParams::default();
     let stranger = Api::<Namespace>::all(client.clone());
@@ -89,7 +90,7 @@ async fn what_is_over_a_limit_or_lacks_what_the_namespace_demands_is_not_made_an
     }
     assert_eq!(sets(&scene).await, ["kept"]);
 
-    // The schema takes a selector that Kubernetes does not.
+    // The schema accepts a selector that Kubernetes does not.
     let broken = json!({ "matchExpressions": [{ "key": "tenant", "operator": "In" }] });
     patch(json!({ "namespaceSelector": broken, "maxObjects": { "MyApp": 9 } })).await;
     let look = || async {
@@ -97,8 +98,9 @@ async fn what_is_over_a_limit_or_lacks_what_the_namespace_demands_is_not_made_an
         let conditions = policy.status.unwrap_or_default().conditions;
         conditions.into_iter().find(|it| it.type_ == "Ready").map(|it| (it.status, it.reason, it.message))
     };
-    let told = wait_for("the policy to say so", look, |it| it.as_ref().is_some_and(|it| it.0 == "False")).await;
-    let (_, reason, message) = told.expect("a condition");
+    let found =
+        wait_for("the policy's Ready to be False", look, |it| it.as_ref().is_some_and(|it| it.0 == "False")).await;
+    let (_, reason, message) = found.expect("a condition");
     assert_eq!(reason, "Unreadable");
     assert!(message.contains("spec.namespaceSelector.matchExpressions[0]: operator In needs values"), "{message}");
     makes::<MyApp>(&client, &scene, "c", app()).await;

@@ -1,4 +1,5 @@
-//! Whoever may write into the bucket forges backups: none counts, none pushes a real one out, and none is brought back.
+//! An attacker who may write into the bucket forges backups: none of them counts, none displaces a real one, and none
+//! is restored.
 
 use causeway::api::databaserestore::RestorePhase;
 use causeway::api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore, DatabaseRestoreStatus};
@@ -13,12 +14,12 @@ use crate::backup::stage::{NAME, NEVER, Stage, describe, redis_command};
 use crate::support::{Operator, wait_for};
 
 const EVIL: &str = "5000/evil/redis:pwn";
-/// Later than all others.
+/// An ID later than all others.
 const FUTURE: &str = "20991231T000000Z";
-/// Of a key whose secret part nobody here has.
+/// The public key of an identity that nobody here has.
 const RECIPIENT: &str = "age1ljmwwkts2649rkhmf3tu0nk6vfz849ync5ynh5tjgqzzke2pz90sww4d6y";
 
-/// What lies at a key.
+/// The content of an object in S3.
 async fn read(stage: &Stage, key: &str) -> Vec<u8> {
     let object = stage.s3.get_object().bucket(stage.bucket()).key(key).send().await.expect("the object");
     object.body.collect().await.expect("its bytes").to_vec()
@@ -28,7 +29,7 @@ async fn write(stage: &Stage, key: &str, bytes: Vec<u8>) {
     stage.s3.put_object().bucket(stage.bucket()).key(key).body(bytes.into()).send().await.expect("written");
 }
 
-/// Puts a copy of a backup where another would be, with a manifest that says something else.
+/// Puts a copy of a backup where another one would be, with a changed manifest.
 async fn forge(stage: &Stage, folder: &str, real: &str, id: &str, change: impl FnOnce(&mut Value)) {
     let data = read(stage, &format!("{folder}/{real}/data")).await;
     let manifest = read(stage, &format!("{folder}/{real}/manifest.json")).await;
@@ -39,7 +40,7 @@ async fn forge(stage: &Stage, folder: &str, real: &str, id: &str, change: impl F
     write(stage, &format!("{folder}/{id}/manifest.json"), manifest.to_string().into_bytes()).await;
 }
 
-/// What is said of a restore that is refused.
+/// The reason and message of a restore that is refused.
 async fn refused(stage: &Stage, name: &str, mut from: Value) -> (String, String) {
     from["backup"] = NAME.into();
     let spec = json!({ "from": from, "target": { "redisServer": { "address": "127.0.0.1:1" } } });
@@ -67,7 +68,7 @@ async fn forged_backups_neither_push_real_ones_out_nor_are_they_brought_back() {
     let first = status.recent[0].id.clone();
     let folder = format!("{}/redis-cache", status.prefix.expect("a prefix"));
 
-    // Later than the real one, and before now.
+    // The forged ID is later than the real one, and before now.
     let mut second: i64 = first[9..15].parse().expect("digits");
     second = if second % 100 == 59 { second - 1 } else { second + 1 };
     let (evil, foreign) = (format!("{}T{second:06}Z", &first[..8]), "20261101T000000Z");
@@ -92,8 +93,8 @@ async fn forged_backups_neither_push_real_ones_out_nor_are_they_brought_back() {
         assert!(keys.contains(&format!("{folder}/{id}/manifest.json")), "{id} is there: {keys:?}");
     }
     assert_eq!(describe(&status, "UnrecordedBackups"), ("True".into(), "NotRecorded".into()));
-    let told = status.conditions.iter().find(|it| it.type_ == "UnrecordedBackups").expect("a condition");
-    assert!(told.message.contains("is due in the future") && told.message.contains("aws s3 rm"), "{}", told.message);
+    let found = status.conditions.iter().find(|it| it.type_ == "UnrecordedBackups").expect("a condition");
+    assert!(found.message.contains("is due in the future") && found.message.contains("aws s3 rm"), "{}", found.message);
 
     for (name, id, words) in [
         ("evil", evil.as_str(), "was reported by no Job"),
@@ -104,7 +105,7 @@ async fn forged_backups_neither_push_real_ones_out_nor_are_they_brought_back() {
         assert_eq!(reason, "NotRecorded", "{text}");
         assert!(text.contains(words) && text.contains(id), "{text}");
     }
-    // Whoever trusts the bucket trusts no nonsense.
+    // Even `acceptUnrecorded` does not accept manifests that are invalid or due in the future.
     let trusting = |id: &str| json!({ "id": id, "acceptUnrecorded": true });
     let (reason, text) = refused(&stage, "trusts-evil", trusting(&evil)).await;
     assert_eq!(reason, "ManifestInvalid", "{text}");
@@ -115,7 +116,7 @@ async fn forged_backups_neither_push_real_ones_out_nor_are_they_brought_back() {
     let (reason, text) = refused(&stage, "trusts-future", trusting(FUTURE)).await;
     assert_eq!(reason, "NotRecorded", "{text}");
 
-    // A real one, written again.
+    // A real manifest, overwritten.
     let key = format!("{folder}/{}/manifest.json", real[1]);
     let mut manifest: Value = serde_json::from_slice(&read(&stage, &key).await).expect("a manifest");
     manifest["contents"]["keys"] = 2.into();
@@ -130,7 +131,7 @@ async fn forged_backups_neither_push_real_ones_out_nor_are_they_brought_back() {
     assert!(jobs.iter().all(|job| !format!("{:?}", job.spec).contains("evil")), "no pod has that image");
 }
 
-/// The cluster is lost, or the object was made again: its uid is another, and what the operator recorded may be gone.
+/// The cluster is lost, or the object was made again: it has another uid, and the operator's record may be gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn backups_of_an_object_that_is_gone_come_back_by_its_record_or_by_consent() {
     let stage = Stage::new("security-recovery").await;

@@ -1,4 +1,4 @@
-//! Whoever may write `ConfigMap`s writes large ones with our labels, so that the operator's memory is full.
+//! A tenant who may write `ConfigMap`s writes large ones with our labels, to fill the operator's memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,10 +17,10 @@ use crate::support::{Operator, Scene};
 
 /// `ConfigMap`s of the attacker's.
 const MANY: usize = 5;
-/// What is in each, in bytes.
+/// The size of each, in bytes.
 const LARGE: usize = 900_000;
 
-/// A client that counts the bytes which it is told of `ConfigMap`s.
+/// A client that counts the bytes in answers about `ConfigMap`s.
 fn counting(inner: &Client, counted: &Arc<AtomicUsize>) -> Client {
     let (asked, counted) = (inner.clone(), counted.clone());
     let ask = move |request: http::Request<kube::client::Body>| {
@@ -53,8 +53,8 @@ async fn large_config_maps_with_our_labels_are_not_read() {
         let object: ConfigMap = serde_json::from_value(object).expect("a ConfigMap");
         api.create(&PostParams::default(), &object).await.expect("the ConfigMap is taken");
     }
-    let told = Arc::new(AtomicUsize::new(0));
-    let client = counting(&Operator::client().await, &told);
+    let received = Arc::new(AtomicUsize::new(0));
+    let client = counting(&Operator::client().await, &received);
     let _operator = Operator::start_with(&scene, client, scene.aws.clone(), Duration::from_secs(2));
     scene.create::<Redis>("cache", json!({ "replicas": 0 })).await;
     let ready = || async { scene.api::<Redis>().get("cache").await.expect("the object") };
@@ -63,7 +63,7 @@ async fn large_config_maps_with_our_labels_are_not_read() {
         conditions.into_iter().any(|it| it.type_ == "Ready" && it.status == "True")
     };
     wait_for("a Redis with ConfigMaps of its labels beside it", ready, is_ready).await;
-    // What changes is told by metadata, too; what is in our own is read by name, and put right.
+    // Changes are watched by metadata alone, too. Our own `ConfigMap` is read by its name, and put right.
     let more = json!({ "metadata": { "annotations": { "again": "x" } } });
     api.patch("large-0", &PatchParams::default(), &Patch::Merge(&more)).await.expect("the change is taken");
     let wrong = json!({ "data": { "redis.conf": "port 1" } });
@@ -71,7 +71,7 @@ async fn large_config_maps_with_our_labels_are_not_read() {
     let settings = || async { api.get("cache").await.expect("the ConfigMap").data.unwrap_or_default() };
     let right = |data: &std::collections::BTreeMap<String, String>| data["redis.conf"].contains("port 6379");
     wait_for("the settings to be put right", settings, right).await;
-    let told = told.load(Ordering::Relaxed);
-    println!("» of {} bytes in ConfigMaps with our labels the operator was told {told}", MANY * LARGE);
-    assert!(told > 0 && told < LARGE, "{told} bytes");
+    let received = received.load(Ordering::Relaxed);
+    println!("» of {} bytes in ConfigMaps with our labels the operator received {received}", MANY * LARGE);
+    assert!(received > 0 && received < LARGE, "{received} bytes");
 }

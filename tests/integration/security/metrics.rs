@@ -1,4 +1,5 @@
-//! Somebody on the pod network reads the operator's metrics, which name objects: only a token of an account that may opens them.
+//! Somebody on the pod network reads the operator's metrics, which name objects: that takes the token of an account
+//! with the right to do so.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::leadership::process::{Process, free_port};
 use crate::support::Scene;
 use crate::support::wait::wait_for;
 
-/// Takes any certificate, as Prometheus is told to.
+/// Accepts any certificate, as Prometheus is set to.
 #[derive(Debug)]
 struct Anybody;
 
@@ -59,7 +60,7 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-/// What is answered over TLS, status line first.
+/// The answer over TLS, with the status line first.
 async fn ask(address: &str, token: Option<&str>) -> String {
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
@@ -74,7 +75,7 @@ async fn ask(address: &str, token: Option<&str>) -> String {
     let request = format!("GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{header}\r\n");
     stream.write_all(request.as_bytes()).await.expect("the request is sent");
     let mut answer = Vec::new();
-    // Who closes without a word of TLS has said everything before.
+    // A server that closes without a TLS `close_notify` has sent its whole answer before.
     let _ = stream.read_to_end(&mut answer).await;
     String::from_utf8_lossy(&answer).into_owned()
 }
@@ -124,7 +125,7 @@ async fn metrics_are_read_by_tls_and_by_accounts_alone_that_may() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
         assert!(!answer.contains("causeway_build_info"), "{answer}");
     }
-    // The authorizer hears of a new binding within moments.
+    // The authorizer knows a new binding only after a moment.
     let read = || ask(&address, Some(&reader));
     let answer = wait_for("the reader to read", read, |answer| answer.starts_with("HTTP/1.1 200")).await;
     assert!(answer.contains("causeway_build_info"), "{answer}");

@@ -1,4 +1,4 @@
-//! A database is shut to other namespaces as it comes, and whoever opens it sees it shut again.
+//! A database is closed to other namespaces by default. A tenant who opens it sees it closed again.
 
 use causeway::api::Redis;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -14,7 +14,7 @@ use crate::support::{Operator, Scene};
 
 const POLICY: &str = "cache-access";
 
-/// The policy as it is, once it is as `good` says.
+/// Waits until the policy is as `good` says; returns it.
 async fn policy(scene: &Scene, what: &str, good: fn(&Value) -> bool) -> Value {
     let api = scene.api::<NetworkPolicy>();
     let look = || async {
@@ -24,7 +24,7 @@ async fn policy(scene: &Scene, what: &str, good: fn(&Value) -> bool) -> Value {
     wait_for(what, look, good).await
 }
 
-/// The sentence of the condition `Ready`, once it has that reason.
+/// Waits until the condition `Ready` has that reason; returns its message.
 async fn says(scene: &Scene, name: &str, reason: &str) -> String {
     let api = scene.api::<Redis>();
     let look = || async {
@@ -39,7 +39,7 @@ async fn says(scene: &Scene, name: &str, reason: &str) -> String {
 async fn a_database_is_shut_to_other_namespaces_and_to_clients_without_a_password_where_the_operator_says_so() {
     let scene = Scene::new("security-network").await;
     let operator = Operator::start(&scene).await;
-    // Somebody has a policy of such a name already.
+    // Somebody already has a policy with such a name.
     let foreign = json!({ "metadata": { "name": "other-access" }, "spec": { "podSelector": {} } });
     let foreign: NetworkPolicy = serde_json::from_value(foreign).expect("a policy");
     let policies = scene.api::<NetworkPolicy>();
@@ -57,7 +57,7 @@ async fn a_database_is_shut_to_other_namespaces_and_to_clients_without_a_passwor
     let words = says(&scene, "vip", "PriorityClassRefused").await;
     assert!(words.contains("spec.priorityClassName system-node-critical"), "{words}");
     let left = policies.get("other-access").await.expect("the policy");
-    assert_eq!(left.resource_version(), foreign.resource_version(), "what is somebody else's was touched");
+    assert_eq!(left.resource_version(), foreign.resource_version(), "somebody else's policy was touched");
 
     // A tenant who may write policies opens the database, and takes the policy away.
     let open = json!({ "spec": { "ingress": [{}] } });
@@ -83,7 +83,7 @@ async fn a_database_is_shut_to_other_namespaces_and_to_clients_without_a_passwor
     says(&scene, "cache", "Serving").await;
     operator.stop().await;
 
-    // From now on the operator asks for passwords.
+    // From now on the operator demands passwords.
     let pod = scene.api::<Pod>().get("cache-0").await.expect("its pod").uid();
     let mut context = Operator::context(&scene, Operator::client().await, scene.aws.clone(), Duration::from_secs(2));
     context.databases.require_auth = true;

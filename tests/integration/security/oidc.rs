@@ -1,4 +1,4 @@
-//! Whoever may write a `MyIngress` has AWS send a Secret to a token endpoint of his own.
+//! A tenant who may write a `MyIngress` has AWS send somebody's Secret to the tenant's own token endpoint.
 
 use causeway::api::MyIngress;
 use k8s_openapi::api::core::v1::Secret;
@@ -10,7 +10,7 @@ use crate::support::certificates::{EXAMPLE_COM, import};
 use crate::support::scene::is_ready;
 use crate::support::{Account, Operator, Scene, wait_for};
 
-/// What nobody gave away.
+/// The value of the Secret, which must not leave the namespace unless its owner agrees.
 const VALUE: &str = "hunter2-of-the-database";
 
 async fn secret(scene: &Scene, labels: &Value) {
@@ -36,7 +36,7 @@ fn log_in(certificate: &str, attacker: &str) -> Value {
     ] }))
 }
 
-/// Everything that AWS was asked and has.
+/// Everything that AWS was sent, and everything that it has.
 async fn in_aws(scene: &Scene) -> String {
     let journal = scene.emulator.send("GET", "journal", &Value::Null).await;
     format!("{journal} {}", Account::of(scene).await.text())
@@ -55,12 +55,12 @@ async fn a_secret_goes_to_aws_only_where_it_agrees() {
     assert!(message.contains(&command), "{message}");
     assert!(scene.balancers().await.is_empty(), "nothing is half-made");
 
-    // Its owner agrees.
+    // The owner of the Secret agrees.
     secret(&scene, &json!({ "causeway.example.com/usable-by": "myingress" })).await;
     ready(&scene, "web").await;
     assert!(in_aws(&scene).await.contains("attacker.example.com/token"));
 
-    // And not any more: what is in AWS stays, and nothing else goes there.
+    // The owner agrees no more: what is in AWS stays, and nothing else is sent there.
     secret(&scene, &json!({})).await;
     stalled_by(&scene, "web", "SecretNotShared").await;
     scene.emulator.clear_journal().await;

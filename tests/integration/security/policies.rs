@@ -1,4 +1,5 @@
-//! A tenant names in his objects what the platform team's policy does not allow: nothing is made, and what was made stays.
+//! A tenant's objects name what the platform team's policy does not allow: nothing is made, and what was made before
+//! stays.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::myingress::{ready, spec};
 use crate::support::wait::wait_for;
 use crate::support::{Operator, Scene};
 
-/// The sentence of the condition `Ready`, once it has that reason.
+/// Waits until the condition `Ready` has that reason; returns its message.
 pub async fn says<K>(scene: &Scene, name: &str, reason: &str) -> String
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
@@ -102,7 +103,7 @@ async fn what_a_policy_does_not_allow_is_not_made_and_what_was_made_stays() {
     assert!(scene.api::<StatefulSet>().list(&all).await.expect("a list").items.is_empty());
     assert!(scene.api::<CronJob>().list(&all).await.expect("a list").items.is_empty());
 
-    // Who keeps to it has what he asks for, and without the policy so has everybody.
+    // An object that keeps to the policy gets what it asks for. Without the policy, every object does.
     scene.edit::<MyIngress>("after", json!({ "scheme": "internal" })).await;
     ready(&scene, "after").await;
     policies.delete(name, &DeleteParams::default()).await.expect("it is deleted");

@@ -1,5 +1,5 @@
-//! Whoever may write our objects, and may not read Secrets, names the Secret of somebody else and a server or an image of his
-//! own: the Secret goes there only where it agrees.
+//! A tenant who may write our objects, but not read Secrets, names somebody else's Secret and the tenant's own server
+//! or image. The Secret goes there only if its labels agree.
 
 use causeway::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, Redis};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
@@ -19,7 +19,7 @@ use crate::support::{Operator, Scene};
 const VICTIM: &str = "billing-auth";
 const LABEL: &str = "causeway.example.com/usable-by";
 
-/// A tenant who writes objects of ours and reads no Secrets, and the Secret that he is after.
+/// A tenant who may write objects of ours, but not read Secrets; and the Secret that the tenant is after.
 async fn attacker(scene: &Scene) -> Client {
     let rules = json!([
         { "apiGroups": ["example.com"], "resources": ["databasebackups", "databaserestores", "redises"], "verbs": ["create"] },
@@ -29,7 +29,7 @@ async fn attacker(scene: &Scene) -> Client {
     relabel(scene, None).await;
     let client = tenant::client(scene).await;
     let secrets: Api<Secret> = Api::namespaced(client.clone(), &scene.namespace);
-    secrets.get(VICTIM).await.expect_err("he may not read it");
+    secrets.get(VICTIM).await.expect_err("the tenant may not read it");
     client
 }
 
@@ -56,7 +56,7 @@ where
     api.create(&PostParams::default(), &object).await.expect("the tenant may");
 }
 
-/// The sentence of the condition `Ready`, once it has that reason.
+/// Waits until the condition `Ready` has that reason; returns its message.
 async fn says<K>(scene: &Scene, name: &str, reason: &str) -> String
 where
     K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
@@ -78,7 +78,7 @@ where
     wait_for(&format!("{name} to say {reason}"), look, |(its, _)| its == reason).await.1
 }
 
-/// Whether anything that runs, or will, has the Secret.
+/// Whether anything that runs or is scheduled has the Secret.
 async fn is_given_away(scene: &Scene) -> bool {
     let every = ListParams::default();
     let schedules = scene.api::<CronJob>().list(&every).await.expect("a list").items;
@@ -112,7 +112,7 @@ async fn a_job_gets_a_secret_only_where_it_agrees() {
     assert!(message.contains(&format!("{LABEL}=databaserestore")), "{message}");
     assert!(!is_given_away(&stage).await);
 
-    // Its owner agrees, and takes it back.
+    // The owner of the Secret agrees, and takes that back.
     relabel(&stage, Some("redis.databasebackup")).await;
     stage.edit::<DatabaseBackup>(NAME, json!({ "startingDeadline": "601s" })).await;
     stage.becomes("the schedule", |status| describe(status, "Ready").1 == "Scheduled").await;
@@ -130,14 +130,14 @@ async fn a_database_gets_a_secret_only_where_it_agrees_or_was_made_for_it() {
     let stage = Stage::new("security-secrets").await;
     let _operator = Operator::start(&stage).await;
     let client = attacker(&stage).await;
-    // By a name: the Secret has the one that a Redis of this name would give to its own.
+    // By the object's name: the Secret has the name that a Redis of this name would give to its own Secret.
     makes::<Redis>(&client, &stage, "billing", json!({ "replicas": 0, "auth": { "enabled": true } })).await;
     let message = says::<Redis>(&stage, "billing", "SecretNotShared").await;
     assert!(message.contains(&format!("label secret {VICTIM} {LABEL}=redis")), "{message}");
     let of_it = json!({ "schedule": NEVER, "source": { "redis": { "name": "billing" } } });
     makes::<DatabaseBackup>(&client, &stage, NAME, of_it).await;
     says::<DatabaseBackup>(&stage, NAME, "SecretNotShared").await;
-    // By a field.
+    // By a field of the spec.
     let named = json!({ "replicas": 0, "auth": { "enabled": true, "secretName": VICTIM } });
     makes::<Redis>(&client, &stage, "named", named).await;
     says::<Redis>(&stage, "named", "SecretNotShared").await;
@@ -152,12 +152,12 @@ async fn a_database_gets_a_secret_only_where_it_agrees_or_was_made_for_it() {
     let copies = stage.api::<Secret>().list(&ListParams::default()).await.expect("a list").items;
     let secrets: Vec<_> = copies.iter().filter_map(|it| it.metadata.name.as_deref()).collect();
     assert!(!secrets.iter().any(|it| it.ends_with("-users") || it.ends_with("-root")), "{secrets:?}");
-    // A Redis that is let use its own has its backup.
+    // A Redis that may use its own Secret is backed up.
     makes::<Redis>(&client, &stage, "own", json!({ "replicas": 0, "auth": { "enabled": true } })).await;
     let of_it = json!({ "schedule": NEVER, "source": { "redis": { "name": "own" } } });
     makes::<DatabaseBackup>(&client, &stage, "of-own", of_it).await;
     says::<DatabaseBackup>(&stage, "of-own", "Scheduled").await;
-    // But not whoever names that Secret with a server of his own.
+    // But an object that names this Secret with a server of the tenant's does not get it.
     let server = json!({ "address": "attacker.example.com:6379", "authSecretName": "own-auth" });
     let spec = json!({ "schedule": NEVER, "source": { "redisServer": server } });
     makes::<DatabaseBackup>(&client, &stage, "elsewhere", spec).await;

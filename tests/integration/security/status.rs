@@ -1,4 +1,4 @@
-//! A status is anybody's who may write it: nothing about data follows from it, and users get no right to write it.
+//! Anybody with the right can write a status. So nothing about data is decided by it, and users do not get that right.
 
 use causeway::api::databaserestore::RestorePhase;
 use causeway::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
@@ -137,7 +137,7 @@ async fn a_status_that_names_anothers_backups_neither_restores_nor_deletes_them(
         api.patch_status(NAME, &PatchParams::default(), &patch).await.expect("the tenant writes the status");
     };
 
-    // While nobody is there to put it right.
+    // The tenant forges the status while no operator runs that could put it right.
     operator.stop().await;
     forge().await;
     let target = json!({ "redisServer": { "address": "127.0.0.1:1" } });
@@ -146,7 +146,7 @@ async fn a_status_that_names_anothers_backups_neither_restores_nor_deletes_them(
     operator = Operator::start(&stage).await;
     let restores = stage.api::<DatabaseRestore>();
     let look = || async { restores.get("back").await.expect("the object").status.unwrap_or_default() };
-    let status = wait_for("a word on the restore", look, |status| status.message.is_some()).await;
+    let status = wait_for("a message about the restore", look, |status| status.message.is_some()).await;
     assert_eq!(status.phase, RestorePhase::Pending, "{status:?}");
     assert!(status.message.is_some_and(|text| text.contains("there is no complete backup yet")));
     assert!(stage.api::<Job>().list(&ListParams::default()).await.expect("Jobs").items.is_empty());

@@ -1,5 +1,5 @@
-//! A tenant who may write slices of endpoints has his balancer forward to what is not his: pods of others, nodes, the metadata
-//! service.
+//! A tenant who may write `EndpointSlices` has the tenant's balancer forward to what belongs to others: their pods,
+//! nodes, the metadata service.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::support::account::{target_groups, targets_if_there};
 use crate::support::backends::service;
 use crate::support::{Operator, Scene, wait_for};
 
-/// A pod that nobody runs, with an address.
+/// A pod that no node runs, with an address.
 async fn pod(scene: &Scene, name: &str, address: &str) {
     let spec = json!({ "schedulerName": "nobody", "containers": [{ "name": "a", "image": "a" }] });
     scene.create::<Pod>(name, spec).await;
@@ -67,7 +67,8 @@ async fn addresses_that_are_no_pods_of_the_namespace_are_no_targets_unless_a_pol
         "ports": [{ "name": "", "port": 8080, "protocol": "TCP" }],
         "endpoints": [
             of_pod("198.18.7.1", &scene.namespace, "own"),
-            // Another tenant's pod under the name of his own, the same by its own name, and a database outside of the cluster.
+            // The address of another tenant's pod under the name of an own pod, another tenant's pod by its own name,
+            // and a database outside of the cluster.
             of_pod("198.18.9.1", &scene.namespace, "own"),
             of_pod("198.18.9.2", "bank", "vault"),
             { "addresses": ["198.18.9.3"], "conditions": { "ready": true } },
@@ -100,7 +101,7 @@ async fn addresses_that_are_no_pods_of_the_namespace_are_no_targets_unless_a_pol
     targets(&scene, &["198.18.7.1:8080", "198.18.9.1:8080", "198.18.9.2:8080", "198.18.9.3:8080"]).await;
     ready(&scene, "app").await;
 
-    // Whose addresses they are now, a pod says alone, and the policy may go.
+    // Without the policy, only the status of a pod says which addresses are the tenant's.
     policies.delete(name, &DeleteParams::default()).await.expect("it is deleted");
     pod(&scene, "other", "198.18.9.2").await;
     targets(&scene, &["198.18.7.1:8080"]).await;

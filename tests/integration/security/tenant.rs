@@ -36,7 +36,7 @@ async fn bind(scene: &Scene, name: &str, role: &Value) {
     scene.api::<RoleBinding>().create(&PostParams::default(), &binding).await.expect("the RoleBinding");
 }
 
-/// Puts the roles for users into the cluster, as they are shipped.
+/// Installs the roles for users, as they are shipped.
 pub async fn roles_are_installed(scene: &Scene) -> Vec<ClusterRole> {
     let path = format!("{}/deploy/base/clusterrole-users.yaml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("the file");

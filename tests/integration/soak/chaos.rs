@@ -1,4 +1,4 @@
-//! What goes wrong, in an order that a seed decides.
+//! The faults of a soak, in an order that a seed decides.
 
 use causeway::api::{EtcdCluster, Redis};
 use k8s_openapi::api::core::v1::Pod;
@@ -64,7 +64,7 @@ impl Fault {
         Self::NodeCut,
     ];
 
-    /// For people.
+    /// The words for people.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::MasterKilled => "Redis: the master killed",
@@ -99,8 +99,9 @@ impl Fault {
         }
     }
 
-    /// Lets it happen. What hangs or is away stays so until what is returned is ended. What is there only while a spec is
-    /// followed, or a member is made anew, has ended when this returns.
+    /// Injects the fault. A process that hangs, or a node that is cut off, stays so until the returned value is ended.
+    /// A fault that lasts only until a change of a spec is carried out, or until a member is replaced, is over when
+    /// this returns.
     pub async fn happens(self, scene: &Scene, operators: &mut [Process], random: &mut Random) -> Held {
         match self {
             Self::MasterKilled => kill(scene, &redis::master(scene).await).await,

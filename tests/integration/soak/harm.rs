@@ -1,4 +1,4 @@
-//! How the faults are done that take more than a signal: to disks, files, labels, members and operators.
+//! The faults that take more than a signal: to disks, files, labels, members and operators.
 
 use std::any::Any;
 use std::fs;
@@ -18,12 +18,12 @@ use crate::support::wait::{WAIT_TIMEOUT, wait_within};
 use crate::support::{Scene, volumes, wait_for};
 use crate::{etcd, redis};
 
-/// Seconds for which both operators run before they are killed again: none lasts longer than the lease for databases.
+/// Seconds for which both operators run before they are killed again. None is longer than the lease for databases.
 const PAUSES: [u64; 4] = [2, 3, 4, 5];
 /// Large enough that few values fill the database, small enough for one request.
 const VALUE: usize = 1024 * 1024;
 
-/// What stays wrong until it is ended.
+/// A fault that stays until it is ended.
 pub struct Held {
     until_dropped: Option<Box<dyn Any>>,
     /// The node whose disk takes nothing.
@@ -39,7 +39,7 @@ impl Held {
         Self { until_dropped: Some(Box::new(it)), disk: None }
     }
 
-    /// Ends it.
+    /// Ends the fault.
     pub async fn ends(self, scene: &Scene) {
         drop(self.until_dropped);
         if let Some(name) = self.disk {
@@ -48,7 +48,7 @@ impl Held {
     }
 }
 
-/// The master's snapshot fails as on a full disk; returns when another one is the master.
+/// Makes the master's snapshot fail as on a full disk. Returns when another node is the master.
 pub async fn disk_takes_nothing(scene: &Scene) -> Held {
     let name = redis::master(scene).await;
     let unwritable = Unwritable::at_a_snapshot(scene, &name).await;
@@ -56,8 +56,8 @@ pub async fn disk_takes_nothing(scene: &Scene) -> Held {
     Held { disk: Some(name), ..Held::until_dropped(unwritable) }
 }
 
-/// Cuts a replica's file off and starts it anew; returns when the operator has emptied it, or given it another volume, and it
-/// has its data again.
+/// Truncates a replica's file and restarts the replica. Returns when the operator has emptied the replica, or given it
+/// another volume, and it has its data again.
 pub async fn spoil_replica(scene: &Scene, name: &str) {
     let folder = files_of(&redis::faults::process_of(scene, name).await, "data/appendonlydir");
     let base = |path: &PathBuf| path.to_string_lossy().ends_with(".base.rdb");
@@ -71,7 +71,7 @@ pub async fn spoil_replica(scene: &Scene, name: &str) {
     redis::nodes::complete(scene, 2, None).await;
 }
 
-/// Cuts a member's database off and starts it anew; returns when it has another volume.
+/// Truncates a member's database and restarts the member. Returns when it has another volume.
 pub async fn spoil_member(scene: &Scene, name: &str) {
     let before = etcd::claims(scene).await;
     let folder = files_of(&etcd::process_of(scene, name).await, "var/lib/etcd/data/member/snap");
@@ -92,7 +92,7 @@ fn cut_off(file: &Path) {
     volumes::truncate(file, length / 2);
 }
 
-/// Takes the label off by which a pod is found; returns when it has it again.
+/// Removes the label by which a pod is found. Returns when the pod has it again.
 pub async fn take_label_off(scene: &Scene, name: &str, label: &str) {
     let patch = Patch::Merge(json!({ "metadata": { "labels": { (label): null } } }));
     let api = scene.api::<Pod>();
@@ -102,7 +102,8 @@ pub async fn take_label_off(scene: &Scene, name: &str, label: &str) {
     wait_for(&format!("the label of {name}"), look, |there| *there).await;
 }
 
-/// Adds a member that nobody starts. etcd takes none before all have been connected for a few seconds.
+/// Adds a member that nobody starts. etcd accepts no new member before all members have been connected for a few
+/// seconds.
 pub async fn add_stranger(scene: &Scene) {
     let add = || async {
         let mut client = Failover::new(scene, Way::Members, 0);
@@ -111,7 +112,7 @@ pub async fn add_stranger(scene: &Scene) {
     wait_within(WAIT_TIMEOUT, "etcd to take a stranger", add, Result::is_ok).await.ok();
 }
 
-/// Writes the same key until the database is full of its history.
+/// Writes the same key until its history fills the database.
 pub async fn fill_database(scene: &Scene) {
     let mut client = Failover::new(scene, Way::Members, 0);
     let mut write = async || {
@@ -132,7 +133,7 @@ pub async fn fill_database(scene: &Scene) {
     }
 }
 
-/// Kills the master while all operators are killed again and again; returns when another one is the master.
+/// Kills the master while all operators are killed again and again. Returns when another node is the master.
 pub async fn kill_master_among_dying(scene: &Scene, operators: &mut [Process]) {
     let name = redis::master(scene).await;
     let storm = async {

@@ -21,12 +21,13 @@ use crate::{etcd, redis};
 use chaos::{Fault, Random};
 use page::{Database, Page, Turn};
 
-/// Of etcd's database: small enough to be filled within seconds, large enough for what clients write in an hour.
+/// The quota of etcd's database in bytes: small enough to be filled within seconds, large enough for what clients write
+/// in an hour.
 const QUOTA: &str = "134217728";
-/// A set that takes longer to be well again than this never is.
+/// A set that takes longer than this to recover counts as broken.
 const RECOVERY: Duration = Duration::from_mins(3);
 
-/// The numbers of a variable, with commas between them.
+/// The comma-separated numbers of an environment variable.
 fn given(variable: &str, otherwise: u64) -> Vec<u64> {
     let numbers = env::var(variable).map(|text| text.split(',').map(|one| one.parse().expect("a number")).collect());
     numbers.unwrap_or_else(|_| vec![otherwise])
@@ -44,7 +45,7 @@ async fn all_databases_live_through_a_seeded_chaos() {
     let mut operators = [start("first", "6a1f").await, start("second", "93c0").await];
     let mut members = etcd::spec(3);
     members["version"] = json!(chaos::VERSIONS[0]);
-    // A node takes one member with it, as docs/etcdcluster.md says it has to be.
+    // No node may run two members: a node that is cut off must take only one with it, as docs/etcdcluster.md demands.
     let apart = json!({ "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { (etcd::LABEL): etcd::NAME } } });
     members["affinity"] = json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [apart] } });
     members["tls"] = json!({ "peer": {}, "client": {} });
@@ -53,7 +54,7 @@ async fn all_databases_live_through_a_seeded_chaos() {
     let mut wanted = redis::spec(2);
     wanted["spread"] = json!("Required");
     wanted["failover"] = json!({ "minReplicasToWrite": 1 });
-    // A disk that takes no snapshot is noticed only where some are wanted.
+    // A disk that takes no snapshot is noticed only where snapshots are configured.
     wanted["config"] = json!({ "save": "3600 1" });
     scene.create::<Redis>(redis::NAME, wanted).await;
     etcd::settled(&scene, "the first members").await;
@@ -74,7 +75,7 @@ async fn all_databases_live_through_a_seeded_chaos() {
         }
         of_redis.writes(100).await;
         of_etcd.writes(100).await;
-        // Each once, in an order that the seed decides, before any comes again.
+        // Each fault comes once, in an order that the seed decides, before any fault is repeated.
         if faults.is_empty() {
             faults.extend(Fault::ALL);
         }
@@ -87,7 +88,7 @@ async fn all_databases_live_through_a_seeded_chaos() {
             of_etcd.goes_on("the next leader").await;
         };
         timeout(RECOVERY, served).await.unwrap_or_else(|_| panic!("nobody can write {RECOVERY:?} after {fault:?}"));
-        // What hangs or is away comes back when others serve.
+        // A hanging process or a cut-off node comes back once others serve.
         held.ends(&scene).await;
         let all_well = async {
             redis::nodes::complete(&scene, 2, None).await;
@@ -96,14 +97,14 @@ async fn all_databases_live_through_a_seeded_chaos() {
         };
         timeout(RECOVERY, all_well).await.unwrap_or_else(|_| panic!("not all are well {RECOVERY:?} after {fault:?}"));
         let well = Instant::now();
-        redis::settled(&scene, "all nodes to be told well").await;
-        etcd::settled(&scene, "all members to be told well").await;
-        let told = Instant::now();
+        redis::settled(&scene, "all nodes to be reported well").await;
+        etcd::settled(&scene, "all members to be reported well").await;
+        let reported = Instant::now();
         for (database, moments) in
             [(Database::Redis, of_redis.acknowledged_since(at)), (Database::Etcd, of_etcd.acknowledged_since(at))]
         {
             let readiness = statuses.of(database);
-            page.add(Turn { fault, database, begun: at, well, told, moments, readiness });
+            page.add(Turn { fault, database, begun: at, well, reported, moments, readiness });
         }
     }
     let of_shared =
@@ -115,6 +116,6 @@ async fn all_databases_live_through_a_seeded_chaos() {
     page.note_load(Database::Redis, begun.elapsed(), measured.written, measured.lost);
     page.print();
     for (database, judgement) in of_shared {
-        assert_ne!(judgement.verdict, Verdict::Broken, "{database:?}: {}", judgement.told());
+        assert_ne!(judgement.verdict, Verdict::Broken, "{database:?}: {}", judgement.summary());
     }
 }

@@ -1,4 +1,4 @@
-//! What came of it, on one page.
+//! The results of a soak, on one page.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,11 +15,11 @@ use crate::history::judge::Judgement;
 use crate::support::Scene;
 use crate::{etcd, redis};
 
-/// The file that figures are written to.
+/// The variable with the path of the file that figures are written to.
 const REPORT: &str = "CAUSEWAY_REPORT";
-/// No fault is to take longer, and no status to lie for longer.
+/// No outage is to last longer, and no status is to be wrong for longer.
 const GOAL: Duration = Duration::from_secs(3);
-/// Clients wait for less at any time: writes of a client are 50 to 80 ms apart, and a busy machine is late.
+/// Shorter gaps are normal: writes of a client are 50 to 80 ms apart, and a busy machine delays them.
 const NOTICEABLE: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +28,7 @@ pub enum Database {
     Etcd,
 }
 
-/// From when on `Ready` was true, or was not.
+/// Each change of `Ready`: when it changed, and whether it was true from then on.
 type Readiness = Vec<(Instant, bool)>;
 
 /// What one fault did to one database.
@@ -36,10 +36,10 @@ pub struct Turn {
     pub fault: Fault,
     pub database: Database,
     pub begun: Instant,
-    /// All processes were as they should be by then, whatever the status said.
+    /// When all processes were as they should be, whatever the status said.
     pub well: Instant,
-    /// The status said so, too.
-    pub told: Instant,
+    /// When the status said so, too.
+    pub reported: Instant,
     /// When writes were acknowledged, from before it began.
     pub moments: Vec<Instant>,
     pub readiness: Readiness,
@@ -52,7 +52,7 @@ impl Turn {
     }
 
     fn gaps(&self) -> impl Iterator<Item = (Instant, Instant)> {
-        let moments = [self.begun].into_iter().chain(self.moments.iter().copied()).chain([self.told]);
+        let moments = [self.begun].into_iter().chain(self.moments.iter().copied()).chain([self.reported]);
         let all: Vec<Instant> = moments.collect();
         (1..all.len()).map(move |at| (all[at - 1], all[at].max(all[at - 1])))
     }
@@ -65,7 +65,7 @@ impl Turn {
 
     /// For how long `Ready` was not true while all was well.
     fn falsely_sick(&self) -> Duration {
-        self.ready_between(self.well, self.told, false)
+        self.ready_between(self.well, self.reported, false)
     }
 
     /// How much of that time the condition had that value.
@@ -86,7 +86,7 @@ impl Statuses {
     pub fn follow(scene: &Scene) -> Self {
         let known: Arc<Mutex<BTreeMap<Database, Readiness>>> = Arc::default();
         let note = |known: &Mutex<BTreeMap<Database, Readiness>>, database, is_ready| {
-            let mut known = known.lock().expect("nobody panics with it");
+            let mut known = known.lock().expect("the lock is not poisoned");
             let changes: &mut Readiness = known.entry(database).or_default();
             if changes.last().map(|(_, last)| *last) != Some(is_ready) {
                 changes.push((Instant::now(), is_ready));
@@ -118,7 +118,7 @@ impl Statuses {
 
     /// All changes so far.
     pub fn of(&self, database: Database) -> Readiness {
-        self.known.lock().expect("nobody panics with it").get(&database).cloned().unwrap_or_default()
+        self.known.lock().expect("the lock is not poisoned").get(&database).cloned().unwrap_or_default()
     }
 }
 
@@ -128,7 +128,8 @@ impl Drop for Statuses {
     }
 }
 
-/// What a sort of fault did to a database: the middle and the longest outage, and for how long the status lied at most.
+/// What one kind of fault did to a database. The spans are the median and the 99th percentile of its outages, and the
+/// longest time that `Ready` was true without writes, and not true while all was well.
 struct Row {
     fault: Fault,
     database: Database,
@@ -136,7 +137,7 @@ struct Row {
     spans: [Duration; 4],
 }
 
-/// All of it.
+/// All results.
 #[derive(Default)]
 pub struct Page {
     turns: Vec<Turn>,
@@ -156,10 +157,10 @@ impl Page {
 
     /// What the judge says of the keys that clients share.
     pub fn note_judgements(&mut self, all: &[(Database, Judgement)]) {
-        self.judgements = all.iter().map(|(database, it)| (*database, it.operations, it.told())).collect();
+        self.judgements = all.iter().map(|(database, it)| (*database, it.operations, it.summary())).collect();
     }
 
-    /// Prints it, and writes it to the file that is asked for.
+    /// Prints the page, and writes its figures to the file that [`REPORT`] names.
     pub fn print(&self) {
         if let Ok(path) = std::env::var(REPORT) {
             std::fs::write(path, Value::from(self.figures()).to_string()).expect("the report is written");
@@ -169,8 +170,8 @@ impl Page {
             let rate = u64::try_from(*written).unwrap_or_default() / seconds;
             println!("» {database:?}: {written} writes acknowledged in {seconds} s ({rate} a second), {lost} lost");
         }
-        for (database, _, told) in &self.judgements {
-            println!("» {database:?}: {told}");
+        for (database, _, summary) in &self.judgements {
+            println!("» {database:?}: {summary}");
         }
         println!("» | fault | database | times | outage p50 | p99 | Ready and no write | not Ready and all well |");
         println!("» |---|---|---:|---:|---:|---:|---:|");
@@ -195,8 +196,7 @@ impl Page {
         kinds.into_iter().map(row).collect()
     }
 
-    /// The same for docs/benchmarks.md. What a fault does to the database that it is not done to is left out where nobody
-    /// noticed.
+    /// The same for docs/benchmarks.md. Leaves out what a fault did to the other database where nobody noticed.
     fn figures(&self) -> Vec<Value> {
         let mut figures = Vec::new();
         for (database, took, written, lost) in &self.loads {
@@ -205,9 +205,9 @@ impl Page {
             figures.push(json!({ "key": format!("{name}_writes_acknowledged"), "value": written, "note": note }));
             figures.push(json!({ "key": format!("{name}_writes_lost"), "value": lost }));
         }
-        for (database, calls, told) in &self.judgements {
+        for (database, calls, summary) in &self.judgements {
             let name = format!("{database:?}").to_lowercase();
-            let note = told.trim_start_matches(&format!("{calls} calls "));
+            let note = summary.trim_start_matches(&format!("{calls} calls "));
             figures.push(json!({ "key": format!("{name}_shared_calls"), "value": calls, "note": note }));
         }
         let columns = [
@@ -238,7 +238,7 @@ fn seconds(span: Duration) -> String {
     format!("{:.1} s", span.as_secs_f64())
 }
 
-/// The middle one, and that which all but one in a hundred are below.
+/// The median and the 99th percentile.
 fn percentiles(mut spans: Vec<Duration>) -> [Duration; 2] {
     spans.sort_unstable();
     let at = |share: usize| spans.get((spans.len() * share / 100).min(spans.len().saturating_sub(1)));
@@ -258,9 +258,9 @@ mod tests {
             database: Database::Redis,
             begun,
             well: at(6000),
-            told: at(8000),
+            reported: at(8000),
             moments: [100, 200, 3200, 3300, 5900, 7900].map(at).to_vec(),
-            // It was told not ready one second too late, and well two seconds too late.
+            // The status said not ready one second too late, and ready two seconds too late.
             readiness: vec![(begun, true), (at(1200), false), (at(3300), true), (at(7000), false), (at(8000), true)],
         };
         assert_eq!(turn.outage(), Duration::from_secs(3));

@@ -1,5 +1,5 @@
-//! Everything that AWS tells of an account's load balancing: to see that nothing else changed, that all is as it was, or
-//! that two accounts are alike.
+//! Everything that AWS reports about an account's load balancing. Tests compare it to see that nothing else changed,
+//! that all is as it was, or that two accounts are alike.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub struct Account(pub Value);
 impl Account {
     /// The scene's account as it is now.
     pub async fn of(scene: &Scene) -> Self {
-        // What goes while it is being read is read again.
+        // If something is deleted while the account is read, the account is read again.
         let whole = wait_for("a whole view of the account", || Self::seen(scene), Option::is_some).await;
         whole.expect("just seen")
     }
@@ -47,7 +47,7 @@ impl Account {
         serde_json::to_string_pretty(&self.0).expect("a text")
     }
 
-    /// Whether there is nothing of load balancing but what an account begins with.
+    /// Whether the account has nothing of load balancing but what it began with.
     pub fn is_empty(&self) -> bool {
         let groups = self.0["securityGroups"].as_object().into_iter().flatten().map(|(name, _)| name.as_str());
         self.0["balancers"] == json!({})
@@ -55,26 +55,26 @@ impl Account {
             && groups.into_iter().all(|name| ["default", "sg-web", "sg-other"].contains(&name))
     }
 
-    /// Everything that is so, a line each, without what is random: two scenes in which the same was done are equal.
-    /// The numbers of rules are random as well; their order is not.
+    /// Every fact, one line each, without random parts: two scenes in which the same was done are equal. The priorities
+    /// of rules are random as well; their order is not.
     pub fn facts(&self, scene: &Scene) -> Facts {
         let mut lines = BTreeMap::new();
         flatten("", &self.0, &mut lines);
-        let message = |(path, value): (String, String)| {
-            let line = format!("{path} = {value}").replace(&scene.namespace, "<namespace>");
-            without_randomness(&line.replace(scene.emulator.account(), "<account>"))
+        let line = |(path, value): (String, String)| {
+            let text = format!("{path} = {value}").replace(&scene.namespace, "<namespace>");
+            without_randomness(&text.replace(scene.emulator.account(), "<account>"))
         };
         let counts = |(path, _): &(String, String)| !path.ends_with(" rule priority");
-        Facts(lines.into_iter().filter(counts).map(message).collect())
+        Facts(lines.into_iter().filter(counts).map(line).collect())
     }
 }
 
-/// What is so in an account: a path into it and a value in each line.
+/// The facts of an account: each line is a path into it and a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts(pub BTreeSet<String>);
 
 impl Facts {
-    /// The lines by which others differ: `-` what is so no longer, `+` what is so now.
+    /// The lines in which `now` differs: `-` is no longer so, `+` is so now.
     pub fn diff(&self, now: &Self) -> String {
         let only = |sign: &str, of: &Self, not_of: &Self| {
             let lines = of.0.difference(&not_of.0);
@@ -169,13 +169,13 @@ pub async fn targets(scene: &Scene, group: &str) -> BTreeMap<String, String> {
 pub async fn targets_if_there(scene: &Scene, group: &str) -> Option<BTreeMap<String, String>> {
     let answer = scene.elb.describe_target_health().target_group_arn(group).send().await.ok()?;
     let targets = answer.target_health_descriptions.unwrap_or_default().into_iter();
-    let message = |target: TargetHealthDescription| {
+    let described = |target: TargetHealthDescription| {
         let place =
             target.target().map(|it| format!("{}:{}", it.id().unwrap_or_default(), it.port().unwrap_or_default()));
         let state = target.target_health().and_then(|health| health.state()).map(|state| state.as_str().to_owned());
         (place.unwrap_or_default(), state.unwrap_or_default())
     };
-    Some(targets.map(message).collect())
+    Some(targets.map(described).collect())
 }
 
 async fn tags(scene: &Scene, arn: &str) -> Option<BTreeMap<String, String>> {
@@ -246,7 +246,7 @@ async fn described_group(scene: &Scene, group: &TargetGroup) -> Option<Value> {
     }))
 }
 
-/// EC2 tells lists in no order.
+/// EC2 returns lists in no particular order.
 fn sorted(mut value: Value) -> Value {
     match &mut value {
         Value::Array(items) => {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Scene;
 
-/// A Service without a selector, with these ports as (name, number); a name may be empty where there is but one.
+/// A Service without a selector, with these ports as (name, number). A name may be empty where there is only one port.
 pub async fn service(scene: &Scene, name: &str, ports: &[(&str, u16)]) {
     let ports: Vec<Value> = ports.iter().map(|(name, number)| json!({ "name": name, "port": number })).collect();
     apply_service(scene, name, json!({ "ports": ports })).await;

@@ -1,5 +1,5 @@
-//! Certificates for servers in pods, made anew; and for an account's AWS Certificate Manager: self-signed, worth nothing,
-//! valid for a century. These were made with
+//! Certificates: generated ones for servers in pods, and fixed ones for an account's AWS Certificate Manager. The fixed
+//! ones are self-signed, protect nothing, and are valid for a century. They were made with
 //!
 //! ```text
 //! openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 36500 \
@@ -45,11 +45,11 @@ pub async fn as_secret(scene: &Scene, name: &str, pem: Pem) {
     api.patch(name, &PatchParams::apply("test"), &Patch::Apply(&object)).await.expect("the Secret is taken");
 }
 
-/// Makes a Secret as cert-manager does, or another in its place: a certificate for these names, by an authority of its own.
+/// Creates or replaces a Secret as cert-manager does: a certificate for these names, signed by a new authority.
 pub async fn give(scene: &Scene, name: &str, names: &[String]) {
     let key = rcgen::KeyPair::generate().expect("a key");
     let mut authority = rcgen::CertificateParams::default();
-    // OpenSSL takes a certificate for self-signed that has its issuer's name.
+    // The authority needs a name of its own: OpenSSL takes a certificate whose subject is its issuer for self-signed.
     authority.distinguished_name.push(rcgen::DnType::CommonName, "an authority of the user's");
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let authority = rcgen::CertifiedIssuer::self_signed(authority, key).expect("an authority");

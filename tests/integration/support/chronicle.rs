@@ -1,5 +1,5 @@
-//! Every version of every object of a scene, in the order in which the apiserver wrote them: what is true for
-//! milliseconds only is seen, too.
+//! Every version of every object of a scene, in the order in which the apiserver wrote them. States that last only
+//! milliseconds are seen, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,7 @@ pub struct Chronicle {
 /// One write.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// What all kinds are counted by.
+    /// The resource version, which orders writes across all kinds.
     /// <https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions>
     pub version: u64,
     /// Kind and name.
@@ -41,7 +41,7 @@ pub struct Entry {
 }
 
 impl Chronicle {
-    /// Starts to watch; what is there now is known when this returns.
+    /// Starts the watches. The objects that exist now are recorded when this returns.
     pub async fn start<K>(scene: &Scene) -> Self
     where
         K: Resource<DynamicType = ()>,
@@ -64,7 +64,8 @@ impl Chronicle {
         Self { written, watched, tasks }
     }
 
-    /// All that was written until now, in order. Nothing may change any more but what nobody waits for.
+    /// Everything that was written until now, in order. Call it once the objects have settled: a write during the call
+    /// may be missing.
     pub async fn complete(self) -> Vec<Entry> {
         let mut there = BTreeSet::new();
         for api in &self.watched {

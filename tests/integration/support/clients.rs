@@ -1,5 +1,5 @@
-//! Clients as users write them, of `examples/clients`: processes in the cluster's network that find databases by name, as pods do.
-//! What they print tells what they saw.
+//! Clients as users write them, from `examples/clients`: processes in the cluster's network that find databases by
+//! name, as pods do. They print what they see.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ impl Line {
                 "gap" => line.gap = value.parse().unwrap_or_default(),
                 "error" => {
                     line.is_error = true;
-                    // What follows are the error's own words.
+                    // What follows is the text of the error.
                     break;
                 }
                 _ => {}
@@ -63,11 +63,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Starts the client that `variable` tells the command of; `settings` are its environment.
+    /// Starts the client whose command the environment variable `variable` holds; `settings` are its environment.
     pub async fn start(scene: &Scene, name: &'static str, variable: &str, settings: &[(&str, &str)]) -> Self {
         let command =
             std::env::var(variable).unwrap_or_else(|_| panic!("{variable} is not set: run `cargo xtask test`"));
-        // In this cluster DNS answers where the API server does.
+        // In this cluster the DNS server has the address of the API server.
         let server = kube::Config::infer().await.expect("a kubeconfig").cluster_url;
         let server = server.host().expect("an address");
         let namespace = &scene.namespace;
@@ -85,11 +85,11 @@ impl Client {
             .spawn()
             .expect("the client starts");
         let (output, lines) = (process.stdout.take().expect("its output"), Arc::<Mutex<Vec<Line>>>::default());
-        let heard = lines.clone();
+        let sink = lines.clone();
         std::thread::spawn(move || {
             for text in BufReader::new(output).lines().map_while(Result::ok) {
                 println!("  {name}: {text}");
-                heard.lock().expect("nobody panics with it").push(Line::read(&text));
+                sink.lock().expect("the lock is not poisoned").push(Line::read(&text));
             }
         });
         let client = Self { name, process, lines, names, begun: 0, story: Vec::new() };
@@ -98,10 +98,10 @@ impl Client {
     }
 
     fn lines(&self) -> Vec<Line> {
-        self.lines.lock().expect("nobody panics with it").clone()
+        self.lines.lock().expect("the lock is not poisoned").clone()
     }
 
-    /// Waits until a write is acknowledged that is told of from now on.
+    /// Waits until the client prints a line about acknowledged writes from now on.
     async fn goes_on(&self, what: &str) {
         let before = self.lines().len();
         let look = || async { self.lines().split_off(before) };
@@ -114,8 +114,8 @@ impl Client {
         self.begun = self.lines().len();
     }
 
-    /// Waits until it writes again after that, and notes for how long it could not. Returns how many acknowledged writes it
-    /// missed since the event.
+    /// Waits until the client writes again after the event, and notes for how long it could not. Returns how many
+    /// acknowledged writes the client has missed since the event.
     pub async fn recovers(&mut self, what: &str) -> u64 {
         self.goes_on(what).await;
         assert!(self.process.try_wait().expect("its state").is_none(), "{what}: {} has ended", self.name);
@@ -128,7 +128,7 @@ impl Client {
         lost
     }
 
-    /// Ends it in good order, and prints what it saw.
+    /// Ends the client with SIGTERM, waits for its last line, and prints what it saw.
     pub async fn finish(mut self) {
         let sent = Command::new("kill").args(["-TERM", &self.process.id().to_string()]).status().expect("kill runs");
         assert!(sent.success(), "{} has ended before", self.name);
@@ -144,7 +144,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended already.
         self.process.kill().ok();
         self.process.wait().ok();
         std::fs::remove_file(&self.names).ok();

@@ -1,4 +1,4 @@
-//! EC2 as a bystander uses it.
+//! EC2, for what the test itself looks at.
 
 use causeway::external::aws::FenceGuard;
 use causeway::external::ec2::{Api, Element, Parameters, SecurityGroup};

@@ -55,7 +55,7 @@ impl Emulator {
         self.send("DELETE", "faults", &Value::Null).await;
     }
 
-    /// Every call of this account so far, but those of the test itself.
+    /// Every call of this account so far, except those of the test itself.
     pub async fn journal(&self) -> Vec<Call> {
         serde_json::from_value(self.send("GET", "journal", &Value::Null).await).expect("a list of calls")
     }
@@ -65,7 +65,7 @@ impl Emulator {
         self.send("DELETE", "journal", &Value::Null).await;
     }
 
-    /// What balancers carry, and whether it is what AWS was told last: see localstack/README.md.
+    /// What the balancers serve, and whether the latest configuration of AWS is applied: see localstack/README.md.
     pub async fn dataplane(&self) -> Value {
         self.send("GET", "dataplane", &Value::Null).await
     }

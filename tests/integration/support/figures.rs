@@ -1,4 +1,5 @@
-//! Counts of docs/bench, the last runs of the benchmarks, which must not get worse. docs/benchmarks.md shows the same.
+//! Counts of the last runs of the benchmarks, from docs/bench, which must not get worse. docs/benchmarks.md shows the
+//! same.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,9 +11,9 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 pub struct Figure {
     name: String,
-    /// How much it was.
+    /// What was measured.
     pub value: f64,
-    /// Where it counts calls to AWS: how many of each operation.
+    /// Where the figure counts calls to AWS: how many of each operation.
     #[serde(default)]
     pub calls: BTreeMap<String, usize>,
 }

@@ -1,4 +1,4 @@
-//! The full example, with all that its first lines ask for.
+//! The full example, and everything that its first lines ask for.
 
 use causeway::api::MyIngress;
 use serde_json::{Value, json};

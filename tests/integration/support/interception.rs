@@ -1,10 +1,10 @@
-//! Stands between controllers and the outside: counts their calls, and stops them dead at one of them.
+//! Stands between the controllers and everything outside: counts their calls, and can kill the controllers at one of
+//! them.
 //!
-//! Counted is every request that the controllers send after [`Interception::arm`], to Kubernetes, to AWS or to members
-//! of etcd, reads and events included, and every change of a node of Redis. Not counted are the watches and the lists that
-//! reflectors start with (they alone ask for pages), and the questions that nodes of Redis are asked all the time: how
-//! many there are depends on timing, and none has an effect. Dead means that nothing leaves any more, be it counted or
-//! not.
+//! It counts every request that the controllers send after [`Interception::arm`] to Kubernetes, to AWS or to members of
+//! etcd, reads and events included, and every change of a node of Redis. It does not count watches, the lists that
+//! reflectors start with (only these ask for pages), and the queries that nodes of Redis are sent all the time: their
+//! number depends on timing, and none has an effect. Dead controllers send nothing any more, counted or not.
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -36,18 +36,18 @@ use super::wait_for;
 /// Where in a call the controllers die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// It is never sent.
+    /// The call is never sent.
     BeforeSending,
-    /// It has its effect, and nobody hears of it.
+    /// The call takes effect, but its reply is lost.
     ReplyLost,
-    /// It is answered, and nothing is sent ever after.
+    /// The call is answered, and nothing is sent after it.
     AfterReply,
 }
 
 impl Moment {
     pub const ALL: [Self; 3] = [Self::BeforeSending, Self::ReplyLost, Self::AfterReply];
 
-    /// For people.
+    /// The words for people.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BeforeSending => "before it is sent",
@@ -60,13 +60,13 @@ impl Moment {
 /// The call at which the controllers die.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The so-and-so-manieth; the first is 1.
+    /// The nth call; the first is 1.
     Nth(usize),
-    /// The so-and-so-manieth of a kind: how many others come before it is left to chance where controllers poll.
+    /// The nth call of a kind. Where controllers poll, chance decides how many other calls come before it.
     OfKind(String, usize),
 }
 
-/// The call without what differs from scene to scene and from one to the next: the namespace, and names of events.
+/// The call without what differs between scenes and between calls: the namespace, and names of events.
 pub fn kind_of(call: &str) -> String {
     let call = call.split_once("/events").map_or(call, |(before, _)| before);
     let Some((before, rest)) = call.split_once("/namespaces/") else { return call.to_owned() };
@@ -118,12 +118,12 @@ impl Interception {
         config.to_builder().http_client(Connectors { inner, interception: self.clone() }).build()
     }
 
-    /// Calls of members that come through here.
+    /// A transport for members of etcd whose calls come through here.
     pub fn etcd(&self, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
         Arc::new(Members { inner, interception: self.clone() })
     }
 
-    /// Calls of nodes of Redis that come through here.
+    /// A transport for nodes of Redis whose calls come through here.
     pub fn redis(&self, inner: Arc<dyn redis::Transport>) -> Arc<dyn redis::Transport> {
         Arc::new(Nodes { inner, interception: self.clone() })
     }
@@ -142,7 +142,7 @@ impl Interception {
 
     /// Waits until the controllers are dead.
     pub async fn died(&self) {
-        // The sender lives in `self`.
+        // This cannot fail: the sender lives in `self`.
         let _ = self.dead.subscribe().wait_for(|dead| *dead).await;
     }
 
@@ -151,7 +151,7 @@ impl Interception {
         *self.dead.borrow()
     }
 
-    /// Waits until there were calls, none that counts is under way, and none has been for `span`.
+    /// Waits until there were calls, and until no counted call has been under way for `span`.
     pub async fn quiet_for(&self, span: Duration) {
         let look = || async {
             let state = self.state();
@@ -163,14 +163,15 @@ impl Interception {
         wait_for("the controllers' calls to end", look, quiet).await;
     }
 
-    /// Takes a call through. `name` is `None` for what is not counted.
+    /// Passes a call on. `name` is `None` for calls that are not counted.
     async fn pass<T>(&self, name: Option<String>, send: impl Future<Output = T>) -> T {
         if self.is_dead() {
             return pending().await;
         }
         let Some(name) = name else {
             let answer = send.await;
-            // Controllers that find nothing to do make no other calls than the lists that they start with.
+            // Controllers that find nothing to do make no calls but the lists that they start with. Without this,
+            // `quiet_for` would wait for ever.
             self.state().last_activity.get_or_insert_with(Instant::now);
             return answer;
         };
@@ -210,7 +211,7 @@ impl Interception {
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics with it")
+        self.state.lock().expect("the lock is not poisoned")
     }
 }
 
@@ -303,7 +304,7 @@ impl HttpConnector for Connector {
     }
 }
 
-/// AWS's query protocol names the operation in the form, its JSON protocols in a header; S3 has methods and paths.
+/// AWS's query protocol names the operation in the form, its JSON protocols in a header. S3 has only methods and paths.
 fn name_of_aws_call(request: &HttpRequest) -> String {
     if let Some(target) = request.headers().get("x-amz-target") {
         return format!("AWS {}", target.rsplit('.').next().unwrap_or(target));

@@ -1,4 +1,4 @@
-//! What every integration test stands on: a scene of its own, AWS's admin routes, and waiting for conditions.
+//! What every integration test uses: a scene of its own, the emulator's admin routes, and waiting for conditions.
 
 pub mod account;
 pub mod backends;
@@ -31,7 +31,7 @@ pub use operator::Operator;
 pub use scene::Scene;
 pub use wait::wait_for;
 
-/// Whether all is to be tried where else a sample is: that takes hours.
+/// Whether to try all cases instead of a sample. That takes hours.
 pub fn is_thorough() -> bool {
     std::env::var_os("CAUSEWAY_THOROUGH").is_some()
 }

@@ -24,10 +24,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Interception, Scene, role};
 
-/// What tells the cluster of an operator from others of its name, unless a test says otherwise.
+/// The uid that distinguishes an operator's cluster from others of its name, unless a test sets another one.
 pub const CLUSTER_UID: &str = "uid-of-this-cluster";
 
-/// That of operators: an administrator may do what they may not.
+/// The operators' kubeconfig: with an administrator's, they could do what they may not.
 pub fn kubeconfig() -> String {
     std::env::var("CAUSEWAY_OPERATOR_KUBECONFIG").expect("CAUSEWAY_OPERATOR_KUBECONFIG is set: run `cargo xtask test`")
 }
@@ -40,7 +40,7 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Starts them with a sweep of two seconds.
+    /// Starts them with a sweep every two seconds.
     pub async fn start(scene: &Scene) -> Self {
         Self::start_with(scene, Self::client().await, scene.aws.clone(), Duration::from_secs(2))
     }
@@ -108,7 +108,7 @@ impl Operator {
         }
     }
 
-    /// Starts them in a world of the caller's choice.
+    /// Starts them in a context of the caller's choice.
     pub fn start_in(context: Context) -> Self {
         let (metrics, stop) = (context.environment.metrics.clone(), context.environment.stop.clone());
         let task = tokio::spawn(controllers::run(context));

@@ -1,4 +1,5 @@
-//! A Kubernetes client whose answers have something else in place of a text: what no API server of today would accept.
+//! A Kubernetes client that replaces a text in the answers of the API server. It lets tests read objects that no API
+//! server of today would accept.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,7 +12,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use kube::Client;
 use kube::client::Body;
 
-/// A client that reads `to` where the API server says `from`, in answers of a kind by its plural.
+/// A client that reads `to` where the API server says `from`, in answers about the kind with that plural.
 pub fn rewriting(client: Client, plural: &'static str, from: &'static str, to: &'static str) -> Client {
     let namespace = client.default_namespace().to_owned();
     Client::new(Rewriting { client, plural, from, to }, namespace)

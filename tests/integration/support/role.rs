@@ -1,4 +1,5 @@
-//! A role with the policy that users give the operator, and sessions of it: what the policy does not allow fails here too.
+//! A role with the policies that users give the operator, and its sessions: a call that the policies do not allow fails
+//! in tests, too.
 
 use std::fs;
 
@@ -18,13 +19,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session of the role `causeway` of the scene's account; the journal's principals end in its name. The role may do what the policies of `iam/` allow an
-    /// operator of the cluster that the scene is.
+    /// A session of the role `causeway` of the scene's account. Its principals in the journal end in `name`. The role
+    /// may do what the policies of `iam/` allow the operator of the scene's cluster.
     pub async fn of(scene: &Scene, name: &str) -> Self {
         Self::without(scene, name, "").await
     }
 
-    /// The same, of a role that may not do this action.
+    /// The same, of a role that may not call `action`.
     pub async fn without(scene: &Scene, name: &str, action: &str) -> Self {
         let published = |file| {
             let mut policy = published_policy(file, scene.emulator.account(), &scene.namespace);
@@ -54,7 +55,7 @@ impl Session {
         assume(&scene.emulator, &arn, name).await
     }
 
-    /// A session of a role for whoever holds a token of a service account; or what STS answers.
+    /// A session of a role for the bearer of a service account's token; or the error of STS.
     pub async fn by_token(scene: &Scene, arn: &str, token: &str) -> Result<Self, String> {
         let action = ("Action", "AssumeRoleWithWebIdentity");
         let about = [("RoleArn", arn), ("RoleSessionName", "attack"), ("WebIdentityToken", token)];
@@ -110,7 +111,7 @@ pub fn of_jobs(account: &str, namespace: &str) -> String {
     format!("arn:aws:iam::{account}:role/causeway-backup-{namespace}")
 }
 
-/// Makes the account know tokens of the cluster; gives their issuer.
+/// Makes the account trust tokens of the cluster; returns their issuer.
 pub async fn trust_cluster(scene: &Scene) -> String {
     let published = async |path: &str| -> Value {
         let request = http::Request::get(path).body(Vec::new()).expect("a request");
@@ -152,7 +153,7 @@ async fn assume(emulator: &Emulator, arn: &str, name: &str) -> Session {
     ask(emulator, &form).await.expect("a session")
 }
 
-/// Credentials that STS gives for a request; or what it answers.
+/// The credentials that STS returns for a request; or its error.
 async fn ask(emulator: &Emulator, form: &[(&'static str, &str)]) -> Result<Session, String> {
     let url = emulator.endpoint().to_owned();
     let signature = format!(

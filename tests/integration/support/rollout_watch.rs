@@ -1,5 +1,5 @@
-//! Watches how many pods are ready at every moment of a rollout, and in which order others take their places; sampling
-//! would miss what is short.
+//! Watches how many pods are ready at every moment of a rollout, and in which order pods are replaced. Sampling would
+//! miss short moments.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -28,7 +28,7 @@ struct Seen {
 }
 
 impl RolloutWatch {
-    /// Starts to watch; what is there now is known when this returns.
+    /// Starts to watch. The pods that exist now are known when this returns.
     pub async fn start(scene: &Scene) -> Self {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let (begun, listed) = oneshot::channel();
@@ -38,7 +38,8 @@ impl RolloutWatch {
             while let Some(event) = events.next().await {
                 let mut seen = shared.lock().unwrap();
                 match event.expect("the watch goes on") {
-                    // After a broken watch, those that are listed take the places of those that were known.
+                    // After a broken watch the pods are listed again, and each overwrites what was known under its
+                    // name.
                     Event::Init => {}
                     Event::InitDone => {
                         if let Some(begun) = begun.take() {
@@ -62,7 +63,7 @@ impl RolloutWatch {
         self.seen.lock().unwrap().fewest
     }
 
-    /// The names of pods whose place another one has taken, in that order.
+    /// The names of pods that were replaced, in the order of their replacements.
     pub fn replaced(&self) -> Vec<String> {
         self.seen.lock().unwrap().replaced.clone()
     }
@@ -83,7 +84,7 @@ impl Seen {
         }
     }
 
-    /// It stays known, so that its successor is recognised.
+    /// Keeps the uid of the deleted pod: by it, the next pod of that name is recognised as a replacement.
     fn lose(&mut self, pod: &Pod) {
         if let Some((uid, ready)) = self.pods.get_mut(&pod.name_any())
             && Some(&*uid) == pod.uid().as_ref()
@@ -93,7 +94,7 @@ impl Seen {
     }
 }
 
-/// Whether a pod serves, and is to go on serving.
+/// Whether a pod is ready and not being deleted.
 pub fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     pod.metadata.deletion_timestamp.is_none()

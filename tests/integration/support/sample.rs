@@ -1,17 +1,18 @@
-//! Which of many cases a run tries: a part of them, another one with each commit, or all in a thorough run.
+//! Which of many cases a run tries: a sample, which changes with each commit, or all cases in a thorough run.
 
 use super::is_thorough;
 
-/// The number that `cargo xtask test` derives from the commit: the same commit always tries the same.
+/// The number that `cargo xtask test` derives from the commit: the same commit always tries the same cases.
 const SEED: &str = "CAUSEWAY_SAMPLE";
 
-/// Where in the cases this run begins to choose.
+/// The number by which this run chooses its cases.
 pub fn seed() -> usize {
     let seed = std::env::var(SEED).ok().and_then(|text| u32::from_str_radix(&text, 16).ok());
     usize::try_from(seed.unwrap_or(0)).expect("a small number")
 }
 
-/// Whether this run tries the case of that number, if it tries one of `every` so many. As many runs try all.
+/// Whether this run tries the case with this number, where each run tries one of every `every` cases. Runs with `every`
+/// consecutive seeds try all cases.
 pub fn tries(number: usize, every: usize) -> bool {
     is_thorough() || is_chosen(number, every, seed())
 }
@@ -20,7 +21,7 @@ fn is_chosen(number: usize, every: usize, seed: usize) -> bool {
     number % every == seed % every
 }
 
-/// At most `room` items, spread over all of them. Each is among those of some seed.
+/// At most `room` of the items, evenly spread. Each item is chosen with some seed.
 pub fn spread<T: Copy>(items: &[T], room: usize, seed: usize) -> Vec<T> {
     if room == 0 {
         return Vec::new();

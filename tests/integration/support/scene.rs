@@ -32,11 +32,11 @@ pub struct Scene {
     pub emulator: Emulator,
     /// Configuration of AWS clients for that account.
     pub aws: SdkConfig,
-    /// ELBv2 as a bystander sees it.
+    /// ELBv2, for what the test itself looks at.
     pub elb: aws_sdk_elasticloadbalancingv2::Client,
     /// The kinds that its operators serve.
     pub kinds: Vec<Served>,
-    /// The same for whoever looks on: with more time, and asking again.
+    /// The same for what the test itself looks at: with a longer timeout, and with retries.
     pub bystander: SdkConfig,
 }
 
@@ -66,26 +66,27 @@ impl Scene {
             .credentials_provider(credentials)
             .load()
             .await;
-        // A bystander has time, also on a machine where everything runs at once.
+        // The test's own calls get a long timeout: a machine that runs all tests at once is slow.
         let patient = TimeoutConfig::builder().operation_timeout(WAIT_TIMEOUT).build();
-        // And LocalStack closes connections that were idle for seconds, in whatever moment that is: who only looks asks again.
+        // LocalStack closes connections that were idle for seconds, also just when they are used: the test's own calls
+        // are retried.
         let retries = RetryConfig::standard();
         let bystander = aws.to_builder().timeout_config(patient).retry_config(retries).build();
         let elb = aws_sdk_elasticloadbalancingv2::Client::new(&bystander);
         Self { client, namespace, emulator, aws, elb, kinds: served::by_this_test(), bystander }
     }
 
-    /// WAF as a bystander sees it.
+    /// WAF, for what the test itself looks at.
     pub fn waf(&self) -> aws_sdk_wafv2::Client {
         aws_sdk_wafv2::Client::new(&self.bystander)
     }
 
-    /// AWS Certificate Manager as a bystander sees it.
+    /// AWS Certificate Manager, for what the test itself looks at.
     pub fn acm(&self) -> aws_sdk_acm::Client {
         aws_sdk_acm::Client::new(&self.bystander)
     }
 
-    /// S3 as a bystander sees it.
+    /// S3, for what the test itself looks at.
     pub fn s3(&self) -> aws_sdk_s3::Client {
         let config = aws_sdk_s3::config::Builder::from(&self.bystander).force_path_style(true).build();
         aws_sdk_s3::Client::from_conf(config)
@@ -99,7 +100,7 @@ impl Scene {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// From now on the namespace takes no pods but such as meet the strictest of Kubernetes' standards.
+    /// From now on the namespace admits only pods that meet the `restricted` Pod Security Standard.
     pub async fn admits_restricted_pods_only(&self) {
         let label = json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": "restricted" } } });
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
@@ -179,7 +180,7 @@ impl Scene {
         self.api::<Pod>().list(&ListParams::default()).await.expect("pods").items
     }
 
-    /// Reasons and notes of the events about an object, in no order.
+    /// Reasons and notes of the events about an object, in no particular order.
     pub async fn events(&self, name: &str) -> Vec<(String, String)> {
         let about = self.events_about(name).await.into_iter();
         about.map(|event| (event.reason.unwrap_or_default(), event.note.unwrap_or_default())).collect()
@@ -191,16 +192,17 @@ impl Scene {
         events
     }
 
-    /// Waits until something with that reason was told of an object, in a note with those words: events follow the status.
-    pub async fn was_told(&self, name: &str, reason: &str, words: &str) {
+    /// Waits for an event about an object with that reason, and with those words in its note. Events come after the
+    /// status.
+    pub async fn has_event(&self, name: &str, reason: &str, words: &str) {
         let good = |events: &Vec<(String, String)>| {
             events.iter().any(|(text, note)| text.contains(reason) && note.contains(words))
         };
         wait_for(&format!("an event {reason} of {name} with: {words}"), || self.events(name), good).await;
     }
 
-    /// Waits until an object was warned of with that reason.
-    pub async fn was_warned_of(&self, name: &str, reason: &str) {
+    /// Waits for a Warning event about an object with that reason.
+    pub async fn has_warning(&self, name: &str, reason: &str) {
         let look = || async {
             let about = self.events_about(name).await.into_iter();
             let types = about.filter(|event| event.reason.as_deref() == Some(reason)).map(|event| event.type_);
@@ -210,8 +212,8 @@ impl Scene {
         wait_for(&format!("a warning of {name}: {reason}"), look, warns).await;
     }
 
-    /// Waits until Kubernetes has said so of the object with that uid so often.
-    pub async fn was_said(&self, uid: &str, reason: &str, times: i32) {
+    /// Waits until Kubernetes has recorded the reason at least `times` times in events about the object with that uid.
+    pub async fn has_repeated_event(&self, uid: &str, reason: &str, times: i32) {
         let api = self.api::<k8s_openapi::api::core::v1::Event>();
         let of_object = ListParams::default().fields(&format!("involvedObject.uid={uid},reason={reason}"));
         let look = || async {
@@ -236,7 +238,8 @@ impl Scene {
 }
 
 impl Drop for Scene {
-    /// The namespace goes in the background. Objects that wait for an operator would keep it: they are let go.
+    /// Deletes the namespace in the background. Removes finalizers first: no operator runs any more that would, and
+    /// they would keep the namespace.
     fn drop(&mut self) {
         if std::thread::panicking() {
             let (namespace, account) = (&self.namespace, self.emulator.account());
@@ -249,7 +252,8 @@ impl Drop for Scene {
         }
         let cleaned = apart(&self.namespace, async |client, namespace| {
             clean(client, namespace).await?;
-            // What nobody looks at any more need not be carried, checked and looked through.
+            // Without this, LocalStack would go on serving, checking and searching an account that nobody uses any
+            // more.
             self.emulator.send("POST", "reset", &Value::Null).await;
             Ok(())
         });

@@ -1,5 +1,5 @@
-//! The kinds that a test's operators serve: those that it is about. Each kind has watches of its own, hundreds of operators are
-//! started, and what they list and watch beside that cost a quarter of the suite's time.
+//! The kinds that a test's operators serve: only those that the test is about. Each kind has watches of its own, and
+//! the suite starts hundreds of operators: the lists and watches of the other kinds took a quarter of its time.
 
 use causeway::controllers::Served::{self, DatabaseBackup, EtcdCluster, MyApp, MyIngress, Redis};
 use clap::ValueEnum;
@@ -28,7 +28,7 @@ const BY_NAME: &[(&str, &[Served])] = &[
     ("traffic::", &[MyIngress]),
 ];
 
-/// The kinds that the running test is about; all of them where its name does not tell.
+/// The kinds that the running test is about; all of them where [`BY_NAME`] does not list the test.
 pub fn by_this_test() -> Vec<Served> {
     // libtest gives the thread of a test its name.
     let thread = std::thread::current();

@@ -1,4 +1,4 @@
-//! Volumes of pods, as directories of this machine: what is in them can be taken away.
+//! Volumes of pods, as directories of this machine. Tests damage or remove what is in them.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -23,7 +23,7 @@ pub async fn directory(scene: &Scene, claim: &str) -> PathBuf {
     path
 }
 
-/// Overwrites a part of a file with what nobody wrote.
+/// Overwrites a part of a file with garbage.
 pub fn overwrite(file: &Path, from: u64, length: usize) {
     let open = fs::OpenOptions::new().write(true).open(file).expect("the file");
     let garbage: Vec<u8> = (0..length).map(|at| u8::try_from(at * 37 % 251).expect("a byte")).collect();
@@ -35,11 +35,11 @@ pub fn truncate(file: &Path, length: u64) {
     fs::OpenOptions::new().write(true).open(file).expect("the file").set_len(length).expect("it is cut off");
 }
 
-/// Removes everything from a directory, maybe of a server that runs.
+/// Removes everything from a directory, whose server may be running.
 pub fn empty(directory: &Path) {
     for entry in fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();
-        // The server writes all the time: what it removes itself is gone, too.
+        // A running server removes files, too: a file that it removed first is no error.
         let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         removed.or_else(|error| if path.exists() { Err(error) } else { Ok(()) }).expect("it can be removed");
     }

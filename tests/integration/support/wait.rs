@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 /// Long enough for a loaded machine; a healthy one needs a fraction.
 pub const WAIT_TIMEOUT: Duration = Duration::from_mins(6);
-/// Looks are a large part of what the API server does while tests run: what took long may be seen a little later.
+/// Polling is a large part of the API server's load while tests run, so the pause grows with the time waited.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(400);
-/// The part of the time waited until now that the next pause takes.
+/// The next pause is the time waited so far, divided by this.
 const SHARE: u32 = 20;
 
 /// Looks again and again until `good` holds for what `look` sees; returns that. Panics after [`WAIT_TIMEOUT`].
@@ -38,13 +38,13 @@ where
         if good(&seen) {
             return seen;
         }
-        assert!(begun.elapsed() < patience, "waited {patience:?} for {what}; last seen: {}", told_briefly(&seen));
+        assert!(begun.elapsed() < patience, "waited {patience:?} for {what}; last seen: {}", in_brief(&seen));
         tokio::time::sleep((begun.elapsed() / SHARE).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
     }
 }
 
-/// What was seen, in one line, without what is absent and without who manages which field: a report shows few lines.
-fn told_briefly(seen: &impl Debug) -> String {
+/// What was seen, in one line, without absent fields and `managedFields`: the report of a failed test shows few lines.
+fn in_brief(seen: &impl Debug) -> String {
     let text = format!("{seen:#?}");
     let mut message = String::new();
     let mut lines = text.lines();
@@ -71,5 +71,5 @@ fn what_is_absent_or_managed_is_not_told() {
         name: Option<u8>,
     }
     let seen = Seen { managed_fields: Some(vec!["a", "b"]), absent: None, name: Some(1) };
-    assert_eq!(told_briefly(&seen), "Seen { name: Some( 1, ), } ");
+    assert_eq!(in_brief(&seen), "Seen { name: Some( 1, ), } ");
 }

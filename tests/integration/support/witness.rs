@@ -1,4 +1,4 @@
-//! What a scene looks like when a test fails in it: the machine is gone before anybody can look.
+//! Describes a scene when a test fails in it: the machine may be gone before anybody can look.
 
 use std::fmt::Write;
 
@@ -10,10 +10,11 @@ use serde_json::Value;
 
 use super::kinds;
 
-/// So many of the last events are told.
+/// How many of the latest events are described.
 const EVENTS: usize = 12;
 
-/// Our objects of the namespace with their conditions, its pods, and what was told last. Tells what it can.
+/// Describes our objects of the namespace with their conditions, its pods, and its latest events. Leaves out what
+/// cannot be listed.
 pub async fn account(client: &Client, namespace: &str) -> String {
     let mut text = String::new();
     for (kind, api) in kinds::apis(client, namespace) {

@@ -1,4 +1,4 @@
-//! Where a balancer is reached, and when it does what AWS says.
+//! Where a balancer is reached, and when it has applied its configuration in AWS.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -14,7 +14,7 @@ use crate::support::{Scene, wait_for};
 pub struct Entrance {
     /// Address and port.
     pub address: String,
-    /// Its DNS name, which requests bear.
+    /// Its DNS name, which requests have in their `Host` header.
     pub host: String,
 }
 
@@ -41,7 +41,7 @@ impl Deref for Stage {
 }
 
 impl Drop for Stage {
-    /// Balancers whose pods are gone would be checked for ever.
+    /// Stops the balancers: otherwise LocalStack would check their pods for ever, which are gone.
     fn drop(&mut self) {
         if std::thread::panicking() {
             return;
@@ -85,23 +85,24 @@ pub fn forward(backends: &[(&str, u16)]) -> Value {
     json!({ "forward": { "backends": backends } })
 }
 
-/// Waits until the object is ready with so many healthy targets, and requests meet just that; returns its entrance.
+/// Waits until the object is ready with so many healthy targets, and the balancer has applied that; returns its
+/// entrance.
 pub async fn serving(scene: &Scene, name: &str, targets: usize) -> Entrance {
-    let message = format!("{targets}/{targets}");
+    let counted = format!("{targets}/{targets}");
     let serves = |object: &MyIngress| {
-        is_ready(object) && object.status.as_ref().is_some_and(|status| status.targets.as_deref() == Some(&message))
+        is_ready(object) && object.status.as_ref().is_some_and(|status| status.targets.as_deref() == Some(&counted))
     };
-    let object = scene.ingress(name, &format!("{name} to be ready with targets {message}"), serves).await;
+    let object = scene.ingress(name, &format!("{name} to be ready with targets {counted}"), serves).await;
     in_force(scene).await;
     of(scene, &object).await.expect("its balancer carries requests")
 }
 
-/// Waits until every new request meets what AWS has been told so far.
+/// Waits until the balancers have applied every change that was made in AWS so far.
 pub async fn in_force(scene: &Scene) {
     let number = |status: &Value, field: &str| status[field].as_u64().expect("a number");
     let now = number(&scene.emulator.dataplane().await, "generation");
     let look = || scene.emulator.dataplane();
-    wait_for("balancers to do what AWS says", look, |status| number(status, "applied") >= now).await;
+    wait_for("balancers to apply the configuration in AWS", look, |status| number(status, "applied") >= now).await;
 }
 
 /// Where the object's DNS name leads; nowhere while it has none, or nothing answers there.
@@ -113,7 +114,7 @@ pub async fn of(scene: &Scene, object: &MyIngress) -> Option<Entrance> {
     Some(Entrance { address: format!("{}:80", found["address"].as_str()?), host })
 }
 
-/// The targets that AWS has for the object's backends, as `address:port`, but those that leave.
+/// The targets that AWS has for the object's backends, as `address:port`, without those that drain.
 pub async fn registered(scene: &Scene, name: &str) -> BTreeSet<String> {
     let object = scene.api::<MyIngress>().get(name).await.expect("the object");
     let mut all = BTreeSet::new();

@@ -41,7 +41,7 @@ pub struct Answer {
 pub struct Exchange {
     /// The path that was asked for.
     pub path: &'static str,
-    /// On a connection that was used before, or may have been.
+    /// Whether the client keeps its connection: then an earlier request may have used it.
     pub kept: bool,
     /// When it was sent.
     pub sent: Instant,
@@ -88,7 +88,7 @@ impl Load {
         Self { clients: clients.collect(), entrance, exchanges, stop, begun: Instant::now() }
     }
 
-    /// Waits until requests that are sent from now on fulfil this.
+    /// Waits until the requests that are sent from now on are as `good` says.
     pub async fn until(&self, what: &str, good: impl Fn(&[Exchange]) -> bool) {
         let now = Instant::now();
         let look = || async {
@@ -98,12 +98,12 @@ impl Load {
         wait_for(what, look, |exchanges| good(exchanges)).await;
     }
 
-    /// From now on requests go there.
+    /// From now on requests go to this entrance.
     pub fn go_to(&self, entrance: &Entrance) {
         entrance.clone_into(&mut self.entrance.write().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Ends the clients; tells what became of all requests, in the order in which they were sent.
+    /// Ends the clients; returns what became of all requests, in the order in which they were sent.
     pub fn stop(mut self) -> Record {
         self.stop.store(true, Ordering::Relaxed);
         for client in self.clients.drain(..) {
@@ -146,7 +146,7 @@ impl Client {
             let outcome = self.ask(&agent, kept, path);
             let exchange = Exchange { path, kept, sent, over: Instant::now(), outcome };
             self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).push(exchange);
-            // Who waited long for an answer does not make up for it by a burst.
+            // A client that waited long for an answer does not make up for it by a burst.
             next = Instant::max(next + pause, sent);
         }
     }
@@ -173,7 +173,7 @@ fn agent(kept: bool) -> Agent {
         .timeout_global(Some(ANSWER_TIMEOUT))
         .max_idle_connections(usize::from(kept))
         .max_idle_connections_per_host(usize::from(kept))
-        // Sooner than the balancer closes it, so that no request meets a connection that is being closed.
+        // Shorter than the balancer's own limit: no request is to meet a connection that is being closed.
         .max_idle_age(Duration::from_secs(1))
         .build()
         .new_agent()
@@ -219,11 +219,11 @@ impl Record {
             let took: Vec<Duration> = of_kind.map(|it| it.over - it.sent).collect();
             println!("»   {:6} on {kind:16}  {}", took.len(), spread(took));
         }
-        let mut message: BTreeMap<String, usize> = BTreeMap::new();
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for exchange in &self.exchanges {
-            *message.entry(exchange.describe()).or_default() += 1;
+            *counts.entry(exchange.describe()).or_default() += 1;
         }
-        for (answer, count) in message {
+        for (answer, count) in counts {
             println!("»   {count:6} {answer}");
         }
         let failures = self.failures();
@@ -237,6 +237,6 @@ impl Record {
 pub fn spread(mut took: Vec<Duration>) -> String {
     took.sort_unstable();
     let at = |percent: usize| took.get((took.len() * percent / 100).min(took.len().saturating_sub(1)));
-    let message = |percent| at(percent).map_or(0.0, |took| took.as_secs_f64() * 1000.0);
-    format!("p50 {:.1} ms, p99 {:.1} ms, longest {:.1} ms", message(50), message(99), message(100))
+    let millis = |percent| at(percent).map_or(0.0, |took| took.as_secs_f64() * 1000.0);
+    format!("p50 {:.1} ms, p99 {:.1} ms, longest {:.1} ms", millis(50), millis(99), millis(100))
 }

@@ -50,7 +50,7 @@ impl Browser {
         );
         stream.write_all(request.as_bytes()).await.expect("a request");
         let mut output = Vec::new();
-        // Not everybody says good-bye before the end.
+        // Not every peer ends TLS with a `close_notify`.
         stream.read_to_end(&mut output).await.ok();
         let output = String::from_utf8_lossy(&output).into_owned();
         let (head, text) = output.split_once("\r\n\r\n").unwrap_or((&output, ""));
@@ -76,13 +76,13 @@ impl Browser {
         }
     }
 
-    /// Goes there by way of the provider; the balancer's answer in the end of that.
+    /// Logs in to reach that path; returns the balancer's answer to the log-in.
     async fn log_in(&mut self, path: &str) -> Answer {
         self.jar.clear();
         let sent = self.get(path, "").await;
         assert_eq!(sent.status, 302, "{sent:?}");
         assert!(sent.location.contains("/authorize?"), "{sent:?}");
-        // The provider would send the client there at once.
+        // The provider would redirect the client to this path at once.
         let state = super::provider::parameter(&sent.location, "state").to_owned();
         self.get(&format!("/oauth2/idpresponse?code=good&state={state}"), "").await
     }
@@ -165,12 +165,12 @@ async fn clients_log_in_and_another_client_secret_is_used_within_seconds() {
     assert_eq!(browser.get("/api/orders", &bearer(json!({ "scope": "read" }))).await.status, 401);
     assert_eq!(browser.get("/api/orders", &bearer(json!({ "scope": "orders", "exp": 1 }))).await.status, 401);
 
-    // One that is gone is told.
+    // A Secret that is gone is reported.
     scene.api::<Secret>().delete("login", &DeleteParams::default()).await.expect("it goes");
-    let message = || async { scene.api::<MyIngress>().get("web").await.expect("the object") };
-    let description = |object: &MyIngress| {
+    let look = || async { scene.api::<MyIngress>().get("web").await.expect("the object") };
+    let is_reported = |object: &MyIngress| {
         let conditions = object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
         conditions.iter().any(|condition| condition.message.contains("clientSecret"))
     };
-    wait_for("the object to tell that its Secret is gone", message, description).await;
+    wait_for("the object to report that its Secret is gone", look, is_reported).await;
 }

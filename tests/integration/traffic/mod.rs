@@ -1,5 +1,5 @@
 //! Requests through the balancer while everything behind it changes: real pods, LocalStack's data plane, and clients
-//! that never stop asking. Each test prints what became of their requests.
+//! that send requests all the time. Each test prints what became of the requests.
 
 mod entrance;
 mod groups;
@@ -26,7 +26,7 @@ use servers::Servers;
 async fn balanced(scene: &Scene, servers: &Servers) -> Entrance {
     let listener = json!({ "defaultAction": forward(&[(servers.name, 1)]) });
     let backends = json!([backend(servers.name, json!({}))]);
-    // First the pods: those that wait at the gate are ready when the balancer has found them healthy.
+    // The pods come first: those with our readiness gate get ready only when the balancer has found them healthy.
     servers.apply(scene).await;
     scene.create::<MyIngress>("web", entrance::spec(listener, json!({ "backends": backends }))).await;
     servers.settle(scene).await;

@@ -1,4 +1,4 @@
-//! Pods that end, fail or vanish: requests fail only while nobody can know better.
+//! Pods that end, fail or vanish: requests fail only until the balancer can know about it.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use super::load::{Load, Record};
 use super::servers::{self, Servers};
 use crate::support::{Operator, Scene, wait_for};
 
-/// Requests that failed and were not under way between the two.
+/// The failed requests that were not under way at any time between `begun` and `over`.
 fn failed_outside(record: &Record, begun: Instant, over: Instant) -> String {
     let outside: Vec<_> = record.failures().into_iter().filter(|it| it.over < begun || it.sent > over).collect();
     record.listed(&outside)
@@ -27,7 +27,7 @@ fn print_window(record: &Record, begun: Instant) {
     println!("»   the first failed {:?} ms after that, the last was over after {:?} ms", since(first), since(last));
 }
 
-/// Waits until AWS has just the pods that are ready, and requests meet that.
+/// Waits until exactly the ready pods are targets in AWS, and the balancer has applied that.
 async fn settled(scene: &Scene, servers: &Servers) {
     let look = || async { (entrance::registered(scene, "web").await, servers.ready_targets(scene).await) };
     wait_for("the targets to be the ready pods", look, |(registered, ready)| registered == ready).await;

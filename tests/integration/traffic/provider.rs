@@ -1,5 +1,5 @@
-//! An identity provider over HTTPS, in this process: it logs everybody in who is sent to it, gives tokens to whoever knows
-//! the client's secret, and signs tokens for programs.
+//! An identity provider over HTTPS, in this process. It logs in every user, gives tokens to clients that know the
+//! client's secret, and signs tokens for programs.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -19,9 +19,9 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::support::Scene;
 
-/// The client that balancers are.
+/// The client ID of balancers.
 pub const CLIENT: &str = "shop";
-/// Who everybody is.
+/// The access token of every user.
 const ACCESS: &str = "the-access-token";
 
 /// A provider that answers as long as its test runs.
@@ -89,7 +89,7 @@ fn server(authority: &rcgen::CertifiedIssuer<'static, rcgen::KeyPair>, name: &st
     builder.with_single_cert(vec![leaf.der().clone()], key).expect("a pair")
 }
 
-/// The public key, as a set of one: its modulus stands at a fixed place in the DER of a key of this size.
+/// The public key as a JSON Web Key Set. The modulus has a fixed offset in the DER of a key of this size.
 fn keys(key: &RsaKeyPair) -> Value {
     let der = key.public_key().as_ref();
     json!({ "keys": [{ "kty": "RSA", "kid": "1", "e": "AQAB", "n": BASE64_URL_SAFE_NO_PAD.encode(&der[9..265]) }] })

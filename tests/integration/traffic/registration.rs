@@ -1,4 +1,4 @@
-//! How long after their readiness pods become targets.
+//! How soon ready pods become targets.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -17,21 +17,21 @@ use super::servers::{self, Servers};
 use crate::support::{Operator, wait_for};
 
 const STARTS: usize = 20;
-/// The goal is a second, which a machine that runs other tests does not always keep; this says that half of them were not
-/// held up by anything else.
+/// The goal is a second, which a machine that runs other tests does not always keep. This limits the median: it says
+/// that half of the pods were not held up by anything else.
 const SOON: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn pods_become_targets_soon_after_their_readiness() {
     let scene = Stage::new("registration").await;
-    // As it is installed: each target is looked up among the pods.
+    // With guardrails, as in an installed operator: each target is looked up among the pods.
     let mut context = Operator::context(&scene, Operator::client().await, scene.aws.clone(), Duration::from_secs(2));
     context.environment.guardrails = Guardrails::watching(&Operator::client().await);
     let _operator = Operator::start_in(context);
     let mut servers = Servers::plain("web", 1);
     balanced(&scene, &servers).await;
     scene.emulator.clear_journal().await;
-    // Pods in the order in which they became ready, with the moment at which anybody could know.
+    // Pods in the order in which they became ready, each with the moment at which a watch showed it.
     let ready: Mutex<Vec<(String, Timestamp)>> = Mutex::default();
     let watch = watcher(scene.api::<Pod>(), watcher::Config::default()).applied_objects().for_each(async |pod| {
         let Ok(pod) = pod else { return };
@@ -53,13 +53,13 @@ async fn pods_become_targets_soon_after_their_readiness() {
     let calls = scene.emulator.journal().await.into_iter().filter(|call| call.operation == "RegisterTargets");
     let registered: Vec<Timestamp> = calls.map(|call| call.time.parse().expect("a time")).collect();
     let ready = ready.into_inner().expect("nobody panics");
-    // The first one was there before.
+    // The first pod was ready before.
     let ready: Vec<Timestamp> = ready.into_iter().skip(1).map(|(_, at)| at).collect();
     assert_eq!(ready.len(), STARTS);
     // On a busy machine an answer may come too late, and a probe may fail: then a call is made once more.
     assert!((STARTS..=STARTS + STARTS / 10).contains(&registered.len()), "one call for each pod: {registered:?}");
     let took = ready.iter().zip(&registered).map(|(ready, registered)| {
-        // AWS may be told before this test has heard of the pod.
+        // The operator may register a pod before this test's own watch shows it.
         Duration::try_from(registered.duration_since(*ready)).unwrap_or_default()
     });
     let mut took: Vec<Duration> = took.collect();

@@ -52,8 +52,8 @@ async fn another_scheme_gives_no_wrong_answer() {
             object.status.as_ref().and_then(|status| status.alb.as_ref()).is_some_and(|alb| alb.dns != old)
         };
         let object = scene.ingress("web", "another DNS name in the status", moved).await;
-        let message = Instant::now();
-        // The data plane reads what AWS has in a rhythm of its own.
+        let named = Instant::now();
+        // The data plane polls AWS's state at its own intervals.
         let carried = wait_for("the new balancer to carry requests", || entrance::of(&scene, &object), Option::is_some);
         entrance = carried.await.expect("it was waited for");
         followers.go_to(&entrance);
@@ -65,11 +65,10 @@ async fn another_scheme_gives_no_wrong_answer() {
         let record = stayers.stop();
         record.print(&format!("the old name while {scheme} takes over"));
         assert_right(&record.exchanges);
-        let first =
-            record.failures().first().map(|failure| failure.sent.saturating_duration_since(message).as_millis());
+        let first = record.failures().first().map(|failure| failure.sent.saturating_duration_since(named).as_millis());
         println!(
-            "»   new name told after {} ms, ready after {} ms; the old name stops {first:?} ms after the new one is told",
-            (message - begun).as_millis(),
+            "»   new name reported after {} ms, ready after {} ms; the old name stops {first:?} ms after that report",
+            (named - begun).as_millis(),
             (ready - begun).as_millis(),
         );
     }
@@ -78,7 +77,7 @@ async fn another_scheme_gives_no_wrong_answer() {
     assert_right(&record.exchanges);
 }
 
-/// Whoever answered is the right one.
+/// Panics if other servers than the right ones answered.
 fn assert_right(exchanges: &[Exchange]) {
     let wrong = exchanges
         .iter()

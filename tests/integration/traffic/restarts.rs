@@ -18,7 +18,7 @@ async fn nobody_notices_that_the_operator_was_away() {
     let load = Load::start(&entrance, &["/"]);
     let before = entrance::registered(&scene, "web").await;
 
-    // As a kill does it: nothing is finished.
+    // As with a kill, the operator finishes nothing.
     drop(operator);
     servers.version += 1;
     servers.apply(&scene).await;

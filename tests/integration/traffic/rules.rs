@@ -117,7 +117,7 @@ async fn shifts_of_weights_give_no_wrong_answer() {
     let shifted =
         |weights: [u16; 2]| json!([rule("Prefix", "/one", &forward(&[("blue", weights[0]), ("green", weights[1])]))]);
     let alone = |backend| json!([rule("Prefix", "/one", &forward(&[(backend, 1)]))]);
-    // Without the default, one of the two would be a target group that nobody uses.
+    // The default action uses both backends: otherwise some edits would leave one target group unused.
     let default = forward(&[("blue", 1), ("green", 1)]);
     let edits: [Edit; 7] = [
         ("all to blue", shifted([100, 0]), default.clone(), blue),

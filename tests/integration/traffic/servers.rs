@@ -17,7 +17,7 @@ pub struct Servers {
     pub name: &'static str,
     /// Pods.
     pub replicas: u32,
-    /// Another one is another roll-out.
+    /// A new version is a new roll-out.
     pub version: u32,
     /// Whether pods wait at our readiness gate.
     pub gated: bool,
@@ -39,14 +39,14 @@ impl Servers {
         Self { gated: false, ..Self::gated(name, replicas) }
     }
 
-    /// Makes them, or makes them so.
+    /// Creates the servers, or updates them.
     pub async fn apply(&self, scene: &Scene) {
         scene.create::<Deployment>(self.name, self.deployment()).await;
         let ports = json!([{ "name": "http", "port": 80, "targetPort": 8080 }, { "name": "https", "port": 443, "targetPort": 8443 }]);
         scene.create::<Service>(self.name, json!({ "selector": { "app": self.name }, "ports": ports })).await;
     }
 
-    /// Makes them so, and waits until all pods are of this version and ready.
+    /// Creates or updates the servers, and waits until all pods are of this version and ready.
     pub async fn settle(&self, scene: &Scene) {
         self.apply(scene).await;
         let api = scene.api::<Deployment>();
@@ -61,7 +61,7 @@ impl Servers {
         .await;
     }
 
-    /// Its pods, but those that are being deleted.
+    /// The pods, without those that are being deleted.
     pub async fn pods(&self, scene: &Scene) -> Vec<Pod> {
         let pods = scene.pods().await.into_iter();
         pods.filter(|pod| pod.labels().get("app").is_some_and(|app| app == self.name))
@@ -69,7 +69,7 @@ impl Servers {
             .collect()
     }
 
-    /// The targets that its ready pods should be.
+    /// The targets that the ready pods should be.
     pub async fn ready_targets(&self, scene: &Scene) -> BTreeSet<String> {
         let pods = self.pods(scene).await;
         let ready = pods.iter().filter(|pod| is(pod, "Ready")).filter_map(address);
@@ -108,8 +108,8 @@ impl Servers {
                         ],
                         "volumeMounts": mounts,
                         "readinessProbe": { "httpGet": { "path": "/ready", "port": 8080 }, "periodSeconds": 1, "failureThreshold": 1 },
-                        // Requests come until the balancer has heard that the pod leaves: on a machine that runs other
-                        // tests too, that takes a while.
+                        // Requests come until the balancer has learnt that the pod leaves. On a machine that runs other
+                        // tests, too, this takes a while.
                         "lifecycle": { "preStop": { "sleep": { "seconds": 10 } } },
                     }],
                 },
@@ -117,7 +117,7 @@ impl Servers {
         })
     }
 
-    /// `/ready` is there until it is deleted; everything else tells who answers.
+    /// `/ready` exists until it is deleted; every other path returns which pod answers.
     fn configuration(&self) -> String {
         let tls = if self.tls {
             "listen 8443 ssl; ssl_certificate /tls/tls.crt; ssl_certificate_key /tls/tls.key;"

@@ -29,7 +29,7 @@ impl Timeline {
         Self { phases: vec![Phase { what: "the beginning", begun: now, settled: now, right }] }
     }
 
-    /// Since `begun` this was asked for, and now it is in force.
+    /// Notes an edit that was asked for at `begun`, and that is in force now.
     pub fn settled(&mut self, what: &'static str, begun: Instant, right: Right) {
         self.phases.push(Phase { what, begun, settled: Instant::now(), right });
     }
@@ -46,7 +46,7 @@ impl Timeline {
         right.flat_map(|(_, words)| words.iter().copied()).collect()
     }
 
-    /// Requests that were answered by what neither the rules before nor those after gave.
+    /// Requests with an answer that neither the rules before nor the rules after an edit give.
     pub fn wrong<'a>(&self, record: &'a Record) -> Vec<&'a Exchange> {
         let wrong = |exchange: &&Exchange| match &exchange.outcome {
             Ok(answer) if !exchange.failed() => !self.allowed(exchange).contains(answer.word.as_str()),
@@ -64,13 +64,8 @@ impl Timeline {
             let mut answers: Vec<String> = after.map(|it| format!("{} {}", it.path, it.describe())).collect();
             answers.sort_unstable();
             let counted = answers.chunk_by(|a, b| a == b).map(|same| format!("{} ×{}", same[0], same.len()));
-            let message: Vec<String> = counted.collect();
-            println!(
-                "»   {:5} ms  {:44} {}",
-                (phase.settled - phase.begun).as_millis(),
-                phase.what,
-                message.join(", ")
-            );
+            let counts: Vec<String> = counted.collect();
+            println!("»   {:5} ms  {:44} {}", (phase.settled - phase.begun).as_millis(), phase.what, counts.join(", "));
         }
     }
 }

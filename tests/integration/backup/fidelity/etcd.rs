@@ -1,10 +1,10 @@
-//! What of an etcd comes back.
+//! Which features of an etcd come back.
 
 use causeway::api::databaserestore::RestorePhase;
 use etcd_client::{Client, GetOptions, KeyValue, LeaseGrantOptions, Permission, PutOptions};
 use serde_json::json;
 
-use super::{together, told};
+use super::{documented, together};
 use crate::backup::control_restore::etcd;
 use crate::backup::disaster::restored;
 use crate::backup::stage::{NAME, Stage};
@@ -41,7 +41,7 @@ async fn pairs(client: &mut Client, prefix: &str) -> String {
     format!("{:?}", found.kvs().iter().map(|pair| (pair.key(), pair.value())).collect::<Vec<_>>())
 }
 
-/// Everything that is asked, each with its feature.
+/// The answers to all questions, each with its feature.
 async fn look(client: &mut Client) -> Vec<(&'static str, String)> {
     let changed = pair(client, "changed", 0).await;
     let earlier = match &changed {
@@ -82,5 +82,5 @@ async fn what_comes_back_of_an_etcd_is_what_the_documentation_says() {
     let back = look(&mut etcd(&stage, "other").await).await;
     let features: Vec<_> = bare.iter().map(|it| it.0).collect();
     let looks = [bare, made, back].map(|look| look.into_iter().map(|it| it.1).collect());
-    told("etcd", &together(features.into_iter(), looks));
+    documented("etcd", &together(features.into_iter(), looks));
 }

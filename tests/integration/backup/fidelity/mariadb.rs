@@ -1,9 +1,9 @@
-//! What of a MariaDB comes back.
+//! Which features of a MariaDB come back.
 
 use super::sql::{Feature, Server, of, probe};
 use crate::backup::sql_mariadb::MARIADB;
 
-/// All in one order: later features use tables and accounts of earlier ones.
+/// The order matters: later features use tables and accounts of earlier ones.
 const FEATURES: &[Feature] = &[
     of(
         "rows of tables, whatever their types",
@@ -150,8 +150,8 @@ const FEATURES: &[Feature] = &[
     ),
     of(
         "triggers in their order",
-        "CREATE TRIGGER told AFTER DELETE ON orders FOR EACH ROW DELETE FROM found;
-         CREATE TRIGGER first AFTER DELETE ON orders FOR EACH ROW PRECEDES told DELETE FROM made;",
+        "CREATE TRIGGER later AFTER DELETE ON orders FOR EACH ROW DELETE FROM found;
+         CREATE TRIGGER first AFTER DELETE ON orders FOR EACH ROW PRECEDES later DELETE FROM made;",
         "SELECT GROUP_CONCAT(trigger_name, action_statement, action_order, sql_mode ORDER BY trigger_name) FROM information_schema.triggers
            WHERE trigger_schema = 'shop';",
     ),

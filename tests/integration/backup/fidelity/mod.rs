@@ -1,5 +1,5 @@
-//! What comes back of each database: features are made in one server, which is backed up and restored into an empty one,
-//! and the same question is put to both. docs/databasebackup.md has the result, which is what decides here.
+//! What comes back of each database: features are made in one server, which is backed up and restored into an empty
+//! one, and both are asked the same questions. The tests fail unless docs/databasebackup.md has the same result.
 
 mod etcd;
 mod mariadb;
@@ -11,24 +11,24 @@ mod table;
 use std::fs::{self, File};
 use std::path::Path;
 
-/// Set to `1`, it has the tables written into the documentation, not compared.
+/// The variable that is `1` to write the tables into the documentation instead of comparing them.
 const WRITE: &str = "CAUSEWAY_WRITE_DOCS";
-/// What the answer to a question begins with that failed.
+/// The beginning of the answer to a question that failed.
 const FAILED: &str = "ERROR";
 
-/// What was answered to the question about a feature.
+/// The answers to the question about a feature.
 struct Answers {
     feature: &'static str,
-    /// Before it was made.
+    /// Before the feature was made.
     bare: String,
-    /// When it was made.
+    /// After the feature was made.
     made: String,
-    /// By the server that was restored.
+    /// From the server that was restored.
     back: String,
 }
 
 impl Answers {
-    /// Why they tell nothing, if that is so.
+    /// Why these answers prove nothing; `None` if they do.
     fn mistake(&self) -> Option<String> {
         let failed = self.made.starts_with(FAILED);
         let useless = failed || self.made == self.bare;
@@ -36,7 +36,7 @@ impl Answers {
     }
 }
 
-/// Three looks, each with an answer for each feature, put together.
+/// Combines three rounds of questions, each with an answer for each feature.
 fn together(features: impl Iterator<Item = &'static str>, looks: [Vec<String>; 3]) -> Vec<Answers> {
     let features: Vec<_> = features.collect();
     assert!(looks.iter().all(|look| look.len() == features.len()), "an answer for each of {features:?}: {looks:#?}");
@@ -45,10 +45,10 @@ fn together(features: impl Iterator<Item = &'static str>, looks: [Vec<String>; 3
     answers.map(|(((bare, made), back), feature)| Answers { feature, bare, made, back }).collect()
 }
 
-/// Fails unless the documentation says of a database what was found.
-fn told(database: &str, answers: &[Answers]) {
+/// Panics unless the documentation says about a database what was found.
+fn documented(database: &str, answers: &[Answers]) {
     let mistakes: Vec<_> = answers.iter().filter_map(Answers::mistake).collect();
-    assert!(mistakes.is_empty(), "questions that tell nothing: {mistakes:#?}");
+    assert!(mistakes.is_empty(), "questions that prove nothing: {mistakes:#?}");
     for lost in answers.iter().filter(|it| it.made != it.back) {
         println!("{database}: {} do not come back: {:?} became {:?}", lost.feature, lost.made, lost.back);
     }
@@ -56,9 +56,9 @@ fn told(database: &str, answers: &[Answers]) {
     let table = table::table(database, &rows);
 
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/databasebackup.md");
-    // Each database is another process.
+    // Each database is tested in another process.
     let lock = File::open(&path).expect("the documentation");
-    lock.lock().expect("nobody else writes it");
+    lock.lock().expect("the lock on the documentation");
     let docs = fs::read_to_string(&path).expect("the documentation");
     let found =
         table::found(&docs, database).unwrap_or_else(|| panic!("no markers of {database} in {}", path.display()));

@@ -1,9 +1,9 @@
-//! What of a PostgreSQL comes back.
+//! Which features of a PostgreSQL come back.
 
 use super::sql::{Feature, Server, of, probe};
 use crate::backup::sql_postgres::POSTGRES;
 
-/// All in one order: later features use tables and roles of earlier ones.
+/// The order matters: later features use tables and roles of earlier ones.
 const FEATURES: &[Feature] = &[
     of(
         "rows of tables, whatever their types",

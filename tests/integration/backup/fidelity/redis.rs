@@ -1,14 +1,14 @@
-//! What of a Redis comes back.
+//! Which features of a Redis come back.
 
 use causeway::api::databaserestore::RestorePhase;
 use serde_json::json;
 
-use super::{FAILED, together, told};
+use super::{FAILED, documented, together};
 use crate::backup::disaster::restored;
 use crate::backup::stage::{NAME, Stage, redis_connection};
 use crate::support::Operator;
 
-/// Something that a Redis may hold: commands that make it, and the one whose answer is another when it is there.
+/// Something that a Redis may hold: the commands that make it, and one whose answer differs when it exists.
 struct Feature {
     name: &'static str,
     make: &'static [&'static [&'static str]],
@@ -127,5 +127,5 @@ async fn what_comes_back_of_a_redis_is_what_the_documentation_says() {
     let (phase, reason, message) = restored(&stage, "back", json!({ "backup": NAME }), target).await;
     assert_eq!(phase, RestorePhase::Succeeded, "{reason}: {message}");
     let back = look(&to).await;
-    told("Redis", &together(FEATURES.iter().map(|it| it.name), [bare, made, back]));
+    documented("Redis", &together(FEATURES.iter().map(|it| it.name), [bare, made, back]));
 }

@@ -1,9 +1,9 @@
-//! Features of servers of SQL, and how they are tried.
+//! Features of SQL servers, and how they are tried.
 
 use causeway::api::DatabaseBackupStatus;
 use serde_json::json;
 
-use super::{together, told};
+use super::{documented, together};
 use crate::backup::sql_stage::{Engine, SqlStage};
 use crate::backup::stage::NAME;
 use crate::support::Operator;
@@ -14,7 +14,7 @@ pub struct Feature {
     name: &'static str,
     /// Statements that make it.
     make: &'static str,
-    /// What is answered differently when it is there.
+    /// A query whose answer differs when it exists.
     question: &'static str,
 }
 
@@ -31,7 +31,7 @@ pub struct Server {
     pub engine: &'static Engine,
     /// Makes the empty database of all questions.
     pub empty: &'static str,
-    /// Goes there.
+    /// Switches to that database.
     pub enter: &'static str,
     /// What it may hold.
     pub features: &'static [Feature],
@@ -63,5 +63,5 @@ pub async fn probe(name: &str, server: &Server) {
     stage.replace().await;
     stage.restored("back", &stage.server(&json!({})), false).await;
     let back = server.look(&stage).await;
-    told(server.name, &together(server.features.iter().map(|it| it.name), [bare, before, back]));
+    documented(server.name, &together(server.features.iter().map(|it| it.name), [bare, before, back]));
 }

@@ -1,4 +1,4 @@
-//! The tables of the documentation: found and put between their markers. Pure.
+//! The tables of the documentation: found and put between their markers. No I/O.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ pub fn table(database: &str, rows: &[(&str, bool)]) -> String {
     let mut text = format!("| {database} | comes back |\n|---|---|\n");
     for back in [true, false] {
         for (feature, _) in rows.iter().filter(|row| row.1 == back) {
-            // Writing into a text cannot fail.
+            // Writing into a `String` cannot fail.
             writeln!(text, "| {feature} | {} |", if back { "yes" } else { "no" }).ok();
         }
     }
@@ -36,7 +36,7 @@ pub fn with(docs: &str, database: &str, table: &str) -> Option<String> {
     Some(format!("{before}{begin}\n{table}{END}{after}"))
 }
 
-/// Lines that only one of two tables has: what goes, and what comes.
+/// Lines that only one of two tables has: those that are removed, and those that are added.
 pub fn difference(old: &str, new: &str) -> Vec<String> {
     let only = |these: &str, those: &str, sign: char| -> Vec<String> {
         let others: Vec<&str> = those.lines().collect();

@@ -1,17 +1,17 @@
 //! What clients wrote and read, and whether a store kept its promises: what it acknowledged stays, and nothing goes
-//! back. Pure.
+//! back. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// What an answer says of the store beside the data.
+/// What an answer says about the store, apart from the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub cluster: u64,
     pub revision: i64,
 }
 
-/// What was certain when a call began: its answer must not know less.
+/// What was certain when a call began: its answer must not be older.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Floor {
     /// The writer's newest write that was acknowledged, or seen by a reader; 0 for none.
@@ -32,7 +32,7 @@ struct Writer {
     begun: u64,
     acknowledged: BTreeSet<u64>,
     unknown: BTreeSet<u64>,
-    /// The newest that is there for certain.
+    /// The newest write that is stored for certain.
     newest: u64,
 }
 
@@ -45,7 +45,7 @@ pub struct Book {
     pub writes: Vec<(usize, Acknowledged)>,
     /// Reads that were answered.
     pub reads: usize,
-    /// What became of calls that were not answered as they should be, each with its count.
+    /// The errors of calls that failed, each with its count.
     pub errors: BTreeMap<String, usize>,
     /// Promises that were broken.
     pub broken: Vec<String>,
@@ -136,12 +136,12 @@ impl Book {
         writer.newest = writer.newest.max(newest);
     }
 
-    /// The cluster begins anew, as another one: who answers next tells which.
-    pub fn begins_anew(&mut self) {
+    /// The cluster is replaced by a new one: the next answer tells its ID.
+    pub fn expect_new_cluster(&mut self) {
         self.cluster = None;
     }
 
-    /// Compares with everything that is there in the end; tells how many writes of unknown outcome had their effect.
+    /// Compares with everything that is stored in the end; returns how many writes of unknown outcome took effect.
     pub fn audit(&mut self, stored: &BTreeMap<String, String>, header: Header) -> usize {
         let floor = Floor { newest: 0, revision: self.revision };
         self.look_at("the last read", floor, header);

@@ -15,7 +15,7 @@ use crate::support::Scene;
 /// A call without an answer has failed.
 const DEADLINE: Duration = Duration::from_secs(2);
 const CONNECT: Duration = Duration::from_secs(1);
-/// After so many calls a client goes on to the next member, so that those that came later are used, too.
+/// After so many calls a client goes on to the next member, so that members that were added later are used, too.
 const STAY: usize = 50;
 
 /// How a client reaches the cluster.
@@ -44,7 +44,7 @@ impl Failover {
         Self { services: scene.api(), pods: scene.api(), secrets: scene.api(), way, turn, calls: 0, connection: None }
     }
 
-    /// Makes a call; tells in a few words why it failed.
+    /// Makes a call; the error says in a few words why it failed.
     pub async fn call<T>(&mut self, call: impl AsyncFnOnce(&mut Client) -> Result<T, Error>) -> Result<T, String> {
         self.calls += 1;
         if self.way == Way::Members && self.calls.is_multiple_of(STAY) {
@@ -69,7 +69,8 @@ impl Failover {
         self.turn += 1;
     }
 
-    /// By TLS as soon as who answers speaks it: clients are moved while both are served.
+    /// With TLS as soon as the member serves it, or, through the Service, all members do. Clients switch while members
+    /// serve both.
     async fn endpoint(&self) -> Result<Endpoint, String> {
         let ours = ListParams::default().labels(&format!("{LABEL}={NAME}"));
         let pods = self.pods.list(&ours).await.map_err(|_| "no pods")?.items;
@@ -104,7 +105,7 @@ async fn connect(endpoint: &Endpoint) -> Result<Client, String> {
     Client::connect([&endpoint.url], Some(options)).await.map_err(|error| in_words(&error))
 }
 
-/// The error without what differs from one to the next.
+/// The error without what differs from call to call.
 fn in_words(error: &Error) -> String {
     match error {
         Error::GRpcStatus(status) => format!("{:?}: {}", status.code(), status.message()),

@@ -1,7 +1,7 @@
 //! Clients that write and read all the time while a cluster changes, and know in the end whether it kept its promises.
 //!
-//! Every write has a key of its own, and a number that is one higher than its writer's last. So a write that was
-//! acknowledged can be missed later, a read can be told to be too old, and a write of unknown outcome harms nobody.
+//! Every write has a key of its own, and a number that is one higher than its writer's last. So the checker notices
+//! when an acknowledged write is missing later, and when a read is too old. A write of unknown outcome is no problem.
 
 mod book;
 mod client;
@@ -23,7 +23,7 @@ use crate::traffic::load::spread;
 use book::{Acknowledged, Book, Gap, Header, gaps, key, prefix, value};
 pub use client::{Failover, Way};
 
-/// Each of these writes: one through the Service, the others through the members.
+/// Clients that write: one through the Service, the others through the members.
 const WRITERS: usize = 4;
 const READERS: usize = 2;
 /// Between two writes of a writer.
@@ -73,7 +73,7 @@ impl Checker {
         checker
     }
 
-    /// Waits until every client's writes are acknowledged that begin from now on.
+    /// Waits until every client has had a write acknowledged that began after this call.
     pub async fn goes_on(&self, what: &str) {
         let now = Instant::now();
         let look = || async {
@@ -99,12 +99,13 @@ impl Checker {
         wait_for(&format!("{count} further writes"), look, |written| *written >= count).await;
     }
 
-    /// The cluster, which answers nobody now, is another one when it answers again.
-    pub fn begins_anew(&self) {
-        locked(&self.book).begins_anew();
+    /// Call this while the cluster answers no client: it will be a new one when it answers again.
+    pub fn expect_new_cluster(&self) {
+        locked(&self.book).expect_new_cluster();
     }
 
-    /// Ends the clients, compares all they know with what is there, prints it, and fails where a promise was broken.
+    /// Ends the clients, compares all that they know with what is stored, prints the result, and panics if a promise
+    /// was broken.
     pub async fn finish(mut self, scene: &Scene, what: &str) -> Report {
         let end = Instant::now();
         self.stop.cancel();
@@ -128,7 +129,7 @@ impl Drop for Checker {
 }
 
 fn locked(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
-    book.lock().expect("nobody panics with it")
+    book.lock().expect("the lock is not poisoned")
 }
 
 fn first(lines: &[String]) -> String {
@@ -193,7 +194,7 @@ fn pairs(pairs: &[KeyValue]) -> BTreeMap<String, String> {
     pairs.iter().map(|pair| (text(pair.key()), text(pair.value()))).collect()
 }
 
-/// Everything that was written and is there.
+/// Everything that clients wrote and that is stored.
 async fn everything(scene: &Scene) -> (BTreeMap<String, String>, Header) {
     let look = || async { whole(scene).await };
     wait_within(WAIT_TIMEOUT, "a read of everything", look, Result::is_ok).await.expect("just read")

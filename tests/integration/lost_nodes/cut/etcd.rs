@@ -7,7 +7,7 @@ use crate::etcd::checker::Checker;
 use crate::etcd::{self, bystander, describe, running, settled, uids};
 use crate::support::{Operator, Scene};
 
-/// What is on a dead node is told, and not replaced behind its back: it may be alive there.
+/// A member on a lost node is reported, but not replaced: it may still be running there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_whose_node_is_cut_off_is_told_of_and_comes_back_as_itself() {
     let scene = Scene::new("lost-nodes").await;
@@ -24,7 +24,7 @@ async fn a_leader_whose_node_is_cut_off_is_told_of_and_comes_back_as_itself() {
     checker.goes_on("another leader").await;
     becomes(&scene, CUT, false).await;
     let lost = |object: &EtcdCluster| describe(object, "Ready").is_some_and(|(_, reason, _)| reason == "NodeLost");
-    let object = etcd::becomes(&scene, "the lost node to be told", lost).await;
+    let object = etcd::becomes(&scene, "the lost node to be reported", lost).await;
     let (_, reason, message) = describe(&object, "Ready").expect("a condition");
     println!("»   {reason}: {message}");
     assert!(message.contains(name) && message.contains(CUT), "{message}");

@@ -11,8 +11,8 @@ use crate::redis::checker::{Checker, Promise};
 use crate::redis::{self, settled};
 use crate::support::{Scene, wait_for};
 
-/// Nobody hears of the operator that led either: its process stands still. What its clients of the cluster get to hear is the
-/// same as of one on a node without power.
+/// The leading operator falls silent, too: SIGSTOP stops its process. To the rest of the cluster it looks like an
+/// operator on a node without power.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_is_lost_together_with_the_leading_operator_is_succeeded_by_the_lease_for_databases() {
     let scene = Scene::new("lost-nodes").await;
@@ -44,12 +44,13 @@ async fn a_master_that_is_lost_together_with_the_leading_operator_is_succeeded_b
     let failover = object.status.and_then(|status| status.last_failover).expect("a failover");
     assert_eq!(failover.from.as_ref(), Some(&name), "{failover:?}");
 
-    // Whoever waited for the lease of all kinds would have had another master only after that.
+    // An operator that waited for the lease of all kinds would have promoted another master only after this.
     let common = leads_by(&scene, COMMON, "second").await.acquire_time.expect("a time").0;
     println!("»   the other operator leads for all other kinds after {:.1} s", lost.elapsed().as_secs_f64());
     assert!(failover.at.0 < common, "the failover of {} waited for the lease of {common}", failover.at.0);
 
-    // It wakes up with all that it had to do, and changes nothing: the checker knows how many masters there are.
+    // The first operator wakes up with all its work still to do, and changes nothing: the checker knows how many
+    // masters there are.
     first.signal("CONT");
     for lease in [DATABASES, COMMON] {
         let stands_by = |(_, metrics): &(u16, String)| metrics.contains(&leader_metric(lease, false));

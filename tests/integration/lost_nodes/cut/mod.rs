@@ -1,4 +1,4 @@
-//! A node that is cut off and comes back: what ran there went on meanwhile.
+//! A node that is cut off and comes back. What ran there went on meanwhile.
 
 mod etcd;
 mod leader;

@@ -39,7 +39,7 @@ async fn a_master_whose_node_is_cut_off_is_succeeded_and_returns_as_a_replica() 
     checker.goes_on("another master").await;
     becomes(&scene, CUT, false).await;
     let lost = |object: &Redis| describe(object, "Ready").is_some_and(|(_, reason, _)| reason == "NodeLost");
-    let object = redis::becomes(&scene, "the lost node to be told", lost).await;
+    let object = redis::becomes(&scene, "the lost node to be reported", lost).await;
     let (_, reason, message) = describe(&object, "Ready").expect("a condition");
     println!("»   {reason}: {message}");
     assert!(message.contains(&name) && message.contains(CUT), "{message}");

@@ -1,4 +1,4 @@
-//! What clients wrote, what was acknowledged and when, and what of it is there in the end. Pure.
+//! What clients wrote, what was acknowledged and when, and what of it is stored in the end. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ pub enum Class {
 impl Class {
     pub const ALL: [Self; 3] = [Self::Short, Self::Long, Self::Waiting];
 
-    /// For people.
+    /// The words for people.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Short => "short",
@@ -55,7 +55,7 @@ pub struct Book {
     pub reads: usize,
     /// Writes that a read should have seen and did not.
     pub unseen: Vec<(usize, u64)>,
-    /// What became of calls that were not answered as they should be, each with its count.
+    /// The errors of calls that failed, each with its count.
     pub errors: BTreeMap<String, usize>,
 }
 
@@ -64,9 +64,9 @@ pub struct Book {
 pub struct Audit {
     /// Writes that were acknowledged and are gone.
     pub lost: BTreeMap<Class, Vec<Write>>,
-    /// Reads that did not see a write although it is there in the end: they were answered from the past.
+    /// Reads that did not see a write although it is stored in the end: they returned old data.
     pub stale_reads: usize,
-    /// Writes that are there and were never acknowledged.
+    /// Writes that are stored, but were never acknowledged.
     pub unacknowledged: usize,
 }
 
@@ -123,7 +123,7 @@ impl Book {
         self.begun.iter().enumerate().flat_map(|(writer, last)| (1..=*last).map(move |number| (writer, number)))
     }
 
-    /// Compares with what is there in the end.
+    /// Compares with what is stored in the end.
     pub fn audit(&self, stored: &HashSet<(usize, u64)>) -> Audit {
         let mut audit = Audit::default();
         for write in self.writes.iter().filter(|write| !stored.contains(&(write.writer, write.number))) {
@@ -136,8 +136,8 @@ impl Book {
         audit
     }
 
-    /// By event: the longest time after it, and before the next one, in which no write of these classes was acknowledged. What
-    /// the next event does belongs to that one alone.
+    /// By event: the longest time after it, and before the next one, in which no write of these classes was
+    /// acknowledged. What the next event causes counts for that one alone.
     pub fn outages(&self, classes: &[Class], end: Instant) -> Vec<(&Event, Duration)> {
         let moments: Vec<Instant> =
             self.writes.iter().filter(|write| classes.contains(&self.classes[write.writer])).map(|it| it.at).collect();
@@ -190,7 +190,8 @@ mod tests {
         assert_eq!((audit.lost[&Class::Short][0].number, audit.stale_reads, audit.unacknowledged), (1, 1, 1));
     }
 
-    /// The last write before a master is killed is a moment earlier: so both ends of its outage are on two sides of the event.
+    /// The last write before a master is killed was acknowledged a moment before the event, so the two ends of the
+    /// outage are on different sides of the event.
     #[test]
     fn an_outage_is_not_that_of_the_event_before_as_well() {
         let begun = Instant::now();

@@ -11,7 +11,7 @@ use super::entrance::Entrance;
 
 /// A call without an answer has failed, and so has its connection.
 const DEADLINE: Duration = Duration::from_millis(500);
-/// A replica has it by then, or the write does not count.
+/// A replica must confirm a write within this time, or the write does not count.
 const WAIT_MS: usize = 400;
 
 /// A client that connects when it has to.
@@ -20,7 +20,7 @@ pub struct Caller {
     connection: Option<MultiplexedConnection>,
 }
 
-/// Why a call came to nothing: in words that are the same for the same reason.
+/// Why a call failed: the same words for the same reason.
 pub type Why = String;
 
 impl Caller {
@@ -44,7 +44,7 @@ impl Caller {
         self.confirmed().await
     }
 
-    /// Waits until a replica has what was written on this connection.
+    /// Waits until a replica has everything that was written on this connection.
     pub async fn confirmed(&mut self) -> Result<(), Why> {
         let replicas: usize = self.call_again(redis::cmd("WAIT").arg(1).arg(WAIT_MS)).await?;
         if replicas > 0 { Ok(()) } else { Err("no replica has it".into()) }
@@ -59,7 +59,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Makes a call on the connection that there is, and on no other.
+    /// Makes a call on the existing connection, and on no other.
     pub async fn call_again<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, Why> {
         if self.connection.is_none() {
             return Err("the connection is closed".into());
@@ -113,12 +113,12 @@ pub fn refuses(why: &str) -> bool {
     ["READONLY", "NOREPLICAS", "MISCONF", "LOADING", "MASTERDOWN", "OOM"].contains(&why)
 }
 
-/// Whether the server said so, and not the connection.
+/// Whether the error is the server's answer, and not one of the connection.
 fn is_answer(error: &RedisError) -> bool {
     error.code().is_some() && !error.is_io_error()
 }
 
-/// The error without what differs from one to the next.
+/// The error without what differs from call to call.
 fn in_words(error: &RedisError) -> Why {
     error.code().map_or_else(|| error.to_string(), str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! How clients find the master: one address for all of them, whoever is behind it.
+//! How clients find the master: one address for all of them, whichever node is behind it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ use super::client::open;
 use super::secure::Secure;
 use crate::support::Scene;
 
-/// Tells the address to connect to, such as `10.0.0.7:6379`, whenever a connection is made.
+/// Finds the address to connect to, such as `10.0.0.7:6379`, whenever a connection is made.
 pub type Find = dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync;
 
 /// The way to the master, and the password that it takes.
@@ -27,18 +27,18 @@ pub struct Entrance {
 }
 
 impl Entrance {
-    /// By any means.
+    /// Finds the master by any means.
     pub fn new(find: impl Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync + 'static) -> Self {
         Self { find: Arc::new(find), password: Arc::default(), secure: Arc::default() }
     }
 
-    /// By the address of a Service, which may become another one.
+    /// Finds the master by the address of a Service, which may change.
     pub fn service(scene: &Scene, name: &str) -> Self {
         let (known, address) = watch::channel(None);
         let mut events =
             watcher(scene.api(), watcher::Config::default().fields(&format!("metadata.name={name}"))).boxed();
         let task = Follower(tokio::spawn(async move {
-            // A watch that breaks is begun again by the watcher itself.
+            // The watcher restarts a broken watch by itself.
             while let Some(event) = events.next().await {
                 match event {
                     Ok(Event::Apply(service) | Event::InitApply(service)) => known.send_replace(address_of(&service)),
@@ -64,14 +64,14 @@ impl Entrance {
         self.password.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// New connections use that one from now on.
+    /// New connections use that password from now on.
     pub fn use_password(&self, password: Option<String>) {
         *self.password.lock().unwrap_or_else(PoisonError::into_inner) = password;
     }
 }
 
 impl Entrance {
-    /// New connections speak TLS from now on, if at all.
+    /// New connections use TLS from now on, or, with `None`, do not.
     pub fn use_tls(&self, secure: Option<Secure>) {
         *self.secure.lock().unwrap_or_else(PoisonError::into_inner) = secure;
     }
@@ -86,7 +86,7 @@ impl Entrance {
     }
 }
 
-/// Ends with the last of those who need it.
+/// A task that ends with the last entrance that needs it.
 struct Follower(JoinHandle<()>);
 
 impl Drop for Follower {

@@ -5,9 +5,9 @@
 //!
 //! - a write that `WAIT 1` did not confirm is of unknown outcome: it may be there now, later, or never;
 //! - a read counts only if a write after it, on the same connection, was confirmed: then a replica has all that it saw. What
-//!   else a read sees may vanish with its master, and is no lie by what is promised.
+//!   other reads saw may vanish with the master, which breaks no promise.
 //!
-//! What counts must be explained by one order of all calls, through all masters.
+//! One order of all calls, across all masters, must explain what counts.
 
 use redis::FromRedisValue;
 
@@ -29,7 +29,7 @@ pub fn start(scene: &Scene) -> Mixed<Caller> {
 
 impl Store for Caller {
     async fn act(&mut self, history: &History, client: usize, round: u64, (key, which): (String, u64)) {
-        // What was never sent never happens.
+        // A call that cannot be sent has no effect.
         if self.connected().await.is_err() {
             return;
         }
@@ -59,7 +59,7 @@ impl Store for Caller {
         let operation = history.call(client, key, Do::Get);
         let seen: Option<u64> = self.call(redis::cmd("GET").arg(key)).await?;
         let seen = seen.unwrap_or_default();
-        // A connection that broke is not made again by the next call, which would be another master's.
+        // This call must not make a new connection: that could lead to another master.
         self.call_again::<()>(redis::cmd("SET").arg(format!("shared:seen:{client}")).arg(seen)).await?;
         self.confirmed().await?;
         history.returned(Operation { seen, ..operation });

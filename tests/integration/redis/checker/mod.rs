@@ -1,7 +1,7 @@
 //! Clients that write and read all the time while a set changes, and know in the end whether it kept its promises.
 //!
-//! Every write has a key of its own, with a number that is one higher than its writer's last. So a write that was
-//! acknowledged can be missed later, and a write of unknown outcome harms nobody.
+//! Every write has a key of its own, with a number that is one higher than its writer's last. So the checker notices
+//! when an acknowledged write is missing later, and a write of unknown outcome is no problem.
 
 mod book;
 mod client;
@@ -61,9 +61,9 @@ impl Checker {
         Self::of_service(scene, None, None, &WRITERS).await
     }
 
-    /// The same by TLS, and with a password where one is asked for.
+    /// The same with TLS, and with a password where one is asked for.
     pub async fn start_with_tls(scene: &Scene, secure: Secure, password: Option<&str>) -> Self {
-        // Each short connection is a handshake: so many as without TLS would keep the machine busy.
+        // Each short connection needs a TLS handshake: as many clients as without TLS would keep the machine busy.
         let writers = [Class::Short, Class::Long, Class::Waiting];
         Self::of_service(scene, password.map(str::to_owned), Some(secure), &writers).await
     }
@@ -73,7 +73,7 @@ impl Checker {
         Self::of_service(scene, Some(password.to_owned()), None, &WRITERS).await
     }
 
-    /// The same of a set in which no replica can be waited for.
+    /// The same for a set without replicas, where no client can wait for one.
     pub async fn start_without_replicas(scene: &Scene) -> Self {
         let writers: Vec<Class> = WRITERS.into_iter().filter(|class| *class != Class::Waiting).collect();
         Self::of_service(scene, None, None, &writers).await
@@ -122,17 +122,17 @@ impl Checker {
         self.entrance.use_password(password);
     }
 
-    /// New connections speak TLS so from now on.
+    /// New connections use TLS with these settings from now on.
     pub fn use_tls(&self, secure: Secure) {
         self.entrance.use_tls(Some(secure));
     }
 
-    /// Waits until every client's writes are acknowledged that begin from now on.
+    /// Waits until every client has had a write acknowledged that began after this call.
     pub async fn goes_on(&self, what: &str) {
         self.serves(what, self.writers).await;
     }
 
-    /// Waits until writes of so many clients are acknowledged that begin from now on.
+    /// Waits until so many clients have had a write acknowledged that began after this call.
     pub async fn serves(&self, what: &str, clients: usize) {
         let now = Instant::now();
         let look = || async { locked(&self.book).served_since(now).len() };
@@ -152,14 +152,15 @@ impl Checker {
         wait_for(&format!("{count} further writes"), look, |written| *written >= count).await;
     }
 
-    /// Waits until nobody's writes are acknowledged any more.
+    /// Waits until no client's writes are acknowledged any more.
     pub async fn stops(&self, what: &str) {
         let quiet = Duration::from_secs(1);
         let look = || async { locked(&self.book).writes.last().map(|write| write.at.elapsed()) };
         wait_for(&format!("{what}: no writes"), look, |since| since.is_some_and(|since| since > quiet)).await;
     }
 
-    /// Ends the clients, compares all they know with what is there, prints it, and fails where a promise was broken.
+    /// Ends the clients, compares all that they know with what is stored, prints the result, and panics if a promise
+    /// was broken.
     pub async fn finish(self, what: &str, promise: Promise) {
         let (begun, end) = (self.begun, Instant::now());
         let findings = self.end(end).await;
@@ -168,7 +169,7 @@ impl Checker {
         assert!(complaints.is_empty(), "{what}:\n{}", complaints.join("\n"));
     }
 
-    /// Ends the clients, fails where a promise was broken, and tells what came of it in figures.
+    /// Ends the clients, panics if a promise was broken, and returns the result in figures.
     pub async fn measured(self, promise: Promise) -> Measured {
         let findings = self.end(Instant::now()).await;
         let complaints = findings.complaints(promise);
@@ -176,7 +177,7 @@ impl Checker {
         findings.measured()
     }
 
-    /// Ends the clients, and tells in which way a promise was broken.
+    /// Ends the clients, and returns in which ways the promise was broken.
     pub async fn complaints(self, promise: Promise) -> Vec<String> {
         self.end(Instant::now()).await.complaints(promise)
     }
@@ -204,7 +205,7 @@ impl Drop for Checker {
 }
 
 fn locked(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
-    book.lock().expect("nobody panics with it")
+    book.lock().expect("the lock is not poisoned")
 }
 
 async fn write(writer: usize, class: Class, entrance: Entrance, book: Arc<Mutex<Book>>, stop: CancellationToken) {
@@ -251,7 +252,7 @@ async fn read(class: Class, entrance: Entrance, book: Arc<Mutex<Book>>, stop: Ca
     }
 }
 
-/// Those of the writes that are there.
+/// Those of the writes that are stored.
 async fn stored(entrance: &Entrance, keys: &[(usize, u64)]) -> HashSet<(usize, u64)> {
     let look = || async {
         let mut caller = Caller::new(entrance.clone());

@@ -1,4 +1,4 @@
-//! What became of all writes: told, and judged by what was promised.
+//! A report of what became of all writes, judged by what was promised.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ const MAX_LAG: Duration = Duration::from_secs(10);
 pub enum Promise {
     /// No acknowledged write is lost.
     Everything,
-    /// A master is lost without warning: what a replica had (`WAIT 1`) stays, and so does what is older than the
-    /// replicas' lag may be.
+    /// A master is lost without warning: what a replica had (`WAIT 1`) stays, and so do writes that are older than the
+    /// greatest lag that replicas may have.
     WhatWasReplicated,
-    /// Data are lost, as they must be: only what is told about it counts.
+    /// Data are lost, as they must be: only the report of the loss counts.
     Nothing,
 }
 
@@ -32,12 +32,12 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Of nothing.
+    /// The figures of no set.
     pub fn none() -> Self {
         Self { outages: Vec::new(), written: 0, lost: 0 }
     }
 
-    /// Adds what came of another set.
+    /// Adds the figures of another set.
     pub fn add(&mut self, other: Self) {
         self.outages.extend(other.outages);
         self.outages.sort_unstable();
@@ -104,7 +104,7 @@ impl Findings {
         Measured { outages, written: self.book.writes.len(), lost: self.audit.lost.values().map(Vec::len).sum() }
     }
 
-    /// In which way the promise was broken.
+    /// In which ways the promise was broken.
     pub fn complaints(&self, promise: Promise) -> Vec<String> {
         let broken = self.audit.lost.iter().filter_map(|(class, lost)| {
             let lost: Vec<&Write> = lost.iter().filter(|write| counts(**write, *class, &self.book, promise)).collect();
@@ -115,7 +115,7 @@ impl Findings {
     }
 }
 
-/// Whether that this write is lost breaks the promise.
+/// Whether the loss of this write breaks the promise.
 fn counts(write: Write, class: Class, book: &Book, promise: Promise) -> bool {
     match promise {
         Promise::Everything => true,

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// What a client has.
+/// What a client trusts and presents.
 #[derive(Clone)]
 pub struct Secure {
     config: Arc<ClientConfig>,
@@ -19,7 +19,7 @@ pub struct Secure {
 }
 
 impl Secure {
-    /// Trusts those authorities, and shows that certificate with that key, all as PEM.
+    /// Trusts these authorities, and presents that certificate with that key, all as PEM.
     pub fn new(trusted: &str, name: &str, identity: Option<(&str, &str)>) -> Self {
         let certificates = |text: &str| -> Vec<CertificateDer<'static>> {
             CertificateDer::pem_slice_iter(text.as_bytes()).collect::<Result<_, _>>().expect("certificates")
@@ -60,7 +60,7 @@ impl Secure {
         Ok(connection)
     }
 
-    /// The certificate that a server shows.
+    /// The certificate that a server presents.
     pub async fn shown(&self, address: &str) -> Option<Vec<u8>> {
         let stream = self.stream(address).await.ok()?;
         stream.get_ref().1.peer_certificates()?.first().map(|certificate| certificate.to_vec())

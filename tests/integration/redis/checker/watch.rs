@@ -1,7 +1,7 @@
-//! Watches who is behind the master's Service, and asks those every 10 ms whether they would take a write.
+//! Watches which nodes are behind the master's Service, and asks these every 10 ms whether they are masters (`ROLE`).
 //!
-//! Two who both answer that they are masters, twice in a row, were masters at the same time: each has said so after the
-//! other had.
+//! Two nodes that both answer twice in a row that they are masters were masters at the same time: each has said so
+//! after the other had.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -27,7 +27,7 @@ use crate::support::Scene;
 const EVERY: Duration = Duration::from_millis(10);
 /// A node that does not answer for so long takes no writes either.
 const DEADLINE: Duration = Duration::from_millis(300);
-/// Who has left the Service is asked for so long: connections to it may still be open.
+/// A node that has left the Service is asked for so long: connections to it may still be open.
 const LINGERING: Duration = Duration::from_secs(2);
 
 /// A running watch.
@@ -40,15 +40,15 @@ pub struct Watch {
 /// What was seen.
 #[derive(Clone, Debug, Default)]
 pub struct Watched {
-    /// Two writable masters behind the Service at once: who, and when after the start.
+    /// Two writable masters behind the Service at once: their addresses, and when after the start.
     pub doubles: Vec<(BTreeSet<String>, Duration)>,
-    /// Two pods that bear the master's label at once.
+    /// Two pods that had the master's label at once.
     pub labelled_twice: Vec<BTreeSet<String>>,
     /// Looks at several nodes, one of which had left the Service a moment ago.
     pub looks: usize,
-    /// Those in which one that had left was a master still, beside another.
+    /// The looks in which such a node was still a master, beside another one.
     pub lingering: usize,
-    /// How often another one came behind the Service.
+    /// How often a node became an endpoint of the Service.
     pub changes: usize,
 }
 
@@ -65,7 +65,7 @@ impl Seen {
         self.slices.values().flatten().cloned().collect()
     }
 
-    /// Changes what is behind the Service; who leaves by that is remembered.
+    /// Changes the endpoints of the Service, and remembers the nodes that leave it.
     fn change(&mut self, change: impl FnOnce(&mut BTreeMap<String, BTreeSet<String>>)) {
         let before = self.behind();
         change(&mut self.slices);
@@ -89,7 +89,7 @@ impl Seen {
 }
 
 impl Watch {
-    /// Starts to watch; who is behind the Service now is known when this returns.
+    /// Starts to watch. The endpoint of the Service is known when this returns.
     pub async fn start(scene: &Scene, entrance: Entrance) -> Self {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
@@ -104,7 +104,7 @@ impl Watch {
         watch
     }
 
-    /// Ends it and tells what was seen.
+    /// Ends the watch, and returns what was seen.
     pub async fn finish(mut self) -> Watched {
         self.stop.cancel();
         self.tasks.shutdown().await;
@@ -113,7 +113,7 @@ impl Watch {
 }
 
 impl Watched {
-    /// What must never be, and was.
+    /// What must never happen, but did.
     pub fn complaints(&self) -> Vec<String> {
         let doubles = self.doubles.first().map(|(who, after)| {
             let times = self.doubles.len();
@@ -139,7 +139,7 @@ impl fmt::Display for Watched {
 }
 
 fn locked(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
-    seen.lock().expect("nobody panics with it")
+    seen.lock().expect("the lock is not poisoned")
 }
 
 fn selecting(labels: &str) -> watcher::Config {
@@ -182,7 +182,7 @@ async fn follow_pods(events: impl Stream<Item = Result<Event<Pod>, watcher::Erro
     }
 }
 
-/// Asks all who are behind the Service, or were a moment ago, where that are several.
+/// Asks all nodes that are behind the Service, or were a moment ago, whenever there are several.
 async fn ask_all(entrance: Entrance, seen: Arc<Mutex<Seen>>, stop: CancellationToken) {
     let begun = Instant::now();
     let mut lines: BTreeMap<String, Option<MultiplexedConnection>> = BTreeMap::new();

@@ -15,7 +15,7 @@ use crate::lost_nodes::cut::redis::with_master_on;
 use crate::lost_nodes::{self, CUT, Cut};
 use crate::support::Scene;
 
-/// As Causeway meets it; the operator that leads may be lost, too.
+/// The failure with Causeway; the leading operator may be lost, too.
 pub async fn ours(turns: usize, with_operator: bool) -> Measured {
     let mut all = Measured::none();
     for _ in 0..turns {
@@ -49,7 +49,7 @@ pub async fn ours(turns: usize, with_operator: bool) -> Measured {
     all
 }
 
-/// As Sentinel meets it.
+/// The failure with Sentinel.
 pub async fn theirs(settings: Settings, turns: usize) -> Measured {
     let mut all = Measured::none();
     for _ in 0..turns {
