@@ -1,5 +1,5 @@
-//! Clients of the cluster and of AWS: every call has a deadline, is counted, and is made once. Retries belong to the
-//! reconcile, whose back-off knows the whole object.
+//! Clients of the cluster and of AWS. Every call has a deadline, is counted, and is sent only once. Retries belong to
+//! the reconcile, whose back-off covers the whole object.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,18 +20,18 @@ use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::{api_message, class_of_status};
 
-/// A call to the Kubernetes API must begin its answer within this.
+/// The Kubernetes API must begin its answer to a call within this time.
 const KUBERNETES_DEADLINE: Duration = Duration::from_secs(15);
-/// A watch that says nothing for so long is dead: the server sends bookmarks every minute, and one may be late. Nothing
-/// else would tell of a connection that was cut without a word.
+/// A watch that receives nothing for this long is dead. The server sends a bookmark every minute, and one may be late.
+/// Nothing else reveals a connection that was cut without a FIN or RST.
 /// <https://kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks>
 const WATCH_TIMEOUT: Duration = Duration::from_secs(150);
-/// A change that was sent while we led must be over before another process can lead: the lease lasts 5 s longer than
-/// a leader that cannot renew it trusts in it (see [`crate::leader::Timing`]).
+/// A change that was sent while this process led must be over before another process can lead. The lease lasts 5 s
+/// longer than a leader that cannot renew it relies on it (see [`crate::leader::Timing`]).
 const AWS_DEADLINE: Duration = Duration::from_secs(5);
 const AWS_CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 
-/// Why a command that people run can reach nothing.
+/// Why a command that users run cannot reach the cluster or AWS.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no way to reach the cluster.
@@ -45,7 +45,7 @@ pub enum Error {
     Region,
 }
 
-/// What a command that people run talks to: the cluster and AWS, as their environment says.
+/// The clients of a command that users run: the cluster and AWS, as configured in the user's environment.
 pub async fn of_user(metrics: &Metrics) -> Result<(Client, SdkConfig), Error> {
     let config = kube::Config::infer().await.map_err(Error::Kubeconfig)?;
     let client = kubernetes(config, metrics).map_err(Error::Client)?;
@@ -56,12 +56,12 @@ pub async fn of_user(metrics: &Metrics) -> Result<(Client, SdkConfig), Error> {
     Ok((client, aws))
 }
 
-/// A client of the Kubernetes API that counts into `metrics`.
+/// A client of the Kubernetes API that counts its calls in `metrics`.
 pub fn kubernetes(config: kube::Config, metrics: &Metrics) -> Result<Client, kube::Error> {
     kubernetes_fenced(config, metrics, Fence::unfenced())
 }
 
-/// The same, which changes something only while `fence` is open.
+/// Like [`kubernetes`], but the client changes something only while `fence` is open.
 pub fn kubernetes_fenced(mut config: kube::Config, metrics: &Metrics, fence: Fence) -> Result<Client, kube::Error> {
     config.default_retry = false;
     config.read_timeout = Some(WATCH_TIMEOUT);
@@ -80,7 +80,7 @@ pub fn aws() -> ConfigLoader {
         .timeout_config(timeouts.build())
 }
 
-/// Counts calls by verb and outcome, and makes those that change something only while the fence is open.
+/// Counts calls by verb and outcome, and sends those that change something only while the fence is open.
 #[derive(Clone)]
 struct Counted<S> {
     inner: S,
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_does_not_lead_reads_and_changes_nothing() {
+    async fn a_process_that_does_not_lead_reads_and_changes_nothing() {
         let answer = tower::service_fn(|_: Request<()>| async { Ok::<_, BoxError>(Response::new(())) });
         let metrics = Metrics::new();
         let mut client = Counted { inner: answer, metrics: metrics.clone(), fence: Fence::closed() };

@@ -1,32 +1,32 @@
-//! Which Kubernetes cluster this is: by the name that people gave it, and by what no other cluster has.
+//! Identifies this Kubernetes cluster: by the name that its users gave it, and by a uid that no other cluster has.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use tracing::warn;
 
-/// Kubernetes has no id of its own for a cluster. The uid of this namespace stands for it: the namespace is there for as
-/// long as the cluster is, and uids do not come twice.
+/// Kubernetes has no id for a cluster. The uid of this namespace stands for it: the namespace exists as long as the
+/// cluster does, and a uid is never used twice.
 /// <https://opentelemetry.io/docs/specs/semconv/resource/k8s/#cluster>
 pub const NAMESPACE: &str = "kube-system";
 
 /// A Kubernetes cluster, as tags in AWS name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// Its name, as `CLUSTER_NAME` has it. Nothing keeps two clusters from having the same.
+    /// The value of `CLUSTER_NAME`. Two clusters can have the same name.
     pub name: String,
-    /// What tells it from all others; `None` where that could not be read.
+    /// Distinguishes this cluster from all others; `None` if it could not be read.
     pub uid: Option<String>,
 }
 
 impl From<&str> for Cluster {
-    /// A cluster of which nothing but the name is known.
+    /// A cluster of which only the name is known.
     fn from(name: &str) -> Self {
         Self { name: name.into(), uid: None }
     }
 }
 
 impl Cluster {
-    /// The cluster of that name which `client` talks to. `given` is a uid that somebody chose for it.
+    /// The cluster `name` that `client` talks to. A uid in `user_provided` replaces the one read from the cluster.
     pub async fn found(client: &Client, name: &str, user_provided: Option<&String>) -> Result<Self, kube::Error> {
         let user_provided = user_provided.filter(|uid| !uid.is_empty()).cloned();
         let uid = match user_provided {
@@ -37,7 +37,7 @@ impl Cluster {
     }
 }
 
-/// The uid of the namespace; none where we may not read it.
+/// The uid of the namespace; `None` if it may not be read.
 async fn read(client: &Client) -> Result<Option<String>, kube::Error> {
     let problem = match Api::<Namespace>::all(client.clone()).get_metadata(NAMESPACE).await {
         Ok(namespace) => return Ok(namespace.metadata.uid),

@@ -138,7 +138,7 @@ pub struct DatabaseOptions {
 }
 
 impl DatabaseOptions {
-    /// What controllers are told, of an operator in that namespace. An empty variable is none.
+    /// What these options mean for the controllers of an operator in `namespace`. An empty value counts as not set.
     #[must_use]
     pub fn rules(&self, namespace: &str) -> Rules {
         let scrapers = self.scrape_namespaces.iter().map(|name| name.trim().to_owned());
@@ -182,7 +182,8 @@ pub struct BackupOptions {
 }
 
 impl BackupOptions {
-    /// What controllers are told, for a cluster of that name, and AWS as the operator reaches it. An empty variable is none.
+    /// What these options mean for the controllers, given the cluster's name and the operator's AWS region and
+    /// endpoint. An empty value counts as not set.
     #[must_use]
     pub fn settings(&self, cluster: &str, region: Option<String>, aws_endpoint: Option<String>) -> Settings {
         let user_provided = |option: &Option<String>| option.clone().filter(|text| !text.is_empty());
@@ -213,7 +214,7 @@ impl RunOptions {
         budget(self.aws_rate_share)
     }
 
-    /// The namespaces to serve; empty for all. An empty variable and blanks around commas are what people write.
+    /// The namespaces to serve; empty means all. Empty entries and blanks around commas are ignored.
     #[must_use]
     pub fn namespaces(&self) -> Vec<String> {
         let named = self.watch_namespaces.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
@@ -225,7 +226,7 @@ fn budget(share: f64) -> Budget {
     if share > 0.0 { Budget::share_of_aws(share) } else { Budget::unlimited() }
 }
 
-/// A tag value: <https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html>
+/// Must be a valid tag value: <https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html>
 fn cluster_name(text: &str) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_./:@".contains(c);
     if (1..=100).contains(&text.len()) && text.chars().all(allowed) {
@@ -235,12 +236,13 @@ fn cluster_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// As [`cluster_name`]; an empty variable is none.
+/// Like [`cluster_name`], but an empty value counts as not set.
 fn cluster_uid(text: &str) -> Result<String, String> {
     if text.is_empty() { Ok(String::new()) } else { cluster_name(text) }
 }
 
-/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>; without dots, which TLS does not like.
+/// Follows <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>, but refuses dots: the
+/// wildcard certificate of S3 does not cover a bucket name with dots.
 fn bucket_name(text: &str) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let ends = text.starts_with('-') || text.ends_with('-');
@@ -271,7 +273,8 @@ fn lease_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#uids>; an empty variable is none.
+/// Follows <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#uids>; an empty value counts as
+/// not set.
 fn pod_uid(text: &str) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
     if text.chars().all(allowed) { Ok(text.into()) } else { Err("give the uid of a pod".into()) }

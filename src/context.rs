@@ -1,4 +1,4 @@
-//! What controllers are made from: kinds to serve, clients, and what the operator was told.
+//! What controllers are built from: the kinds to serve, clients, and the operator's options.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub enum Served {
 }
 
 impl Served {
-    /// The kind's name, as manifests have it.
+    /// The kind's name, as written in manifests.
     pub fn name(self) -> &'static str {
         match self {
             Self::MyApp => "MyApp",
@@ -47,7 +47,7 @@ impl Served {
         }
     }
 
-    /// Where the Kubernetes API serves it. The definitions say so too, but to make these takes time and memory.
+    /// The kind's API resource. The definitions hold the same facts, but building them takes time and memory.
     pub fn resource(self) -> ApiResource {
         match self {
             Self::MyApp => ApiResource::erase::<MyApp>(&()),
@@ -59,13 +59,13 @@ impl Served {
         }
     }
 
-    /// Whether clients wait for what its leader does: when a master or member fails.
+    /// Whether the kind's clients depend on the leader: a failed master or member is replaced only while there is one.
     pub fn is_database(self) -> bool {
         matches!(self, Self::EtcdCluster | Self::Redis)
     }
 }
 
-/// What controllers are made from.
+/// What controllers are built from.
 #[derive(Clone)]
 pub struct Context {
     /// The kinds to serve.
@@ -74,23 +74,23 @@ pub struct Context {
     pub environment: Environment,
     /// The AWS side.
     pub aws: SdkConfig,
-    /// Lets changes of AWS pass only while this process leads.
+    /// Lets changes to AWS pass only while this process leads.
     pub fence: Fence,
-    /// How often AWS is called.
+    /// Limits the rate of calls to AWS.
     pub budget: Budget,
-    /// Carries calls to members of etcd clusters.
+    /// Sends calls to members of etcd clusters.
     pub etcd: Arc<dyn etcd::Transport>,
-    /// Carries commands to nodes of Redis.
+    /// Sends commands to Redis nodes.
     pub redis: Arc<dyn nodes::Transport>,
-    /// This cluster in ownership tags.
+    /// This cluster, as ownership tags name it.
     pub cluster: Cluster,
-    /// What the operator was told about databases.
+    /// The operator's options for databases.
     pub databases: Rules,
-    /// What the operator was told about backups.
+    /// The operator's options for backups.
     pub backups: Settings,
-    /// How long a balancer that was replaced goes on serving.
+    /// How long a replaced load balancer goes on serving.
     pub replacement_grace: Duration,
-    /// Rules that a security group may have, of each family of addresses.
+    /// How many rules a security group may have for each address family.
     pub security_group_rules: u16,
 }
 
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn every_kind_that_is_defined_can_be_served() {
-        // Policies are read by all.
+        // `CausewayPolicy` has no controller of its own.
         let kinds = definitions().into_iter().filter(|it| it.spec.names.kind != "CausewayPolicy");
         let defined = kinds.map(|it| {
             let spec = it.spec;

@@ -1,4 +1,4 @@
-//! docs/operations.md names every metric and every option that there is, and no other.
+//! Checks that docs/operations.md names every metric and every option, and no others.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ const DASHBOARDS: [&str; 3] = [
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/helm/causeway/files/dashboards/operator.json")),
 ];
 
-/// What stands in backticks in the first cells of the rows of a section's table.
+/// The names in backticks in the first column of the section's table.
 fn named(section: &str) -> BTreeSet<String> {
     let text = PAGE.split("\n## ").find(|text| text.starts_with(section)).expect("the section is there");
     let cells = text.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
@@ -26,8 +26,8 @@ fn named(section: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_page_names_every_metric() {
-    let text = metrics::tests::told().encode().expect("metrics are encoded");
-    // Samples of counters have `_total` behind their name, and such that only inform have `_info`.
+    let text = metrics::tests::populated().encode().expect("metrics are encoded");
+    // Samples of counters end with `_total`, and those of info metrics with `_info`.
     let named_so = |line: &str| {
         let (name, kind) = line.split_once(' ')?;
         let suffix = match kind {
@@ -41,7 +41,7 @@ fn the_page_names_every_metric() {
     assert_eq!(named("Metrics and health"), there, "on the page, and in the program");
 }
 
-/// Every word of dashboards and alerts that begins as a metric does.
+/// Every word of a dashboard or alert file that starts like the name of a metric.
 fn asked_by_name(text: &str) -> BTreeSet<String> {
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     words.filter(|word| word.starts_with("causeway_")).map(str::to_owned).collect()
@@ -69,7 +69,7 @@ fn dashboards_know_one_another_by_uid_and_let_the_user_choose_the_data_source() 
 
 #[test]
 fn the_page_names_every_option() {
-    // The SDK's own variables end the table.
+    // The variables of the AWS SDK at the end of the table are no options of the operator.
     let sdk = ["AWS_REGION", "AWS_ENDPOINT_URL", "AWS_ROLE_ARN", "\u{2026}"].map(str::to_owned);
     let page: BTreeSet<String> = named("Options").into_iter().filter(|name| !sdk.contains(name)).collect();
     let command = RunOptions::augment_args(Command::new("causeway"));

@@ -1,4 +1,4 @@
-//! What the kubelet asks: `/healthz` and `/readyz`; and `/metrics`, where everybody may read them.
+//! Serves `/healthz` and `/readyz` for the kubelet, and `/metrics` if everybody may read them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::metrics::Metrics;
 
-/// How this process is; clones share the same state.
+/// The health of this process; clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub struct Health(Arc<Mutex<Condition>>);
 
@@ -25,17 +25,18 @@ struct Condition {
     ready: bool,
     /// Every controller that was started, and whether its stream still runs.
     controllers: BTreeMap<&'static str, bool>,
-    /// Watches that fail, by kind and namespace, and since when.
+    /// Watches that fail, by kind and namespace, with the time of the first failure.
     failing: BTreeMap<(&'static str, String), Instant>,
 }
 
-/// A watch that has failed for so long makes the process unhealthy: a restart may help where trying again did not.
+/// A watch that has failed for this long makes the process unhealthy. A restart may help where retries did not.
 const WATCH_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// What is said to whoever asks for metrics here where they need a token, which must not cross the network as it is.
+/// The answer to a request for metrics without TLS when a token is required. A token must not cross the network in
+/// plain text.
 const ELSEWHERE: &str = "metrics are at METRICS_TLS_ADDRESS (port 8443) alone, by TLS and with a token of Kubernetes\n";
 
-/// How one watch is.
+/// Reports the health of one watch.
 #[derive(Debug)]
 pub struct WatchHealth {
     health: Health,
@@ -52,7 +53,7 @@ impl WatchHealth {
         }
     }
 
-    /// It did not, or not with what can be understood.
+    /// The API server did not answer, or its answer could not be decoded.
     pub fn failed(&mut self) {
         self.failing = true;
         self.health.condition().failing.entry(self.key.clone()).or_insert_with(Instant::now);
@@ -60,34 +61,35 @@ impl WatchHealth {
 }
 
 impl Health {
-    /// The stream of a controller runs.
+    /// The controller's stream runs.
     pub fn controller_started(&self, kind: &'static str) {
         self.condition().controllers.insert(kind, true);
     }
 
-    /// The stream of a controller ended: nothing of that kind is reconciled any more, so the process must be restarted.
+    /// The controller's stream ended. Nothing of that kind is reconciled any more, so the process must be restarted.
     pub fn controller_stopped(&self, kind: &'static str) {
         self.condition().controllers.insert(kind, false);
     }
 
-    /// The controllers of these kinds were ended, for another process may lead: as they were, nothing is wrong with this one.
+    /// The controllers of these kinds were ended because another process may lead. That does not make this process
+    /// unhealthy, and neither do their earlier failures.
     pub fn stopped_leading(&self, kinds: &[&'static str]) {
         let mut condition = self.condition();
         condition.controllers.retain(|kind, _| !kinds.contains(kind));
         condition.failing.retain(|(kind, _), _| !kinds.contains(kind));
     }
 
-    /// Tells how the watch of a kind in a namespace, or in all, does.
+    /// Reports the health of the watch of a kind in one namespace, or in all.
     pub fn watch(&self, kind: &'static str, namespace: Option<&str>) -> WatchHealth {
         WatchHealth { health: self.clone(), key: (kind, namespace.unwrap_or_default().to_owned()), failing: false }
     }
 
-    /// Start-up is over: the kinds are served and may be listed.
+    /// Sets whether start-up is over, which means that the kinds are served and may be listed.
     pub fn set_ready(&self, ready: bool) {
         self.condition().ready = ready;
     }
 
-    /// Whether the process works; else what does not.
+    /// Succeeds if the process works; otherwise says what does not work.
     pub fn healthy(&self) -> Result<(), String> {
         let condition = self.condition();
         let dead: Vec<_> = condition.controllers.iter().filter(|(_, runs)| !**runs).map(|(kind, _)| *kind).collect();
@@ -104,7 +106,7 @@ impl Health {
         Ok(())
     }
 
-    /// Whether start-up is over.
+    /// Succeeds once start-up is over.
     pub fn ready(&self) -> Result<(), String> {
         if self.condition().ready { Ok(()) } else { Err("starting".to_owned()) }
     }
@@ -114,7 +116,8 @@ impl Health {
     }
 }
 
-/// Answers on `listener` until `stop` ends, and then for a moment longer what was asked before. `metrics` are for everybody.
+/// Answers on `listener` until `stop` ends; requests that began before may take one second longer. With `metrics`,
+/// `/metrics` answers everybody.
 pub async fn serve(
     listener: TcpListener,
     health: Health,
@@ -125,7 +128,7 @@ pub async fn serve(
     let server = axum::serve(listener, routes(health, metrics)).with_graceful_shutdown(stop.clone());
     tokio::select! {
         result = server => result,
-        // A client that never finishes its request holds nobody up.
+        // A client that never finishes its request must not delay the end of the process.
         () = stop.then(|()| sleep(Duration::from_secs(1))) => Ok(()),
     }
 }
@@ -149,7 +152,7 @@ fn answer(state: Result<(), String>) -> (StatusCode, String) {
     }
 }
 
-/// Metrics as an answer.
+/// The HTTP answer with all metrics.
 pub fn scrape(metrics: &Metrics) -> impl IntoResponse + use<> {
     match metrics.encode() {
         Ok(text) => Ok(([(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)], text)),
@@ -200,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tells_what_is_wrong_and_stops_when_told() {
+    async fn reports_what_is_wrong_and_stops_on_request() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let health = Health::default();
@@ -222,7 +225,7 @@ mod tests {
         let answer = ask(address, "/healthz").await;
         assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
         assert!(answer.ends_with("these controllers stopped: MyIngress\n"), "{answer}");
-        // Who leads for another group of kinds says nothing about these.
+        // Losing the lease of another group of kinds does not make these controllers healthy.
         health.stopped_leading(&["Redis"]);
         assert!(ask(address, "/healthz").await.starts_with("HTTP/1.1 503"));
         health.stopped_leading(&["MyIngress"]);

@@ -17,7 +17,7 @@ use causeway::sentinel::{self, SentinelOptions};
 use causeway::{api, operator};
 use clap::{Parser, Subcommand};
 
-/// The allocator of musl and glibc keeps freed memory in many arenas; this one gives it back.
+/// The allocators of musl and glibc keep freed memory in many arenas; mimalloc returns it to the system.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -77,7 +77,7 @@ enum Command {
     },
 }
 
-/// What was asked for, and by which name.
+/// The parsed command line, by the name under which the program was called.
 enum Asked {
     /// As `causeway`.
     Own(Cli),
@@ -85,8 +85,8 @@ enum Asked {
     Plugin(plugin::Cli),
 }
 
-/// Threads of a Job at most: one each to read, to compress, and to send two parts. Each has a heap of its own, and nodes
-/// with many cores would need more memory than the Job's limit.
+/// The most threads of a Job: one each to read, to compress, and to send two parts. Each thread has a heap of its own,
+/// so more of them on a node with many cores would exceed the Job's memory limit.
 const JOB_THREADS: usize = 4;
 
 fn main() -> ExitCode {
@@ -95,13 +95,15 @@ fn main() -> ExitCode {
     let asked = match parsed {
         Ok(asked) => asked,
         Err(message) => {
-            // Help and version are no errors; for the others clap would take the code by which a plan tells of changes.
+            // Help and version are no errors. For errors clap would exit with 2, the code by which `causeway plan`
+            // reports changes.
             let printed = message.print();
             return if message.use_stderr() || printed.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
     };
     let mut runtime = if let Asked::Own(Cli { command: Command::Run(_) | Command::Sentinel(_) }) = asked {
-        // For the lease alone: the controllers have a runtime of their own. And what answers a few clients needs no more.
+        // The operator's main runtime only renews leases; the controllers have a runtime of their own. The sentinel
+        // answers a few clients, for which one thread is enough.
         tokio::runtime::Builder::new_current_thread()
     } else {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -126,7 +128,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Gives the exit code, or what went wrong.
+/// Runs the command; returns its exit code, or what went wrong.
 async fn carry_out(command: Command) -> Result<u8, String> {
     match command {
         Command::Run(options) => Box::pin(operator::run(*options)).await.map(|()| 0).map_err(|error| error.to_string()),

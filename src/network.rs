@@ -1,8 +1,8 @@
-//! A network: an address and how many of its first bits count.
+//! A network: an address, and the number of its leading bits that count.
 
 use std::net::IpAddr;
 
-/// A network, IPv4 or IPv6.
+/// An IPv4 or IPv6 network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     base: IpAddr,
@@ -10,7 +10,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Reads `192.0.2.0/24` or `2001:db8::/32`.
+    /// Parses `192.0.2.0/24` or `2001:db8::/32`.
     pub fn parse(text: &str) -> Option<Self> {
         let (base, length) = text.split_once('/')?;
         let (base, length): (IpAddr, u32) = (base.parse().ok()?, length.parse().ok()?);
@@ -18,19 +18,20 @@ impl Network {
         (length <= most).then_some(Self { base, length })
     }
 
-    /// Whether an address is in both.
+    /// Whether any address is in both networks.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.encloses(other) || other.encloses(self)
     }
 
-    /// Whether all addresses of the other are in this one.
+    /// Whether all addresses of `other` are in this network.
     pub fn encloses(&self, other: &Self) -> bool {
         self.length <= other.length && self.contains(other.base)
     }
 
-    /// Whether the address is in the network.
+    /// Whether the address is in this network.
     pub fn contains(&self, address: IpAddr) -> bool {
-        // Bits beyond the length are shifted out; a shift by the whole width leaves none.
+        // Bits beyond the prefix length are shifted out. `checked_shr` returns `None` for a shift by the whole width,
+        // which leaves no bits.
         match (self.base, address) {
             (IpAddr::V4(base), IpAddr::V4(it)) => {
                 (base.to_bits() ^ it.to_bits()).checked_shr(32 - self.length).unwrap_or(0) == 0

@@ -1,14 +1,14 @@
-//! Schedules as Kubernetes' `CronJob` reads them, so that what is told of the next backup is what happens. Pure.
+//! Parses schedules exactly as Kubernetes' `CronJob` does, so that a predicted time of the next backup is right. Pure.
 //!
-//! Kubernetes has them from <https://pkg.go.dev/github.com/robfig/cron/v3>: a day must match both day fields where one of
-//! them is a star, and either of them otherwise; what falls into the hour that a clock skips is left out, and what falls
-//! into the hour that it repeats is done twice.
+//! Kubernetes uses <https://pkg.go.dev/github.com/robfig/cron/v3>. If one of the two day fields is a star, a day must
+//! match both; otherwise it must match either of them. At the start of daylight saving time, what falls into the
+//! skipped hour is left out. At its end, what falls into the repeated hour runs twice.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 
-/// Days that are looked at: February 29 may be eight years away.
+/// How many days to search: February 29 may be eight years away.
 const DAYS: i32 = 9 * 366;
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
@@ -27,40 +27,40 @@ pub struct Schedule {
 /// The numbers that a field allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Field {
-    /// A bit for each.
+    /// One bit for each allowed number.
     bits: u64,
-    /// It is a star: it asks for nothing.
+    /// Whether the field is a star, which allows everything.
     star: bool,
 }
 
-/// What is wrong with a schedule, or with its time zone.
+/// What is wrong with a schedule or its time zone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mistake {
-    /// It is not made of five fields.
+    /// The schedule does not have five fields.
     #[error(
         "a schedule has five fields (minute, hour, day of the month, month, day of the week), such as 0 2 * * *, not {0}"
     )]
     Fields(usize),
-    /// A field says what it cannot.
+    /// A field has an invalid value.
     #[error("the {name} {text:?} {why}")]
     Field {
         /// Its name.
         name: &'static str,
-        /// What it says.
+        /// Its text.
         text: String,
-        /// What is wrong with that.
+        /// What is wrong with the text.
         why: String,
     },
-    /// No such day is in any calendar.
+    /// No calendar has such a day.
     #[error("that day never comes")]
     Never,
-    /// Nobody knows the time zone.
+    /// The time zone database has no such zone.
     #[error("{0:?} is not in the time zone database: write it such as Europe/Berlin")]
     Zone(String),
 }
 
 impl Mistake {
-    /// The same for whoever wrote it into that field of a spec.
+    /// Describes the mistake to the user who wrote `text` into `field` of the spec.
     pub fn describe(&self, field: &str, text: &str) -> String {
         match self {
             Self::Zone(_) => format!("spec.timeZone {self}"),
@@ -70,7 +70,7 @@ impl Mistake {
 }
 
 impl Schedule {
-    /// Reads a schedule and the name of its time zone; none is UTC.
+    /// Parses a schedule and the name of its time zone, which is UTC if not given.
     pub fn read(text: &str, zone: Option<&str>) -> Result<Self, Mistake> {
         let zone = zone_of(zone)?;
         let written = match text.trim() {
@@ -100,15 +100,15 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// The time zone, for days and weeks.
+    /// The time zone, which also bounds days and weeks.
     pub fn zone(&self) -> &TimeZone {
         &self.zone
     }
 
-    /// The first instant after that; none where there is none in years.
+    /// The first instant after `after`; `None` if there is none within nine years.
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let today = self.zone.to_datetime(after).date();
-        // One day earlier: midnight may come twice.
+        // Start one day early: if clocks go back across midnight, a later instant may have the date of the day before.
         let mut day = today.yesterday().ok()?;
         for _ in 0..DAYS {
             if let Some(found) = self.on(day).into_iter().filter(|instant| *instant > after).min() {
@@ -119,7 +119,7 @@ impl Schedule {
         None
     }
 
-    /// The last instant at or before that; none where there is none in years.
+    /// The last instant at or before `before`; `None` if there is none within nine years.
     pub fn last(&self, before: Timestamp) -> Option<Timestamp> {
         let mut day = self.zone.to_datetime(before).date().tomorrow().ok()?;
         for _ in 0..DAYS {
@@ -160,7 +160,7 @@ impl Schedule {
 }
 
 impl Field {
-    /// A list of numbers, ranges and steps.
+    /// Parses a comma-separated list of numbers, ranges and steps.
     fn read(text: &str, least: u8, most: u8, names: &[&str]) -> Result<Self, String> {
         let mut field = Self { bits: 0, star: false };
         for part in text.split(',') {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_field_and_fix() {
+    fn mistakes_are_described_with_field_and_fix() {
         for (text, words) in [
             ("* * * *", "spec.schedule \"* * * *\" cannot be followed: a schedule has five fields"),
             ("", "not 0"),
@@ -290,14 +290,14 @@ mod tests {
     }
 
     proptest! {
-        /// Another reading of cron comes to the same, where both know the syntax.
+        /// Compares our results with those of another cron implementation, for syntax that both support.
         #[test]
         fn another_implementation_agrees(
             fields in (field(0, 59), field(0, 23), field(1, 28), field(1, 12), field(0, 6)),
             second in 1_700_000_000_i64..1_900_000_000,
         ) {
             let (minute, hour, day, month, weekday) = fields;
-            // With a step, a star counts as a star only for one of the two.
+            // The two implementations disagree on whether a star with a step counts as a star.
             prop_assume!(!day.contains("*/") && !weekday.contains("*/"));
             let text = format!("{minute} {hour} {day} {month} {weekday}");
             let from = Timestamp::from_second(second).unwrap();

@@ -25,25 +25,25 @@ pub enum LogFormat {
 /// Logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// `LOG_LEVEL` or `RUST_LOG` cannot be understood.
+    /// `LOG_LEVEL` or `RUST_LOG` is invalid.
     #[error("log level {filter:?}: {source}; use error, warn, info, debug, trace or target=level,…")]
     Filter {
         /// What was given.
         filter: String,
-        /// Why it cannot be understood.
+        /// What is wrong with it.
         source: ParseError,
     },
-    /// Logging was set up before.
+    /// Logging had already been set up.
     #[error("logging: {0}")]
     Init(#[from] TryInitError),
 }
 
-/// The libraries below us tell every packet at `debug`; they join in only if `RUST_LOG` asks for them.
-/// kube's client prints a whole answer that it cannot decode, which may be a list of all objects.
+/// The libraries that we use log every packet at `debug`, so they are quiet unless `RUST_LOG` enables them. kube's
+/// client logs the whole answer if it cannot decode it, and that may be a list of all objects.
 const QUIET: &str =
     "kube_client::client=error,kube_runtime=warn,hyper=info,hyper_util=info,h2=info,rustls=info,tower=info";
 
-/// Starts logging. `level` is `LOG_LEVEL`; `rust_log`, if set, is taken instead and literally.
+/// Starts logging. `level` is `LOG_LEVEL`; `rust_log`, if set, replaces the whole filter.
 pub fn init(format: LogFormat, level: &str, rust_log: Option<&str>) -> Result<(), Error> {
     let logs = tracing_subscriber::registry().with(filter(level, rust_log)?).with(filter_fn(tells_no_secret));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
@@ -62,13 +62,13 @@ fn filter(level: &str, rust_log: Option<&str>) -> Result<EnvFilter, Error> {
     EnvFilter::try_new(&filter).map_err(|source| Error::Filter { filter, source })
 }
 
-/// At `trace` the AWS SDK prints whole requests and responses, with signatures and session tokens.
+/// At `trace` the AWS SDK logs whole requests and responses, with signatures and session tokens.
 fn tells_no_secret(metadata: &Metadata<'_>) -> bool {
     !(*metadata.level() == Level::TRACE && metadata.target().starts_with("aws_"))
 }
 
-/// A line is one object: the fields of the event, and those of the spans around it (object, kind, reconcile id) beside
-/// them, so that a log store finds them without knowing about spans.
+/// Writes each line as one flat JSON object: the fields of the event beside those of its spans (object, kind, reconcile
+/// id). A log store can then search them without knowing about spans.
 struct FlatJson;
 
 impl<S> FormatEvent<S, JsonFields> for FlatJson

@@ -1,9 +1,9 @@
-//! Colours, for what people read on a terminal.
+//! Colours for output that people read on a terminal.
 
-/// Colours of a terminal, or none.
+/// Writes text in colour if there is a terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint {
-    /// Whether there is a terminal.
+    /// Whether the output goes to a terminal.
     pub terminal: bool,
 }
 
@@ -12,17 +12,17 @@ impl Paint {
         if self.terminal { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 
-    /// What is well, or comes.
+    /// Text about something healthy or added.
     pub fn green(self, text: &str) -> String {
         self.with(32, text)
     }
 
-    /// What is not well, or goes.
+    /// Text about something unhealthy or removed.
     pub fn red(self, text: &str) -> String {
         self.with(31, text)
     }
 
-    /// Text about something that is well, or is not.
+    /// Green if `well`, otherwise red.
     pub fn health(self, well: bool, text: &str) -> String {
         if well { self.green(text) } else { self.red(text) }
     }

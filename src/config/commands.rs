@@ -1,4 +1,4 @@
-//! Options of commands that people run.
+//! Options of commands that users run.
 
 use std::path::PathBuf;
 

@@ -1,18 +1,19 @@
-//! The operator's own service account, as commands name it that grant it something.
+//! The operator's own service account, for commands that grant it a role.
 
 use std::sync::OnceLock;
 
 static OWN: OnceLock<String> = OnceLock::new();
 
-/// Where deploy/base has it.
+/// The service account of deploy/base.
 const USUAL: &str = "causeway-system:causeway";
 
-/// This process runs as that account. It is told once, at the start.
+/// Records that this process runs as that account. Only the first call has an effect.
 pub fn runs_as(namespace: &str, name: &str) {
     OWN.get_or_init(|| format!("{namespace}:{name}"));
 }
 
-/// The command that binds one of our cluster roles in a namespace; in that of the kubeconfig where none is given.
+/// The command that binds one of our cluster roles in `namespace`, or in the namespace of the kubeconfig if that is
+/// `None`.
 pub fn grant(namespace: Option<&str>, role: &str) -> String {
     granted_to(OWN.get().map_or(USUAL, String::as_str), namespace, role)
 }

@@ -1,5 +1,5 @@
-//! Secrets agree to be used by a label: whoever may write an object of ours must not have a Secret sent away that he may not
-//! read himself. Pure, but for `reading`.
+//! A label on a Secret says which kinds may use it. Without that, anybody who may create one of our objects could send
+//! away a Secret that he may not read himself. All of it is pure except `reading`.
 
 pub mod account;
 mod reading;
@@ -10,11 +10,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub use reading::{Refusal, SECRET_MISSING, refusals};
 
-/// Label of a Secret; its value is the kind that may use it, or several of them, joined by a dot.
+/// Label of a Secret. Its value is the kind that may use the Secret, or several kinds joined by dots.
 pub const USABLE_BY: &str = "causeway.example.com/usable-by";
 
-/// Label of a Secret with a login; its value is the kind whose objects may have statements run as that login. Whoever writes the object
-/// writes the statements, so that this is more than to use it.
+/// Label of a Secret with a login. Its value is the kind whose objects may run statements as that login. Statements are
+/// part of the object, so this grants more than the use of the Secret.
 pub const HOOKS_BY: &str = "causeway.example.com/hooks-by";
 
 /// The value of the label for `MyIngress`.
@@ -26,12 +26,12 @@ pub const DATABASEBACKUP: &str = "databasebackup";
 /// The value of the label for `DatabaseRestore`.
 pub const DATABASERESTORE: &str = "databaserestore";
 
-/// A kind of databases.
+/// A kind of database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatabaseKind {
-    /// The value of the label.
+    /// The value of the label [`USABLE_BY`].
     pub kind: &'static str,
-    /// Label of what Causeway makes for a database of this kind, with its name.
+    /// The label on what Causeway creates for a database of this kind; its value is the name of the database.
     pub made_for: &'static str,
 }
 
@@ -41,19 +41,20 @@ pub const REDIS: DatabaseKind = DatabaseKind { kind: "redis", made_for: "causewa
 /// `EtcdCluster`.
 pub const ETCDCLUSTER: DatabaseKind = DatabaseKind { kind: "etcdcluster", made_for: "causeway.example.com/etcd" };
 
-/// To whom a Secret must agree.
+/// What a Secret must agree to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Consent {
-    /// To the kind that names it.
+    /// That objects of the kind that names it use it.
     Named,
-    /// To the kind that names it, and to statements of its objects that run as the login in it.
+    /// That objects of the kind that names it use it, and run statements as the login in it.
     Hooks,
-    /// To the database of that name and uid, which uses it as well; one that was made for it does.
+    /// That the database of that name and uid uses it too. A Secret that Causeway made for the database agrees by
+    /// itself.
     Database(DatabaseKind, String, String),
 }
 
 impl Consent {
-    /// The value of the label that gives it to objects of `kind`.
+    /// The value of the label that gives this consent to objects of `kind`.
     fn value<'a>(&'a self, kind: &'a str) -> &'a str {
         match self {
             Self::Named | Self::Hooks => kind,
@@ -61,7 +62,7 @@ impl Consent {
         }
     }
 
-    /// Whether a Secret with these metadata gives it to objects of `kind`.
+    /// Whether a Secret with this metadata gives the consent to objects of `kind`.
     fn is_given(&self, secret: &ObjectMeta, kind: &str) -> bool {
         match self {
             Self::Named => is_given(secret.labels.as_ref(), kind),
@@ -72,8 +73,8 @@ impl Consent {
 }
 
 impl DatabaseKind {
-    /// Whether the database of that name and uid may use a Secret: one that was made for it, or that has the label. Like a
-    /// volume, a Secret may be that of an earlier object of the name; then nobody owns it.
+    /// Whether the database of that name and uid may use a Secret: one that was made for it, or that has the label. A
+    /// Secret, like a volume, may remain from an earlier database of that name; it has no owner then.
     pub fn may_use(&self, secret: &ObjectMeta, name: &str, uid: &str) -> bool {
         let label = secret.labels.as_ref().and_then(|labels| labels.get(self.made_for));
         let made = label.is_some_and(|label| label == name)
@@ -92,12 +93,12 @@ fn agrees_to_hooks(labels: Option<&BTreeMap<String, String>>, kind: &str) -> boo
     labels.and_then(|labels| labels.get(HOOKS_BY)).is_some_and(|hooks_by| hooks_by == kind)
 }
 
-/// The command that has a Secret agree.
+/// The command that makes a Secret agree.
 pub fn command(namespace: &str, name: &str, kind: &str) -> String {
     format!("kubectl -n {namespace} label secret {name} {USABLE_BY}={kind}")
 }
 
-/// Why a Secret is not used, and the command that has it agree.
+/// Says that a Secret does not agree to be used, and gives the command that changes that.
 pub fn not_shared(namespace: &str, name: &str, kind: &str) -> String {
     format!(
         "Secret {name} does not agree to be used by objects of this kind: whoever it belongs to labels it ({}; several kinds \
@@ -106,7 +107,7 @@ pub fn not_shared(namespace: &str, name: &str, kind: &str) -> String {
     )
 }
 
-/// Why no statements run as the login of a Secret, and the command that has it agree.
+/// Says that a Secret does not agree to hooks, and gives the command that changes that.
 fn not_for_hooks(namespace: &str, name: &str, kind: &str) -> String {
     format!(
         "Secret {name} does not agree that spec.hooks run statements as its login: whoever it belongs to labels it (kubectl -n \

@@ -1,4 +1,4 @@
-//! Asks Secrets whether they agree. Their contents are not read.
+//! Reads from the cluster whether Secrets agree to be used. Only their metadata is read.
 
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
@@ -9,10 +9,10 @@ use super::account::grant;
 use super::{Consent, not_for_hooks, not_shared};
 use crate::runtime::{Class, class_of_kubernetes};
 
-/// The reason where there is no Secret of the name.
+/// The reason if there is no Secret of that name.
 pub const SECRET_MISSING: &str = "SecretMissing";
 
-/// Reads at the same time.
+/// How many Secrets are read at the same time.
 const AT_ONCE: usize = 4;
 
 /// Why a Secret may not be used.
@@ -20,12 +20,12 @@ const AT_ONCE: usize = 4;
 pub struct Refusal {
     /// For a condition.
     pub reason: &'static str,
-    /// With the command that mends it.
+    /// Includes the command that fixes it.
     pub message: String,
 }
 
-/// Why objects of `kind` may not use each of these Secrets of a namespace: it is not there, does not agree, or we may not ask
-/// it; none where they may. Any other failure of the API is given back.
+/// For each of these Secrets of a namespace, why objects of `kind` may not use it: it does not exist, does not agree,
+/// or may not be read. `None` if they may use it. Any other failure of the API is returned as an error.
 pub async fn refusals(
     client: &Client,
     namespace: &str,
@@ -55,7 +55,7 @@ fn not_given(namespace: &str, name: &str, consent: &Consent, secret: &ObjectMeta
     Refusal { reason: "SecretNotShared", message }
 }
 
-/// One that is not there yet has not agreed either: what comes under its name may be somebody else's.
+/// A Secret that does not exist has not agreed either: whoever creates it later may not want it to be used.
 fn missing(name: &str, consent: &Consent, kind: &str) -> Refusal {
     let message = match consent {
         Consent::Named | Consent::Hooks => {

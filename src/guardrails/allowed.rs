@@ -1,8 +1,8 @@
-//! Whether a list of what is allowed has a value. Pure.
+//! Whether a list of allowed values includes a value. Pure.
 
 use crate::network::Network;
 
-/// Whether a pattern has the whole text; `*` stands for any text, also for none.
+/// Whether a pattern matches the whole text; `*` stands for any text, including none.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -23,7 +23,7 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     true
 }
 
-/// Whether all addresses of `network` are in `allowed`; what is no network is the same text.
+/// Whether all addresses of `network` are in `allowed`. If either is not a network, both must be the same text.
 pub fn contains(allowed: &str, network: &str) -> bool {
     match (Network::parse(allowed), Network::parse(network)) {
         (Some(allowed), Some(network)) => allowed.encloses(&network),
@@ -31,7 +31,7 @@ pub fn contains(allowed: &str, network: &str) -> bool {
     }
 }
 
-/// Whether that is a network, such as `10.0.0.0/8`.
+/// Whether the text is a network, such as `10.0.0.0/8`.
 pub fn is_network(text: &str) -> bool {
     Network::parse(text).is_some()
 }

@@ -1,46 +1,46 @@
-//! What an object asks for that policies may be about, by field. Pure.
+//! Lists the fields of an object that policies may restrict, with their values. Pure.
 
 use crate::api::databasebackup::Source;
 use crate::api::myingress::ListenerProtocol;
 use crate::api::{DatabaseBackupSpec, DatabaseRestoreSpec, EtcdClusterSpec, MyAppSpec, MyIngressSpec, RedisSpec};
 
-/// What is asked for.
+/// What kind of value an object asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
-    /// Where a balancer is reached from.
+    /// Whether a load balancer is internal or internet-facing.
     Scheme,
-    /// Where it stands.
+    /// The subnets of a load balancer.
     Subnet,
-    /// Its security groups, and those that let it in.
+    /// The security groups of a load balancer, and those of its targets that let it in.
     SecurityGroup,
-    /// Networks and prefix lists that are let in to it.
+    /// Networks and prefix lists that may connect to a load balancer.
     Network,
-    /// Its certificates.
+    /// Certificates of a load balancer.
     Certificate,
-    /// Its web ACL.
+    /// The web ACL of a load balancer.
     Waf,
-    /// Where its logs go.
+    /// The bucket of a load balancer's logs.
     LogBucket,
-    /// Where backups go, or come from.
+    /// The bucket that backups are written to or read from.
     Bucket,
-    /// Another S3.
+    /// An S3 endpoint other than AWS's.
     Endpoint,
-    /// What encrypts backups.
+    /// The key that encrypts backups.
     KmsKey,
-    /// What pods run.
+    /// The image that pods run.
     Image,
-    /// Which pods give way.
+    /// The priority class of pods.
     PriorityClass,
 }
 
 /// A value that an object asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// What it is.
+    /// What kind of value this is.
     pub topic: Topic,
     /// The field that asks for it.
     pub field: String,
-    /// The value; none where it will be found out later, and may be anything.
+    /// The value; `None` if it is determined later and may be anything.
     pub value: Option<String>,
 }
 
@@ -55,7 +55,7 @@ fn all<'a>(topic: Topic, field: &'a str, values: &'a [String]) -> impl Iterator<
 /// What a `MyIngress` asks for.
 pub fn of_my_ingress(spec: &MyIngressSpec) -> Vec<Ask> {
     let mut asks = Vec::new();
-    // A member of a group that names no subnets does not say where the balancer stands.
+    // In a group, a member that names no subnets does not choose the balancer's scheme.
     if !spec.subnets.is_empty() || spec.subnet_selector.is_some() {
         asks.push(ask(Topic::Scheme, "spec.scheme", spec.scheme.as_str()));
     }
@@ -76,7 +76,7 @@ pub fn of_my_ingress(spec: &MyIngressSpec) -> Vec<Ask> {
         asks.extend(all(Topic::Certificate, &field("certificateArns"), &listener.certificate_arns));
         asks.extend(all(Topic::Network, &field("inboundCidrs"), &listener.inbound_cidrs));
         let https = listener.protocol.map_or(listener.port == 443, |protocol| protocol == ListenerProtocol::Https);
-        // A certificate is found by the hosts of rules, or is another member's.
+        // Otherwise a certificate is found by the hosts of the rules. In a group, another member may name it.
         if https && listener.certificate_arns.is_empty() && spec.group.is_none() {
             asks.push(Ask { topic: Topic::Certificate, field: field("certificateArns (found by AWS)"), value: None });
         }
@@ -134,7 +134,7 @@ pub fn of_restore(spec: &DatabaseRestoreSpec) -> Vec<Ask> {
     asks
 }
 
-/// The image of a DatabaseBackup, in which a server comes back.
+/// What the recovery of a DatabaseBackup's data asks for: the image in which the server runs.
 pub fn of_recovery(image: &str) -> Vec<Ask> {
     vec![ask(Topic::Image, "spec.pointInTime.image (left out, that of the DatabaseBackup)", image)]
 }
@@ -144,7 +144,7 @@ pub fn of_my_app(spec: &MyAppSpec) -> Vec<Ask> {
     vec![ask(Topic::Image, "spec.image", &spec.image)]
 }
 
-/// The images of a database's own programs.
+/// The images that a backup runs for the database's own programs.
 fn of_source<'a>(source: &'a Source, field: &'a str) -> impl Iterator<Item = Ask> + 'a {
     let servers = [("postgresql", &source.postgresql), ("mysql", &source.mysql)];
     servers.into_iter().filter_map(move |(kind, server)| {

@@ -1,22 +1,22 @@
-//! Targets that are no pods of their namespace. Pure.
+//! Decides which targets that are not pods of their namespace are allowed. Pure.
 
 use std::net::IpAddr;
 
 use super::allowed::contains;
 
-/// Which addresses that are no pods of a namespace may be targets of its balancers.
+/// Which addresses that belong to no pod of a namespace may be targets of its load balancers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Beyond {
-    /// All: nobody asks policies.
+    /// All: policies are turned off.
     All,
-    /// Those that are in a network of each of these lists; none where there is no list.
+    /// Those that every one of these lists includes; no addresses if there are no lists.
     Within(Vec<Vec<String>>),
-    /// Nobody knows; why.
+    /// It is not known, for this reason.
     Unknown(String),
 }
 
 impl Beyond {
-    /// Whether that address may be; or why nobody knows.
+    /// Whether that address may be a target, or why that is not known.
     pub fn allows(&self, address: &str) -> Result<bool, String> {
         let lists = match self {
             Self::All => return Ok(true),

@@ -1,58 +1,59 @@
-//! Which objects there are, and what they ask for: for limits on their number and size. Pure.
+//! Counts objects and the storage that they ask for, to enforce limits of policies. Pure.
 
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 
-/// The objects of all kinds that are served.
+/// The objects of all served kinds.
 #[derive(Debug, Default)]
 pub struct Census(BTreeMap<&'static str, Kind>);
 
 #[derive(Debug, Default)]
 struct Kind {
-    /// So many lists are still to come.
+    /// How many lists have not arrived yet.
     unlisted: usize,
     /// By namespace, then by name.
     objects: HashMap<String, BTreeMap<String, Asked>>,
 }
 
-/// What matters of an object.
+/// The facts about an object that limits depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {
     made: Option<Timestamp>,
-    /// All of its volumes, in thousandths of a byte.
+    /// The storage of all its volumes, in thousandths of a byte.
     storage: i128,
 }
 
-/// Where an object stands among those of its namespace, the oldest first; of the same age, by name.
+/// The rank of an object in its namespace: the oldest is first, and objects of the same age are ordered by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// The kind.
     pub kind: String,
     /// The namespace.
     pub namespace: String,
-    /// Its place among objects of its kind; 1 is the oldest.
+    /// Its rank among objects of its kind; 1 is the oldest.
     pub place: usize,
-    /// Its own volumes, in thousandths of a byte.
+    /// The storage of its own volumes, in thousandths of a byte.
     pub own: i128,
-    /// With those of all older databases, of whatever kind.
+    /// The storage of its own volumes and those of all older databases, of whatever kind.
     pub sum: i128,
 }
 
 impl Census {
-    /// Objects of that kind will be listed in so many scopes.
+    /// Objects of that kind will be listed in this many scopes.
     pub fn expect(&mut self, kind: &'static str, scopes: usize) {
         self.0.entry(kind).or_default().unlisted = scopes;
     }
 
-    /// A scope of the kind was listed.
+    /// One scope of the kind was listed.
     pub fn listed(&mut self, kind: &'static str) {
         let kind = self.0.entry(kind).or_default();
         kind.unlisted = kind.unlisted.saturating_sub(1);
     }
 
-    /// An object is there, and asks for so much; `None` where that cannot be decoded. True where it asks for less than before.
+    /// Records an object and the storage that it asks for; `None` if the object cannot be decoded. Returns true if it
+    /// asks for less than before.
     pub fn seen(&mut self, kind: &'static str, object: &impl Resource, storage: Option<i128>) -> bool {
         let of_kind = self.0.entry(kind).or_default();
         let objects = of_kind.objects.entry(object.namespace().unwrap_or_default()).or_default();
@@ -63,14 +64,14 @@ impl Census {
         storage < before
     }
 
-    /// An object is gone.
+    /// An object was deleted.
     pub fn gone(&mut self, kind: &'static str, object: &impl Resource) {
         let namespace = object.namespace().unwrap_or_default();
         let Some(objects) = self.0.get_mut(kind).and_then(|kind| kind.objects.get_mut(&namespace)) else { return };
         objects.remove(&object.name_any());
     }
 
-    /// Where an object stands; or why that is not known.
+    /// The rank of an object, or why it is not known.
     pub fn standing(&self, kind: &str, object: &impl Resource) -> Result<Standing, String> {
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         if let Some((kind, _)) = self.0.iter().find(|(_, kind)| kind.unlisted > 0) {
@@ -92,7 +93,8 @@ impl Census {
     }
 }
 
-/// What comes first: the older one, then by name. What has no time is not made yet: a plan thinks of it.
+/// The sort key: older objects first, then by name. An object without a creation time comes last: only a plan has such
+/// objects.
 fn rank<'a>(asked: &Asked, name: &'a str, kind: &'a str) -> (bool, Option<Timestamp>, &'a str, &'a str) {
     (asked.made.is_none(), asked.made, name, kind)
 }

@@ -1,23 +1,23 @@
-//! Whether a policy's limits have room for an object. Pure.
+//! Whether an object is within the limits of a policy. Pure.
 
 use super::census::Standing;
 use super::{DENIED, Denial};
 use crate::api::causewaypolicy::CausewayPolicySpec;
 use crate::runtime::manifest::amount;
 
-/// Kinds of which a policy may limit the number.
+/// Kinds whose number a policy may limit.
 pub const COUNTED: [&str; 6] = ["MyApp", "MyIngress", "EtcdCluster", "Redis", "DatabaseBackup", "DatabaseRestore"];
 
 /// Units of storage, the largest first.
 const UNITS: [(&str, i128); 6] =
     [("Ei", 1 << 60), ("Pi", 1 << 50), ("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
 
-/// Whether a policy limits anything.
+/// Whether a policy has any limits.
 pub fn limits(spec: &CausewayPolicySpec) -> bool {
     spec.max_objects.is_some() || spec.max_storage.is_some()
 }
 
-/// Why a policy has no room for an object.
+/// Why an object exceeds the limits of a policy.
 pub fn refused(name: &str, spec: &CausewayPolicySpec, standing: &Standing) -> Option<Denial> {
     let Standing { kind, namespace, place, own, sum } = standing;
     let fix = "What is there stays as it is; delete an older one, or ask for a higher limit";
@@ -30,7 +30,7 @@ pub fn refused(name: &str, spec: &CausewayPolicySpec, standing: &Standing) -> Op
         return Some((DENIED, message));
     }
     let most = spec.max_storage.as_ref()?;
-    // What cannot be read allows nothing.
+    // A limit that cannot be read allows nothing.
     let room = amount(most).unwrap_or_default();
     (*own > 0 && *sum > room).then(|| {
         let message = format!(
@@ -43,7 +43,7 @@ pub fn refused(name: &str, spec: &CausewayPolicySpec, standing: &Standing) -> Op
     })
 }
 
-/// Thousandths of a byte as a quantity.
+/// Formats thousandths of a byte as a quantity.
 fn in_words(amount: i128) -> String {
     let bytes = amount.div_euclid(1000);
     let unit = UNITS.iter().find(|(_, unit)| bytes >= *unit && bytes % unit == 0);

@@ -1,12 +1,14 @@
-//! What a platform team lets objects of namespaces name: [`CausewayPolicy`](crate::api::causewaypolicy::CausewayPolicy).
+//! Restricts what objects may name, by namespace, as a platform team decides:
+//! [`CausewayPolicy`](crate::api::causewaypolicy::CausewayPolicy).
 //!
 //! ```text
 //! policies, labels of namespaces ──▶ watch ──▶ Policies ─┐
-//! object ──▶ asks: fields and their values ──────────────┴▶ verdict ──▶ the kind tells of it, and makes nothing new
+//! object ──▶ asks: fields and their values ──────────────┴▶ verdict ──▶ the kind reports it, and creates nothing new
 //! ```
 //!
-//! What cannot be known is not allowed: a policy that cannot be read forbids all that it may be about, and policies that cannot
-//! be listed forbid everything. What is there already is looked after all the same.
+//! What is not known is not allowed. A policy that cannot be read forbids everything in the namespaces that it may
+//! select, and if policies cannot be listed, everything is forbidden. Objects that exist already are still looked
+//! after.
 
 mod allowed;
 pub mod asks;
@@ -26,10 +28,10 @@ pub use required::Required;
 pub use verdict::Policies;
 pub use watch::Guardrails;
 
-/// The reason where a policy does not allow something.
+/// The reason if a policy does not allow something.
 pub const DENIED: &str = "PolicyDenied";
-/// The reason where policies are not known.
+/// The reason if policies are not known.
 pub const UNKNOWN: &str = "PoliciesUnknown";
 
-/// A reason, and a sentence that names field, value, policy and what is allowed.
+/// A reason, and a sentence that names the field, the value, the policy and what is allowed.
 pub type Denial = (&'static str, String);

@@ -1,4 +1,4 @@
-//! What of a policy cannot be meant: by the schema, or by what the schema does not see. Pure.
+//! Finds fields of a policy with invalid values, including those that the CRD's schema cannot reject. Pure.
 
 use serde_json::Value;
 

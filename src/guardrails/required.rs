@@ -1,6 +1,7 @@
-//! What a namespace demands of its databases, by an annotation: who only uses the namespace cannot change that. Pure.
+//! What a namespace demands of its databases, by an annotation. Those who may only use objects in the namespace cannot
+//! change its annotations. Pure.
 
-/// The annotation of a namespace: `auth`, `tls` or both, with a comma between them.
+/// The annotation of a namespace: `auth`, `tls` or both, separated by a comma.
 pub const REQUIRE: &str = "causeway.example.com/require";
 
 /// What a namespace demands of its databases.
@@ -10,12 +11,12 @@ pub struct Required {
     pub auth: bool,
     /// Clients must speak TLS.
     pub tls: bool,
-    /// Who says so, for a sentence.
+    /// What demands it, for use in a sentence.
     pub by: String,
 }
 
 impl Required {
-    /// By the value of the annotation. A word that is not known may have been meant to demand anything.
+    /// Parses the annotation's value. An unknown word demands both, because its author may have meant either.
     pub fn of(namespace: &str, value: Option<&str>) -> Self {
         let Some(value) = value else { return Self::default() };
         let words: Vec<&str> = value.split(',').map(str::trim).collect();

@@ -1,11 +1,11 @@
-//! Whether a selector has an object with these labels. Pure.
+//! Whether a label selector matches an object's labels. Pure.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-/// As Kubernetes has it; an operator that nobody knows, or `In` without values, selects everything, for what it was to select is
-/// not known.
+/// Follows Kubernetes, with two exceptions: an unknown operator, and `In` without values, match everything. It is not
+/// known what they were meant to select, and a policy must not miss it.
 /// <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#resources-that-support-set-based-requirements>
 pub fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
     let equal = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));

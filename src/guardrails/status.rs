@@ -1,4 +1,4 @@
-//! Tells in the status of each policy whether it is in force.
+//! Reports in the status of each policy whether it is in force.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::api::common::FIELD_MANAGER;
 use crate::leader::Fence;
 use crate::runtime::{Health, merge_conditions};
 
-/// A status that could not be written is written again after this.
+/// A status that could not be written is tried again after this time.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// Writes the status of every policy that comes, once this process leads.
+/// Writes the status of every policy that it receives, once this process leads.
 pub async fn tell(client: Client, fence: Fence, mut policies: UnboundedReceiver<DynamicObject>) {
     let api: Api<DynamicObject> = Api::all_with(client, &ApiResource::erase::<CausewayPolicy>(&()));
     fence.opened().await;
@@ -38,7 +38,7 @@ pub async fn tell(client: Client, fence: Fence, mut policies: UnboundedReceiver<
         let mut failed = HashMap::new();
         for (name, policy) in unwritten.drain() {
             let Some(status) = status(&policy, Timestamp::now()) else { continue };
-            // The uid keeps it off a successor of the same name.
+            // The uid makes the patch fail if the policy was replaced by another one of the same name.
             let patch = json!({
                 "apiVersion": "demo.rtfm.co.ua/v1", "kind": "CausewayPolicy", "metadata": { "name": name, "uid": policy.uid() },
                 "status": status,
@@ -46,7 +46,7 @@ pub async fn tell(client: Client, fence: Fence, mut policies: UnboundedReceiver<
             let how = PatchParams::apply(FIELD_MANAGER).force();
             match api.patch_status(&name, &how, &Patch::Apply(&patch)).await {
                 Ok(_) => {}
-                // It is gone, or another one.
+                // The policy was deleted or replaced.
                 Err(kube::Error::Api(problem)) if matches!(problem.code, 404 | 409) => {}
                 Err(problem) => {
                     warn!(name, %problem, "the status of a CausewayPolicy cannot be written");
@@ -58,7 +58,7 @@ pub async fn tell(client: Client, fence: Fence, mut policies: UnboundedReceiver<
     }
 }
 
-/// The status that a policy is to have, where it is another than it has.
+/// The status that a policy should have, if it differs from the present one.
 fn status(policy: &DynamicObject, now: Timestamp) -> Option<CausewayPolicyStatus> {
     let text = "objects of the namespaces that it selects may name only what it lists";
     let health = match read(&policy.data["spec"]) {

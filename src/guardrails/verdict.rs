@@ -18,17 +18,18 @@ use crate::api::causewaypolicy::CausewayPolicySpec;
 #[derive(Clone, Debug, Default)]
 pub struct Policies(BTreeMap<String, Policy>);
 
-/// A policy, as far as it can be read.
+/// A policy, or why it cannot be read.
 #[derive(Clone, Debug, PartialEq)]
 enum Policy {
-    /// It can.
+    /// The policy could be read.
     Read(Box<CausewayPolicySpec>),
-    /// It cannot; it is about these namespaces, or about all where that cannot be read either.
+    /// The policy could not be read. It selects the namespaces of `about`, or all of them if its selector cannot be
+    /// read either.
     Unreadable { about: LabelSelector, why: String },
 }
 
 impl Policies {
-    /// Takes the place of the policy of that name. True where it is another than before.
+    /// Adds or replaces the policy of that name. Returns true if it differs from before.
     pub fn put(&mut self, name: String, spec: &Value) -> bool {
         let policy = match read(spec) {
             Ok(spec) => Policy::Read(Box::new(spec)),
@@ -42,22 +43,23 @@ impl Policies {
         is_news
     }
 
-    /// The policy of that name is gone.
+    /// The policy of that name was deleted.
     pub fn remove(&mut self, name: &str) {
         self.0.remove(name);
     }
 
-    /// Whether any of them limits how much there is.
+    /// Whether any policy limits the number or the storage of objects.
     pub fn limit(&self) -> bool {
         self.0.values().any(|policy| matches!(policy, Policy::Read(spec) if limits(spec)))
     }
 
-    /// Whether there are none.
+    /// Whether there are no policies.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Why the policies do not allow that, in a namespace with these labels; all that select it must allow it.
+    /// Why the policies do not allow what an object asks for, in a namespace with these labels. All policies that
+    /// select the namespace must allow it.
     pub fn denial(
         &self,
         labels: &BTreeMap<String, String>,
@@ -77,7 +79,7 @@ impl Policies {
         })
     }
 
-    /// Which addresses that are no pods may be targets in a namespace with these labels.
+    /// Which addresses that belong to no pod may be targets in a namespace with these labels.
     pub fn beyond_pods(&self, labels: &BTreeMap<String, String>) -> Beyond {
         let mut lists = Vec::new();
         for (name, policy) in &self.0 {
@@ -155,7 +157,7 @@ mod tests {
         Ask { topic, field: "spec.x".into(), value: Some(value.into()) }
     }
 
-    /// Where nobody has counted yet.
+    /// The verdict before any objects are counted.
     fn denial(policies: &Policies, asks: &[Ask]) -> Option<Denial> {
         policies.denial(&labels(), asks, || Err("not counted".into()))
     }

@@ -1,4 +1,4 @@
-//! Policies and the labels of namespaces, as the apiserver has them.
+//! Watches policies, and the labels and annotations of namespaces.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::pending;
@@ -28,10 +28,10 @@ use super::{Beyond, Denial, Required, UNKNOWN};
 use crate::api::causewaypolicy::CausewayPolicy;
 use crate::leader::Fence;
 
-/// Nobody waits longer for both lists after the start: a failover waits behind no policy.
+/// The longest wait for both lists after the start. A failover must not depend on policies.
 const LISTED: Duration = Duration::from_secs(10);
 
-/// What policies allow; clones share the same. By default there are none.
+/// What policies allow; clones share the same state. The default enforces no policies.
 #[derive(Clone, Debug, Default)]
 pub struct Guardrails(Option<Arc<Inner>>);
 
@@ -47,34 +47,35 @@ struct Known {
     policies: Policies,
     /// What is known of namespaces.
     namespaces: HashMap<String, Facts>,
-    /// Namespaces that somebody asked for and that were not known.
+    /// Namespaces that were asked for before they were known.
     awaited: HashSet<String>,
-    /// Policies, and namespaces, were listed once.
+    /// Whether policies, and namespaces, have been listed.
     listed: (bool, bool),
-    /// Why they cannot be.
+    /// Why they cannot be listed.
     trouble: Option<String>,
-    /// The objects that there are.
+    /// The objects that exist.
     census: Census,
 }
 
-/// What matters of a namespace.
+/// The facts about a namespace that decisions depend on.
 #[derive(Debug, Default, PartialEq)]
 struct Facts {
     labels: BTreeMap<String, String>,
-    /// What it demands of its databases.
+    /// The value of the annotation [`REQUIRE`].
     require: Option<String>,
 }
 
 impl Guardrails {
-    /// Watches through `client` for as long as the runtime lives.
+    /// Watches through `client` until the runtime ends.
     pub fn watching(client: &Client) -> Self {
         Self::following(client, None)
     }
 
-    /// The same, and tells in the status of each policy whether it is in force, once the fence opens.
+    /// Like [`Self::watching`]. Once the fence opens, it also reports in the status of each policy whether the policy
+    /// is in force.
     pub fn telling(client: &Client, fence: Fence) -> Self {
-        let (policies, told) = unbounded_channel();
-        tokio::spawn(tell(client.clone(), fence, told));
+        let (policies, receiver) = unbounded_channel();
+        tokio::spawn(tell(client.clone(), fence, receiver));
         Self::following(client, Some(policies))
     }
 
@@ -86,14 +87,14 @@ impl Guardrails {
         Self(Some(inner))
     }
 
-    /// Waits until all is known, but not longer than for a moment after the start.
+    /// Waits until policies and namespaces are listed, until 10 s after the start at the latest.
     pub async fn ready(&self) {
         let Some(inner) = &self.0 else { return };
-        // Who does not know them by then says so.
+        // After a timeout, decisions that depend on policies report that they are not known.
         inner.becomes(|known| known.listed == (true, true)).await;
     }
 
-    /// These, once all is known; or why it cannot be.
+    /// Returns itself once policies and namespaces are listed, or why they cannot be.
     pub async fn known(self) -> Result<Self, String> {
         if let Some(inner) = &self.0 {
             inner.becomes(|known| known.listed == (true, true) || known.trouble.is_some()).await;
@@ -105,7 +106,7 @@ impl Guardrails {
         Ok(self)
     }
 
-    /// Why an object may not ask for these, or may not be.
+    /// Why an object may not ask for these, or may not exist at all.
     pub fn denial<K: Resource<DynamicType = ()>>(&self, object: &K, asks: impl FnOnce() -> Vec<Ask>) -> Option<Denial> {
         let known = self.0.as_ref()?.known();
         match known.labels(&object.namespace().unwrap_or_default()) {
@@ -118,7 +119,7 @@ impl Guardrails {
         }
     }
 
-    /// Which addresses that are no pods of that namespace may be targets there.
+    /// Which addresses that belong to no pod of that namespace may be targets there.
     pub fn beyond_pods(&self, namespace: &str) -> Beyond {
         let Some(inner) = &self.0 else { return Beyond::All };
         let known = inner.known();
@@ -147,14 +148,15 @@ impl Guardrails {
         ))
     }
 
-    /// These kinds are served, each in so many scopes: nothing is known of limits before all are listed.
+    /// Sets which kinds are served, and in how many scopes each is listed. Limits are not known before all of those are
+    /// listed.
     pub fn expect(&self, kinds: impl Iterator<Item = &'static str>, scopes: usize) {
         let Some(inner) = &self.0 else { return };
         let mut known = inner.known();
         kinds.for_each(|kind| known.census.expect(kind, scopes));
     }
 
-    /// A scope of a kind was listed.
+    /// One scope of the kind was listed.
     pub fn listed(&self, kind: &'static str) {
         self.count(|census| {
             census.listed(kind);
@@ -162,12 +164,13 @@ impl Guardrails {
         });
     }
 
-    /// An object is there, and its volumes ask for so much, in thousandths of a byte; `None` where that cannot be decoded.
+    /// Records an object and the storage that its volumes ask for, in thousandths of a byte; `None` if the object
+    /// cannot be decoded.
     pub fn seen(&self, kind: &'static str, object: &impl Resource, storage: Option<i128>) {
         self.count(|census| census.seen(kind, object, storage));
     }
 
-    /// An object is gone.
+    /// An object was deleted.
     pub fn gone(&self, kind: &'static str, object: &impl Resource) {
         self.count(|census| {
             census.gone(kind, object);
@@ -175,7 +178,7 @@ impl Guardrails {
         });
     }
 
-    /// Tells everybody where that may make room.
+    /// Notifies subscribers if the change may free room within a limit.
     fn count(&self, change: impl FnOnce(&mut Census) -> bool) {
         let Some(inner) = &self.0 else { return };
         let mut known = inner.known();
@@ -186,7 +189,7 @@ impl Guardrails {
         }
     }
 
-    /// Says something whenever policies or labels of namespaces changed.
+    /// Yields an item whenever something changed that verdicts depend on.
     pub fn changes(&self) -> impl Stream<Item = ()> + Send + use<> {
         let changed = self.0.as_ref().map(|inner| inner.changed.subscribe());
         stream::unfold(changed, async |changed| match changed {
@@ -197,7 +200,7 @@ impl Guardrails {
 }
 
 impl Known {
-    /// The labels of a namespace; none where no policy asks for them. Or why they are not known.
+    /// The labels of a namespace; `None` if there are no policies, which would need them. Fails if they are not known.
     fn labels(&self, namespace: &str) -> Result<Option<&BTreeMap<String, String>>, String> {
         if let Some(why) = self.unlisted() {
             return Err(why);
@@ -227,7 +230,7 @@ impl Known {
 }
 
 impl Inner {
-    /// Waits until what is known is so, but not longer than for a moment after the start.
+    /// Waits until the condition `so` holds, until 10 s after the start at the latest.
     async fn becomes(&self, so: impl Fn(&Known) -> bool) {
         let mut changed = self.changed.subscribe();
         let wait = async { while !so(&self.known()) && changed.changed().await.is_ok() {} };
@@ -243,14 +246,14 @@ impl Inner {
     }
 }
 
-/// Follows the policies. Where the kind is not installed nobody has made any.
+/// Watches policies. If the kind is not installed, there are none.
 async fn follow_policies(client: Client, inner: Arc<Inner>, teller: Option<UnboundedSender<DynamicObject>>) {
     let api: Api<DynamicObject> = Api::all_with(client, &ApiResource::erase::<CausewayPolicy>(&()));
     let mut events = pin!(watch_all(api, watcher::Config::default()).default_backoff());
     let mut fresh = Policies::default();
     while let Some(event) = events.next().await {
         if let (Some(teller), Ok(Event::InitApply(policy) | Event::Apply(policy))) = (&teller, &event) {
-            // Whoever tells ends with the runtime.
+            // The receiver ends only together with the runtime.
             let _ = teller.send(policy.clone());
         }
         let mut known = inner.known();
@@ -265,7 +268,7 @@ async fn follow_policies(client: Client, inner: Arc<Inner>, teller: Option<Unbou
                 known.listed.0 = true;
             }
             Ok(Event::Apply(policy)) => {
-                // Not where only its status is another.
+                // A change of the status alone is no news.
                 if !known.policies.put(policy.name_any(), &policy.data["spec"]) {
                     continue;
                 }
@@ -286,7 +289,7 @@ async fn follow_policies(client: Client, inner: Arc<Inner>, teller: Option<Unbou
     }
 }
 
-/// Follows labels and annotations of namespaces.
+/// Watches labels and annotations of namespaces.
 async fn follow_namespaces(client: Client, inner: Arc<Inner>) {
     let mut events =
         pin!(watch_all(Api::<PartialObjectMeta<Namespace>>::all(client), watcher::Config::default()).default_backoff());
@@ -314,7 +317,7 @@ async fn follow_namespaces(client: Client, inner: Arc<Inner>) {
             Ok(Event::Apply(namespace)) => {
                 let (name, now) = (namespace.name_any(), facts(namespace.metadata));
                 let before = known.namespaces.get(&name);
-                // Without policies labels matter to nobody.
+                // Without policies, labels have no effect.
                 let is_other = before.map(|it| &it.labels) != Some(&now.labels) && !known.policies.is_empty();
                 let demands = before.is_some_and(|before| before.require != now.require);
                 let is_news = is_other || demands || known.awaited.remove(&name);
@@ -334,7 +337,7 @@ async fn follow_namespaces(client: Client, inner: Arc<Inner>) {
     }
 }
 
-/// What is known stays known. True where that is news.
+/// Keeps what is already known. Returns true if the problem is a new one.
 fn failed(known: &mut Known, what: &'static str, problem: &watcher::Error) -> bool {
     let why = format!("cannot list {what}: {problem}");
     let is_news = known.trouble.as_ref() != Some(&why);
@@ -358,7 +361,8 @@ mod tests {
     use super::super::asks::{Ask, Topic};
     use super::*;
 
-    /// An apiserver that answers lists of policies so, and has the namespace `shop`; its watches say nothing.
+    /// An apiserver that answers lists of policies with this status code, and has the namespace `shop`. Its watches
+    /// never send an event.
     fn apiserver(code: u16, policies: serde_json::Value) -> Client {
         let answer = move |request: Request<Body>| {
             let uri = request.uri().clone();

@@ -1,4 +1,4 @@
-//! Permission to change the outside world, good only while this process surely leads.
+//! Permission to change the outside world, valid only while this process certainly leads.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,36 +12,37 @@ use tokio::sync::Notify;
 #[error("not the leader: the lease was not renewed in time")]
 pub struct NotLeading;
 
-/// Asked before every change outside the cluster; a clone is cheap and shares the same state.
+/// Checked before every change outside the cluster. A clone is cheap and shares the same state.
 ///
-/// The answer depends on the clock alone, not on the task that renews: if that task hangs, or the whole process was
-/// frozen for a while, the fence is closed all the same. Between a check and the arrival of the request that follows
-/// lies a moment that no client can close, so check as late as possible (in the SDK just before each transmission,
-/// retries included) and give a single attempt less time than `lease_duration - renew_deadline`.
+/// The answer depends only on the clock, not on the task that renews the lease. If that task hangs, or the whole
+/// process was frozen for a while, the fence is closed all the same. Some time always passes between a check and the
+/// arrival of the request that follows. So check as late as possible (in the SDK just before each transmission, retries
+/// included), and give each attempt less time than `lease_duration - renew_deadline`.
 #[derive(Clone, Debug)]
 pub struct Fence(Option<Arc<Gate>>);
 
 #[derive(Debug)]
 struct Gate {
     origin: Instant,
-    /// Nanoseconds after `origin`; the gate is open before that.
+    /// Nanoseconds after `origin` at which the gate closes.
     open_for: AtomicU64,
-    /// Tells whoever waits that it was opened.
+    /// Wakes tasks in [`Fence::opened`].
     opened: Notify,
 }
 
 impl Fence {
-    /// A fence that is always open, for a process that has no rival: tests and one-shot commands.
+    /// A fence that is always open, for a process that needs no lease: tests and one-shot commands.
     pub fn unfenced() -> Self {
         Self(None)
     }
 
-    /// A fence that is closed until the lease is held; without one it stays so, for a process that must change nothing.
+    /// A fence that is closed until the lease is held. Without an election it stays closed, for a process that must
+    /// change nothing.
     pub fn closed() -> Self {
         Self(Some(Arc::new(Gate { origin: super::now(), open_for: AtomicU64::new(0), opened: Notify::new() })))
     }
 
-    /// Opens the fence until `end`, or closes it.
+    /// Opens the fence until `end`; closes it if `end` is `None`.
     pub(crate) fn open_until(&self, end: Option<Instant>) {
         if let Some(gate) = &self.0 {
             let open_for = end.map_or(Duration::ZERO, |end| end.saturating_duration_since(gate.origin));
@@ -55,7 +56,7 @@ impl Fence {
         let Some(gate) = &self.0 else { return };
         loop {
             let mut opened = pin!(gate.opened.notified());
-            // What happens from here on is heard of.
+            // From here on no notification is missed.
             opened.as_mut().enable();
             if self.check().is_ok() {
                 return;
@@ -64,7 +65,7 @@ impl Fence {
         }
     }
 
-    /// Fails unless this process leads for certain, now.
+    /// Fails unless this process certainly leads now.
     pub fn check(&self) -> Result<(), NotLeading> {
         let Some(gate) = &self.0 else { return Ok(()) };
         let open_for = Duration::from_nanos(gate.open_for.load(Ordering::SeqCst));
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_goes_on_when_it_opens() {
+    async fn a_waiting_task_goes_on_when_the_fence_opens() {
         let fence = Fence::closed();
         let waits = tokio::spawn({
             let fence = fence.clone();
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_fences_a_process_without_rivals() {
+    fn a_process_without_rivals_is_not_fenced() {
         assert_eq!(Fence::unfenced().check(), Ok(()));
     }
 }

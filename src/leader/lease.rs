@@ -1,4 +1,4 @@
-//! The Lease object in the cluster: read, watched, and written only on top of what was read.
+//! The Lease object in the cluster: reads and watches it, and writes it only on top of the version that was read.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use kube::{Client, Config};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
-/// A client for the election alone. It shares no connection and no queue with the controllers, and it does not retry
-/// by itself: the default client's back-off (up to 15 attempts) would outlast the lease.
+/// A client for the election alone. It shares no connection and no queue with the controllers, and it does not retry by
+/// itself: the default client's back-off (up to 15 attempts) would outlast the lease.
 pub fn client(config: &Config) -> Result<Client, kube::Error> {
     let mut config = config.clone();
     config.default_retry = false;
@@ -19,10 +19,10 @@ pub fn client(config: &Config) -> Result<Client, kube::Error> {
     Client::try_from(config)
 }
 
-/// Why a request about the lease came to nothing.
+/// Why a request about the lease failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// Somebody wrote the lease since we read it.
+    /// Another process wrote the lease after we read it.
     #[error("the lease changed meanwhile")]
     Stale,
     #[error("no answer within {} ms", .0.as_millis())]
@@ -38,12 +38,12 @@ pub(super) enum Failure {
     Other(kube::Error),
 }
 
-/// The lease and what we last saw of it.
+/// The lease, and its version that we last read or wrote.
 pub(super) struct LeaseObject {
     api: Api<Lease>,
     namespace: String,
     name: String,
-    /// Carries the resourceVersion on which the next write rests.
+    /// Carries the resourceVersion on which the next write is based.
     last: Option<Lease>,
     changes: Option<BoxStream<'static, Result<WatchEvent<Lease>, kube::Error>>>,
 }
@@ -92,7 +92,7 @@ impl LeaseObject {
         Ok(())
     }
 
-    /// Waits until the lease changes, without limit; the new record, or `None` if it was deleted.
+    /// Waits until the lease changes, without a time limit. Returns the new record, or `None` if the lease was deleted.
     pub async fn next_change(&mut self) -> Result<Option<LeaseSpec>, Failure> {
         loop {
             let changes = if let Some(changes) = &mut self.changes {
@@ -112,7 +112,7 @@ impl LeaseObject {
                 Ok(Some(WatchEvent::Error(status))) => {
                     return Err(self.explain(kube::Error::Api(status)));
                 }
-                // The server ends every watch after a while; the next one goes on where this one stopped.
+                // The server ends every watch after a while. The next one resumes where this one stopped.
                 Ok(None) => self.changes = None,
                 Err(error) => return Err(self.explain(error)),
             }
@@ -121,7 +121,7 @@ impl LeaseObject {
 
     fn remember(&mut self, lease: Option<Lease>) -> Option<LeaseSpec> {
         self.last = lease;
-        // A lease without a spec exists, and says nothing.
+        // A lease without a spec exists, but its record is empty.
         self.last.as_ref().map(|lease| lease.spec.clone().unwrap_or_default())
     }
 
@@ -137,7 +137,8 @@ impl LeaseObject {
             kube::Error::Api(status) if status.is_forbidden() => {
                 Failure::Forbidden { message: status.message.clone(), namespace: self.namespace.clone() }
             }
-            // A lease that vanished counts as changed; a namespace that is missing does not.
+            // If we had read the lease, 404 means that it was deleted, which is a change. Otherwise the namespace is
+            // missing.
             kube::Error::Api(status) if status.code == 409 || (status.code == 404 && self.last.is_some()) => {
                 Failure::Stale
             }

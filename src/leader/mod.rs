@@ -1,4 +1,4 @@
-//! Leader election: one process of several acts, and hands over when it dies, hangs or is told to stop.
+//! Leader election: one of several processes acts, and another takes over when it dies, hangs or is stopped.
 //!
 //! The decisions are in `step`, the requests in `lease`; this file joins them.
 //!
@@ -43,17 +43,18 @@ pub use self::predecessor::Predecessor;
 use self::step::{Action, Candidate, Observation, View};
 pub use self::step::{Lost, Timing};
 
-/// So many attempts fit into the time that a leader has to renew, where the API answers as fast as it should.
+/// How many attempts fit into the renew deadline, if the API answers as fast as it should.
 const ATTEMPTS: u32 = 4;
-/// How long giving the lease up may take: the process is to end.
+/// How long releasing the lease may take: the process is about to exit.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The time, as timers count it.
+/// The current time of tokio's clock, which tests can pause.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// A name that no other process has, not even an earlier one of the same pod, whose uid tells that it is one.
+/// A name that no other process has, not even an earlier one of the same pod. The pod's uid in it shows that both are
+/// of one pod.
 pub fn unique_identity(pod: &str, uid: Option<&str>) -> String {
     format!("{pod}_{}_{:016x}", uid.unwrap_or_default(), RandomState::new().build_hasher().finish())
 }
@@ -64,14 +65,14 @@ pub struct Election {
     view: View,
     lease: LeaseObject,
     fence: Fence,
-    /// Whether our turn is here or may be near.
+    /// Whether this process leads or may soon lead.
     near: watch::Sender<bool>,
     complaint: Complaint,
-    /// How long an answer is waited for: longer where answers are slow.
+    /// How long to wait for an answer: longer while answers are slow.
     patience: Duration,
 }
 
-/// The lease is ours, for as long as [`Leadership::hold`] is polled and succeeds.
+/// This process holds the lease, for as long as [`Leadership::hold`] is polled and does not return.
 pub struct Leadership(Election);
 
 impl Election {
@@ -88,17 +89,17 @@ impl Election {
         }
     }
 
-    /// The permission to change the outside world, which opens when this process leads.
+    /// The permission to change the outside world. The fence opens when this process leads.
     pub fn fence(&self) -> Fence {
         self.fence.clone()
     }
 
-    /// Whether our turn is here or may be near: the leader let two renewals pass.
+    /// Whether this process leads or may soon lead: the leader let two renewals pass.
     pub fn near(&self) -> watch::Receiver<bool> {
         self.near.subscribe()
     }
 
-    /// Waits until this process leads. Whatever stands in the way is logged and tried again.
+    /// Waits until this process leads. Failures are logged and tried again.
     pub async fn acquire(mut self) -> Leadership {
         tracing::info!(lease = self.lease.name(), identity = self.candidate.identity, "waiting for the leader lease");
         let mut observation = Observation::Nothing;
@@ -114,7 +115,7 @@ impl Election {
             observation = match action {
                 Action::Write(record) => self.write(record).await,
                 Action::Wait(limit) => self.watch(limit).await,
-                // The answer to our write came too late to be of use.
+                // The answer to our write came after the renew deadline, so it gave no time to lead.
                 Action::Stop(_) => self.read().await,
             };
         }
@@ -150,16 +151,16 @@ impl Election {
         let outcome = self.lease.write(record, self.call_limit()).await;
         self.learn(sent, outcome.as_ref().err());
         match outcome {
-            // What the server made of it, which may differ in fields we do not know.
+            // The record as the server returned it: it may differ in fields that we do not know.
             Ok(()) => Observation::Written { record: self.lease.record().cloned().unwrap_or_default(), sent },
             Err(Failure::Stale) => self.read().await,
-            // It may have been accepted all the same; then the next write is stale, and reading tells.
+            // The write may have been accepted all the same. If so, the next write is stale, and a read then shows it.
             Err(failure) => self.complain_and_pause("write", &failure).await,
         }
     }
 
-    /// Learns how long answers take. Who gave up each attempt after the same time would lose the lease to an API that is
-    /// slow for a while, and with it all that was going on.
+    /// Adapts the time limit of a request to how long answers take. With a fixed limit, the leader would lose the lease
+    /// whenever the API is slow for a while, and all its work would be cut off.
     fn learn(&mut self, begun: Instant, failure: Option<&Failure>) {
         let Timing { renew_deadline, .. } = self.candidate.timing;
         let took = if matches!(failure, Some(Failure::Silent(_))) { self.patience } else { now() - begun };
@@ -181,7 +182,7 @@ impl Election {
         self.patience.min(self.time_left())
     }
 
-    /// While leading: the time until the fence closes.
+    /// The time until the fence closes; without limit if this process does not lead.
     fn time_left(&self) -> Duration {
         let end = self.view.leads_until(&self.candidate.timing);
         end.map_or(Duration::MAX, |end| end.saturating_duration_since(now()))
@@ -202,8 +203,8 @@ impl Leadership {
         self.0.fence.clone()
     }
 
-    /// Renews the lease; returns only when it is lost. Whatever works under it must then end at once.
-    /// May be dropped and called again, but not for long: nobody renews in between.
+    /// Renews the lease; returns only when it is lost. All work under it must then end at once. The future may be
+    /// dropped and this called again, but not after a long pause, since nothing renews the lease meanwhile.
     pub async fn hold(&mut self) -> Lost {
         let election = &mut self.0;
         let mut observation = Observation::Nothing;
@@ -219,7 +220,7 @@ impl Leadership {
         }
     }
 
-    /// Goes on as a candidate after the lease was lost and all that worked under it has ended: its fence stays closed.
+    /// Becomes a candidate again after the lease was lost and all work under it has ended. The old fence stays closed.
     #[must_use]
     pub fn stand_by(self) -> Election {
         let mut election = self.0;
@@ -229,16 +230,17 @@ impl Leadership {
         election
     }
 
-    /// Ends the work's permission at once, and gives the lease up when all that was sent has had its time to arrive: where calls
-    /// were cut off, nobody knows which of them are still under way.
+    /// Closes the fence at once, and releases the lease after the time that requests may still be under way. Call it if
+    /// calls were cut off: it is not known which of them still reach their servers.
     pub async fn release_later(self) {
         self.0.fence.open_until(None);
         sleep(self.0.candidate.timing.margin()).await;
         self.release().await;
     }
 
-    /// Gives the lease up, so that another process takes over at once rather than after the lease's duration. Call it
-    /// after everything that asks the fence has stopped. Gives up itself if the API does not answer in time.
+    /// Releases the lease, so that another process takes over at once and not only after the lease's duration. Call it
+    /// after everything that asks the fence has stopped. If the API does not answer in time, the lease is left to
+    /// expire.
     pub async fn release(self) {
         let mut election = self.0;
         election.fence.open_until(None);
@@ -253,7 +255,7 @@ impl Leadership {
 }
 
 impl Election {
-    /// Clears our name from the lease, for as long as it is there.
+    /// Clears our name from the lease, unless the lease has another holder or was deleted.
     async fn give_up(&mut self) {
         while let Some(record) =
             self.lease.record().filter(|it| step::holder(Some(it)) == Some(&self.candidate.identity))
@@ -262,7 +264,7 @@ impl Election {
             let limit = self.call_limit();
             match self.lease.write(released, limit).await {
                 Ok(()) => return,
-                // A renewal whose answer nobody waited for may have been accepted: read, then write on top of it.
+                // A renewal whose answer never came may have been accepted: read the lease, then write on top of that.
                 Err(failure) => {
                     if !matches!(failure, Failure::Stale) {
                         self.complaint.say(format!("cannot release the leader lease: {failure}"));
@@ -277,7 +279,7 @@ impl Election {
     }
 }
 
-/// Says the same thing once a minute at most; a broken election tries every other second.
+/// Logs the same message at most once a minute, because a failing election retries every other second.
 #[derive(Default)]
 struct Complaint(Option<(String, Instant)>);
 
@@ -285,9 +287,9 @@ impl Complaint {
     const COMPLAINT_INTERVAL: Duration = Duration::from_mins(1);
 
     fn say(&mut self, text: String) {
-        let api_message =
+        let is_repeated =
             self.0.as_ref().is_some_and(|(last, at)| *last == text && at.elapsed() < Self::COMPLAINT_INTERVAL);
-        if !api_message {
+        if !is_repeated {
             tracing::warn!("{text}");
             self.0 = Some((text, Instant::now()));
         }

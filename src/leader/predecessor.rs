@@ -1,19 +1,21 @@
-//! Processes of an earlier version, which serve by one lease what has leases of its own now, and know nothing of these.
+//! Watches for processes of an earlier version. They serve all kinds by one lease. Some of these kinds have a lease of
+//! their own now, which those processes do not know.
 
 use jiff::Timestamp;
 
 use super::step::{self, Observation};
 use super::{Election, Lost, now};
 
-/// Looks at the lease by which an earlier version leads. Nothing is written.
+/// Watches the lease by which an earlier version leads. It never writes that lease.
 pub struct Predecessor {
     election: Election,
-    /// A process of this version is to hold the lease, too: until one does, another of the earlier version may be next.
+    /// Whether processes of this version also take that lease. If so, the earlier version is gone only when one of them
+    /// holds it: until then, another process of the earlier version may take it.
     has_successor: bool,
 }
 
 impl Predecessor {
-    /// Looks with the eyes of a candidate for that lease. `has_successor` is whether processes like this one are candidates.
+    /// Watches the lease of `election`. `has_successor` is whether processes of this version are candidates for it.
     pub fn new(election: Election, has_successor: bool) -> Self {
         Self { election, has_successor }
     }
@@ -34,7 +36,7 @@ impl Predecessor {
         }
     }
 
-    /// Waits until one leads again, as after a rollback.
+    /// Waits until a process of an earlier version leads again, as after a rollback.
     pub async fn until_back(&mut self) -> Lost {
         let mut observation = self.election.read().await;
         loop {

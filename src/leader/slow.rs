@@ -1,4 +1,4 @@
-//! A leader on an API that answers slowly, in time that is made up.
+//! Tests of a leader whose API answers slowly, with tokio's clock paused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{Election, Fence, Leadership, Lost, Predecessor, Timing};
 
-/// An apiserver with one lease. Whatever reaches it is done at once; answers come after a while.
+/// An apiserver with one lease. It executes a request at once, and answers after a delay.
 #[derive(Clone, Default)]
 struct Server {
     lease: Arc<Mutex<Option<Value>>>,
@@ -25,7 +25,7 @@ impl Server {
         let server = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let server = server.clone();
-            // Whoever hangs up does not undo what the server has done.
+            // A client that drops the connection does not undo what the server has done.
             let done = tokio::spawn(async move { server.serve(request).await });
             async move { done.await.map_err(std::io::Error::other) }
         });
@@ -102,7 +102,7 @@ fn candidate(server: &Server, identity: &str) -> Election {
     Election::new(server.client(), "causeway-system", "causeway", identity.into(), Timing::DEFAULT)
 }
 
-/// By one lease it serves what has two now.
+/// The earlier version serves by one lease what two leases guard now.
 #[tokio::test(start_paused = true)]
 async fn a_leader_of_an_earlier_version_is_outlasted() {
     let server = Server::default();
@@ -125,7 +125,7 @@ async fn a_leader_of_an_earlier_version_is_outlasted() {
     }
 }
 
-/// As when a release is rolled back.
+/// This happens when a release is rolled back.
 #[tokio::test(start_paused = true)]
 async fn a_leader_of_an_earlier_version_that_comes_back_is_noticed() {
     for is_ours in [true, false] {
@@ -153,9 +153,9 @@ async fn a_leader_of_an_earlier_version_that_comes_back_is_noticed() {
     }
 }
 
-/// Nobody of this version takes that lease, and its last holder may have left its name there.
+/// No process of this version takes that lease, and its last holder may have left its name in it.
 #[tokio::test(start_paused = true)]
-async fn who_serves_databases_alone_waits_for_the_end_of_an_earlier_version_and_no_longer() {
+async fn a_process_that_serves_only_databases_waits_for_the_end_of_an_earlier_version_and_no_longer() {
     let server = Server::default();
     let mut predecessor = Predecessor::new(candidate(&server, "new_uid_2"), false);
     timeout(Duration::from_secs(1), predecessor.until_gone()).await.expect("there is no such lease");
@@ -173,7 +173,7 @@ async fn who_serves_databases_alone_waits_for_the_end_of_an_earlier_version_and_
     assert!(timeout(MINUTE, predecessor.until_back()).await.is_err(), "a name alone leads nobody");
 }
 
-/// Nobody knows which of its calls are still under way.
+/// It is not known which of its calls are still under way.
 #[tokio::test(start_paused = true)]
 async fn a_leader_whose_calls_were_cut_off_gives_them_time_to_arrive_before_the_next_one_begins() {
     let server = Server::default();

@@ -1,13 +1,14 @@
 //! The election's decisions: no I/O, no clock, no randomness.
 //!
-//! Safety rests on two rules. A leader acts for `renew_deadline` after it *sent* its last accepted write; a rival
-//! takes the lease only `lease_duration` after it *saw* the lease change. Seeing follows writing follows sending, and
-//! each process measures with its own monotonic clock, so a rival's turn starts after the leader's has ended, however
-//! wrong their wall clocks are. The times inside the lease are for people; none is ever compared with a clock.
+//! Safety rests on two rules. A leader acts for `renew_deadline` after it *sent* its last accepted write. A rival takes
+//! the lease only `lease_duration` after it *saw* the lease change. A change is seen after it is written, and written
+//! after it is sent, and each process measures with its own monotonic clock. So a rival begins only after the leader
+//! has stopped, however wrong their wall clocks are. The times inside the lease are for people; none is ever compared
+//! with a clock.
 //!
-//! A candidate waits less after a process of its own pod: that one had ended before the candidate began. What it had sent
-//! may still be under way, for which `lease_duration - renew_deadline` is allowed after every leader; here from when the
-//! candidate began, for on a busy machine seconds pass until it sees the lease.
+//! A candidate waits less after a process of its own pod: that process had ended before the candidate began. Its last
+//! requests may still be under way, for which `lease_duration - renew_deadline` is allowed after every leader. Here
+//! this time counts from when the candidate began, because on a busy machine seconds pass until it sees the lease.
 
 use std::time::{Duration, Instant};
 
@@ -15,10 +16,10 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-/// The durations of an election. They must grow in the order `retry_period`, `renew_deadline`, `lease_duration`.
+/// The durations of an election. They must satisfy `retry_period` < `renew_deadline` < `lease_duration`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// How long a silent lease stays with its holder.
+    /// How long a lease that is not renewed stays with its holder.
     pub lease_duration: Duration,
     /// How long a leader may act after it sent its last accepted renewal.
     pub renew_deadline: Duration,
@@ -27,59 +28,62 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// What Kubernetes' own controllers use: 15, 10 and 2 seconds.
+    /// The values of Kubernetes' own controllers: 15, 10 and 2 seconds.
     pub const DEFAULT: Self = Self {
         lease_duration: Duration::from_secs(15),
         renew_deadline: Duration::from_secs(10),
         retry_period: Duration::from_secs(2),
     };
 
-    /// A lease of this duration, renewed five times within it: its holder stops two fifths of it before a rival may begin.
+    /// A lease of this duration, with five renewals within it. Its holder stops two fifths of the duration before a
+    /// rival may begin.
     #[must_use]
     pub fn lasting(lease_duration: Duration) -> Self {
         Self { lease_duration, renew_deadline: lease_duration * 3 / 5, retry_period: lease_duration / 5 }
     }
 
-    /// A standby's turn may be near when it has no longer to wait than this: the holder let two renewals pass.
+    /// A standby may soon lead if at most this time is left: the holder let two renewals pass.
     fn near(&self) -> Duration {
         self.lease_duration.saturating_sub(self.retry_period * 2)
     }
 
-    /// How long what a leader sent just before it had to stop may be under way.
+    /// How long a request may still be under way that a leader sent just before it had to stop.
     pub fn margin(&self) -> Duration {
         self.lease_duration.saturating_sub(self.renew_deadline)
     }
 
-    /// `leaseDurationSeconds` as the lease tells rivals; rounded up, for they must not come earlier.
+    /// `leaseDurationSeconds` for rivals. It is rounded up, because they must not take over earlier.
     fn lease_seconds(&self) -> i32 {
         let seconds = self.lease_duration.as_secs() + u64::from(self.lease_duration.subsec_nanos() > 0);
         i32::try_from(seconds).unwrap_or(i32::MAX).max(1)
     }
 }
 
-/// `leaseDurationSeconds` of a lease that its holder gave up.
+/// `leaseDurationSeconds` of a lease that its holder released.
 const RELEASED_SECONDS: u32 = 1;
 
-/// Who takes part, and how fast.
+/// A participant in the election, and its timing.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Unique to this process: two processes of one identity would both believe to lead. It has the form
-    /// `POD_UID_RANDOM`, the uid being that of the pod, or empty where there is none.
+    /// Unique to this process: two processes with one identity would both believe that they lead. Its form is
+    /// `POD_UID_RANDOM`, where the uid is that of the pod, or empty outside a pod.
     pub identity: String,
-    /// How fast.
+    /// The durations of the election.
     pub timing: Timing,
 }
 
 impl Candidate {
-    /// Whether that holder was an earlier process of our pod. The kubelet starts a container only after its predecessor has
-    /// ended, and a process takes part only once it listens on the pod's port, which no two can do.
+    /// Whether that holder was an earlier process of our pod. The kubelet starts a container only after its predecessor
+    /// has ended. Also, a process joins the election only once it listens on the pod's port, which only one process can
+    /// do at a time.
     fn succeeds(&self, holder: &str) -> bool {
         let ours = pod_uid(&self.identity);
         holder != self.identity && ours.is_some_and(|uid| !uid.is_empty()) && ours == pod_uid(holder)
     }
 }
 
-/// The uid of the pod in an identity; nothing of one that an earlier version made, for which one lease guarded everything.
+/// The uid of the pod in an identity. `None` for an identity of an earlier version, in which one lease guarded
+/// everything.
 fn pod_uid(identity: &str) -> Option<&str> {
     let mut parts = identity.rsplitn(3, '_');
     let (_random, uid, _pod) = (parts.next()?, parts.next()?, parts.next()?);
@@ -89,21 +93,21 @@ fn pod_uid(identity: &str) -> Option<&str> {
 /// What a candidate remembers between steps.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// When the candidate began to take part.
+    /// When the candidate joined the election.
     began: Instant,
     record: Option<LeaseSpec>,
-    /// When the lease may be taken if it stays as it is.
+    /// When the lease may be taken if it does not change.
     free_at: Instant,
-    /// While we lead: when our last accepted write was sent.
+    /// While this process leads: when its last accepted write was sent.
     renewed_at: Option<Instant>,
-    /// Writes whose answer did not come, by the time that they carry: any of them may have been accepted.
+    /// Writes whose answer has not come, by their renew time. Any of them may have been accepted.
     unanswered: Vec<(MicroTime, Instant)>,
 }
 
 /// What happened since the last step.
 #[derive(Clone, Debug)]
 pub enum Observation {
-    /// Only time passed, or a request came to nothing.
+    /// Only time passed, or a request failed.
     Nothing,
     /// The lease was read or watched; `None` if it does not exist.
     Lease(Option<LeaseSpec>),
@@ -119,18 +123,18 @@ pub enum Observation {
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Write this record on top of exactly the lease that was seen.
+    /// Write this record, only on top of the version of the lease that was seen.
     Write(LeaseSpec),
-    /// Nothing, for so long or until the lease changes.
+    /// Do nothing for this duration, or until the lease changes.
     Wait(Duration),
     /// Stop leading at once.
     Stop(Lost),
 }
 
-/// Why a leader leads no more.
+/// Why a leader stopped leading.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    /// Somebody else holds the lease.
+    /// Another process holds the lease.
     #[error("the lease was taken by {0}")]
     Taken(String),
     /// No renewal was accepted in time.
@@ -149,32 +153,33 @@ impl View {
         self.renewed_at.map(|renewed| renewed + timing.renew_deadline)
     }
 
-    /// Whether our turn is here or may be near.
+    /// Whether this candidate leads or may soon lead.
     pub fn is_near(&self, timing: &Timing, now: Instant) -> bool {
         self.renewed_at.is_some() || (self.record.is_some() && now + timing.near() >= self.free_at)
     }
 
-    /// Who holds the lease, as far as we know.
+    /// The holder of the lease, as far as we know.
     pub fn holder(&self) -> Option<&str> {
         holder(self.record.as_ref())
     }
 
-    /// Whether the holder knows that other leases guard what this one does not.
+    /// Whether the holder is of a version that has several leases.
     pub fn is_shared(&self) -> bool {
         self.holder().is_some_and(|holder| pod_uid(holder).is_some())
     }
 
-    /// The holder, where it is of an earlier version and may still lead.
+    /// The holder, if it is of an earlier version and may still lead.
     pub fn predecessor(&self, now: Instant) -> Option<&str> {
         self.holder().filter(|holder| pod_uid(holder).is_none() && now < self.free_at)
     }
 
-    /// A write goes out, and its answer may never come.
+    /// Records a write that is about to be sent, since its answer may never come.
     pub fn note_sent(&mut self, record: &LeaseSpec, sent: Instant) {
         self.unanswered.extend(record.renew_time.clone().map(|time| (time, sent)));
     }
 
-    /// When the write was sent whose record this is; of several with one time the first, which is never too late.
+    /// When our write of this record was sent. If several have the same time, this is the first of them, which is the
+    /// safe choice.
     fn sent_at(&self, seen: &LeaseSpec, candidate: &Candidate) -> Option<Instant> {
         let ours = holder(Some(seen)) == Some(&candidate.identity);
         let alike = self.unanswered.iter().filter(|(time, _)| ours && seen.renew_time.as_ref() == Some(time));
@@ -182,7 +187,8 @@ impl View {
     }
 
     fn see(&mut self, seen: Option<LeaseSpec>, candidate: &Candidate, now: Instant) {
-        // A write of ours whose answer was lost was accepted. One too old to lead by says nothing.
+        // If the record is ours, that write was accepted although its answer was lost. A write too old to lead by is
+        // ignored.
         let sent = seen.as_ref().and_then(|seen| self.sent_at(seen, candidate));
         if let Some(sent) = sent.filter(|sent| now < *sent + candidate.timing.renew_deadline) {
             self.renewed_at = self.renewed_at.max(Some(sent));
@@ -190,9 +196,9 @@ impl View {
         if self.record == seen {
             return;
         }
-        // A lease deleted under its holder is still the holder's: it will write it again or find out in time.
+        // A deleted lease still belongs to its holder, which will write it again or stop in time.
         let held = seen.as_ref().or(self.record.as_ref());
-        // One that renews is alive, whatever its name says: only the first look goes by when we began.
+        // A holder that renews is alive, whatever its name says. So only the first look counts from when we began.
         let since = if self.record.is_none() { self.began } else { now };
         self.free_at = match held {
             Some(record) if is_of_our_pod(record, candidate) => now.max(since + candidate.timing.margin()),
@@ -247,16 +253,16 @@ fn lead(candidate: &Candidate, view: &View, renewed_at: Instant, now: Instant, w
 }
 
 fn stand_by(candidate: &Candidate, view: &View, now: Instant, wall: Timestamp) -> Action {
-    // Our own name without leading: a write of ours was accepted, but its answer was lost.
+    // The lease has our name but we do not lead: a write of ours was accepted, and its answer was lost.
     if view.holder() == Some(&candidate.identity) || now >= view.free_at {
         return Action::Write(claim(candidate, view.record.as_ref(), wall));
     }
-    // A look on the way, when our turn comes near.
+    // Wake first when the turn becomes near, so that a warm-up can begin; then wait until the lease is free.
     let left = view.free_at - now;
     Action::Wait(left.checked_sub(candidate.timing.near()).filter(|far| !far.is_zero()).unwrap_or(left))
 }
 
-/// The record with which a holder gives the lease up, so that the next one need not wait.
+/// The record that releases the lease, so that the next leader does not have to wait.
 pub fn release(record: &LeaseSpec, wall: Timestamp) -> LeaseSpec {
     let now = Some(later_than(record.renew_time.as_ref(), wall));
     LeaseSpec {
@@ -268,12 +274,12 @@ pub fn release(record: &LeaseSpec, wall: Timestamp) -> LeaseSpec {
     }
 }
 
-/// The holder a record names; an empty name is none.
+/// The holder that a record names; `None` if the name is empty.
 pub fn holder(record: Option<&LeaseSpec>) -> Option<&str> {
     record?.holder_identity.as_deref().filter(|name| !name.is_empty())
 }
 
-/// The record that makes `candidate` the holder, or keeps it so.
+/// The record that makes `candidate` the holder, or keeps it the holder.
 fn claim(candidate: &Candidate, record: Option<&LeaseSpec>, wall: Timestamp) -> LeaseSpec {
     let before = record.cloned().unwrap_or_default();
     let now = later_than(before.renew_time.as_ref(), wall);
@@ -294,8 +300,8 @@ fn is_of_our_pod(record: &LeaseSpec, candidate: &Candidate) -> bool {
     holder(Some(record)).is_some_and(|holder| candidate.succeeds(holder))
 }
 
-/// How long a record must stay unchanged before another may take the lease. A holder that let go leaves a short
-/// duration behind; a holder's name that merely vanished (somebody edited the lease) frees nothing.
+/// How long a record must stay unchanged before another process may take the lease. A holder that released it left a
+/// short duration in it. A record without a holder but with another duration was edited by somebody, and frees nothing.
 fn silence_before_taking(record: &LeaseSpec, candidate: &Candidate) -> Duration {
     let timing = &candidate.timing;
     match record.lease_duration_seconds.and_then(|seconds| u32::try_from(seconds).ok()).filter(|&seconds| seconds > 0) {
@@ -305,8 +311,8 @@ fn silence_before_taking(record: &LeaseSpec, candidate: &Candidate) -> Duration 
     }
 }
 
-/// The time to write after `before`. Always a later one: rivals see a living holder by the record's change, so even a
-/// wall clock that stands still or steps back must change it.
+/// The renew time to write, always later than `before`. Rivals recognize a living holder by changes of the record, so
+/// the record must change even if the wall clock stands still or steps back.
 fn later_than(before: Option<&MicroTime>, wall: Timestamp) -> MicroTime {
     let wall = Timestamp::from_microsecond(wall.as_microsecond()).unwrap_or(wall);
     let next = before.and_then(|before| before.0.checked_add(SignedDuration::from_micros(1)).ok());

@@ -1,4 +1,5 @@
-//! Who may read metrics: whom the apiserver knows by a token, and lets `get` the path `/metrics`, as kube-rbac-proxy asks it.
+//! Decides who may read metrics: clients whose token the apiserver knows and that may `get` the path `/metrics`. This
+//! is what kube-rbac-proxy does.
 //! <https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access>
 
 use std::collections::HashMap;
@@ -17,36 +18,36 @@ use tracing::warn;
 
 use crate::runtime::api_message;
 
-/// What is asked for.
+/// The path in the review.
 const PATH: &str = "/metrics";
-/// An answer counts for so long: whoever loses the right reads on for that time.
+/// How long an answer is cached. A client that loses the right can read metrics for that long.
 const HOLDS: Duration = Duration::from_mins(1);
-/// Answers that are kept: each is about a token that the apiserver knows.
+/// How many answers are cached. Each is about a token that the apiserver knows.
 const MOST: usize = 256;
-/// Tokens about which the apiserver is asked at the same time.
+/// About how many tokens the apiserver is asked at the same time.
 const AT_ONCE: usize = 4;
-/// Who sends a token that nobody knows waits for so long, and with him whoever asks after him: guesses are few.
+/// The delay for an unknown token. It also delays other tokens that are not cached, which limits the rate of guesses.
 const PENALTY: Duration = Duration::from_millis(100);
-/// An answer takes no longer, or there is none.
+/// The longest wait for a verdict.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// Tokens of service accounts have about a thousand bytes.
+/// The longest token. Tokens of service accounts have about a thousand bytes.
 const LONGEST: usize = 16_384;
 
-/// What becomes of a request.
+/// The verdict about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is answered.
+    /// The client may read metrics.
     Allowed,
-    /// Nobody is known by its token, or it has none.
+    /// The apiserver does not know the token, or there is none.
     Unknown,
-    /// Whoever is known may not.
+    /// The client is known, but may not read metrics.
     Forbidden,
-    /// The apiserver does not say.
+    /// The apiserver did not answer.
     Unanswered,
 }
 
 impl Verdict {
-    /// The status of the answer, and what is said.
+    /// The status and text of a refusal; `None` if the request is allowed.
     pub fn refusal(self) -> Option<(StatusCode, &'static str)> {
         match self {
             Self::Allowed => None,
@@ -64,21 +65,21 @@ impl Verdict {
     }
 }
 
-/// Asks the apiserver, and remembers what it said.
+/// Asks the apiserver, and caches its answers.
 pub struct Access {
     client: Client,
-    /// By the hash of the token. Tokens themselves are not kept.
+    /// By the hash of the token. Tokens themselves are not stored.
     known: Mutex<HashMap<[u8; 32], (Instant, Verdict)>>,
     asking: Semaphore,
 }
 
 impl Access {
-    /// Asks through `client`, whose account may make reviews.
+    /// Asks through `client`, whose account must be allowed to create reviews.
     pub fn new(client: Client) -> Self {
         Self { client, known: Mutex::default(), asking: Semaphore::new(AT_ONCE) }
     }
 
-    /// What becomes of a request with that header `Authorization`.
+    /// The verdict about a request with that `Authorization` header.
     pub async fn of(&self, header: Option<&str>) -> Verdict {
         let Some(token) = header.and_then(token_in) else { return Verdict::Unknown };
         let key: [u8; 32] = Sha256::digest(token.as_bytes()).into();
@@ -87,7 +88,7 @@ impl Access {
         }
         let asked = timeout(DEADLINE, async {
             let _turn = self.asking.acquire().await;
-            // Somebody may have asked the same meanwhile.
+            // Another request with the same token may have been answered meanwhile.
             if let Some(verdict) = self.remembered(&key) {
                 return Ok(verdict);
             }
@@ -141,7 +142,7 @@ impl Access {
     }
 }
 
-/// Whether that user may `get` the path.
+/// Asks whether that user may `get` the path.
 fn about(user: UserInfo) -> SubjectAccessReview {
     SubjectAccessReview {
         spec: SubjectAccessReviewSpec {
@@ -156,7 +157,7 @@ fn about(user: UserInfo) -> SubjectAccessReview {
     }
 }
 
-/// The token in a header; the word before it may be written in any case.
+/// The bearer token in a header. The scheme before it is case-insensitive.
 /// <https://www.rfc-editor.org/rfc/rfc9110#section-11.1>
 fn token_in(header: &str) -> Option<&str> {
     let (scheme, token) = header.split_once(' ')?;
@@ -177,7 +178,8 @@ mod tests {
 
     use super::*;
 
-    /// An apiserver that knows the tokens `reader` and `other`, and lets the first read; and how often it was asked.
+    /// An apiserver that knows the tokens `reader` and `other`, and lets the first one read; and how often it was
+    /// asked.
     fn apiserver() -> (Access, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let count = asked.clone();
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_gets_no_answer_lets_nobody_in() {
+    async fn without_an_answer_nobody_is_let_in() {
         let broken =
             |_: Request<Body>| async { Err::<Response<Body>, _>(kube::Error::LinesCodecMaxLineLengthExceeded) };
         let access = Access::new(Client::new(service_fn(broken), "default"));

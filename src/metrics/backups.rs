@@ -1,4 +1,5 @@
-//! When backups of each object went well last and what servers keep for them, read at each scrape: an object that is gone is reported no more.
+//! When the last backup of each object succeeded, and how much log servers keep for it. They are read at each scrape,
+//! so a deleted object disappears from the metrics.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,33 +11,33 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// How backups of one object stand.
+/// The state of the backups of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackupTimes {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// When the newest backup was complete.
+    /// When the newest backup completed.
     pub success: Option<Timestamp>,
-    /// When a backup was proven last.
+    /// When a backup was last verified.
     pub verified: Option<Timestamp>,
     /// Bytes of its log that a server keeps for the next backup.
     pub log_kept: Option<i64>,
-    /// Bytes that may be written until the server gives that up.
+    /// Bytes that may still be written before the server discards that log.
     pub log_room: Option<i64>,
 }
 
-/// Tells of all objects that there are.
+/// Returns the state of all objects.
 type Read = Box<dyn Fn() -> Vec<BackupTimes> + Send + Sync>;
 
-/// The metrics; clones share who tells of the objects.
+/// The metrics; clones share the function that reads the objects.
 #[derive(Clone, Default)]
 pub struct Backups(Arc<Mutex<Option<Read>>>);
 
 impl Backups {
-    /// From now on `read` tells of all objects.
-    pub fn told_by(&self, read: impl Fn() -> Vec<BackupTimes> + Send + Sync + 'static) {
+    /// From now on `read` supplies the state of all objects.
+    pub fn read_by(&self, read: impl Fn() -> Vec<BackupTimes> + Send + Sync + 'static) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(read));
     }
 

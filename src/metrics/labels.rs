@@ -1,4 +1,4 @@
-//! By what metrics are told apart.
+//! The labels of metrics.
 
 use prometheus_client::encoding::EncodeLabelSet;
 
@@ -59,13 +59,13 @@ pub struct Quota {
     pub quota: &'static str,
 }
 
-/// One of the two leases in which a process takes part.
+/// One of the two leases for which a process is a candidate.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct Lease {
     pub lease: String,
 }
 
-/// Its reason is a word of this program, or Kubernetes' word for why a container waits.
+/// The reason is a constant of this program, or Kubernetes' reason why a container waits.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct Event {
     pub kind: &'static str,

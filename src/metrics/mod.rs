@@ -1,6 +1,6 @@
-//! What Prometheus reads. Labels are names from this program's text (kinds, error classes, operations), not from
-//! objects, so their number is bounded; the types see to that. Only when backups of each object went well last needs the
-//! object's name.
+//! The metrics that Prometheus reads. Labels are names from this program's source (kinds, error classes, operations),
+//! not from objects, which bounds their number; the types enforce that. Only the times of the last successful backups
+//! need an object's name.
 
 mod access;
 mod backups;
@@ -72,14 +72,14 @@ struct Inner {
     leader: Family<Lease, Gauge>,
 }
 
-/// The outcome of what went well; what went wrong is labelled with its error's class.
+/// The outcome label of a success. A failure has the class of its error instead.
 const OK: &str = "ok";
 
 impl Metrics {
-    /// The type of [`Metrics::encode`]'s text.
+    /// The content type of [`Metrics::encode`]'s text.
     pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-    /// Metrics that count from zero.
+    /// Metrics that all start at zero.
     pub fn new() -> Self {
         let reconcile_duration = Family::new_with_constructor((|| histogram(RECONCILE_BUCKETS)) as fn() -> Histogram);
         let aws_call_duration = Family::new_with_constructor((|| histogram(CALL_BUCKETS)) as fn() -> Histogram);
@@ -113,7 +113,7 @@ impl Metrics {
         Self(Arc::new(inner))
     }
 
-    /// A reconcile ended, well or with an error of `class`.
+    /// A reconcile ended, in success or with an error of `class`.
     pub fn reconciled(&self, kind: &'static str, result: Result<(), &'static str>, took: Duration) {
         let outcome = if result.is_ok() { OK } else { "error" };
         self.0.reconciles.get_or_create(&KindOutcome { kind, outcome }).inc();
@@ -123,51 +123,51 @@ impl Metrics {
         }
     }
 
-    /// Something of a reconcile failed with an error of `class`, and the rest of it went on.
+    /// A part of a reconcile failed with an error of `class`, and the rest of it went on.
     pub fn reconcile_error(&self, kind: &'static str, class: &'static str) {
         self.0.reconcile_errors.get_or_create(&KindClass { kind, class }).inc();
     }
 
-    /// For how many objects that are not in the cluster something is in AWS.
+    /// How many objects that are not in the cluster still have resources in AWS.
     pub fn set_orphans(&self, count: usize) {
         self.0.orphans.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// How many of something the account has in the region, and how many AWS takes.
+    /// How many of a resource the account has in the region, and how many AWS allows.
     pub fn set_quota(&self, quota: &'static str, used: usize, limit: usize) {
         let quota = Quota { quota };
         self.0.quota_used.get_or_create(&quota).set(i64::try_from(used).unwrap_or(i64::MAX));
         self.0.quota_limit.get_or_create(&quota).set(i64::try_from(limit).unwrap_or(i64::MAX));
     }
 
-    /// How many other clusters have our cluster's name in AWS.
+    /// How many other clusters use our cluster's name in AWS.
     pub fn set_cluster_name_rivals(&self, count: usize) {
         self.0.cluster_name_rivals.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// Something of that kind in AWS, which somebody else had changed, was put right.
+    /// A resource in AWS, which somebody else had changed, was repaired.
     pub fn drift_repaired(&self, part: &'static str) {
         self.0.drift_repaired.get_or_create(&Part { part }).inc();
     }
 
-    /// How many objects cannot be decoded, and are left as they are.
+    /// How many objects cannot be decoded and are therefore left as they are.
     pub fn set_undecodable(&self, kind: &'static str, count: usize) {
         self.0.undecodable.get_or_create(&Kind { kind }).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// One more object of that kind waits for its reconcile, for as long as the answer is kept.
+    /// One more object of that kind waits for its reconcile, until the returned value is dropped.
     pub fn queued(&self, kind: &'static str) -> Queued {
         let depth = self.0.queue_depth.get_or_create_owned(&Kind { kind });
         depth.inc();
         Queued(depth)
     }
 
-    /// How many objects are there whose last reconcile failed.
+    /// How many objects there are whose last reconcile failed.
     pub fn set_failing_objects(&self, kind: &'static str, count: usize) {
         self.0.failing.get_or_create(&Kind { kind }).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// A call to AWS (one attempt) ended, well or with an error of a class.
+    /// A call to AWS (one attempt) ended, in success or with an error of a class.
     pub fn aws_call(
         &self,
         service: &'static str,
@@ -180,30 +180,30 @@ impl Metrics {
         self.0.aws_call_duration.get_or_create(&Operation { operation }).observe(took.as_secs_f64());
     }
 
-    /// A call to AWS waited for its share of the rates that AWS allows.
+    /// A call to AWS waited because of the rate limit.
     pub fn aws_call_waited(&self, operation: &'static str, waited: Duration) {
         self.0.aws_call_wait.get_or_create(&Operation { operation }).inc_by(waited.as_secs_f64());
     }
 
-    /// A call to the Kubernetes API ended, well or with an error of a class.
+    /// A call to the Kubernetes API ended, in success or with an error of a class.
     pub fn kubernetes_call(&self, verb: &'static str, result: Result<(), &'static str>) {
         let outcome = result.err().unwrap_or(OK);
         self.0.kubernetes_calls.get_or_create(&KubernetesCall { verb, outcome }).inc();
     }
 
-    /// A call of a member of etcd or a node of Redis ended, well or with an error of a class.
+    /// A call to an etcd member or a Redis node ended, in success or with an error of a class.
     pub fn database_call(&self, database: &'static str, operation: &'static str, result: Result<(), &'static str>) {
         let outcome = result.err().unwrap_or(OK);
         self.0.database_calls.get_or_create(&DatabaseCall { database, operation, outcome }).inc();
     }
 
-    /// Something was told of an object.
+    /// An event about an object was published.
     pub fn event(&self, kind: &'static str, warning: bool, reason: &str) {
         let r#type = if warning { "Warning" } else { "Normal" };
         self.0.events.get_or_create(&Event { kind, r#type, reason: reason.into() }).inc();
     }
 
-    /// Endpoints of a load balancer's backend were registered, so long after the cluster told of them.
+    /// Endpoints of a load balancer's backend were registered, this long after the cluster reported them.
     pub fn targets_registered(&self, took: Duration) {
         self.0.target_registration_duration.observe(took.as_secs_f64());
     }
@@ -214,7 +214,7 @@ impl Metrics {
         self.0.backup_runs.get_or_create(&Outcome { outcome }).inc();
     }
 
-    /// How many objects lack a backup that was due.
+    /// How many objects lack a backup that is due.
     pub fn set_backups_overdue(&self, count: usize) {
         self.0.backups_overdue.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
@@ -225,9 +225,9 @@ impl Metrics {
         self.0.verifications.get_or_create(&Outcome { outcome }).inc();
     }
 
-    /// From now on `read` tells when backups of each object went well last.
+    /// From now on `read` supplies the times of the last successful backups of each object.
     pub fn tell_of_backups(&self, read: impl Fn() -> Vec<BackupTimes> + Send + Sync + 'static) {
-        self.0.backups.told_by(read);
+        self.0.backups.read_by(read);
     }
 
     /// Whether this process leads by that lease.
@@ -235,7 +235,7 @@ impl Metrics {
         self.0.leader.get_or_create(&Lease { lease: lease.into() }).set(i64::from(leads));
     }
 
-    /// This process leads no more by that lease: how things of its kinds are is told by whoever does.
+    /// This process no longer leads by that lease. The new leader reports the state of its kinds.
     pub fn stopped_leading(&self, lease: &str, kinds: &[&'static str]) {
         let all = &self.0;
         self.set_leader(lease, false);
@@ -252,7 +252,7 @@ impl Metrics {
         }
         if kinds.contains(&"DatabaseBackup") {
             all.backups_overdue.set(0);
-            all.backups.told_by(Vec::new);
+            all.backups.read_by(Vec::new);
         }
     }
 
@@ -319,9 +319,9 @@ impl Inner {
     }
 }
 
-/// From a no-op on cached objects to one that creates everything; the longest is near a reconcile's deadline.
+/// The shortest is a no-op on cached objects, the longest a reconcile that creates everything, near its deadline.
 const RECONCILE_BUCKETS: &[f64] = &[0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
-/// From a call within a region to one that is throttled until its deadline.
+/// The shortest is a call within a region, the longest one that is throttled until its deadline.
 const CALL_BUCKETS: &[f64] = &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
 fn histogram(buckets: &[f64]) -> Histogram {

@@ -1,4 +1,4 @@
-//! What the kernel says of this process.
+//! What the kernel reports about this process.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// What the kernel says about this process, read at each scrape.
+/// Metrics of this process from /proc, read at each scrape.
 #[derive(Debug)]
 pub struct Process {
     started: SystemTime,
@@ -55,9 +55,9 @@ fn resident_bytes(status: &str) -> Option<f64> {
     Some(kib * 1024.0)
 }
 
-/// `utime` and `stime` of /proc/self/stat. Linux tells programs 100 ticks a second, whatever it uses itself.
+/// `utime` and `stime` of /proc/self/stat. Linux reports them in units of 1/100 s, whatever tick it uses internally.
 fn cpu_seconds(stat: &str) -> Option<f64> {
-    // The second field, the name in parentheses, may hold blanks; the state that follows it is the third.
+    // The second field, the name in parentheses, may contain blanks. The third field, the state, follows it.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<f64>().ok();
     Some((ticks()? + ticks()?) / 100.0)

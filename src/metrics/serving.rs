@@ -1,8 +1,8 @@
-//! Metrics over TLS, for those who may read them. All of it runs on a thread of its own: however many connect, no renewal of a
-//! lease waits for them.
+//! Serves metrics over TLS to those who may read them. All of it runs on a thread of its own, so that many connections
+//! never delay a renewal of a lease.
 //!
-//! The certificate is made again by every process, and signed by itself: a token is not read on the way, but a client cannot
-//! know whose certificate it is shown, as with the metrics of controller-runtime.
+//! Every process makes a new self-signed certificate. It protects the token in transit, but does not prove the server's
+//! identity to the client, as with the metrics of controller-runtime.
 //! <https://book.kubebuilder.io/reference/metrics#protecting-the-metrics>
 
 use std::io;
@@ -32,35 +32,35 @@ use super::access::Access;
 use crate::clients;
 use crate::health::scrape;
 
-/// Connections that are being made at the same time.
+/// How many TLS handshakes run at the same time.
 const HANDSHAKES: usize = 16;
-/// Who does not finish that in time is let go.
+/// A client that does not finish its handshake in this time is disconnected.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// After a connection that could not be accepted: there may be too many open files.
+/// The pause after a connection that could not be accepted, for example because too many files are open.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Why metrics cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No certificate could be made.
+    /// The certificate could not be made.
     #[error("cannot make a certificate for metrics: {0}")]
     Certificate(#[from] rcgen::Error),
-    /// It cannot be used.
+    /// The certificate cannot be used.
     #[error("cannot use the certificate for metrics: {0}")]
     Tls(#[from] rustls::Error),
-    /// The thread or the socket is not to be had.
+    /// The thread or the socket could not be created.
     #[error("cannot serve metrics: {0}")]
     Io(#[from] io::Error),
 }
 
-/// What metrics are served with.
+/// The state of a request handler.
 #[derive(Clone)]
 struct Served {
     metrics: Metrics,
     access: Arc<Access>,
 }
 
-/// Serves metrics on `listener` until `stop`. The apiserver of `config` is asked who may read them.
+/// Serves metrics on `listener` until `stop`. Asks the apiserver of `config` who may read them.
 pub fn serve(
     listener: StdListener,
     config: kube::Config,
@@ -75,7 +75,7 @@ pub fn serve(
             Ok(listener) => listener,
             Err(problem) => return error!(%problem, "metrics are not served"),
         };
-        // A client's connections are of the runtime that it was made in.
+        // A client's connections belong to the runtime in which it was made.
         let client = match clients::kubernetes(config, &metrics) {
             Ok(client) => client,
             Err(problem) => return error!(%problem, "metrics are not served: there is no Kubernetes client"),
@@ -99,7 +99,7 @@ async fn answer(State(served): State<Served>, headers: HeaderMap) -> Response {
     }
 }
 
-/// A certificate that signs itself.
+/// A self-signed certificate.
 fn certified() -> Result<ServerConfig, Error> {
     let made = rcgen::generate_simple_self_signed(vec!["causeway-metrics".to_owned()])?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
@@ -109,7 +109,7 @@ fn certified() -> Result<ServerConfig, Error> {
     Ok(config.with_single_cert(vec![made.cert.der().clone()], key)?)
 }
 
-/// Connections whose handshake is done: whoever takes his time with that holds nobody up.
+/// Accepts connections and runs their TLS handshakes in tasks of their own, so that a slow client delays no other.
 struct Encrypted {
     ready: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
     address: io::Result<SocketAddr>,
@@ -132,7 +132,7 @@ impl Encrypted {
                 };
                 let (acceptor, done) = (acceptor.clone(), done.clone());
                 tokio::spawn(async move {
-                    // Who hangs up or speaks no TLS is let go.
+                    // A client that hangs up, is too slow or does not speak TLS is disconnected.
                     if let Ok(Ok(stream)) = timeout(DEADLINE, acceptor.accept(stream)).await {
                         drop(done.send((stream, peer)).await);
                     }

@@ -1,13 +1,13 @@
-//! What is reported, and that it stays bounded.
+//! Tests what is reported, and that it stays bounded.
 
 use super::*;
 
 /// Metrics of a process in which everything happened that is counted.
-pub(crate) fn told() -> Metrics {
+pub(crate) fn populated() -> Metrics {
     let metrics = Metrics::new();
     metrics.reconciled("MyApp", Ok(()), Duration::from_millis(3));
     metrics.reconciled("MyApp", Err("throttled"), Duration::from_secs(2));
-    // These wait for ever.
+    // These stay queued for ever.
     std::mem::forget([metrics.queued("MyApp"), metrics.queued("MyApp")]);
     drop(metrics.queued("MyApp"));
     metrics.set_failing_objects("MyApp", 3);
@@ -35,8 +35,8 @@ pub(crate) fn told() -> Metrics {
 }
 
 #[test]
-fn tells_what_happened() {
-    let text = told().encode().unwrap();
+fn everything_that_happened_is_reported() {
+    let text = populated().encode().unwrap();
     for line in [
         r#"causeway_reconciles_total{kind="MyApp",outcome="ok"} 1"#,
         r#"causeway_reconciles_total{kind="MyApp",outcome="error"} 1"#,
@@ -77,7 +77,7 @@ fn tells_what_happened() {
 }
 
 #[test]
-fn who_stopped_leading_tells_no_more_how_things_are() {
+fn a_process_that_stopped_leading_reports_no_more_states() {
     let metrics = Metrics::new();
     let [databases, others] = ["causeway-databases", "causeway"];
     metrics.set_leader(databases, true);
@@ -97,7 +97,7 @@ fn who_stopped_leading_tells_no_more_how_things_are() {
 }
 
 #[test]
-fn an_object_that_is_gone_is_told_of_no_more() {
+fn a_deleted_object_is_no_longer_reported() {
     let metrics = Metrics::new();
     let all = Arc::new(std::sync::Mutex::new(vec![BackupTimes {
         success: Some(jiff::Timestamp::UNIX_EPOCH),
@@ -105,10 +105,10 @@ fn an_object_that_is_gone_is_told_of_no_more() {
     }]));
     let read = all.clone();
     metrics.tell_of_backups(move || read.lock().unwrap().clone());
-    let message = || metrics.encode().unwrap().contains("causeway_backup_last_success_timestamp_seconds{");
-    assert!(message());
+    let reported = || metrics.encode().unwrap().contains("causeway_backup_last_success_timestamp_seconds{");
+    assert!(reported());
     all.lock().unwrap().clear();
-    assert!(!message());
+    assert!(!reported());
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn alerts_ask_for_metrics_that_there_are() {
     metrics.verification_ended(false);
     let _queued = metrics.queued("MyApp");
     let text = metrics.encode().unwrap();
-    // `# TYPE name kind`; samples of counters have `_total` behind.
+    // A line is `# TYPE name kind`; samples of counters end with `_total`.
     let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     let alerts = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/helm/causeway/files/alerts.yaml"));
     let words = alerts.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');

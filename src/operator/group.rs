@@ -1,4 +1,5 @@
-//! Kinds that have a leader in common. Databases have a lease of their own: their clients wait while nobody leads.
+//! Groups of kinds with a common leader. Databases have a lease of their own, because their clients wait while there is
+//! no leader.
 
 use std::time::Duration;
 
@@ -6,39 +7,39 @@ use crate::config::RunOptions;
 use crate::controllers::Served;
 use crate::leader::Timing;
 
-/// After SIGTERM the calls in hand get so long; the pod's grace period is longer.
+/// How long calls in progress may take after SIGTERM. The pod's grace period is longer.
 const DRAIN: Duration = Duration::from_secs(20);
-/// Whatever is cut off is gone on with by the next leader, and a failover is not to wait for a node that hangs.
+/// Short, because the next leader resumes whatever was cut off, and a failover must not wait for a node that hangs.
 const DATABASE_DRAIN: Duration = Duration::from_secs(2);
 
-/// The kinds that one lease guards.
+/// Kinds that one lease guards.
 #[derive(Clone, Debug)]
 pub struct Group {
     /// Name of the lease.
     pub lease: String,
-    /// How fast it changes hands.
+    /// The timing of its election.
     pub timing: Timing,
-    /// How long the calls in hand may take after SIGTERM.
+    /// How long calls in progress may take after SIGTERM.
     pub drain: Duration,
-    /// Whether a standby begins to look when the leader may be gone.
+    /// Whether a standby starts its controllers as soon as the leader may be gone.
     pub warms_up: bool,
-    /// The kinds, in the order of the options; never none.
+    /// The kinds, in the order of the options; never empty.
     pub kinds: Vec<Served>,
-    /// The lease by which an earlier version serves these kinds, too.
+    /// The lease by which an earlier version serves these kinds as well.
     pub formerly: Option<Formerly>,
 }
 
-/// A lease that guarded more kinds in an earlier version than now.
+/// A lease that guarded more kinds in an earlier version than it does now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Formerly {
     /// Its name.
     pub lease: String,
-    /// Whether this operator still takes part in its election.
+    /// Whether this operator is still a candidate for it.
     pub is_ours: bool,
 }
 
 impl Group {
-    /// The groups of the kinds that are to be served.
+    /// The groups of the kinds to serve.
     pub fn all(options: &RunOptions) -> Vec<Self> {
         let (databases, others): (Vec<_>, Vec<_>) = options.kinds.iter().copied().partition(|kind| kind.is_database());
         let common = options.lease_name.clone();
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn who_serves_no_kind_of_a_group_takes_no_part_in_its_election() {
+    fn a_process_without_kinds_of_a_group_takes_no_part_in_its_election() {
         assert_eq!(groups(&["--kinds", "Redis"]), [("causeway-databases".to_owned(), vec![Served::Redis])]);
         let named = groups(&["--kinds", "MyApp,MyIngress", "--lease-name", "left"]);
         assert_eq!(named, [("left".to_owned(), vec![Served::MyApp, Served::MyIngress])]);
@@ -119,7 +120,7 @@ mod tests {
         for seconds in [5, 60] {
             let Timing { lease_duration, renew_deadline, retry_period } = Timing::lasting(Duration::from_secs(seconds));
             assert!(retry_period * 2 < renew_deadline);
-            // A command to a node of Redis is waited for one second.
+            // A command to a Redis node times out after one second.
             assert!(renew_deadline + Duration::from_secs(2) <= lease_duration);
         }
     }

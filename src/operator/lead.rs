@@ -1,4 +1,4 @@
-//! Takes part in one election for as long as the process runs, and serves the kinds of its group while it leads.
+//! Takes part in one election as long as the process runs, and serves the kinds of its group while it leads.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,47 +25,47 @@ use crate::leader::{Election, Fence, Leadership, Lost, Predecessor, Timing};
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, api_message};
 
-/// After a warm-up for nothing the next one waits for so long: an apiserver by which a leader cannot renew in time is not to be
-/// asked for all lists again and again.
+/// The pause after a warm-up that did not lead to leadership. If the apiserver is so slow that a leader cannot renew in
+/// time, lists of all objects must not be repeated again and again.
 const BETWEEN_WARM_UPS: Duration = Duration::from_mins(1);
 
-/// What outlives a term.
+/// The state that outlives a term.
 #[derive(Clone)]
 pub struct Process {
     pub options: RunOptions,
     pub config: kube::Config,
     pub cluster: Cluster,
-    /// Image of our own pod.
+    /// The image of our own pod.
     pub image: Option<String>,
-    /// Our name in leases.
+    /// Our identity in leases.
     pub identity: String,
     pub metrics: Metrics,
     pub health: Health,
     pub stop: CancellationToken,
 }
 
-/// How it ended.
+/// How leading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The process was told to stop.
+    /// The process was asked to stop.
     Stopped,
-    /// The controllers ended by themselves, and the process is told to stop.
+    /// The controllers ended by themselves, so the process stops.
     Died,
 }
 
 /// How a term ended.
 enum End {
-    /// Somebody else may lead now.
+    /// Another process may lead now.
     Lost(Lost),
-    /// A process of an earlier version leads, by another lease.
+    /// A process of an earlier version leads by another lease.
     Superseded(Lost),
-    /// By itself.
+    /// The controllers ended.
     Done,
-    /// Calls in hand did not end in time.
+    /// Calls in progress did not end in time.
     CutOff,
 }
 
-/// Leads for `group` whenever it is our turn, until `process.stop`. The lease is free then.
+/// Leads for `group` whenever this process holds its lease, until `process.stop`. The lease is free afterwards.
 pub async fn serve(process: Process, group: Group, client: Client) -> Result<Ending, Error> {
     let elect = |lease: &str, timing: Timing| {
         Election::new(client.clone(), &process.options.namespace, lease, process.identity.clone(), timing)
@@ -86,7 +86,8 @@ pub async fn serve(process: Process, group: Group, client: Client) -> Result<End
                     leadership = &mut acquiring => break leadership,
                     () = until_otherwise(&mut near, warm.is_some(), rests_until), if group.warms_up => {}
                 }
-                // Until the fence opens the controllers list, watch and listen: the first failover waits for none of that.
+                // Until the fence opens, the controllers only list, watch and listen. The first failover then does not
+                // wait for that.
                 if let Some(term) = warm.take() {
                     process.end_warm_up(&group, term).await?;
                     rests_until = Instant::now() + BETWEEN_WARM_UPS;
@@ -120,7 +121,7 @@ pub async fn serve(process: Process, group: Group, client: Client) -> Result<End
         match (end, ended) {
             (end @ (End::Done | End::CutOff), ended) => {
                 let ending = if process.stop.is_cancelled() { Ending::Stopped } else { Ending::Died };
-                // Whoever leads for the other group hands over, too: the process ends.
+                // The process ends, so it also hands over the lease of the other group.
                 process.stop.cancel();
                 if matches!(end, End::Done) && ended.is_ok() {
                     leadership.release().await;
@@ -149,7 +150,8 @@ pub async fn serve(process: Process, group: Group, client: Client) -> Result<End
     }
 }
 
-/// Waits until our turn is near and the controllers have not begun, or is not and they have.
+/// Waits until the controllers should start because this process may soon lead, or should stop because it no longer
+/// may.
 async fn until_otherwise(near: &mut watch::Receiver<bool>, warm: bool, rests_until: Instant) {
     if !warm {
         sleep_until(rests_until).await;
@@ -159,7 +161,7 @@ async fn until_otherwise(near: &mut watch::Receiver<bool>, warm: bool, rests_unt
     }
 }
 
-/// Waits for our turn, and that nobody of an earlier version has it; `None` where one came back meanwhile.
+/// Waits until this process leads and no process of an earlier version does; `None` if one came back meanwhile.
 async fn acquire(election: Election, predecessor: Option<&mut Predecessor>) -> Option<Leadership> {
     let Some(predecessor) = predecessor else { return Some(election.acquire().await) };
     predecessor.until_gone().await;
@@ -177,12 +179,12 @@ async fn until_back(predecessor: Option<&mut Predecessor>) -> Lost {
 }
 
 impl Process {
-    /// Begins the controllers of a group.
+    /// Starts the controllers of a group.
     fn begin(&self, group: &Group, fence: Fence) -> Result<Term, Error> {
         Term::begin(self.clone().work(group.clone(), fence)).map_err(Error::Threads)
     }
 
-    /// Ends what was begun for a turn that did not come.
+    /// Stops controllers that were started for a term that did not begin.
     async fn end_warm_up(&self, group: &Group, term: Term) -> Result<(), Error> {
         term.end().await.map_err(|Undead| Error::Lost(Lost::Late))?;
         info!(lease = group.lease, "the leader is back: standing by");
@@ -191,7 +193,7 @@ impl Process {
         Ok(())
     }
 
-    /// Runs the controllers. Clients are made here: their connections end with the term.
+    /// Runs the controllers. Clients are made here so that their connections end with the term.
     async fn work(self, group: Group, fence: Fence) {
         let Self { options, config, cluster, image, metrics, health, stop, .. } = self;
         let client = match clients::kubernetes_fenced(config, &metrics, fence.clone()) {

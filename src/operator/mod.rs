@@ -1,4 +1,4 @@
-//! The process: from its options to running controllers, and in order back out.
+//! The process: from its options to running controllers, and to an orderly end.
 //!
 //! ```text
 //! options ──▶ clients ─┬▶ lease of databases ──▶ term ──▶ controllers
@@ -38,7 +38,7 @@ use crate::telemetry;
 use group::Group;
 use lead::{Ending, Process};
 
-/// Why the operator ended other than by being told to.
+/// Why the operator ended without being asked to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Logging could not be set up.
@@ -53,7 +53,7 @@ pub enum Error {
     /// Neither the environment nor the machine names an AWS region.
     #[error("no AWS region to work in: set AWS_REGION, for example to us-east-1")]
     Region,
-    /// The address for health is not to be had.
+    /// The operator cannot listen on the address for health checks.
     #[error("cannot listen on METRICS_ADDRESS {address}: {source}")]
     Listen {
         /// The address.
@@ -61,7 +61,7 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// The address for metrics is not to be had.
+    /// The operator cannot listen on the address for metrics.
     #[error(
         "cannot listen on METRICS_TLS_ADDRESS {address}: {source}; with METRICS_AUTH=false everybody reads metrics without TLS"
     )]
@@ -71,7 +71,7 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// Metrics cannot be served by TLS.
+    /// Metrics cannot be served over TLS.
     #[error(transparent)]
     Metrics(serving::Error),
     /// Signals cannot be received.
@@ -80,15 +80,15 @@ pub enum Error {
     /// Every controller ended by itself.
     #[error("the controllers ended by themselves; the log says why")]
     ControllersDied,
-    /// No thread could be made.
+    /// No thread could be created.
     #[error("no threads: {0}")]
     Threads(#[source] std::io::Error),
-    /// Another process may lead now, and something of this one goes on.
+    /// Another process may lead now, and some work of this one has not ended.
     #[error("{0}, and the controllers do not end: the process does")]
     Lost(Lost),
 }
 
-/// Runs the operator until SIGTERM or SIGINT. The caller's runtime is for the leases, and for what the kubelet asks: see
+/// Runs the operator until SIGTERM or SIGINT. The caller's runtime only renews the leases and answers the kubelet: see
 /// [`term`].
 pub async fn run(options: RunOptions) -> Result<(), Error> {
     telemetry::init(options.log_format, &options.log_level, std::env::var("RUST_LOG").ok().as_deref())?;
@@ -131,12 +131,12 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
     let groups = Group::all(&options);
     let process = Process { options, config, cluster, image, identity, metrics, health, stop };
     let serve = |group: Group| lead::serve(process.clone(), group, lease_client.clone());
-    // Where something of a lost term goes on, the process ends at once, and the other lease expires.
+    // If the work of a lost term does not end, the process exits at once, and its other lease expires.
     let endings = try_join_all(groups.into_iter().map(serve)).await?;
     if endings.contains(&Ending::Died) { Err(Error::ControllersDied) } else { Ok(()) }
 }
 
-/// The image of our own pod: what Jobs run, too. Outside a cluster there is none.
+/// The image of our own pod, which Jobs run too; `None` outside a cluster.
 async fn own_image(client: &Client, namespace: &str, name: &str) -> Option<String> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     loop {
@@ -158,7 +158,7 @@ async fn own_image(client: &Client, namespace: &str, name: &str) -> Option<Strin
     }
 }
 
-/// Cancelled by SIGTERM or SIGINT.
+/// A token that is cancelled by SIGTERM or SIGINT.
 fn stop_on_signal() -> Result<CancellationToken, Error> {
     let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
@@ -175,7 +175,7 @@ fn stop_on_signal() -> Result<CancellationToken, Error> {
     Ok(stop)
 }
 
-/// Waits until the cluster serves our kinds to us: without them or the right to list them there is nothing to do.
+/// Waits until the cluster serves our kinds and lets us list them. Without that there is nothing to do.
 async fn definitions_served(client: &Client, namespaces: &[String], kinds: &[Served]) {
     let mut message = None;
     while let Err(problem) = list_each(client, namespaces.first().map(String::as_str), kinds).await {
@@ -188,7 +188,7 @@ async fn definitions_served(client: &Client, namespaces: &[String], kinds: &[Ser
     }
 }
 
-/// Finds out which cluster this is: nothing is changed in AWS before.
+/// Finds out which cluster this is. Nothing is changed in AWS before that.
 async fn identified(client: &Client, options: &RunOptions) -> Cluster {
     loop {
         match Cluster::found(client, &options.cluster_name, options.cluster_uid.as_ref()).await {
@@ -205,7 +205,7 @@ async fn identified(client: &Client, options: &RunOptions) -> Cluster {
 }
 
 async fn list_each(client: &Client, namespace: Option<&str>, kinds: &[Served]) -> Result<(), kube::Error> {
-    // At once: whoever was killed is to be back soon.
+    // All at the same time, so that a process that was killed is back soon.
     try_join_all(kinds.iter().map(|kind| async move {
         let resource = kind.resource();
         let api: Api<DynamicObject> = match namespace {

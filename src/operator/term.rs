@@ -1,8 +1,8 @@
 //! One term as the leader: the controllers, in a runtime of their own.
 //!
-//! However busy they are, renewals of the lease wait for none of them: those run on another thread, in another runtime, and
-//! with more right to the processor. And when the lease is lost the runtime ends with all that is in it, every task and every
-//! connection, so that the process can stand by for the next term instead of ending itself.
+//! However busy the controllers are, they never delay renewals of the lease: those run on another thread, in another
+//! runtime, with a higher priority. When the lease is lost, the runtime ends with every task and every connection in
+//! it. The process can then stand by for the next term instead of exiting.
 
 use std::io;
 use std::num::NonZero;
@@ -14,28 +14,28 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 use tracing::{debug, error};
 
-/// Threads of a term at most. Controllers wait more than they compute, and each thread has a heap of its own: a node with
-/// many cores would need more memory than the pod's limit.
+/// The most threads of a term. Controllers wait more than they compute. Each thread has a heap of its own, so more of
+/// them on a node with many cores would exceed the pod's memory limit.
 const THREADS: usize = 4;
-/// How much the controllers' threads give way to the one that renews the lease. Containers share the processor by their
-/// requests; this is about the threads within ours.
+/// Lowers the priority of the controllers' threads below that of the thread that renews the lease. Between containers,
+/// CPU requests share the processor; this value only matters among the threads of our own.
 /// <https://docs.kernel.org/scheduler/sched-nice-design.html>
 const NICE: i32 = 5;
-/// Whatever runs ends at its next pause, within milliseconds.
+/// The longest wait for the runtime to end. Tasks end at their next await point, usually within milliseconds.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Controllers at work. Dropped, they end too, but nobody waits for that.
+/// Running controllers. Dropping it ends them too, but does not wait for that.
 pub struct Term {
     runtime: Option<Runtime>,
     work: JoinHandle<()>,
 }
 
-/// Something of a term goes on after its end: only the end of the process ends that.
+/// Some work of a term did not end. Only the end of the process ends it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Undead;
 
 impl Term {
-    /// Begins `work`, with whatever it spawns, in a runtime of its own.
+    /// Starts `work`, with everything that it spawns, in a runtime of its own.
     pub fn begin(work: impl Future<Output = ()> + Send + 'static) -> io::Result<Self> {
         let runtime = Builder::new_multi_thread()
             .enable_all()
@@ -51,14 +51,14 @@ impl Term {
         Ok(Self { runtime: Some(runtime), work })
     }
 
-    /// Waits until the work is done; that it panicked is in the log.
+    /// Waits until the work is done. A panic in it is logged.
     pub async fn done(&mut self) {
         if let Err(problem) = (&mut self.work).await {
             error!(%problem, "the controllers died");
         }
     }
 
-    /// Ends everything that was begun, and waits until it has ended.
+    /// Ends everything that was started, and waits until it has ended.
     pub async fn end(mut self) -> Result<(), Undead> {
         let Some(runtime) = self.runtime.take() else { return Ok(()) };
         let begun = Instant::now();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_ended_is_told() {
+    async fn a_term_that_cannot_be_ended_is_reported() {
         let (hang, hangs) = std::sync::mpsc::channel::<()>();
         let (start, started) = tokio::sync::oneshot::channel();
         let term = Term::begin(async move {
@@ -124,7 +124,8 @@ mod tests {
         drop(hang);
     }
 
-    /// On one thread of its own, a timer fires in time however many tasks of the controllers never pause.
+    /// The lease is renewed on a thread of its own, where a timer fires in time even if tasks of the controllers never
+    /// yield.
     #[tokio::test]
     async fn renewals_wait_for_no_controller() {
         let counter = Arc::new(AtomicU64::new(0));

@@ -1,4 +1,4 @@
-//! What a command changes in an object: always a field or an annotation that the documentation of its kind has. Pure.
+//! The patch of each command that changes an object. It always sets a documented field or annotation. Pure.
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -10,34 +10,34 @@ use super::{Error, kinds};
 /// A new value of this annotation of a `DatabaseBackup` starts a backup.
 const BACKUP_NOW: &str = "causeway.example.com/backup-now";
 
-/// A change that was asked for.
+/// A requested change.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Leave it alone, or look after it again.
+    /// Suspend the object, or resume it.
     Suspend(bool),
-    /// Back up at this time.
+    /// Start a backup, with this time as the annotation's value.
     BackupNow(Timestamp),
-    /// Hand the master's role over, to this pod or to any that has all data.
+    /// Move the master role to this pod, or to any replica that has all data.
     Switchover(Option<String>),
-    /// Begin anew with the data of a member.
+    /// Start the cluster again with the data of one member.
     Recover {
         /// The member.
         from: String,
-        /// Makes this recovery another one than those before.
+        /// Distinguishes this recovery from earlier ones.
         token: Timestamp,
     },
 }
 
-/// A merge patch, and how to tell of it.
+/// A merge patch, and a description of it.
 #[derive(Debug, PartialEq)]
 pub struct Patch {
-    /// What is sent.
+    /// The merge patch.
     pub body: Value,
-    /// What it does.
+    /// Says what it does.
     pub done: String,
 }
 
-/// The patch that makes the change.
+/// The patch for the change.
 pub fn patch(change: &Change, object: &DynamicObject) -> Result<Patch, Error> {
     let name = object.name_any();
     let (body, done) = match change {
@@ -65,7 +65,7 @@ pub fn patch(change: &Change, object: &DynamicObject) -> Result<Patch, Error> {
     Ok(Patch { body, done })
 }
 
-/// The replica that is furthest, of those with all of the master's data.
+/// The replica with the highest offset, among those that are in sync with the master.
 fn replica(object: &DynamicObject) -> Option<String> {
     let nodes = object.data["status"]["nodes"].as_array()?;
     let able = nodes.iter().filter(|node| node["role"] == "replica" && node["ready"] == true && node["inSync"] == true);

@@ -11,15 +11,15 @@ pub enum Error {
     /// There is no way to reach the cluster.
     #[error("no cluster to talk to: {0}; set KUBECONFIG, or name a context with --context")]
     Kubeconfig(#[source] kube::config::KubeconfigError),
-    /// The same, without a context.
+    /// There is no way to reach the cluster of the current context.
     #[error(transparent)]
     Clients(#[from] clients::Error),
     /// The word before the slash is no kind of ours.
     #[error("{word:?} is no kind of Causeway: use one of {known}")]
     Kind {
-        /// What was written.
+        /// The word.
         word: String,
-        /// What could have been.
+        /// The known kinds.
         known: String,
     },
     /// A command about one object needs its name.
@@ -47,7 +47,7 @@ pub enum Error {
         /// The kind.
         kind: String,
     },
-    /// Nobody can take over.
+    /// No replica can take over.
     #[error(
         "{0} has no replica with all data that could take over: see kubectl causeway status redis/{0}, or name one with --to"
     )]
@@ -63,10 +63,10 @@ pub enum Error {
         /// The member.
         from: String,
     },
-    /// It could not be written as JSON or YAML.
+    /// The objects could not be written as JSON or YAML.
     #[error("cannot express the objects: {0}")]
     Form(String),
-    /// Nothing could be printed.
+    /// The output could not be written.
     #[error("cannot print: {0}")]
     Output(#[from] io::Error),
 }

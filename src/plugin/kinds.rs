@@ -1,4 +1,4 @@
-//! Kinds by the words that people write for them.
+//! Finds kinds by the words that users type.
 
 use clap::ValueEnum;
 use kube::CustomResourceExt;
@@ -7,7 +7,7 @@ use super::Error;
 use crate::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
 use crate::context::Served;
 
-/// Every kind that is served: policies are the cluster's, and are in `kubectl get causewaypolicies`.
+/// Every kind that is served. Policies are not: they are cluster-scoped, and `kubectl get causewaypolicies` lists them.
 pub fn all() -> &'static [Served] {
     Served::value_variants()
 }
@@ -22,7 +22,8 @@ pub fn suspends(kind: Served) -> bool {
     kind != Served::DatabaseRestore
 }
 
-/// The kinds that are meant, and the name of one object: all of them by nothing, one by its word, one object by `KIND/NAME`.
+/// The selected kinds, and the name of one object: all kinds without a word, one kind by its name, one object by
+/// `KIND/NAME`.
 pub fn meant(word: Option<&str>) -> Result<(Vec<Served>, Option<String>), Error> {
     let Some(word) = word else { return Ok((all().to_vec(), None)) };
     let (kind, name) = word.split_once('/').map_or((word, None), |(kind, name)| (kind, Some(name)));
@@ -36,7 +37,7 @@ pub fn meant(word: Option<&str>) -> Result<(Vec<Served>, Option<String>), Error>
     }
 }
 
-/// Whether that is the kind's name, plural or a short name, in lower case.
+/// Whether the word, in lower case, is the kind's name, plural or a short name.
 fn is_called(kind: Served, lower: &str) -> bool {
     kind.name().to_lowercase() == lower || kind.resource().plural == lower || short_names(kind).contains(&lower)
 }

@@ -1,6 +1,7 @@
-//! `kubectl causeway`: looks at objects of all kinds, says why one is not ready, and asks for what is otherwise a patch.
+//! `kubectl causeway`: shows objects of all kinds, explains why one is not ready, and makes changes that otherwise need
+//! a patch.
 //!
-//! The program answers to it where it is called `kubectl-causeway` and stands in the `PATH`:
+//! The program acts as this plugin if it is called `kubectl-causeway`, under which kubectl finds it in the `PATH`:
 //! <https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/>. It has the rights of its user and no others.
 //!
 //! ```text
@@ -32,16 +33,16 @@ use seen::Seen;
 
 use crate::terminal::Paint;
 
-/// What the program is called as a plugin; on other systems than ours with an ending.
+/// The program's name as a plugin; Windows adds `.exe`.
 const NAME: &str = "kubectl-causeway";
 
-/// Whether the program was called by a name that means this.
+/// Whether the program was called by the plugin's name.
 #[must_use]
 pub fn is_meant(program: &str) -> bool {
     program.rsplit(['/', '\\']).next().is_some_and(|name| name == NAME || name.strip_suffix(".exe") == Some(NAME))
 }
 
-/// Does what was asked for; gives the exit code.
+/// Runs the command; returns the exit code.
 pub async fn run(cli: Cli) -> Result<u8, Error> {
     let now = Timestamp::now();
     match cli.command {
@@ -97,7 +98,7 @@ pub async fn run(cli: Cli) -> Result<u8, Error> {
     }
 }
 
-/// Makes one change, and says which.
+/// Makes one change, and prints what it does.
 async fn change(place: &options::Place, word: &str, change: &Change) -> Result<u8, Error> {
     let cluster = Cluster::of_user(place).await?;
     let object = cluster.object(word).await?;
@@ -107,7 +108,7 @@ async fn change(place: &options::Place, word: &str, change: &Change) -> Result<u
     Ok(0)
 }
 
-/// Kinds that could not be read are told after those that could, and make the command fail.
+/// Kinds that could not be read are reported after the others, and make the command fail.
 fn report(refused: &[String]) -> Result<u8, Error> {
     for line in refused {
         writeln!(io::stderr(), "{line}")?;
@@ -119,7 +120,7 @@ fn print(text: &str) -> Result<(), Error> {
     Ok(io::stdout().write_all(text.as_bytes())?)
 }
 
-/// Colours are for terminals: <https://no-color.org/>.
+/// Colours are for terminals only: <https://no-color.org/>.
 fn paint() -> Paint {
     Paint { terminal: io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) }
 }

@@ -1,4 +1,4 @@
-//! What can be asked of `kubectl causeway`.
+//! The command line of `kubectl causeway`.
 
 use std::io::Write;
 
@@ -138,7 +138,7 @@ pub(super) enum EtcdCommand {
     },
 }
 
-/// Writes the script that completes commands in a shell. Shells know the plugin by the name of its file.
+/// Writes the completion script of a shell. Shells know the plugin by the name of its file.
 pub(super) fn completion(shell: Shell, out: &mut dyn Write) {
     clap_complete::generate(shell, &mut Cli::command(), super::NAME, &mut { out });
 }

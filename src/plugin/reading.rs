@@ -1,4 +1,4 @@
-//! What the plugin reads in the cluster, and the one way in which it changes something.
+//! Reads from the cluster for the plugin, and makes its changes.
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Event;
@@ -18,7 +18,7 @@ use crate::context::Served;
 use crate::metrics::Metrics;
 use crate::runtime::api_message;
 
-/// Kinds of which objects of ours consist.
+/// Kinds of the children of our objects.
 const PARTS: [(&str, &str, &str); 9] = [
     ("apps", "v1", "StatefulSet"),
     ("apps", "v1", "Deployment"),
@@ -30,27 +30,27 @@ const PARTS: [(&str, &str, &str); 9] = [
     ("apps", "v1", "ReplicaSet"),
     ("", "v1", "Pod"),
 ];
-/// Objects in one answer.
+/// Objects in one page of a list.
 const PAGE: u32 = 500;
 
-/// The cluster, as its user sees it.
+/// The cluster, with the rights of the user.
 pub struct Cluster {
     client: Client,
-    /// Where to look; `None` for all namespaces.
+    /// The namespace to read; `None` for all.
     namespace: Option<String>,
 }
 
 /// Objects of our kinds.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Those that could be read.
+    /// The objects that could be read.
     pub objects: Vec<DynamicObject>,
-    /// What could not be read, and why.
+    /// For each kind that could not be read, why.
     pub refused: Vec<String>,
 }
 
 impl Cluster {
-    /// As the user's kubeconfig says.
+    /// Connects as the user's kubeconfig says.
     pub async fn of_user(place: &Place) -> Result<Self, Error> {
         let config = match &place.context {
             None => Config::infer().await.map_err(clients::Error::Kubeconfig)?,
@@ -65,7 +65,8 @@ impl Cluster {
         Ok(Self { client, namespace })
     }
 
-    /// The objects that are meant. A kind that is not installed has none; one that may not be read is told beside the others.
+    /// The objects that `word` selects. A kind that is not installed has none. A kind that may not be read is reported
+    /// beside the objects of the others.
     pub async fn objects(&self, word: Option<&str>) -> Result<Found, Error> {
         let (kinds, name) = kinds::meant(word)?;
         if let (Some(name), [kind]) = (name, &kinds[..]) {
@@ -75,7 +76,7 @@ impl Cluster {
         Ok(self.lists(&resources).await)
     }
 
-    /// The one object that is meant.
+    /// The one object that `word` names.
     pub async fn object(&self, word: &str) -> Result<DynamicObject, Error> {
         let (kinds, name) = kinds::meant(Some(word))?;
         match (&kinds[..], name) {
@@ -91,7 +92,7 @@ impl Cluster {
         object.map(|object| typed(object, &resource)).map_err(|source| Error::Read { what: what(), source })
     }
 
-    /// Everything in the object's namespace that it may consist of.
+    /// Everything in the object's namespace that may belong to it.
     pub async fn parts(&self, object: &DynamicObject) -> Found {
         let namespace = object.namespace().unwrap_or_default();
         let here = Self { client: self.client.clone(), namespace: Some(namespace) };
@@ -100,7 +101,7 @@ impl Cluster {
         here.lists(&resources).await
     }
 
-    /// All objects of these kinds, side by side.
+    /// All objects of these kinds, listed at the same time.
     async fn lists(&self, resources: &[ApiResource]) -> Found {
         let mut found = Found::default();
         let lists = resources.iter().map(|resource| self.list(resource));
@@ -114,7 +115,7 @@ impl Cluster {
         found
     }
 
-    /// Events about the object; none where they may not be read: they only add to its status.
+    /// Warning events about the object; none if they may not be read, because they only add to its status.
     pub async fn warnings(&self, object: &DynamicObject) -> Vec<Event> {
         let api: Api<Event> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
         let of = format!("involvedObject.uid={},type=Warning", object.uid().unwrap_or_default());
@@ -122,7 +123,7 @@ impl Cluster {
         list.map(|list| list.items).unwrap_or_default()
     }
 
-    /// Changes the object that was read, and no other that has its name by now.
+    /// Changes exactly the object that was read, and never another one of the same name.
     pub async fn patch(&self, object: &DynamicObject, body: &Value) -> Result<(), Error> {
         let mut body = body.clone();
         body["metadata"]["uid"] = object.uid().into();
@@ -160,7 +161,7 @@ impl Cluster {
     }
 }
 
-/// Items of a list do not say what they are.
+/// Adds the type, which items of a list do not have.
 fn typed(mut object: DynamicObject, resource: &ApiResource) -> DynamicObject {
     object.types =
         Some(kube::core::TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() });

@@ -1,4 +1,4 @@
-//! How an object is, from what the apiserver has of it. Pure.
+//! The state of an object as the apiserver has it. Pure.
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -6,7 +6,7 @@ use kube::api::DynamicObject;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Conditions that tell of trouble when they are true. All others do when they are false.
+/// Conditions that indicate trouble when they are true. All others do so when they are false.
 const TROUBLE: [&str; 9] = [
     "Alarm",
     "BackupFailed",
@@ -27,23 +27,23 @@ pub struct Condition {
     pub type_: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// One word.
+    /// A single word.
     pub reason: String,
-    /// For a person.
+    /// A sentence for users.
     pub message: String,
-    /// Since when, as the apiserver has it.
+    /// Its transition time, as the apiserver has it.
     pub since: String,
 }
 
 impl Condition {
-    /// Whether it tells of trouble.
+    /// Whether it indicates trouble.
     pub fn is_trouble(&self) -> bool {
         let bad = if TROUBLE.contains(&self.type_.as_str()) { "True" } else { "False" };
         self.status == bad
     }
 }
 
-/// An object, as people want to see it.
+/// An object, as it is shown to users.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Seen {
@@ -53,20 +53,20 @@ pub struct Seen {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// `True`, `False`, or `Unknown` where the status speaks of an earlier spec.
+    /// `True`, `False`, or `Unknown` if the status is missing or about an earlier spec.
     pub ready: String,
-    /// One word.
+    /// A single word.
     pub reason: String,
-    /// For a person.
+    /// A sentence for users.
     pub message: String,
-    /// Seconds since it was made.
+    /// Seconds since its creation.
     pub age_seconds: i64,
-    /// Everything that its status says.
+    /// All conditions of its status.
     pub conditions: Vec<Condition>,
 }
 
 impl Seen {
-    /// How the object is at that time.
+    /// The state of the object at the time `now`.
     pub fn of(object: &DynamicObject, now: Timestamp) -> Self {
         let conditions = conditions(object);
         let observed = object.data["status"]["observedGeneration"].as_i64();
@@ -95,12 +95,12 @@ impl Seen {
         }
     }
 
-    /// Whether nothing tells of trouble.
+    /// Whether the object is ready and no condition indicates trouble.
     pub fn is_well(&self) -> bool {
         self.ready == "True" && !self.conditions.iter().any(Condition::is_trouble)
     }
 
-    /// The word by which kubectl knows it: `redis/cache`.
+    /// The object's name for kubectl: `redis/cache`.
     pub fn word(&self) -> String {
         format!("{}/{}", self.kind.to_lowercase(), self.name)
     }
@@ -123,18 +123,18 @@ fn conditions(object: &DynamicObject) -> Vec<Condition> {
     object.data["status"]["conditions"].as_array().into_iter().flatten().map(of).collect()
 }
 
-/// Kind, namespace and name, in words.
+/// Kind, namespace and name, for messages.
 pub fn title(object: &DynamicObject) -> String {
     let kind = object.types.as_ref().map_or("object", |types| &types.kind);
     format!("{kind} {}/{}", object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// Whole seconds from one time to another; none where clocks differ.
+/// Whole seconds from one time to another; 0 if the clocks disagree.
 pub fn seconds_between(from: Timestamp, to: Timestamp) -> i64 {
     to.duration_since(from).as_secs().max(0)
 }
 
-/// A span of time in the two largest units that it has, as kubectl writes it.
+/// A duration in its two largest units, as kubectl writes it.
 pub fn age(seconds: i64) -> String {
     let units = [(86_400, 'd'), (3_600, 'h'), (60, 'm'), (1, 's')];
     let first = units.iter().position(|(unit, _)| seconds >= *unit).unwrap_or(units.len() - 1);

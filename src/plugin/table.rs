@@ -1,14 +1,14 @@
-//! Many objects as a table, or as they are for programs. Pure.
+//! Prints many objects as a table, JSON or YAML. Pure.
 
 use super::Error;
 use super::options::Form;
 use super::seen::{Seen, age};
 use crate::terminal::Paint;
 
-/// So much of a message is shown in a table: `kubectl causeway why` shows all of it.
+/// The most characters of a message in a table: `kubectl causeway why` shows all of it.
 const MESSAGE: usize = 100;
 
-/// The objects in that form; those in trouble come first in a table.
+/// The objects in that form. A table shows those in trouble first.
 pub fn print(objects: &[Seen], form: Form, namespaces: bool, paint: Paint) -> Result<String, Error> {
     match form {
         Form::Table => Ok(table(objects, namespaces, paint)),
@@ -47,7 +47,7 @@ fn table(objects: &[Seen], namespaces: bool, paint: Paint) -> String {
     out
 }
 
-/// The first line of a text, as much of it as a table has room for.
+/// The first line of a text, cut to fit into the table.
 fn short(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     if line.chars().count() <= MESSAGE {

@@ -1,4 +1,4 @@
-//! One object in depth: its conditions, what it consists of in the cluster, and what it has in AWS. Pure.
+//! Shows one object in detail: its conditions, its children in the cluster, and its resources in AWS. Pure.
 
 use std::fmt::Write;
 
@@ -11,10 +11,10 @@ use super::reading::Found;
 use super::seen::{Seen, age, seconds_between};
 use crate::terminal::Paint;
 
-/// How deep parts of parts are followed: a `CronJob` has Jobs, and those have pods.
+/// The greatest depth of children: a `CronJob` has Jobs, and those have pods.
 const DEEPEST: usize = 4;
 
-/// The object and all that belongs to it.
+/// The object and everything that belongs to it.
 pub fn tree(seen: &Seen, object: &DynamicObject, parts: &Found, now: Timestamp, paint: Paint) -> String {
     let mut out = format!("{} -n {}, {} old\n", paint.strong(&seen.word()), seen.namespace, age(seen.age_seconds));
     let _ = writeln!(out, "  Ready {} {}: {}", paint.health(seen.is_well(), &seen.ready), seen.reason, seen.message);
@@ -34,7 +34,7 @@ pub fn tree(seen: &Seen, object: &DynamicObject, parts: &Found, now: Timestamp, 
     out
 }
 
-/// What the object's status says of things that are no objects of the cluster.
+/// What the object's status says about things that are not objects in the cluster.
 fn known(status: &Value) -> Vec<String> {
     let items = |field: &str| status[field].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| match value {
@@ -79,7 +79,7 @@ fn known(status: &Value) -> Vec<String> {
     lines
 }
 
-/// The objects that this one controls, and what those control.
+/// The objects that this one controls, and the objects that those control.
 fn branch(out: &mut String, uid: &str, parts: &Found, depth: usize, paint: Paint) {
     let is_of = |part: &&DynamicObject| {
         part.owner_references().iter().any(|owner| owner.uid == uid && owner.controller == Some(true))
@@ -88,7 +88,7 @@ fn branch(out: &mut String, uid: &str, parts: &Found, depth: usize, paint: Paint
     children.sort_by_key(|part| part.name_any());
     for child in children.into_iter().filter(|_| depth < DEEPEST) {
         let kind = child.types.as_ref().map(|types| types.kind.to_lowercase()).unwrap_or_default();
-        // What a Deployment had before is of no interest.
+        // A Deployment keeps its former `ReplicaSet`s without pods; they are of no interest.
         if kind == "replicaset" && child.data["spec"]["replicas"] == 0 {
             continue;
         }
@@ -99,7 +99,7 @@ fn branch(out: &mut String, uid: &str, parts: &Found, depth: usize, paint: Paint
     }
 }
 
-/// Whether a part is well, and how it is in a few words.
+/// Whether a child is healthy, and a short description of its state.
 fn health(kind: &str, data: &Value) -> (bool, String) {
     let (spec, status) = (&data["spec"], &data["status"]);
     let number = |value: &Value| value.as_i64().unwrap_or_default();
@@ -137,7 +137,7 @@ fn health(kind: &str, data: &Value) -> (bool, String) {
     }
 }
 
-/// A pod, with what keeps its containers from running.
+/// The state of a pod, with what keeps its containers from running.
 fn pod(spec: &Value, status: &Value) -> (bool, String) {
     let phase = status["phase"].as_str().unwrap_or("Unknown");
     let node = spec["nodeName"].as_str().map_or_else(|| "no node".into(), |node| format!("node {node}"));

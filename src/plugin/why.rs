@@ -1,4 +1,5 @@
-//! Why an object is not ready: all that Causeway says of it, the newest warnings, and where to look next. Pure.
+//! Explains why an object is not ready: what Causeway reports about it, the newest warnings, and where to look next.
+//! Pure.
 
 use std::fmt::Write;
 
@@ -9,10 +10,10 @@ use super::seen::{Condition, Seen, age, seconds_between};
 use crate::guardrails::DENIED;
 use crate::terminal::Paint;
 
-/// So many of the newest warnings are shown.
+/// How many of the newest warnings are shown.
 const NEWEST: usize = 5;
 
-/// What is wrong with the object.
+/// Describes what is wrong with the object.
 pub fn why(seen: &Seen, events: &[Event], now: Timestamp, paint: Paint) -> String {
     let mut out = format!("{}\n", paint.strong(&format!("{} -n {}", seen.word(), seen.namespace)));
     let _ = writeln!(out, "  Ready is {}, {}: {}", seen.ready, paint.health(false, &seen.reason), seen.message);
@@ -33,13 +34,13 @@ pub fn why(seen: &Seen, events: &[Event], now: Timestamp, paint: Paint) -> Strin
     out
 }
 
-/// The policy that does not allow the object, as its message names it.
+/// The policy that forbids the object, as its message names it.
 fn policy(seen: &Seen) -> Option<&str> {
     let (_, rest) = seen.message.split_once("CausewayPolicy ").filter(|_| seen.reason == DENIED)?;
     rest.split(' ').next()
 }
 
-/// How many objects are well.
+/// Says how many objects are healthy.
 pub fn summary(all: usize, well: usize) -> String {
     match (all, all - well) {
         (0, _) => "No objects of Causeway here: -A looks into all namespaces.\n".into(),
@@ -48,7 +49,7 @@ pub fn summary(all: usize, well: usize) -> String {
     }
 }
 
-/// The newest warnings, each text once.
+/// The newest warnings, each message once.
 fn newest(events: &[Event]) -> Vec<(Option<Timestamp>, &Event)> {
     let at = |event: &Event| {
         let series = event.series.as_ref().and_then(|series| Some(series.last_observed_time.as_ref()?.0));
@@ -77,7 +78,7 @@ mod tests {
     use crate::guardrails::{Ask, Policies, Topic};
 
     #[test]
-    fn trouble_is_told_with_its_reasons_and_the_newest_warnings() {
+    fn trouble_is_shown_with_its_reasons_and_the_newest_warnings() {
         let condition = |type_: &str, status: &str, message: &str| Condition {
             type_: type_.into(),
             status: status.into(),

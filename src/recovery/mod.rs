@@ -1,15 +1,16 @@
-//! `causeway skip-revisions`: a member that is to begin its cluster anew forgets which revisions it knows.
+//! `causeway skip-revisions`: raises the revision of a member whose cluster is to be restarted from its data.
 //!
-//! Who lost a majority may have lost its newest writes with it, and clients have seen their revisions. Were those given
-//! again, to other writes, then a client that watches from such a revision, or caches by it, would miss what happens. So
-//! the data begin far above, and all that was before counts as compacted: whoever asks for it is told to begin anew, too.
+//! When a majority is lost, the newest writes may be lost with it, although clients have seen their revisions. If etcd
+//! gave these revisions to other writes, a client that watches from such a revision, or caches by it, would miss
+//! changes. So the new data start at a far higher revision, and all earlier revisions count as compacted: a client that
+//! asks for one gets an error, and has to start again as well.
 //!
 //! ```text
-//! log and database ──etcd, alone──▶ database with the whole log ──etcdutl──▶ other data ──rename──▶ the member's data
+//! log and database ──etcd, alone──▶ database with the whole log ──etcdutl──▶ new data ──rename──▶ the member's data
 //! ```
 //!
-//! It runs before the member does, in the member's pod, and may be killed at any time. Where it cannot be done, the
-//! member goes on with its data as they are, and why is told.
+//! It runs before the member, in the member's pod, and may be killed at any time. If the revision cannot be raised, the
+//! member goes on with its data as they are, and the reason is reported.
 
 mod place;
 mod programs;
@@ -26,12 +27,12 @@ use crate::telemetry::{self, LogFormat};
 use place::Place;
 use programs::{Programs, Refusal};
 
-/// What is reported where it was done.
+/// The report of a success.
 pub const SKIPPED: &str = "skipped";
-/// So many revisions are left out: etcd's makers advise as many for a week of 1500 writes a second.
+/// How many revisions are skipped: etcd's documentation recommends this number for a week of 1500 writes a second.
 /// <https://etcd.io/docs/v3.6/op-guide/recovery/#restoring-with-revision-bump>
 pub const REVISIONS: u64 = 1_000_000_000;
-/// The exit code of one that was stopped.
+/// The exit code after a signal.
 const STOPPED: u8 = 1;
 
 /// Options of `causeway skip-revisions`. Those of the member are its own variables.
@@ -70,7 +71,7 @@ pub struct SkipOptions {
     pub log_format: LogFormat,
 }
 
-/// Why nobody can tell what became of the data: another try finds out.
+/// Why it is not known whether the data were changed. A retry finds out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Logging could not be set up.
@@ -79,7 +80,7 @@ pub enum Error {
     /// Signals cannot be listened to.
     #[error("signals: {0}")]
     Signals(io::Error),
-    /// A file.
+    /// A file could not be read or written.
     #[error("{path}: {source}")]
     File {
         /// Its path.
@@ -89,7 +90,7 @@ pub enum Error {
     },
 }
 
-/// Does it where it can be done. Gives the exit code.
+/// Skips revisions if possible. Returns the exit code.
 pub async fn skip(options: SkipOptions) -> Result<u8, Error> {
     telemetry::init(options.log_format, "info", std::env::var("RUST_LOG").ok().as_deref())?;
     let mut stopped = signal(SignalKind::terminate()).map_err(Error::Signals)?;
@@ -106,7 +107,7 @@ pub async fn skip(options: SkipOptions) -> Result<u8, Error> {
     Ok(0)
 }
 
-/// Whether the data begin above now, or why they stay as they are.
+/// Raises the revision, or says why the data stay as they are.
 async fn begin_above(options: &SkipOptions) -> Result<Result<(), Refusal>, Error> {
     let place = Place::new(&options.data, &options.recovery);
     place.finish()?;
@@ -126,7 +127,7 @@ async fn begin_above(options: &SkipOptions) -> Result<Result<(), Refusal>, Error
             place.complete()?;
             place.finish()?;
         }
-        // The member may need the room.
+        // Free the disk space, which the member may need.
         Err(_) => place.clear()?,
     }
     Ok(made)

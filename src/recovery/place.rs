@@ -1,9 +1,9 @@
-//! The directories of a member: other data come into the place of its own whole, or not at all.
+//! The data directories of a member. New data replace its own as a whole, or not at all.
 //!
 //! ```text
-//! data/       what the member runs with
-//! data-new/   made beside it; with a note, named after the recovery, as soon as it is whole
-//! data-old/   what the member ran with, until the new data are in their place
+//! data/       the data that the member runs with
+//! data-new/   the new data; complete once they have a note with the name of the recovery
+//! data-old/   the former data, until the new data are in their place
 //! ```
 
 use std::fs::{self, File};
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use super::Error;
 
-/// The note. It lies where etcd looks at nothing but what it made itself.
+/// The path of the note, in a directory where etcd ignores files that it did not create.
 const NOTE: &str = "member/begun-anew";
 
-/// The directories.
+/// The data directories, and the recovery's name.
 pub struct Place {
     data: PathBuf,
     new: PathBuf,
@@ -24,7 +24,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Those of a member, for a recovery.
+    /// The directories of a member, for a recovery.
     pub fn new(data: &Path, recovery: &str) -> Self {
         let beside = |end: &str| {
             let mut name = data.file_name().unwrap_or_default().to_owned();
@@ -34,17 +34,17 @@ impl Place {
         Self { data: data.to_owned(), new: beside("-new"), old: beside("-old"), recovery: recovery.to_owned() }
     }
 
-    /// Where the other data are to be made.
+    /// Where to create the new data.
     pub fn made(&self) -> PathBuf {
         self.new.clone()
     }
 
-    /// Whether the member's data are those of this recovery.
+    /// Whether the member's data come from this recovery.
     pub fn is_done(&self) -> Result<bool, Error> {
         Ok(note_in(&self.data)?.as_ref() == Some(&self.recovery))
     }
 
-    /// The other data are whole.
+    /// Marks the new data as complete.
     pub fn complete(&self) -> Result<(), Error> {
         let path = self.new.join(NOTE);
         let write = || {
@@ -57,8 +57,8 @@ impl Place {
         keep(&self.new)
     }
 
-    /// Whole data that lie beside the member's own take their place. They do where those are away, whatever recovery they
-    /// are of: somebody died in between.
+    /// Replaces the member's data by complete new data. If the member's data are missing, new data of any recovery are
+    /// used: a process was killed between two steps.
     pub fn finish(&self) -> Result<(), Error> {
         if let Some(recovery) = note_in(&self.new)? {
             if exists(&self.data)? {
@@ -76,14 +76,14 @@ impl Place {
         Ok(())
     }
 
-    /// Nothing lies beside the member's data.
+    /// Removes everything beside the member's data.
     pub fn clear(&self) -> Result<(), Error> {
         remove(&self.new)?;
         remove(&self.old)
     }
 }
 
-/// The recovery that data are of, where they are whole.
+/// The recovery that the data come from, if they are complete.
 fn note_in(directory: &Path) -> Result<Option<String>, Error> {
     let path = directory.join(NOTE);
     match fs::read_to_string(&path) {
@@ -109,7 +109,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), Error> {
     to.parent().map_or(Ok(()), keep)
 }
 
-/// Names in a directory outlast a power cut only after this.
+/// Syncs a directory, so that its entries survive a power cut.
 fn keep(directory: &Path) -> Result<(), Error> {
     let kept = File::open(directory).and_then(|directory| directory.sync_all());
     kept.map_err(|source| Error::File { path: directory.to_owned(), source })
@@ -119,7 +119,7 @@ fn keep(directory: &Path) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    /// A directory with the data of a member: a file with that text. It is removed when this is dropped.
+    /// A directory with the data of a member, which is a file with a text. It is removed when this is dropped.
     struct Volume(PathBuf);
 
     impl Volume {
@@ -145,7 +145,7 @@ mod tests {
             fs::read_to_string(self.0.join("data/member/db")).unwrap()
         }
 
-        /// Everything but the data.
+        /// The names of everything beside the data.
         fn beside(&self) -> Vec<String> {
             let names = fs::read_dir(&self.0).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
             names.filter(|name| name != "data").collect()
@@ -185,16 +185,16 @@ mod tests {
     }
 
     #[test]
-    fn whoever_died_between_two_steps_left_the_old_data_or_the_new() {
+    fn a_crash_between_two_steps_leaves_the_old_data_or_the_new() {
         let volume = Volume::new("died");
         let place = volume.place("one");
         volume.put("data-new", "new");
         place.complete().unwrap();
-        // Whole data of another recovery wait for nobody.
+        // Complete data of another recovery do not replace data that exist.
         volume.place("another").finish().unwrap();
         assert_eq!(volume.data(), "old");
         fs::rename(volume.0.join("data"), volume.0.join("data-old")).unwrap();
-        // Now they are all that there is.
+        // Now they are the only data.
         volume.place("another").finish().unwrap();
         assert_eq!(volume.data(), "new");
         assert!(place.is_done().unwrap());

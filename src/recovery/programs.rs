@@ -1,4 +1,4 @@
-//! etcd's own programs, as children: nobody else knows its files.
+//! Runs etcd's own programs, because only they know the format of its files.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,34 +12,34 @@ use tokio::time::sleep;
 use super::{REVISIONS, SkipOptions};
 use crate::external::etcd::{Endpoint, Grpc, Request, Transport};
 
-/// Where they are in the official image.
+/// Their directory in the official image.
 pub const DIRECTORY: &str = "/usr/local/bin";
-/// Where the member answers while it is alone: nobody outside its pod reaches that.
+/// The member's address while it runs alone. It cannot be reached from outside its pod.
 const CLIENTS: &str = "http://127.0.0.1:2379";
 const PEERS: &str = "http://127.0.0.1:2380";
-/// A large log takes minutes to read, a large database minutes to copy.
+/// Reading a large log or copying a large database takes minutes.
 const PROGRAM_TIMEOUT: Duration = Duration::from_mins(30);
-/// A member that is told to stop writes down what it has.
+/// A member that is asked to stop first writes its data to disk.
 const STOP_TIMEOUT: Duration = Duration::from_mins(1);
-/// A question is answered at once, or not at all.
+/// The programs answer a question at once, or not at all.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How often is looked whether something has happened.
+/// The interval of checks whether a program has ended or answers.
 const PROGRAM_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Characters of a program's words that are told.
+/// The most characters of a program's output in a message.
 const LONGEST: usize = 200;
 
-/// Why the data stay as they are.
+/// Why the data were not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The release is too old.
+    /// The image's release is too old.
     #[error("etcdutl of this image cannot skip revisions: 3.5.9 cannot, 3.5.35 and 3.6.16 can")]
     Unable,
-    /// The image holds another minor version, which would change the data so that the member cannot read them.
+    /// The image has another minor version, which would convert the data into a format that the member cannot read.
     #[error("the image holds etcd {held}, and the members run {wanted}: it must be of the same minor version")]
     Version {
-        /// What it holds.
+        /// The version in the image.
         held: String,
-        /// What it should be near to.
+        /// The version of the members.
         wanted: String,
     },
     /// A program could not be started.
@@ -50,34 +50,34 @@ pub enum Refusal {
         /// Why.
         source: io::Error,
     },
-    /// A program ended badly.
+    /// A program failed.
     #[error("{program} failed: {message}")]
     Ended {
         /// Its name.
         program: &'static str,
-        /// How, and with which words.
+        /// Its exit status and output.
         message: String,
     },
-    /// A program did not come to an end.
+    /// A program did not end in time.
     #[error("{program} took longer than {} s", patience.as_secs())]
     Hung {
         /// Its name.
         program: &'static str,
-        /// So long it was waited for.
+        /// How long we waited.
         patience: Duration,
     },
 }
 
-/// etcd's programs, and the member that they are about.
+/// etcd's programs, and the member whose data they process.
 pub struct Programs<'a> {
-    /// Where they are.
+    /// The directory of the programs.
     pub directory: &'a Path,
     /// The member.
     pub options: &'a SkipOptions,
 }
 
 impl Programs<'_> {
-    /// Whether the programs can do it, and are of the same minor version as the member.
+    /// Checks that the programs can skip revisions, and have the same minor version as the member.
     pub async fn can_skip(&self, version: &str) -> Result<(), Refusal> {
         let message = self.ask("etcd", &["--version"]).await?;
         let held = version_in(&message).unwrap_or_default().to_owned();
@@ -88,8 +88,8 @@ impl Programs<'_> {
         if flags.contains("--bump-revision") { Ok(()) } else { Err(Refusal::Unable) }
     }
 
-    /// The database gets all that the log has: the member runs alone until it has read it, and stops in order. Killed, it
-    /// may leave its newest writes in the log.
+    /// Applies the whole log to the database: the member runs alone until it has read its log, and then stops in order.
+    /// If it were killed instead, its newest writes might exist only in the log.
     pub async fn settle(&self) -> Result<(), Refusal> {
         let options = self.options;
         let mut arguments: Vec<OsString> = [
@@ -100,7 +100,7 @@ impl Programs<'_> {
             &format!("--initial-advertise-peer-urls={}", options.peer_url),
             &format!("--initial-cluster={}={}", options.name, options.peer_url),
             &format!("--name={}", options.name),
-            // It takes no writes, whatever there is.
+            // No quota is needed, because the member takes no new writes.
             "--quota-backend-bytes=107374182400",
         ]
         .map(OsString::from)
@@ -118,20 +118,20 @@ impl Programs<'_> {
             sleep(PROGRAM_POLL_INTERVAL).await;
         }
         member.ask_to_stop();
-        // It ends by the signal that it was sent, after it has done what there was to do.
+        // After an orderly shutdown, etcd ends by the signal that it received.
         let status = member.end(STOP_TIMEOUT).await?;
         let in_order = status.success() || by_signal(status) == Some(Signal::TERM.as_raw());
         if in_order { Ok(()) } else { Err(member.failed(status, "")) }
     }
 
-    /// Makes other data from the database, in a directory that is not there yet.
+    /// Creates new data from the database, in a directory that must not exist yet.
     pub async fn restore(&self, into: &Path) -> Result<(), Refusal> {
         let options = self.options;
         let arguments: Vec<OsString> = vec![
             "snapshot".into(),
             "restore".into(),
             options.data.join("member/snap/db").into(),
-            // Only snapshots that were sent have one.
+            // Only a snapshot that etcd sent has a hash.
             "--skip-hash-check".into(),
             format!("--bump-revision={REVISIONS}").into(),
             "--mark-compacted".into(),
@@ -139,7 +139,7 @@ impl Programs<'_> {
             format!("--name={}", options.name).into(),
             format!("--initial-cluster={}={}", options.name, options.peer_url).into(),
             format!("--initial-advertise-peer-urls={}", options.peer_url).into(),
-            // Who knows the cluster as it was is no member of this one.
+            // A new token gives the cluster a new id, so members of the former cluster cannot join it.
             format!("--initial-cluster-token={}", options.recovery).into(),
         ];
         let mut program = self.start("etcdutl", arguments, Stdio::inherit())?;
@@ -147,7 +147,7 @@ impl Programs<'_> {
         if status.success() { Ok(()) } else { Err(program.failed(status, "see the log of the container")) }
     }
 
-    /// What a program answers to a question.
+    /// The output of a program.
     async fn ask(&self, name: &'static str, question: &[&str]) -> Result<String, Refusal> {
         let arguments = question.iter().map(OsString::from).collect();
         let mut program = self.start(name, arguments, Stdio::piped())?;
@@ -158,7 +158,7 @@ impl Programs<'_> {
         if status.success() { Ok(text) } else { Err(program.failed(status, &text)) }
     }
 
-    /// Starts a program, which sees nothing of our environment: the variables are those of the member as it is to run.
+    /// Starts a program without our environment: its variables configure the member's real run.
     fn start(&self, name: &'static str, arguments: Vec<OsString>, output: Stdio) -> Result<Running, Refusal> {
         let mut command = Command::new(self.directory.join(name));
         command.args(arguments).env_clear().stdin(Stdio::null()).stdout(output).stderr(Stdio::inherit());
@@ -167,21 +167,21 @@ impl Programs<'_> {
     }
 }
 
-/// A program that runs. It is killed when this is dropped.
+/// A running program, which is killed when this is dropped.
 struct Running {
     name: &'static str,
     child: Option<Child>,
 }
 
 impl Running {
-    /// How it ended, if it did.
+    /// Its exit status, if it has ended.
     fn ended(&mut self) -> Result<Option<ExitStatus>, Refusal> {
         let program = self.name;
         let status = self.child.as_mut().map_or(Ok(None), Child::try_wait);
         status.map_err(|source| Refusal::Start { program, source })
     }
 
-    /// Waits for its end.
+    /// Waits until it ends.
     async fn end(&mut self, patience: Duration) -> Result<ExitStatus, Refusal> {
         let begun = Instant::now();
         loop {
@@ -197,7 +197,7 @@ impl Running {
 
     fn ask_to_stop(&self) {
         if let Some(child) = &self.child {
-            // One that has ended meanwhile needs not be asked.
+            // The program may have ended meanwhile.
             kill_process(Pid::from_child(child), Signal::TERM).ok();
         }
     }
@@ -219,7 +219,8 @@ impl Drop for Running {
     }
 }
 
-/// Whether the member that is alone has read all of its log. Who asks for a login answers, too: it has looked before.
+/// Whether the member that runs alone has read all of its log. An error about a missing login counts too, because etcd
+/// checks the login only after that.
 async fn answers() -> bool {
     let endpoint = Endpoint { url: CLIENTS.into(), tls: None, login: None };
     let grpc = Grpc::default();
@@ -237,12 +238,12 @@ fn flag(name: &str, path: &Path) -> OsString {
     text
 }
 
-/// The version in what `etcd --version` says.
+/// The version in the output of `etcd --version`.
 fn version_in(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("etcd Version: ")).map(str::trim)
 }
 
-/// The first two numbers.
+/// The first two numbers of a version.
 fn minor(version: &str) -> Option<&str> {
     let (minor, _) = version.rsplit_once('.')?;
     Some(minor)
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_cannot_do_it_or_fails_is_told_of() {
+    async fn a_program_that_cannot_skip_or_fails_is_reported() {
         let directory = std::env::temp_dir().join(format!("causeway-programs-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let options = SkipOptions {

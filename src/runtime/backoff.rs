@@ -1,4 +1,4 @@
-//! Remembers failing objects, so that each waits longer on its own account and a success forgets it.
+//! Counts failures by object, so that the delay grows for each object alone, and a success resets it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -9,14 +9,15 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use super::Class;
 
 const FIRST_DELAY: Duration = Duration::from_millis(200);
-/// The jitter adds up to once the delay: no retry comes later than 30 s.
+/// The jitter at most doubles the delay, so no retry comes later than 30 s.
 const LONGEST_DELAY: Duration = Duration::from_secs(15);
-/// Whoever is throttled is let in soon after the throttle ends: calls themselves share a pause while they are refused (see
-/// `external::budget`), so that many objects do not make a storm.
+/// A throttled object is retried soon after the throttling ends. AWS calls share a pause while they are refused (see
+/// `external::budget`), so many objects do not cause a storm of calls.
 const LONGEST_THROTTLED: Duration = Duration::from_secs(4);
-/// A retry "at once" still leaves a watch the time to deliver what we missed.
+/// Even an immediate retry leaves the watch time to deliver a change that we missed.
 const AT_ONCE: Duration = Duration::from_millis(50);
-/// After so many conflicts in a row it is no race but a fight: back off as for any other error.
+/// More conflicts in a row than this are no race, but two writers that undo each other's changes. Back off as for any
+/// other error.
 const CONFLICTS_AT_ONCE: u32 = 3;
 const SLOW: Duration = Duration::from_mins(1);
 
@@ -34,8 +35,8 @@ struct Entry {
 }
 
 impl Failures {
-    /// Notes a failure; returns how long to wait before the next try. `sweep` is the wait where only a change
-    /// of the world helps.
+    /// Records a failure; returns how long to wait before the next attempt. `sweep` is the delay for errors that only a
+    /// change of the world resolves.
     pub fn failed(&self, uid: &str, class: Class, sweep: Duration) -> Duration {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = entries.entry(uid.to_owned()).or_insert_with(|| Entry {
@@ -61,12 +62,12 @@ impl Failures {
         }
     }
 
-    /// Forgets an object's failures.
+    /// Resets an object's failures.
     pub fn succeeded(&self, uid: &str) {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
-    /// Notes whether an object waits for somebody outside.
+    /// Records whether an object waits for somebody outside.
     pub fn set_stalled(&self, uid: &str, stalled: bool) {
         let mut all = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
         if stalled {
@@ -76,13 +77,13 @@ impl Failures {
         }
     }
 
-    /// The object is gone.
+    /// The object was deleted.
     pub fn forget(&self, uid: &str) {
         self.succeeded(uid);
         self.set_stalled(uid, false);
     }
 
-    /// How many objects are failing or stalled now.
+    /// How many objects fail or are stalled.
     pub fn count(&self) -> usize {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let stalled = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_throttled_never_waits_for_more_than_four_seconds() {
+    fn a_throttled_object_never_waits_for_more_than_four_seconds() {
         let failures = Failures::default();
         let delays: Vec<_> = (0..40).map(|_| failures.failed("a", Class::Throttled, SWEEP)).collect();
         assert!(delays[0] < Duration::from_secs(1));

@@ -1,20 +1,20 @@
-//! One thing at a time is done for an object, whoever does it.
+//! Serializes the work for each object, whichever task does it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OwnedMutexGuard;
 
-/// The objects, by uid, for which somebody does something.
+/// One lock for each object, by uid, that some task holds or waits for.
 #[derive(Default)]
 pub struct Busy(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
 
 impl Busy {
-    /// Waits until nobody else does something for the object; until the guard is dropped, nobody does.
+    /// Waits until no other task works for the object. No other task starts until the guard is dropped.
     pub async fn alone(&self, uid: &str) -> OwnedMutexGuard<()> {
         let lock = {
             let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            // Those that nobody holds or waits for.
+            // Drop locks that no task holds or waits for.
             locks.retain(|_, lock| Arc::strong_count(lock) > 1);
             locks.entry(uid.to_owned()).or_default().clone()
         };

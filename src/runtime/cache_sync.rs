@@ -1,31 +1,31 @@
-//! Waiting for a watch's first list.
+//! Waits for a watch's first list.
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use kube::Resource;
 use kube::runtime::reflector::{Lookup, Store};
 
-/// The first list of a watch, for any number of tasks that wait for it.
+/// The first list of a watch, for any number of waiting tasks.
 ///
-/// [`Store::wait_until_ready`] remembers only the last task that asked: all others would sleep on until something else
-/// wakes them. Here one task asks, and wakes the others.
+/// [`Store::wait_until_ready`] wakes only the last task that called it; all others would sleep until something else
+/// wakes them. Here one task calls it, and wakes the others.
 #[derive(Clone)]
 pub struct CacheSync(Shared<BoxFuture<'static, ()>>);
 
 impl CacheSync {
-    /// The first list of that store.
+    /// For the first list of that store.
     pub fn of<K>(store: Store<K>) -> Self
     where
         K: Resource<DynamicType = ()> + Lookup<DynamicType = ()> + Clone + Send + Sync + 'static,
     {
         let listed = async move {
-            // A store whose writer is gone belongs to a controller that ends.
+            // The writer of a store is gone only when its controller ends.
             store.wait_until_ready().await.ok();
         };
         Self(listed.boxed().shared())
     }
 
-    /// Waits for it.
+    /// Waits for the first list.
     pub async fn wait(&self) {
         self.0.clone().await;
     }

@@ -17,8 +17,8 @@ use serde::de::DeserializeOwned;
 use super::cache_sync::CacheSync;
 use super::decoding::{Decoded, decoded};
 
-/// Objects in one answer of a list: each may have more than a megabyte. Pages come one after the other, and databases are looked
-/// after only when all are there.
+/// Objects in one page of a list, each of which may have more than a megabyte. Pages are requested one after the other,
+/// and databases are not reconciled before all have arrived.
 const PAGE: u32 = 100;
 
 /// A custom resource that has children.
@@ -44,11 +44,11 @@ impl<O> Owner for O where
 {
 }
 
-/// The watch of one kind of children; a store for each namespace that is served.
+/// The watch of one kind of children, with a store for each namespace that is served.
 pub struct Watch<O, K: Resource<DynamicType = ()> + Clone + 'static> {
     label: &'static str,
     stores: Mutex<Vec<(Store<K>, CacheSync)>>,
-    /// Takes away what nobody needs, before it is kept.
+    /// Removes unneeded fields before the child is stored.
     prune: fn(&mut K, &str),
     owner: PhantomData<fn() -> O>,
 }
@@ -59,18 +59,18 @@ where
     K: Owner,
     ObjectRef<K>: Hash,
 {
-    /// Of children whose `label` names their object.
+    /// For children whose `label` names their object.
     pub fn new(label: &'static str) -> Self {
         Self { label, stores: Mutex::default(), prune: |_, _| {}, owner: PhantomData }
     }
 
-    /// The same, of which less is kept.
+    /// Sets what to remove from children before they are stored.
     #[must_use]
     pub fn pruned(self, prune: fn(&mut K, &str)) -> Self {
         Self { prune, ..self }
     }
 
-    /// Lets the children wake the controller.
+    /// Adds the watch to the controller, so that children wake it.
     pub fn add_to(&self, controller: Controller<O>, client: &Client, namespace: Option<&str>) -> Controller<O> {
         let api: Api<Decoded<K>> = match namespace {
             Some(namespace) => Api::namespaced(client.clone(), namespace),
@@ -94,7 +94,7 @@ where
         stores.iter().map(|(store, _)| store.clone()).collect()
     }
 
-    /// Waits until they were listed once.
+    /// Waits until the first list is complete.
     pub async fn ready(&self) {
         let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (_, listed) in stores {
@@ -102,24 +102,24 @@ where
         }
     }
 
-    /// The child of the object's own name.
+    /// The child with the object's own name.
     pub fn get(&self, object: &O) -> Option<Arc<K>> {
         self.named(object, &object.name_any())
     }
 
-    /// The child of that name beside the object.
+    /// The child of that name in the object's namespace.
     pub fn named(&self, object: &O, name: &str) -> Option<Arc<K>> {
         let key = ObjectRef::new(name).within(&object.namespace().unwrap_or_default());
         self.stores().iter().find_map(|store| store.get(&key))
     }
 
-    /// Whether there is one of that name.
+    /// Whether there is a child of that name.
     pub fn has(&self, namespace: &str, name: &str) -> bool {
         let key = ObjectRef::new(name).within(namespace);
         self.stores().iter().any(|store| store.get(&key).is_some())
     }
 
-    /// The children that carry the object's label.
+    /// The children with the object's label.
     pub fn of(&self, object: &O) -> Vec<Arc<K>> {
         let is_of = |child: &Arc<K>| {
             child.namespace() == object.namespace() && child.labels().get(self.label) == Some(&object.name_any())
@@ -128,8 +128,8 @@ where
     }
 }
 
-/// Whom a child concerns: the object that its label names, and the one that controls it, for somebody may have changed
-/// the label.
+/// The objects to wake for a child: the one that its label names, and the one that controls it. They differ if somebody
+/// changed the label.
 pub fn concerned<O: Owner, K: Resource>(child: &K, label: &str) -> Vec<ObjectRef<O>> {
     let labelled = child.labels().get(label);
     let is_controller = |owner: &&OwnerReference| owner.controller == Some(true) && owner.kind == O::kind(&());

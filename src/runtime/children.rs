@@ -1,4 +1,4 @@
-//! The children that a database in a `StatefulSet` has: their watches wake the controller, and keep what was seen last.
+//! The children of a database with a `StatefulSet`. Their watches wake the controller and keep the latest state.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
@@ -12,24 +12,24 @@ use super::config_maps::ConfigMaps;
 
 /// The watches of all kinds of children of objects of kind `O`.
 pub struct Children<O> {
-    /// How its pods are made.
+    /// The templates of its pods.
     pub statefulsets: Watch<O, StatefulSet>,
-    /// How many pods may be away.
+    /// How many pods may be unavailable at a time.
     pub budgets: Watch<O, PodDisruptionBudget>,
-    /// Who may connect.
+    /// Which clients may connect.
     pub policies: Watch<O, NetworkPolicy>,
-    /// Settings.
+    /// The settings of the database.
     pub config_maps: ConfigMaps<O>,
-    /// How clients and peers find the pods.
+    /// The addresses of the pods for clients and peers.
     pub services: Watch<O, Service>,
-    /// Processes.
+    /// The running processes.
     pub pods: Watch<O, Pod>,
-    /// Volumes.
+    /// The volumes.
     pub claims: Watch<O, PersistentVolumeClaim>,
 }
 
 impl<O: Owner> Children<O> {
-    /// Of children whose `label` names their object.
+    /// For children whose `label` names their object.
     pub fn labelled(label: &'static str) -> Self {
         Self {
             statefulsets: Watch::new(label),
@@ -42,7 +42,7 @@ impl<O: Owner> Children<O> {
         }
     }
 
-    /// Lets the children wake the controller.
+    /// Adds the watches to the controller, so that children wake it.
     pub fn add_to(&self, controller: Controller<O>, client: &Client, namespace: Option<&str>) -> Controller<O> {
         let controller = self.statefulsets.add_to(controller, client, namespace);
         let controller = self.budgets.add_to(controller, client, namespace);
@@ -53,7 +53,7 @@ impl<O: Owner> Children<O> {
         self.claims.add_to(controller, client, namespace)
     }
 
-    /// Waits until everything was listed once.
+    /// Waits until the first list of every kind is complete.
     pub async fn ready(&self) {
         tokio::join!(
             self.statefulsets.ready(),

@@ -5,44 +5,46 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// How an object is.
+/// The state of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// The world is as the object says.
+    /// The world matches the spec.
     Ready(Cause),
-    /// On the way there.
+    /// The world is on its way to match the spec.
     Progressing(Cause),
-    /// Only somebody outside can make it go on.
+    /// The object cannot go on before somebody outside changes something.
     Stalled(Cause),
-    /// Something failed and is tried again; what was ready for this generation still counts as ready.
+    /// Something failed and is retried. If the object was ready for this generation, it still counts as ready.
     Retrying(Cause),
-    /// Told to leave everything as it is.
+    /// The spec asks to leave everything as it is.
     Suspended,
-    /// Not known for a moment, and nothing tells that it changed: what was said for this generation stays, and is no reason
-    /// for a write. Where nothing was said yet, it is so.
+    /// The state is not known for a moment, and nothing indicates a change. Conditions for this generation stay, and
+    /// the status is not written. If there are none for this generation, the inner state is used.
     Unchanged(Box<Health>),
 }
 
-/// Why an object is as it is.
+/// Why an object is in its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// Stable `CamelCase` word.
+    /// A stable `CamelCase` word.
     pub reason: &'static str,
     /// A sentence for the user.
     pub message: String,
 }
 
-/// Reason of a part that nobody can tell anything about, for it was not tried yet: its condition is there, and `Unknown`.
+/// The reason of a part whose state cannot be known because nothing was tried yet. Its condition exists, with the
+/// status `Unknown`.
 pub const NOT_TRIED: &str = "NotTried";
 
-/// How a part of an object is: a condition of its own beside the three.
+/// The state of a part of an object, as a condition beside the three.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtraCondition {
     /// Type of the condition.
     pub type_: &'static str,
-    /// Whether it is so; `None` takes the condition away, or, with the reason [`NOT_TRIED`], makes it unknown.
+    /// The status of the condition. `None` removes the condition, or sets it to `Unknown` if the reason is
+    /// [`NOT_TRIED`].
     pub status: Option<bool>,
-    /// Stable `CamelCase` word.
+    /// A stable `CamelCase` word.
     pub reason: &'static str,
     /// A sentence for the user.
     pub message: String,
@@ -67,9 +69,9 @@ impl Health {
     }
 }
 
-/// The conditions that follow from `before` when the object is now in `health`.
+/// The conditions that follow from `before` when the object is now in the state `health`.
 ///
-/// A transition time changes only when the condition's status flips. Conditions of other types than those of `parts`
+/// A transition time changes only when the condition's status changes. Conditions of types that are not in `parts`
 /// stay.
 #[must_use]
 pub fn merge_conditions(
@@ -80,8 +82,8 @@ pub fn merge_conditions(
     now: Timestamp,
 ) -> Vec<Condition> {
     if let Health::Unchanged(otherwise) = health {
-        let text = find(before, "Ready").is_some_and(|ready| ready.observed_generation == generation);
-        return if text { before.to_vec() } else { merge_conditions(before, otherwise, parts, generation, now) };
+        let is_known = find(before, "Ready").is_some_and(|ready| ready.observed_generation == generation);
+        return if is_known { before.to_vec() } else { merge_conditions(before, otherwise, parts, generation, now) };
     }
     let was_ready = find(before, "Ready").is_some_and(|c| c.status == "True" && c.observed_generation == generation);
     let mut wanted: Vec<(&str, &str, &str, &str)> = Vec::new();

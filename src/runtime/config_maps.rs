@@ -1,6 +1,7 @@
 //! `ConfigMap`s of objects: a watch of their metadata, and the content of those that an object controls, read by name.
 //!
-//! Whoever may write `ConfigMap`s writes large ones with our labels: a watch of their contents would hold all of them.
+//! Anybody who may write `ConfigMap`s can create large ones with our labels, and a watch of whole objects would hold
+//! all of them in memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,10 +18,10 @@ use tower::service_fn;
 use super::child_watch::{Owner, Watch};
 use super::manifest::is_controlled_by;
 
-/// What is kept of the content of one, in bytes: what Causeway writes is smaller, and what others add to it is dropped.
+/// The most bytes of content that are kept. What Causeway writes is smaller, and additions by others are dropped.
 const MOST: usize = 512 * 1024;
 
-/// Contents by namespace and name, with the version that they are of.
+/// Contents by namespace and name, with their resource version.
 type Contents = HashMap<(String, String), (Option<String>, Arc<ConfigMap>)>;
 
 /// The `ConfigMap`s of all objects of kind `O`.
@@ -30,23 +31,24 @@ pub struct ConfigMaps<O> {
 }
 
 impl<O: Owner> ConfigMaps<O> {
-    /// Of `ConfigMap`s whose `label` names their object.
+    /// For `ConfigMap`s whose `label` names their object.
     pub fn new(label: &'static str) -> Self {
         Self { seen: Watch::new(label).pruned(prune), read: Mutex::default() }
     }
 
-    /// Lets them wake the controller.
+    /// Adds the watch to the controller, so that the `ConfigMap`s wake it.
     pub fn add_to(&self, controller: Controller<O>, client: &Client, namespace: Option<&str>) -> Controller<O> {
         self.seen.add_to(controller, &of_metadata(client), namespace)
     }
 
-    /// Waits until they were listed once.
+    /// Waits until the first list is complete.
     pub async fn ready(&self) {
         self.seen.ready().await;
     }
 
-    /// The one of that name beside the object: read where it is another than before. Of one that the object does not control,
-    /// only metadata. Where it cannot be read, an earlier content does: nothing that is urgent follows from it.
+    /// The `ConfigMap` of that name in the object's namespace, read if its version changed. If the object does not
+    /// control it, only its metadata is returned. If it cannot be read, an earlier content is returned, because nothing
+    /// urgent depends on it.
     pub async fn named(&self, client: &Client, object: &O, name: &str) -> Result<Option<Arc<ConfigMap>>, kube::Error> {
         let key = (object.namespace().unwrap_or_default(), name.to_owned());
         let Some(seen) = self.seen.named(object, name) else {
@@ -82,7 +84,7 @@ impl<O: Owner> ConfigMaps<O> {
     }
 }
 
-/// A client whose lists and watches have metadata alone.
+/// A client whose lists and watches return only metadata.
 /// <https://kubernetes.io/docs/reference/using-api/api-concepts/#alternate-representations-of-resources>
 fn of_metadata(client: &Client) -> Client {
     let asked = client.clone();
@@ -100,7 +102,7 @@ fn of_metadata(client: &Client) -> Client {
     Client::new(service_fn(ask), client.default_namespace().to_owned())
 }
 
-/// Leaves what is needed of metadata: annotations and labels of others may be large.
+/// Keeps only the needed metadata: annotations and labels of others may be large.
 fn prune(seen: &mut PartialObjectMeta<ConfigMap>, label: &str) {
     let metadata = &mut seen.metadata;
     metadata.annotations = None;
@@ -111,7 +113,7 @@ fn prune(seen: &mut PartialObjectMeta<ConfigMap>, label: &str) {
     }
 }
 
-/// Drops the largest values until no more than `most` bytes are left, and what is not text.
+/// Drops binary data, and then the largest values until at most `most` bytes are left.
 fn cut(mut content: ConfigMap, most: usize) -> ConfigMap {
     content.binary_data = None;
     content.metadata.managed_fields = None;

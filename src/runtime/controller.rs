@@ -1,4 +1,4 @@
-//! Runs a kind's controller: watches, hands objects to [`Reconciler`], and says when a stream died.
+//! Runs a kind's controller: watches its objects, passes them to [`Reconciler`], and reports when the stream ends.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -39,27 +39,28 @@ use crate::metrics::Metrics;
 pub struct Environment {
     /// The Kubernetes API.
     pub client: Client,
-    /// Where it is counted.
+    /// Counts its calls and reconciles.
     pub metrics: Metrics,
-    /// Where a died stream is reported.
+    /// Where the end of a stream is reported.
     pub health: Health,
     /// Namespaces to serve; empty for all.
     pub namespaces: Vec<String>,
-    /// How often every object is looked at even if nothing happens.
+    /// How often every object is reconciled even if nothing happens.
     pub sweep: Duration,
-    /// Reconciles of one kind at the same time; a quarter is for namespaces that have none.
+    /// How many objects of one kind are reconciled at the same time; a quarter is reserved for namespaces that hold no
+    /// slot.
     pub concurrency: u16,
     /// Name of this process in events.
     pub instance: String,
-    /// What platform teams let objects name.
+    /// What policies let objects name.
     pub guardrails: Guardrails,
-    /// Opens when this process leads. Until then objects are looked at, and nothing is changed.
+    /// Opens when this process leads. Until then objects are observed, but nothing is changed.
     pub fence: Fence,
-    /// Ends the controllers: the calls in hand are finished first.
+    /// Ends the controllers after the calls in progress.
     pub stop: CancellationToken,
 }
 
-/// Runs the controller of a kind until `environment.stop`. Returns early only when its stream died.
+/// Runs the controller of a kind until `environment.stop`. Returns early only if its stream ends.
 pub async fn run<K: Kind>(kind: Arc<K>, environment: Environment) {
     let scopes: Vec<Option<String>> = match environment.namespaces.as_slice() {
         [] => vec![None],
@@ -118,7 +119,8 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
             }
         }
     };
-    // Told to stop before its first list, kube's controller would wait for that list forever. It has nothing in hand.
+    // If kube's controller is stopped before its first list arrives, it waits for that list forever. Nothing is in
+    // progress then.
     let stopped_early = async {
         tokio::select! {
             _ = listed.wait_until_ready() => std::future::pending().await,
@@ -139,8 +141,9 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
 
 async fn reconcile<K: Kind>(object: Arc<K::Object>, reconciler: Arc<Reconciler<K>>) -> Result<Action, Infallible> {
     static COUNTER: AtomicU64 = AtomicU64::new(1);
-    // The controller starts every reconcile that is due, and here they wait for their turn, namespaces in turn, and those of
-    // a namespace in the order in which they came: left to the controller, an object may wait as long as others keep coming.
+    // The controller starts every reconcile that is due. Here they wait for their turn: namespaces take turns, and the
+    // objects of one namespace keep their order. In the controller alone, an object might wait as long as others keep
+    // coming.
     let namespace = object.namespace().unwrap_or_default();
     tokio::select! {
         warmed_up = reconciler.warmed_up(&object, &namespace) => {
@@ -155,7 +158,7 @@ async fn reconcile<K: Kind>(object: Arc<K::Object>, reconciler: Arc<Reconciler<K
         let mut turn = pin!(reconciler.turns.acquire(&namespace));
         tokio::select! {
             turn = &mut turn => turn,
-            // Somebody waits for a word about this object.
+            // Users wait for a first status of this object.
             () = sleep(FIRST_STATUS_TIMEOUT) => {
                 reconciler.tell_waiting(&object).await;
                 turn.await
@@ -164,7 +167,7 @@ async fn reconcile<K: Kind>(object: Arc<K::Object>, reconciler: Arc<Reconciler<K
     };
     let permit = tokio::select! {
         permit = turn => permit,
-        // The process ends: whoever comes next begins with this object anyway.
+        // The process is about to exit, and the next leader reconciles this object anyway.
         () = reconciler.stop.cancelled() => return Ok(Action::await_change()),
     };
     let span = info_span!(
@@ -173,7 +176,7 @@ async fn reconcile<K: Kind>(object: Arc<K::Object>, reconciler: Arc<Reconciler<K
         object = %format_args!("{}/{}", object.namespace().unwrap_or_default(), object.name_any()),
         reconcile_id = COUNTER.fetch_add(1, Ordering::Relaxed),
     );
-    // On the heap, so that who waits takes little memory.
+    // On the heap, so that waiting tasks use little memory.
     let next = Box::pin(on_behalf_of(&namespace, reconciler.reconcile(&object).instrument(span))).await;
     drop(permit);
     Ok(Action::requeue(next))
@@ -184,8 +187,8 @@ fn never_fails<K: Kind>(_: Arc<K::Object>, error: &Infallible, _: Arc<Reconciler
     match *error {}
 }
 
-/// What of an object must change for a reconcile: not its status, which we write ourselves.
-/// A deletion counts as a new generation.
+/// The part of an object whose change causes a reconcile. The status is not in it, because we write that ourselves. A
+/// deletion counts like a new generation.
 #[expect(clippy::unnecessary_wraps, reason = "the signature that the filter asks for")]
 fn what_matters<K: Resource<DynamicType = ()>>(object: &K) -> Option<u64> {
     let meta = object.meta();

@@ -1,9 +1,9 @@
-//! Objects of our kinds are decoded one by one, so that one that cannot be decoded hurts nobody else.
+//! Decodes objects of our kinds one by one, so that one that cannot be decoded does not affect the others.
 //!
-//! A list fails as a whole when a single item of it fails. The schemas of `crds/` accept nothing that the types refuse,
-//! and a test looks for exceptions; but a cluster may have the schema of another version, or none that it enforces. So
-//! every item is read as JSON first. Where the type refuses it, what it refuses is cut out: the rest still says who the
-//! object is, which group it is in and what happens when it is deleted.
+//! A list fails as a whole if a single item of it fails. The schemas of `crds/` accept nothing that the types refuse,
+//! and a test looks for exceptions. But a cluster may have the schema of another version, or none that it enforces. So
+//! every item is read as JSON first. If the type refuses a field, that field is cut out. The rest still says which
+//! object it is, which group it is in and what happens when it is deleted.
 
 use std::borrow::Cow;
 
@@ -16,24 +16,24 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
-/// Annotation of what was cut, in memory only. A key with a space cannot come from the API server.
+/// The annotation that describes what was cut, in memory only. A key with a space cannot come from the API server.
 /// <https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/#syntax-and-character-set>
 const MARK: &str = "causeway.example.com/not decoded";
 
-/// So many fields are cut out of an object at most; each costs another attempt.
+/// The most fields to cut out of one object; each costs another attempt.
 const CUTS: usize = 64;
 
-/// The longest text that is passed on of what the decoder says: it repeats the value, which may be huge.
+/// The longest part of the decoder's message that is kept. The message repeats the value, which may be huge.
 const LONGEST_TEXT: usize = 300;
 
-/// An object as the API server has it.
+/// An object as the API server returned it.
 #[derive(Clone, Debug)]
 pub enum Decoded<K> {
-    /// The object. Where something had to be cut, [`undecodable`] says what and why.
+    /// The object. If something had to be cut, [`undecodable`] says what and why.
     Object(K),
-    /// Not even a part of it can be had.
+    /// Nothing but the metadata could be decoded.
     Lost {
-        /// Who it is.
+        /// The object's metadata.
         metadata: Box<ObjectMeta>,
         /// The field, and why it cannot be decoded.
         problem: String,
@@ -50,7 +50,7 @@ impl<K> Decoded<K> {
     }
 }
 
-/// What a watch says, without objects of which nothing can be had: what was known of them stays.
+/// The events of a watch, without objects of which nothing could be decoded. The store keeps their earlier version.
 pub fn decoded<K>(event: Result<Event<Decoded<K>>, watcher::Error>) -> Option<Result<Event<K>, watcher::Error>> {
     let event = match event {
         Ok(Event::Apply(object)) => Event::Apply(object.object()?),
@@ -71,7 +71,8 @@ pub fn undecodable(metadata: &ObjectMeta) -> Option<&str> {
 impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Decoded<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut value = Value::deserialize(deserializer)?;
-        // Nobody reads them, and users write them: a time that no type here can hold is accepted in them.
+        // The API server accepts times in managed fields that no type here can hold. We do not need these fields, so
+        // they are removed.
         if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
             metadata.remove("managedFields");
         }
@@ -96,7 +97,7 @@ impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Decoded<K> {
     }
 }
 
-/// The field as users write it, and what is wrong with it.
+/// The field's path as in a manifest, and what is wrong with it.
 fn described(path: &Path, error: &serde_json::Error) -> String {
     let mut problem = error.to_string();
     if problem.len() > LONGEST_TEXT {
@@ -107,7 +108,7 @@ fn described(path: &Path, error: &serde_json::Error) -> String {
     format!("{path}: {problem}")
 }
 
-/// Removes what the path leads to; false where that is the object itself or its metadata.
+/// Removes the value at the path. Returns false if that is the object itself or its metadata.
 fn cut(value: &mut Value, path: &Path) -> bool {
     let steps: Vec<&Segment> = path.iter().filter(|step| !matches!(step, Segment::Enum { .. })).collect();
     let Some((last, parents)) = steps.split_last() else { return false };
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_a_huge_value_is_short() {
+    fn the_message_about_a_huge_value_is_short() {
         let object = decoded(&json!({ "scheme": "x".repeat(100_000) }));
         assert!(problem(&object).is_some_and(|problem| problem.len() < 400));
     }

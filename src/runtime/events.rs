@@ -9,31 +9,30 @@ use super::conditions::find;
 use super::{ActionEvent, Kind, fingerprint};
 use crate::metrics::Metrics;
 
-/// An event's note may have so many bytes.
+/// The most bytes that an event's note may have.
 /// <https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/>
 const MOST_BYTES: usize = 1024;
 
-/// Stands between what one event tells.
+/// Separates notes that are joined into one event.
 const JOINT: &str = "; ";
 
-/// What is to be told of one reconcile, in the order in which it happened. It is published at the end: nobody waits
-/// longer for a status because of it.
+/// The events of one reconcile, in order. They are published at its end, so that they do not delay the status.
 #[derive(Default)]
 pub struct PendingEvents(Vec<Item>);
 
-/// One event to be.
+/// One event to publish.
 #[derive(Debug, PartialEq)]
 struct Item {
     type_: EventType,
     reason: String,
     note: String,
-    /// It tells of what was done, and may tell of more.
+    /// Whether it reports an action, so that notes of further actions may be appended.
     grows: bool,
 }
 
 impl PendingEvents {
-    /// Something was done. What is done for the same reason in a row is one event: each is a write, and one object can
-    /// take dozens of actions.
+    /// Adds an event about an action. Consecutive actions with the same reason share one event, because each event is a
+    /// write and one object can take dozens of actions.
     pub fn action(&mut self, event: ActionEvent) {
         let ActionEvent { warning, reason, note } = event;
         let type_ = if warning { EventType::Warning } else { EventType::Normal };
@@ -47,8 +46,8 @@ impl PendingEvents {
         self.0.push(Item { type_, reason: reason.into(), note, grows: true });
     }
 
-    /// The object is now in another way than before; no news where reason and state are the same. Those of `trouble` are reasons
-    /// to warn.
+    /// Adds an event about a new state of the object, unless its reason and status are the same as before. The reasons
+    /// in `trouble` make it a warning.
     pub fn transition(&mut self, before: &[Condition], after: &[Condition], trouble: &[&str]) {
         let Some((type_, now)) = headline(after, trouble) else { return };
         if headline(before, trouble).is_none_or(|(_, old)| old.reason != now.reason || old.status != now.status) {
@@ -56,12 +55,12 @@ impl PendingEvents {
         }
     }
 
-    /// Publishes and counts it all.
+    /// Publishes and counts all events.
     pub async fn publish<K: Kind>(self, recorder: &Recorder, metrics: &Metrics, object: &K::Object) {
         self.publish_about::<K>(recorder, metrics, &object.object_ref(&())).await;
     }
 
-    /// Publishes and counts it all, about an object of which only its reference can be had.
+    /// Publishes and counts all events, about an object of which only a reference is known.
     pub async fn publish_about<K: Kind>(self, recorder: &Recorder, metrics: &Metrics, object: &ObjectReference) {
         for event in self.0.into_iter().map(event_of) {
             metrics.event(K::NAME, matches!(event.type_, EventType::Warning), &event.reason);
@@ -72,14 +71,15 @@ impl PendingEvents {
     }
 }
 
-/// The condition that matters most, and whether it is a warning.
+/// The most important condition, and whether it is a warning.
 fn headline<'a>(conditions: &'a [Condition], trouble: &[&str]) -> Option<(EventType, &'a Condition)> {
     if let Some(stalled) = find(conditions, "Stalled") {
         return Some((EventType::Warning, stalled));
     }
     let ready = find(conditions, "Ready")?;
     match find(conditions, "Reconciling") {
-        // Reconciling for the reason that Ready is false is the normal way to get ready; a reason of its own is trouble.
+        // An object that becomes ready has the same reason in Reconciling and in Ready. A different reason in
+        // Reconciling means trouble.
         Some(reconciling) if ready.reason != reconciling.reason => Some((EventType::Warning, reconciling)),
         _ if ready.status == "False" && trouble.contains(&ready.reason.as_str()) => Some((EventType::Warning, ready)),
         _ => Some((EventType::Normal, ready)),
@@ -87,7 +87,7 @@ fn headline<'a>(conditions: &'a [Condition], trouble: &[&str]) -> Option<(EventT
 }
 
 fn event_of(Item { type_, reason, note, grows: _ }: Item) -> Event {
-    // The recorder takes events of one action for repetitions, and shows the first one's note for all of them.
+    // The recorder groups events with the same action as repetitions, and would show the first note for all of them.
     let action = format!("{reason}-{}", fingerprint(&[note.as_bytes()], 8));
     Event { type_, reason, note: Some(clipped(note)), action, secondary: None }
 }

@@ -1,25 +1,25 @@
-//! Classes of errors: the class alone decides when a reconcile is tried again and what the user is told.
+//! Classes of errors. The class alone decides when a reconcile is retried and what the user sees.
 
 use std::error::Error;
 
 use kube::core::Status;
 
-/// What kind of trouble an error is.
+/// The class of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// The user must change something first: no retry before the object changes or the next sweep.
     Invalid,
-    /// Somebody else was faster: observe again at once.
+    /// Another client was faster: observe again at once.
     Conflict,
-    /// Something vanished between observing and acting: observe again at once.
+    /// A resource vanished between observing and acting: observe again at once.
     NotFound,
-    /// What was asked for must wait for something that is on its way: look again soon, it is no failure.
+    /// Something that is already in progress must complete first. This is no failure: observe again soon.
     NotYet,
-    /// We ask too often: back off.
+    /// Calls are too frequent: back off.
     Throttled,
     /// Likely to pass by itself: back off.
     Transient,
-    /// A permission or quota is missing: tell, and retry slowly.
+    /// A permission or quota is missing: report it, and retry slowly.
     Denied,
 }
 
@@ -39,10 +39,11 @@ impl Class {
     }
 }
 
-/// An error that knows its class and how to tell a user of it.
+/// An error that knows its class and how to describe itself to users.
 ///
-/// The text of the error (`Display`) goes into the status: it names the field or permission and the fix, and it is
-/// the same for the same trouble, so that a retry does not write the status again. Request ids belong in the log.
+/// The text of the error (`Display`) goes into the status. It names the field or permission and the fix. The same
+/// problem must always give the same text, so that a retry does not write the status again. Request ids belong in the
+/// log.
 pub trait Failure: Error + Send + Sync + 'static {
     /// The class, which decides the retry.
     fn class(&self) -> Class;
@@ -56,25 +57,25 @@ pub trait Failure: Error + Send + Sync + 'static {
 #[must_use]
 pub fn class_of_kubernetes(error: &kube::Error) -> Class {
     let kube::Error::Api(status) = error else { return Class::Transient };
-    // A namespace that is going away refuses new objects with 403; that is no missing permission.
+    // A namespace that is being deleted refuses new objects with 403, but no permission is missing.
     if status.code == 403 && status.message.contains("is being terminated") {
         return Class::Transient;
     }
     if is_replaced(status) { Class::Conflict } else { class_of_status(status.code) }
 }
 
-/// Whether a call named the uid of an object that another one has replaced since.
+/// Whether a call named the uid of an object that another one of the same name has replaced.
 fn is_replaced(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     status.code == 422 && causes.into_iter().any(|cause| cause.field == "metadata.uid")
 }
 
-/// An error and what caused it, the outermost first.
+/// An error and its causes, the outermost first.
 pub fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| error.source())
 }
 
-/// What the Kubernetes API said. The client's own text has its whole answer a second time.
+/// The message of the Kubernetes API. The client's own text repeats the whole answer.
 #[must_use]
 pub fn api_message(error: &kube::Error) -> String {
     match error {
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_was_replaced_is_a_lost_race_and_told_once() {
+    fn a_replaced_object_is_a_conflict_and_its_message_appears_once() {
         let cause = |field: &str| serde_json::from_value::<StatusDetails>(json!({ "causes": [{ "field": field }] }));
         let refused = |field| {
             let details = cause(field).expect("details");

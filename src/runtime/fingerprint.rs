@@ -2,7 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
-/// The first `digits` hexadecimal digits of a hash of the parts. The parts are kept apart: (a, bc) differs from (ab, c).
+/// The first `digits` hexadecimal digits of a hash of the parts. Boundaries between parts matter: (a, bc) differs from
+/// (ab, c).
 #[must_use]
 pub fn fingerprint(parts: &[&[u8]], digits: usize) -> String {
     let mut digest = Sha256::new();
@@ -13,7 +14,7 @@ pub fn fingerprint(parts: &[&[u8]], digits: usize) -> String {
     hexadecimal(&digest.finalize()).chars().take(digits).collect()
 }
 
-/// Two digits a byte.
+/// Two hexadecimal digits for each byte.
 #[must_use]
 pub fn hexadecimal(bytes: &[u8]) -> String {
     let halves = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);

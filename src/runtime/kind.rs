@@ -1,4 +1,4 @@
-//! What a kind has to say about itself.
+//! The interface that each kind implements.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use super::{ExtraCondition, Failure, Health};
 use crate::api::Conditioned;
 
-/// A kind of custom resource and how the world is kept equal to it.
+/// A kind of custom resource, and how the world is made to match it.
 pub trait Kind: Send + Sync + Sized + 'static {
     /// The custom resource.
     type Object: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -26,49 +26,49 @@ pub trait Kind: Send + Sync + Sized + 'static {
         + 'static;
     /// Its status.
     type Status: Conditioned + Clone + Debug + Default + PartialEq + Serialize + Send + Sync + 'static;
-    /// The world as far as it matters to one object.
+    /// The part of the world that matters to one object.
     type Observed: Send + Sync;
     /// One change of the world.
     type Action: Debug + Send + Sync;
-    /// Why observing or acting failed.
+    /// The error of observing or acting.
     type Error: Failure;
 
-    /// The kind's name, as manifests, metrics and logs have it.
+    /// The kind's name in manifests, metrics and logs.
     const NAME: &'static str;
 
     /// The finalizer, for a kind that has something to clean up outside the cluster.
     const FINALIZER: Option<&'static str> = None;
 
-    /// Whether what an object had is removed also where it vanished without its finalizer, because somebody took that
-    /// away: what is outside of the cluster would be nobody's.
+    /// Whether to clean up even after an object that vanished because somebody removed its finalizer. Otherwise its
+    /// resources outside the cluster would be orphaned.
     const REMOVES_LATE: bool = false;
 
-    /// Reasons of an object that is on its way to be ready which do not pass by themselves, or for which clients fail: their
-    /// events are warnings.
+    /// Reasons of a progressing object that do not pass by themselves, or during which clients fail. Their events are
+    /// warnings.
     const TROUBLE: &'static [&'static str] = &[];
 
-    /// The object's status as the cluster has it.
+    /// The object's status in the cluster.
     fn status(object: &Self::Object) -> Option<&Self::Status>;
 
-    /// Puts a newer status into an object, for kinds whose decisions depend on what was recorded: the watch may not have
-    /// delivered yet what we wrote.
+    /// Puts a newer status into an object, for kinds whose decisions depend on recorded facts. The watch may not have
+    /// delivered what we wrote.
     fn refresh(_object: &mut Self::Object, _status: Self::Status) {}
 
-    /// Whether the object asks to be left as it is.
+    /// Whether the spec asks to leave everything as it is.
     fn suspended(object: &Self::Object) -> bool;
 
-    /// What all volumes of the object together ask for, in thousandths of a byte, as [`super::manifest::amount`] has it.
+    /// The storage of all volumes of the object together, in thousandths of a byte, like [`super::manifest::amount`].
     fn storage(_object: &Self::Object) -> i128 {
         0
     }
 
-    /// Drops what is remembered of the object with that UID, which is gone.
+    /// Drops what is remembered about the deleted object with that uid.
     fn forget(&self, _uid: &str) {}
 
-    /// Reads the world. The only place that reads.
+    /// Reads the world. Nothing else reads it.
     fn observe(&self, object: &Self::Object) -> impl Future<Output = Result<Self::Observed, Self::Error>> + Send;
 
-    /// Looks at an object before this process leads, so that less is left to find out then. Changes nothing.
+    /// Observes an object before this process leads, so that less is left to observe then. Changes nothing.
     fn warm_up(&self, _object: &Self::Object) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
@@ -76,7 +76,7 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// Decides what to do. Pure: no I/O, no clock, no randomness.
     fn decide(object: &Self::Object, observed: &Self::Observed, now: Timestamp) -> Plan<Self::Action, Self::Status>;
 
-    /// Learns what was decided, before it is carried out; returns what there is to tell because of it.
+    /// Called with each plan before it is carried out; returns events about it.
     fn decided(
         &self,
         _object: &Self::Object,
@@ -86,54 +86,55 @@ pub trait Kind: Send + Sync + Sized + 'static {
         Vec::new()
     }
 
-    /// Decides how to clean up after a deleted object. Pure, and never blocked by an invalid spec.
-    /// Called only for kinds with a [`Kind::FINALIZER`]: of others, Kubernetes deletes the children with their owner.
+    /// Decides how to clean up after a deleted object. It is pure, and an invalid spec must not block it. It is called
+    /// only for kinds with a [`Kind::FINALIZER`]; for others, Kubernetes deletes the children with their owner.
     fn decide_removal(_object: &Self::Object, _observed: &Self::Observed) -> Removal<Self::Action> {
         Removal { actions: Vec::new(), final_event: None }
     }
 
-    /// Carries out one action. Idempotent: after a crash the same action may come again.
+    /// Carries out one action. It must be idempotent, because the same action may be repeated after a crash.
     fn apply(
         &self,
         object: &Self::Object,
         action: &Self::Action,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Sets a failed action aside, where the others of its plan do not depend on it: [`Kind::observe`] tells of it from then
-    /// on, so that [`Kind::decide`] leaves it out and says so. False where the reconcile must end here.
+    /// Sets a failed action aside, if the other actions of its plan do not depend on it. From then on [`Kind::observe`]
+    /// must report it, so that [`Kind::decide`] leaves the action out and says so. Returns false if the reconcile must
+    /// end here.
     fn set_aside(&self, _object: &Self::Object, _action: &Self::Action, _error: &Self::Error) -> bool {
         false
     }
 
-    /// The event that tells of an action that was carried out; `None` where it is not worth one.
+    /// The event about an action that was carried out; `None` if it needs no event.
     fn event(action: &Self::Action) -> Option<ActionEvent>;
 
-    /// Adds what else wakes the controller: watches of children, drift seen outside the cluster.
-    /// `namespace` is the one this controller serves, or `None` for all.
+    /// Adds what else wakes the controller: watches of children, and drift seen outside the cluster. `namespace` is the
+    /// one that this controller serves, or `None` for all.
     fn triggers(&self, controller: Controller<Self::Object>, namespace: Option<&str>) -> Controller<Self::Object>;
 }
 
 /// What to do about an object, and what is true of it now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan<Action, Status> {
-    /// Steps to carry out in order; then the world is observed again. Empty when the world is as it should be
-    /// or nothing can be done now.
+    /// Steps to carry out in order; then the world is observed again. It is empty if the world is as it should be or if
+    /// nothing can be done now.
     pub actions: Vec<Action>,
     /// The status, without conditions and observed generation.
     pub status: Status,
-    /// How the object is, for the conditions.
+    /// The state of the object, for the conditions.
     pub health: Health,
-    /// How parts of the object are, each a condition of its own. One that is not told of stays as it was.
+    /// The states of parts of the object, each as a condition of its own. A part that is left out keeps its condition.
     pub parts: Vec<ExtraCondition>,
-    /// Writes the status before the actions: for intentions that must outlive a crash.
+    /// Whether to write the status before the actions, for intentions that must survive a crash.
     pub write_status_first: bool,
-    /// Look again after this long even if nothing happens.
+    /// Observe again after this time even if nothing happens.
     pub requeue: Option<Duration>,
 }
 
 impl<Action, Status> Plan<Action, Status> {
-    /// The same where what was seen may be otherwise in a moment: nothing is reported, the status stays as it was `before`,
-    /// and it is looked at again soon.
+    /// The same plan if what was observed may change in a moment. Nothing is reported, the status stays as it was
+    /// `before`, and the object is observed again soon.
     #[must_use]
     pub fn unchanged(self, before: Status, soon: Duration) -> Self {
         Self {
@@ -149,30 +150,30 @@ impl<Action, Status> Plan<Action, Status> {
 /// How to clean up after an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Removal<Action> {
-    /// Steps to carry out in order; then the world is observed again. When empty, the object goes.
+    /// Steps to carry out in order; then the world is observed again. If it is empty, the finalizer is removed.
     pub actions: Vec<Action>,
-    /// What to tell when the object goes.
+    /// The event to publish when the object is deleted.
     pub final_event: Option<ActionEvent>,
 }
 
-/// An event about something that was done.
+/// An event about an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActionEvent {
-    /// Somebody should look at it.
+    /// Whether it is a warning, which somebody should look at.
     pub warning: bool,
-    /// Stable `CamelCase` word.
+    /// A stable `CamelCase` word.
     pub reason: &'static str,
     /// A sentence.
     pub note: String,
 }
 
 impl ActionEvent {
-    /// Tells of something that is as it should be.
+    /// An event about something expected.
     pub fn normal(reason: &'static str, note: impl Into<String>) -> Self {
         Self { warning: false, reason, note: note.into() }
     }
 
-    /// Tells of something that somebody should look at.
+    /// An event that somebody should look at.
     pub fn warning(reason: &'static str, note: impl Into<String>) -> Self {
         Self { warning: true, ..Self::normal(reason, note) }
     }

@@ -1,4 +1,4 @@
-//! Children as manifests: what is wanted, whether the live one has it, and how it is applied.
+//! Children as manifests: their wanted state, how it is compared with the live one, and how it is applied.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,18 @@ use serde_json::{Value, json};
 use super::fingerprint;
 use crate::api::common::{FIELD_MANAGER, PREFIX};
 
-/// A child as it should be; fields that it does not have are left to others.
+/// The wanted state of a child; fields that are not in it are left to others.
 #[derive(Clone, PartialEq)]
 pub struct Manifest {
     /// Its kind.
     pub resource: ApiResource,
     /// The object, as it is sent.
     pub value: Value,
-    /// Several objects of ours have it in common.
+    /// Whether several of our objects share the child.
     pub shared: bool,
 }
 
-/// Tells which child it is; its content may be long.
+/// Prints only which child it is, because its content may be long.
 impl std::fmt::Debug for Manifest {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{} {}", self.kind(), self.name())
@@ -32,24 +32,24 @@ impl std::fmt::Debug for Manifest {
 }
 
 impl Manifest {
-    /// A child of that kind; `value` need not name the kind.
+    /// A child of that kind; `value` does not have to name the kind.
     pub fn new<K: Resource<DynamicType = ()>>(mut value: Value) -> Self {
         value["apiVersion"] = K::api_version(&()).into();
         value["kind"] = K::kind(&()).into();
         Self::of(ApiResource::erase::<K>(&()), value)
     }
 
-    /// A child of a kind that is known by its name only; `value` names it, too.
+    /// A child of a kind known only at run time; `value` must name the kind.
     pub fn of(resource: ApiResource, value: Value) -> Self {
         Self { resource, value, shared: false }
     }
 
-    /// A child that several objects have in common: each adds its own owner reference, and takes away none.
+    /// A child that several objects share. Each of them adds its own owner reference, and removes none.
     pub fn shared<K: Resource<DynamicType = ()>>(value: Value) -> Self {
         Self { shared: true, ..Self::new::<K>(value) }
     }
 
-    /// A child with a hash of itself, by which a field that is not wanted any more is noticed.
+    /// A child with a hash of itself in an annotation, which reveals when a field is no longer wanted.
     pub fn hashed<K: Resource<DynamicType = ()> + Serialize>(child: &K) -> Self {
         let mut value = serde_json::to_value(child).unwrap_or_default();
         let hash = fingerprint(&[value.to_string().as_bytes()], 16);
@@ -67,8 +67,9 @@ impl Manifest {
         self.value["metadata"]["name"].as_str().unwrap_or_default()
     }
 
-    /// Whether a live object has everything that is wanted. Of a network policy it may have nothing beside, for one word more
-    /// lets in more; nor of the endpoints of a slice, for a word more leads clients elsewhere.
+    /// Whether a live object has everything that is wanted. A network policy must not have anything else in its spec,
+    /// because that would let in more. A slice must not have other endpoints, because they would lead clients
+    /// elsewhere.
     pub fn is_met_by(&self, live: &Value) -> bool {
         let is_same = |part: &str| without_empty(&self.value[part]) == without_empty(&live[part]);
         let has_no_more = match self.kind() {
@@ -79,7 +80,7 @@ impl Manifest {
         has_no_more && covers(live, &self.value)
     }
 
-    /// Whether a live `StatefulSet` differs in what the apiserver lets nobody change, and must be made again.
+    /// Whether a live `StatefulSet` differs in fields that cannot be updated, so it must be created again.
     /// <https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#updating-statefulsets>
     pub fn needs_another(&self, live: &Value) -> bool {
         let spec = &self.value["spec"];
@@ -92,7 +93,7 @@ impl Manifest {
         self.kind() == "StatefulSet" && !covers(live, &fixed)
     }
 
-    /// Applies it server-side in a namespace. Where `uid` is given, only to that very object.
+    /// Applies it server-side in a namespace. With a `uid`, it applies only to that very object.
     async fn apply(&self, client: &Client, namespace: &str, uid: Option<&str>) -> Result<(), kube::Error> {
         if self.shared {
             return self.add(client, namespace).await;
@@ -105,8 +106,9 @@ impl Manifest {
         api.patch(self.name(), &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&value)).await.map(drop)
     }
 
-    /// Applies it for that owner: over the object with that uid, if any is named, else over one of the owner's. False where
-    /// somebody else's has the name: a watch that goes by labels does not show it.
+    /// Applies it for that owner: to the object with that uid if given, otherwise only to an object that the owner
+    /// controls or to none. Returns false if an object of somebody else has the name. The watch does not show such an
+    /// object, because it selects by label.
     pub async fn apply_for(
         &self,
         client: &Client,
@@ -126,8 +128,8 @@ impl Manifest {
         self.apply(client, namespace, uid.as_deref()).await.map(|()| true)
     }
 
-    /// Adds what is wanted to what is there. To apply it would take away the owners that the same field manager gave it for
-    /// others.
+    /// Adds the wanted fields to the live object. Server-side apply would remove the owner references that the same
+    /// field manager set for other objects.
     /// <https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/#notes-on-the-strategic-merge-patch>
     async fn add(&self, client: &Client, namespace: &str) -> Result<(), kube::Error> {
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &self.resource);
@@ -138,7 +140,7 @@ impl Manifest {
         }
     }
 
-    /// Creates it, where applying would change what is there.
+    /// Creates it, for a child whose live content must not be overwritten.
     pub async fn create(&self, client: &Client, namespace: &str) -> Result<(), kube::Error> {
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &self.resource);
         let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
@@ -146,8 +148,8 @@ impl Manifest {
         api.create(&parameters, &wanted).await.map(drop)
     }
 
-    /// The same for that owner: what was made for it before we died is as good as made now. False where somebody else's
-    /// has the name.
+    /// Like [`Self::create`], but succeeds too if the owner already controls an object of that name, as after a crash.
+    /// Returns false if an object of somebody else has the name.
     pub async fn create_for(
         &self,
         client: &Client,
@@ -168,7 +170,7 @@ impl Manifest {
     }
 }
 
-/// Metadata of a child of that name, which goes with its owner.
+/// Metadata of a child of that name, which is deleted with its owner.
 pub fn controlled(
     owner: &impl Resource<DynamicType = ()>,
     name: String,
@@ -184,7 +186,7 @@ pub fn controlled(
     }
 }
 
-/// Deletes nothing that only has the same name. What is not there any more is no error.
+/// Deletes the object with that uid, never another one of the same name. A missing object is no error.
 pub async fn delete_exactly<K>(api: &Api<K>, name: &str, uid: &str, how: DeleteParams) -> Result<(), kube::Error>
 where
     K: Clone + std::fmt::Debug + DeserializeOwned,
@@ -197,7 +199,7 @@ where
     }
 }
 
-/// Merges a patch into exactly that object, and into none that only has the same name; returns what became of it.
+/// Merges a patch into the object with that uid, never into another one of the same name; returns the result.
 pub async fn patch_exactly<K>(api: &Api<K>, name: &str, uid: &str, mut patch: Value) -> Result<K, kube::Error>
 where
     K: Clone + std::fmt::Debug + DeserializeOwned,
@@ -207,7 +209,7 @@ where
     api.patch(name, &parameters, &Patch::Merge(&patch)).await
 }
 
-/// Annotation with the hash of what was applied.
+/// The annotation with the hash of what was applied.
 pub fn applied() -> String {
     format!("{PREFIX}/applied")
 }
@@ -218,13 +220,13 @@ pub fn is_controlled_by(child: &impl Resource, owner: &impl Resource) -> bool {
     owners.any(|it| it.controller == Some(true) && Some(&it.uid) == owner.meta().uid.as_ref())
 }
 
-/// The owners of an object that is JSON.
+/// The owner references of an object in JSON.
 pub fn owners_of(live: &Value) -> Vec<OwnerReference> {
     serde_json::from_value(live["metadata"]["ownerReferences"].clone()).unwrap_or_default()
 }
 
-/// Whether an earlier object of the owner's kind and name, which is gone, controls what has these owners: Kubernetes collects it
-/// in a moment.
+/// Whether these owner references name a controller of the owner's kind and name, but with another uid. Such a
+/// controller was deleted, and Kubernetes is about to collect its child.
 /// <https://kubernetes.io/docs/concepts/architecture/garbage-collection/#owners-dependents>
 pub fn is_left_over<O: Resource<DynamicType = ()>>(owners: &[OwnerReference], owner: &O) -> bool {
     owners.iter().any(|it| {
@@ -233,14 +235,14 @@ pub fn is_left_over<O: Resource<DynamicType = ()>>(owners: &[OwnerReference], ow
     })
 }
 
-/// What to say of it.
+/// The message about such a child.
 pub fn left_over<O: Resource<DynamicType = ()>>(kind: &str, name: &str) -> String {
     let of = O::kind(&());
     format!("{kind} {name} belongs to an earlier {of} of this name: waiting for Kubernetes to delete it")
 }
 
-/// Whether `live` has everything that `wanted` has. Defaults that the apiserver filled in, and what others added, do not
-/// matter; quantities are compared by their amounts, for the apiserver writes them in its own way.
+/// Whether `live` has everything that `wanted` has. Defaults of the apiserver and additions by others are ignored.
+/// Quantities are compared by amount, because the apiserver rewrites them.
 pub fn covers(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (_, Value::Null) => true,
@@ -248,7 +250,7 @@ pub fn covers(live: &Value, wanted: &Value) -> bool {
             wanted.iter().all(|(key, wanted)| live.get(key).map_or(is_nothing(wanted), |live| covers(live, wanted)))
         }
         (Value::Array(live), Value::Array(wanted)) => match wanted.iter().map(name_of).collect::<Option<Vec<&str>>>() {
-            // Others may add containers, ports and the like; ours are found by their names.
+            // Others may add containers, ports and the like; ours are found by name.
             Some(_) if !wanted.is_empty() => wanted
                 .iter()
                 .all(|wanted| live.iter().any(|live| name_of(live) == name_of(wanted) && covers(live, wanted))),
@@ -259,8 +261,8 @@ pub fn covers(live: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// The same without lists and maps in selectors that are empty, which the apiserver leaves out. Empty selectors stay: they
-/// select everything.
+/// The value without empty lists and maps in selectors, which the apiserver leaves out. Empty selectors themselves
+/// stay, because they select everything.
 fn without_empty(value: &Value) -> Value {
     let stays = |key: &String, value: &Value| {
         !is_nothing(value) || !["matchLabels", "matchExpressions", "values", "except"].contains(&key.as_str())
@@ -288,12 +290,12 @@ fn name_of(value: &Value) -> Option<&str> {
     value.get("name")?.as_str()
 }
 
-/// Whether two quantities are the same amount.
+/// Whether two quantities are equal.
 fn same_amount(one: &str, other: &str) -> bool {
     amount(one).is_some_and(|one| amount(other) == Some(one))
 }
 
-/// A quantity in thousandths.
+/// Parses a quantity into thousandths.
 /// <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>
 pub fn amount(quantity: &str) -> Option<i128> {
     let text = quantity.trim();
@@ -386,7 +388,7 @@ mod tests {
             async move {
                 let body = request.into_body().collect_bytes().await.expect("a body");
                 seen.lock().expect("a lock").push(serde_json::from_slice(&body).expect("JSON"));
-                // What the apiserver says to another uid.
+                // The apiserver's answer if the uid differs.
                 let status =
                     json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 409 });
                 let response = http::Response::builder().status(409).body(Body::from(status.to_string().into_bytes()));

@@ -1,4 +1,4 @@
-//! The generic reconcile runner: everything that all kinds do alike.
+//! The generic reconcile runner: everything that all kinds have in common.
 //!
 //! A kind implements [`Kind`]: how to read the world ([`Kind::observe`]), what to do about it ([`Kind::decide`],
 //! [`Kind::decide_removal`]: pure), and how to do one step of it ([`Kind::apply`]). The runner adds the rest:

@@ -1,12 +1,12 @@
-//! What a controller remembers of each object while it runs.
+//! What a controller remembers about each object while it runs.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A value for each object, by its uid. All of it may be lost: a new process finds it out again.
+/// A value for each object, by its uid. All values may be lost: a new process determines them again.
 ///
-/// The runtime calls [`Kind::forget`](super::Kind::forget) for objects that the watch's store does not have any more, also after
-/// a reconcile that was under way meanwhile: a kind forgets each of its values there.
+/// The runtime calls [`Kind::forget`](super::Kind::forget) for objects that are no longer in the watch's store. It also
+/// does so after a reconcile that was running meanwhile. The kind must remove each of its values there.
 #[derive(Debug)]
 pub struct PerObject<T>(Mutex<HashMap<String, T>>);
 
@@ -17,12 +17,12 @@ impl<T> Default for PerObject<T> {
 }
 
 impl<T> PerObject<T> {
-    /// Remembers a value, and returns the one before.
+    /// Stores a value, and returns the previous one.
     pub fn set(&self, uid: &str, value: T) -> Option<T> {
         self.locked().insert(uid.to_owned(), value)
     }
 
-    /// The value.
+    /// Returns a copy of the value.
     pub fn get(&self, uid: &str) -> Option<T>
     where
         T: Clone,
@@ -30,27 +30,27 @@ impl<T> PerObject<T> {
         self.locked().get(uid).cloned()
     }
 
-    /// Takes the value away.
+    /// Removes and returns the value.
     pub fn take(&self, uid: &str) -> Option<T> {
         self.locked().remove(uid)
     }
 
-    /// Forgets the value.
+    /// Removes the value.
     pub fn forget(&self, uid: &str) {
         drop(self.take(uid));
     }
 
-    /// Reads or changes the value where there is one. `with` must not wait for anything.
+    /// Reads or changes the value, if there is one. `with` must not block.
     pub fn with<R>(&self, uid: &str, with: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.locked().get_mut(uid).map(with)
     }
 
-    /// The same, beginning with a value where there is none.
+    /// Like [`Self::with`], but inserts a value first if there is none.
     pub fn change<R>(&self, uid: &str, begin: impl FnOnce() -> T, change: impl FnOnce(&mut T) -> R) -> R {
         change(self.locked().entry(uid.to_owned()).or_insert_with(begin))
     }
 
-    /// Each change is one call that cannot panic half-way: after a panic the map is as good as before.
+    /// Each change is a single call that cannot panic half-way, so the map is valid even after a panic.
     fn locked(&self) -> MutexGuard<'_, HashMap<String, T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! What pods of every kind have in common.
+//! Settings and checks that pods of all kinds share.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-/// What a container of ours may do: nothing beyond its own process, and nothing to its files.
+/// The security context of our containers: no privileges, no capabilities and a read-only root file system.
 /// <https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>
 pub fn unprivileged() -> SecurityContext {
     SecurityContext {
@@ -18,7 +18,7 @@ pub fn unprivileged() -> SecurityContext {
     }
 }
 
-/// What a pod of ours may do: nothing as root. All its processes are of that user and group.
+/// The security context of our pods: nothing runs as root, and all processes run as that user and group.
 /// <https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>
 pub fn restricted(user: i64) -> PodSecurityContext {
     PodSecurityContext {
@@ -30,7 +30,7 @@ pub fn restricted(user: i64) -> PodSecurityContext {
     }
 }
 
-/// What a container asks for: as given, or so much CPU and memory, and no more memory than `most`.
+/// The resources of a container: those that the user gave, or these requests with `most` as the memory limit.
 pub fn requirements(
     user_provided: Option<&ResourceRequirements>,
     (cpu, memory): (&str, &str),
@@ -53,10 +53,10 @@ pub fn requirements(
     }
 }
 
-/// The node of a pod that Kubernetes has not heard of for a while, and with it all that runs there.
+/// The node of a pod, if that node has not reported to Kubernetes for a while. Everything on that node is lost with it.
 ///
-/// Nobody says so in the pod itself: its node's controller sets `Ready` to false, and nothing else. A kubelet that does so
-/// gives a reason, and says before that containers are not ready.
+/// The pod's conditions do not say so directly. The node controller sets `Ready` to false and changes nothing else. A
+/// kubelet that does that gives a reason, and sets `ContainersReady` to false first.
 /// <https://kubernetes.io/docs/concepts/architecture/nodes/#node-controller>
 pub fn lost_node(pod: &Pod) -> Option<String> {
     let conditions = pod.status.as_ref()?.conditions.as_deref()?;
@@ -64,7 +64,7 @@ pub fn lost_node(pod: &Pod) -> Option<String> {
     let ready = condition("Ready")?;
     let silent = ready.status == "False" && ready.reason.as_ref().is_none_or(String::is_empty);
     let was_well = condition("ContainersReady").is_some_and(|containers| containers.status == "True");
-    // When it has lasted, its pods are told to go.
+    // After a while the taint manager deletes the pods of a lost node.
     let evicted = conditions.iter().any(|it| it.reason.as_deref() == Some("DeletionByTaintManager"));
     if (silent && was_well) || ready.status == "Unknown" || evicted {
         pod.spec.as_ref()?.node_name.clone()
@@ -73,7 +73,7 @@ pub fn lost_node(pod: &Pod) -> Option<String> {
     }
 }
 
-/// Names of the containers that ask for no memory or may take any amount.
+/// Names of the containers without a memory request or a memory limit.
 #[cfg(test)]
 pub fn without_memory(pod: &k8s_openapi::api::core::v1::PodSpec) -> Vec<&str> {
     let has = |amounts: Option<&BTreeMap<String, Quantity>>| amounts.is_some_and(|it| it.contains_key("memory"));

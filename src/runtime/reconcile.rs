@@ -1,4 +1,4 @@
-//! One reconcile: observe, decide, apply, until nothing is left to do; then status and events.
+//! One reconcile: observe, decide and apply until nothing is left to do; then write the status and publish events.
 
 mod removal;
 #[cfg(test)]
@@ -36,25 +36,26 @@ use crate::api::Conditioned;
 use crate::api::common::FIELD_MANAGER;
 use crate::metrics::Metrics;
 
-/// A reconcile that takes longer is an error of its object; single calls have shorter deadlines of their own.
+/// A reconcile that takes longer is an error of its object. Single calls have shorter deadlines.
 const DEADLINE: Duration = Duration::from_secs(90);
 /// Observing and acting alternate at most this often in one reconcile.
 const ROUNDS: u32 = 12;
-/// Pause after the first lost race, doubled with each: reads lag behind writes, and a rival needs its turn.
+/// The pause after the first conflict, doubled with each further one: reads lag behind writes, and the other writer
+/// needs time to finish.
 const RACE_PAUSE: Duration = Duration::from_millis(25);
-/// So often it is doubled at most: the object's other troubles wait meanwhile.
+/// The pause is doubled at most this often, because the object's other problems wait meanwhile.
 const RACE_DOUBLED: u32 = 5;
-/// Pause before what was too early is looked at again.
+/// The pause before trying again what was too early.
 const EARLY_PAUSE: Duration = Duration::from_secs(1);
-/// A deletion is tried again at least this often: somebody waits for it.
+/// A deletion is retried at least this often, because users wait for it.
 const REMOVAL_RETRY: Duration = Duration::from_secs(30);
 
-/// Somebody who waits for a first word about an object gets one after this, whatever is still under way.
+/// An object without a status gets a first one after this time, even if work is still in progress.
 pub const FIRST_STATUS_TIMEOUT: Duration = Duration::from_secs(2);
-/// Reason of an object that cannot be decoded.
+/// The reason of an object that cannot be decoded.
 const UNDECODABLE: &str = "Undecodable";
 
-/// What a kind's reconciles share.
+/// The state that a kind's reconciles share.
 pub struct Reconciler<K: Kind> {
     pub kind: Arc<K>,
     pub client: Client,
@@ -63,19 +64,19 @@ pub struct Reconciler<K: Kind> {
     pub sweep: Duration,
     pub failures: Failures,
     pub statuses: Statuses<K>,
-    /// Who may work now; namespaces have turns, and the objects of each wait in order.
+    /// Limits concurrent reconciles. Namespaces take turns, and the objects of each wait in order.
     pub turns: Slots,
-    /// For which objects something is being done.
+    /// Serializes the work for each object.
     pub busy: Busy,
     /// Uids of objects that cannot be decoded as a whole.
     pub undecodable: Mutex<BTreeSet<String>>,
-    /// Uids of objects that the watch shows: of no other is anything remembered.
+    /// Uids of objects that the watch shows. Nothing is remembered about others.
     pub alive: Mutex<BTreeSet<String>>,
-    /// Uids of objects whose removal was finished, and whose end the watch has not shown yet.
+    /// Uids of objects whose removal is complete, but whose deletion the watch has not shown yet.
     pub removed: Mutex<BTreeSet<String>>,
     /// Which objects may be reconciled.
     pub warm_up: WarmUp,
-    /// The process is told to stop.
+    /// Cancelled when the process is asked to stop.
     pub stop: CancellationToken,
 }
 
@@ -119,7 +120,7 @@ impl<E: Failure> Failure for Trouble<E> {
     }
 }
 
-/// A failed attempt, with the status that was decided before it failed.
+/// A failed attempt, and the status that was decided before it failed.
 struct Failed<K: Kind> {
     trouble: Trouble<K::Error>,
     status: Option<K::Status>,
@@ -134,14 +135,14 @@ impl<K: Kind> From<Trouble<K::Error>> for Failed<K> {
 /// How far a plan was carried out.
 enum Carried {
     All,
-    /// Up to an action that met a changed world.
+    /// Up to an action that conflicted with a change of the world.
     Raced,
-    /// Up to an action for which the world is not ready.
+    /// Up to an action for which something else must complete first.
     NotYet,
 }
 
 impl<K: Kind> Reconciler<K> {
-    /// Brings the world to what the object says; returns when to look again.
+    /// Makes the world match the object; returns when to reconcile again.
     pub async fn reconcile(&self, object: &K::Object) -> Duration {
         let begun = Instant::now();
         let uid = object.uid().unwrap_or_default();
@@ -160,7 +161,8 @@ impl<K: Kind> Reconciler<K> {
                 debug!("reconciled");
                 requeue.unwrap_or(self.sweep)
             }
-            // Nobody is left to tell, and what was made for it goes once the watch shows its end.
+            // The object is deleted, so there is nothing to report. Its resources are removed once the watch shows the
+            // deletion.
             Err(Failed { trouble: Trouble::Gone, .. }) => {
                 self.failures.succeeded(&uid);
                 debug!("gone");
@@ -178,7 +180,7 @@ impl<K: Kind> Reconciler<K> {
             }
         };
         news.publish::<K>(&self.recorder, &self.metrics, object).await;
-        // It may have gone meanwhile, and what was remembered of it since would stay.
+        // If the object was deleted during the reconcile, what it remembered about the object must not stay.
         if !self.alive.lock().unwrap_or_else(PoisonError::into_inner).contains(&uid) {
             self.forget(&uid);
         }
@@ -186,7 +188,7 @@ impl<K: Kind> Reconciler<K> {
         next
     }
 
-    /// Notes whether the object with that uid cannot be decoded as a whole; true where that is new.
+    /// Records whether the object with that uid cannot be decoded as a whole. Returns true if that changed.
     pub fn note_undecodable(&self, uid: &str, problem: bool) -> bool {
         let mut undecodable = self.undecodable.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = if problem { undecodable.insert(uid.to_owned()) } else { undecodable.remove(uid) };
@@ -196,8 +198,8 @@ impl<K: Kind> Reconciler<K> {
         changed
     }
 
-    /// Tells by an event of an object of which nothing can be decoded: its status cannot be written, for what is in it is
-    /// not known.
+    /// Publishes an event about an object of which nothing can be decoded. Its status is not known either, so it cannot
+    /// be written.
     pub async fn tell_lost(&self, metadata: ObjectMeta, problem: &str) {
         let reference = ObjectReference {
             api_version: Some(K::Object::api_version(&()).into_owned()),
@@ -213,7 +215,7 @@ impl<K: Kind> Reconciler<K> {
         news.publish_about::<K>(&self.recorder, &self.metrics, &reference).await;
     }
 
-    /// Says of an object that nothing was said about yet that it is being looked at.
+    /// Reports in the status of an object without conditions for its generation that the operator is still waiting.
     pub async fn tell_waiting(&self, object: &K::Object) {
         let current = self.statuses.current(object);
         let generation = object.meta().generation;
@@ -264,7 +266,7 @@ impl<K: Kind> Reconciler<K> {
         }
     }
 
-    /// The object with the status that was written last: the watch may not show it yet.
+    /// The object with the status that was written last, which the watch may not show yet.
     fn newest(&self, object: &K::Object) -> K::Object {
         let mut object = object.clone();
         if let Some(status) = self.statuses.current(&object) {
@@ -316,8 +318,8 @@ impl<K: Kind> Reconciler<K> {
         Err(Failed { trouble: Trouble::Unsettled, status })
     }
 
-    /// Carries out the actions in order. A conflict ends the round without an error: the world is observed again. What
-    /// fails and can be set aside does not keep the others from being carried out.
+    /// Carries out the actions in order. A conflict ends the round without an error, and the world is observed again.
+    /// An action that fails and can be set aside does not stop the others.
     async fn carry_out(
         &self,
         object: &K::Object,
@@ -364,7 +366,7 @@ impl<K: Kind> Reconciler<K> {
         warn!(error = %trouble, class = class.as_str(), retry_ms, "reconcile failed");
         let health = match class {
             Class::Invalid | Class::Denied => Health::stalled(trouble.reason(), trouble.to_string()),
-            // Races are normal; they are reported only when they do not end.
+            // Conflicts are normal; they are reported only if they do not end.
             Class::Conflict | Class::NotFound if delay < Duration::from_millis(100) => return,
             _ => Health::retrying(trouble.reason(), trouble.to_string()),
         };
@@ -388,7 +390,7 @@ impl<K: Kind> Reconciler<K> {
         );
         match health {
             Health::Stalled(_) => self.failures.set_stalled(&object.uid().unwrap_or_default(), true),
-            // What was said stays.
+            // The earlier state stays.
             Health::Unchanged(_) => {}
             _ => self.failures.set_stalled(&object.uid().unwrap_or_default(), false),
         }
@@ -400,15 +402,15 @@ impl<K: Kind> Reconciler<K> {
         match self.statuses.write(object, status).await {
             Ok(true) => news.transition(before.conditions(), &after, K::TROUBLE),
             Ok(false) => {}
-            // Whatever else was to be done for it would be nobody's.
+            // The object is deleted, so the rest of the reconcile would create orphans.
             Err(kube::Error::Api(error)) if error.code == 404 => return Err(Trouble::Gone.into()),
             Err(error) => return Err(Trouble::Status(error).into()),
         }
         Ok(())
     }
 
-    /// Sets the finalizers of exactly the version of the object that we saw: a finalizer that somebody else adds
-    /// meanwhile is not lost, the conflict makes us look again.
+    /// Sets the finalizers on exactly the version of the object that we saw. If somebody adds a finalizer meanwhile, it
+    /// is not lost: the conflict makes us observe again.
     async fn set_finalizers(&self, object: &K::Object, finalizers: Vec<String>) -> Result<(), Failed<K>> {
         let api: Api<K::Object> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
         let patch = json!({ "metadata": {
@@ -425,7 +427,7 @@ impl<K: Kind> Reconciler<K> {
     }
 }
 
-/// Lets a rival have its turn.
+/// Gives the other writer time to finish.
 async fn pause(races: &mut u32) {
     sleep(RACE_PAUSE * 2_u32.pow((*races).min(RACE_DOUBLED))).await;
     *races += 1;

@@ -1,17 +1,17 @@
-//! Whose turn it is: tenants in turn, and among those of one tenant whoever came first. So whoever has much to do waits for
-//! himself, and nobody else does. Pure.
+//! A fair queue. Tenants take turns, and the entries of one tenant keep their order. A tenant with much work delays
+//! only itself. Pure.
 
 use std::collections::VecDeque;
 
-/// Those that wait.
+/// The waiting entries.
 #[derive(Clone, Debug, Default)]
 pub struct RoundRobin {
-    /// Tenants, the next one first, each with what waits for it. None is empty.
+    /// Tenants in order of their next turn, each with its waiting entries. No tenant has an empty queue.
     waiting: VecDeque<(String, VecDeque<u64>)>,
 }
 
 impl RoundRobin {
-    /// Something of a tenant waits from now on. Its number is the caller's, and nobody else's.
+    /// Adds an entry of a tenant. The caller chooses its number, which must be unique.
     pub fn join(&mut self, tenant: &str, number: u64) {
         match self.waiting.iter_mut().find(|(known, _)| known == tenant) {
             Some((_, queue)) => queue.push_back(number),
@@ -19,19 +19,19 @@ impl RoundRobin {
         }
     }
 
-    /// It does not wait any more, and had no turn.
+    /// Removes an entry that had no turn.
     pub fn leave(&mut self, number: u64) {
         self.waiting.iter_mut().for_each(|(_, queue)| queue.retain(|it| *it != number));
         self.waiting.retain(|(_, queue)| !queue.is_empty());
     }
 
-    /// Whose turn it is, among the tenants that may have one now.
+    /// The next entry, among the tenants that `may` accepts.
     pub fn next(&self, mut may: impl FnMut(&str) -> bool) -> Option<(&str, u64)> {
         let (tenant, queue) = self.waiting.iter().find(|(tenant, _)| may(tenant))?;
         queue.front().map(|number| (tenant.as_str(), *number))
     }
 
-    /// The first of this tenant had its turn: all others have one before its next.
+    /// Removes the first entry of this tenant after its turn. All other tenants get a turn before its next one.
     pub fn had_its_turn(&mut self, tenant: &str) {
         let Some(place) = self.waiting.iter().position(|(known, _)| known == tenant) else { return };
         if let Some((tenant, mut queue)) = self.waiting.remove(place) {
@@ -42,17 +42,17 @@ impl RoundRobin {
         }
     }
 
-    /// Whether something of that tenant waits.
+    /// Whether the tenant has waiting entries.
     pub fn waits(&self, tenant: &str) -> bool {
         self.waiting.iter().any(|(known, _)| known == tenant)
     }
 
-    /// Of how many tenants something waits.
+    /// How many tenants have waiting entries.
     pub fn tenants(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether nothing waits.
+    /// Whether there are no waiting entries.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_or_may_not_is_passed_over() {
+    fn an_entry_that_left_or_may_not_go_is_passed_over() {
         let mut queue = RoundRobin::default();
         queue.join("a", 1);
         queue.join("b", 2);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     proptest! {
-        /// However much the others ask for, between two turns of a tenant that waits each other one has at most one.
+        /// However many entries others add, each of them has at most one turn between two turns of a waiting tenant.
         #[test]
         fn nobody_has_two_turns_while_another_waits(joins in prop::collection::vec((0..4_usize, 0..3_usize), 1..60)) {
             let mut queue = RoundRobin::default();

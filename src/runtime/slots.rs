@@ -1,4 +1,4 @@
-//! So many may work at a time, namespaces in turn.
+//! Limits how many tasks work at the same time, with fair turns for namespaces.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,8 @@ use tokio::sync::oneshot;
 
 use super::round_robin::RoundRobin;
 
-/// A quarter of the slots is for namespaces that have none: whoever has much to do, or waits long, does not have them all.
+/// One in this many slots is reserved for namespaces that hold none. A namespace with much or slow work can then never
+/// hold all slots.
 const KEPT: usize = 4;
 
 /// Slots that namespaces share.
@@ -17,7 +18,7 @@ pub struct Slots(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     free: usize,
-    /// So many are for namespaces that have none.
+    /// How many slots are reserved for namespaces that hold none.
     kept: usize,
     had: BTreeMap<String, usize>,
     queue: RoundRobin,
@@ -25,21 +26,21 @@ struct State {
     last: u64,
 }
 
-/// A slot that somebody has until it is dropped.
+/// A slot; dropping it gives it back.
 #[derive(Debug)]
 pub struct Slot {
     slots: Slots,
-    /// Who has it; nobody once it was given back.
+    /// The namespace that holds the slot; `None` once it was given back.
     namespace: Option<String>,
 }
 
 impl Slots {
-    /// So many, of which a quarter is for namespaces that have none.
+    /// Creates `count` slots, a quarter of which is reserved for namespaces that hold none.
     pub fn new(count: usize) -> Self {
         Self::keeping(count, count / KEPT)
     }
 
-    /// So many, of which some are for namespaces that have none.
+    /// Creates `count` slots, `kept` of which are reserved for namespaces that hold none.
     pub fn keeping(count: usize, kept: usize) -> Self {
         Self(Arc::new(Mutex::new(State {
             free: count,
@@ -51,7 +52,7 @@ impl Slots {
         })))
     }
 
-    /// Waits for a slot; `None` never comes, for nobody closes them.
+    /// Waits for a slot. It never returns `None`, because the queue is never closed.
     pub async fn acquire(&self, namespace: &str) -> Option<Slot> {
         let (sender, slot) = oneshot::channel();
         {
@@ -65,12 +66,12 @@ impl Slots {
         slot.await.ok()
     }
 
-    /// Gives free slots to those whose turn it is.
+    /// Gives free slots to the next waiting tasks.
     fn hand_out(&self) {
         loop {
             let Some((namespace, waiting)) = self.state().take() else { return };
             let slot = Slot { slots: self.clone(), namespace: Some(namespace) };
-            // Who does not wait any more takes none.
+            // If the task no longer waits, return the slot.
             if let Err(mut slot) = waiting.send(slot)
                 && let Some(namespace) = slot.namespace.take()
             {
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_gives_up_holds_no_slot() {
+    async fn a_task_that_gives_up_holds_no_slot() {
         let slots = Slots::keeping(1, 0);
         let first = slot(&slots, "a").await;
         for _ in 0..5 {

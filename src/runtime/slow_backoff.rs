@@ -1,16 +1,16 @@
-//! How long to wait between looks for a kind that may not be installed.
+//! How long to wait between attempts to watch a kind that may not be installed.
 
 use std::time::{Duration, Instant};
 
 use kube::runtime::utils::Backoff;
 
-/// Between two looks, at most.
+/// The longest delay between two attempts.
 const SELDOM: Duration = Duration::from_mins(5);
-/// Before the first new look.
+/// The delay before the first retry.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Waits longer and longer. A watcher tells that a list begins before the list fails, so that a back-off which begins
-/// anew with every good event would never grow: this one begins again when nothing has failed for a while.
+/// Delays that grow. A watcher emits `Init` before the list fails, so a back-off that every good event resets would
+/// never grow. This one starts over only after no failure for a while.
 #[derive(Default)]
 pub struct SlowBackoff {
     last: Option<(Instant, Duration)>,

@@ -1,4 +1,4 @@
-//! Writes a status only when it changed, even while the watch still shows an older one.
+//! Writes a status only if it changed, even while the watch still shows an older one.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,20 +12,20 @@ use super::decoding::Decoded;
 use crate::api::Conditioned;
 use crate::api::common::FIELD_MANAGER;
 
-/// Statuses that we wrote and the watch has not yet delivered.
+/// Statuses that we wrote and that the watch has not delivered yet.
 pub struct Statuses<K: Kind> {
     client: Client,
     written: Mutex<HashMap<String, (u64, K::Status)>>,
 }
 
 impl<K: Kind> Statuses<K> {
-    /// No status written yet.
+    /// Starts with no written statuses.
     pub fn new(client: Client) -> Self {
         Self { client, written: Mutex::default() }
     }
 
-    /// The newest status we know of: the object's own without conditions of others, or what we wrote after that version of
-    /// the object.
+    /// The newest status that we know: the object's own without the conditions of others, or what we wrote after that
+    /// version of the object.
     pub fn current(&self, object: &K::Object) -> Option<K::Status> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let uid = object.uid().unwrap_or_default();
@@ -38,15 +38,16 @@ impl<K: Kind> Statuses<K> {
         own_status::<K>(object)
     }
 
-    /// Applies `status` where it differs from the current one; true when it was written.
+    /// Applies `status` if it differs from the current one. Returns true if it was written.
     pub async fn write(&self, object: &K::Object, status: K::Status) -> Result<bool, kube::Error> {
         if self.current(object).as_ref() == Some(&status) {
             return Ok(false);
         }
-        // Decoded leniently: the answer may be an object that cannot be decoded as a whole, and only its version matters.
+        // Decoded leniently: the answer may be an object that cannot be decoded as a whole, and only its version
+        // matters.
         let api: Api<Decoded<K::Object>> =
             Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
-        // The uid keeps a status of a deleted object off its successor of the same name.
+        // The uid makes the patch fail if the object was replaced by another one of the same name.
         let patch = json!({
             "apiVersion": K::Object::api_version(&()),
             "kind": K::Object::kind(&()),
@@ -60,26 +61,27 @@ impl<K: Kind> Statuses<K> {
         Ok(true)
     }
 
-    /// Learns the status that another process wrote, and that the watch may not show yet.
+    /// Records the status that another process wrote and that the watch may not show yet.
     pub fn learn(&self, live: &K::Object) {
         let Some(status) = own_status::<K>(live) else { return };
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         written.insert(live.uid().unwrap_or_default(), (version_of(live), status));
     }
 
-    /// Of how many objects a status is remembered.
+    /// For how many objects a status is remembered.
     #[cfg(test)]
     pub fn remembered(&self) -> usize {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Forgets an object that is gone.
+    /// Forgets a deleted object.
     pub fn forget(&self, uid: &str) {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 }
 
-/// The status without conditions of others. What is not sent stays as its owner has it:
+/// The status without the conditions of others. With server-side apply, fields that we do not send stay as their owner
+/// set them:
 /// <https://kubernetes.io/docs/reference/using-api/server-side-apply/>
 fn own_status<K: Kind>(object: &K::Object) -> Option<K::Status> {
     let mut status = K::status(object).cloned()?;
@@ -87,7 +89,7 @@ fn own_status<K: Kind>(object: &K::Object) -> Option<K::Status> {
     Some(status)
 }
 
-/// The resource version as a number, for "newer than" among versions of one object.
+/// The resource version as a number, to tell which of two versions of an object is newer.
 /// <https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions>
 fn version_of(object: &impl Resource) -> u64 {
     object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)

@@ -1,7 +1,8 @@
-//! Controllers that begin before their process leads: they list, watch and look, and change nothing until the fence opens.
+//! Controllers that start before their process leads. They list, watch and observe, but change nothing until the fence
+//! opens.
 //!
-//! What they know of an object then, the leader before may have changed in its last moment. So each object is read again before
-//! its first reconcile, as a list would have done that came after the lease was taken.
+//! The previous leader may have changed an object in its last moment, after these controllers saw it. So each object is
+//! read again before its first reconcile, as if it had been listed after the lease was taken.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -16,18 +17,18 @@ use super::kind::Kind;
 use super::reconcile::Reconciler;
 use crate::leader::Fence;
 
-/// Pause before an object that could not be read is read again.
+/// Pause before the next attempt to read an object.
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// Which objects may be reconciled.
 pub struct WarmUp {
     fence: Fence,
-    /// Uids of the objects that were read since the fence opened; nothing where it was open from the beginning.
+    /// Uids of the objects that were read since the fence opened; `None` if it was open from the start.
     read: Option<Mutex<BTreeSet<String>>>,
 }
 
 impl WarmUp {
-    /// Of controllers that begin now.
+    /// For controllers that start now.
     pub fn new(fence: Fence) -> Self {
         let read = fence.check().is_err().then(Mutex::default);
         Self { fence, read }
@@ -44,7 +45,7 @@ impl WarmUp {
         }
     }
 
-    /// The object with that uid is gone.
+    /// The object with that uid was deleted.
     pub fn forget(&self, uid: &str) {
         if let Some(read) = &self.read {
             read.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
@@ -53,8 +54,8 @@ impl WarmUp {
 }
 
 impl<K: Kind> Reconciler<K> {
-    /// Whether the object may be reconciled. Where it may not, waits until it may: then it has its next turn at once, with what
-    /// the watch has of it by then.
+    /// Returns true if the object may be reconciled now. Otherwise waits until it may, and returns false: the object
+    /// must be queued again, so that its turn begins with the watch's latest state.
     pub async fn warmed_up(&self, object: &K::Object, namespace: &str) -> bool {
         let uid = object.uid().unwrap_or_default();
         if !self.warm_up.is_pending(&uid) {

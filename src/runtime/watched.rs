@@ -1,5 +1,5 @@
-//! What the watch of a kind says, on its way to the store: objects that cannot be decoded are marked, and those that are
-//! gone are forgotten, also where the watch began again and nobody told of them.
+//! Processes the events of a kind's watch before they reach the store. It marks objects that cannot be decoded, and
+//! handles deletions, including those that the watch missed before a new list.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
@@ -18,18 +18,18 @@ use crate::health::WatchHealth;
 /// The watch of one kind in one scope.
 pub struct Watched<K: Kind> {
     reconciler: Arc<Reconciler<K>>,
-    /// The objects as they were before the event in hand.
+    /// The objects as they were before the current event.
     store: Store<K::Object>,
     health: WatchHealth,
     guardrails: Guardrails,
-    /// It was listed before.
+    /// Whether a list has completed before.
     was_listed: bool,
-    /// The uids that a list that is under way had so far.
+    /// The uids in the list that is being received.
     listed: BTreeSet<String>,
 }
 
 impl<K: Kind> Watched<K> {
-    /// Of objects that go into this store.
+    /// For the watch whose objects go into this store.
     pub fn new(
         reconciler: Arc<Reconciler<K>>,
         store: Store<K::Object>,
@@ -39,7 +39,7 @@ impl<K: Kind> Watched<K> {
         Self { reconciler, store, health, guardrails, was_listed: false, listed: BTreeSet::new() }
     }
 
-    /// Takes an event, and gives what the store is to have of it.
+    /// Processes an event, and returns what goes into the store.
     pub fn take(
         &mut self,
         event: Result<Event<Decoded<K::Object>>, watcher::Error>,
@@ -51,7 +51,7 @@ impl<K: Kind> Watched<K> {
                 return Some(Err(error));
             }
         };
-        // A watcher says that a list begins before the list fails.
+        // A watcher sends `Init` before the list that may fail.
         if !matches!(event, Event::Init) {
             self.health.answered();
         }
@@ -62,7 +62,7 @@ impl<K: Kind> Watched<K> {
                 Event::InitApply(self.decoded(object)?)
             }
             Event::Delete(object) => {
-                // Whatever can't be decoded now is what the store had of it.
+                // If the deleted object cannot be decoded, use the version in the store.
                 let known = || self.store.get(&ObjectRef::new(&object.name_any()).within(&namespace(&object)));
                 let known = known().map(|known| (*known).clone());
                 let uid = object.meta().uid.clone().unwrap_or_default();
@@ -98,7 +98,8 @@ impl<K: Kind> Watched<K> {
         Some(Ok(event))
     }
 
-    /// The object, noted as one that can or cannot be decoded as a whole. What is lost stays in the store as it was.
+    /// Records whether the object could be decoded as a whole, and returns it. If nothing of it could be decoded, the
+    /// store keeps its earlier version.
     fn decoded(&self, object: Decoded<K::Object>) -> Option<K::Object> {
         let problem = match &object {
             Decoded::Object(object) => undecodable(object.meta()),

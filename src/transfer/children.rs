@@ -1,4 +1,4 @@
-//! Reads what lies beside an object, and makes its children.
+//! Reads objects in the namespace of our object, and creates its children.
 
 use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::Error;
 use crate::runtime::manifest::Manifest;
 
-/// One in the namespace of `object`, by its name.
+/// The object of that name in the namespace of `object`.
 pub async fn get<K>(
     client: &Client,
     object: &impl ResourceExt,
@@ -21,7 +21,7 @@ where
     beside::<K>(client, object).get_opt(name).await.map_err(|source| Error::Read { what, source })
 }
 
-/// All in the namespace of `object` that this label selector selects.
+/// All objects in the namespace of `object` that the label selector matches.
 pub async fn list<K>(
     client: &Client,
     object: &impl ResourceExt,
@@ -42,7 +42,7 @@ where
     Api::namespaced(client.clone(), &object.namespace().unwrap_or_default())
 }
 
-/// Applies a child; over the one with that uid, if any is named, else over one of this object, and over no other.
+/// Applies a child: to the object with that uid if given, otherwise only if no other owner's object has the name.
 pub async fn apply(
     client: &Client,
     object: &impl Resource<DynamicType = ()>,
@@ -55,7 +55,7 @@ pub async fn apply(
     if is_ours { Ok(()) } else { Err(Error::NameTaken(format!("{child:?}"))) }
 }
 
-/// Makes a Job, unless this object has made it before.
+/// Creates a Job, unless this object has created it before.
 pub async fn start(client: &Client, object: &impl Resource<DynamicType = ()>, job: &Manifest) -> Result<(), Error> {
     match job.create_for(client, &object.namespace().unwrap_or_default(), object).await {
         Ok(true) => Ok(()),

@@ -1,4 +1,4 @@
-//! Manifests of backups in S3, and which of them are believed.
+//! Manifests of backups in S3, and which of them are trusted.
 
 use jiff::Timestamp;
 
@@ -7,12 +7,12 @@ use crate::backup::record::{Evidence, Record};
 use crate::external::aws::AwsError;
 use crate::external::s3::{Place, S3};
 
-/// Why a manifest is not believed.
+/// Why a manifest is not trusted.
 #[derive(Debug)]
 pub enum Disbelief {
-    /// It cannot be read.
+    /// The manifest cannot be read.
     Invalid(Mistake),
-    /// It is not the one that its Job reported: somebody wrote it again.
+    /// The manifest differs from the one that its Job reported: somebody replaced it.
     Changed,
 }
 
@@ -21,8 +21,8 @@ pub fn key_of(prefix: &str, folder: &str, due: Timestamp) -> String {
     format!("{prefix}/{folder}/{}/{NAME}", id_of(due))
 }
 
-/// The manifest of a backup, or why it is not believed; none where there is none any more. With a record, the manifest has
-/// to be the one of which that knows.
+/// The manifest of a backup, or why it is not trusted; `None` if it does not exist any more. With a record, the
+/// manifest's hash must match the record.
 pub async fn document(
     s3: &S3,
     (place, owner): (&Place, &str),

@@ -3,15 +3,15 @@
 use crate::external::aws::AwsError;
 use crate::runtime::{Class, Failure, api_message, class_of_kubernetes};
 
-/// Why it failed.
+/// Why reading or changing something failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Something could not be read.
     #[error("cannot read the {what}: {}", api_message(.source))]
     Read {
-        /// What was to be read.
+        /// What should have been read.
         what: &'static str,
-        /// What the API said.
+        /// The API's answer.
         source: kube::Error,
     },
     /// A child could not be applied.
@@ -19,21 +19,21 @@ pub enum Error {
     Apply {
         /// Its kind and name.
         child: String,
-        /// What the API said.
+        /// The API's answer.
         source: kube::Error,
     },
-    /// A Job could not be made.
+    /// A Job could not be created.
     #[error("cannot make Job {name}: {}", api_message(.source))]
     Start {
         /// Its name.
         name: String,
-        /// What the API said.
+        /// The API's answer.
         source: kube::Error,
     },
-    /// Somebody else's child has the name; its kind and name.
+    /// An object of another owner has the name. Contains the object's kind and name.
     #[error("{0} exists and does not belong to this object: delete it, or choose another metadata.name")]
     NameTaken(String),
-    /// AWS refused.
+    /// AWS returned an error.
     #[error(transparent)]
     Aws(#[from] AwsError),
 }

@@ -1,7 +1,9 @@
-//! What the kinds share whose Jobs move databases to S3 and back: `DatabaseBackup` and `DatabaseRestore`. Not a kind.
+//! What the kinds share whose Jobs move databases to S3 and back: `DatabaseBackup` and `DatabaseRestore`. It is not a
+//! kind itself.
 //!
-//! Each kind decides by itself what its Jobs do. Here is what is the same: how children are read and made, what the pods of a
-//! Job said, which manifest in S3 is believed, the records in the operator's own namespace by which backups count, and the key that signs them.
+//! Each kind decides what its Jobs do. Here is the common part: reading and creating children, the reports of a Job's
+//! pods, which manifest in S3 is trusted, the records of valid backups in the operator's own namespace, and the key
+//! that signs them.
 
 mod children;
 mod documents;

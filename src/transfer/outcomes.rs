@@ -1,4 +1,4 @@
-//! What the pods of a Job said.
+//! Reads what the pods of a Job reported.
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
@@ -9,7 +9,7 @@ use super::{Error, list};
 use crate::backup::jobs::{End, in_words, last_words, report_of};
 use crate::backup::report::Outcome;
 
-/// The pods of a Job, by its name and uid, in the order in which they were made.
+/// The pods of a Job, by its name and uid, ordered by creation.
 pub async fn pods(client: &Client, object: &impl ResourceExt, name: &str, uid: &str) -> Result<Vec<Pod>, Error> {
     let selector = format!("batch.kubernetes.io/job-name={name}");
     let mut pods: Vec<Pod> = list(client, object, &selector, "pods").await?;
@@ -25,7 +25,7 @@ pub fn is_of(pod: &Pod, uid: &str) -> bool {
     pod.owner_references().iter().any(is_owner)
 }
 
-/// Puts what the pods of a failed Job said in the place of Kubernetes' words.
+/// Replaces Kubernetes' message about a failed Job by what its pods reported.
 pub fn explain(end: Option<&mut End>, pods: &[Pod]) {
     let message = pods.iter().rev().find_map(last_words).and_then(|words| in_words(&words));
     if let (Some(message), Some(failure)) = (message, end.and_then(|end| end.failure.as_mut())) {
@@ -33,7 +33,7 @@ pub fn explain(end: Option<&mut End>, pods: &[Pod]) {
     }
 }
 
-/// What the newest report says: that of a restore or verification has one result.
+/// The result in the newest report. Reports of a restore or verification have one result.
 pub fn outcome(pods: &[Pod]) -> Option<Outcome> {
     pods.iter().rev().find_map(report_of)?.results.into_iter().next()
 }

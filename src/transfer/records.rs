@@ -1,4 +1,4 @@
-//! Records of backups in the operator's own namespace: read once, written through.
+//! Records of backups in the operator's own namespace, cached in memory: read once, and written through.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ use crate::runtime::{Class, PerObject, class_of_kubernetes};
 pub struct Records {
     client: Client,
     namespace: String,
-    /// As they were read or written last, by the UID of the object.
+    /// The records as last read or written, by the uid of the object.
     seen: PerObject<Seen>,
-    /// UIDs of objects that are gone, and whose records we may not delete.
+    /// Uids of deleted objects whose records we may not delete.
     left: PerObject<()>,
 }
 
@@ -28,12 +28,12 @@ struct Seen {
 }
 
 impl Records {
-    /// Those in that namespace.
+    /// The records in that namespace.
     pub fn new(client: Client, namespace: String) -> Self {
         Self { client, namespace, seen: PerObject::default(), left: PerObject::default() }
     }
 
-    /// The record of the object with that UID, as it was read or written last: nobody else writes it.
+    /// The record of the object with that uid, as last read or written: no other process writes it.
     pub async fn of(&self, uid: &str) -> Result<Option<Record>, kube::Error> {
         let seen = self.seen.with(uid, |seen| seen.record.clone());
         if seen.is_some() || self.left.get(uid).is_some() {
@@ -44,12 +44,13 @@ impl Records {
         Ok(Some(record))
     }
 
-    /// The same as the apiserver has it now. It is not remembered: the object is another kind's.
+    /// The record as the apiserver has it now. It is not cached, because the object is of another kind.
     pub async fn read(&self, uid: &str) -> Result<Option<Record>, kube::Error> {
         Ok(self.live(uid).await?.map(|(record, _)| record))
     }
 
-    /// The record of another object of the same kind. Whoever works on that one remembers and writes it.
+    /// The record of another object of the same kind. It is not cached here: only reconciles of that object cache and
+    /// write it.
     pub async fn known(&self, uid: &str) -> Result<Option<Record>, kube::Error> {
         match self.seen.with(uid, |seen| seen.record.clone()) {
             Some(record) => Ok(Some(record)),
@@ -62,9 +63,9 @@ impl Records {
         Ok(live.map(|live| (Record::from_data(&live.data.clone().unwrap_or_default()), live)))
     }
 
-    /// Writes a record over the one that was seen, and over no other.
+    /// Writes a record, only over the version that was read before.
     pub async fn write(&self, uid: &str, record: &Record) -> Result<(), kube::Error> {
-        // Whatever comes of it, what was seen holds no longer.
+        // Whether the write succeeds or not, the cached version is out of date.
         let before = self.seen.take(uid);
         let name = Record::name_of(uid);
         let live = match before {
@@ -92,8 +93,8 @@ impl Records {
         Ok(())
     }
 
-    /// Deletes the record of an object whose backups are gone. One that we may not delete stays: that is no reason for the
-    /// object to stay.
+    /// Deletes the record of an object whose backups are deleted. If we may not delete it, the record stays, but does
+    /// not block the deletion of the object.
     pub async fn delete(&self, uid: &str) -> Result<(), kube::Error> {
         self.seen.forget(uid);
         match self.api().delete(&Record::name_of(uid), &DeleteParams::default()).await {
@@ -107,7 +108,7 @@ impl Records {
         }
     }
 
-    /// The object with that UID is gone.
+    /// The object with that uid was deleted.
     pub fn forget(&self, uid: &str) {
         self.seen.forget(uid);
         self.left.forget(uid);

@@ -1,4 +1,5 @@
-//! The key by which the operator signs backups, in a Secret of its own namespace: made once, and kept for ever.
+//! The key with which the operator signs backups, in a Secret of its own namespace. It is created once and never
+//! replaced.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,25 +16,25 @@ use crate::runtime::api_message;
 
 /// Name of the Secret.
 const SIGNING_KEY: &str = "causeway-signing-key";
-/// Its key with the secret, PKCS#8.
+/// The data key of the private key, in PKCS#8.
 const PRIVATE: &str = "private";
-/// Its key with what others know it by, for people.
+/// The data key of the public key, which users give to `--trusted-key`.
 const PUBLIC: &str = "public";
-/// Somebody may put back the key of a lost cluster: it is read again so often.
+/// How long the key is cached: somebody may restore the key of a lost cluster.
 const FRESH: Duration = Duration::from_mins(1);
 
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
 pub enum NoKey {
-    /// The Secret could not be read or made.
+    /// The Secret could not be read or created.
     #[error("Secret {SIGNING_KEY} of the operator's namespace: {}", api_message(.0))]
     Secret(#[from] kube::Error),
-    /// It holds none.
+    /// The Secret has no valid key.
     #[error("Secret {SIGNING_KEY} of the operator's namespace, key {PRIVATE}: {0}")]
     Content(#[from] KeyError),
 }
 
-/// The key.
+/// The signing key.
 pub struct Signing {
     client: Client,
     namespace: String,
@@ -41,12 +42,12 @@ pub struct Signing {
 }
 
 impl Signing {
-    /// That of the operator in this namespace.
+    /// The key of the operator in this namespace.
     pub fn new(client: Client, namespace: String) -> Self {
         Self { client, namespace, held: Mutex::default() }
     }
 
-    /// The key, which is made where there is none.
+    /// The key, which is created if it does not exist.
     pub async fn key(&self) -> Result<Arc<SigningKey>, NoKey> {
         if let Some(key) = self.existing().await? {
             return Ok(key);
@@ -65,12 +66,12 @@ impl Signing {
             ..Secret::default()
         };
         let how = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
-        // Where another process was faster, the next look finds its key.
+        // If another process was faster, this fails, and the next attempt reads that key.
         self.api().create(&how, &made).await?;
         Ok(self.keep(key))
     }
 
-    /// The key, where there is one.
+    /// The key, if it exists.
     pub async fn existing(&self) -> Result<Option<Arc<SigningKey>>, NoKey> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((_, key)) = held.filter(|(at, _)| at.elapsed() < FRESH) {

@@ -1,14 +1,14 @@
-//! Tags of buckets: whose they are, and whom they let in. Pure.
+//! Tags of buckets: which cluster owns a bucket, and which clusters may use it. Pure.
 
 use crate::external::s3::Tags;
 
 /// Tag of a bucket: the cluster that may use it for backups.
 pub const OFFERED: &str = "causeway.example.com/backups";
-/// Tag of a bucket: the cluster that may restore from it, and write nothing into it.
+/// Tag of a bucket: the cluster that may restore from it, but not write into it.
 pub const READABLE: &str = "causeway.example.com/restores";
-/// Tag of a bucket that we made: the cluster's name.
+/// Tag of a bucket that we created: the cluster's name.
 pub const CLUSTER: &str = "causeway.example.com/cluster";
-/// Tag of whatever we made.
+/// Tag of everything that we created.
 pub const MANAGED_BY: &str = "ManagedBy";
 /// Its value.
 pub const CAUSEWAY: &str = "causeway";

@@ -1,4 +1,4 @@
-//! The architectures that programs and images are made for.
+//! The architectures for which programs and images are built.
 
 use std::fmt::{self, Display};
 
@@ -15,7 +15,7 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// That of this machine.
+    /// The architecture of this machine.
     pub fn native() -> Result<Self> {
         match std::env::consts::ARCH {
             "x86_64" => Ok(Self::Amd64),
@@ -24,7 +24,7 @@ impl Architecture {
         }
     }
 
-    /// Those that were asked for, each once, or else this machine's.
+    /// The requested architectures without duplicates, or this machine's if none was requested.
     pub fn wanted(asked: &[Self]) -> Result<Vec<Self>> {
         if asked.is_empty() {
             return Ok(vec![Self::native()?]);
@@ -38,7 +38,7 @@ impl Architecture {
         Ok(wanted)
     }
 
-    /// How images, Debian and krew name it.
+    /// Its name for images, Debian and krew.
     pub fn name(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
@@ -46,7 +46,7 @@ impl Architecture {
         }
     }
 
-    /// How Rust names it, with the C library that the operator is linked to.
+    /// Its name for Rust, with the C library that the operator is linked to.
     pub fn target(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64-unknown-linux-gnu",
@@ -54,7 +54,7 @@ impl Architecture {
         }
     }
 
-    /// The program of qemu that runs its programs on another machine.
+    /// The qemu program that runs its programs on another machine.
     pub fn emulator(self) -> &'static str {
         match self {
             Self::Amd64 => "qemu-x86_64-static",

@@ -1,4 +1,4 @@
-//! Argo CD: how it knows the health of our objects. It runs a script in Lua, the same for all kinds.
+//! Argo CD's health check for our objects: one Lua script for all kinds.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,13 +10,14 @@ use serde_json::{Map, Value};
 
 use crate::{crds, host};
 
-/// The Debian package with the interpreter; Argo CD's own speaks Lua 5.1, too: <https://github.com/yuin/gopher-lua>
+/// The Debian package with the interpreter. Argo CD's interpreter implements Lua 5.1 as well:
+/// <https://github.com/yuin/gopher-lua>
 pub const PACKAGE: &str = "lua5.1";
 
-/// Where the script lies.
+/// The path of the script.
 const SCRIPT: &str = "deploy/argocd/health.lua";
 
-/// Groups and kinds of all objects, by their definitions.
+/// Groups and kinds of all objects, from their definitions.
 pub fn kinds() -> Result<Vec<(String, String)>> {
     let kind = |definition: Value| {
         let part = |path: &str| definition.pointer(path).and_then(Value::as_str).map(ToOwned::to_owned);
@@ -30,7 +31,7 @@ fn script() -> Result<String> {
     fs::read_to_string(host::repo_root()?.join(SCRIPT)).with_context(|| format!("cannot read {SCRIPT}"))
 }
 
-/// What goes into Argo CD's ConfigMap `argocd-cm`:
+/// The content of Argo CD's ConfigMap `argocd-cm`:
 /// <https://argo-cd.readthedocs.io/en/stable/operator-manual/health/#way-1-define-a-custom-health-check-in-argocd-cm-configmap>
 pub fn customizations() -> Result<String> {
     let script: String =
@@ -43,7 +44,7 @@ pub fn customizations() -> Result<String> {
     Ok(patch)
 }
 
-/// What the script says of an object: status and message.
+/// The script's result for an object: status and message.
 pub fn health(object: &Value) -> Result<(String, String)> {
     let mut lua = Command::new("lua5.1")
         .arg("-")
@@ -69,7 +70,7 @@ pub fn health(object: &Value) -> Result<(String, String)> {
     Ok((status.to_owned(), message.to_owned()))
 }
 
-/// JSON as Lua writes it.
+/// JSON as a Lua literal.
 fn literal(value: &Value) -> String {
     match value {
         Value::Null => "nil".to_owned(),
@@ -85,7 +86,7 @@ fn table(fields: &Map<String, Value>) -> String {
     format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(","))
 }
 
-/// Bytes that Lua would not take as they are stand as numbers: <https://www.lua.org/manual/5.1/manual.html#2.1>
+/// Bytes that Lua would not accept literally are written as numbers: <https://www.lua.org/manual/5.1/manual.html#2.1>
 fn text_literal(text: &str) -> String {
     let letter = |byte: u8| match byte {
         b' '..=b'~' if byte != b'"' && byte != b'\\' => char::from(byte).to_string(),

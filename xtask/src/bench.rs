@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: what the operator costs, measured on its binary against a real cluster and LocalStack.
-//! No figure fails a run: a machine's speed is no property of the program.
+//! `cargo xtask bench`: what the operator costs, measured on its binary with a real cluster and LocalStack. No figure
+//! makes a run fail, because the speed of a machine is not a property of the program.
 
 mod aws;
 mod backup;
@@ -120,7 +120,7 @@ impl Action {
         }
     }
 
-    /// What the measuring process is told beside what all are told.
+    /// Arguments of the measuring process, beside those of all benchmarks.
     fn arguments(&self) -> Vec<String> {
         match self {
             Self::Backup { mebibytes, .. } => vec!["--mebibytes".into(), mebibytes.to_string()],
@@ -129,7 +129,7 @@ impl Action {
         }
     }
 
-    /// Debian packages that it needs beside those of the cluster.
+    /// Debian packages that it needs, beside those of the cluster.
     fn packages(&self) -> &'static [&'static str] {
         match self {
             Self::Backup { .. } => backup::PACKAGES,
@@ -163,7 +163,7 @@ pub fn run(task: &Task) -> Result<()> {
     keep(action.name(), options.build.clone(), action.measure(&bench)?)
 }
 
-/// Prints figures, keeps them as the last ones of that benchmark, and writes the page anew.
+/// Prints the figures, stores them as the latest ones of that benchmark, and updates the page.
 pub fn keep(benchmark: &str, build: String, report: report::Report) -> Result<()> {
     println!("\n{}", report.table());
     let file = Record::now(build, report.figures)?.write(benchmark)?;
@@ -171,14 +171,14 @@ pub fn keep(benchmark: &str, build: String, report: report::Report) -> Result<()
     page::write()
 }
 
-/// Makes the world to measure in and measures there, in a process of its own: only that one is in the cluster's network.
+/// Prepares the cluster, and measures in a separate process, because only that one runs in the cluster's network.
 fn prepare(action: &Action) -> Result<()> {
     let (benchmark, options) = (action.name(), action.options());
     host::require_tools()?;
     let mut steps = Progress::new(cluster::STEPS + 5);
     steps.step("Install what is measured beside", |step| host::install_packages(step, action.packages()))?;
     let (build, binary) = match &options.operator {
-        // It runs in the tests' own process.
+        // The operator runs in the tests' own process.
         _ if matches!(action, Action::Failover { .. }) => {
             ("Debug build".to_owned(), steps.step("Build the tests", failover::build)?)
         }
@@ -234,7 +234,7 @@ pub fn install_definitions(cluster: &Cluster, step: &Step) -> Result<()> {
     rights::give(cluster, &directory()?.join("rights.log"), step)
 }
 
-/// Where logs go.
+/// The directory of the logs.
 pub fn directory() -> Result<PathBuf> {
     let directory = images::operator::target_directory()?.join("bench");
     fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;

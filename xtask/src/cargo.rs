@@ -1,4 +1,4 @@
-//! Cargo with word of how far it has come, though its output goes to a file.
+//! Runs Cargo with its output in a file, and still shows its progress.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::progress::Step;
 
-/// Runs Cargo with its output in `log`; meanwhile the step says how much of `what` is compiled.
+/// Runs Cargo with its output in `log`. Meanwhile the step shows how much of `what` is compiled.
 pub fn run(command: &mut Command, what: &str, log: &Path, step: &Step) -> Result<()> {
     // https://doc.rust-lang.org/cargo/reference/config.html#termprogresswhen
     command.env("CARGO_TERM_PROGRESS_WHEN", "always").env("CARGO_TERM_PROGRESS_WIDTH", "200");
@@ -18,8 +18,8 @@ pub fn run(command: &mut Command, what: &str, log: &Path, step: &Step) -> Result
     })
 }
 
-/// How far Cargo has come, from what it said last: a line, or its bar, which begins with a carriage return each time:
-/// `Building [=====>      ] 346/512: kube-client, aws-sdk-s3`.
+/// Cargo's progress, from the last line of its output or its progress bar. The bar begins with a carriage return each
+/// time: `Building [=====>      ] 346/512: kube-client, aws-sdk-s3`.
 fn describe(what: &str, log: &str) -> String {
     let last = log.split(['\n', '\r']).map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
     let bar = log.split(['\n', '\r']).rev().find_map(|line| {

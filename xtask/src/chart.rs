@@ -12,38 +12,39 @@ use anyhow::{Context, Result, bail};
 use crate::progress::{Progress, Step};
 use crate::{host, tools};
 
-/// The time of all that is packaged, after 1970 began: archives cannot say that in every time zone.
+/// The time of all packaged files, one day after 1970 began: archives cannot store the very beginning in every time
+/// zone.
 const SINCE_1970: Duration = Duration::from_hours(24);
 
-/// Ends the names of files with values.
+/// The suffix of files with values.
 const VALUES: &str = ".values.yaml";
 
-/// The chart's sources.
+/// The directory of the chart's sources.
 pub fn directory() -> Result<PathBuf> {
     Ok(host::repo_root()?.join("deploy/helm/causeway"))
 }
 
-/// Values for the local cluster, with which the chart renders what `deploy/overlays/local` does.
+/// Values for the local cluster. With them the chart renders the same objects as `deploy/overlays/local`.
 pub fn local_values() -> Result<PathBuf> {
     Ok(host::repo_root()?.join("deploy/helm/local.values.yaml"))
 }
 
-/// Where files with values lie beside what the chart renders for them.
+/// The directory of files with values, each beside the objects that the chart renders for it.
 pub fn golden_directory() -> Result<PathBuf> {
     Ok(host::repo_root()?.join("deploy/helm/golden"))
 }
 
-/// A file with values, and the file with what the chart renders for them.
+/// A file with values, and the file with the objects that the chart renders for them.
 pub struct Golden {
     /// Its name.
     pub name: String,
     /// The values.
     pub values: PathBuf,
-    /// What they render to.
+    /// The rendered objects.
     pub rendered: PathBuf,
 }
 
-/// All of them, by name.
+/// All of these files, by name.
 pub fn golden() -> Result<Vec<Golden>> {
     let home = golden_directory()?;
     let mut found = Vec::new();
@@ -59,7 +60,7 @@ pub fn golden() -> Result<Vec<Golden>> {
     Ok(found)
 }
 
-/// Writes what the chart renders for each file with values.
+/// Renders the chart for each file with values, and writes the results.
 pub fn run() -> Result<()> {
     Progress::new(1).step("Write deploy/helm/golden", |step| {
         let helm = Helm::find(step)?;
@@ -77,17 +78,17 @@ pub struct Helm {
 }
 
 impl Helm {
-    /// Builds it, unless it is in the cache.
+    /// Builds helm unless it is in the cache.
     pub fn find(step: &Step) -> Result<Self> {
         Ok(Self { program: tools::program(tools::HELM, step)? })
     }
 
-    /// Where the program is.
+    /// The path of the program.
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// helm, to be run without a cluster and without the user's settings.
+    /// A helm command that uses no cluster and no settings of the user.
     pub fn command(&self, arguments: &[&str]) -> Result<Command> {
         let mut command = Command::new(&self.program);
         command.args(arguments);
@@ -95,21 +96,21 @@ impl Helm {
         Ok(command)
     }
 
-    /// What a chart renders for a release `name` in `causeway-system`; `options` are such as `--values` and `--set`.
+    /// The chart's objects for a release `name` in `causeway-system`; `options` are for example `--values` and `--set`.
     pub fn render(&self, chart: &Path, name: &str, options: &[&str]) -> Result<String> {
         let chart = chart.display().to_string();
         let mut command = self.command(&["template", name, &chart, "--namespace", "causeway-system"])?;
         tools::output_of(command.args(options))
     }
 
-    /// What the chart renders for a file with values. That of every option is a release of another name than the chart.
+    /// The chart's objects for a file with values. For `everything`, the release has another name than the chart.
     pub fn golden(&self, golden: &Golden) -> Result<String> {
         let release = if golden.name == "everything" { "edge" } else { "causeway" };
         self.render(&directory()?, release, &["--values", &golden.values.display().to_string()])
     }
 
-    /// Packages the chart into a folder, the same sources to the same bytes; `image` (`REPOSITORY` or
-    /// `REPOSITORY@DIGEST`) becomes its default. Returns the package. Works in the folder `scratch`.
+    /// Packages the chart into a folder; the same sources always give the same bytes. `image` (`REPOSITORY` or
+    /// `REPOSITORY@DIGEST`) becomes its default. Works in the folder `scratch`, and returns the path of the package.
     pub fn package(&self, image: Option<&str>, scratch: &Path, into: &Path) -> Result<PathBuf> {
         let staged = scratch.join("chart");
         if staged.exists() {
@@ -131,7 +132,7 @@ impl Helm {
     }
 }
 
-/// Keeps a helm from the user's caches, plugins and clusters.
+/// Keeps helm away from the user's caches, plugins and clusters.
 pub fn isolate(command: &mut Command) -> Result<()> {
     let home = host::repo_root()?.join("target/helm");
     for part in ["CACHE", "CONFIG", "DATA"] {
@@ -141,7 +142,7 @@ pub fn isolate(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// What `--set` is given for an image, `REPOSITORY` or `REPOSITORY@DIGEST`.
+/// The argument of `--set` for an image, `REPOSITORY` or `REPOSITORY@DIGEST`.
 pub fn image_values(image: &str) -> String {
     let (repository, digest) = parted(image);
     format!("image.repository={repository},image.digest={digest}")
@@ -152,7 +153,7 @@ fn parted(image: &str) -> (&str, &str) {
     image.split_once('@').unwrap_or((image, ""))
 }
 
-/// The text of values.yaml with another default image.
+/// The text of values.yaml with a different default image.
 fn with_image(values: &str, image: &str) -> Result<String> {
     let (repository, digest) = parted(image);
     let mut text = values.to_owned();
@@ -166,7 +167,7 @@ fn with_image(values: &str, image: &str) -> Result<String> {
     Ok(text)
 }
 
-/// Copies a folder with what its links lead to.
+/// Copies a folder, and the files that its links point to instead of the links.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
@@ -181,7 +182,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Gives all files one time: helm writes it into the package.
+/// Gives all files the same time, because helm writes it into the package.
 fn set_times(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

@@ -1,4 +1,4 @@
-//! A real Kubernetes cluster in Linux namespaces of its own ("the room"); see tests/cluster/README.md.
+//! A real Kubernetes cluster in Linux namespaces of its own ("the room"). See tests/cluster/README.md.
 
 mod build;
 mod cgroup;
@@ -25,16 +25,16 @@ use state::{Phase, State};
 pub use build::build;
 pub use command::{Action, Kubectl, kubectl, run};
 
-/// The node's address, the same in every cluster: API server, registry and LocalStack have it.
+/// The node's address, the same in every cluster. The API server, the registry and LocalStack listen on it.
 pub const NODE_ADDRESS: &str = "198.18.0.10";
 
-/// The account of operators that run outside of pods, as the API server knows it.
+/// The API server's name for the account of operators that run outside of pods.
 pub const OPERATOR_OUTSIDE: &str = "system:serviceaccount:causeway-tests:causeway";
 
-/// How many steps [`Cluster::up`] counts.
+/// How many steps [`Cluster::up`] takes.
 pub const STEPS: usize = 3;
 
-/// The environment of all that is started for a cluster names its state directory here.
+/// The variable with the cluster's state directory, in the environment of every process that is started for it.
 const MARK: &str = "CAUSEWAY_CLUSTER";
 
 /// A cluster that is running and ready.
@@ -44,20 +44,20 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the cluster. One that is running and healthy is used as it is; a broken one is replaced.
+    /// Starts the cluster. A running and healthy cluster is used as it is; a broken one is replaced.
     pub fn up(name: &str, steps: &mut Progress) -> Result<Self> {
         start::up(name, Volumes::OnDisk, steps)
     }
 
-    /// The same, with persistent volumes in memory.
+    /// Like [`Self::up`], with persistent volumes in memory.
     pub fn up_in_memory(name: &str, steps: &mut Progress) -> Result<Self> {
         start::up(name, Volumes::InMemory, steps)
     }
 
-    /// The same as a part of a step, beside another cluster that was started before. Unless it is `kept` it ends with the thread
-    /// that calls this, however that ends.
+    /// Like [`Self::up_in_memory`], but as part of a step, after another cluster was started. Unless it is `kept`, the
+    /// cluster ends with the thread that calls this, however that thread ends.
     pub fn another_in_memory(name: &str, kept: bool, step: &Step) -> Result<Self> {
-        start::another(name, Volumes::InMemory, if kept { Ends::WhenTold } else { Ends::WithItsStarter }, step)
+        start::another(name, Volumes::InMemory, if kept { Ends::OnRequest } else { Ends::WithItsStarter }, step)
     }
 
     /// The cluster of this name, if it is running and ready.
@@ -70,7 +70,7 @@ impl Cluster {
         Ok(ready.then_some(Self { state, room }))
     }
 
-    /// Ends the cluster and removes all of it: processes, and with them their namespaces, control groups, files.
+    /// Ends the cluster and removes all of it: processes with their namespaces, control groups and files.
     pub fn down(name: &str) -> Result<()> {
         let state = State::of(name)?;
         let lock = state.lock(|| ())?;
@@ -78,61 +78,61 @@ impl Cluster {
         lock.remove()
     }
 
-    /// The administrator's kubeconfig. Its server can only be reached from the cluster's network.
+    /// The administrator's kubeconfig. Its server is reachable only from the cluster's network.
     pub fn kubeconfig(&self) -> PathBuf {
         self.state.kubeconfig()
     }
 
-    /// That of operators which run outside of pods: they have the rights that they are given.
+    /// The kubeconfig of operators that run outside of pods. They have only the rights that they are given.
     pub fn operators_kubeconfig(&self) -> PathBuf {
         self.state.path().join("operator.kubeconfig")
     }
 
-    /// What operators asked the API server for; only clusters with volumes in memory have it.
+    /// The API server's log of operators' requests. Only clusters with volumes in memory have it.
     pub fn audit_log(&self) -> PathBuf {
         self.state.path().join("audit/audit.log")
     }
 
-    /// The directory with the cluster's logs, credentials and data; it goes with the cluster.
+    /// The directory with the cluster's logs, credentials and data. It is removed with the cluster.
     pub fn state_dir(&self) -> &Path {
         self.state.path()
     }
 
-    /// Names that the cluster's DNS answers beside its own, in the format of `/etc/hosts`; may be changed at any time.
+    /// Additional names for the cluster's DNS, in the format of `/etc/hosts`. They may be changed at any time.
     pub fn names(&self) -> PathBuf {
         self.state.path().join("config/names")
     }
 
-    /// The program with every part of Kubernetes in it, and `image` to fill the registry.
+    /// The program that contains every part of Kubernetes, and the command `image`, which fills the registry.
     pub fn tool(&self) -> PathBuf {
         self.room.program.clone()
     }
 
-    /// What `/proc` says of the cluster's first process.
+    /// The `/proc` directory of the cluster's first process.
     pub fn process(&self) -> PathBuf {
         Path::new("/proc").join(self.room.pid.to_string())
     }
 
-    /// For how long the processors worked for the cluster until now, and for its containers alone.
+    /// The processor time of the whole cluster so far, and of its containers alone.
     pub fn processors(&self) -> (Duration, Duration) {
         let group = self.state.cgroup();
-        // Each node's kubelet has a group for its pods.
+        // Each node's kubelet has a control group for its pods.
         let nodes = ["", "/node-2", "/node-3"].into_iter();
         let containers = nodes.map(|node| cgroup::processors(&format!("{group}{node}/kubepods"))).sum();
         (cgroup::processors(&group), containers)
     }
 
-    /// The root directory of the first node, with the volumes, as processes outside see it.
+    /// The root directory of the first node, with the volumes, as seen by processes outside.
     pub fn root(&self) -> PathBuf {
         self.process().join("root")
     }
 
-    /// A program in the cluster's network, otherwise on the host: its files, its processes.
+    /// A program in the cluster's network. Its files and processes are those of the host.
     pub fn in_network(&self, program: impl AsRef<OsStr>) -> Command {
         self.enter(&["--net"], program.as_ref())
     }
 
-    /// A program that belongs to the cluster: it sees the room's files and processes, and ends with it.
+    /// A program inside the cluster's room. It sees the room's files and processes, and ends with the room.
     pub fn in_room(&self, program: impl AsRef<OsStr>) -> Command {
         self.enter(&["--net", "--mount", "--pid", "--uts"], program.as_ref())
     }
@@ -148,21 +148,21 @@ impl Cluster {
         let mut command = Command::new("nsenter");
         command.arg("--target").arg(self.room.pid.to_string()).args(namespaces).arg("--").arg(program);
         command.env(MARK, self.state.path());
-        // There is no way to a proxy from in there.
+        // No proxy can be reached from inside.
         for variable in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
             command.env_remove(variable).env_remove(variable.to_lowercase());
         }
         command
     }
 
-    /// Asks the API server whether it is well.
+    /// Whether the API server reports that it is ready.
     fn is_healthy(&self) -> bool {
         let asked = self.kubectl().args(["get", "--raw", "/readyz", "--request-timeout=5s"]).output();
         asked.is_ok_and(|output| output.status.success())
     }
 }
 
-/// Removes whatever there is of a cluster, also of one that was left half-made.
+/// Removes everything of a cluster, even if it was only partly created.
 fn remove(state: &State) -> Result<()> {
     let limit = Duration::from_secs(30);
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! `cargo xtask crds`: `crds/` as the Rust types say, and the check that it is.
+//! `cargo xtask crds`: writes `crds/` from the Rust types, and checks that it is current.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,20 +12,20 @@ use crate::host;
 use crate::images::operator;
 use crate::progress::{Progress, Step};
 
-/// Written by hand, beside the generated files: it lists them.
+/// Written by hand, and lists the generated files beside it.
 const LIST: &str = "kustomization.yaml";
 
-/// Where the definitions are kept.
+/// The directory of the definitions.
 pub fn directory() -> Result<PathBuf> {
     Ok(host::repo_root()?.join("crds"))
 }
 
-/// All definitions: the names of their files, and their texts.
+/// All definitions: file names and texts.
 pub fn all() -> Result<BTreeMap<String, String>> {
     definitions(&directory()?)
 }
 
-/// All definitions, read.
+/// All definitions, parsed.
 pub fn parsed() -> Result<Vec<Value>> {
     let read = |(name, text): (String, String)| {
         serde_saphyr::from_str(&text).with_context(|| format!("cannot read crds/{name}"))
@@ -40,12 +40,13 @@ pub fn api_of(definition: &Value) -> (String, String) {
     (format!("{}/{}", text(&spec["group"]), text(&spec["versions"][0]["name"])), text(&spec["names"]["kind"]))
 }
 
-/// Writes the definitions anew.
+/// Writes the definitions.
 pub fn run() -> Result<()> {
     let crds = directory()?;
     Progress::new(1).step("Write crds/", |step| {
         host::install_build_tools(step)?;
-        // The program is compiled with the tests. Alone, its dependencies have fewer features, and are compiled once more.
+        // Compile the program together with the tests. Compiled alone, its dependencies would have fewer features, and
+        // would have to be compiled a second time.
         let (root, log) = (host::repo_root()?, operator::target_directory()?.join("crds.log"));
         let mut compile = Command::new("cargo");
         compile.args(["test", "--workspace", "--no-run", "--locked"]).current_dir(&root);
@@ -57,8 +58,8 @@ pub fn run() -> Result<()> {
     })
 }
 
-/// Fails unless `crds/` is what the types say, by the program that was compiled with the tests, and its list is complete.
-/// Works in the folder `scratch`.
+/// Fails unless `crds/` matches the types, according to the program that was compiled with the tests, and its list is
+/// complete. Works in the folder `scratch`.
 pub fn check(scratch: &Path, step: &Step) -> Result<()> {
     let generated = scratch.join("crds");
     if generated.exists() {

@@ -1,4 +1,4 @@
-//! The operator for an architecture that is not this machine's: zig compiles and links what is C, qemu runs the program.
+//! Builds the operator for another architecture: zig compiles and links C, and qemu runs the result.
 
 mod packages;
 
@@ -16,26 +16,26 @@ use crate::progress::Step;
 use crate::release::contents::DebianPackage;
 use crate::{cargo, host, python, tools};
 
-/// The glibc of Debian 12: the program asks for nothing newer.
+/// The glibc of Debian 12, the newest that the program may need.
 const GLIBC: &str = "2.36";
-/// What a program may be linked to.
+/// The packages that a program may be linked to.
 const LIBRARIES: &[&str] = &["libc6", "libgcc-s1"];
-/// zig's program in an environment of Python.
+/// zig's program in a Python environment.
 const ZIG: &str = "lib/python3.11/site-packages/ziglang/zig";
 
-/// All that it takes to compile for another architecture, and to try what was compiled.
+/// Everything needed to compile for another architecture, and to run the result.
 pub struct Cross {
     architecture: Architecture,
     /// The environment with zig and cargo-zigbuild.
     compiler: PathBuf,
     emulator: PathBuf,
-    /// A folder with the other architecture's libraries where its programs look for them.
+    /// A folder with the other architecture's libraries, at the paths where its programs look for them.
     root: PathBuf,
     packages: Vec<Package>,
 }
 
 impl Cross {
-    /// Fetches all of it before anything is compiled, for compiling takes long.
+    /// Fetches everything before the long compilation begins.
     pub fn prepare(architecture: Architecture, step: &Step) -> Result<Self> {
         let own = Architecture::native()?;
         if (own, architecture) != (Architecture::Amd64, Architecture::Arm64) {
@@ -56,12 +56,12 @@ impl Cross {
         Ok(Self { architecture, compiler, emulator, root, packages })
     }
 
-    /// What it compiles for.
+    /// The target architecture.
     pub fn architecture(&self) -> Architecture {
         self.architecture
     }
 
-    /// Compiles the operator in that profile and returns the program.
+    /// Compiles the operator in that profile, and returns the path of the program.
     pub fn build(&self, profile: &str, step: &Step) -> Result<PathBuf> {
         host::install_build_tools(step)?;
         step.note(format!("compiling the operator for {}", self.architecture));
@@ -75,7 +75,7 @@ impl Cross {
         Ok(folder.join(target).join(profile).join("causeway"))
     }
 
-    /// Fails unless the program starts: a linker may make what no loader takes.
+    /// Fails unless the program starts: a linker may produce a file that no loader accepts.
     pub fn try_out(&self, binary: &Path, step: &Step) -> Result<()> {
         step.note(format!("starting the program for {} by qemu", self.architecture));
         for (option, wanted) in [("--version", "causeway "), ("--help", "Usage: ")] {
@@ -88,14 +88,14 @@ impl Cross {
         Ok(())
     }
 
-    /// What the other architecture's loader would load for that program, as ldd would list it.
+    /// The libraries that the other architecture's loader would load for that program, in the format of ldd.
     pub fn listing(&self, binary: &Path) -> Result<String> {
-        // What ldd does, which starts no program of another architecture.
+        // This is what ldd does; ldd itself cannot start a program of another architecture.
         tools::output_of(self.run().args(["-E", "LD_TRACE_LOADED_OBJECTS=1"]).arg(binary))
             .with_context(|| format!("cannot list the libraries of {}", binary.display()))
     }
 
-    /// Where a file of the other architecture's system lies on this machine.
+    /// The path on this machine of a file of the other architecture's system.
     pub fn file(&self, path: &Path) -> Result<PathBuf> {
         let file = self.root.join(path.strip_prefix("/")?);
         if !file.is_file() {
@@ -104,7 +104,7 @@ impl Cross {
         Ok(file)
     }
 
-    /// The packages that those files are of.
+    /// The packages that contain those files.
     pub fn packages_of(&self, files: &[PathBuf]) -> BTreeSet<DebianPackage> {
         let owners = self.packages.iter().filter(|package| files.iter().any(|file| package.has(file)));
         owners.map(|package| package.described.clone()).collect()
@@ -117,7 +117,7 @@ impl Cross {
     }
 }
 
-/// Adds Rust's own library for that target to the toolchain of this checkout.
+/// Adds Rust's standard library for that target to the toolchain of this checkout.
 fn install_target(target: &str, step: &Step) -> Result<()> {
     let root = host::repo_root()?;
     let mut ask = Command::new("rustc");
@@ -134,13 +134,13 @@ fn install_target(target: &str, step: &Step) -> Result<()> {
     )
 }
 
-/// The environment with zig and cargo-zigbuild, made if it is not in the cache.
+/// The environment with zig and cargo-zigbuild; created if it is not in the cache.
 fn compiler(step: &Step) -> Result<PathBuf> {
     let lock = host::repo_root()?.join("xtask/cross/requirements.lock");
     python::cached("zig", &lock, "zig and cargo-zigbuild", step)
 }
 
-/// qemu's program for that architecture, out of Debian's package, which need not be installed.
+/// qemu's program for that architecture, from Debian's package, which does not have to be installed.
 fn emulator(own: Architecture, architecture: Architecture, step: &Step) -> Result<PathBuf> {
     let name = architecture.emulator();
     let made = host::cache_dir()?.join("qemu").join(packages::SUITE);
@@ -155,7 +155,7 @@ fn emulator(own: Architecture, architecture: Architecture, step: &Step) -> Resul
     Ok(made.join("usr/bin").join(name))
 }
 
-/// A folder with the libraries that programs are linked to, as Debian has them today, and the packages they are of.
+/// A folder with the current versions of the libraries that programs are linked to, and their packages.
 fn libraries(architecture: Architecture, step: &Step) -> Result<(PathBuf, Vec<Package>)> {
     let home = home()?.join(architecture.name());
     let root = home.join("root");
@@ -168,7 +168,7 @@ fn libraries(architecture: Architecture, step: &Step) -> Result<(PathBuf, Vec<Pa
     Ok((root, packages))
 }
 
-/// Where files of other architectures are put together, inside Cargo's target directory.
+/// The directory for other architectures, inside Cargo's target directory.
 fn home() -> Result<PathBuf> {
     let home = operator::target_directory()?.join("cross");
     fs::create_dir_all(&home).with_context(|| format!("cannot make {}", home.display()))?;

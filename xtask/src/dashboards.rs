@@ -1,5 +1,5 @@
-//! The chart's dashboards: what they ask, and pictures of what a Prometheus answers. Grafana is under the AGPL and no part of
-//! this project, so docs/dashboards.md shows drawings of our own, made of the same files.
+//! The chart's dashboards: their queries, and pictures of the answers of a Prometheus. Grafana is under the AGPL and
+//! not part of this project, so docs/dashboards.md shows our own drawings of the same files.
 
 mod panel;
 mod picture;
@@ -19,11 +19,11 @@ use crate::{chart, host};
 pub use panel::Dashboard;
 pub use prometheus::Prometheus;
 
-/// Set to `1`, it has the pictures drawn anew.
+/// If set to `1`, the pictures are written.
 pub const WRITE: &str = "CAUSEWAY_WRITE_DOCS";
-/// Where the pictures lie.
+/// The directory of the pictures.
 const PICTURES: &str = "docs/dashboards";
-/// What Grafana puts in place of `$__rate_interval`, for scrapes each second.
+/// Replaces Grafana's `$__rate_interval`, for scrapes each second.
 const RATE_INTERVAL: &str = "15s";
 
 /// All dashboards of the chart, by name.
@@ -45,19 +45,19 @@ pub fn all() -> Result<Vec<Dashboard>> {
     Ok(found)
 }
 
-/// The queries of all panels, as Prometheus takes them.
+/// The queries of all panels, in the form for Prometheus.
 pub fn queries() -> Result<Vec<String>> {
     let dashboards = all()?;
     let panels = dashboards.iter().flat_map(|it| &it.panels);
     Ok(panels.flat_map(|it| &it.targets).map(|it| asked(&it.expr)).collect())
 }
 
-/// A panel's query as Prometheus takes it.
+/// A panel's query in the form for Prometheus.
 fn asked(query: &str) -> String {
     query.replace("$__rate_interval", RATE_INTERVAL)
 }
 
-/// Draws what the dashboards show from the first scrape until now. Returns what it wrote.
+/// Draws what the dashboards show from the first scrape until now. Returns the written files.
 pub fn draw(prometheus: &Prometheus<'_>) -> Result<Vec<PathBuf>> {
     let span = prometheus.span_until_now();
     let folder = host::repo_root()?.join(PICTURES);

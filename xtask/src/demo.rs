@@ -29,16 +29,16 @@ use kubectl::Kubectl;
 
 pub use install::NAMESPACE;
 
-/// The local cluster's name, for `cargo xtask cluster` and `cargo xtask kubectl` too.
+/// The local cluster's name, also for `cargo xtask cluster` and `cargo xtask kubectl`.
 const NAME: &str = "demo";
 
-/// The steps of [`up`] beside those of the cluster.
+/// The number of steps of [`up`], without those of the cluster.
 const STEPS: usize = 13;
 
-/// What images are made with.
+/// Debian packages that build images.
 pub const PACKAGES: &[&str] = &["mmdebstrap", "debian-archive-keyring", "ca-certificates", "curl"];
 
-/// A local world in which the operator is to run as users run it.
+/// A local world in which the operator is installed the way users do it.
 struct Local<'a> {
     cluster: &'a Cluster,
     localstack: &'a LocalStack<'a>,
@@ -50,14 +50,14 @@ struct Local<'a> {
 
 type Stage = fn(&Local, &Step) -> Result<()>;
 
-/// From a cluster with LocalStack to an operator in it.
+/// The steps that install the operator in a cluster with LocalStack.
 const OF_OPERATOR: [(&str, Stage); 3] = [
     ("Let the operator assume its IAM role", |local, _| role::create(&local.kubectl, local.localstack)),
     ("Push images", |local, step| images::push(Which::OfExamples, local.cluster, step)),
     ("Install the operator", |local, step| local.install(step)),
 ];
 
-/// From there to running samples.
+/// The steps from an installed operator to running samples.
 const OF_EXAMPLES: [(&str, Stage); 6] = [
     ("Apply the examples", |local, _| install::examples(&local.kubectl, &host::repo_root()?)),
     ("See pods running and a balancer's name", |local, step| {
@@ -85,7 +85,7 @@ impl Local<'_> {
         chart::Installed::new(self, &image, step)?.upgrade(options, step)
     }
 
-    /// Installs that program by the manifests of that checkout.
+    /// Installs that program with the manifests of that checkout.
     fn install_of(&self, checkout: &Path, binary: &Path, step: &Step) -> Result<()> {
         let image = images::operator::image(binary)?.push(self.cluster, step)?;
         let overlay = checkout.join("deploy/overlays/local");
@@ -94,8 +94,8 @@ impl Local<'_> {
     }
 }
 
-/// Installs that program as users install the operator, with its web identity and least rights, and waits until the
-/// samples are there. Then a release of the Helm chart takes over, with the image of that OCI layout.
+/// Installs that program the way users install the operator, with its web identity and least rights, and waits until
+/// the samples are running. Then a release of the Helm chart takes over, with the image of that OCI layout.
 pub fn install_and_try(
     cluster: &Cluster,
     localstack: &LocalStack,
@@ -110,12 +110,12 @@ pub fn install_and_try(
     install::argo_cd_calls_them_healthy(&local.kubectl)?;
     watched.end(step).context("dashboards show what the operator counts")?;
     chart::Installed::of_layout(&local, layout, step)?.live(step)?;
-    // In a cluster that is kept it would work on the objects of later tests.
+    // In a cluster that is kept, the operator would also work on objects of later tests.
     install::stop(&local.kubectl)
 }
 
-/// Installs that program by the Helm chart, with these options of helm beside the values of the local world, and with its
-/// web identity.
+/// Installs that program by the Helm chart, with its web identity. `options` are options of helm, beside the values for
+/// the local world.
 pub fn install_by_chart(
     cluster: &Cluster,
     localstack: &LocalStack,
@@ -198,15 +198,15 @@ fn up(options: &Options) -> Result<()> {
          cargo xtask demo --down    to remove everything",
         steps.elapsed().as_secs()
     );
-    // Nobody who looks at the examples waits for them; whoever tries an upgrade or another database next needs them.
+    // These images come last, because the examples do not need them; upgrades and other databases do.
     steps.step(
         "Make the images of other versions and databases (it can be interrupted: cargo xtask images makes them)",
         |step| images::push(Which::All, &cluster, step),
     )
 }
 
-/// Makes everything that takes long. Returns the operator: its last crates keep one processor busy, for minutes, so it comes
-/// first, and all that Go compiles takes what processors it leaves idle.
+/// Builds everything that takes long. Returns the operator's program. The operator comes first, because its last crates
+/// keep one processor busy for minutes. Meanwhile Go compiles on the other processors.
 fn build(by_helm: bool, step: &Step) -> Result<PathBuf> {
     // Only one apt-get may run at a time.
     host::install_build_tools(step)?;

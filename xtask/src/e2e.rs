@@ -1,5 +1,5 @@
-//! `cargo xtask e2e`: what users do with Causeway from the first balancer to the last deletion, on a real cluster and account
-//! or, by the same code, in the local world.
+//! `cargo xtask e2e`: goes through what users do with Causeway, from the first balancer to the last deletion. It runs
+//! on a real cluster and account, or, with the same code, in the local world.
 
 mod aws;
 mod consent;
@@ -30,10 +30,10 @@ use place::Place;
 use scene::Scene;
 use stages::{Choice, STAGES};
 
-/// The local cluster's name, for `cargo xtask cluster` and `cargo xtask kubectl` too.
+/// The local cluster's name, also for `cargo xtask cluster` and `cargo xtask kubectl`.
 const NAME: &str = "e2e";
 
-/// What a local run does before its stages, beside the cluster.
+/// The number of steps of a local run before its stages, without those of the cluster.
 const PREPARATION: usize = 4;
 
 /// Options of `cargo xtask e2e`.
@@ -94,7 +94,7 @@ fn swept(options: &sweep::Options) -> Result<()> {
     sweep::run(options, &Place::local(&cluster, &localstack)?)
 }
 
-/// Makes the local world first.
+/// Runs the suite in the local world, which it creates first.
 fn locally(options: &Options) -> Result<()> {
     host::require_tools()?;
     let mut steps = Progress::new(PREPARATION + cluster::STEPS + STAGES.len());
@@ -134,7 +134,7 @@ fn build(given: Option<&Path>, step: &Step) -> Result<PathBuf> {
     })
 }
 
-/// Runs the stages at a place, and reports.
+/// Runs the stages at a place, and writes the report.
 fn tried(place: &Place<'_>, options: &Options, steps: &mut Progress) -> Result<()> {
     let run = options.run.clone().unwrap_or_else(RunId::now);
     let choice = Choice { keep: options.keep, yes: options.yes.clone(), sweep: options.place.sweep(&run) };
@@ -156,7 +156,8 @@ fn judged(scene: &Scene<'_>, choice: &Choice, steps: &mut Progress) -> Result<()
     Ok(())
 }
 
-/// The same in a local cluster of the tests, with that program. In the end the operator is stopped: it serves all namespaces.
+/// Runs the suite with that program in a local cluster of the tests. It stops the operator in the end, because that
+/// serves all namespaces.
 pub fn in_tests(cluster: &Cluster, localstack: &LocalStack, binary: &Path, step: &Step) -> Result<()> {
     place::install_locally(cluster, localstack, binary, step)?;
     let place = Place::local(cluster, localstack)?;

@@ -1,4 +1,4 @@
-//! Programs in Go: compiled with word of how far it has come.
+//! Compiles Go programs, and shows their progress.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub fn modules(home: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The version of Go that a module asks for.
+/// The version of Go that a module needs.
 pub fn needed_by(module: &Path) -> Result<String> {
     let text = go_mod(module)?;
     let wanted = text.lines().find_map(|line| line.strip_prefix("go "));
@@ -32,7 +32,7 @@ pub fn needed_by(module: &Path) -> Result<String> {
 pub fn required(module: &Path, other: &str) -> Result<String> {
     let text = go_mod(module)?;
     let mut lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    // Inside of `require ( … )`, perhaps with a remark.
+    // The line may be inside of `require ( … )`, and may end with a comment.
     let version = lines.find_map(|words| match words[..] {
         [name, version, ..] if name == other => Some(version.to_owned()),
         _ => None,
@@ -45,13 +45,14 @@ fn go_mod(module: &Path) -> Result<String> {
     fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Compiles packages of a module, statically linked and stripped, into a folder, which gets the log too.
+/// Compiles packages of a module, statically linked and stripped, into a folder, which also gets the log.
 pub fn compile(module: &Path, packages: &[&str], link_flags: &str, into: &Path, step: &Step) -> Result<()> {
     fs::create_dir_all(into).with_context(|| format!("cannot make {}", into.display()))?;
     let log = into.join("build.log");
     step.note("finding the packages it is made of");
     let go = |subcommand: &str| {
-        // Crates are compiled beside it, in an order that ends later if they have to wait.
+        // Crates are compiled at the same time. They get a higher priority, because waiting would delay the end of the
+        // whole build.
         let mut command = Command::new("nice");
         command.args(["-n", "10", "go", "-C"]).arg(module).arg(subcommand).env("CGO_ENABLED", "0");
         command
@@ -67,13 +68,13 @@ pub fn compile(module: &Path, packages: &[&str], link_flags: &str, into: &Path, 
     })
 }
 
-/// Packages among the lines of Go's output; lines about downloads have spaces.
+/// Counts packages in Go's output. Lines about downloads are skipped, because they contain spaces.
 fn count_packages(log: &Path) -> usize {
     let text = fs::read_to_string(log).unwrap_or_default();
     text.lines().filter(|line| !line.is_empty() && !line.contains(' ')).count()
 }
 
-/// All files of a module that have a part in its programs.
+/// All files of a module that affect its programs.
 pub fn sources(module: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut directories = vec![module.to_owned()];

@@ -1,4 +1,4 @@
-//! The machine all tasks run on: what it must have, what is installed on it, and where things are cached.
+//! The machine that runs the tasks: its requirements, installed packages, and the cache.
 
 use std::env;
 use std::ffi::OsStr;
@@ -33,12 +33,12 @@ pub fn require_root() -> Result<()> {
     require(&[Requirement::Linux, Requirement::Root])
 }
 
-/// Fails unless everything is there that the local world is built with, naming all that is missing.
+/// Fails unless everything is available that the local world is built with; the error names all that is missing.
 pub fn require_tools() -> Result<()> {
     require(&[Requirement::Linux, Requirement::Root, Requirement::Cargo, Requirement::Go, Requirement::Python])
 }
 
-/// Fails with one sentence that names everything missing of `requirements`.
+/// Fails with one sentence that names every missing one of `requirements`.
 pub fn require(requirements: &[Requirement]) -> Result<()> {
     let mut missing = Vec::new();
     for requirement in requirements {
@@ -51,7 +51,7 @@ pub fn require(requirements: &[Requirement]) -> Result<()> {
 }
 
 impl Requirement {
-    /// What to say if it is not met.
+    /// The message if it is not met.
     fn missing(self) -> Result<Option<String>> {
         Ok(match self {
             Self::Linux => (!cfg!(target_os = "linux")).then(|| "Linux".to_owned()),
@@ -80,7 +80,7 @@ fn missing_go() -> Result<Option<String>> {
     Ok((version(found) < version(wanted)).then(|| format!("Go {wanted} or newer (this is {found})")))
 }
 
-/// The numbers of a version, to be compared.
+/// The numbers of a version, for comparison.
 fn version(text: &str) -> Vec<u32> {
     text.split(|character: char| !character.is_ascii_digit()).map_while(|part| part.parse().ok()).collect()
 }
@@ -91,13 +91,13 @@ pub fn on_path(program: impl AsRef<OsStr>) -> bool {
     env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(program).is_file()))
 }
 
-/// The checkout this task was built from.
+/// The checkout from which this program was built.
 pub fn repo_root() -> Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask is in no workspace")?;
     root.canonicalize().with_context(|| format!("the checkout {} is gone", root.display()))
 }
 
-/// Where everything is kept that is worth keeping between runs, for all checkouts; made if it is not there.
+/// The directory for everything worth keeping between runs, shared by all checkouts; created if it does not exist.
 pub fn cache_dir() -> Result<PathBuf> {
     let user = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let user = match user {
@@ -109,8 +109,8 @@ pub fn cache_dir() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Makes `path` by `make`, which gets the name to make it under; a half-made one is never seen, and of several runs
-/// at once one makes it while the others wait. `what` says what it is.
+/// Creates `path` by `make`, which gets a temporary name to use. A partly written file is never seen under `path`, and
+/// if several runs need it at once, one creates it while the others wait. `what` describes it.
 pub fn made_once(path: &Path, what: &str, step: &Step, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     if path.exists() {
         return Ok(());
@@ -133,7 +133,7 @@ pub fn made_once(path: &Path, what: &str, step: &Step, make: impl FnOnce(&Path) 
     fs::rename(&new, path).with_context(|| format!("cannot rename {}", new.display()))
 }
 
-/// A name for what is made from these files: it changes with their contents and their paths in the checkout.
+/// A name for what is built from these files. It changes with their contents and with their paths in the checkout.
 pub fn hash_of(paths: &[impl AsRef<Path>]) -> Result<String> {
     let root = repo_root()?;
     let mut hash = Sha256::new();
@@ -163,10 +163,10 @@ fn hex(bytes: &[u8], digits: usize) -> String {
         .collect()
 }
 
-/// Installs what the operator's crate is built with beside Rust: `protoc`, which makes the etcd client.
+/// Installs what the operator's crate needs beside Rust: `protoc`, which generates the etcd client.
 pub fn install_build_tools(step: &Step) -> Result<()> {
     let protoc = env::var_os("PROTOC").unwrap_or_else(|| "protoc".into());
-    // It is of no use without the protocols that come with it: in Debian, those are a package of their own.
+    // It also needs the standard protocol definitions, which are in a package of their own in Debian.
     let mut tried = Command::new(protoc);
     tried.args(["--descriptor_set_out=/dev/null", "google/protobuf/descriptor.proto", "google/protobuf/struct.proto"]);
     if tried.output().is_ok_and(|output| output.status.success()) {
@@ -175,7 +175,7 @@ pub fn install_build_tools(step: &Step) -> Result<()> {
     install_packages(step, &["protobuf-compiler", "libprotobuf-dev"])
 }
 
-/// Installs those Debian packages that are missing, saying which.
+/// Installs those of the Debian packages that are missing, and says which.
 pub fn install_packages(step: &Step, packages: &[&str]) -> Result<()> {
     let missing = missing_packages(packages);
     if missing.is_empty() {

@@ -1,4 +1,4 @@
-//! `cargo xtask image`: the operator's image for a registry of yours.
+//! `cargo xtask image`: builds the operator's image for a registry of the user.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -53,7 +53,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Version, time and name of the commit that is checked out, of which an image is made for that architecture.
+/// Version, time and hash of the checked-out commit, for an image for that architecture.
 pub fn facts(architecture: Architecture, level: u8) -> Result<layout::Facts> {
     let root = host::repo_root()?;
     let git = |arguments: &[&str]| {
@@ -61,7 +61,7 @@ pub fn facts(architecture: Architecture, level: u8) -> Result<layout::Facts> {
         git.arg("-C").arg(&root).args(arguments).env("TZ", "UTC");
         tools::output_of(&mut git).map(|said| said.trim().to_owned())
     };
-    // Sources need not come from git: then there is no commit to name.
+    // The sources may not come from git, and then there is no commit to name.
     let created = git(&["log", "-1", "--date=format-local:%Y-%m-%dT%H:%M:%SZ", "--format=%cd"]);
     Ok(layout::Facts {
         version: release::version()?,

@@ -1,5 +1,5 @@
-//! The container images of the local cluster. No container engine is involved: files become layers, and the
-//! cluster's own registry keeps them under the names that manifests use.
+//! The container images of the local cluster. No container engine is involved: files become layers, and the cluster's
+//! own registry stores them under the names that manifests use.
 
 pub mod debian;
 pub mod etcd;
@@ -29,7 +29,7 @@ pub struct Options {
     without_operator: bool,
 }
 
-/// Builds every image anew and pushes it.
+/// Builds every image and pushes it.
 pub fn run(options: &Options) -> Result<()> {
     let Some(cluster) = Cluster::find(&options.cluster)? else {
         bail!("the cluster {:?} is not running: start it with `cargo xtask cluster up`", options.cluster);
@@ -46,19 +46,19 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Images of other people's software.
+/// Which images of other people's software.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// Those that the demo's examples name: it shows them before it makes the rest.
+    /// The images that the demo's examples use. The demo shows these before it builds the rest.
     OfExamples,
-    /// All.
+    /// All images.
     All,
 }
 
-/// What the demo's examples name, or what stands in an object that names no image.
+/// The images of the demo's examples, and the default images of objects that name none.
 const OF_EXAMPLES: [&str; 3] = ["nginx:latest", "redis:7.0.15", "quay.io/coreos/etcd:v3.5.9"];
 
-/// Makes those images, or finds them in the cache.
+/// Builds those images, or finds them in the cache.
 pub fn prepare(which: Which, step: &Step) -> Result<Vec<Image>> {
     let wanted = |name: &str| which == Which::All || OF_EXAMPLES.contains(&name);
     let mut images = Vec::new();
@@ -81,40 +81,40 @@ pub fn push(which: Which, cluster: &Cluster, step: &Step) -> Result<()> {
     prepare(which, step)?.iter().try_for_each(|image| image.push(cluster, step).map(drop))
 }
 
-/// Makes the images that only thorough tests use, and pushes them.
+/// Builds and pushes the images that only thorough tests use.
 pub fn push_thorough(cluster: &Cluster, step: &Step) -> Result<()> {
     debian::THOROUGH.iter().try_for_each(|recipe| debian::prepare(recipe, step)?.push(cluster, step).map(drop))
 }
 
-/// Where programs are looked for in every image.
+/// The `PATH` of every image.
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// An image that is to be pushed.
+/// An image to push.
 #[derive(Default)]
 pub struct Image {
-    /// Name and tag as manifests write them.
+    /// Name and tag as in manifests.
     name: String,
-    /// Directories and tars, bottom first, or `FILE=/path/in/image`.
+    /// Directories and tar files, bottom first, or `FILE=/path/in/image`.
     layers: Vec<String>,
     entrypoint: Vec<String>,
     command: Vec<String>,
-    /// Empty: root.
+    /// Empty means root.
     user: String,
-    /// Empty: SIGTERM.
+    /// Empty means SIGTERM.
     stop_signal: String,
-    /// Empty: `/`.
+    /// Empty means `/`.
     working_directory: String,
 }
 
 impl Image {
-    /// Where a file of the image lies on this machine; only layers that are directories are looked through.
+    /// The path on this machine of a file of the image. Only layers that are directories are searched.
     pub fn file(&self, path: &str) -> Option<PathBuf> {
         let places = self.layers.iter().map(|layer| Path::new(layer).join(path));
         places.rev().find(|place| place.is_file())
     }
 
-    /// Pushes the image into the cluster's registry, which takes only the layers that it does not have.
-    /// Returns `name:tag@digest`: a reference that changes with the content.
+    /// Pushes the image into the cluster's registry, without layers that it already has. Returns `name:tag@digest`, a
+    /// reference that changes with the content.
     pub fn push(&self, cluster: &Cluster, step: &Step) -> Result<String> {
         step.note(format!("pushing {}", self.name));
         let mut tool = cluster.in_network(cluster.tool());
@@ -138,7 +138,7 @@ impl Image {
     }
 }
 
-/// Where images are put together, inside Cargo's target directory.
+/// The directory in which images are built, inside Cargo's target directory.
 fn workshop() -> Result<PathBuf> {
     let directory = operator::target_directory()?.join("images");
     std::fs::create_dir_all(&directory)?;

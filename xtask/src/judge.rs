@@ -1,4 +1,4 @@
-//! The judge of what clients saw, built once for each state of its sources.
+//! The program that judges what clients saw, built once for each version of its sources.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::progress::Step;
 use crate::{golang, host};
 
-/// The variable by which tests find it.
+/// The variable with its path for the tests.
 pub const VARIABLE: &str = "CAUSEWAY_JUDGE";
 const PROGRAM: &str = "judge";
 
@@ -16,7 +16,7 @@ pub fn module() -> Result<PathBuf> {
     Ok(host::repo_root()?.join("tests/judge"))
 }
 
-/// The program; built if there is none of these sources in the cache.
+/// The program; built unless the cache has it for these sources.
 pub fn build(step: &Step) -> Result<PathBuf> {
     let module = module()?;
     let built = host::cache_dir()?.join("judge").join(host::hash_of(&golang::sources(&module)?)?);

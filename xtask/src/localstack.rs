@@ -1,4 +1,5 @@
-//! LocalStack: installed from its lock into the cache, started inside a cluster's room, steered by its admin routes.
+//! LocalStack: installed into the cache from its lock file, started inside a cluster's room, and controlled by its
+//! admin routes.
 
 mod install;
 
@@ -19,13 +20,14 @@ pub use install::prepare;
 
 const PORT: u16 = 4566;
 
-/// The load balancers' addresses: in the cluster's range, beside those of nodes (198.18.0.x) and pods (from 198.18.16.0).
+/// The load balancers' addresses: in the cluster's range, apart from those of nodes (198.18.0.x) and pods (from
+/// 198.18.16.0).
 const BALANCERS: &str = "198.18.8.0/21";
 
-/// The account of callers without an own 12-digit one, and of the demo.
+/// The account of callers without a 12-digit one of their own, and of the demo.
 const ACCOUNT: &str = "000000000000";
 
-/// One HTTP call from inside the room: method and URL are arguments, the body is stdin, the answer stdout.
+/// One HTTP call from inside the room: method and URL are arguments, stdin is the body, and stdout is the answer.
 const CALL: &str = "
 import sys, urllib.error, urllib.request
 method, url = sys.argv[1:]
@@ -41,13 +43,14 @@ except OSError as error:
 
 /// A LocalStack that runs in a cluster's room.
 pub struct LocalStack<'a> {
-    /// Where AWS is, for pods and for tests in the room's network.
+    /// The AWS endpoint, for pods and for tests in the room's network.
     pub endpoint: String,
     cluster: &'a Cluster,
     venv: PathBuf,
 }
 
-/// Starts LocalStack in the cluster's room, unless this very version runs there already, and seeds the default account.
+/// Starts LocalStack in the cluster's room, unless this very version already runs there, and prepares the default
+/// account.
 pub fn start<'a>(cluster: &'a Cluster, step: &Step) -> Result<LocalStack<'a>> {
     let venv = prepare(step)?;
     let package = install::package(&venv, step)?;
@@ -69,13 +72,13 @@ pub fn start<'a>(cluster: &'a Cluster, step: &Step) -> Result<LocalStack<'a>> {
 }
 
 impl LocalStack<'_> {
-    /// Makes tokens of an issuer good for `AssumeRoleWithWebIdentity`, as an OIDC provider in IAM does.
+    /// Makes `AssumeRoleWithWebIdentity` accept tokens of an issuer, as an OIDC provider in IAM does.
     pub fn trust_issuer(&self, issuer: &str, jwks: &Value) -> Result<()> {
         self.call("POST", "/_causeway/oidc", &json!({"issuer": issuer, "jwks": jwks}))?;
         Ok(())
     }
 
-    /// Makes a role with a trust policy and inline policies, or gives these to the one that is there.
+    /// Creates a role with a trust policy and inline policies, or replaces the policies of an existing one.
     pub fn put_role(
         &self,
         account: &str,
@@ -89,7 +92,7 @@ impl LocalStack<'_> {
         Ok(())
     }
 
-    /// What an admin route answers.
+    /// The answer of an admin route.
     pub fn get(&self, path: &str) -> Result<Value> {
         self.call("GET", path, &Value::Null)
     }
@@ -120,7 +123,8 @@ impl LocalStack<'_> {
         let log = OpenOptions::new().create(true).append(true).open(&log_path)?;
         let mut child = self
             .cluster
-            // One process answers for all of AWS: where it gets no turn, every call is overdue.
+            // A higher priority: one process answers for all of AWS, and without processor time every call would time
+            // out.
             .in_room("nice")
             .args(["-n", "-5"])
             .arg(self.python())
@@ -131,23 +135,23 @@ impl LocalStack<'_> {
             .env("GATEWAY_LISTEN", format!("0.0.0.0:{PORT}"))
             .env("CAUSEWAY_DATAPLANE_ADDRESSES", BALANCERS)
             .env("CAUSEWAY_DATAPLANE_NAMES", self.cluster.names())
-            // Without these it writes to /var/lib, /usr/lib, /etc, /tmp and the user's home.
+            // Without these it would write to /var/lib, /usr/lib, /etc, /tmp and the user's home.
             .env("OVERRIDE_IN_DOCKER", "0")
             .env("FILESYSTEM_ROOT", root)
             .env("LOCALSTACK_VOLUME_DIR", directory("volume")?)
             .env("TMPDIR", directory("tmp")?)
             .env("HOME", directory("home")?)
             .env("XDG_CACHE_HOME", directory("cache")?)
-            // Without these it looks for the internet.
+            // Without these it would connect to the internet.
             .env("SKIP_SSL_CERT_DOWNLOAD", "1")
             .env("DISABLE_EVENTS", "1")
-            // Machine images that nobody asks for would cost memory and time in every account.
+            // Unused machine images would cost memory and time in every account.
             .env("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
             .env("DNS_ADDRESS", "0")
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
-            // Its own group: an interrupt of the task that started it is not meant for it.
+            // A process group of its own, so that it does not get interrupts of the task that started it.
             .process_group(0)
             .spawn()
             .context("cannot start LocalStack")?;
@@ -175,7 +179,7 @@ impl LocalStack<'_> {
             .spawn()
             .context("cannot start Python")?;
         if let Some(mut stdin) = child.stdin.take() {
-            // An early end of the child is told by its status below.
+            // If the child ends early, its status below shows that.
             if !body.is_null() {
                 stdin.write_all(body.to_string().as_bytes()).ok();
             }

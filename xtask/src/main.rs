@@ -93,7 +93,7 @@ fn main() -> ExitCode {
         Command::Image(options) => image::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Release(options) => release::run(&options).map(|()| ExitCode::SUCCESS),
     };
-    // One sentence, without a backtrace: what went wrong is named in it.
+    // Print one sentence without a backtrace; it names what went wrong.
     done.unwrap_or_else(|error| {
         eprintln!("Error: {error:#}");
         ExitCode::FAILURE

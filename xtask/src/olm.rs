@@ -1,4 +1,4 @@
-//! The bundle for Operator Lifecycle Manager, made of what the chart renders.
+//! The bundle for Operator Lifecycle Manager, made from the objects that the chart renders.
 //!
 //! <https://github.com/operator-framework/operator-registry/blob/master/docs/design/operator-bundle.md>
 
@@ -18,29 +18,29 @@ use crate::chart::objects::{self, Objects};
 use crate::chart::{self, Helm};
 use crate::{crds, host};
 
-/// Name of the package, of the Deployment and of its service account.
+/// The name of the package, of the Deployment and of its service account.
 pub const PACKAGE: &str = "causeway";
-/// The channel of versions 0.
+/// The channel of all 0.x versions.
 const CHANNEL: &str = "stable-v0";
-/// The image of a bundle that no release was made for.
+/// The image in a bundle without a release.
 const NO_IMAGE: &str = "registry.example.com/causeway";
 
-/// Where Lifecycle Manager writes the namespaces that the operator is to serve.
+/// The annotation in which Lifecycle Manager writes the namespaces to serve.
 pub const TARGETS: &str = "olm.targetNamespaces";
 
-/// The role of a narrowed operator with what no namespace bounds.
+/// The role of a namespaced operator with its cluster-scoped rights.
 const CLUSTER_SCOPED: &str = "causeway-cluster-scoped";
-/// What the chart sets and a Subscription or an `OperatorGroup` gives.
+/// Options that the chart sets, and that a Subscription or an `OperatorGroup` sets here.
 const GIVEN: [&str; 2] = ["CLUSTER_NAME", "WATCH_NAMESPACE"];
 
-/// Kinds beside the CSV that every version of Lifecycle Manager takes:
+/// Kinds that every version of Lifecycle Manager accepts beside the CSV:
 /// <https://olm.operatorframework.io/docs/tasks/creating-operator-manifests/#packaging-additional-objects-alongside-an-operator>
 const BESIDE: [&str; 3] = ["ClusterRole", "PodDisruptionBudget", "Service"];
 
-/// Names of files below the bundle's folder, and their texts.
+/// File names below the bundle's folder, and the texts.
 pub type Files = BTreeMap<String, String>;
 
-/// The bundle of a version, whose operator is that image, `REPOSITORY` or `REPOSITORY@DIGEST`.
+/// The bundle of a version with this operator image, `REPOSITORY` or `REPOSITORY@DIGEST`.
 pub fn bundle(helm: &Helm, image: Option<&str>, version: &str) -> Result<Files> {
     let rendered = rendered(helm, image, version)?;
     let definitions = crds::parsed()?;
@@ -68,7 +68,7 @@ pub fn bundle(helm: &Helm, image: Option<&str>, version: &str) -> Result<Files> 
     Ok(files)
 }
 
-/// Writes the bundle below a folder.
+/// Writes the bundle into a folder.
 pub fn write(files: &Files, folder: &Path) -> Result<()> {
     for (name, text) in files {
         let path = folder.join(name);
@@ -78,10 +78,10 @@ pub fn write(files: &Files, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The chart's objects. Those that Lifecycle Manager does not take are left out.
+/// The chart's objects, without those that Lifecycle Manager does not accept.
 fn rendered(helm: &Helm, image: Option<&str>, version: &str) -> Result<Objects> {
     let image = format!("{},image.tag={version}", chart::image_values(image.unwrap_or(NO_IMAGE)));
-    // Narrowed, it tells the rights that no namespace bounds from the others.
+    // With a list of namespaces, the chart separates cluster-scoped rights from the others.
     let set = "clusterName=none,aws.identity=podIdentity,crds.enabled=false,networkPolicy.enabled=false,\
                admissionPolicy.enabled=false,watchNamespaces={none}";
     objects::parse(&helm.render(&chart::directory()?, PACKAGE, &["--set", set, "--set", &image])?)
@@ -141,7 +141,7 @@ fn service_version(rendered: &Objects, definitions: &[Value], version: &str) -> 
     }))
 }
 
-/// What the operator may do in the namespaces that it serves, and what beside them.
+/// The operator's rights in the namespaces that it serves, and its other rights.
 fn rules(rendered: &Objects) -> Result<(Vec<Value>, Vec<Value>)> {
     let (mut within, mut cluster) = (Vec::new(), Vec::new());
     let scoped = &find(rendered, "ClusterRole", CLUSTER_SCOPED)?["rules"];
@@ -157,14 +157,14 @@ fn rules(rendered: &Objects) -> Result<(Vec<Value>, Vec<Value>)> {
             }
         }
     }
-    // Leases and records of backups, in the operator's own namespace.
+    // The rights to leases and records of backups, in the operator's own namespace.
     for role in rendered.values().filter(|it| it["kind"] == "Role") {
         within.extend(list(&role["rules"]));
     }
     Ok((within, cluster))
 }
 
-/// The Deployment's spec, with options in the container itself: what a Subscription says of them comes on top.
+/// The Deployment's spec, with the options as variables of the container, where a Subscription can override them.
 fn started_by_manager(deployment: &Value, rendered: &Objects) -> Result<Value> {
     let options = find(rendered, "ConfigMap", "causeway-options")?;
     let mut spec = deployment["spec"].clone();
@@ -187,7 +187,7 @@ fn started_by_manager(deployment: &Value, rendered: &Objects) -> Result<Value> {
     Ok(spec)
 }
 
-/// What the CSV says of a definition.
+/// The CSV's entry for a definition.
 fn owned(definition: &Value) -> Value {
     let version = &definition["spec"]["versions"][0];
     let kind = text(definition, "/spec/names/kind");
@@ -201,7 +201,7 @@ fn owned(definition: &Value) -> Value {
     })
 }
 
-/// An example of each kind, as `examples/` has them.
+/// One example of each kind, from `examples/`.
 fn examples(root: &Path, definitions: &[Value]) -> Result<Vec<Value>> {
     let mut found = Vec::new();
     let folder = root.join("examples");
@@ -217,13 +217,13 @@ fn examples(root: &Path, definitions: &[Value]) -> Result<Vec<Value>> {
         let of_ours = |example: &Value| definitions.iter().any(|it| it["spec"]["names"]["kind"] == example["kind"]);
         found.extend(documents.into_iter().filter(of_ours));
     }
-    // One of each: the shortest file's.
+    // For each kind, keep the shortest example.
     found.sort_by_key(|example: &Value| (text(example, "/kind").to_owned(), example.to_string().len()));
     found.dedup_by(|one, other| one["kind"] == other["kind"]);
     Ok(found)
 }
 
-/// Objects that lie beside the CSV: Lifecycle Manager makes the account, the rights and the Deployment by itself.
+/// Objects beside the CSV. Lifecycle Manager creates the account, the rights and the Deployment by itself.
 fn beside(rendered: &Objects) -> impl Iterator<Item = &Value> {
     rendered.values().filter(|object| {
         let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
@@ -231,7 +231,7 @@ fn beside(rendered: &Objects) -> impl Iterator<Item = &Value> {
     })
 }
 
-/// An object without what says that helm made it, and without a namespace: it comes into that of the operator.
+/// The object without helm's labels and without a namespace: it is created in the operator's namespace.
 fn portable(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -252,7 +252,7 @@ fn portable_labels(labels: &Map<String, Value>) -> Value {
         .collect()
 }
 
-/// For who has a builder of images; the labels are those of the annotations.
+/// For users with an image builder; the labels are the same as the bundle's annotations.
 fn dockerfile(labels: &Value) -> String {
     let mut text = String::from("FROM scratch\n");
     for (name, value) in labels.as_object().into_iter().flatten() {
@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rights_beside_namespaces_are_told_apart_from_those_within() -> Result<()> {
+    fn cluster_scoped_rights_are_separated_from_those_in_namespaces() -> Result<()> {
         let role = "kind: ClusterRole\nmetadata: {name: causeway}\nrules:\n- {apiGroups: [''], resources: [pods, nodes], verbs: [get]}\n\
                     ---\nkind: ClusterRole\nmetadata: {name: causeway-cluster-scoped}\nrules:\n- {resources: [nodes]}\n\
                     ---\nkind: Role\nmetadata: {name: leases}\nrules:\n- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get]}\n";

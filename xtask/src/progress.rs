@@ -1,4 +1,4 @@
-//! What the user sees while a task runs: numbered steps, the time each took, and what is waited for.
+//! Shows the progress of a task: numbered steps, the time of each, and what is being waited for.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A numbered list of steps; on a terminal the current one spins with its age, elsewhere each is a line.
+/// A numbered list of steps. On a terminal the current step spins with its age; elsewhere each step is a line.
 pub struct Progress {
     total: usize,
     done: usize,
@@ -16,12 +16,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A run of `total` steps.
+    /// Progress of a run with `total` steps.
     pub fn new(total: usize) -> Self {
         Self { total, done: 0, started: Instant::now() }
     }
 
-    /// Runs one step, printing its name, what it is doing, and how long it took.
+    /// Runs one step. Prints its name, what it is doing, and how long it took.
     pub fn step<T>(&mut self, name: impl Display, work: impl FnOnce(&Step) -> Result<T>) -> Result<T> {
         self.done += 1;
         let bar = ProgressBar::new_spinner();
@@ -45,27 +45,27 @@ impl Progress {
         result.with_context(|| name.to_string())
     }
 
-    /// Time since the first step.
+    /// The time since the first step.
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 }
 
-/// The step that is running.
+/// The running step.
 pub struct Step {
     bar: ProgressBar,
     begun: Instant,
-    /// Which of the parts that run side by side it is.
+    /// The name of the part, if several parts of the step run side by side.
     part: Option<&'static str>,
 }
 
 impl Step {
-    /// One of several parts of the step that run side by side: its notes begin with its name.
+    /// One of several parts of the step that run side by side. Its notes begin with its name.
     pub fn part(&self, name: &'static str) -> Self {
         Self { bar: self.bar.clone(), begun: self.begun, part: Some(name) }
     }
 
-    /// Says what the step is doing now (on a terminal it replaces the last message; elsewhere it is a line).
+    /// Shows what the step is doing now: on a terminal instead of the last message, elsewhere as a line.
     pub fn note(&self, message: impl Display) {
         let message = self.part.map_or_else(|| message.to_string(), |part| format!("{part}: {message}"));
         if self.bar.is_hidden() {
@@ -75,13 +75,13 @@ impl Step {
         }
     }
 
-    /// Runs `command` with its output in `log`, showing the log's last line as it grows.
-    /// On failure the error carries the end of the log.
+    /// Runs `command` with its output in `log`, and shows the log's last line. On failure the error contains the end of
+    /// the log.
     pub fn run(&self, command: &mut Command, log: &Path) -> Result<()> {
         self.run_telling(command, log, |log| last_lines(log, 1))
     }
 
-    /// Like [`Self::run`], with `tell` saying from the log how far it has come.
+    /// Like [`Self::run`], but `tell` describes the progress from the log.
     pub fn run_telling(&self, command: &mut Command, log: &Path, tell: impl Fn(&Path) -> String) -> Result<()> {
         let file = std::fs::File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut child = command
@@ -97,7 +97,7 @@ impl Step {
                 break status;
             }
             std::thread::sleep(Duration::from_millis(200));
-            // Off a terminal a line every ten seconds is enough to see that it goes on.
+            // Without a terminal, one line every ten seconds is enough to show that the command is running.
             if self.bar.is_hidden() && said_at.elapsed() < Duration::from_secs(10) {
                 continue;
             }
@@ -114,7 +114,7 @@ impl Step {
         Ok(())
     }
 
-    /// Polls `ready` until it yields a value; fails after `limit`, naming what was waited for and the last reason.
+    /// Polls `ready` until it yields a value. Fails after `limit`, with what was waited for and the last reason.
     pub fn wait_for<T>(
         &self,
         what: impl Display,
@@ -143,7 +143,7 @@ impl Step {
 
 fn last_lines(path: &Path, count: usize) -> String {
     let text = std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    // What a bar showed before is overwritten on a terminal.
+    // On a terminal, text before a carriage return is overwritten.
     let shown = text.lines().map(|line| line.rsplit('\r').next().unwrap_or_default());
     let lines: Vec<&str> = shown.filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(count)..].join("\n")

@@ -1,4 +1,4 @@
-//! `cargo xtask release`: all that a release has, in one folder.
+//! `cargo xtask release`: gathers all files of a release in one folder.
 
 pub mod contents;
 pub mod licenses;
@@ -46,7 +46,7 @@ pub fn run(options: &Options) -> Result<()> {
         bail!("--binary is a program for one architecture: name one by --arch");
     }
     let mut steps = Progress::new(2 + 2 * architectures.len());
-    // What is missing is told before anything is compiled.
+    // Report what is missing before the long compilation begins.
     let systems = steps.step("Find what each architecture needs", |step| {
         architectures.iter().map(|&architecture| System::of(architecture, step)).collect::<Result<Vec<_>>>()
     })?;
@@ -71,7 +71,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Says which architectures the release is for.
+/// Says for which architectures the release was built.
 fn made(architectures: &[Architecture]) -> String {
     match architectures {
         [one] => {
@@ -84,7 +84,7 @@ fn made(architectures: &[Architecture]) -> String {
     }
 }
 
-/// The operator for one architecture.
+/// The operator built for one architecture.
 pub struct Build {
     /// The program.
     pub program: Program,
@@ -92,17 +92,17 @@ pub struct Build {
     pub layout: PathBuf,
 }
 
-/// What a release is gathered from.
+/// The input of a release.
 pub struct Parts<'a> {
     /// Renders and packages the chart.
     pub helm: &'a Helm,
-    /// The operator, for each architecture.
+    /// The operator's build for each architecture.
     pub builds: &'a [Build],
-    /// The image that manifests name.
+    /// The image in the manifests.
     pub image: Option<&'a str>,
 }
 
-/// Puts the release into a folder, which it empties. Returns the names of its files.
+/// Writes the release into a folder, which it empties first. Returns the names of its files.
 pub fn gather(parts: &Parts<'_>, folder: &Path, step: &Step) -> Result<Vec<String>> {
     let version = version()?;
     if folder.exists() {
@@ -136,7 +136,8 @@ pub fn gather(parts: &Parts<'_>, folder: &Path, step: &Step) -> Result<Vec<Strin
     Ok(names)
 }
 
-/// Packs what each architecture has: program, image, plugin and bill of materials; licences are those of all.
+/// Packs the files of each architecture (program, image, plugin and bill of materials), and the licences of all of
+/// them.
 fn pack(builds: &[Build], version: &str, folder: &Path, step: &Step) -> Result<()> {
     let license = host::repo_root()?.join("LICENSE");
     let (mut platforms, mut all) = (Vec::new(), Vec::new());
@@ -151,14 +152,15 @@ fn pack(builds: &[Build], version: &str, folder: &Path, step: &Step) -> Result<(
         fs::write(folder.join(format!("{name}.cdx.json")), operator::bill(program, &crates)?)?;
         all.extend(crates);
     }
-    // Our own stays the first.
+    // Our own crate stays the first.
     let mut seen = BTreeSet::new();
     all.retain(|it| seen.insert((it.name.clone(), it.version.clone())));
     fs::write(folder.join("LICENSES.txt"), licenses::of(&all)?)?;
     plugin::describe(&platforms, version, folder)
 }
 
-/// Files and folders in one archive, compressed if its name says so: those of a folder without the folder's name.
+/// Writes files and folders into one archive, compressed if its name says so. Files of a folder are stored without the
+/// folder's name.
 fn archive(to: &Path, sources: &[&Path]) -> Result<()> {
     let mut tar = Command::new("tar");
     tar.args(["--create", "--format=ustar", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"]);
@@ -184,7 +186,7 @@ pub fn version() -> Result<String> {
     version_in(&text)
 }
 
-/// The version of the package that a Cargo.toml describes.
+/// The version of the package in a Cargo.toml.
 pub fn version_in(manifest: &str) -> Result<String> {
     let package = manifest.split_once("\n[package]\n").map(|(_, package)| package);
     let line = package.and_then(|text| text.lines().find_map(|line| line.strip_prefix("version = \"")));

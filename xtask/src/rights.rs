@@ -1,5 +1,5 @@
-//! What the operator's account may do in Kubernetes (`deploy/base`), and whether it is what operators do: operators of tests have
-//! these rights and no others, and the API server writes down what they ask for.
+//! The rights of the operator's account in Kubernetes (`deploy/base`), and whether they match its requests. Operators
+//! of tests have exactly these rights, and the API server logs their requests.
 
 mod audit;
 mod roles;
@@ -16,11 +16,11 @@ use crate::progress::Step;
 pub use audit::Log;
 pub use verdict::Verdict;
 
-/// The variable that names tests the kubeconfig of their operators.
+/// The variable with the kubeconfig for operators of tests.
 pub const VARIABLE: &str = "CAUSEWAY_OPERATOR_KUBECONFIG";
 
-/// Gives operators that run outside of pods the rights of `deploy/base`. Those of the operator's own namespace they have in all:
-/// each test has a namespace of its own, and the verdict tells the two apart.
+/// Gives the rights of `deploy/base` to operators that run outside of pods. Rights in the operator's own namespace are
+/// given in all namespaces, because each test has its own; the verdict distinguishes the two.
 pub fn give(cluster: &Cluster, log: &Path, step: &Step) -> Result<()> {
     step.note("giving operators of tests the rights of deploy/base");
     let items: Vec<Value> = roles::of_operator()?.iter().flat_map(in_the_whole_cluster).collect();
@@ -33,7 +33,7 @@ pub fn give(cluster: &Cluster, log: &Path, step: &Step) -> Result<()> {
 
 fn in_the_whole_cluster(role: &roles::Role) -> [Value; 2] {
     const GROUP: &str = "rbac.authorization.k8s.io";
-    // An installed operator has roles of the plain names.
+    // The plain names belong to the roles of an installed operator.
     let name = format!("tests-{}", role.name);
     let object =
         |kind: &str| json!({ "apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": { "name": name } });

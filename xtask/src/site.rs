@@ -1,5 +1,5 @@
-//! `cargo xtask site`: the documentation as a static site, by mdBook, with the fields of all kinds from their definitions.
-//! <https://rust-lang.github.io/mdBook/>
+//! `cargo xtask site`: writes the documentation as a static site with mdBook, including the fields of all kinds from
+//! their definitions. <https://rust-lang.github.io/mdBook/>
 
 mod built;
 mod links;
@@ -19,7 +19,7 @@ use crate::{crds, host, tools};
 
 /// The version of mdBook.
 const MDBOOK: &str = "0.5.4";
-/// Where what is no page of the site can be read.
+/// Links to files that are not pages of the site go to this repository.
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
 /// Writes `target/site/book`.
@@ -47,7 +47,7 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Writes what mdBook makes the site of.
+/// Writes the input of mdBook.
 fn write(site: &Path, step: &Step) -> Result<()> {
     if site.exists() {
         fs::remove_dir_all(site).with_context(|| format!("cannot remove {}", site.display()))?;

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: all kinds of databases on three nodes, clients that write to each, and a seeded chaos.
+//! `cargo xtask soak`: all kinds of databases on three nodes, with clients that write to each, under seeded faults.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -8,7 +8,7 @@ use crate::cluster::{self, Cluster};
 use crate::progress::Progress;
 use crate::{bench, host, images, judge, localstack, rights};
 
-/// Its own cluster: nothing else runs in it.
+/// The cluster's name. Nothing else runs in it.
 const CLUSTER: &str = "soak";
 
 /// Options of `cargo xtask soak`.
@@ -22,7 +22,7 @@ pub struct Options {
     seed: Vec<u64>,
 }
 
-/// Makes the world, lets things go wrong in it, prints what came of it, and keeps that in docs/bench and docs/benchmarks.md.
+/// Creates the cluster, injects faults, prints the result, and stores it in docs/bench and docs/benchmarks.md.
 pub fn run(options: &Options) -> Result<()> {
     host::require_root()?;
     host::require_tools()?;

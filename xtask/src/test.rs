@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check and every test, one summary, one exit code.
+//! `cargo xtask test`: every check and every test, with one summary and one exit code.
 
 pub mod alerts;
 mod argocd;
@@ -40,10 +40,10 @@ use suites::Suite;
 
 pub use linters::run as lint;
 
-/// The cluster's name, for `cargo xtask cluster` and `cargo xtask kubectl` too.
+/// The cluster's name, also for `cargo xtask cluster` and `cargo xtask kubectl`.
 const NAME: &str = "test";
 
-/// Debian packages of programs that tests compare with, or by which people open backups.
+/// Debian packages of programs that tests compare with, or with which users open backups.
 const PACKAGES: &[&str] = &[
     "age",
     alerts::PACKAGE,
@@ -55,10 +55,10 @@ const PACKAGES: &[&str] = &[
     "zstd",
 ];
 
-/// The filter that asks for the operator as users install it.
+/// The filter for the tests of an operator that is installed the way users do it.
 const INSTALLED: &str = "installed";
 
-/// The filter that asks for what `cargo xtask e2e` does.
+/// The filter for the suite of `cargo xtask e2e`.
 const E2E: &str = "e2e";
 
 /// Options of `cargo xtask test`.
@@ -79,18 +79,18 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether the operator is to be installed as users do it.
+    /// Whether to install the operator the way users do it.
     fn installs(&self) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter == INSTALLED)
     }
 
-    /// Whether the suite for real accounts is to be tried: only if it is asked for, for it takes long.
+    /// Whether to run the suite for real accounts. It takes long, so it runs only on request.
     fn tries_e2e(&self) -> bool {
         self.filter.as_ref().is_some_and(|filter| filter == E2E)
     }
 }
 
-/// Runs the checks and tests. A failing one does not hide the others.
+/// Runs the checks and tests. A failure does not stop the others.
 pub fn run(options: &Options) -> Result<ExitCode> {
     if !options.unit {
         host::require_root()?;
@@ -122,10 +122,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         }
         report.side_by_side(parts);
     } else if options.installs() && !options.unit {
-        // What is installed in the end is made here.
+        // This creates what is installed in the end.
         report.side_by_side(of_deployments());
     }
-    // The integration tests leave some of the processors' time.
+    // These parts use processor time that the integration tests leave.
     let mut meanwhile = Vec::new();
     if everything && !options.unit {
         meanwhile = beside_the_tests(tests.is_some(), options.keep);
@@ -137,7 +137,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     if !options.unit {
         on_the_cluster(&mut report, options, tests.as_deref(), &mut meanwhile);
-        // Where there was no cluster.
+        // If there is no cluster, they have not run yet.
         report.side_by_side(meanwhile);
         if !options.keep {
             report.step("Stop the cluster", |_| Cluster::down(NAME).map(|()| Outcome::Passed));
@@ -146,10 +146,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(report.finish())
 }
 
-/// What runs beside the integration tests. Where there is something to `install`, that is tried, and its cluster stays if it is to be
-/// `kept`.
+/// The parts that run beside the integration tests. With `install`, one of them installs the operator, in a cluster
+/// that remains if `kept`.
 fn beside_the_tests<'a>(install: bool, kept: bool) -> Vec<Part<'a>> {
-    // Whoever holds the first of a pair ends before the one begins who waits at the second.
+    // Each channel orders parts: a receiver returns when all parts that hold its sender have ended.
     let (before_lints, lints_turn) = mpsc::channel::<()>();
     let (before_installing, installing_turn) = mpsc::channel::<()>();
     let unit = Part::new("Unit tests", |step| suites::cargo(&Suite::Unit { behind: true }, None, step));
@@ -160,14 +160,14 @@ fn beside_the_tests<'a>(install: bool, kept: bool) -> Vec<Part<'a>> {
     first.push(unit.holding(before_lints));
     let mut parts: Vec<Part> = first.into_iter().map(|part| part.holding(before_installing.clone())).collect();
     parts.push(Part::new("Lints", move |step| {
-        // Cargo does one thing at a time in a checkout, and tests tell more.
+        // Cargo does one thing at a time in a checkout, and test results are more important.
         let _ = lints_turn.recv();
         checks::lints(step, true)
     }));
     if install {
         parts.push(Part::new(installed::STEP, move |step| {
-            // It installs the image of the release, and a second cluster beside all the others leaves a small machine no time for
-            // the tests.
+            // It waits for the others. It installs the image of the release, and on a small machine a second cluster at
+            // the same time would leave too little time for the tests.
             let _ = installing_turn.recv();
             installed::beside_others(kept, step)
         }));
@@ -175,7 +175,7 @@ fn beside_the_tests<'a>(install: bool, kept: bool) -> Vec<Part<'a>> {
     parts
 }
 
-/// What users install with, and see it by.
+/// The checks of what users install, and of what they monitor it with.
 fn of_deployments<'a>() -> Vec<Part<'a>> {
     vec![
         Part::new("Helm chart", chart::check),
@@ -186,8 +186,8 @@ fn of_deployments<'a>() -> Vec<Part<'a>> {
     ]
 }
 
-/// What needs the cluster; without one it is skipped, and the cluster's own step tells why. `meanwhile` is taken and run
-/// beside the integration tests.
+/// The steps that need the cluster. Without a cluster they are skipped, and the cluster's own step says why. The parts
+/// in `meanwhile` are taken out and run beside the integration tests.
 fn on_the_cluster(report: &mut Report, options: &Options, tests: Option<&Path>, meanwhile: &mut Vec<Part>) {
     const MANIFESTS: &str = "Manifests are valid";
     const INTEGRATION: &str = "Integration tests";
@@ -206,7 +206,7 @@ fn on_the_cluster(report: &mut Report, options: &Options, tests: Option<&Path>, 
         if options.thorough {
             images::push_thorough(&cluster, step)?;
         }
-        // What Jobs of backups run.
+        // The image of backup Jobs.
         let binary = images::operator::target_directory()?.join("debug/causeway");
         images::operator::image(&binary)?.push(&cluster, step).map(|_| Outcome::Passed)
     });
@@ -242,8 +242,7 @@ fn on_the_cluster(report: &mut Report, options: &Options, tests: Option<&Path>, 
     }
 }
 
-/// Makes everything that takes long, the downloads of one side during the compilation of the other. Returns the program with
-/// the integration tests.
+/// Builds everything that takes long; downloads run during compilation. Returns the program with the integration tests.
 fn build(step: &Step, unit: bool) -> Result<PathBuf> {
     host::install_build_tools(step)?;
     if let Err(error) = crates::fetch(step) {
@@ -269,43 +268,43 @@ fn build(step: &Step, unit: bool) -> Result<PathBuf> {
         let mut compile = cargo(["test", "--workspace", "--no-run"])?;
         let tests = crate::cargo::run(&mut compile, "the tests", &log("build")?, step);
         others.join().map_err(|_| anyhow!("the build of the cluster panicked"))??;
-        // Now: whoever asks Cargo while it compiles for the lints waits for them.
+        // Ask Cargo now: later, this would have to wait for the compilation of the lints.
         tests.and_then(|()| suites::integration_tests())
     })
 }
 
-/// Cargo in this checkout, with the dependencies as locked.
+/// Cargo in this checkout, with the dependencies of the lock file.
 fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Command> {
     nice_cargo(0, arguments)
 }
 
-/// The same, with what others leave of the processors: see [`nice`].
+/// Like [`cargo()`], with a lower priority: see [`nice`].
 fn nice_cargo<'a>(by: u8, arguments: impl IntoIterator<Item = &'a str>) -> Result<Command> {
     let mut command = if by == 0 { Command::new("cargo") } else { nice(by, "cargo") };
     command.args(arguments).arg("--locked").current_dir(host::repo_root()?).env("CARGO_TERM_COLOR", "never");
     Ok(command)
 }
 
-/// A program that takes what others leave of the processors, of 19 at most the less the larger `by` is.
+/// A program with a lower priority: the larger `by`, the lower it is. The largest value is 19.
 fn nice(by: u8, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("nice");
     command.args(["-n", &by.to_string()]).arg(program);
     command
 }
 
-/// Where a step's output goes.
+/// The log file of a step.
 fn log(name: &str) -> Result<PathBuf> {
     Ok(directory()?.join(format!("{name}.log")))
 }
 
-/// What a run leaves behind: logs and rendered manifests.
+/// The directory for logs and rendered manifests of a run.
 fn directory() -> Result<PathBuf> {
     let path = host::repo_root()?.join("target/test");
     fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
     Ok(path)
 }
 
-/// Two runs in one checkout would share a cluster; the second waits.
+/// Two runs in one checkout would share a cluster, so the second one waits.
 fn lock() -> Result<File> {
     let path = directory()?.join("lock");
     let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;

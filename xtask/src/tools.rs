@@ -1,5 +1,5 @@
-//! Programs that charts, images, manifests, workflows and pages are made and checked with: those in Go are built from their modules
-//! in `tools/`, those in Rust from crates.
+//! Programs that make and check charts, images, manifests, workflows and pages. Those in Go are built from their
+//! modules in `tools/`, those in Rust from crates.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,17 +13,17 @@ use crate::{golang, host};
 pub const HELM: &str = "helm";
 /// Pushes images: <https://github.com/google/go-containerregistry/tree/main/cmd/crane>
 pub const CRANE: &str = "crane";
-/// Checks workflows of GitHub: <https://github.com/rhysd/actionlint>
+/// Checks GitHub workflows: <https://github.com/rhysd/actionlint>
 pub const ACTIONLINT: &str = "actionlint";
 /// Checks manifests: <https://github.com/zegl/kube-score>
 pub const KUBE_SCORE: &str = "kube-score";
 
-/// The modules of all tools; each is named as its program.
+/// The modules of all tools. Each has the name of its program.
 pub fn modules() -> Result<Vec<PathBuf>> {
     golang::modules(&host::repo_root()?.join("tools"))
 }
 
-/// A tool's program; compiled if there is none of this version in the cache.
+/// A tool's program; compiled unless the cache has this version.
 pub fn program(name: &str, step: &Step) -> Result<PathBuf> {
     let module = host::repo_root()?.join("tools").join(name);
     let built = host::cache_dir()?.join("tools").join(name).join(host::hash_of(&golang::sources(&module)?)?);
@@ -34,7 +34,7 @@ pub fn program(name: &str, step: &Step) -> Result<PathBuf> {
     Ok(built.join(name))
 }
 
-/// The program of a crate in that version, from the cache; compiled with these options if it is not there.
+/// The program of a crate in that version; compiled with these options unless it is in the cache.
 pub fn of_crate(name: &str, version: &str, options: &[&str], log: &Path, step: &Step) -> Result<PathBuf> {
     let home = host::cache_dir()?.join(format!("tools/{name}-{version}"));
     let program = home.join("bin").join(name);
@@ -47,7 +47,7 @@ pub fn of_crate(name: &str, version: &str, options: &[&str], log: &Path, step: &
     Ok(program)
 }
 
-/// Runs a command and returns what it printed; what it complained of becomes the error.
+/// Runs a command and returns its output. If it fails, the error contains what it printed.
 pub fn output_of(command: &mut Command) -> Result<String> {
     let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("cannot start {program}"))?;

@@ -1,4 +1,4 @@
-//! A leader whose writes or answers are lost, or whose lease somebody else changes.
+//! Tests of a leader whose writes or answers are lost, or whose lease is changed by somebody else.
 
 use super::super::step::Lost;
 use super::*;
@@ -44,7 +44,7 @@ fn a_write_whose_answer_was_lost_is_found_again() {
 }
 
 #[test]
-fn a_leader_that_never_gets_an_answer_in_time_but_is_heard_stays() {
+fn a_leader_whose_writes_arrive_but_whose_answers_are_lost_stays() {
     let mut pair = Pair::new(0, 0);
     for _ in 0..100 {
         pair.pass(seconds(2.5));
@@ -55,7 +55,7 @@ fn a_leader_that_never_gets_an_answer_in_time_but_is_heard_stays() {
         pair.leader.arrive(&mut pair.cluster);
         let (now, wall) = (pair.now, pair.wall);
         pair.leader.receive(false, now, wall);
-        // Its next attempt rests on a version that is gone, so it reads.
+        // Its next attempt is based on a version that is outdated, so it reads.
         pair.leader.look(&pair.cluster, now, wall);
         pair.rival.turn(&mut pair.cluster, now, wall);
         assert!(pair.leader.leads(now) && !pair.rival.leads(now));
@@ -76,7 +76,7 @@ fn a_write_that_was_accepted_long_ago_gives_no_time_to_lead() {
     assert_eq!(pair.leader.decision, Action::Stop(Lost::Late));
     pair.leader.look(&pair.cluster, now, wall);
     assert!(!pair.leader.leads(now));
-    assert!(matches!(pair.leader.decision, Action::Write(_)), "it claims the lease anew, and does not stop once more");
+    assert!(matches!(pair.leader.decision, Action::Write(_)), "it claims the lease again, and does not stop twice");
 }
 
 #[test]

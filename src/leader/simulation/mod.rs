@@ -1,4 +1,4 @@
-//! Candidates in a world with one lease, lost replies, stalls, crashes, meddlers and wrong clocks.
+//! Simulates candidates for one lease, with lost replies, stalls, crashes, edits by hand and wrong clocks.
 
 mod leading;
 mod properties;
@@ -12,7 +12,7 @@ use k8s_openapi::api::coordination::v1::LeaseSpec;
 
 const TIMING: Timing = Timing::DEFAULT;
 
-/// That of the lease for databases, unless somebody wants another.
+/// The timing of the lease for databases by default.
 fn short() -> Timing {
     Timing::lasting(Duration::from_secs(5))
 }
@@ -21,7 +21,7 @@ fn seconds(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
-/// The lease in the cluster: what it says, and how often it was written (its resourceVersion).
+/// The lease in the cluster: its record, and how often it was written (its resourceVersion).
 #[derive(Clone, Default)]
 struct Cluster {
     record: Option<LeaseSpec>,
@@ -47,14 +47,14 @@ struct Request {
     record: LeaseSpec,
     on_top_of: u64,
     sent: Instant,
-    /// Whether it was accepted; `None` while it is under way.
+    /// Whether the server accepted it; `None` until it arrives.
     accepted: Option<bool>,
 }
 
 struct Process {
     candidate: Candidate,
     view: View,
-    /// How far this machine's wall clock is off.
+    /// How wrong this machine's wall clock is.
     clock_error: SignedDuration,
     seen_version: u64,
     request: Option<Request>,
@@ -83,7 +83,7 @@ impl Process {
         self.step(Observation::Lease(cluster.record.clone()), now, wall);
     }
 
-    /// Sends the write that was decided, if one was.
+    /// Sends the write that was decided, if any.
     fn send(&mut self, now: Instant) {
         if let (Action::Write(record), None) = (&self.decision, &self.request) {
             let record = record.clone();
@@ -99,7 +99,7 @@ impl Process {
         }
     }
 
-    /// The reply reaches the process, or its time is up.
+    /// The reply reaches the process, or the request times out.
     fn receive(&mut self, delivered: bool, now: Instant, wall: Timestamp) {
         let Some(Request { record, on_top_of, sent, accepted }) = self.request.take() else {
             return;
@@ -112,7 +112,7 @@ impl Process {
         }
     }
 
-    /// Looks, writes and hears of it within this instant.
+    /// Reads the lease, writes it and receives the reply, all within this instant.
     fn turn(&mut self, cluster: &mut Cluster, now: Instant, wall: Timestamp) {
         if self.leads(now) {
             self.step(Observation::Nothing, now, wall);
@@ -124,13 +124,13 @@ impl Process {
         self.receive(true, now, wall);
     }
 
-    /// What the fence says.
+    /// Whether the fence is open.
     fn leads(&self, now: Instant) -> bool {
         self.view.leads_until(&self.candidate.timing).is_some_and(|end| now < end)
     }
 }
 
-/// A leader that renews and a rival that looks as often, in a world that advances in steps of 100 ms.
+/// A leader that renews and a rival that reads as often, in a world that advances in steps of 100 ms.
 struct Pair {
     now: Instant,
     wall: Timestamp,

@@ -1,4 +1,4 @@
-//! Whatever happens, in whatever order, two never lead.
+//! Property tests: for any sequence of events, two processes never lead at the same time.
 
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,11 @@ enum Event {
     Arrive(usize),
     Receive(usize, bool),
     Turn(usize),
-    /// Its container is started again, or its pod is made again: whoever was there before has ended.
+    /// A container is started again, or its pod is created again. Either way the earlier process has ended.
     Crash(usize, bool),
-    /// A request of a process that has ended reaches the server.
+    /// A request from a process that has ended reaches the server.
     Late,
-    /// Somebody edits the lease by hand: clears the holder, or names another.
+    /// Somebody edits the lease by hand: clears the holder, or writes another name.
     Meddle(bool),
 }
 
@@ -46,12 +46,12 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever happens, two fences are never open at the same time.
+    /// No sequence of events opens two fences at the same time.
     #[test]
     fn two_never_lead(
         events in prop::collection::vec(event(), 1..150),
         clock_errors in prop::array::uniform3(-100_000..100_000_i64),
-        // Of one lease they differ while an option is changed.
+        // Candidates for one lease have different timings while an option is being rolled out.
         timings in prop::array::uniform3(prop_oneof![Just(TIMING), Just(short())]),
     ) {
         let mut now = Instant::now();
@@ -82,7 +82,7 @@ proptest! {
                 Event::Crash(who, pod) => {
                     pods[who] += if pod { PROCESSES } else { 0 };
                     let another = Process::new(&identity(pods[who]), timings[who], clock_errors[who], now);
-                    // What it had sent may arrive all the same.
+                    // A request that it had sent may still arrive.
                     let sent = std::mem::replace(&mut processes[who], another).request;
                     orphans.extend(sent.filter(|request| request.accepted.is_none()));
                 }

@@ -1,16 +1,16 @@
-//! When another takes the lease over, and when not.
+//! Tests of when another process takes over the lease, and when not.
 
 use super::super::step::{holder, release};
 use super::*;
 
-/// How long after its leader's death a lease is taken, at the earliest and at the latest.
+/// The shortest and the longest time from the death of a leader until the rival takes its lease.
 fn gaps(timing: Timing, identities: [&str; 2]) -> (Duration, Duration) {
     let gaps = (0..20).map(|phase| {
         let mut pair = Pair::of(timing, identities, [3_600, -3_600]);
         pair.run(seconds(60.0) + seconds(0.1) * phase, true);
         assert!(pair.leader.leads(pair.now), "a living leader stays");
         let died = pair.now;
-        // Its process has ended, and does nothing more.
+        // The leader's process has ended, and does nothing more.
         pair.leader.view = View::new(died);
         pair.run(seconds(60.0), false);
         assert!(pair.rival.leads(pair.now));
@@ -60,7 +60,7 @@ fn a_process_follows_one_of_its_own_pod_sooner_and_not_while_that_one_lives() {
     for (identities, is_same_pod) in [
         (["a_1_x", "a_1_y"], true),
         (["a_1_x", "a_2_y"], false),
-        // Outside a pod, and of an earlier version.
+        // Identities outside a pod, and of an earlier version.
         (["a__x", "a__y"], false),
         (["a_x", "a_y"], false),
     ] {
@@ -90,7 +90,7 @@ fn one_that_is_started_again_counts_from_its_start_and_not_from_when_it_sees_the
     let died = pair.now;
     pair.leader.view = View::new(died);
     pair.rival = Process::new("a_1_y", short(), 0, died);
-    // A busy apiserver answers for the first time so late.
+    // A busy apiserver delays its first answer by this time.
     pair.pass(seconds(1.8));
     pair.run(seconds(60.0), false);
     let gap = pair.now - died;
@@ -136,7 +136,7 @@ fn a_leader_writes_a_deleted_lease_again() {
     assert!(pair.leader.leads(pair.now));
 }
 
-/// Whoever looks at databases before its turn begins about three seconds early.
+/// A standby that warms up before it leads has about three seconds for that.
 #[test]
 fn a_standbys_turn_is_near_when_the_leader_lets_two_renewals_pass_and_not_while_it_lives() {
     let mut pair = Pair::of(short(), ["a_1_x", "b_2_y"], [0, 0]);
@@ -148,7 +148,7 @@ fn a_standbys_turn_is_near_when_the_leader_lets_two_renewals_pass_and_not_while_
     let died = pair.now;
     while !is_near(&pair) {
         pair.run(seconds(0.1), false);
-        // One that waits sees it in time: no look is later than that.
+        // A waiting standby wakes in time, never later than 5 s after the leader's death.
         let Action::Wait(wait) = pair.rival.decision else { panic!("{:?}", pair.rival.decision) };
         assert!(pair.now + wait <= died + seconds(5.0));
     }

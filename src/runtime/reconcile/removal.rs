@@ -1,4 +1,4 @@
-//! What becomes of what an object had: removed before its finalizer goes, or late, where somebody took that away.
+//! Removes what an object owned: before its finalizer is removed, or late, if somebody else removed the finalizer.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError};
@@ -17,7 +17,7 @@ use crate::runtime::kind::{Kind, Removal};
 use crate::runtime::tenant::on_behalf_of;
 
 impl<K: Kind> Reconciler<K> {
-    /// An object is gone: drops what is remembered of it, and removes what it had where nobody has done that.
+    /// An object was deleted. Drops what is remembered about it, and removes what it owned if that has not been done.
     pub fn gone(self: &Arc<Self>, object: &K::Object) {
         let uid = object.uid().unwrap_or_default();
         self.note_undecodable(&uid, false);
@@ -25,7 +25,7 @@ impl<K: Kind> Reconciler<K> {
         let removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
         if K::REMOVES_LATE && !removed {
             let mut object = object.clone();
-            // Whoever looks at it must not take it for one that stays.
+            // Code that observes the object must see that it is being deleted.
             object.meta_mut().deletion_timestamp.get_or_insert(Time(Timestamp::now()));
             tokio::spawn(self.clone().remove_late(object));
         } else {
@@ -33,7 +33,7 @@ impl<K: Kind> Reconciler<K> {
         }
     }
 
-    /// Removes what an object had that vanished without its removal. Tried until it is done.
+    /// Removes what an object owned that vanished without its removal. Retries until that succeeds.
     async fn remove_late(self: Arc<Self>, object: K::Object) {
         let uid = object.uid().unwrap_or_default();
         loop {
@@ -58,7 +58,7 @@ impl<K: Kind> Reconciler<K> {
             warn!(kind = K::NAME, namespace, name, error = %trouble, "what a vanished object had could not be removed yet");
             tokio::select! {
                 () = sleep(delay) => {}
-                // The next process tells of what is left.
+                // The next process reports what is left.
                 () = self.stop.cancelled() => return,
             }
         }
@@ -88,7 +88,7 @@ impl<K: Kind> Reconciler<K> {
         set
     }
 
-    /// Removes what the object had.
+    /// Removes what the object owned.
     async fn dismantle(&self, object: &K::Object, news: &mut PendingEvents) -> Result<(), Failed<K>> {
         let mut races = 0;
         for _ in 0..ROUNDS {

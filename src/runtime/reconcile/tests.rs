@@ -1,4 +1,4 @@
-//! The runner with a kind that waits, and an apiserver that keeps what it is sent.
+//! Tests of the runner, with a kind that blocks while it observes, and an apiserver that records requests.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ use crate::runtime::decoding::Decoded;
 use crate::runtime::watched::Watched;
 use crate::runtime::{ActionEvent, Class, Failure, Kind, Plan, Removal, Slots};
 
-/// Observing waits until it is let go on.
+/// A kind whose observation blocks until a test releases it.
 #[derive(Default)]
 struct Waiting {
     observing: Notify,
@@ -92,7 +92,7 @@ impl Kind for Waiting {
     }
 }
 
-/// Answers every request with its own body, as a newer version, and keeps it.
+/// An apiserver that records the body of every request, and answers with it as a newer version.
 fn apiserver(sent: Arc<Mutex<Vec<Value>>>) -> Client {
     let answer = move |request: http::Request<Body>| {
         let sent = sent.clone();
@@ -142,7 +142,7 @@ fn object(conditions: &Value) -> MyApp {
     .expect("an object")
 }
 
-/// Reconciles the object; `meanwhile` happens while the world is observed.
+/// Reconciles the object, and calls `meanwhile` while the world is observed.
 async fn reconcile(reconciler: &Arc<Reconciler<Waiting>>, object: &MyApp, meanwhile: impl FnOnce()) {
     let (mut reconcile, kind) = (Box::pin(reconciler.reconcile(object)), reconciler.kind.clone());
     tokio::select! {
@@ -166,9 +166,9 @@ async fn nothing_is_remembered_of_an_object_that_went_while_it_was_reconciled() 
     assert_eq!(reconciler.statuses.remembered(), 1, "what we wrote and the watch has not shown yet");
 }
 
-/// What the leader before wrote in its last moment, a watch may not show yet.
+/// A watch may not show yet what the previous leader wrote in its last moment.
 #[tokio::test]
-async fn before_this_process_leads_an_object_is_looked_at_and_read_anew_before_its_first_turn() {
+async fn an_object_is_observed_before_this_process_leads_and_read_again_before_its_first_turn() {
     let ready = json!([{ "type": "Ready", "status": "True", "reason": "Running", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
     let mut live = serde_json::to_value(object(&ready)).expect("JSON");
@@ -207,7 +207,7 @@ async fn conditions_of_others_are_not_sent() {
 }
 
 #[tokio::test]
-async fn an_object_of_which_nothing_can_be_decoded_is_told_of_once() {
+async fn an_object_of_which_nothing_can_be_decoded_is_reported_once() {
     let sent: Arc<Mutex<Vec<Value>>> = Arc::default();
     let reconciler = reconciler(&apiserver(sent.clone()));
     let (store, _writer) = reflector::store();
@@ -223,6 +223,6 @@ async fn an_object_of_which_nothing_can_be_decoded_is_told_of_once() {
     while events().is_empty() {
         tokio::task::yield_now().await;
     }
-    let message: Vec<_> = events().iter().map(|it| (it["reason"].clone(), it["regarding"]["name"].clone())).collect();
-    assert_eq!(message, [(json!("Undecodable"), json!("app"))]);
+    let reported: Vec<_> = events().iter().map(|it| (it["reason"].clone(), it["regarding"]["name"].clone())).collect();
+    assert_eq!(reported, [(json!("Undecodable"), json!("app"))]);
 }

@@ -1,4 +1,4 @@
-//! One account of LocalStack: its journal, its settings, and the bare call that everything is compared with.
+//! One account of LocalStack: its journal, its settings, and the plain calls with which everything is compared.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,39 +15,39 @@ use super::http::Http;
 
 const REGION: &str = "us-east-1";
 
-/// More than any benchmark makes; AWS's default is 3,000 a region.
+/// More than any benchmark creates. AWS's default is 3,000 per region.
 const TARGET_GROUPS: usize = 10_000;
 
 /// An account.
 pub struct Account {
     http: Http,
-    /// Twelve digits; as an access key they lead to the account.
+    /// The account number of twelve digits. LocalStack accepts it as an access key.
     pub number: String,
-    /// The newest call that was told of.
-    message: AtomicU64,
+    /// The id of the newest call that [`Self::calls`] returned.
+    last_returned: AtomicU64,
 }
 
-/// A call as the journal has it.
+/// A call in the journal.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Call {
     id: u64,
-    /// AWS's name for it.
+    /// The AWS operation.
     pub operation: String,
-    /// How it ended: `OK` or AWS's error code; nothing while it is under way.
+    /// The result: `OK` or AWS's error code; `None` while it is in progress.
     outcome: Option<String>,
     /// When it arrived, to the millisecond.
     time: Timestamp,
-    /// How long it took from then on.
+    /// Its duration from then on.
     duration_ms: Option<f64>,
 }
 
 impl Call {
-    /// Whether AWS refused it because too many came.
+    /// Whether AWS throttled it.
     pub fn was_throttled(&self) -> bool {
         self.outcome.as_deref() == Some("Throttling")
     }
 
-    /// When it arrived and when it had ended, as the clock of the machine has it; nothing while it is under way.
+    /// When it arrived and when it ended, by the machine's clock; `None` while it is in progress.
     pub fn times(&self) -> Option<(SystemTime, SystemTime)> {
         let arrived = SystemTime::from(self.time);
         self.duration_ms.map(|took| (arrived, arrived + Duration::from_secs_f64(took / 1000.0)))
@@ -55,25 +55,25 @@ impl Call {
 }
 
 impl Account {
-    /// The account with a VPC and subnets, and room for so many balancers.
+    /// The account with a VPC and subnets, and a quota for `load_balancers` balancers.
     pub fn seeded(endpoint: &str, number: String, load_balancers: usize) -> Result<Self> {
-        let account = Self { http: Http::new(endpoint), number, message: AtomicU64::default() };
+        let account = Self { http: Http::new(endpoint), number, last_returned: AtomicU64::default() };
         account.admin("POST", "seed", "", "")?;
         account.set(&json!({ "load_balancers": load_balancers, "target_groups": TARGET_GROUPS }))?;
         Ok(account)
     }
 
-    /// Makes balancers stay `provisioning` for so long.
+    /// Makes balancers stay `provisioning` for `seconds`.
     pub fn provision_in(&self, seconds: u32) -> Result<()> {
         self.set(&json!({ "provisioning_seconds": seconds }))
     }
 
-    /// Gives the account so many times AWS's default rates of calls; 0 for no limit.
+    /// Allows `share` times AWS's default rates of calls; 0 means no limit.
     pub fn throttle(&self, share: u32) -> Result<()> {
         self.set(&json!({ "throttle": share }))
     }
 
-    /// Brings a certificate and its key, PEM files, into AWS Certificate Manager.
+    /// Imports a certificate and its key, both PEM files, into AWS Certificate Manager.
     pub fn import_certificate(&self, certificate: &Path, key: &Path) -> Result<()> {
         let body = json!({ "Certificate": base64(certificate)?, "PrivateKey": base64(key)? });
         let headers = [
@@ -84,22 +84,22 @@ impl Account {
         self.http.send("POST", "/", &headers, &body.to_string()).map(drop)
     }
 
-    /// The calls since the last time this was asked, oldest first.
+    /// The calls since the last call of this function, oldest first.
     pub fn calls(&self) -> Result<Vec<Call>> {
         let calls = self.calls_so_far()?;
         if let Some(last) = calls.last() {
-            self.message.store(last.id, Ordering::Relaxed);
+            self.last_returned.store(last.id, Ordering::Relaxed);
         }
         Ok(calls)
     }
 
-    /// The same, for another look at those under way: the next time they are told of again.
+    /// Like [`Self::calls`], but the next time the same calls are returned again. This is for calls in progress.
     pub fn calls_so_far(&self) -> Result<Vec<Call>> {
-        let since = format!("&since={}", self.message.load(Ordering::Relaxed));
+        let since = format!("&since={}", self.last_returned.load(Ordering::Relaxed));
         Ok(serde_json::from_value(self.admin("GET", "journal", &since, "")?)?)
     }
 
-    /// Creates a balancer by one HTTP request and says how long that took: there is no faster way.
+    /// Creates a balancer by one HTTP request, and returns how long that took. There is no faster way.
     pub fn create_load_balancer(&self, name: &str) -> Result<Duration> {
         let parameters = format!(
             "Name={name}&Scheme=internet-facing&Subnets.member.1=subnet-abc&Subnets.member.2=subnet-def\
@@ -110,7 +110,7 @@ impl Account {
         Ok(begun.elapsed())
     }
 
-    /// Makes a target group for addresses in the account's VPC and returns its ARN.
+    /// Creates a target group for addresses in the account's VPC, and returns its ARN.
     pub fn create_target_group(&self, name: &str) -> Result<String> {
         let answer = self.balancing("DescribeSubnets", "SubnetId.1=subnet-abc")?;
         let vpc = between(&answer, "<vpcId>", "</vpcId>").context("the account has no VPC")?;
@@ -121,7 +121,7 @@ impl Account {
         Ok(arn.to_owned())
     }
 
-    /// Registers an address by one HTTP request and says how long that took.
+    /// Registers an address by one HTTP request, and returns how long that took.
     pub fn register_target(&self, group: &str, address: &str) -> Result<Duration> {
         let group = group.replace(':', "%3A").replace('/', "%2F");
         let parameters = format!("TargetGroupArn={group}&Targets.member.1.Id={address}&Targets.member.1.Port=8080");
@@ -130,7 +130,7 @@ impl Account {
         Ok(begun.elapsed())
     }
 
-    /// One call of Elastic Load Balancing, or the one of EC2 that it needs.
+    /// One call of Elastic Load Balancing, or the one call of EC2 that is needed.
     fn balancing(&self, action: &str, parameters: &str) -> Result<String> {
         let (service, version) = match action {
             "DescribeSubnets" => ("ec2", "2016-11-15"),
@@ -143,7 +143,7 @@ impl Account {
         self.http.send("POST", "/", &headers, &format!("Action={action}&Version={version}&{parameters}"))
     }
 
-    /// `LocalStack` reads account and service from the signature and does not verify it.
+    /// A signature. `LocalStack` reads account and service from it, and does not verify it.
     fn signature(&self, service: &str) -> String {
         let scope = format!("{}/20260101/{REGION}/{service}/aws4_request", self.number);
         format!("AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0")
@@ -160,7 +160,7 @@ impl Account {
     }
 }
 
-/// What stands between two words, the first time.
+/// The text between the first occurrences of two texts.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
     text.split_once(from)?.1.split_once(to).map(|(inner, _)| inner)
 }
@@ -170,7 +170,7 @@ pub fn by_operation(calls: &[Call]) -> String {
     described(&counts(calls))
 }
 
-/// The same of counts.
+/// Formats counts in the same way.
 pub fn described(counts: &BTreeMap<String, usize>) -> String {
     counts.iter().map(|(operation, count)| format!("{operation} {count}")).collect::<Vec<_>>().join(", ")
 }
@@ -184,7 +184,7 @@ pub fn counts(calls: &[Call]) -> BTreeMap<String, usize> {
     counts
 }
 
-/// A file in base64, by the program of that name: every machine has it.
+/// A file in base64, encoded by the program of that name, which every machine has.
 fn base64(file: &Path) -> Result<String> {
     let output = Command::new("base64").arg("--wrap=0").arg(file).output().context("cannot start base64")?;
     ensure!(output.status.success(), "base64 {}: {}", file.display(), String::from_utf8_lossy(&output.stderr));

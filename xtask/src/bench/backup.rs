@@ -1,5 +1,5 @@
-//! What backups cost: throughput, memory and calls of a run beside the programs that people pipe into each other, and what
-//! hundreds of idle objects do. docs/benchmarks.md says how each figure is taken.
+//! What backups cost: throughput, memory and calls of a run, in comparison with the usual shell pipelines, and the
+//! calls of hundreds of idle objects. docs/benchmarks.md describes how each figure is taken.
 
 mod databases;
 mod idle;
@@ -19,17 +19,18 @@ use super::report::{Report, amount};
 use super::scene::Bench;
 use crate::progress::{Progress, Step};
 
-/// What the pipelines consist of, beside etcd's own tool.
+/// The programs of the pipelines, except etcd's own tool.
 pub const PACKAGES: &[&str] = &["awscli", "postgresql-client", "redis-tools", "zstd"];
 
-/// Ours and theirs in turns; the middle one counts.
+/// How often our run and the pipeline alternate. The median counts.
 const ROUNDS: usize = 3;
-/// No process that Jobs run may have more, however much it moves.
+/// The most memory that a process of a Job may use, however much data it moves.
 const MEMORY_KIB: f64 = 64.0 * 1024.0;
-/// PostgreSQL gets so much less: it writes log and indexes beside the data, and is restored, not only fetched.
+/// PostgreSQL gets only one part in this many of the data: it writes its log and indexes as well, and the data are
+/// restored, not only fetched.
 const POSTGRESQL_PART: usize = 4;
 
-/// Takes all figures with so much data in each database.
+/// Takes all figures with `mebibytes` of data in each database.
 pub fn measure(bench: &Bench, mebibytes: usize) -> Result<Report> {
     let mut steps = Progress::new(2 * databases::KINDS.len() + 3);
     let mut report = Report::default();
@@ -54,7 +55,7 @@ pub fn measure(bench: &Bench, mebibytes: usize) -> Result<Report> {
     Ok(report)
 }
 
-/// Stores and fetches, by us and by the pipeline, in turns.
+/// Stores and fetches the data, alternating between our run and the pipeline.
 fn compare(store: &Store, source: &Source, mebibytes: usize, report: &mut Report, step: &Step) -> Result<()> {
     let (mut stored, mut piped, mut fetched, mut piped_back) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut calls = Vec::new();
@@ -82,7 +83,7 @@ fn compare(store: &Store, source: &Source, mebibytes: usize, report: &mut Report
     Ok(())
 }
 
-/// So much data in one direction, by us and by a pipeline.
+/// The run and the pipeline for the same data in one direction.
 struct Rates {
     ours: Ran,
     theirs: Ran,
@@ -104,7 +105,7 @@ impl Rates {
     }
 }
 
-/// The run of middle length.
+/// The run with the median duration.
 fn middle(mut runs: Vec<Ran>) -> Result<Ran> {
     runs.sort_by_key(|ran| ran.took);
     let index = runs.len() / 2;
@@ -116,12 +117,12 @@ fn size(file: &Path) -> Result<u64> {
     Ok(file.metadata().with_context(|| format!("{} is missing", file.display()))?.len())
 }
 
-/// Fails when something is smaller than what went in: a figure of that would be worth nothing.
+/// Fails if something is smaller than the data: a figure from that would be useless.
 fn whole(what: &str, bytes: u64, mebibytes: usize) -> Result<()> {
     let expected = u64::try_from(mebibytes)? << 20;
     ensure!(bytes >= expected, "{what} has {bytes} bytes; {expected} were written");
     Ok(())
 }
 
-/// How long anything may take until a benchmark gives up.
+/// The longest wait of a benchmark.
 const WAIT_TIMEOUT: Duration = Duration::from_mins(10);

@@ -1,4 +1,4 @@
-//! What the benchmarks of databases have in common.
+//! The common part of the benchmarks of databases.
 
 pub mod idle;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::kubernetes::{Event, Watch};
 use super::scene::Scene;
 
-/// How long anything may take until a benchmark gives up.
+/// The longest wait of a benchmark.
 pub const DATABASE_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// A kind of database.
@@ -19,17 +19,17 @@ pub struct Database {
     pub api: &'static str,
     pub kind: &'static str,
     pub plural: &'static str,
-    /// Value of the label `app.kubernetes.io/name` of its pods.
+    /// The value of the label `app.kubernetes.io/name` on its pods.
     pub pods: &'static str,
 }
 
 impl Database {
-    /// Where its objects are.
+    /// The API path of its objects.
     pub fn path(&self) -> String {
         format!("/apis/{}", self.api)
     }
 
-    /// Applies an object; its volumes go with it. By default a pod asks for so much that forty fill two cores.
+    /// Applies an object whose volumes are deleted with it. With default requests, forty pods would fill two cores.
     pub fn apply(&self, scene: &Scene, name: &str, mut spec: Value) -> Result<()> {
         spec["deletionPolicy"] = json!("Delete");
         spec["resources"] = json!({ "requests": { "cpu": "1m", "memory": "16Mi" } });
@@ -37,7 +37,7 @@ impl Database {
         scene.apply_other(&self.path(), self.plural, &object)
     }
 
-    /// Sees every change of its objects.
+    /// A watch of its objects.
     pub fn watch(&self, scene: &Scene) -> Result<Watch> {
         scene.watch_other(&self.path(), self.plural)
     }
@@ -48,14 +48,14 @@ impl Database {
     }
 }
 
-/// Addresses of pods that carry a label.
+/// Addresses of pods with a label.
 pub fn addresses(scene: &Scene, selector: &str) -> Result<Vec<String>> {
     let pods = scene.get_other("/api/v1", &format!("pods?labelSelector={selector}"))?;
     let pods = pods["items"].as_array().context("a list of pods")?;
     Ok(pods.iter().filter_map(|pod| pod["status"]["podIP"].as_str().map(str::to_owned)).collect())
 }
 
-/// Whether the status says that nothing is left to do.
+/// Whether the object is ready in its status.
 pub fn is_ready(event: &Event) -> bool {
     says(event, "Ready")
 }

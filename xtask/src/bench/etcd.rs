@@ -1,5 +1,5 @@
-//! What an `EtcdCluster` costs to begin, and what two hundred idle ones do. docs/benchmarks.md says how each figure is
-//! taken.
+//! What an `EtcdCluster` costs to create, and what two hundred idle ones cost. docs/benchmarks.md describes how each
+//! figure is taken.
 
 mod begin;
 
@@ -15,7 +15,7 @@ use crate::progress::Progress;
 const ETCD: Database =
     Database { api: "mycompany.com/v1alpha1", kind: "EtcdCluster", plural: "etcdclusters", pods: "etcd" };
 
-/// Where a member tells plain HTTP how it is.
+/// The port on which a member reports its health by plain HTTP.
 const METRICS_PORT: u16 = 2381;
 
 /// Takes all figures.
@@ -30,12 +30,12 @@ pub fn measure(bench: &Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// A cluster of so many members.
+/// A cluster with `replicas` members.
 fn spec(replicas: usize) -> Value {
     json!({ "version": "3.5.9", "replicas": replicas, "storageSize": "1Gi" })
 }
 
-/// Calls that the members have answered so far, of any client.
+/// How many calls the members have answered so far, of all clients.
 fn served(members: &[String]) -> Result<f64> {
     members.iter().try_fold(0.0, |sum, address| {
         let metrics = Http::new(&format!("http://{address}:{METRICS_PORT}")).get("/metrics")?;

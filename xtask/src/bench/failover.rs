@@ -1,5 +1,5 @@
-//! What a failed or moved master costs clients of Causeway and of Redis Sentinel: the integration test that compares them,
-//! with each failure several times. docs/benchmarks.md says how each figure is taken.
+//! What a failed or moved master costs clients of Causeway and of Redis Sentinel. It runs the integration test that
+//! compares them, with each failure several times. docs/benchmarks.md describes how each figure is taken.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,23 +12,23 @@ use super::{directory, from_tests};
 use crate::progress::{Progress, Step};
 use crate::{host, images, rights};
 
-/// The test.
+/// The prefix of the test.
 const TEST: &str = "redis::compared";
 
-/// Compiles the tests; gives the operator that is compiled with them.
+/// Compiles the tests. Returns the operator's program that is compiled with them.
 pub fn build(step: &Step) -> Result<PathBuf> {
     host::install_build_tools(step)?;
     step.run(&mut cargo(&["--no-run"])?, &directory()?.join("failover-build.log"))?;
     Ok(images::operator::target_directory()?.join("debug/causeway"))
 }
 
-/// Takes all figures, of so many failures of each kind.
+/// Takes all figures from `turns` failures of each kind.
 pub fn measure(bench: &Bench, turns: usize) -> Result<Report> {
     let mut steps = Progress::new(1);
     let file = directory()?.join("failover-figures.json");
     let log = directory()?.join("failover.log");
     steps.step(format!("{turns} failures of each kind, by each"), |step| {
-        // Nothing can be compiled here: the cluster's network reaches no registry.
+        // Nothing can be compiled here, because the cluster's network reaches no registry.
         let mut test = cargo(&["--offline", "--test", "integration", TEST, "--", "--nocapture"])?;
         test.env("KUBECONFIG", bench.kubeconfig())
             .env(rights::VARIABLE, bench.operators_kubeconfig())
@@ -41,7 +41,7 @@ pub fn measure(bench: &Bench, turns: usize) -> Result<Report> {
     from_tests::read(&file)
 }
 
-/// Cargo with the tests of this checkout.
+/// Cargo for the tests of this checkout.
 fn cargo(arguments: &[&str]) -> Result<Command> {
     let mut command = Command::new("cargo");
     command.args(["test", "--workspace", "--locked"]).args(arguments).current_dir(host::repo_root()?);

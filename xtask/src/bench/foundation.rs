@@ -1,4 +1,4 @@
-//! What the operator itself and `MyIngress` cost. docs/benchmarks.md says how each figure is taken.
+//! What the operator itself and `MyIngress` cost. docs/benchmarks.md describes how each figure is taken.
 
 mod calls;
 mod fleet;
@@ -18,10 +18,10 @@ use crate::progress::Progress;
 /// Two subnets in two zones.
 const SUBNETS: [&str; 2] = ["subnet-abc", "subnet-def"];
 
-/// So rarely that no sweep falls into what is measured, except for the first one of a process.
+/// A sweep interval so long that only a process's first sweep falls into the measurement.
 const NO_SWEEP: &str = "1h";
 
-/// How long anything may take until a benchmark gives up.
+/// The longest wait of a benchmark.
 const WAIT_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// Takes all figures.

@@ -1,4 +1,4 @@
-//! Figures that tests take: they write them to a file.
+//! Figures that tests measure and write to a file.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::record::Figure;
 use super::report::Report;
 
-/// The variable that names the file.
+/// The variable with the path of the file.
 pub const VARIABLE: &str = "CAUSEWAY_REPORT";
 
 #[derive(Deserialize)]
@@ -26,7 +26,7 @@ struct Taken {
     column: String,
 }
 
-/// All figures of the file.
+/// All figures in the file.
 pub fn read(file: &Path) -> Result<Report> {
     let text = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let taken: Vec<Taken> = serde_json::from_slice(&text)?;

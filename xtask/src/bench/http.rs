@@ -1,4 +1,4 @@
-//! Plain HTTP to one server, over connections that are kept open.
+//! Plain HTTP to one server, with persistent connections.
 
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use serde_json::Value;
 use ureq::http::Request;
 use ureq::{Agent, Body};
 
-/// How long any answer may take.
+/// The longest wait for an answer.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// A server.
+/// A client of one server.
 pub struct Http {
     agent: Agent,
     base: String,
@@ -24,17 +24,17 @@ impl Http {
         Self { agent, base: base.to_owned() }
     }
 
-    /// What is at that path.
+    /// The answer to GET for that path.
     pub fn get(&self, path: &str) -> Result<String> {
         self.send("GET", path, &[], "")
     }
 
-    /// What is at that path, as JSON.
+    /// The answer to GET for that path, as JSON.
     pub fn get_json(&self, path: &str) -> Result<Value> {
         serde_json::from_str(&self.get(path)?).with_context(|| format!("{}{path}: not JSON", self.base))
     }
 
-    /// Sends a request and returns the answer's body; fails unless the answer is a success.
+    /// Sends a request and returns the body of the answer. Fails unless the status is a success.
     pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<String> {
         let mut answer = self.request(method, path, headers, body, Some(DEADLINE))?;
         let status = answer.status();
@@ -45,7 +45,7 @@ impl Http {
         Ok(text)
     }
 
-    /// The lines of an answer that does not end.
+    /// The lines of a streamed answer.
     pub fn lines(&self, path: &str) -> Result<impl Iterator<Item = std::io::Result<String>> + use<>> {
         let answer = self.request("GET", path, &[], "", None)?;
         if !answer.status().is_success() {

@@ -1,5 +1,5 @@
-//! The Kubernetes API through `kubectl proxy`: a watch that is already open when something is applied tells to the
-//! millisecond when its status came.
+//! The Kubernetes API through `kubectl proxy`. A watch that is opened before an apply shows to the millisecond when the
+//! status arrived.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::http::Http;
 use crate::cluster::Cluster;
 
-/// The API; ends its proxy when it is dropped.
+/// A client of the API. Dropping it ends its proxy.
 pub struct Kubernetes {
     proxy: Child,
     http: Http,
@@ -32,7 +32,7 @@ impl Kubernetes {
         if let Some(output) = proxy.stdout.take() {
             BufReader::new(output).read_line(&mut line)?;
         }
-        // Dropped from here on, also on failure.
+        // From here on the proxy ends even after a failure.
         let mut kubernetes = Self { proxy, http: Http::new("") };
         let address = line.trim().strip_prefix("Starting to serve on ");
         let address = address.with_context(|| format!("kubectl proxy says {line:?}"))?;
@@ -40,28 +40,28 @@ impl Kubernetes {
         Ok(kubernetes)
     }
 
-    /// What `kubectl apply --server-side` sends.
+    /// Sends the same request as `kubectl apply --server-side`.
     pub fn apply(&self, path: &str, object: &Value) -> Result<()> {
         let path = format!("{path}?fieldManager=bench&force=true");
         let headers = [("Content-Type", "application/apply-patch+yaml")];
         self.http.send("PATCH", &path, &headers, &object.to_string()).map(drop)
     }
 
-    /// What is at that path.
+    /// The object at that path.
     pub fn get(&self, path: &str) -> Result<Value> {
         self.http.get_json(path)
     }
 
-    /// Deletes an object, or all of a collection; their finalizers may take longer.
+    /// Deletes an object, or all of a collection. Finalizers may delay the end.
     pub fn delete(&self, path: &str) -> Result<()> {
         self.http.send("DELETE", path, &[], "").map(drop)
     }
 
-    /// Everything that happens in a collection from now on, after what is there already.
+    /// A watch of a collection: first its present objects, then all changes.
     pub fn watch(&self, path: &str) -> Result<Watch> {
         let lines = self.http.lines(&format!("{path}?watch=true"))?;
         let (sender, events) = channel();
-        // Ends with the stream, at the latest when the proxy ends.
+        // The thread ends with the stream, at the latest when the proxy ends.
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 let at = Instant::now();
@@ -84,13 +84,13 @@ impl Drop for Kubernetes {
     }
 }
 
-/// An object that was added, changed or deleted.
+/// A change of an object: added, modified or deleted.
 pub struct Event {
-    /// When we heard of it.
+    /// When this process received the event.
     pub at: Instant,
-    /// The object is gone.
+    /// Whether the object was deleted.
     pub deleted: bool,
-    /// As it is now, or was last.
+    /// The object after the change, or its last state.
     pub object: Value,
 }
 
@@ -107,7 +107,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Takes events until one fulfils `seen`, and says when that one came.
+    /// Waits for an event that `seen` accepts, and returns its time.
     pub fn until(&self, what: &str, limit: Duration, mut seen: impl FnMut(&Event) -> bool) -> Result<Instant> {
         let end = Instant::now() + limit;
         loop {

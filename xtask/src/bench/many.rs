@@ -1,4 +1,4 @@
-//! Many objects: applied at once, waited for together, left idle, removed.
+//! Many objects: created at once, waited for together, left idle, and deleted.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -13,23 +13,23 @@ use super::kubernetes::{Event, Watch};
 use super::scene::{Scene, shows_dns};
 use crate::progress::Step;
 
-/// Appliers at the same time, so that applying is not what takes the time.
+/// How many apply calls run at the same time, so that applying does not dominate the measured time.
 const APPLIERS: usize = 8;
 
 /// Sweeps in an hour by default: one every five minutes.
 pub const SWEEPS_PER_HOUR: f64 = 12.0;
 
-/// How long it took, since the first apply, until something was so of all objects.
+/// The times from the first apply until all objects reached a state.
 pub struct Took {
-    /// They were applied.
+    /// All were applied.
     pub applied: Duration,
-    /// They showed a DNS name.
+    /// All showed a DNS name.
     pub named: Duration,
-    /// They were as they should be.
+    /// All were good.
     pub good: Duration,
 }
 
-/// Applies many objects of one spec at once and waits until each is `good`.
+/// Applies many objects of one spec at once, and waits until each is `good`.
 pub fn create(
     scene: &Scene,
     watch: &Watch,
@@ -67,7 +67,7 @@ fn apply(scene: &Scene, range: Range<usize>, spec: &Value) -> Result<Instant> {
     Ok(Instant::now())
 }
 
-/// Deletes all objects, so many, and says how long it took until the last one was gone.
+/// Deletes all objects, `count` of them. Returns how long it took until the last one was gone.
 pub fn remove(scene: &Scene, watch: &Watch, count: usize, patience: Duration) -> Result<Duration> {
     let begun = Instant::now();
     scene.delete_all()?;
@@ -79,7 +79,7 @@ pub fn remove(scene: &Scene, watch: &Watch, count: usize, patience: Duration) ->
     Ok(end.with_context(|| format!("{left} are left"))?.duration_since(begun))
 }
 
-/// The calls of the next sweep: those that come until there are no more for three seconds.
+/// The calls of the next sweep. It is over after three seconds without a call.
 pub fn next_sweep(account: &Account, step: &Step) -> Result<Vec<Call>> {
     let quiet = Duration::from_secs(3);
     let mut calls: Vec<Call> = Vec::new();

@@ -1,4 +1,5 @@
-//! What a `MyIngress` with all its parts costs, and what a thousand do. docs/benchmarks.md says how each figure is taken.
+//! What a `MyIngress` with all its parts costs, and what a thousand of them cost. docs/benchmarks.md describes how each
+//! figure is taken.
 
 mod calls;
 mod full;
@@ -16,13 +17,13 @@ use crate::progress::Progress;
 /// Two subnets in two zones.
 const SUBNETS: [&str; 2] = ["subnet-abc", "subnet-def"];
 
-/// Objects at once.
+/// How many objects there are at the same time.
 const FLEET: usize = 1000;
 
-/// So rarely that no sweep falls into what is measured, except for the first one of a process.
+/// A sweep interval so long that only a process's first sweep falls into the measurement.
 const NO_SWEEP: &str = "1h";
 
-/// How long a thousand objects may take until the benchmark gives up.
+/// The longest wait for a thousand objects.
 const WAIT_TIMEOUT: Duration = Duration::from_mins(30);
 
 /// Takes all figures.

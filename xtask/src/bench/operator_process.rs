@@ -1,4 +1,4 @@
-//! The operator as a process of its own, looked at from outside: its health port and /proc.
+//! The operator in a process of its own, measured from outside by its health port and /proc.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -11,13 +11,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::http::Http;
 
-/// Nothing else listens in the cluster's network on the loopback address.
+/// No other program listens on this address in the cluster's network.
 const ADDRESS: &str = "127.0.0.1:18080";
 const LIMIT: Duration = Duration::from_mins(1);
-/// Reconciling a thousand objects with all their parts takes an emulator a while.
+/// The emulator needs some time for a thousand objects with all their parts.
 const RECONCILED_LIMIT: Duration = Duration::from_mins(10);
 
-/// A running operator; killed when it is dropped without having been stopped.
+/// A running operator. It is killed if it is dropped without having been stopped.
 pub struct Operator {
     child: Child,
     http: Http,
@@ -26,7 +26,7 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Starts the operator with these variables and nothing else in its environment.
+    /// Starts the operator with only these variables in its environment.
     pub fn start(binary: &Path, variables: &[(&str, &str)], log: &Path) -> Result<Self> {
         let log = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut command = Command::new(binary);
@@ -42,17 +42,17 @@ impl Operator {
         Ok(Self { child, http: Http::new(&format!("http://{ADDRESS}")), started })
     }
 
-    /// Waits until `/readyz` is good; returns the time since the start.
+    /// Waits until `/readyz` succeeds; returns the time since the start.
     pub fn ready(&mut self) -> Result<Duration> {
         self.wait("/readyz of the operator", LIMIT, Duration::from_millis(1), |operator| {
             operator.http.get("/readyz").is_ok()
         })
     }
 
-    /// Waits until so many reconciles of `MyIngress` ended well; returns the time since the start.
+    /// Waits until `count` reconciles of `MyIngress` have succeeded; returns the time since the start.
     pub fn reconciled(&mut self, count: usize) -> Result<Duration> {
         let wanted = u32::try_from(count)?;
-        // Each look costs the operator something.
+        // Polled rarely, because each scrape costs the operator something.
         self.wait(&format!("{count} reconciles"), RECONCILED_LIMIT, Duration::from_millis(20), |operator| {
             let name = r#"causeway_reconciles_total{kind="MyIngress",outcome="ok"}"#;
             operator.metric(name).is_ok_and(|ended| ended >= f64::from(wanted))
@@ -74,26 +74,26 @@ impl Operator {
         }
     }
 
-    /// The sum of the series that begin so.
+    /// The sum of the series whose text begins like this.
     pub fn metric(&self, series: &str) -> Result<f64> {
         let text = self.http.get("/metrics")?;
         let values = text.lines().filter(|line| line.starts_with(series));
         Ok(values.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum())
     }
 
-    /// Writing calls to the Kubernetes API so far; those of the lease are not among them.
+    /// The number of writing calls to the Kubernetes API so far, without those for the lease.
     pub fn kubernetes_writes(&self) -> Result<f64> {
         let counts = ["create", "update", "patch", "delete"]
             .map(|verb| self.metric(&format!(r#"causeway_kubernetes_calls_total{{verb="{verb}""#)));
         counts.into_iter().sum()
     }
 
-    /// A size of /proc/PID/status in KiB: `VmRSS` now, `VmHWM` at most so far.
+    /// A memory size in /proc/PID/status in KiB: `VmRSS` is the present value, `VmHWM` the peak.
     pub fn memory_kib(&self, field: &str) -> Result<f64> {
         memory_kib(self.child.id(), field)
     }
 
-    /// Resident memory once it has not moved by more than 1 % for five seconds, and what it consists of.
+    /// The resident memory after it has not changed by more than 1 % for five seconds, and its parts.
     pub fn settled_memory_kib(&self) -> Result<(f64, String)> {
         let begun = Instant::now();
         let mut samples: Vec<f64> = Vec::new();
@@ -115,7 +115,7 @@ impl Operator {
         cpu_seconds(self.child.id())
     }
 
-    /// Tells it to end, as the kubelet does, and waits until it has: the lease is free then.
+    /// Stops it as the kubelet does, and waits until it has ended. The lease is free then.
     pub fn stop(mut self) -> Result<Duration> {
         let begun = Instant::now();
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("the operator has no id")?;
@@ -137,7 +137,7 @@ impl Drop for Operator {
     }
 }
 
-/// A size of /proc/PID/status in KiB.
+/// A memory size in /proc/PID/status in KiB.
 pub fn memory_kib(pid: u32, field: &str) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
@@ -145,7 +145,7 @@ pub fn memory_kib(pid: u32, field: &str) -> Result<f64> {
     size.with_context(|| format!("/proc has no {field}"))
 }
 
-/// CPU time that a process has spent so far, with that of its children that have ended. Linux tells programs 100 ticks a second.
+/// The CPU time of a process so far, including its children that have ended. Linux reports it in units of 1/100 s.
 pub fn cpu_seconds(pid: u32) -> Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name, in parentheses, may contain anything; utime, stime, cutime and cstime are the 12th to 15th field after it.

@@ -1,4 +1,5 @@
-//! The tables of docs/benchmarks.md: between two marks stands what docs/bench has of that benchmark.
+//! Writes the tables of docs/benchmarks.md. The figures of each benchmark in docs/bench go between two marks on the
+//! page.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +14,7 @@ use crate::host;
 const BEGIN: &str = "<!-- bench ";
 const END: &str = "<!-- end of bench -->";
 
-/// Writes all tables anew.
+/// Writes all tables.
 pub fn write() -> Result<()> {
     let path = path()?;
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -54,7 +55,8 @@ fn table(record: &Record) -> String {
     if in_rows.is_empty() { text } else { text + &rows(&in_rows) }
 }
 
-/// Figures that stand in rows and columns, in the order in which these come first; and by name what is over its goal.
+/// A table of figures with a row and a column each, in the order in which they first occur. Below it, the figures that
+/// exceed their goals.
 fn rows(figures: &[&Figure]) -> String {
     let (mut rows, mut columns) = (Vec::new(), Vec::new());
     for figure in figures {
@@ -87,7 +89,7 @@ fn cell(figure: &Figure) -> String {
     if note.is_empty() { value } else { format!("{value} {note}") }
 }
 
-/// With commas between thousands.
+/// A number with commas between thousands.
 fn number(value: f64) -> String {
     let text = value.to_string();
     let (whole, decimals) = text.split_once('.').map_or((text.as_str(), ""), |(whole, rest)| (whole, rest));

@@ -1,5 +1,5 @@
-//! The figures of the last run of each benchmark, as docs/bench keeps them: what docs/benchmarks.md shows, and what tests
-//! hold counts against.
+//! The figures of the last run of each benchmark, as stored in docs/bench. docs/benchmarks.md shows them, and tests
+//! compare their counts with them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,17 +13,17 @@ use serde::{Deserialize, Serialize};
 use crate::architecture::Architecture;
 use crate::{host, image, tools};
 
-/// A run.
+/// The record of a run.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// Where it ran.
+    /// The machine that it ran on.
     pub machine: String,
-    /// What was measured.
+    /// The program that was measured.
     pub build: String,
     /// The commit that was checked out.
     pub commit: String,
-    /// In the order in which they were taken.
+    /// The figures, in the order in which they were taken.
     pub figures: Vec<Figure>,
 }
 
@@ -31,29 +31,29 @@ pub struct Record {
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// With its unit.
+    /// The name, with the unit.
     pub name: String,
-    /// To two decimals.
+    /// The value, rounded to two decimals.
     pub value: f64,
     /// The goal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
-    /// Where these are calls to AWS: how many of each operation.
+    /// For calls to AWS: how many there are of each operation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<String, usize>,
-    /// What to know of it.
+    /// A remark.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
-    /// Where figures stand in a table of several columns: the words of its row and of its column.
+    /// The row in a table with several columns.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub row: String,
-    /// See `row`.
+    /// The column in that table.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub column: String,
 }
 
 impl Record {
-    /// Figures of what is checked out, taken here and now.
+    /// A record of figures that are taken now from the checked-out sources.
     pub fn now(build: String, figures: Vec<Figure>) -> Result<Self> {
         let mut commit = image::facts(Architecture::native()?, 9)?.revision;
         let changes =

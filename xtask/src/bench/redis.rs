@@ -1,4 +1,5 @@
-//! What a `Redis` costs to begin, and what two hundred idle ones do. docs/benchmarks.md says how each figure is taken.
+//! What a `Redis` costs to create, and what two hundred idle ones cost. docs/benchmarks.md describes how each figure is
+//! taken.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -16,7 +17,7 @@ const REDIS: Database = Database { api: "example.com/v1", kind: "Redis", plural:
 const PORT: u16 = 6379;
 const NAME: &str = "cache";
 const ROUNDS: usize = 5;
-/// A node that says nothing for so long says nothing any more.
+/// A node that sends nothing for this long does not answer any more.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Takes all figures.
@@ -31,7 +32,7 @@ pub fn measure(bench: &Bench) -> Result<Report> {
     Ok(report)
 }
 
-/// A master with so many replicas.
+/// A master with `replicas` replicas.
 fn spec(replicas: usize) -> Value {
     json!({ "replicas": replicas, "storage": { "size": "1Gi" } })
 }
@@ -40,7 +41,7 @@ fn begin(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     for replicas in [0, 3] {
         step.note(format!("{replicas} replicas"));
         let mut took = Vec::new();
-        // The first opens connections and unpacks the image.
+        // The first round opens connections and unpacks the image, so it is not counted.
         for round in 0..=ROUNDS {
             let scene = bench.scene(u64::try_from(replicas * 10 + round)?, 0)?;
             let mut operator = scene.operator("1h")?;
@@ -62,20 +63,20 @@ fn begin(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     Ok(())
 }
 
-/// Commands that the nodes have carried out so far.
+/// How many commands the nodes have executed so far.
 fn served(nodes: &[String]) -> Result<f64> {
     nodes.iter().try_fold(0.0, |sum, node| Ok(sum + figure(node, "stats", "total_commands_processed")?))
 }
 
 fn connections(nodes: &[String], report: &mut Report) -> Result<()> {
-    // The one that asks is among them.
+    // Without our own connection.
     let of = |node: &String| Ok(figure(node, "clients", "connected_clients")? - 1.0);
     let all: f64 = nodes.iter().map(of).sum::<Result<f64>>()?;
     report.add("connections_per_idle_node", all / amount(nodes.len()), "of the operator, held open");
     Ok(())
 }
 
-/// A number from what a node says of itself. <https://redis.io/docs/latest/commands/info/>
+/// A number in a node's answer to INFO. <https://redis.io/docs/latest/commands/info/>
 fn figure(node: &str, section: &str, name: &str) -> Result<f64> {
     let mut line = TcpStream::connect((node, PORT)).with_context(|| format!("{node} does not answer"))?;
     line.set_read_timeout(Some(READ_TIMEOUT))?;

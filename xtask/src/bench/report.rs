@@ -9,18 +9,18 @@ use super::record::Figure;
 /// The figures of a run, in the order in which they were taken.
 #[derive(Default)]
 pub struct Report {
-    /// All of them.
+    /// All figures.
     pub figures: Vec<Figure>,
 }
 
 impl Report {
-    /// Adds a figure; its key names its unit.
+    /// Adds a figure. The key must contain the unit.
     pub fn add(&mut self, key: &str, value: f64, note: impl Into<String>) {
         let figure = Figure { name: key.to_owned(), value: rounded(value), note: note.into(), ..Figure::default() };
         self.figures.push(figure);
     }
 
-    /// Adds a figure that is to be `goal` at most.
+    /// Adds a figure that should be at most `goal`.
     pub fn add_with_goal(&mut self, key: &str, value: f64, goal: f64, note: impl Into<String>) {
         self.add(key, value, note);
         if let Some(figure) = self.figures.last_mut() {
@@ -28,7 +28,7 @@ impl Report {
         }
     }
 
-    /// Adds calls to AWS, of which there are to be `goal` at most.
+    /// Adds a number of AWS calls, which should be at most `goal`.
     pub fn add_calls(&mut self, key: &str, calls: &[Call], goal: Option<f64>) {
         self.add(key, amount(calls.len()), "");
         if let Some(figure) = self.figures.last_mut() {
@@ -36,7 +36,7 @@ impl Report {
         }
     }
 
-    /// Adds the middle of some durations, which are sorted for that.
+    /// Adds the median of some durations. Sorts them.
     pub fn add_median(&mut self, key: &str, durations: &mut [Duration], note: &str) -> f64 {
         durations.sort();
         let milliseconds = |index: usize| durations.get(index).map_or(0.0, |it| it.as_secs_f64() * 1000.0);
@@ -47,7 +47,7 @@ impl Report {
         median
     }
 
-    /// The table.
+    /// The figures as a table.
     pub fn table(&self) -> String {
         let width = self.figures.iter().map(|figure| figure.name.len()).max().unwrap_or(0);
         let mut text = format!("{:width$}  {:>10}  {:>8}        note\n", "figure", "value", "at most");
@@ -68,13 +68,13 @@ impl Report {
     }
 }
 
-/// A count as a figure.
+/// A count as the value of a figure.
 #[expect(clippy::cast_precision_loss, reason = "nothing counted here comes near 2⁵²")]
 pub fn amount(count: usize) -> f64 {
     count as f64
 }
 
-/// To two decimals: none of the clocks used here is better.
+/// Rounded to two decimals, because no clock used here is more precise.
 fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }

@@ -1,4 +1,4 @@
-//! Where figures are taken: a namespace and an AWS account of their own, so that nothing else is counted.
+//! The environment of measurements: a namespace and an AWS account of their own, so that nothing else is counted.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,12 +13,12 @@ use super::operator_process::Operator;
 use crate::cluster::Cluster;
 use crate::progress::Step;
 
-/// Where pods are in the API.
+/// The API path of pods.
 const PODS: &str = "/api/v1";
-/// A pod's server answers within that time.
+/// The longest wait for the server in a pod.
 const SERVER_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// What all scenes share.
+/// The part that all scenes share.
 pub struct Bench<'a> {
     /// The Kubernetes API.
     pub kubernetes: Kubernetes,
@@ -26,16 +26,16 @@ pub struct Bench<'a> {
     pub binary: PathBuf,
     cluster: &'a Cluster,
     endpoint: &'a str,
-    /// Tells runs on the same cluster apart.
+    /// Distinguishes runs on the same cluster.
     run: u64,
 }
 
 impl<'a> Bench<'a> {
-    /// Connects to the cluster whose network this process is in.
+    /// Connects to the cluster. This process must be in its network.
     pub fn new(cluster: &'a Cluster, endpoint: &'a str, binary: PathBuf) -> Result<Self> {
         let run = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
         let kubernetes = Kubernetes::connect(cluster)?;
-        // Endpoints are written by hand: no pod has to start.
+        // Endpoints are written by hand, so that no pod has to start. A policy must allow these addresses.
         let policy = json!({
             "apiVersion": "demo.rtfm.co.ua/v1", "kind": "CausewayPolicy", "metadata": { "name": "bench" },
             "spec": { "namespaceSelector": {}, "targetAddresses": ["198.18.0.0/15"] },
@@ -44,22 +44,22 @@ impl<'a> Bench<'a> {
         Ok(Self { kubernetes, binary, cluster, endpoint, run })
     }
 
-    /// Where the cluster is described.
+    /// The administrator's kubeconfig of the cluster.
     pub fn kubeconfig(&self) -> PathBuf {
         self.cluster.kubeconfig()
     }
 
-    /// The same for operators of tests.
+    /// The kubeconfig for operators of tests.
     pub fn operators_kubeconfig(&self) -> PathBuf {
         self.cluster.operators_kubeconfig()
     }
 
-    /// Where AWS is.
+    /// The AWS endpoint.
     pub fn endpoint(&self) -> &str {
         self.endpoint
     }
 
-    /// An account that nobody else has: `index` tells those of one run apart.
+    /// An account that nothing else uses. `index` distinguishes the accounts of one run.
     pub fn account(&self, index: u64, load_balancers: usize) -> Result<Account> {
         Account::seeded(self.endpoint, format!("{:012}", self.run % 10_000_000_000 * 100 + index), load_balancers)
     }
@@ -83,7 +83,7 @@ pub struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Starts the operator for this namespace and this account. It calls AWS as often as it likes.
+    /// Starts the operator for this namespace and this account, without a limit on its calls to AWS.
     pub fn operator(&self, sweep: &str) -> Result<Operator> {
         self.operator_at(sweep, 0)
     }
@@ -93,7 +93,7 @@ impl Scene<'_> {
         self.start(sweep, 0, more)
     }
 
-    /// Starts the operator; it calls AWS so many times as often as AWS lets an account by default.
+    /// Starts the operator with `share` times AWS's default rates of calls.
     pub fn operator_at(&self, sweep: &str, share: u32) -> Result<Operator> {
         self.start(sweep, share, &[])
     }
@@ -118,7 +118,7 @@ impl Scene<'_> {
         Operator::start(&self.bench.binary, &variables, &directory()?.join("operator.log"))
     }
 
-    /// Applies a `MyIngress` with nothing but these subnets.
+    /// Applies a `MyIngress` with only these subnets.
     pub fn apply(&self, name: &str, subnets: [&str; 2]) -> Result<()> {
         self.apply_spec(name, &bare(subnets))
     }
@@ -128,7 +128,7 @@ impl Scene<'_> {
         self.apply_ingress(name, &json!({ "name": name }), spec)
     }
 
-    /// Applies a `MyIngress` with these metadata.
+    /// Applies a `MyIngress` with this metadata.
     pub fn apply_ingress(&self, name: &str, metadata: &Value, spec: &Value) -> Result<()> {
         let object =
             json!({ "apiVersion": "demo.rtfm.co.ua/v1", "kind": "MyIngress", "metadata": metadata, "spec": spec });
@@ -141,7 +141,7 @@ impl Scene<'_> {
         self.bench.kubernetes.apply(&format!("{api}/namespaces/{}/{plural}/{name}", self.namespace), object)
     }
 
-    /// Everything that happens to objects of another kind.
+    /// A watch of objects of another kind.
     pub fn watch_other(&self, api: &str, plural: &str) -> Result<Watch> {
         self.bench.kubernetes.watch(&format!("{api}/namespaces/{}/{plural}", self.namespace))
     }
@@ -156,7 +156,7 @@ impl Scene<'_> {
         self.delete_other(PODS, &format!("pods/{name}"))
     }
 
-    /// Makes a pod, and waits until it is ready; gives its address.
+    /// Creates a pod, and waits until it is ready. Returns its address.
     pub fn serve(&self, pod: &Value, step: &Step) -> Result<String> {
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
         self.apply_other(PODS, "pods", pod)?;
@@ -168,7 +168,7 @@ impl Scene<'_> {
         })
     }
 
-    /// Deletes an object of another kind, or all of them.
+    /// Deletes one object of another kind, or all of them.
     pub fn delete_other(&self, api: &str, what: &str) -> Result<()> {
         self.bench.kubernetes.delete(&format!("{api}/namespaces/{}/{what}", self.namespace))
     }
@@ -191,12 +191,12 @@ impl Scene<'_> {
         self.bench.kubernetes.delete(&self.collection())
     }
 
-    /// Everything that happens to every `MyIngress`.
+    /// A watch of every `MyIngress`.
     pub fn watch(&self) -> Result<Watch> {
         self.bench.kubernetes.watch(&self.collection())
     }
 
-    /// Removes the namespace; nothing with a finalizer is in it any more.
+    /// Deletes the namespace. It must not contain objects with finalizers any more.
     pub fn end(self) -> Result<()> {
         self.bench.kubernetes.delete(&format!("/api/v1/namespaces/{}", self.namespace))
     }
@@ -206,7 +206,7 @@ impl Scene<'_> {
     }
 }
 
-/// The spec of a `MyIngress` with nothing but subnets.
+/// The spec of a `MyIngress` with only subnets.
 pub fn bare(subnets: [&str; 2]) -> Value {
     json!({ "subnets": subnets, "scheme": "internet-facing" })
 }
@@ -216,7 +216,7 @@ pub fn shows_dns(event: &Event) -> bool {
     event.object["status"]["alb"]["dns"].is_string()
 }
 
-/// Whether the object is ready as it is written now.
+/// Whether the object is ready in its present generation.
 pub fn is_ready(event: &Event) -> bool {
     let Value::Array(conditions) = &event.object["status"]["conditions"] else { return false };
     event.object["status"]["observedGeneration"] == event.object["metadata"]["generation"]

@@ -1,4 +1,5 @@
-//! How soon a change of endpoints is in AWS: from the write of an `EndpointSlice` to `RegisterTargets`, one after the other.
+//! How soon a change of endpoints is in AWS: from the write of an `EndpointSlice` to `RegisterTargets`, one after the
+//! other.
 
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -12,11 +13,11 @@ use super::report::Report;
 use super::scene::{Bench, Scene, is_ready};
 use crate::progress::{Progress, Step};
 
-/// Changes that are measured.
+/// How many changes are measured.
 const CHANGES: usize = 60;
-/// The slice has so many endpoints, of which each change swaps one: the group never runs empty.
+/// How many endpoints the slice has. Each change swaps one of them, so the target group is never empty.
 const ENDPOINTS: usize = 3;
-/// At most so much more than the call alone, in milliseconds.
+/// The goal: at most this many milliseconds more than the plain call.
 const GOAL_MS: f64 = 10.0;
 const PAUSE: Duration = Duration::from_millis(500);
 const NO_SWEEP: &str = "1h";
@@ -47,10 +48,10 @@ pub fn measure(bench: &Bench) -> Result<Report> {
         let slices = scene.watch_other("/apis/discovery.k8s.io/v1", "endpointslices")?;
         slices.until("the slice", WAIT_TIMEOUT, |_| true)?;
         let (mut shown, mut arrived, mut ended, mut raw) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        // The first of each opens connections.
+        // The first call of each kind opens connections, so it is not counted.
         for change in 1..=CHANGES + 1 {
             raw.push(bare.register_target(&group, &address(change))?);
-            // Changes in a row are gathered: here each comes alone.
+            // The operator batches changes in quick succession; with a pause each comes alone.
             thread::sleep(PAUSE);
             scene.account.calls()?;
             let (begun, clock) = (Instant::now(), SystemTime::now());
@@ -90,12 +91,12 @@ fn spec() -> Value {
     })
 }
 
-/// Each change has an address that no other had.
+/// A different address for each change.
 fn address(number: usize) -> String {
     format!("198.18.7.{}", number + 1)
 }
 
-/// The slice after so many changes.
+/// Writes the slice after `change` changes.
 fn slice(scene: &Scene, change: usize) -> Result<()> {
     let endpoints: Vec<Value> = (change..change + ENDPOINTS)
         .map(|number| json!({ "addresses": [address(number)], "conditions": { "ready": true } }))
@@ -110,7 +111,7 @@ fn slice(scene: &Scene, change: usize) -> Result<()> {
     scene.apply_other("/apis/discovery.k8s.io/v1", "endpointslices", &slice)
 }
 
-/// When the registration arrived and when it had ended, by the journal: nobody has to look often.
+/// When the registration arrived and ended, according to the journal, so that polling does not affect the result.
 fn registered(scene: &Scene, step: &Step) -> Result<(SystemTime, SystemTime)> {
     step.wait_for("RegisterTargets", WAIT_TIMEOUT, || {
         let calls = scene.account.calls_so_far()?;

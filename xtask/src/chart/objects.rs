@@ -1,11 +1,11 @@
-//! Rendered objects, compared one by one.
+//! Compares rendered objects one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, anyhow};
 use serde_json::Value;
 
-/// Labels that the chart adds to all objects, with which nothing is selected.
+/// Labels that the chart adds to all objects, and that no selector uses.
 const LABELS_OF_THE_CHART: [&str; 5] = [
     "helm.sh/chart",
     "app.kubernetes.io/managed-by",
@@ -14,23 +14,23 @@ const LABELS_OF_THE_CHART: [&str; 5] = [
     "app.kubernetes.io/name",
 ];
 
-/// Annotations that belong to one of the two ways.
+/// Annotations that exist in only one of the two ways to install.
 const ANNOTATIONS_OF_THE_CHART: [&str; 2] = ["helm.sh/resource-policy", "checksum/options"];
 
-/// What kustomize calls the ConfigMap of options, with a hash behind.
+/// kustomize's name for the ConfigMap of options, before the hash.
 const HASHED: &str = "causeway-options-";
 
 /// Objects by kind, namespace and name.
 pub type Objects = BTreeMap<String, Value>;
 
-/// The objects in a text of several documents.
+/// Parses a text of several documents into objects.
 pub fn parse(text: &str) -> Result<Objects> {
     let documents: Vec<Value> =
         serde_saphyr::from_multiple(text).map_err(|error| anyhow!("this is not YAML: {error}"))?;
     Ok(documents.into_iter().filter(Value::is_object).map(|object| (name_of(&object), object)).collect())
 }
 
-/// The same without what tells how they were rendered.
+/// The objects without labels, annotations and names that depend on the way they were rendered.
 pub fn normalized(objects: Objects) -> Objects {
     let normal = |(_, mut object)| {
         normalize(&mut object);
@@ -52,7 +52,7 @@ fn normalize(object: &mut Value) {
     without_hash(object);
 }
 
-/// Removes keys of a map in the metadata, and the map if nothing is left.
+/// Removes keys of a map in the metadata, and the map too if it becomes empty.
 fn remove(object: &mut Value, metadata: &str, map: &str, keys: &[&str]) {
     let Some(metadata) = object.pointer_mut(metadata).and_then(Value::as_object_mut) else { return };
     let Some(values) = metadata.get_mut(map).and_then(Value::as_object_mut) else { return };
@@ -73,7 +73,7 @@ fn without_hash(value: &mut Value) {
     }
 }
 
-/// What is in one and not in the other, or in another way, a line each.
+/// The differences between two sets of objects, one per line.
 pub fn differences(one: &Objects, other: &Objects) -> Vec<String> {
     let mut found = Vec::new();
     for name in one.keys().chain(other.keys()).collect::<BTreeSet<_>>() {
@@ -94,7 +94,7 @@ fn compare(place: &str, one: Option<&Value>, other: Option<&Value>, found: &mut 
                 compare(&format!("{place}[{at}]"), left.get(at), right.get(at), found);
             }
         }
-        // One way writes 1, another one 1.0.
+        // One way may write 1, and the other 1.0.
         (Some(Value::Number(left)), Some(Value::Number(right))) if left.as_f64() == right.as_f64() => {}
         (Some(left), Some(right)) if left != right => found.push(format!("{place}: {left} and {right}")),
         (Some(left), None) => found.push(format!("{place}: {} and nothing", brief(left))),

@@ -1,4 +1,4 @@
-//! A cluster's control groups: the only thing of a room that stays when its processes have ended.
+//! A cluster's control groups: the only part of a room that remains after its processes have ended.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ pub fn remove(name: &str) -> Result<Vec<PathBuf>> {
     Ok(busy)
 }
 
-/// For how long the processors worked for the groups of this name and those below it, of living and ended processes.
+/// The processor time of the groups of this name and those below them, including that of processes that have ended.
 pub fn processors(name: &str) -> Duration {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let mut groups = hierarchies(&mounts).map(|hierarchy| Path::new(hierarchy).join(name));
     groups.find_map(|group| used(&group)).unwrap_or_default()
 }
 
-/// What the kernel counts for a group: in version 1 in nanoseconds, in version 2 among others in microseconds.
+/// The kernel's counter of a group: version 1 has it in nanoseconds, version 2 in microseconds, among other values.
 /// <https://docs.kernel.org/admin-guide/cgroup-v1/cpuacct.html>,
 /// <https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files>
 fn used(group: &Path) -> Option<Duration> {
@@ -46,7 +46,7 @@ fn hierarchies(mounts: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Removes a group after the groups in it; its files go by themselves.
+/// Removes a group after the groups in it. Its files disappear with it.
 fn remove_tree(group: &Path) -> bool {
     let Ok(entries) = fs::read_dir(group) else {
         return !group.exists();

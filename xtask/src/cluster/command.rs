@@ -140,7 +140,7 @@ fn ago(age: Duration) -> String {
     }
 }
 
-/// Becomes kubectl.
+/// Replaces this process by kubectl.
 pub fn kubectl(options: &Kubectl) -> Result<()> {
     let mut command = if let Some(kubeconfig) = &options.kubeconfig {
         let mut command = any_kubectl()?;
@@ -155,7 +155,7 @@ pub fn kubectl(options: &Kubectl) -> Result<()> {
     Err(command.args(&options.arguments).exec()).context("cannot start kubectl")
 }
 
-/// The user's own kubectl, or else ours.
+/// The user's own kubectl if there is one, otherwise the cluster's program.
 fn any_kubectl() -> Result<Command> {
     if host::on_path("kubectl") {
         return Ok(Command::new("kubectl"));

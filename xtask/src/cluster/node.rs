@@ -1,4 +1,4 @@
-//! Further nodes of a running cluster.
+//! Adds nodes to a running cluster.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -16,7 +16,7 @@ use crate::{host, tools};
 const START_TIMEOUT: Duration = Duration::from_mins(2);
 
 impl Cluster {
-    /// Starts the node of that number, from 2, unless it runs; a taint keeps pods away that do not tolerate it.
+    /// Starts the node of that number, from 2, unless it runs. A taint keeps away pods that do not tolerate it.
     pub fn add_node(&self, number: u8, taint: Option<&str>, step: &Step) -> Result<()> {
         let name = format!("node-{number}");
         let directory = self.node_dir(number);
@@ -25,7 +25,7 @@ impl Cluster {
             return Ok(());
         }
         fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
-        // What a node that is lost said last.
+        // The last status of an earlier node, which was lost.
         fs::remove_file(directory.join("status.json")).ok();
         let log = directory.join("node.log");
         let output = File::create(&log)?;
@@ -34,7 +34,7 @@ impl Cluster {
         node.args(["--name", self.state.name(), "--cgroup", &self.state.cgroup(), "--number", &number.to_string()]);
         node.args(taint.into_iter().flat_map(|taint| ["--taints", taint]));
         node.arg("--keep").arg(host::cache_dir()?).arg("--keep").arg(host::repo_root()?);
-        // An interrupt is not meant for it.
+        // A process group of its own, so that it gets no interrupts.
         let mut node = node
             .process_group(0)
             .stdin(Stdio::null())
@@ -53,7 +53,7 @@ impl Cluster {
         })?
     }
 
-    /// Ends the node of that number, if it runs, and lets Kubernetes forget it.
+    /// Ends the node of that number, if it runs, and removes it from Kubernetes.
     pub fn end_node(&self, number: u8) -> Result<()> {
         process::kill_node(self.state.path(), number)?;
         let name = format!("node-{number}");

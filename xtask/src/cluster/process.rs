@@ -1,5 +1,5 @@
-//! Finds a cluster's processes. Their command lines and environments name its state directory, so there is no file
-//! that could be missing, or could name another process by now.
+//! Finds a cluster's processes by their command lines and environments, which name its state directory. Files with
+//! process ids could be missing, or could name a different process by now.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -19,11 +19,11 @@ pub struct Room {
     pub program: PathBuf,
 }
 
-/// The room that runs with this state directory.
+/// The room of this state directory, if it runs.
 pub fn find(state: &Path) -> Result<Option<Room>> {
     for pid in all()? {
         let arguments = words(pid, "cmdline");
-        // `unshare … PROGRAM room --state …`, its parent, has these words further back.
+        // The arguments of its parent, `unshare … PROGRAM room --state …`, have these words at a later position.
         if is_room(arguments.get(1..).unwrap_or_default(), state) {
             let program = PathBuf::from(String::from_utf8_lossy(&arguments[0]).into_owned());
             return Ok(Some(Room { pid, program }));
@@ -32,9 +32,9 @@ pub fn find(state: &Path) -> Result<Option<Room>> {
     Ok(None)
 }
 
-/// Tells every process of this cluster to end at once; returns how many there were.
+/// Kills every process of this cluster; returns how many there were.
 pub fn kill_all(state: &Path) -> Result<usize> {
-    // With its first process all others of the room end, and the namespaces with everything in them.
+    // When the room's first process ends, the kernel ends all others of the room, and removes its namespaces.
     if let Some(room) = find(state)? {
         kill(room.pid);
         return Ok(1);
@@ -54,7 +54,7 @@ pub fn kill_all(state: &Path) -> Result<usize> {
     Ok(count)
 }
 
-/// Tells the first process of a node to end at once, and with it all others there.
+/// Kills the first process of a node, and with it all others of the node.
 pub fn kill_node(state: &Path, number: u8) -> Result<()> {
     let number = number.to_string();
     let words_of_it: [&[u8]; 4] = [b"node", b"--inside", state.as_os_str().as_bytes(), number.as_bytes()];
@@ -72,14 +72,14 @@ fn is_room(arguments: &[Vec<u8>], state: &Path) -> bool {
         if room == b"room" && option == b"--state" && path == state.as_os_str().as_bytes())
 }
 
-/// This process and those it was started by.
+/// This process and its ancestors.
 fn callers() -> Vec<u32> {
     let mut found = Vec::new();
     let mut pid = process::id();
     while pid > 0 && !found.contains(&pid) {
         found.push(pid);
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // The name, in parentheses, may contain anything; after it come the state and the parent.
+        // The name, in parentheses, may contain any character. The state and the parent follow it.
         let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
         pid = parent.unwrap_or(0);
     }
@@ -91,13 +91,13 @@ fn all() -> Result<Vec<u32>> {
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// A list out of `/proc/PID`; empty for a process that has ended.
+/// The words in a file of `/proc/PID`; empty for a process that has ended.
 fn words(pid: u32, file: &str) -> Vec<Vec<u8>> {
     let content = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
     content.split(|byte| *byte == 0).filter(|word| !word.is_empty()).map(<[u8]>::to_vec).collect()
 }
 
-/// A process that has ended meanwhile is no error.
+/// Kills a process. It is no error if that has ended meanwhile.
 fn kill(pid: u32) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         kill_process(pid, Signal::KILL).ok();

@@ -1,4 +1,4 @@
-//! Brings a cluster up.
+//! Starts a cluster.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -12,30 +12,31 @@ use super::{Cluster, MARK, build, process, remove};
 use crate::host::{self, Requirement};
 use crate::progress::{Progress, Step};
 
-/// What the room starts or calls that a plain Debian does not have.
+/// Debian packages of the programs that the room uses.
 const PACKAGES: &[&str] = &["containerd", "crun", "containernetworking-plugins", "nftables", "util-linux", "mount"];
 
 /// What the machine must have.
 const NEEDED: [Requirement; 3] = [Requirement::Linux, Requirement::Root, Requirement::Go];
 
-/// On two busy cores a start has been seen to take 20 s.
+/// A start has taken up to 20 s on two busy cores.
 const START_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// Where a cluster keeps persistent volumes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Volumes {
-    /// Where they stay when it ends.
+    /// On disk, where they remain after its end.
     OnDisk,
-    /// Where a busy disk holds none of them up: for tests, whose operators' requests are written down, too.
+    /// In memory, so that a busy disk delays nothing. This is for tests, for which the requests of operators are logged
+    /// as well.
     InMemory,
 }
 
 /// When a cluster ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
-    /// When somebody ends it.
-    WhenTold,
-    /// With the thread that started it, too, however that ends.
+    /// When a task ends it.
+    OnRequest,
+    /// Also together with the thread that started it, however that ends.
     WithItsStarter,
 }
 
@@ -43,10 +44,10 @@ pub fn up(name: &str, volumes: Volumes, steps: &mut Progress) -> Result<Cluster>
     host::require(&NEEDED)?;
     steps.step("Install the cluster's Debian packages", |step| host::install_packages(step, PACKAGES))?;
     let program = steps.step("Build the cluster", build)?;
-    steps.step(format!("Start the cluster {name}"), |step| start(name, &program, (volumes, Ends::WhenTold), step))
+    steps.step(format!("Start the cluster {name}"), |step| start(name, &program, (volumes, Ends::OnRequest), step))
 }
 
-/// The same as a part of one step, where another cluster was built and started before.
+/// Like [`up`], but as part of one step, after another cluster was built and started.
 pub fn another(name: &str, volumes: Volumes, ends: Ends, step: &Step) -> Result<Cluster> {
     step.note(format!("starting the cluster {name}"));
     start(name, &build(step)?, (volumes, ends), step)
@@ -63,7 +64,7 @@ fn start(name: &str, program: &Path, life: (Volumes, Ends), step: &Step) -> Resu
     launch(&state, program, life, step)
 }
 
-/// The running cluster, if it is well and of this program.
+/// The running cluster, if it is healthy and runs this program.
 fn reusable(name: &str, program: &Path, step: &Step) -> Result<Option<Cluster>> {
     let Some(cluster) = Cluster::find(name)? else {
         return Ok(None);
@@ -83,9 +84,9 @@ fn launch(state: &State, program: &Path, (volumes, ends): (Volumes, Ends), step:
     fs::create_dir_all(state.logs()).with_context(|| format!("cannot make {}", state.logs().display()))?;
     let log = state.logs().join("room.log");
     let output = File::create(&log)?;
-    // The kernel sees to it where nobody is left who could.
+    // The kernel kills the room if its starter dies without a chance to do so.
     let with_its_starter = ["--pdeathsig", "KILL"].into_iter().filter(|_| ends == Ends::WithItsStarter);
-    // A session of its own: an interrupt or a closed terminal is not meant for the cluster.
+    // A session of its own, so that it does not get an interrupt or the end of the terminal.
     let mut room = Command::new("setpriv")
         .args(with_its_starter)
         .args(["setsid", "unshare", "--net", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"])
@@ -99,7 +100,7 @@ fn launch(state: &State, program: &Path, (volumes, ends): (Volumes, Ends), step:
         .arg(host::repo_root()?)
         .args((volumes == Volumes::InMemory).then_some(["--volumes-in-memory", "--audit"]).into_iter().flatten())
         .env(MARK, state.path())
-        // Half as many garbage collections: processors are scarce where a cluster runs on one machine.
+        // Half as many garbage collections, because a cluster on one machine has little processor time.
         .env("GOGC", "200")
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
@@ -122,7 +123,7 @@ fn launch(state: &State, program: &Path, (volumes, ends): (Volumes, Ends), step:
             }
             _ => {}
         }
-        // `wait_for` goes on after an error: the end is a value.
+        // `wait_for` retries after an error, so the end of the room is returned as a value.
         Ok(ended.map(|code| {
             Err(why(status.map(|status| status.detail), &log).context(format!("the room ended with {code}")))
         }))

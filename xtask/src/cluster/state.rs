@@ -1,4 +1,4 @@
-//! Where a cluster keeps what, and what its room says about itself.
+//! The files of a cluster, and the state that its room reports.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -10,17 +10,17 @@ use serde::Deserialize;
 
 use crate::host;
 
-/// The files of one cluster; whether it runs or not.
+/// The files of one cluster, whether it runs or not.
 pub struct State {
     name: String,
     path: PathBuf,
 }
 
-/// What the room wrote last.
+/// The latest status that the room wrote.
 #[derive(Deserialize)]
 pub struct Status {
     pub phase: Phase,
-    /// What is waited for while starting, the reason when failed.
+    /// What start-up waits for, or the reason of a failure.
     pub detail: String,
     pub server: String,
     pub node: String,
@@ -35,7 +35,7 @@ pub enum Phase {
 }
 
 impl State {
-    /// The files of this checkout's cluster of that name.
+    /// The files of the cluster of that name in this checkout.
     pub fn of(name: &str) -> Result<Self> {
         let fits = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '-';
         if name.is_empty() || name.len() > 20 || !name.chars().all(fits) {
@@ -64,13 +64,13 @@ impl State {
         self.path.join("logs")
     }
 
-    /// The name of the cluster's control groups. They are the machine's, not the checkout's or the cache's: the whole
-    /// path counts.
+    /// The name of the cluster's control groups. Control groups belong to the machine, not to a checkout or cache, so
+    /// the name depends on the whole path.
     pub fn cgroup(&self) -> String {
         format!("causeway-{}-{}", self.name, host::hash_of_path(&self.path))
     }
 
-    /// What the room says, if it ever said anything.
+    /// The room's status, if it has written one.
     pub fn status(&self) -> Option<Status> {
         serde_json::from_slice(&fs::read(self.path.join("status.json")).ok()?).ok()
     }
@@ -81,10 +81,10 @@ impl State {
         SystemTime::now().duration_since(written).ok()
     }
 
-    /// Keeps other tasks from starting or ending the cluster until the lock is dropped; `busy` is called if one
-    /// of them has to be waited for.
+    /// Keeps other tasks from starting or ending the cluster until the lock is dropped. Calls `busy` if it has to wait
+    /// for one of them.
     pub fn lock(&self, busy: impl FnOnce()) -> Result<Lock> {
-        // Beside the directory, which comes and goes.
+        // Beside the directory, because that is created and removed.
         let path = self.path.with_extension("lock");
         let mut busy = Some(busy);
         loop {
@@ -95,7 +95,7 @@ impl State {
                 }
                 file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
             }
-            // Who held it may have removed the file meanwhile: then the lock is on nothing that others see.
+            // The former holder may have removed the file meanwhile. Then the lock is on a file that nobody else sees.
             if path.metadata().is_ok_and(|there| file.metadata().is_ok_and(|ours| there.ino() == ours.ino())) {
                 return Ok(Lock { file, path });
             }
@@ -103,14 +103,14 @@ impl State {
     }
 }
 
-/// The right to start or end a cluster.
+/// The exclusive right to start or end a cluster.
 pub struct Lock {
     file: File,
     path: PathBuf,
 }
 
 impl Lock {
-    /// Gives the lock back and leaves no file behind.
+    /// Releases the lock and removes its file.
     pub fn remove(self) -> Result<()> {
         fs::remove_file(&self.path).with_context(|| format!("cannot remove {}", self.path.display()))?;
         drop(self.file);

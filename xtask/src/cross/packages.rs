@@ -1,4 +1,5 @@
-//! Debian packages of any architecture, downloaded and unpacked by a state of apt's that is not this machine's.
+//! Debian packages of any architecture. They are downloaded and unpacked with a separate state of apt, not with this
+//! machine's.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,28 +13,28 @@ use crate::progress::Step;
 use crate::release::contents::DebianPackage;
 use crate::{host, tools};
 
-/// The release of Debian that packages are of: its glibc is the one that the program asks for.
+/// The Debian release of the packages. The program is linked to its glibc.
 pub const SUITE: &str = "bookworm";
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// A download of packages for one architecture; `home` keeps the lists of what there is.
+/// A download of packages for one architecture. `home` keeps the package lists.
 pub struct Download<'a> {
     pub architecture: Architecture,
     pub home: &'a Path,
 }
 
-/// A package that was downloaded.
+/// A downloaded package.
 pub struct Package {
     /// Name and version.
     pub described: DebianPackage,
     archive: PathBuf,
-    /// What `dpkg-deb --contents` lists.
+    /// The output of `dpkg-deb --contents`.
     contents: String,
 }
 
 impl Download<'_> {
-    /// Downloads the newest versions, without what they depend on.
+    /// Downloads the newest versions, without their dependencies.
     pub fn run(&self, names: &[&str], step: &Step) -> Result<Vec<Package>> {
         if !host::on_path("apt-get") || !host::on_path("dpkg-deb") {
             bail!("apt-get and dpkg-deb are missing: this needs a Debian-like machine");
@@ -61,7 +62,7 @@ impl Download<'_> {
         archives.into_iter().map(Package::read).collect()
     }
 
-    /// apt-get that knows neither this machine's architecture nor its sources and packages.
+    /// apt-get, with a separate architecture, and separate sources and packages.
     fn apt_get(&self) -> Command {
         let mut command = Command::new("apt-get");
         command.arg("--quiet");
@@ -78,9 +79,9 @@ impl Download<'_> {
         set("Dir::Cache", self.home.join("cache").into());
         set("Dir::Etc::sourcelist", self.home.join("sources.list").into());
         set("Dir::Etc::sourceparts", "-".into());
-        // Its own user cannot read every folder that a checkout may lie in.
+        // apt's own user may not be able to read the folders that a checkout lies in.
         set("APT::Sandbox::User", "root".into());
-        // Lists that could not be fetched are an error: what they name may have been mended since.
+        // A list that cannot be fetched is an error, because an old list may name packages that have been replaced.
         set("APT::Update::Error-Mode", "any".into());
         set("Acquire::Languages", "none".into());
         set("Acquire::IndexTargets::deb::DEP-11::DefaultEnabled", "false".into());
@@ -98,7 +99,7 @@ impl Package {
         Ok(Self { described, archive, contents })
     }
 
-    /// Unpacks it into a folder, or that one file of it.
+    /// Unpacks it into a folder, or only one of its files.
     pub fn unpack(&self, into: &Path, only: Option<&str>) -> Result<()> {
         fs::create_dir_all(into).with_context(|| format!("cannot make {}", into.display()))?;
         let mut read =
@@ -115,19 +116,19 @@ impl Package {
         Ok(())
     }
 
-    /// Whether a file or a link of that path is in it.
+    /// Whether it has a file or link of that path.
     pub fn has(&self, path: &Path) -> bool {
         lists(&self.contents, path)
     }
 }
 
-/// Whether there is that path in what `dpkg-deb --contents` lists.
+/// Whether the output of `dpkg-deb --contents` has that path.
 fn lists(contents: &str, path: &Path) -> bool {
     let path = format!(" .{}", path.display());
     contents.lines().any(|line| line.split(" -> ").next().is_some_and(|file| file.ends_with(&path)))
 }
 
-/// What apt reads: the release, and what was mended in it since.
+/// The sources of apt: the release and its updates.
 fn sources() -> String {
     let source =
         |folder: &str, suite: &str| format!("deb [signed-by={KEYRING}] http://deb.debian.org/{folder} {suite} main\n");

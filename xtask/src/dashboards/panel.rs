@@ -1,42 +1,43 @@
-//! What a picture takes of a dashboard's JSON: <https://grafana.com/docs/grafana/latest/visualizations/dashboards/build-dashboards/view-dashboard-json-model/>
+//! The parts of a dashboard's JSON that a picture uses:
+//! <https://grafana.com/docs/grafana/latest/visualizations/dashboards/build-dashboards/view-dashboard-json-model/>
 
 use serde::Deserialize;
 
 /// A dashboard.
 #[derive(Debug, Deserialize)]
 pub struct Dashboard {
-    /// That of its file, without the ending.
+    /// The name of its file, without the extension.
     #[serde(skip)]
     pub name: String,
-    /// For people.
+    /// The title.
     pub title: String,
-    /// What it tells.
+    /// What it shows.
     pub description: String,
-    /// In the order of the file.
+    /// The panels, in the order of the file.
     pub panels: Vec<Panel>,
 }
 
-/// A panel. One of a kind that no picture shows is an error.
+/// A panel. A panel of another type is an error.
 #[derive(Debug, Deserialize)]
 pub struct Panel {
-    /// How it shows what was found.
+    /// The type of the panel.
     #[serde(rename = "type")]
     pub kind: Kind,
-    /// Its headline.
+    /// The title.
     pub title: String,
-    /// What it tells.
+    /// What it shows.
     pub description: String,
-    /// Where it stands.
+    /// Its position and size.
     #[serde(rename = "gridPos")]
     pub place: Place,
-    /// What it asks.
+    /// Its queries.
     pub targets: Vec<Target>,
     #[serde(rename = "fieldConfig")]
     fields: Fields,
 }
 
 impl Panel {
-    /// That of all its values.
+    /// The unit of all its values.
     pub fn unit(&self) -> Unit {
         self.fields.defaults.unit
     }
@@ -52,25 +53,25 @@ pub enum Kind {
     Stat,
 }
 
-/// In columns, of which there are 24, and in rows.
+/// A position and size in columns, of which there are 24, and rows.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Place {
     /// Its first column.
     pub x: u16,
     /// Its first row.
     pub y: u16,
-    /// Columns.
+    /// The number of columns.
     pub w: u16,
-    /// Rows.
+    /// The number of rows.
     pub h: u16,
 }
 
-/// A query, and how the series are called that it finds.
+/// A query, and the names of its series.
 #[derive(Debug, Deserialize)]
 pub struct Target {
-    /// In Prometheus's language.
+    /// The query in Prometheus' query language.
     pub expr: String,
-    /// With labels in double braces.
+    /// The format of names, with labels in double braces.
     #[serde(rename = "legendFormat")]
     pub legend: String,
 }
@@ -85,16 +86,16 @@ struct Defaults {
     unit: Unit,
 }
 
-/// What a value counts.
+/// The unit of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Unit {
-    /// Things.
+    /// Counted things.
     #[serde(rename = "short")]
     Number,
     /// Seconds.
     #[serde(rename = "s")]
     Seconds,
-    /// Shares, of which 1 is the whole.
+    /// Shares, where 1 is the whole.
     #[serde(rename = "percentunit")]
     Share,
     /// Requests a second.

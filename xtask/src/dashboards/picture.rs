@@ -1,4 +1,4 @@
-//! A dashboard as one SVG, on a ground of its own: readable on light pages and on dark ones.
+//! Draws a dashboard as one SVG with its own background, so that it is readable on light and dark pages.
 
 use std::fmt::Write as _;
 
@@ -10,12 +10,13 @@ use super::scale;
 use super::series::{Line, Span};
 use super::svg::{self, Anchor, Type};
 
-/// As wide as a page of GitHub shows pictures.
+/// The width of pictures on a GitHub page.
 const WIDTH: f64 = 1000.0;
 const MARGIN: f64 = 14.0;
-/// Between two panels.
+/// The distance between two panels.
 const GAP: f64 = 8.0;
-/// Of a dashboard: <https://grafana.com/docs/grafana/latest/visualizations/dashboards/build-dashboards/view-dashboard-json-model/#panel-size-and-position>
+/// The columns of a dashboard:
+/// <https://grafana.com/docs/grafana/latest/visualizations/dashboards/build-dashboards/view-dashboard-json-model/#panel-size-and-position>
 const COLUMNS: f64 = 24.0;
 const ROW: f64 = 38.0;
 const HEADER: f64 = 58.0;
@@ -28,10 +29,10 @@ const EDGE: &str = "#262d36";
 const TITLE: Type = Type::plain(17.0, "#e6ebf1").bold();
 const HEADLINE: Type = Type::plain(13.0, "#e0e6ec").bold();
 const PROSE: Type = Type::plain(10.5, "#8b97a4");
-/// How a panel begins in the file.
+/// The first text of a panel in the file.
 const BEGIN: &str = "<g class=\"panel\"";
 
-/// Draws a dashboard, of which each panel has the lines that were found for it.
+/// Draws a dashboard; `answers` has the lines of each panel.
 pub fn draw(dashboard: &Dashboard, answers: &[Vec<Line>], span: Span) -> Result<String> {
     let rows = dashboard.panels.iter().map(|panel| panel.place.y + panel.place.h).max().unwrap_or_default();
     let height = HEADER + f64::from(rows) * ROW + FOOTER;
@@ -85,17 +86,17 @@ fn one(to: &mut String, panel: &Panel, lines: &[Line], span: Span) -> Result<()>
     Ok(())
 }
 
-/// Without the marks of Markdown, which are for Grafana.
+/// Removes marks of Markdown, which only Grafana interprets.
 fn plain(text: &str) -> String {
     text.replace('`', "")
 }
 
-/// What a panel asks, as the file tells it.
+/// The queries of a panel, as its tooltip shows them.
 fn queries(panel: &Panel) -> String {
     panel.targets.iter().map(|target| svg::escaped(&target.expr)).collect::<Vec<_>>().join("\n")
 }
 
-/// Fails unless the picture has each panel of the dashboard, with its title and queries, and no other.
+/// Fails unless the picture has exactly the panels of the dashboard, with their titles and queries.
 #[cfg(test)]
 pub fn shows(dashboard: &Dashboard, picture: &str) -> Result<()> {
     let panels: Vec<&str> = picture.split(BEGIN).skip(1).collect();

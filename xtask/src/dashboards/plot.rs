@@ -1,4 +1,4 @@
-//! What stands inside a panel: lines over time with their legend, or single values.
+//! Draws the content of a panel: lines over time with their legend, or single values.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,11 @@ use super::scale::Axis;
 use super::series::{Line, Span};
 use super::svg::{self, Anchor, Type};
 
-/// What a panel without values says.
+/// The text of a panel without values.
 pub const NO_DATA: &str = "no data: nothing was counted";
 
-/// Of lines, told apart on a dark ground also by those who see few colours; further ones are dashed.
+/// The colours of lines. On a dark ground they can be distinguished even with a colour vision deficiency. Further lines
+/// are dashed.
 const COLOURS: [&str; 12] = [
     "#7ccf7c", "#f2cc59", "#5fb3f0", "#ff9f4a", "#f2667a", "#c08df0", "#4fd6c9", "#f78fc4", "#b4c2d4", "#c9b45c",
     "#7d95f5", "#d98f6c",
@@ -22,11 +23,11 @@ const VALUE: &str = "#7ccf7c";
 const LABEL: Type = Type::plain(10.5, "#97a3b0");
 const NAME: Type = Type::plain(10.5, "#c3ccd6");
 const FAINT: Type = Type::plain(13.0, "#6f7b88").at(Anchor::Middle);
-/// Of a legend.
+/// The height of a row in the legend.
 const ROW: f64 = 15.0;
-/// Rows that a legend may have.
+/// The most rows of a legend.
 const ROWS: usize = 3;
-/// From the mark of a name to the name, and from there to the next mark.
+/// The distance from a mark to its name, and from a name to the next mark.
 const MARK: f64 = 16.0;
 const BETWEEN: f64 = 12.0;
 
@@ -43,7 +44,7 @@ pub struct Area {
     pub height: f64,
 }
 
-/// Draws what was found for a panel.
+/// Draws the lines of a panel in an area.
 pub fn draw(to: &mut String, panel: &Panel, lines: &[Line], span: Span, area: Area) -> Result<()> {
     let lines: Vec<&Line> = lines.iter().filter(|line| !line.points.is_empty()).collect();
     if lines.is_empty() {
@@ -74,7 +75,7 @@ fn over_time(to: &mut String, panel: &Panel, lines: &[&Line], span: Span, area: 
     let mut lines = lines.to_vec();
     let mut legend = Legend::of(&lines, area.width);
     if legend.rest.is_some() {
-        // Those are named of which most is seen.
+        // If the legend lacks room, it names the lines with the largest values.
         lines.sort_by(|one, other| other.largest().total_cmp(&one.largest()));
         legend = Legend::of(&lines, area.width);
     }
@@ -99,13 +100,13 @@ fn over_time(to: &mut String, panel: &Panel, lines: &[&Line], span: Span, area: 
     for (second, label) in &times.ticks {
         let x = across(*second);
         let _ = writeln!(to, "<path d=\"M{x:.1} {:.1}V{bottom:.1}\" stroke=\"{GRID}\"/>", plot.y);
-        // One that would stand out of the panel is left out.
+        // A label that would extend beyond the panel is left out.
         if x + LABEL.width(label) / 2.0 <= area.x + area.width {
             LABEL.at(Anchor::Middle).set(to, x, bottom + 15.0, label);
         }
     }
     let apart = plot.width * 1.5 * super::scale::seconds(span.step) / super::scale::seconds(span.to - span.from);
-    // The first is the most important one, and lies above the others.
+    // The first line is the most important one, so it is drawn last, above the others.
     for (index, line) in lines.iter().enumerate().rev() {
         let points: Vec<_> = line.points.iter().map(|(second, value)| (across(*second), up(*value))).collect();
         let _ = writeln!(
@@ -120,7 +121,7 @@ fn over_time(to: &mut String, panel: &Panel, lines: &[&Line], span: Span, area: 
     Ok(())
 }
 
-/// How a line's strokes end: round, unless they are dashes.
+/// The end of a line's strokes: round, unless the line is dashed.
 fn ending(index: usize) -> &'static str {
     match index / COLOURS.len() {
         0 => " stroke-linecap=\"round\"",
@@ -131,9 +132,9 @@ fn ending(index: usize) -> &'static str {
 
 /// The names of lines, in rows.
 struct Legend {
-    /// The line's number, how far to the right its mark is, and its name.
+    /// The line's number, the position of its mark, and its name.
     rows: Vec<Vec<(usize, f64, String)>>,
-    /// What stands at the end for those that found no room.
+    /// The position and text of the remark about lines that did not fit.
     rest: Option<(f64, String)>,
 }
 
@@ -146,7 +147,7 @@ impl Legend {
             let width = MARK + NAME.width(&name) + BETWEEN;
             let left = lines.len() - index;
             let rest = format!("and {left} more");
-            // In the last row there must be room for what tells of the rest, unless there is none.
+            // The last row needs room for the remark about the rest, unless there is no rest.
             let last = legend.rows.len() == ROWS;
             let kept = if last && left > 1 { NAME.width(&rest) } else { 0.0 };
             if x + width - BETWEEN + kept > room {
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_as_nothing() {
+    fn a_panel_without_values_says_so() {
         assert!(drawn("timeseries", &[]).contains(NO_DATA));
         assert!(drawn("stat", &[line("empty", &[])]).contains(NO_DATA));
     }

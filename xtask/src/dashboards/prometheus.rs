@@ -1,4 +1,4 @@
-//! A real Prometheus in the cluster's network, and what it answers.
+//! A real Prometheus in the cluster's network, and its answers.
 
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,12 +14,12 @@ use crate::cluster::Cluster;
 use crate::images::operator;
 use crate::tools;
 
-/// Where Prometheus listens, in the cluster's network.
+/// The address of Prometheus in the cluster's network.
 const ADDRESS: &str = "127.0.0.1:19090";
-/// Points of a picture: enough for the eye, and few enough for a small file.
+/// Points of a picture: enough to see changes, and few enough for a small file.
 const POINTS: i64 = 150;
 
-/// A Prometheus that scrapes each second, and ends with this.
+/// A Prometheus that scrapes every second. It ends when this is dropped.
 pub struct Prometheus<'a> {
     cluster: &'a Cluster,
     process: Child,
@@ -28,7 +28,7 @@ pub struct Prometheus<'a> {
 }
 
 impl<'a> Prometheus<'a> {
-    /// Scrapes programs at those addresses over TLS, with that token.
+    /// Scrapes programs at those addresses over TLS with that token.
     pub fn start(cluster: &'a Cluster, targets: &[String], token: &str) -> Result<Self> {
         let folder = operator::target_directory()?.join("dashboards");
         if folder.exists() {
@@ -51,19 +51,19 @@ impl<'a> Prometheus<'a> {
         Ok(Self { cluster, process, folder, begun: Timestamp::now().as_second() })
     }
 
-    /// All that it scraped.
+    /// The span of all scrapes.
     pub fn span_until_now(&self) -> Span {
         Span::of_points(self.begun, Timestamp::now().as_second(), POINTS)
     }
 
-    /// The values that it finds now. A query that it does not understand is an error.
+    /// The present values of a query. An invalid query is an error.
     /// <https://prometheus.io/docs/prometheus/2.42/querying/api/#instant-queries>
     pub fn values(&self, query: &str) -> Result<Vec<String>> {
         let results = self.ask("query", &[("query", query)])?;
         Ok(results.iter().filter_map(|result| result["value"][1].as_str().map(str::to_owned)).collect())
     }
 
-    /// What it finds over a span of time.
+    /// The values of a query over a span of time.
     /// <https://prometheus.io/docs/prometheus/2.42/querying/api/#range-queries>
     pub fn series(&self, query: &str, span: Span) -> Result<Vec<Series>> {
         let [from, to, step] = [span.from, span.to, span.step].map(|it| it.to_string());
@@ -85,10 +85,10 @@ impl<'a> Prometheus<'a> {
 
 impl Drop for Prometheus<'_> {
     fn drop(&mut self) {
-        // It may have ended by itself; then its log says why.
+        // It may have ended by itself; its log says why.
         let _ = self.process.kill();
         let _ = self.process.wait();
-        // The log stays.
+        // Only the log stays.
         let _ = fs::remove_file(self.folder.join("token"));
     }
 }
@@ -103,7 +103,8 @@ fn results_in(mut answer: Value) -> Result<Vec<Value>> {
     }
 }
 
-/// JSON is YAML, too. <https://prometheus.io/docs/prometheus/2.42/configuration/configuration/>
+/// The configuration as JSON, which is also YAML.
+/// <https://prometheus.io/docs/prometheus/2.42/configuration/configuration/>
 fn configuration(targets: &[String], token: &Path) -> Value {
     json!({
         "global": { "scrape_interval": "1s" },

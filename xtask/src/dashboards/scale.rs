@@ -1,4 +1,4 @@
-//! Axes: where their ticks are, and what stands beside them.
+//! Axes: the positions of their ticks, and their labels.
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
@@ -6,31 +6,32 @@ use jiff::Timestamp;
 use super::panel::Unit;
 use super::series::Span;
 
-/// Seconds between the ticks of an axis of time.
+/// Possible seconds between the ticks of a time axis.
 const PACES: [i64; 13] = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400];
 
-/// From one end to the other.
+/// An axis from its low to its high end.
 #[derive(Debug, PartialEq)]
 pub struct Axis {
     low: f64,
     high: f64,
-    /// Values with what stands beside them.
+    /// Values, and the label of each.
     pub ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
-    /// From zero, or from the smallest value below it, to a little more than the largest, with about so many ticks.
+    /// An axis from zero, or from the smallest value if that is negative, to a little above the largest, with about
+    /// `ticks` ticks.
     pub fn of_values(unit: Unit, smallest: f64, largest: f64, ticks: u8) -> Self {
         let (low, largest) = (smallest.min(0.0), if largest > 0.0 { largest } else { 1.0 });
         let measure = unit.measure(largest);
         let mut step = round_step((largest - low) / measure.of / f64::from(ticks.max(1)));
-        // There is no half of a thing.
+        // Counted things have no fractions.
         if unit == Unit::Number && largest >= 1.0 {
             step = step.max(1.0 / measure.of);
         }
         let decimals = decimals_of(step);
         let first = (low / measure.of / step).ceil();
-        // The last one may stand above all values, so that it is not they that touch the edge.
+        // The last tick may be above all values, so that no value touches the edge.
         let last = (largest / measure.of / step - 1e-9).ceil();
         let at = |tick: f64| {
             let value = tick * step;
@@ -42,7 +43,7 @@ impl Axis {
         Self { low, high: top.max(largest * 1.04), ticks }
     }
 
-    /// A span of time, with at most so many ticks.
+    /// A time axis with at most `ticks` ticks.
     pub fn of_time(span: Span, ticks: i64) -> Result<Self> {
         let length = span.to - span.from;
         let pace = PACES.into_iter().find(|pace| length / pace <= ticks).unwrap_or(86_400);
@@ -57,34 +58,34 @@ impl Axis {
         Ok(Self { low: seconds(span.from), high: seconds(span.to), ticks: marked })
     }
 
-    /// How far along the axis that is, from 0 to 1.
+    /// The position of a value along the axis, from 0 to 1.
     pub fn share(&self, value: f64) -> f64 {
         ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
 }
 
-/// A moment in UTC.
+/// Formats a time in UTC.
 pub fn written(second: i64, format: &str) -> Result<String> {
     let moment = Timestamp::from_second(second).context("a time that there is")?;
     Ok(moment.strftime(format).to_string())
 }
 
-/// A second that a drawing can reckon with.
+/// A time as a float, for drawing.
 #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are far below 2^52")]
 pub fn seconds(at: i64) -> f64 {
     at as f64
 }
 
-/// What values are told in.
+/// The unit in which values are shown.
 struct Measure {
-    /// How large one is.
+    /// The size of one unit.
     of: f64,
-    /// Behind the number.
+    /// The text after the number.
     name: &'static str,
 }
 
 impl Unit {
-    /// In which values up to this one are told.
+    /// The unit in which values up to `largest` are shown.
     fn measure(self, largest: f64) -> Measure {
         let largest = largest.abs();
         let (of, name) = match self {
@@ -103,7 +104,7 @@ impl Unit {
         Measure { of, name }
     }
 
-    /// A value for people.
+    /// Formats a value with its unit.
     pub fn tell(self, value: f64) -> String {
         let measure = self.measure(value);
         let number = format!("{:.2}", value / measure.of);
@@ -112,14 +113,14 @@ impl Unit {
     }
 }
 
-/// The next one of 1, 2 and 5 and their tenfolds and tenths.
+/// Rounds up to 1, 2 or 5 times a power of ten.
 fn round_step(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
     let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= least * 0.999).unwrap_or(10.0);
     factor * power
 }
 
-/// How many decimals multiples of a step have.
+/// How many decimals multiples of a step need.
 fn decimals_of(step: f64) -> usize {
     (0..9)
         .find(|decimals| {
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_at_round_minutes() -> Result<()> {
+    fn ticks_of_time_are_at_round_minutes() -> Result<()> {
         let axis = Axis::of_time(Span { from: 1_700_000_030, to: 1_700_000_330, step: 2 }, 6)?;
         assert_eq!(labels(&axis), ["22:14", "22:15", "22:16", "22:17", "22:18"]);
         let axis = Axis::of_time(Span { from: 1_700_000_000, to: 1_700_000_030, step: 1 }, 6)?;

@@ -1,48 +1,48 @@
-//! What Prometheus answers about a span of time.
+//! Prometheus' answers about a span of time.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// A span of time, in seconds since 1970, and how far its points are apart.
+/// A span of time in seconds since 1970, and the distance of its points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The first point.
     pub from: i64,
-    /// Where it ends.
+    /// The end.
     pub to: i64,
-    /// Between two points.
+    /// The distance between two points.
     pub step: i64,
 }
 
 impl Span {
-    /// With so many points or fewer.
+    /// A span with at most `points` points.
     pub fn of_points(from: i64, to: i64, points: i64) -> Self {
         let step = ((to - from) / points + 1).max(1);
         Self { from, to: to.max(from + step), step }
     }
 }
 
-/// Values over time with the labels that tell them from others.
+/// Values over time, with the labels of their series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     labels: BTreeMap<String, String>,
-    /// Seconds since 1970, and the value. What is no number is left out.
+    /// Seconds since 1970, and the value. Values that are not numbers are left out.
     points: Vec<(f64, f64)>,
 }
 
-/// A series with the name that its panel gives it.
+/// A series with its name in the panel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// For people.
+    /// The name in the legend.
     pub name: String,
     /// Seconds since 1970, and the value.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Series {
-    /// Called by a panel's `legendFormat`. A label that it does not have is empty, as Grafana has it.
+    /// Names the series by a panel's `legendFormat`. A missing label is empty, as in Grafana.
     pub fn named_by(self, format: &str) -> Line {
         let mut name = String::new();
         let mut rest = format;
@@ -70,14 +70,14 @@ impl Line {
     }
 }
 
-/// What the results of a range query are: <https://prometheus.io/docs/prometheus/2.42/querying/api/#range-vectors>
+/// Parses the results of a range query: <https://prometheus.io/docs/prometheus/2.42/querying/api/#range-vectors>
 pub fn series_in(results: &[Value]) -> Result<Vec<Series>> {
     results
         .iter()
         .map(|result| {
             let labels = serde_json::from_value(result["metric"].clone()).context("a series has labels")?;
             let values = result["values"].as_array().context("a series has values")?;
-            // Where nothing was observed, a quantile is NaN.
+            // A quantile without observations is NaN.
             let point = |pair: &Value| {
                 let value: f64 = pair[1].as_str()?.parse().ok()?;
                 value.is_finite().then_some((pair[0].as_f64()?, value))

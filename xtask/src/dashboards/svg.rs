@@ -1,33 +1,33 @@
-//! Pieces of SVG, written by hand: <https://www.w3.org/TR/SVG2/>
+//! Writes pieces of SVG: <https://www.w3.org/TR/SVG2/>
 
 use std::fmt::Write as _;
 
-/// What texts are set in. The widths below are those of the widest of them.
+/// The fonts of texts. The widths below are those of the widest of them.
 pub const FONTS: &str = "'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
-/// What stands for the rest of a text.
+/// Replaces the rest of a text that is too long.
 const REST: char = '…';
 
-/// How a text is set.
+/// The style of a text.
 #[derive(Clone, Copy)]
 pub struct Type {
-    /// Pixels.
+    /// The size in pixels.
     pub size: f64,
     /// Its colour.
     pub colour: &'static str,
-    /// Which part of it stands where it is put.
+    /// The part of the text at its position.
     pub anchor: Anchor,
-    /// Whether it is a headline.
+    /// Whether it is bold.
     pub bold: bool,
 }
 
 /// A part of a text.
 #[derive(Clone, Copy)]
 pub enum Anchor {
-    /// Where it begins.
+    /// The beginning.
     Start,
-    /// Its middle.
+    /// The middle.
     Middle,
-    /// Where it ends.
+    /// The end.
     End,
 }
 
@@ -42,22 +42,22 @@ impl Anchor {
 }
 
 impl Type {
-    /// One that begins where it is put.
+    /// A text that begins at its position.
     pub const fn plain(size: f64, colour: &'static str) -> Self {
         Self { size, colour, anchor: Anchor::Start, bold: false }
     }
 
-    /// A headline.
+    /// The same style in bold.
     pub const fn bold(self) -> Self {
         Self { bold: true, ..self }
     }
 
-    /// Put somewhere with another part of it.
+    /// The same style with another anchor.
     pub const fn at(self, anchor: Anchor) -> Self {
         Self { anchor, ..self }
     }
 
-    /// A text with its baseline at that height.
+    /// Adds a text with its baseline at height `y`.
     pub fn set(self, to: &mut String, x: f64, y: f64, text: &str) {
         let weight = if self.bold { " font-weight=\"600\"" } else { "" };
         let _ = writeln!(
@@ -70,7 +70,7 @@ impl Type {
         );
     }
 
-    /// About how wide a text is, rather more than less.
+    /// The approximate width of a text, rather too large than too small.
     pub fn width(self, text: &str) -> f64 {
         let of = |letter: char| match letter {
             'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '|' | '\'' | '!' | ' ' => 0.33,
@@ -82,7 +82,7 @@ impl Type {
         self.size * text.chars().map(of).sum::<f64>()
     }
 
-    /// As much of a text as fits.
+    /// The text, cut to fit into `room`.
     pub fn fitted(self, text: &str, room: f64) -> String {
         if self.width(text) <= room {
             return text.to_owned();
@@ -97,7 +97,7 @@ impl Type {
         String::new()
     }
 
-    /// A text in lines that fit, so many at most.
+    /// The text in at most `lines` lines that fit into `room`.
     pub fn wrapped(self, text: &str, room: f64, lines: usize) -> Vec<String> {
         let mut done: Vec<String> = Vec::new();
         let mut words = text.split_whitespace().peekable();
@@ -121,7 +121,7 @@ impl Type {
     }
 }
 
-/// A text as XML has it.
+/// Escapes a text for XML.
 pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -130,7 +130,7 @@ pub fn escaped(text: &str) -> String {
             '<' => safe.push_str("&lt;"),
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
-            // XML has no other control characters.
+            // XML allows no other control characters.
             control if control.is_control() && !matches!(control, '\n' | '\t') => safe.push(' '),
             other => safe.push(other),
         }
@@ -138,7 +138,7 @@ pub fn escaped(text: &str) -> String {
     safe
 }
 
-/// A line through points that are at most so far apart; where they are further, it is interrupted.
+/// A line through points. It is interrupted where two points are further apart than `apart`.
 pub fn path(points: &[(f64, f64)], apart: f64) -> String {
     let mut drawn = String::new();
     for (index, &(x, y)) in points.iter().enumerate() {
@@ -146,9 +146,9 @@ pub fn path(points: &[(f64, f64)], apart: f64) -> String {
         let after = points.get(index + 1).copied().filter(|it| it.0 - x <= apart);
         match (before, after) {
             (None, Some(_)) => write!(drawn, "M{x:.1} {y:.1}"),
-            // A line without length has round ends, which are a dot.
+            // A line of zero length with round ends is a dot.
             (None, None) => write!(drawn, "M{x:.1} {y:.1}h0"),
-            // What lies on the way adds nothing.
+            // A point on a horizontal line between two others is not needed.
             (Some(before), Some(after)) if level(before.1, y) && level(y, after.1) => Ok(()),
             (Some(_), _) => write!(drawn, "L{x:.1} {y:.1}"),
         }

@@ -1,4 +1,4 @@
-//! Backups of the demo's databases: they arrive in S3, and bring back what was lost.
+//! Backups of the demo's databases: they must arrive in S3, and restore what was lost.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,19 +11,19 @@ use crate::progress::Step;
 
 /// The DatabaseBackup of the examples.
 const BACKUP: &str = "backup";
-/// What is written, lost, and brought back.
+/// The key that is written, deleted and restored.
 const KEY: &str = "greeting";
-/// Jobs pull nothing and have little to do, on a machine that may be slow.
+/// Jobs pull no images and have little to do, but the machine may be slow.
 const BACKUP_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// A database of the examples, and a client in one of its pods.
 struct Database {
-    /// Its kind and name, as backups call it.
+    /// Its kind and name, as in the source of a backup.
     source: &'static str,
     target: (&'static str, &'static str),
     pod: &'static str,
     client: &'static [&'static str],
-    /// The client's words to write, to delete and to read.
+    /// The client's commands to write, delete and read.
     verbs: [&'static str; 3],
 }
 
@@ -39,13 +39,13 @@ const DATABASES: [Database; 2] = [
         source: "Redis/cache",
         target: ("redis", "cache"),
         pod: "cache-0",
-        // The Service leads to the master, whichever pod that is.
+        // The Service routes to the master, whichever pod that is.
         client: &["redis-cli", "-h", "cache"],
         verbs: ["set", "del", "get"],
     },
 ];
 
-/// The databases of the examples with their DatabaseBackup, in a namespace.
+/// The databases of the examples and their DatabaseBackup, in a namespace.
 pub struct Backups<'a> {
     kubectl: &'a Kubectl<'a>,
     namespace: &'a str,
@@ -53,7 +53,7 @@ pub struct Backups<'a> {
     limit: Duration,
 }
 
-/// What both databases had when they were backed up.
+/// What was in both databases when they were backed up.
 pub struct Kept {
     word: String,
     id: String,
@@ -67,12 +67,12 @@ impl Kept {
 }
 
 impl<'a> Backups<'a> {
-    /// Those that the demo makes.
+    /// Those of the demo.
     pub fn of_examples(kubectl: &'a Kubectl<'a>) -> Self {
         Self::within(kubectl, "default", BACKUP_TIMEOUT)
     }
 
-    /// Databases and a backup of the same names in another namespace.
+    /// Databases and a DatabaseBackup of the same names in another namespace.
     pub fn within(kubectl: &'a Kubectl<'a>, namespace: &'a str, limit: Duration) -> Self {
         Self { kubectl, namespace, limit }
     }
@@ -89,7 +89,7 @@ impl<'a> Backups<'a> {
         self.back_up(word, step)
     }
 
-    /// Writes a word into both databases, another one each time: what is brought back can be from no earlier run.
+    /// Writes a word into both databases. It differs each time, so that restored data cannot be from an earlier run.
     pub fn write(&self, step: &Step) -> Result<String> {
         let word = format!("hello-{}", SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis());
         step.note("writing into both databases");
@@ -99,12 +99,12 @@ impl<'a> Backups<'a> {
         Ok(word)
     }
 
-    /// Both databases have that word.
+    /// Both databases must have that word.
     pub fn have(&self, word: &str) -> Result<()> {
         DATABASES.iter().try_for_each(|database| self.has(database, word))
     }
 
-    /// Both databases have what was written.
+    /// Both databases must have what was written.
     pub fn still_have(&self, kept: &Kept) -> Result<()> {
         self.have(&kept.word)
     }
@@ -117,7 +117,7 @@ impl<'a> Backups<'a> {
         Ok(())
     }
 
-    /// Asks for a backup at once, and waits until it is complete.
+    /// Requests a backup now, and waits until it is complete.
     pub fn back_up(&self, word: String, step: &Step) -> Result<Kept> {
         let before = self.jobs()?;
         let asked = format!("causeway.example.com/backup-now={word}");
@@ -135,7 +135,7 @@ impl<'a> Backups<'a> {
         Ok(Kept { word, id })
     }
 
-    /// The Jobs of backups that somebody asked for.
+    /// The Jobs of requested backups.
     fn jobs(&self) -> Result<BTreeSet<String>> {
         let ours = format!("--selector=causeway.example.com/backup={BACKUP}");
         let names = self.run(&["get", "jobs", &ours, "-o", "name"])?;
@@ -160,7 +160,7 @@ impl<'a> Backups<'a> {
         Ok(())
     }
 
-    /// Makes a DatabaseRestore; returns what kubectl calls it.
+    /// Creates a DatabaseRestore; returns its name for kubectl.
     fn restore(&self, database: &Database, id: &str) -> Result<String> {
         let (kind, name) = database.target;
         let object = json!({
@@ -170,7 +170,7 @@ impl<'a> Backups<'a> {
             "spec": {
                 "from": { "backup": BACKUP, "source": database.source, "id": id },
                 "target": { kind: { "name": name } },
-                // Somebody may have tried the databases since they were made.
+                // Users may have written into the databases since they were created.
                 "force": true,
             },
         });

@@ -1,4 +1,4 @@
-//! The operator in a local cluster by its Helm chart: installed, and through the life of a release.
+//! Installs the operator in a local cluster by its Helm chart, and goes through the life of a release.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::{cluster, tools};
 
 /// The release's name.
 const RELEASE: &str = "causeway";
-/// What one Secret may have: <https://kubernetes.io/docs/concepts/configuration/secret/#restriction-data-size>
+/// The most bytes of a Secret: <https://kubernetes.io/docs/concepts/configuration/secret/#restriction-data-size>
 const LARGEST_SECRET: usize = 1_048_576;
 
 /// helm for the local cluster.
@@ -29,12 +29,12 @@ impl<'a> Installed<'a> {
     /// For an image `NAME[:TAG]@DIGEST` that the cluster can pull.
     pub fn new(local: &'a Local<'a>, reference: &str, step: &Step) -> Result<Self> {
         let (name, digest) = reference.split_once('@').context("an image has a digest")?;
-        // A port has a colon too, but no image of ours is named by one.
+        // A registry's port also follows a colon, but our images have no port in their names.
         let name = name.split_once(':').map_or(name, |(name, _)| name);
         Ok(Self { local, helm: Helm::find(step)?, image: (name.to_owned(), digest.to_owned()) })
     }
 
-    /// The image of that layout, pushed by crane into the cluster's registry.
+    /// The image of that layout, which crane pushes into the cluster's registry.
     pub fn of_layout(local: &'a Local<'a>, folder: &Path, step: &Step) -> Result<Self> {
         let repository = format!("{}:5000/library/{RELEASE}", cluster::NODE_ADDRESS);
         let pushed =
@@ -43,7 +43,7 @@ impl<'a> Installed<'a> {
         Self::new(local, &format!("{RELEASE}@{digest}"), step)
     }
 
-    /// The program.
+    /// The path of helm.
     pub fn program(&self) -> &Path {
         self.helm.program()
     }
@@ -66,7 +66,7 @@ impl<'a> Installed<'a> {
             .with_context(|| install::what_happened(&self.local.kubectl, NAMESPACE))
     }
 
-    /// Installs or upgrades the release and waits for it. What `kubectl apply` made before is taken over.
+    /// Installs or upgrades the release, and waits for it. It takes over objects that `kubectl apply` created before.
     pub fn upgrade(&self, options: &[&str], step: &Step) -> Result<()> {
         let (chart, values) = (chart::directory()?.display().to_string(), chart::local_values()?.display().to_string());
         let image = chart::image_values(&self.reference());
@@ -76,15 +76,15 @@ impl<'a> Installed<'a> {
         self.helm(&arguments, step).map(drop)
     }
 
-    /// A release takes over what kustomize installed, is narrowed, rolled back, uninstalled and installed again. All
-    /// the while objects stay, and in the end the operator works on them.
+    /// A release takes over what kustomize installed, and is narrowed, rolled back, uninstalled and installed again.
+    /// Objects must stay all the while, and the operator must work on them in the end.
     pub fn live(&self, step: &Step) -> Result<()> {
         let kubectl = &self.local.kubectl;
         let uid = |what: &str, namespace: &str| {
             kubectl.run(&["--namespace", namespace, "get", what, "--output=jsonpath={.metadata.uid}"])
         };
         let (deployment, sample) = (uid("deployment/causeway", NAMESPACE)?, uid("myapp/example-app", "default")?);
-        // One replica, for each rollout of two takes twice as long.
+        // One replica, because a rollout of two takes twice as long.
         self.upgrade(&["--set", "replicas=1"], step).context("helm takes over what kustomize installed")?;
         if uid("deployment/causeway", NAMESPACE)? != deployment {
             bail!("the Deployment was made anew when helm took it over");
@@ -94,7 +94,7 @@ impl<'a> Installed<'a> {
         self.upgrade(&["--set", "replicas=1,watchNamespaces={default}"], step).context("helm upgrade")?;
         self.may_list_pods_of("default", true)?;
         self.may_list_pods_of("kube-system", false)?;
-        // Its own pod, which names the image of Jobs.
+        // The operator reads its own pod to learn the image of Jobs.
         self.may("get", NAMESPACE, true)?;
 
         self.helm(&["rollback", RELEASE, "1", "--wait", "--timeout", "180s"], step).context("helm rollback")?;
@@ -112,12 +112,13 @@ impl<'a> Installed<'a> {
         olm::live(self.local, &self.helm, &self.reference(), may_list, step)
             .context("Lifecycle Manager installs the bundle")?;
 
-        // Installs it under the same name, without --take-ownership: what was kept belongs to the release of that name.
+        // The tutorial installs it under the same name, without --take-ownership: the kept objects belong to a release
+        // of that name.
         tutorial::run(self.local, self, step).context("a reader follows the tutorial")?;
         install::scaled(kubectl, 4)
     }
 
-    /// Whether the operator's service account has rights in a namespace.
+    /// Checks whether the operator's service account has rights in a namespace.
     fn may_list_pods_of(&self, namespace: &str, expected: bool) -> Result<()> {
         self.may("list", namespace, expected)
     }
@@ -126,7 +127,7 @@ impl<'a> Installed<'a> {
         let account = format!("--as=system:serviceaccount:{NAMESPACE}:{RELEASE}");
         let mut ask: Command =
             self.local.kubectl.command(&["--namespace", namespace, "auth", "can-i", verb, "pods", &account]);
-        // The exit code is that of the answer.
+        // kubectl exits with 1 for the answer `no`, which is no failure here.
         let answer = ask.output().context("cannot start kubectl")?;
         let answer = String::from_utf8_lossy(&answer.stdout);
         let wanted = if expected { "yes" } else { "no" };
@@ -136,11 +137,11 @@ impl<'a> Installed<'a> {
         Ok(())
     }
 
-    /// What helm keeps of the release fits into a Secret with room to grow.
+    /// helm's record of the release must fit into a Secret, with room to grow.
     fn record_fits(&self) -> Result<()> {
         let secret = format!("secret/sh.helm.release.v1.{RELEASE}.v1");
         let data = self.local.kubectl.run(&["-n", NAMESPACE, "get", &secret, "--output=jsonpath={.data.release}"])?;
-        // As base64 of what the Secret has.
+        // The data are the Secret's content in base64.
         let size = data.len() / 4 * 3;
         if size > LARGEST_SECRET / 2 {
             bail!("helm's record of the release has {size} bytes, more than half of what a Secret may have");

@@ -1,5 +1,5 @@
-//! The questions of the chart's dashboards, put to a real Prometheus that scrapes the installed operator from its first
-//! minute on; and the pictures in docs/dashboards.md, made of what it answers.
+//! Runs the queries of the chart's dashboards in a real Prometheus, which scrapes the installed operator from its first
+//! minute on. Draws the pictures in docs/dashboards.md from the answers.
 
 mod scene;
 
@@ -15,21 +15,21 @@ use crate::dashboards::{self, Prometheus};
 use crate::progress::Step;
 use crate::test::alerts::metrics_in;
 
-/// The account by which Prometheus reads metrics.
+/// The account with which Prometheus reads metrics.
 const ACCOUNT: &str = "prometheus";
-/// Two scrapes make a rate.
+/// A rate needs two scrapes.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// The operator while it is scraped.
+/// The operator while Prometheus scrapes it.
 pub struct Watched<'a> {
     local: &'a Local<'a>,
     prometheus: Prometheus<'a>,
-    /// Whether pictures are to be drawn.
+    /// Whether to draw pictures.
     draws: bool,
 }
 
 impl<'a> Watched<'a> {
-    /// From now on. The operator must be installed.
+    /// Starts to scrape. The operator must be installed.
     pub fn begin(local: &'a Local<'a>, step: &Step) -> Result<Self> {
         let draws = std::env::var_os(dashboards::WRITE).is_some_and(|it| it == "1");
         if draws {
@@ -39,8 +39,8 @@ impl<'a> Watched<'a> {
         Ok(Self { local, prometheus, draws })
     }
 
-    /// Every panel's query is understood, and each one that asks for what an operator at work always counts finds something.
-    /// Draws pictures, if they are asked for.
+    /// Every panel's query must be valid. Each query about what a working operator always counts must return something.
+    /// Draws pictures on request.
     pub fn end(self, step: &Step) -> Result<()> {
         self.has_scraped_twice(step)?;
         let ask = |query: &str| self.prometheus.values(query);
@@ -76,7 +76,8 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// Whether nothing is a good answer: the query asks for failures or warnings alone, or for what was never counted yet.
+/// Whether an empty answer is correct: the query is only about failures or warnings, or about something that was never
+/// counted.
 fn may_be_empty(query: &str, mut count: impl FnMut(&str) -> Result<Vec<String>>) -> Result<bool> {
     if query.contains("!=") || query.contains("type=\"Warning\"") {
         return Ok(true);
@@ -89,7 +90,7 @@ fn may_be_empty(query: &str, mut count: impl FnMut(&str) -> Result<Vec<String>>)
     Ok(false)
 }
 
-/// An account that may read metrics, as docs/operations.md tells users to make it. Returns a token of it.
+/// Creates an account that may read metrics, as docs/operations.md describes. Returns its token.
 fn account(local: &Local<'_>) -> Result<String> {
     let objects = json!({ "apiVersion": "v1", "kind": "List", "items": [
         { "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": ACCOUNT, "namespace": "default" } },
@@ -105,7 +106,7 @@ fn account(local: &Local<'_>) -> Result<String> {
     local.kubectl.run(&["-n", "default", "create", "token", ACCOUNT, "--duration=1h"])
 }
 
-/// Where the operator's pods tell of themselves.
+/// The addresses of the metrics of the operator's pods.
 fn targets(local: &Local<'_>) -> Result<Vec<String>> {
     let label = "--selector=app.kubernetes.io/name=causeway";
     let addresses = "--output=jsonpath={.items[*].status.podIP}";

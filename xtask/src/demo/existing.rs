@@ -1,4 +1,4 @@
-//! The demo in a cluster that is there already: the operator and the examples, nothing else.
+//! The demo in an existing cluster: only the operator and the examples.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub struct Settings {
     aws_endpoint: Option<String>,
 }
 
-/// Installs into the cluster of `kubeconfig` and shows what becomes of the examples.
+/// Installs into the cluster of `kubeconfig`, and shows the state of the examples.
 pub fn run(kubeconfig: &Path, settings: &Settings) -> Result<()> {
     if !host::on_path("kubectl") {
         bail!("--kubeconfig needs kubectl on the PATH");
@@ -48,7 +48,7 @@ pub fn run(kubeconfig: &Path, settings: &Settings) -> Result<()> {
     steps.step("Apply the examples", |_| install::examples(&kubectl, &host::repo_root()?))?;
     steps.step("See pods running and what AWS says", |step| {
         install::pods_running(&kubectl, step)?;
-        // The example's subnets exist in no real account: a condition that says so is what can be expected.
+        // The example's subnets exist in no real account, so only a condition that says this can be expected.
         install::balancer_shows(&kubectl, "myapp", "conditions", step)
     })?;
     println!("\n{}", install::overview(&kubectl)?);
@@ -82,7 +82,7 @@ fn write_overlay(settings: &Settings) -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// kustomize refuses absolute paths: the way from `directory` to `path`.
+/// The path from `directory` to `path`, because kustomize refuses absolute paths.
 fn relative(path: &Path, directory: &Path) -> Result<String> {
     let (path, directory) = (path.canonicalize()?, directory.canonicalize()?);
     let shared = path.components().zip(directory.components()).take_while(|(one, other)| one == other).count();

@@ -1,4 +1,4 @@
-//! The operator and the examples in a cluster: applied, and waited for.
+//! Applies the operator and the examples in a cluster, and waits for them.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::kubectl::Kubectl;
 use crate::argocd;
 use crate::progress::Step;
 
-/// Where the operator is installed.
+/// The operator's namespace.
 pub const NAMESPACE: &str = "causeway-system";
 
 /// Renders a kustomization, with the operator's image replaced by `reference`.
@@ -29,12 +29,12 @@ pub fn operator(kubectl: &Kubectl<'_>, manifests: &str, step: &Step) -> Result<(
     wait(kubectl, &rollout, step).with_context(|| what_happened(kubectl, NAMESPACE))
 }
 
-/// Ends the operator; what it made stays.
+/// Stops the operator; what it created stays.
 pub fn stop(kubectl: &Kubectl<'_>) -> Result<()> {
     kubectl.run(&["-n", NAMESPACE, "scale", "deployment/causeway", "--replicas=0"]).map(drop)
 }
 
-/// Applies the examples of a checkout exactly as they stand.
+/// Applies the examples of a checkout unchanged.
 pub fn examples(kubectl: &Kubectl<'_>, checkout: &Path) -> Result<()> {
     let examples = checkout.join("examples");
     for file in ["myapp.yaml", "myingress.yaml", "web.yaml", "etcdcluster.yaml", "redis.yaml", "databasebackup.yaml"] {
@@ -49,7 +49,7 @@ pub fn pods_running(kubectl: &Kubectl<'_>, step: &Step) -> Result<()> {
     wait(kubectl, &ready, step).with_context(|| what_happened(kubectl, "default"))
 }
 
-/// Asks for so many pods of the MyApp, which the operator makes if it works.
+/// Sets the number of pods of the MyApp, and waits until the operator has created them.
 pub fn scaled(kubectl: &Kubectl<'_>, replicas: u8) -> Result<()> {
     kubectl.run(&["-n", "default", "scale", "myapp/example-app", &format!("--replicas={replicas}")])?;
     let ready = format!("--for=jsonpath={{.status.readyReplicas}}={replicas}");
@@ -85,7 +85,7 @@ pub fn targets_healthy(kubectl: &Kubectl<'_>, name: &str, step: &Step) -> Result
     wait(kubectl, &healthy, step).with_context(|| what_happened(kubectl, "default"))
 }
 
-/// Argo CD's script calls every object of the examples healthy.
+/// Argo CD's script must call every object of the examples healthy.
 pub fn argo_cd_calls_them_healthy(kubectl: &Kubectl<'_>) -> Result<()> {
     for (group, kind) in argocd::kinds()? {
         let list = kubectl.run(&["get", "--all-namespaces", &format!("{kind}.{group}"), "-o", "json"])?;
@@ -106,7 +106,7 @@ pub fn dns_name(kubectl: &Kubectl<'_>, name: &str) -> Result<String> {
     kubectl.run(&["-n", "default", "get", "myingress", name, "-o", "jsonpath={.status.alb.dns}"])
 }
 
-/// What there is to see in the end.
+/// The final overview.
 pub fn overview(kubectl: &Kubectl<'_>) -> Result<String> {
     kubectl.run(&[
         "-n",
@@ -121,7 +121,7 @@ fn wait(kubectl: &Kubectl<'_>, arguments: &[&str], step: &Step) -> Result<()> {
     kubectl.run(arguments).map(drop)
 }
 
-/// What a user would look at first when something does not come up.
+/// What a user would look at first when something does not start.
 pub fn what_happened(kubectl: &Kubectl<'_>, namespace: &str) -> String {
     let questions: [&[&str]; 3] = [
         &[

@@ -1,4 +1,4 @@
-//! kubectl as the demo uses it, for whichever cluster.
+//! Runs kubectl for the demo, against any cluster.
 
 use std::io::Write;
 use std::path::Path;
@@ -41,14 +41,14 @@ impl<'a> Kubectl<'a> {
         }
     }
 
-    /// A kubectl that is still to be run.
+    /// A kubectl command that has not been started.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut kubectl = (self.command)();
         kubectl.args(arguments);
         kubectl
     }
 
-    /// Runs kubectl and returns what it printed; what it complained of becomes the error.
+    /// Runs kubectl and returns its output. If it fails, the error contains what it printed.
     pub fn run(&self, arguments: &[&str]) -> Result<String> {
         self.feed(arguments, "")
     }
@@ -62,7 +62,7 @@ impl<'a> Kubectl<'a> {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// What kubectl came to with `input` as its standard input, well or not.
+    /// The exit status and output of kubectl with `input` as its standard input.
     pub fn output(&self, arguments: &[&str], input: &str) -> Result<Output> {
         let mut child = self
             .command(arguments)

@@ -1,4 +1,4 @@
-//! The operator by its bundle for Operator Lifecycle Manager, as that would install it.
+//! Installs the operator from its bundle, as Operator Lifecycle Manager would.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -10,11 +10,11 @@ use crate::olm;
 use crate::progress::Step;
 use crate::release;
 
-/// What a Subscription says. MyApp needs nothing of AWS.
+/// The variables of the Subscription. MyApp does not use AWS.
 const VARIABLES: [(&str, &str); 3] = [("CLUSTER_NAME", "local"), ("AWS_REGION", "us-east-1"), ("KINDS", "MyApp")];
 
-/// Installs an image `NAME@DIGEST` for some namespaces, then for all, and removes it. Each time a MyApp is served, and
-/// `may_list_pods_of` says whether the operator has rights in a namespace.
+/// Installs an image `NAME@DIGEST` for some namespaces, then for all, and removes it. Each time it checks that a MyApp
+/// is served. `may_list_pods_of` checks the operator's rights in a namespace.
 pub fn live(
     local: &Local<'_>,
     helm: &Helm,

@@ -1,4 +1,4 @@
-//! The operator's IAM role in LocalStack, made from the files that a user fills in for AWS.
+//! The operator's IAM role in LocalStack, made from the files that users fill in for AWS.
 
 use std::fs;
 
@@ -12,11 +12,11 @@ use crate::localstack::LocalStack;
 /// The account of the local world.
 pub const ACCOUNT: &str = "000000000000";
 
-/// The namespace whose Jobs of backups have a role: that of the demo's objects.
+/// The namespace whose backup Jobs have a role: that of the demo's objects.
 const NAMESPACE: &str = "default";
 
-/// Makes LocalStack trust the cluster's issuer, the role `causeway` trust the operator's service account, and another one
-/// the Jobs of backups of one namespace.
+/// Makes LocalStack trust the cluster's token issuer. Lets the operator's service account assume the role `causeway`,
+/// and the backup Jobs of one namespace another role.
 pub fn create(kubectl: &Kubectl<'_>, localstack: &LocalStack<'_>) -> Result<()> {
     let issuer = &issuer(kubectl)?;
     let keys = serde_json::from_str(&kubectl.run(&["get", "--raw", "/openid/v1/jwks"])?)?;
@@ -30,12 +30,12 @@ pub fn create(kubectl: &Kubectl<'_>, localstack: &LocalStack<'_>) -> Result<()> 
     role_of_backups(localstack, issuer, NAMESPACE)
 }
 
-/// Makes the role that the Jobs of backups of one namespace assume.
+/// Creates the role that the backup Jobs of one namespace assume.
 pub fn create_for_backups(kubectl: &Kubectl<'_>, localstack: &LocalStack<'_>, namespace: &str) -> Result<()> {
     role_of_backups(localstack, &issuer(kubectl)?, namespace)
 }
 
-/// Makes the role of somebody who tries what `cargo xtask e2e` does, with the rights that `iam/` gives for it. Returns its ARN.
+/// Creates a role for `cargo xtask e2e`, with the rights that `iam/` gives for it. Returns its ARN.
 pub fn create_for_e2e(kubectl: &Kubectl<'_>, localstack: &LocalStack<'_>) -> Result<String> {
     const NAME: &str = "causeway-e2e";
     let trust = json!({
@@ -62,7 +62,7 @@ fn issuer(kubectl: &Kubectl<'_>) -> Result<String> {
     discovery["issuer"].as_str().map(str::to_owned).context("the cluster names no issuer of its tokens")
 }
 
-/// What policies have IAM fill in, with each request.
+/// The prefix of policy variables that IAM fills in for each request.
 const VARIABLE: &str = "${aws:";
 
 /// A file of `iam/` with its placeholders filled in, as `iam/README.md` describes.

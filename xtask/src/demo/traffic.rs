@@ -1,4 +1,4 @@
-//! A request through a balancer to pods.
+//! Sends a request through a balancer to pods.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::progress::Step;
 /// Waits until the balancer of the web example answers.
 pub fn wait_for_answer(local: &Local<'_>, step: &Step) -> Result<()> {
     install::targets_healthy(&local.kubectl, "web", step)?;
-    // A new DNS name is answered a moment after the balancer is made.
+    // A new DNS name resolves only a moment after the balancer is created.
     step.wait_for("the balancer to answer by its DNS name", Duration::from_secs(30), || Ok(Some(ask(local)?)))?;
     Ok(())
 }
 
-/// Asks the balancer of the web example by its DNS name, from within the cluster's network. Returns the command and
-/// what it prints.
+/// Sends a request to the balancer of the web example by its DNS name, from within the cluster's network. Returns the
+/// command and its output.
 pub fn ask(local: &Local<'_>) -> Result<(String, String)> {
     let url = format!("http://{}/", install::dns_name(&local.kubectl, "web")?);
     let options = ["--silent", "--show-error", "--fail", "--include"];

@@ -1,4 +1,4 @@
-//! docs/tutorial.md: its commands are run as they are written, and what they print is compared with the page.
+//! Runs the commands of docs/tutorial.md as they are written, and compares their output with the page.
 
 mod masks;
 mod page;
@@ -16,21 +16,22 @@ use crate::host;
 use crate::progress::Step;
 use page::Part;
 
-/// Whose commands they are.
+/// The page.
 const PAGE: &str = "docs/tutorial.md";
-/// Set to anything, it has the page say what its commands really print.
+/// If set, the actual output is written into the page.
 const REWRITE: &str = "CAUSEWAY_WRITE_TUTORIAL";
 /// The namespace of its objects.
 const NAMESPACE: &str = "shop";
-/// What a reader types and sees, and what stands for it here. The chart's folder has the same name here as there; the
-/// image, whose name helm gets after the reader's, is told of in outputs alone.
+/// Values on the page, and what replaces them here. The chart's folder has the same name in both places. The image
+/// appears only in outputs: helm's wrapper sets it after the reader's options.
 const STAND_INS: [(&str, &str); 2] = [("111122223333", "000000000000"), ("causeway-prod-", "causeway-local-")];
-/// What helm notes of the chart's links to the manifests, with the paths of this machine.
+/// helm's notes about the chart's links to the manifests contain paths of this machine.
 const SYMBOLIC_LINK: &str = "level=INFO msg=\"found symbolic link";
-/// The image that a reader names.
+/// The image on the page.
 const IMAGE: &str = "111122223333.dkr.ecr.us-east-1.amazonaws.com/causeway";
 
-/// Runs the page against the cluster, in which no release of the chart is installed. In the end there is one.
+/// Runs the page's commands against the cluster, in which no release of the chart is installed. They leave one
+/// installed.
 pub fn run(local: &Local<'_>, helm: &chart::Installed<'_>, step: &Step) -> Result<()> {
     let root = host::repo_root()?;
     let path = root.join(PAGE);
@@ -66,13 +67,13 @@ pub fn run(local: &Local<'_>, helm: &chart::Installed<'_>, step: &Step) -> Resul
     Ok(())
 }
 
-/// Somebody at a shell, whose programs are those that the page names.
+/// A reader at a shell, with wrappers of the programs that the page uses.
 struct Reader<'a> {
     local: &'a Local<'a>,
-    /// The current directory, a clone of the repository in their eyes.
+    /// The current directory, which stands for a clone of the repository.
     folder: PathBuf,
     programs: PathBuf,
-    /// The image's name and its digest as the cluster has it, as NOTES.txt tells it.
+    /// The image's name and digest in the cluster, as printed by NOTES.txt.
     image: String,
 }
 
@@ -86,12 +87,12 @@ impl<'a> Reader<'a> {
         fs::create_dir_all(&programs).with_context(|| format!("cannot make {}", programs.display()))?;
         symlink(root.join("deploy"), folder.join("deploy"))?;
         symlink(local.binary, programs.join("kubectl-causeway"))?;
-        // kubectl finds plugins of this name; the cluster's program does not look for any.
+        // A real kubectl finds plugins of this name, but the cluster's program does not.
         let plugin = "if [ \"$1\" = causeway ]; then shift; exec kubectl-causeway \"$@\"; fi\n";
         script(&programs.join("kubectl"), plugin, &local.cluster.kubectl(), "")?;
-        // Else it would find itself.
+        // Otherwise this script would call itself.
         script(&programs.join("curl"), "PATH=${PATH#*:}\n", &local.cluster.in_room("curl"), "")?;
-        // What is set last counts.
+        // helm uses the last of several values.
         let values = helm_chart::local_values()?;
         let (image, digest) = helm.image();
         let sets = format!("clusterName=local,image.repository={image},image.digest={digest}");
@@ -100,7 +101,7 @@ impl<'a> Reader<'a> {
         Ok(Self { local, folder, programs, image: format!("{image}@{digest}") })
     }
 
-    /// Runs a command; returns what a terminal would show. One that fails is an error.
+    /// Runs a command; returns what a terminal would show. A failed command is an error.
     fn runs(&self, command: &str) -> Result<String> {
         let here = STAND_INS.iter().fold(command.to_owned(), |text, (theirs, ours)| text.replace(theirs, ours));
         let mut shell = self.local.cluster.in_network("bash");
@@ -123,7 +124,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes a program that becomes another one, with the caller's arguments before the `last` ones.
+/// Writes a script that runs `command` with the caller's arguments, followed by `last`.
 fn script(path: &Path, first: &str, command: &Command, last: &str) -> Result<()> {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<String> = words.map(|word| format!("'{}'", word.to_string_lossy())).collect();

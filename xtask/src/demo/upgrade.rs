@@ -1,7 +1,8 @@
-//! `cargo xtask upgrade`: an earlier version makes objects of all kinds, this one takes over, and the earlier one again.
+//! `cargo xtask upgrade`: an earlier version creates objects of all kinds, this version takes over, and then the
+//! earlier one again.
 //!
-//! Neither may change more than it is asked for: no pod, volume, Service or balancer is replaced, no data is lost, and each
-//! reads the backups of the other.
+//! Neither may change more than it is asked to: no pod, volume, Service or balancer is replaced, no data is lost, and
+//! each reads the backups of the other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,11 +24,12 @@ use crate::progress::{Progress, Step};
 use crate::test::crates;
 use crate::{cargo, host, images, localstack};
 
-/// Its own cluster.
+/// The cluster for this task alone.
 const NAME: &str = "upgrade";
-/// A leader that is told to stop hands over at once; databases are looked at in the moment after.
+/// How long the new pods may take to lead. A leader that is asked to stop hands over at once, and its successor
+/// reconciles databases right after that.
 const TAKE_OVER: Duration = Duration::from_mins(2);
-/// An edit needs a pod at most.
+/// How long an edit may take. It starts at most one pod.
 const EDIT: Duration = Duration::from_mins(2);
 
 /// Options of `cargo xtask upgrade`.
@@ -46,13 +48,13 @@ pub struct Options {
 
 /// A version of the operator.
 struct Version {
-    /// For people.
+    /// Its name for the report.
     name: String,
     checkout: PathBuf,
     binary: PathBuf,
 }
 
-/// Upgrades and goes back; fails with all that changed on the way.
+/// Upgrades and goes back. Fails with all changes that it found.
 pub fn run(options: &Options) -> Result<()> {
     host::require_root()?;
     host::require_tools()?;
@@ -69,7 +71,7 @@ pub fn run(options: &Options) -> Result<()> {
         Ok([earlier, Version { name: "this version".to_owned(), checkout, binary }])
     })?;
     let [earlier, this] = &versions;
-    // What a failed run left.
+    // A failed run may have left its cluster.
     Cluster::down(NAME)?;
     let cluster = Cluster::up_in_memory(NAME, &mut steps)?;
     let localstack = steps.step("Start LocalStack", |step| localstack::start(&cluster, step))?;
@@ -125,7 +127,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// That commit's files, without Git's, and its program.
+/// Checks out that commit without Git's own files, and builds its program.
 fn earlier(revision: &str, step: &Step) -> Result<Version> {
     let root = host::repo_root()?;
     let git = |arguments: &[&str]| -> Result<String> {
@@ -158,12 +160,12 @@ fn earlier(revision: &str, step: &Step) -> Result<Version> {
     Ok(Version { name: format!("version {commit}"), checkout: folder, binary })
 }
 
-/// Compiles the operator of another checkout. Cargo would take its crates for ours, which have the same names: they have a
-/// folder of their own, with what both have of registries.
+/// Compiles the operator of another checkout. Its crates have the same names as ours, and Cargo would confuse them. So
+/// they get a target directory of their own, which also contains compiled crates from registries.
 fn build_apart(checkout: &Path, step: &Step) -> Result<PathBuf> {
     let target = images::operator::target_directory()?.join("upgrade/target");
     crates::fetch_into(&target, step)?;
-    // What another version left there counts as ours, too, if it is newer than the sources.
+    // Crates of another version in that directory would also be taken for these, if they are newer than the sources.
     let ours = ["debug/.fingerprint", "debug/deps", "debug/incremental"].map(|folder| target.join(folder));
     for entry in ours.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten() {
         let path = entry?.path();
@@ -178,14 +180,15 @@ fn build_apart(checkout: &Path, step: &Step) -> Result<PathBuf> {
     Ok(target.join("debug/causeway"))
 }
 
-/// As the tests are built: with all packages of the workspace crates have the same features, and are compiled once.
+/// The same command as for the tests: with all packages of the workspace, crates have the same features and are
+/// compiled once.
 fn build_command(checkout: &Path) -> Command {
     let mut command = Command::new("cargo");
     command.args(["build", "--locked", "--workspace", "--bin", "causeway"]).current_dir(checkout);
     command
 }
 
-/// Waits until a pod of the new Deployment leads for all kinds.
+/// Waits until pods of the new Deployment lead for all kinds.
 fn leads(kubectl: &Kubectl<'_>, step: &Step) -> Result<()> {
     step.wait_for("the new pods to lead", TAKE_OVER, || {
         let get = |what| kubectl.run(&["-n", NAMESPACE, "get", what, "-o", "json"]);
@@ -203,7 +206,7 @@ fn leads(kubectl: &Kubectl<'_>, step: &Step) -> Result<()> {
     })
 }
 
-/// Changes each object, so that the operator must have looked at it, and waits until it is as it says.
+/// Changes each object, so that the operator must reconcile it, and waits until it matches its spec.
 fn edit(kubectl: &Kubectl<'_>, number: u32, step: &Step) -> Result<()> {
     let edits: [(&str, Value); 6] = [
         ("myingress/web", json!({ "tags": { "edited": number.to_string() } })),

@@ -1,4 +1,4 @@
-//! What an upgrade of the operator must leave alone: pods, their volumes and Services, and what AWS has.
+//! What an upgrade of the operator must not change: pods, their volumes and Services, and resources in AWS.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,25 +8,25 @@ use serde_json::Value;
 use super::kubectl::Kubectl;
 use crate::localstack::LocalStack;
 
-/// Children whose replacement a client or a user notices.
+/// Children whose replacement clients or users notice.
 const CHILDREN: &str = "statefulsets,services,persistentvolumeclaims,secrets,cronjobs,poddisruptionbudgets";
 
-/// What edits of tags and of the number of pods make in AWS.
+/// AWS calls that result from edits of tags and of the number of pods.
 const EDITS: [&str; 3] = ["AddTags", "CreateTags", "RegisterTargets"];
 
-/// The uids of what there is in the namespace of the examples, and the newest call to AWS.
+/// The uids of all objects in the namespace of the examples, and the newest call to AWS.
 #[derive(Debug, Default)]
 pub struct World {
-    /// By name: the kind of the object that the pod belongs to, its uid, and how often its containers were started again.
+    /// By name: the kind that owns the pod, the pod's uid, and the number of container restarts.
     pods: BTreeMap<String, (String, String, u64)>,
-    /// By kind and name.
+    /// The uids, by kind and name.
     children: BTreeMap<String, String>,
-    /// The id of that call.
+    /// The id of the newest call.
     newest_call: u64,
 }
 
 impl World {
-    /// As it is now.
+    /// The present state.
     pub fn now(kubectl: &Kubectl<'_>, localstack: &LocalStack<'_>) -> Result<Self> {
         let listed = |what: &str| -> Result<Value> {
             Ok(serde_json::from_str(&kubectl.run(&["-n", "default", "get", what, "-o", "json"])?)?)
@@ -36,7 +36,8 @@ impl World {
         Ok(Self { pods: pods_of(&pods, &children), children: children_of(&children), newest_call })
     }
 
-    /// What is not as it was: lines for people. Pods of kinds that `may_roll` may be others, and AWS may have got what [`EDITS`] says.
+    /// The changes until `now`, in lines for the report. Pods of kinds in `may_roll` may be replaced, and AWS may get
+    /// the calls in [`EDITS`].
     pub fn changes_until(&self, now: &Self, may_roll: &[String], localstack: &LocalStack<'_>) -> Result<Vec<String>> {
         let mut changes = self.replaced(now, may_roll);
         changes.extend(changed_in_aws(&localstack.calls(self.newest_call)?));
@@ -69,7 +70,7 @@ impl World {
     }
 }
 
-/// Pods of our objects, without those of Jobs, which end.
+/// Pods of our objects, except those of Jobs, which end.
 fn pods_of(pods: &Value, children: &Value) -> BTreeMap<String, (String, String, u64)> {
     let owners: BTreeMap<String, String> = items(children)
         .filter(|child| child["kind"] == "StatefulSet")
@@ -94,7 +95,7 @@ fn children_of(children: &Value) -> BTreeMap<String, String> {
     let named = |child: &Value| {
         (format!("{} {}", text(&child["kind"]), text(&child["metadata"]["name"])), text(&child["metadata"]["uid"]))
     };
-    // Jobs of restores bring some of their own, which go with them.
+    // Children of restores are left out, because they are deleted with their Jobs.
     items(children).filter(|child| owner(child).is_none_or(|(kind, _)| kind != "DatabaseRestore")).map(named).collect()
 }
 
@@ -112,7 +113,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Changes of balancers and their security groups, but for [`EDITS`].
+/// Changes to balancers and their security groups, except [`EDITS`].
 fn changed_in_aws(calls: &[Value]) -> BTreeSet<String> {
     let changes = calls.iter().filter(|call| ["elbv2", "ec2"].iter().any(|service| call["service"] == *service));
     let named = changes.map(|call| text(&call["operation"]));
@@ -123,7 +124,7 @@ fn changed_in_aws(calls: &[Value]) -> BTreeSet<String> {
 }
 
 impl LocalStack<'_> {
-    /// The calls to AWS after that one, oldest first.
+    /// The calls to AWS after the call `after`, oldest first.
     fn calls(&self, after: u64) -> Result<Vec<Value>> {
         let journal = self.get(&format!("/_causeway/journal?since={after}"))?;
         journal.as_array().cloned().context("the journal is no list")
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_another_one_or_gone_is_told_but_not_what_came_or_may_roll() {
+    fn replaced_and_deleted_objects_are_reported_but_not_new_ones_or_those_that_may_roll() {
         let before = world(
             &[
                 pod("cache-0", "1", "StatefulSet", 0),
@@ -174,8 +175,8 @@ mod tests {
             "2",
         );
         let pods_of_apps = ["a container of pod ill of a MyApp was started again", "pod old of a MyApp is gone"];
-        let told = before.replaced(&now, &["redis".to_owned()]);
-        assert_eq!(told, [&pods_of_apps[..], &["Service cache is another one"]].concat());
+        let changes = before.replaced(&now, &["redis".to_owned()]);
+        assert_eq!(changes, [&pods_of_apps[..], &["Service cache is another one"]].concat());
         assert_eq!(before.replaced(&now, &[])[0], "pod cache-0 of a Redis is another one");
         assert!(before.replaced(&before, &[]).is_empty());
     }
@@ -189,7 +190,7 @@ mod tests {
             call("s3", "PutObject"),
             call("ec2", "AuthorizeSecurityGroupIngress"),
         ];
-        let told: Vec<_> = changed_in_aws(&calls).into_iter().collect();
-        assert_eq!(told, ["AWS was called for AuthorizeSecurityGroupIngress"]);
+        let changes: Vec<_> = changed_in_aws(&calls).into_iter().collect();
+        assert_eq!(changes, ["AWS was called for AuthorizeSecurityGroupIngress"]);
     }
 }

@@ -1,4 +1,5 @@
-//! AWS as the user of an account reaches it: the AWS CLI with the user's own credentials. Locally it is led to `LocalStack`.
+//! AWS as the user of an account reaches it: through the AWS CLI with the user's own credentials. Locally its endpoint
+//! is `LocalStack`.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -9,10 +10,10 @@ use serde_json::Value;
 use super::sweep::{Kind, Resource};
 use crate::tools;
 
-/// Finds the tag by which drivers of volumes say for whose claim one was made.
+/// The tag with which volume drivers record the namespace of the claim.
 pub const CLAIM_NAMESPACE: &str = "kubernetes.io/created-for/pvc/namespace";
 
-/// So many ARNs `DescribeTags` takes.
+/// The most ARNs in a call of `DescribeTags`.
 const ARNS: usize = 20;
 
 /// The AWS CLI for one account and region.
@@ -20,11 +21,11 @@ pub struct Aws<'a> {
     command: Box<dyn Fn() -> Command + 'a>,
 }
 
-/// Who calls.
+/// The caller's identity.
 pub struct Caller {
-    /// Twelve digits.
+    /// The account's twelve digits.
     pub account: String,
-    /// User or role.
+    /// The ARN of the user or role.
     pub arn: String,
 }
 
@@ -39,12 +40,12 @@ pub struct Subnet {
 }
 
 impl<'a> Aws<'a> {
-    /// That which the command starts.
+    /// Uses the AWS CLI that `command` starts.
     pub fn new(command: impl Fn() -> Command + 'a) -> Self {
         Self { command: Box::new(command) }
     }
 
-    /// What a call answers.
+    /// The answer to a call.
     pub fn call(&self, arguments: &[&str]) -> Result<Value> {
         let mut command = (self.command)();
         command.args(arguments).args(["--output", "json"]).env("AWS_PAGER", "");
@@ -55,13 +56,13 @@ impl<'a> Aws<'a> {
         serde_json::from_str(&said).with_context(|| format!("aws {}: not JSON", arguments.join(" ")))
     }
 
-    /// Whose credentials these are.
+    /// The identity of the credentials.
     pub fn caller(&self) -> Result<Caller> {
         let answer = self.call(&["sts", "get-caller-identity"])?;
         Ok(Caller { account: text(&answer["Account"]), arn: text(&answer["Arn"]) })
     }
 
-    /// Those subnets, or all with that tag.
+    /// The subnets with these ids, or all subnets with that tag.
     pub fn subnets(&self, ids: &[String], tag: &str) -> Result<Vec<Subnet>> {
         let mut arguments = vec!["ec2", "describe-subnets"];
         let filter = format!("Name=tag-key,Values={tag}");
@@ -87,7 +88,7 @@ impl<'a> Aws<'a> {
         found.map(|it| text(&it["LoadBalancerArn"])).with_context(|| format!("AWS has no balancer {dns}"))
     }
 
-    /// The ARN of the balancer's listener on port 80, if it is there.
+    /// The ARN of the balancer's listener on port 80, if it exists.
     pub fn listener(&self, balancer: &str) -> Result<Option<String>> {
         let answer = self.call(&["elbv2", "describe-listeners", "--load-balancer-arn", balancer])?;
         Ok(list(&answer["Listeners"]).iter().find(|it| it["Port"] == 80).map(|it| text(&it["ListenerArn"])))
@@ -100,7 +101,7 @@ impl<'a> Aws<'a> {
         found.map(|it| text(&it["Value"])).with_context(|| format!("the balancer has no attribute {key}"))
     }
 
-    /// Whatever runs of the suite may have made, with its tags: the caller looks whose it is.
+    /// All resources that runs of the suite may have created, with their tags. The caller decides which are theirs.
     pub fn inventory(&self, bucket: &str) -> Result<Vec<Resource>> {
         let mut found = Vec::new();
         let arns = |answer: &Value, all: &str, arn: &str| -> Vec<String> {
@@ -137,7 +138,7 @@ impl<'a> Aws<'a> {
         Ok(found)
     }
 
-    /// The folders of runs in the bucket of backups. The operator makes that bucket with the first backup.
+    /// The folders of runs in the bucket of backups. The operator creates that bucket with the first backup.
     fn backups(&self, bucket: &str) -> Result<Vec<Resource>> {
         let buckets = self.call(&["s3api", "list-buckets"])?;
         if !list(&buckets["Buckets"]).iter().any(|it| it["Name"].as_str() == Some(bucket)) {
@@ -163,7 +164,7 @@ impl<'a> Aws<'a> {
         tools::output_of(&mut command).map(drop)
     }
 
-    /// Fails unless this is a CLI of AWS.
+    /// Fails unless this is the AWS CLI. Returns its version.
     pub fn version(&self) -> Result<String> {
         let said = tools::output_of((self.command)().arg("--version")).context(
             "the AWS CLI is needed: https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html",
@@ -177,7 +178,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A string of JSON; empty where it is none.
+/// The value of a JSON string; empty for other values.
 pub fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }

@@ -1,10 +1,10 @@
-//! The user's consent to changes in an account: its id, typed.
+//! The user's consent to changes in an account, given by typing its id.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
 use anyhow::{Result, bail};
 
-/// Goes on only if the user names that account: by an option, or when asked.
+/// Returns only if the user named that account: by an option, or as the answer to a question.
 pub fn ask(account: &str, given: Option<&str>) -> Result<()> {
     if let Some(given) = given {
         return judge(account, given);

@@ -2,55 +2,57 @@
 
 use std::fmt::Write as _;
 
-/// Where and when the prices below were what AWS asked; other regions ask up to twice as much. Each names where it was read.
-/// AWS's pages of prices fill their tables in by scripts, so only their examples can be quoted.
+/// The region and year of the prices below. Other regions charge up to twice as much. Each price names its source.
+/// AWS's price pages fill in their tables by scripts, so only the examples on them can be quoted.
 pub const PRICES_OF: &str = "list prices of us-east-1 in 2026";
 
 /// Hours of a month, as AWS bills them.
 const MONTH: f64 = 730.0;
 
-/// One thing that costs.
+/// One item that costs money.
 struct Price {
     what: &'static str,
-    /// How it is counted.
+    /// The unit that is counted.
     unit: &'static str,
-    /// US dollars for one of them.
+    /// US dollars per unit.
     each: f64,
 }
 
-/// Billed by whole hours. <https://aws.amazon.com/elasticloadbalancing/pricing/>, in its examples, of which this is a copy of
-/// 2026-09-20: <https://github.com/api-evangelist/amazon-elastic-load-balancing/blob/main/plans/amazon-elastic-load-balancing-plans-pricing.yml>
+/// Billed by whole hours. The source is the examples of <https://aws.amazon.com/elasticloadbalancing/pricing/>, of
+/// which this is a copy of 2026-09-20:
+/// <https://github.com/api-evangelist/amazon-elastic-load-balancing/blob/main/plans/amazon-elastic-load-balancing-plans-pricing.yml>
 const BALANCER: Price = Price { what: "Application Load Balancer", unit: "hour", each: 0.0225 };
-/// A run sends a few requests: a small part of one unit. A whole one is counted. The source is that of [`BALANCER`].
+/// A run sends a few requests, a small part of one unit. A whole unit is counted. The source is that of [`BALANCER`].
 const CAPACITY: Price = Price { what: "its capacity unit (LCU)", unit: "hour", each: 0.008 };
-/// In use or idle, in all regions. AWS's own words of 2026-08-20:
+/// In use or idle, in all regions. The source is AWS's text of 2026-08-20:
 /// <https://github.com/aws/agent-toolkit-for-aws/blob/d6ad2e44d5e3077b85b63f322e007c84f94f3a6c/skills/core-skills/aws-billing-and-cost-management/references/cost-audit.md>
 const ADDRESS: Price = Price { what: "public IPv4 addresses of the balancer", unit: "hour", each: 0.005 };
-/// With the operations and throughput that come with a volume. AWS's own words of 2026-08-20:
+/// With the operations and throughput that come with a volume. The source is AWS's text of 2026-08-20:
 /// <https://github.com/aws/agent-toolkit-for-aws/blob/d6ad2e44d5e3077b85b63f322e007c84f94f3a6c/skills/core-skills/aws-billing-and-cost-management/references/ebs-optimization.md>
 const VOLUME: Price = Price { what: "GiB of EBS gp3 volumes", unit: "month", each: 0.08 };
-/// Those that write or list; reads cost a tenth. AWS's price list of 2026-09-28 for this region, as others quote it:
+/// Requests that write or list; reads cost a tenth. The source is AWS's price list of 2026-09-28 for this region, as
+/// quoted by others:
 /// <https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws/AmazonS3/20260928230416/us-east-1/index.json>
 const REQUESTS: Price = Price { what: "thousand requests to S3", unit: "run", each: 0.005 };
-/// In the class Standard. The source is that of [`REQUESTS`].
+/// In the storage class Standard. The source is that of [`REQUESTS`].
 const STORED: Price = Price { what: "GiB in S3 (less is written)", unit: "month", each: 0.023 };
 
-/// What a run makes, as far as it costs.
+/// The quantities of a run that cost money.
 #[derive(Clone, Copy)]
 pub struct Quantities {
-    /// Subnets of the balancer with a public address each.
+    /// Public addresses: one for each subnet of the balancer.
     pub addresses: u32,
-    /// Gibibytes of all volumes.
+    /// The size of all volumes in GiB.
     pub gibibytes: u32,
 }
 
-/// What it comes to.
+/// The estimated cost.
 pub struct Estimate {
     lines: Vec<(String, f64)>,
     once: f64,
 }
 
-/// For these quantities.
+/// The cost of these quantities.
 pub fn estimate(quantities: Quantities) -> Estimate {
     let line = |number: u32, price: &Price| {
         let hours = if price.unit == "month" { MONTH } else { 1.0 };
@@ -68,12 +70,12 @@ pub fn estimate(quantities: Quantities) -> Estimate {
 }
 
 impl Estimate {
-    /// US dollars for each hour.
+    /// US dollars per hour.
     pub fn hourly(&self) -> f64 {
         self.lines.iter().map(|(_, cost)| cost).sum()
     }
 
-    /// For people.
+    /// The estimate as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for (what, cost) in &self.lines {

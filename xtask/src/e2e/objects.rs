@@ -1,23 +1,23 @@
-//! What a run makes in Kubernetes. Pure.
+//! The objects that a run creates in Kubernetes. Pure.
 
 use serde_json::{Value, json};
 
 use super::cost::Quantities;
 use super::options::{RunId, Wishes};
 
-/// The application's Deployment and Service, and the name of its backend.
+/// The name of the application's Deployment and Service, and of its backend.
 pub const APP: &str = "web";
-/// What a request to it is answered with.
+/// A text in the answer to a request.
 pub const ANSWER: &str = "Welcome to nginx!";
-/// Another than AWS's default, to be changed by hand.
+/// Differs from AWS's default. The test changes it by hand.
 pub const IDLE_TIMEOUT: &str = "61";
 
-/// Members of etcd, and nodes of Redis, of which one is the master.
+/// The number of etcd members, and of Redis nodes, one of which is the master.
 const NODES: u32 = 3;
-/// Of each volume, the smallest that EBS has.
+/// The size of each volume, which is the smallest of EBS.
 const GIBIBYTES: u32 = 1;
 
-/// The namespace of all the others.
+/// The namespace of all other objects.
 pub fn namespace(run: &RunId) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Namespace",
@@ -53,7 +53,7 @@ pub fn app(run: &RunId) -> Value {
     ])
 }
 
-/// The balancer in front of it. Its tags come to all that AWS gets for it.
+/// The balancer in front of it. Its tags are on all its resources in AWS.
 pub fn ingress(run: &RunId, wishes: &Wishes) -> Value {
     let mut spec = json!({
         "scheme": if wishes.internal { "internal" } else { "internet-facing" },
@@ -81,7 +81,7 @@ pub fn ingress(run: &RunId, wishes: &Wishes) -> Value {
     })
 }
 
-/// An etcd cluster and a Redis, called as those of the examples.
+/// An etcd cluster and a Redis, with the names of the examples.
 pub fn databases(run: &RunId, wishes: &Wishes) -> Value {
     let mut storage = json!({ "size": format!("{GIBIBYTES}Gi") });
     if let Some(class) = &wishes.storage_class {
@@ -103,7 +103,7 @@ pub fn databases(run: &RunId, wishes: &Wishes) -> Value {
     ])
 }
 
-/// Their backups, which are taken when asked for: the schedule is one that a run does not live to see.
+/// Their DatabaseBackup. Its backups are requested, because the schedule is not due during a run.
 pub fn backup(run: &RunId) -> Value {
     json!({
         "apiVersion": "example.com/v1", "kind": "DatabaseBackup",
@@ -112,13 +112,13 @@ pub fn backup(run: &RunId) -> Value {
     })
 }
 
-/// What of all that costs.
+/// The quantities of everything that costs money.
 pub fn quantities(wishes: &Wishes, subnets: usize) -> Quantities {
     let addresses = if wishes.internal { 0 } else { u32::try_from(subnets).unwrap_or(u32::MAX) };
     Quantities { addresses, gibibytes: 2 * NODES * GIBIBYTES }
 }
 
-/// For people: what comes into being.
+/// Says what will be created.
 pub fn summary(run: &RunId) -> String {
     format!(
         "namespace {}: 2 pods of nginx, a MyIngress (an Application Load Balancer with its target group and security group),\n  \
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes_are_heard() {
+    fn wishes_are_applied() {
         let wishes = Wishes {
             subnets: vec!["subnet-a".to_owned(), "subnet-b".to_owned()],
             internal: true,

@@ -1,4 +1,4 @@
-//! The operator as it is installed: its options, its version, whether it is ready, and what it would do.
+//! The installed operator: its options, its version, whether it is ready, and its plan for an object.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use super::place::Named;
 use crate::demo::install::NAMESPACE;
 use crate::demo::kubectl::Kubectl;
 
-/// How the Deployment is called, by the chart as it is documented and by kustomize.
+/// The Deployment's name, both with the documented chart and with kustomize.
 const DEPLOYMENT: &str = "deployment/causeway";
 
-/// The options that its containers have in their environment. Those of a webhook, such as IRSA's, are not among them.
+/// The options in the environment of its containers. Variables of a webhook, such as IRSA's, are not included.
 pub fn options(kubectl: &Kubectl<'_>) -> Result<BTreeMap<String, String>> {
     let read = |what: &str| -> Result<Value> {
         Ok(serde_json::from_str(&kubectl.run(&["-n", NAMESPACE, "get", what, "-o", "json"])?)?)
@@ -32,11 +32,11 @@ pub fn options(kubectl: &Kubectl<'_>) -> Result<BTreeMap<String, String>> {
     Ok(options)
 }
 
-/// Fails unless the options are those of the cluster and region that the user named, and serve the run's namespace.
+/// Fails unless the options match the cluster and region that the user named, and include the run's namespace.
 pub fn must_be_of(options: &BTreeMap<String, String>, named: &Named) -> Result<()> {
     must_be_called(options, named)?;
     let option = |name: &str| options.get(name).map(String::as_str).filter(|value| !value.is_empty());
-    // Without the option it is the region of EKS's webhook or of the node.
+    // Without the option, the region is that of EKS's webhook or of the node.
     if let Some(region) = option("AWS_REGION").filter(|region| *region != named.region) {
         bail!("the operator's AWS_REGION is {region}, not {}", named.region);
     }
@@ -46,7 +46,7 @@ pub fn must_be_of(options: &BTreeMap<String, String>, named: &Named) -> Result<(
     Ok(())
 }
 
-/// Fails unless it calls the cluster as the user did.
+/// Fails unless the operator uses the cluster name that the user gave.
 pub fn must_be_called(options: &BTreeMap<String, String>, named: &Named) -> Result<()> {
     match options.get("CLUSTER_NAME") {
         Some(name) if *name == named.cluster => Ok(()),
@@ -55,7 +55,7 @@ pub fn must_be_called(options: &BTreeMap<String, String>, named: &Named) -> Resu
     }
 }
 
-/// The bucket of backups that name none.
+/// The bucket of backups that name none themselves.
 pub fn bucket(options: &BTreeMap<String, String>, named: &Named, account: &str) -> String {
     let given = options.get("BACKUP_BUCKET").filter(|bucket| !bucket.is_empty());
     given.cloned().unwrap_or_else(|| format!("causeway-{}-{account}-{}", named.cluster, named.region))
@@ -73,18 +73,19 @@ pub fn must_be_ready(kubectl: &Kubectl<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What the program calls itself.
+/// The program's version.
 pub fn version(kubectl: &Kubectl<'_>) -> Result<String> {
     Ok(kubectl.run(&["-n", NAMESPACE, "exec", DEPLOYMENT, "--", "causeway", "--version"])?.trim().to_owned())
 }
 
-/// What the operator would do for an object that is not there yet: `causeway plan`, in its own pod and with its rights. One line.
+/// The operator's plan for an object that does not exist yet, in one line. It runs `causeway plan` in the operator's
+/// pod and with its rights.
 pub fn plan(kubectl: &Kubectl<'_>, object: &Value) -> Result<String> {
     let arguments = ["-n", NAMESPACE, "exec", "-i", DEPLOYMENT, "--", "causeway", "plan", "-f", "-", "-o", "json"];
     let output = kubectl.output(&arguments, &object.to_string())?;
     let complained = String::from_utf8_lossy(&output.stderr);
     let plan: Value = serde_json::from_slice(&output.stdout).with_context(|| complained.trim().to_owned())?;
-    // 2 says that something would change.
+    // Exit code 2 means that there are changes.
     if output.status.code() != Some(2) {
         let object = &plan["objects"][0];
         bail!("causeway plan: {} {} {}", text(&object["result"]["message"]), object["checks"], complained.trim());

@@ -1,4 +1,4 @@
-//! What a run is told: where it takes place, and what it is called. Pure.
+//! The options of a run: its place and its name. Pure.
 
 use std::fmt::{self, Display};
 use std::str::FromStr;
@@ -6,18 +6,18 @@ use std::str::FromStr;
 use anyhow::{Result, bail, ensure};
 use clap::Args;
 
-/// A name for all that one run makes; it is part of the names of namespaces, balancers and roles.
+/// The name of everything that one run creates. It is part of the names of namespaces, balancers and roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunId(String);
 
-/// As long as `causeway-backup-causeway-e2e-RUNID` and `e2e-RUNID-alb` fit where AWS has names.
+/// The longest id for which `causeway-backup-causeway-e2e-RUNID` and `e2e-RUNID-alb` fit into AWS's limits on names.
 const LONGEST: usize = 20;
 
 impl RunId {
-    /// The key of the tag, and of the namespace's label, that all of a run carries; its id is the value.
+    /// The key of the tag, and of the namespace's label, on everything of a run. The value is its id.
     pub const KEY: &str = "causeway-e2e";
 
-    /// The one of a run that begins now.
+    /// The id of a run that begins now.
     pub fn now() -> Self {
         Self(jiff::Zoned::now().strftime("%y%m%d-%H%M%S").to_string())
     }
@@ -27,17 +27,17 @@ impl RunId {
         &self.0
     }
 
-    /// The namespace of all that the run makes.
+    /// The namespace of everything that the run creates.
     pub fn namespace(&self) -> String {
         format!("{}-{self}", Self::KEY)
     }
 
-    /// The run that has this namespace, if it is one of a run.
+    /// The run of this namespace, if the namespace is that of a run.
     pub fn of_namespace(namespace: &str) -> Option<Self> {
         namespace.strip_prefix(Self::KEY)?.strip_prefix('-')?.parse().ok()
     }
 
-    /// The name of its balancer's object.
+    /// The name of its MyIngress.
     pub fn ingress(&self) -> String {
         format!("e2e-{self}")
     }
@@ -85,16 +85,16 @@ pub struct Where {
 /// A cluster and an account that the user named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Of the kubeconfig.
+    /// The context of the kubeconfig.
     pub context: String,
-    /// Of AWS.
+    /// The AWS region.
     pub region: String,
     /// The operator's name for the cluster.
     pub cluster: String,
 }
 
 impl Where {
-    /// What the user named; nothing where the run is local.
+    /// The cluster and account that the user named; `None` for a local run.
     pub fn target(&self) -> Result<Option<Target>> {
         match (self.real, &self.context, &self.region, &self.cluster) {
             (false, None, None, None) => Ok(None),
@@ -105,7 +105,7 @@ impl Where {
         }
     }
 
-    /// The command that lists what a run left, and removes it.
+    /// The command that lists what a run left, and removes it on request.
     pub fn sweep(&self, run: &RunId) -> String {
         let named = match (&self.context, &self.region, &self.cluster) {
             (Some(context), Some(region), Some(cluster)) => {
@@ -139,7 +139,7 @@ pub struct Wishes {
 }
 
 impl Wishes {
-    /// The tag by which subnets of such a balancer are found.
+    /// The tag of subnets for such a balancer.
     pub fn subnet_tag(&self) -> &'static str {
         if self.internal { "kubernetes.io/role/internal-elb" } else { "kubernetes.io/role/elb" }
     }

@@ -1,4 +1,4 @@
-//! Where a run takes place: the local world, or a real cluster and account. All that differs between the two is here.
+//! The place of a run: the local world, or a real cluster and account. Everything that differs between the two is here.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,11 +17,11 @@ use crate::localstack::LocalStack;
 use crate::progress::Step;
 use crate::{chart, host, tools};
 
-/// Debian's, whatever else is called so.
+/// Debian's AWS CLI, even if another program of that name comes first in the `PATH`.
 const LOCAL_AWS: &str = "/usr/bin/aws";
-/// The package with it.
+/// The packages with it and curl.
 pub const PACKAGES: &[&str] = &["awscli", "curl"];
-/// How long the deletion of a namespace may take here, and at AWS, which keeps security groups for minutes.
+/// How long the deletion of a namespace may take locally, and at AWS, which keeps security groups for minutes.
 const DELETION: (Duration, Duration) = (Duration::from_mins(2), Duration::from_mins(15));
 
 /// Temporary credentials of a role.
@@ -31,31 +31,31 @@ pub struct Session {
     token: String,
 }
 
-/// A place.
+/// The place of a run.
 pub enum Place<'a> {
     /// A local cluster with `LocalStack`.
     Local {
         /// The cluster.
         cluster: &'a Cluster,
-        /// What it takes for AWS.
+        /// The server that it uses as AWS.
         localstack: &'a LocalStack<'a>,
-        /// Credentials, with the rights that `iam/policy-e2e.json` gives and no others.
+        /// Credentials with the rights of `iam/policy-e2e.json` and no others.
         session: Session,
     },
-    /// What the user named.
+    /// The cluster and account that the user named.
     Real(Target),
 }
 
-/// Names that the operator must agree with.
+/// Names on which the user and the operator must agree.
 pub struct Named {
-    /// Of AWS.
+    /// The AWS region.
     pub region: String,
     /// The operator's name for the cluster.
     pub cluster: String,
 }
 
 impl<'a> Place<'a> {
-    /// A local world, and somebody there who has the rights that a run needs of AWS.
+    /// A local world, with credentials that have only the AWS rights of a run.
     pub fn local(cluster: &'a Cluster, localstack: &'a LocalStack<'a>) -> Result<Self> {
         let role = role::create_for_e2e(&Kubectl::local(cluster), localstack)?;
         let assume = ["sts", "assume-role", "--role-arn", &role, "--role-session-name", "e2e"];
@@ -66,7 +66,7 @@ impl<'a> Place<'a> {
         Ok(Self::Local { cluster, localstack, session })
     }
 
-    /// A local world, and somebody there who may do everything.
+    /// A local world, with credentials that have all AWS rights.
     pub fn administrated(cluster: &'a Cluster, localstack: &'a LocalStack<'a>) -> Self {
         let root = Session { key: role::ACCOUNT.to_owned(), secret: "local".to_owned(), token: String::new() };
         Self::Local { cluster, localstack, session: root }
@@ -74,7 +74,7 @@ impl<'a> Place<'a> {
 }
 
 impl Place<'_> {
-    /// One word for it.
+    /// A short name.
     pub fn name(&self) -> &str {
         match self {
             Self::Local { .. } => "the local world",
@@ -82,7 +82,7 @@ impl Place<'_> {
         }
     }
 
-    /// What the user named, or what is so locally.
+    /// The names that the user gave, or those of the local world.
     pub fn named(&self) -> Named {
         match self {
             Self::Local { .. } => Named { region: "us-east-1".to_owned(), cluster: "local".to_owned() },
@@ -90,17 +90,17 @@ impl Place<'_> {
         }
     }
 
-    /// Of two times the one that holds here.
+    /// Returns the first value locally, and the second one on a real account.
     pub fn either(&self, (local, real): (Duration, Duration)) -> Duration {
         if self.asks() { real } else { local }
     }
 
-    /// Whether the user is asked before something costs money.
+    /// Whether to ask the user before something costs money.
     pub fn asks(&self) -> bool {
         matches!(self, Self::Real(_))
     }
 
-    /// kubectl for it.
+    /// kubectl for its cluster.
     pub fn kubectl(&self) -> Kubectl<'_> {
         match self {
             Self::Local { cluster, .. } => Kubectl::local(cluster),
@@ -108,7 +108,7 @@ impl Place<'_> {
         }
     }
 
-    /// AWS's CLI for it.
+    /// The AWS CLI for its account.
     pub fn aws(&self) -> Aws<'_> {
         Aws::new(move || match self {
             Self::Local { cluster, localstack, session } => {
@@ -116,7 +116,7 @@ impl Place<'_> {
                 aws.args(["--endpoint-url", &localstack.endpoint, "--region", &self.named().region])
                     .env("AWS_ACCESS_KEY_ID", &session.key)
                     .env("AWS_SECRET_ACCESS_KEY", &session.secret)
-                    // The user's own are for real accounts.
+                    // The user's own configuration is for real accounts.
                     .env("AWS_CONFIG_FILE", "/dev/null")
                     .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
                     .env_remove("AWS_SESSION_TOKEN")
@@ -134,7 +134,7 @@ impl Place<'_> {
         })
     }
 
-    /// A client of load balancers: one to whom their names and addresses mean something.
+    /// A client of load balancers that can resolve and reach them.
     pub fn curl(&self) -> Command {
         match self {
             Self::Local { cluster, .. } => cluster.in_room("curl"),
@@ -142,7 +142,7 @@ impl Place<'_> {
         }
     }
 
-    /// Fails unless all programs are there that the run needs.
+    /// Fails unless all programs are installed that the run needs.
     pub fn programs(&self, values: Option<&PathBuf>) -> Result<()> {
         let Self::Real(_) = self else { return Ok(()) };
         let mut needed = vec!["kubectl", "aws", "curl"];
@@ -154,7 +154,7 @@ impl Place<'_> {
         Ok(())
     }
 
-    /// Installs the operator by the chart: locally always done by whoever made the world, elsewhere with the user's values.
+    /// Installs the operator by the chart with the user's values. Locally it is already installed.
     pub fn install(&self, values: Option<&PathBuf>, step: &Step) -> Result<()> {
         let (Self::Real(target), Some(values)) = (self, values) else { return Ok(()) };
         step.note("helm upgrade --install causeway");
@@ -167,7 +167,7 @@ impl Place<'_> {
         tools::output_of(&mut helm).map(drop)
     }
 
-    /// Lets the Jobs of backups of that namespace assume their role. A real account's roles are its owner's to make.
+    /// Lets the backup Jobs of that namespace assume their role. In a real account, only its owner creates roles.
     pub fn let_back_up(&self, namespace: &str) -> Result<()> {
         match self {
             Self::Local { localstack, .. } => role::create_for_backups(&self.kubectl(), localstack, namespace),
@@ -175,7 +175,8 @@ impl Place<'_> {
         }
     }
 
-    /// Deletes a namespace of a run, and waits until all is gone that is in it: the operator deletes what it made in AWS.
+    /// Deletes a namespace of a run, and waits until everything in it is gone. The operator then deletes what it
+    /// created in AWS.
     pub fn delete_namespace(&self, namespace: &str, step: &Step) -> Result<()> {
         let kubectl = self.kubectl();
         step.note(format!("kubectl delete namespace {namespace}"));
@@ -192,18 +193,18 @@ impl Place<'_> {
     }
 }
 
-/// Installs the operator into a local world by its chart, for that run.
+/// Installs the operator into a local world by its chart.
 pub fn install_locally(
     cluster: &Cluster,
     localstack: &LocalStack,
     binary: &std::path::Path,
     step: &Step,
 ) -> Result<()> {
-    // Drift is found within a sweep: nobody here waits five minutes for it.
+    // Drift is found within one sweep. The default of five minutes would delay the run.
     demo::install_by_chart(cluster, localstack, binary, &["--set", "sweepInterval=10s"], step)
 }
 
-/// The name of the role that Jobs of backups of a run assume, of the operator's option.
+/// The name of the role for a run's backup Jobs, from the operator's option.
 pub fn role_of(option: &str, run: &RunId) -> String {
     let arn = option.replace("{namespace}", &run.namespace());
     arn.rsplit('/').next().unwrap_or_default().to_owned()

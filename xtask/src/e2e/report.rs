@@ -1,4 +1,4 @@
-//! What came of a run: on the terminal, and in files.
+//! The result of a run: on the terminal, and in files.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,28 +11,28 @@ use serde_json::{Value, json};
 use super::scene::Scene;
 use crate::images::operator;
 
-/// How a stage ended.
+/// The result of a stage.
 pub enum Outcome {
-    /// What was seen.
+    /// It passed. Contains what was seen.
     Passed(Vec<String>),
-    /// Why it failed, and what there was to see.
+    /// It failed. Contains the reason and the state of the cluster.
     Failed(String),
-    /// Why it did not run.
+    /// It did not run. Contains the reason.
     Skipped(&'static str),
 }
 
-/// A stage that ended.
+/// A stage that has ended.
 pub struct Row {
     /// Its name.
     pub name: &'static str,
     /// How long it took.
     pub took: Duration,
-    /// How it ended.
+    /// Its result.
     pub outcome: Outcome,
 }
 
 impl Row {
-    /// One that did not run.
+    /// A stage that did not run.
     pub fn skipped(name: &'static str, why: &'static str) -> Self {
         Self { name, took: Duration::ZERO, outcome: Outcome::Skipped(why) }
     }
@@ -46,11 +46,11 @@ impl Row {
     }
 }
 
-/// A run that ended.
+/// The report of a run.
 pub struct Report {
     /// The run's id.
     run: String,
-    /// Where it took place.
+    /// The place of the run.
     place: String,
     /// The command that removes what it left.
     sweep: String,
@@ -59,14 +59,14 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of a run that begins.
+    /// The report of a new run.
     pub fn new(scene: &Scene<'_>, sweep: String) -> Self {
         let named = scene.place.named();
         let place = format!("{}, cluster {}, {}", scene.place.name(), named.cluster, named.region);
         Self { run: scene.run.to_string(), place, sweep, rows: Vec::new() }
     }
 
-    /// Whether the run has not gone beyond looking, and seeing the operator.
+    /// Whether the run ended before it created anything: only its first two stages, which check, may have run.
     pub fn changed_nothing(&self) -> bool {
         let beyond = self.rows.iter().skip(2);
         beyond.filter(|row| !matches!(row.outcome, Outcome::Skipped(_))).count() == 0
@@ -77,12 +77,12 @@ impl Report {
         self.rows.iter().any(|row| matches!(row.outcome, Outcome::Failed(_)))
     }
 
-    /// Whether something may be left: the deletion did not pass.
+    /// Whether something may be left, because the deletion did not succeed.
     pub fn may_leave(&self) -> bool {
         !self.changed_nothing() && !self.rows.last().is_some_and(|row| matches!(row.outcome, Outcome::Passed(_)))
     }
 
-    /// The stages with their durations.
+    /// A table of the stages with their durations.
     pub fn table(&self) -> String {
         let width = self.rows.iter().map(|row| row.name.len()).max().unwrap_or_default();
         let mut text = String::new();
@@ -96,7 +96,7 @@ impl Report {
         text
     }
 
-    /// What to do about what may be left.
+    /// What to do about anything that may be left.
     pub fn advice(&self) -> Option<String> {
         self.may_leave()
             .then(|| format!("Something may be left. This lists it, asks, and removes it:\n  {}", self.sweep))
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_left_is_told_with_the_command_that_removes_it() {
+    fn what_may_be_left_is_reported_with_the_command_that_removes_it() {
         let kept = report(vec![passed(), passed(), passed(), Outcome::Skipped("--keep")]);
         assert!(!kept.failed() && kept.advice().is_some_and(|it| it.contains("sweep it")));
         let stuck = report(vec![passed(), passed(), passed(), Outcome::Failed("it stays".to_owned())]);

@@ -1,4 +1,4 @@
-//! One run: its place, what was found out on the way, and how stages wait.
+//! The state of one run: its place, what stages found out, and how they wait.
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
@@ -13,20 +13,20 @@ use crate::demo::backups::Kept;
 use crate::demo::kubectl::Kubectl;
 use crate::progress::Step;
 
-/// What an object says of itself, a line for each condition.
+/// The conditions of an object, one per line.
 const CONDITIONS: &str = "{range .status.conditions[*]}{.type} is {.status} ({.reason}): {.message}{\"\\n\"}{end}";
 
 /// A run.
 pub struct Scene<'a> {
-    /// Where it takes place.
+    /// The place of the run.
     pub place: &'a Place<'a>,
     /// Its name.
     pub run: RunId,
-    /// What is to be made.
+    /// What to create.
     pub wishes: Wishes,
-    /// Values for the chart, where the run is to install the operator.
+    /// Values for the chart, if the run installs the operator.
     pub values: Option<PathBuf>,
-    /// The account, as AWS says.
+    /// The account, as reported by AWS.
     pub account: OnceCell<String>,
     /// The bucket of backups.
     pub bucket: OnceCell<String>,
@@ -34,12 +34,12 @@ pub struct Scene<'a> {
     pub dns: OnceCell<String>,
     /// What was written into the databases.
     pub word: OnceCell<String>,
-    /// The backup of it.
+    /// The backup of that word.
     pub kept: OnceCell<Kept>,
 }
 
 impl<'a> Scene<'a> {
-    /// A run of which nothing is known yet.
+    /// A new run.
     pub fn new(place: &'a Place<'a>, run: RunId, wishes: Wishes, values: Option<PathBuf>) -> Self {
         Self {
             place,
@@ -54,7 +54,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// kubectl.
+    /// kubectl for the run's cluster.
     pub fn kubectl(&self) -> Kubectl<'_> {
         self.place.kubectl()
     }
@@ -64,18 +64,18 @@ impl<'a> Scene<'a> {
         self.kubectl().feed(&["apply", "--server-side", "-f", "-"], &object.to_string()).map(drop)
     }
 
-    /// A field of an object in the run's namespace, by a JSON path.
+    /// A field of an object in the run's namespace, by JSON path.
     pub fn field(&self, object: &str, path: &str) -> Result<String> {
         self.kubectl().run(&["-n", &self.run.namespace(), "get", object, "-o", &format!("jsonpath={path}")])
     }
 }
 
-/// What an earlier stage found.
+/// A value that an earlier stage found.
 pub fn found<'a, T>(cell: &'a OnceCell<T>, what: &str) -> Result<&'a T> {
     cell.get().with_context(|| format!("no stage before this one found {what}"))
 }
 
-/// The deadline of a stage, and what it says while it waits.
+/// The deadline of a stage, and the step that shows what it waits for.
 pub struct Watch<'a> {
     step: &'a Step,
     begun: Instant,
@@ -88,12 +88,12 @@ impl<'a> Watch<'a> {
         Self { step, begun: Instant::now(), limit }
     }
 
-    /// The step that is shown.
+    /// The displayed step.
     pub fn step(&self) -> &Step {
         self.step
     }
 
-    /// What is left of the stage's time.
+    /// The remaining time of the stage.
     pub fn left(&self) -> Duration {
         self.limit.saturating_sub(self.begun.elapsed())
     }
@@ -103,7 +103,7 @@ impl<'a> Watch<'a> {
         self.step.wait_for(what, self.left(), ready)
     }
 
-    /// `kubectl wait` for what is in the run's namespace, until the deadline.
+    /// Runs `kubectl wait` for an object in the run's namespace, until the deadline.
     pub fn wait(&self, scene: &Scene<'_>, object: &str, condition: &str) -> Result<()> {
         self.step.note(format!("waiting for {object}: {condition}"));
         let (namespace, wanted) = (scene.run.namespace(), format!("--for={condition}"));

@@ -1,4 +1,4 @@
-//! The stages of a run, in their order: one list, whatever the place.
+//! The stages of a run in order. The list is the same for every place.
 
 mod balancer;
 mod databases;
@@ -16,14 +16,14 @@ use super::scene::{Scene, Watch, found};
 use crate::demo::install;
 use crate::progress::Progress;
 
-/// Does something, waits for what comes of it, and returns what was seen.
+/// Does something, waits for the result, and returns what was seen.
 type Work = fn(&Scene<'_>, &Watch<'_>) -> Result<Vec<String>>;
 
 /// A stage.
 pub struct Stage {
-    /// Its name, for people.
+    /// Its name for the report.
     pub name: &'static str,
-    /// How long it may take, here and on a real account, whose balancers are active after minutes.
+    /// How long it may take locally, and on a real account, where a balancer becomes active only after minutes.
     limit: (Duration, Duration),
     work: Work,
     /// When it runs.
@@ -33,11 +33,11 @@ pub struct Stage {
 /// When a stage runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// Before the user is asked: it changes nothing.
+    /// Before the user is asked; it changes nothing.
     Looks,
-    /// If all before it went well.
+    /// If all earlier stages passed.
     Makes,
-    /// In any case, once something may have been made.
+    /// Always, if an earlier stage may have created something.
     Removes,
 }
 
@@ -45,7 +45,7 @@ const fn minutes(local: u64, real: u64) -> (Duration, Duration) {
     (Duration::from_mins(local), Duration::from_mins(real))
 }
 
-/// All of them.
+/// All stages.
 pub const STAGES: [Stage; 8] = [
     Stage {
         name: "Look at the account, the cluster and the cost",
@@ -87,17 +87,17 @@ pub const STAGES: [Stage; 8] = [
     },
 ];
 
-/// What the user decided.
+/// The user's decisions.
 pub struct Choice {
-    /// Leave everything where it is.
+    /// Keep everything that was created.
     pub keep: bool,
-    /// The account's id instead of a question.
+    /// The account's id, instead of a question.
     pub yes: Option<String>,
     /// The command that removes what a run left.
     pub sweep: String,
 }
 
-/// Runs all stages. The first that fails ends the run; what was made is deleted all the same.
+/// Runs all stages. The first failure ends the run, but what was created is deleted anyway.
 pub fn run(scene: &Scene<'_>, choice: &Choice, steps: &mut Progress) -> Result<Report> {
     let mut report = Report::new(scene, choice.sweep.clone());
     let mut failed = false;
@@ -130,7 +130,7 @@ pub fn run(scene: &Scene<'_>, choice: &Choice, steps: &mut Progress) -> Result<R
                 let hint = if looks { None } else { operator::must_be_ready(&kubectl).err() };
                 let why = hint.map_or_else(|| format!("{error:#}"), |hint| format!("{hint:#}\n{error:#}"));
                 println!("      {}", why.replace('\n', "\n      "));
-                // It takes a while where there are no logs.
+                // Without logs this takes a while.
                 let seen = if looks { String::new() } else { install::what_happened(&kubectl, &scene.run.namespace()) };
                 let why = format!("{why}\n{seen}");
                 report.rows.push(Row { name: stage.name, took, outcome: Outcome::Failed(why) });
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_apart() {
+    fn names_are_distinct() {
         let mut names: Vec<_> = STAGES.iter().map(|stage| stage.name).collect();
         names.sort_unstable();
         names.dedup();

@@ -1,4 +1,4 @@
-//! What runs left: which of it is theirs (pure), and how it is removed.
+//! Finds what runs left behind (pure), and removes it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,24 +13,24 @@ use super::place::Place;
 use super::{consent, operator};
 use crate::progress::{Progress, Step};
 
-/// The tag with the operator's name of the cluster.
+/// The tag with the operator's name for the cluster.
 const CLUSTER: &str = "causeway.example.com/cluster";
 
-/// AWS keeps a security group until the interfaces of a balancer are gone: minutes.
+/// AWS keeps a security group for minutes, until the network interfaces of a balancer are gone.
 const REMOVAL: Duration = Duration::from_mins(10);
 
-/// Kinds of what a run makes in AWS, in the order in which they can be removed.
+/// Types of resources that a run creates in AWS, in the order in which they can be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// An Application Load Balancer; its listeners and rules go with it.
+    /// An Application Load Balancer. Its listeners and rules are deleted with it.
     LoadBalancer,
-    /// Used by a balancer until that is gone.
+    /// A target group, which is in use until its balancer is deleted.
     TargetGroup,
-    /// Used by a balancer, too.
+    /// A security group, which is also in use until its balancer is deleted.
     SecurityGroup,
     /// An EBS volume.
     Volume,
-    /// All objects of a namespace in the bucket of backups.
+    /// All S3 objects of a namespace in the bucket of backups.
     Backups,
 }
 
@@ -46,10 +46,10 @@ impl Kind {
     }
 }
 
-/// Something in AWS.
+/// A resource in AWS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
     /// Its ARN, id or URI.
     pub id: String,
@@ -58,13 +58,14 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// For people.
+    /// Its name in messages.
     pub fn name(&self) -> String {
         format!("{} {}", self.kind.name(), self.id)
     }
 
-    /// The run that made it for that cluster: by the tag of the run and the operator's tag of the cluster; a volume by the
-    /// driver's tag of its claim's namespace, and backups by their folder, for these have no tags of ours.
+    /// The run that created it for that cluster. It is found by the run's tag and the operator's tag of the cluster.
+    /// Volumes and backups have no tags of ours: a volume is found by the driver's tag of its claim's namespace, and
+    /// backups by their folder.
     pub fn run(&self, cluster: &str) -> Option<RunId> {
         match self.kind {
             Kind::LoadBalancer | Kind::TargetGroup | Kind::SecurityGroup => {
@@ -76,7 +77,7 @@ impl Resource {
         }
     }
 
-    /// What removes it, as arguments of the AWS CLI.
+    /// The arguments of the AWS CLI that remove it.
     pub fn removal(&self) -> Vec<&str> {
         match self.kind {
             Kind::LoadBalancer => vec!["elbv2", "delete-load-balancer", "--load-balancer-arn", &self.id],
@@ -93,11 +94,11 @@ impl Resource {
 pub struct Plan {
     /// What to remove, in this order.
     pub remove: Vec<Resource>,
-    /// What runs made, and why it stays.
+    /// What runs created but the sweep leaves, and why.
     pub stays: Vec<(Resource, &'static str)>,
 }
 
-/// Of all that was found, what a sweep for that cluster removes: of one run, or of all.
+/// What a sweep for that cluster removes of all that was found: the resources of one run, or of all runs.
 pub fn plan(mut found: Vec<Resource>, cluster: &str, run: Option<&RunId>) -> Plan {
     found.sort_by(|one, other| (one.kind, &one.id).cmp(&(other.kind, &other.id)));
     let mut plan = Plan::default();
@@ -131,18 +132,18 @@ pub struct Options {
 }
 
 impl Options {
-    /// What the user named; nothing where the runs were local.
+    /// The cluster and account that the user named; `None` for local runs.
     pub fn target(&self) -> Result<Option<Target>> {
         self.place.target()
     }
 }
 
-/// Lists what runs left, and removes it if that was asked for.
+/// Lists what runs left, and removes it on request.
 pub fn run(options: &Options, place: &Place<'_>) -> Result<()> {
     let kubectl = place.kubectl();
     let (aws, named) = (place.aws(), place.named());
     let caller = aws.caller()?;
-    // It may have been uninstalled meanwhile.
+    // The operator may have been uninstalled.
     let options_of_operator = operator::options(&kubectl).ok();
     if let Some(options) = &options_of_operator {
         operator::must_be_called(options, &named)?;
@@ -173,7 +174,7 @@ pub fn run(options: &Options, place: &Place<'_>) -> Result<()> {
         consent::ask(&caller.account, options.yes.as_deref())?;
     }
     let mut steps = Progress::new(2);
-    // The operator deletes what it made, if it runs; what it does not is deleted after that.
+    // If the operator runs, it deletes what it created. What is left is deleted afterwards.
     let gone = steps.step("Delete namespaces, and let the operator delete what it made for them", |step| {
         namespaces.iter().try_for_each(|namespace| place.delete_namespace(namespace, step))
     });
@@ -195,11 +196,11 @@ fn namespaces(place: &Place<'_>, run: Option<&RunId>) -> Result<Vec<String>> {
     let listed = place.kubectl().run(&["get", "namespaces", "--selector", &label, "-o", "json"])?;
     let listed: Value = serde_json::from_str(&listed)?;
     let names = listed["items"].as_array().into_iter().flatten().filter_map(|it| it["metadata"]["name"].as_str());
-    // Whoever put our label on another namespace meant something else.
+    // A namespace with our label but another name is not ours.
     Ok(names.filter(|name| RunId::of_namespace(name).is_some()).map(str::to_owned).collect())
 }
 
-/// Removes these; what is still in use is tried again.
+/// Removes these resources. Those still in use are tried again.
 fn remove(resources: &[Resource], place: &Place<'_>, step: &Step) -> Result<()> {
     let aws = place.aws();
     for resource in resources {
@@ -213,7 +214,7 @@ fn remove(resources: &[Resource], place: &Place<'_>, step: &Step) -> Result<()> 
     Ok(())
 }
 
-/// Fails with what is left of a run.
+/// Fails if anything of a run is left, and lists it.
 pub fn nothing_left(place: &Place<'_>, bucket: &str, run: &RunId) -> Result<()> {
     let left = plan(place.aws().inventory(bucket)?, &place.named().cluster, Some(run)).remove;
     if !left.is_empty() {

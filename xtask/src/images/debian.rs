@@ -1,4 +1,5 @@
-//! Images of other people's software, made from Debian packages: the names that manifests use, and nothing pulled from outside.
+//! Images of other people's software, made from Debian packages. They have the names that manifests use, and nothing is
+//! pulled from a registry.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -12,7 +13,7 @@ use super::{Image, redis, sql};
 use crate::host;
 use crate::progress::Step;
 
-/// How mmdebstrap goes about it: files only, no scripts of the packages, nothing that a container has no use for.
+/// Options of mmdebstrap: only files, no scripts of packages, and nothing that a container does not need.
 const METHOD: &[&str] = &[
     "--mode=root",
     "--variant=extract",
@@ -26,28 +27,28 @@ const METHOD: &[&str] = &[
 const PACKAGES: &str = "packages.tar.gz";
 const FILES: &str = "files";
 
-/// How an image is made. Another one is another entry of [`RECIPES`].
+/// How an image is made. A new image needs a new entry in [`RECIPES`].
 #[derive(Debug)]
 pub struct Recipe {
-    /// Name and tag as users write them.
+    /// Name and tag as in manifests.
     pub name: &'static str,
-    /// The release of Debian that the packages are of.
+    /// The Debian release of the packages.
     pub suite: &'static str,
-    /// Debian packages; what they depend on comes along.
+    /// Debian packages; their dependencies are included.
     pub packages: &'static [&'static str],
-    /// Files of the packages that are left out, as dpkg's `path-exclude` has them.
+    /// Files of the packages to leave out, as in dpkg's `path-exclude`.
     pub without: &'static [&'static str],
-    /// Files beside those of the packages: path, content.
+    /// Files beside those of the packages: path and content.
     pub files: &'static [(&'static str, &'static str)],
-    /// Symbolic links beside those of the packages: path, target.
+    /// Symbolic links beside those of the packages: path and target.
     pub links: &'static [(&'static str, &'static str)],
     pub entrypoint: &'static [&'static str],
     pub command: &'static [&'static str],
-    /// Empty: root.
+    /// Empty means root.
     pub user: &'static str,
-    /// Empty: SIGTERM.
+    /// Empty means SIGTERM.
     pub stop_signal: &'static str,
-    /// Made where the packages have none, so that anybody can write there. Empty: `/`.
+    /// Created if the packages do not contain it, with write access for everybody. Empty means `/`.
     pub working_directory: &'static str,
 }
 
@@ -55,10 +56,10 @@ pub struct Recipe {
 pub const RECIPES: &[Recipe] =
     &[NGINX, redis::REDIS_7, redis::REDIS_8, redis::VALKEY_8, redis::OLD_EXPORTER, sql::POSTGRES_15, sql::MARIADB_10];
 
-/// What only thorough tests use beside these.
+/// Images for thorough tests only.
 pub const THOROUGH: &[Recipe] = &[sql::MYSQL_9];
 
-/// The release of Debian that is never finished: a mirror may be further behind than its lists allow.
+/// The Debian release under development. A mirror may lag behind by more than the lists' validity allows.
 const UNSTABLE: &str = "sid";
 
 const NGINX: Recipe = Recipe {
@@ -83,13 +84,13 @@ const NGINX: Recipe = Recipe {
     working_directory: "",
 };
 
-/// Makes the layers of `recipe`, or finds them in the cache, where they lie under the recipe's hash.
+/// Makes the layers of `recipe`, or finds them in the cache under the recipe's hash.
 pub fn prepare(recipe: &Recipe, step: &Step) -> Result<Image> {
     let cache = host::cache_dir()?.join("rootfs");
     let made = cache.join(recipe.hash());
     if !made.exists() {
         step.note(format!("making {} from Debian packages", recipe.name));
-        // Every process works in its own place: another one may be making the same image.
+        // Every process uses a directory of its own, because another one may be making the same image.
         let staging = cache.join(format!("{}.{}", recipe.hash(), std::process::id()));
         let result = recipe.make(&staging, step);
         if result.is_ok() && fs::rename(&staging, &made).is_err() && !made.exists() {

@@ -23,7 +23,7 @@ const FILES: [(&str, &str); 3] = [
     ("etc/nsswitch.conf", "hosts: files dns\n"),
 ];
 
-/// Where containers start, and so where etcd writes to unless told otherwise.
+/// The working directory, in which etcd keeps its data by default.
 const WORKING_DIRECTORY: &str = "/var/lib/etcd/";
 
 /// The modules of all versions that there are images of; each is named as its version.

@@ -1,4 +1,4 @@
-//! Images as OCI layouts, written without a container engine: the same files make the same bytes.
+//! Writes images as OCI layouts, without a container engine. The same files always make the same bytes.
 //! <https://github.com/opencontainers/image-spec/blob/main/image-layout.md>
 
 use std::fs::{self, File};
@@ -17,18 +17,18 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
-/// What is known of an image beside its files.
+/// Facts about an image beside its files.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Version of what is in it, and its tag in the layout.
+    /// The version of its content, and its tag in the layout.
     pub version: String,
-    /// When it was made, as RFC 3339: the time of the commit, for the same commit makes the same image.
+    /// Its creation time in RFC 3339: the time of the commit, so that the same commit makes the same image.
     pub created: String,
-    /// The commit; empty outside of a checkout.
+    /// The commit; empty outside of a git checkout.
     pub revision: String,
-    /// What its programs run on.
+    /// The architecture of its programs.
     pub architecture: Architecture,
-    /// How hard gzip tries: 1 to 9.
+    /// gzip's level, from 1 to 9.
     pub level: u8,
 }
 
@@ -69,7 +69,7 @@ pub fn write(image: &Image, facts: &Facts, into: &Path, step: &Step) -> Result<S
 }
 
 /// Pushes a layout with one image by crane, which takes credentials from docker's config file. Returns
-/// `REGISTRY/REPO@DIGEST`. `enter` puts crane where the registry can be reached.
+/// `REGISTRY/REPO@DIGEST`. `enter` runs crane where the registry can be reached.
 pub fn push(
     layout: &Path,
     reference: &str,
@@ -130,13 +130,14 @@ struct Layout<'a> {
 }
 
 impl Layout<'_> {
-    /// Adds a layer: a folder, or `FILE=/path/in/image`. Returns its descriptor and the digest of its content.
+    /// Adds a layer: a folder, or `FILE=/path/in/image`. Returns its descriptor and the digest of its uncompressed
+    /// content.
     fn layer(&self, source: &str, level: u8) -> Result<(Value, String)> {
         let archive = self.folder.join("layer.tar");
         let packed = self.folder.join("layer.tar.gz");
         let mut tar = Command::new("tar");
         tar.args(["--create", "--format=ustar", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
-        // Neither this machine's umask nor its clock is part of an image.
+        // The image must not depend on this machine's umask and clock.
         tar.args(["--mtime=@0", "--mode=u+rw,go+r,go-w,a+X", "--file"]).arg(&archive);
         if let Some((file, place)) = source.split_once('=') {
             let file = Path::new(file);
@@ -162,14 +163,14 @@ impl Layout<'_> {
         Ok((self.keep(LAYER, &packed)?, content))
     }
 
-    /// Adds a document. Returns its descriptor.
+    /// Adds a JSON document. Returns its descriptor.
     fn json(&self, media_type: &str, document: &Value) -> Result<Value> {
         let file = self.folder.join("document.json");
         fs::write(&file, serde_json::to_vec(document)?)?;
         self.keep(media_type, &file)
     }
 
-    /// Moves a file of the layout's folder to where its digest says. Returns its descriptor.
+    /// Moves a file in the layout's folder to the path of its digest. Returns its descriptor.
     fn keep(&self, media_type: &str, file: &Path) -> Result<Value> {
         let (digest, size) = (digest_of(file)?, file.metadata()?.len());
         fs::rename(file, self.folder.join("blobs").join(digest.replace(':', "/")))?;
@@ -184,7 +185,7 @@ fn names_in(folder: &Path) -> Result<Vec<std::ffi::OsString>> {
     Ok(names)
 }
 
-/// `sha256:…` of a file; by coreutils, for hashing is slow in a build without optimization.
+/// The digest of a file as `sha256:…`. It uses coreutils, because hashing is slow in an unoptimized build.
 pub fn digest_of(file: &Path) -> Result<String> {
     let said = tools::output_of(Command::new("sha256sum").arg(file))?;
     let hash = said.split_whitespace().next().context("sha256sum said nothing")?;

@@ -1,4 +1,5 @@
-//! The operator's image: the program, the libraries it is linked to, root certificates. No shell, no packages.
+//! The operator's image: the program, its shared libraries and root certificates. There is no shell and no package
+//! manager.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,22 +14,22 @@ use crate::release::contents::{self, Crate};
 use crate::release::{licenses, native, sbom};
 use crate::{cargo, host};
 
-/// The image's name before its digest is known; `deploy/overlays/local` writes the same.
+/// The image's name before its digest is known, as in `deploy/overlays/local`.
 pub const NAME: &str = "causeway:dev";
 
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
-/// A file of the package that makes them: they themselves belong to none.
+/// A file of the package that generates the certificates: the certificates themselves belong to no package.
 const OF_CERTIFICATES: &str = "/usr/sbin/update-ca-certificates";
-/// Where the image has its documents.
+/// The directory of documents in the image.
 const DOCUMENTS: &str = "usr/share/doc/causeway";
 const USER: &str = "65532:65532";
 
-/// The profile of what is shipped and measured.
+/// The Cargo profile of releases and measurements.
 pub const RELEASE: &str = "release";
-/// The profile of the demo: less optimized, built in a fraction of the time.
+/// The Cargo profile of the demo: less optimized, and built in a fraction of the time.
 pub const LOCAL: &str = "local";
 
-/// Compiles the operator in that profile and returns the program.
+/// Compiles the operator in that profile, and returns the path of the program.
 pub fn build(profile: &str, step: &Step) -> Result<PathBuf> {
     host::install_build_tools(step)?;
     step.note("compiling the operator");
@@ -44,9 +45,9 @@ pub fn build(profile: &str, step: &Step) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Whether a program of 64 bits has no table of symbols. <https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.sheader.html>
+/// Whether a 64-bit program has no symbol table. <https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.sheader.html>
 fn is_stripped(program: &Path) -> Result<bool> {
-    /// `SHT_SYMTAB`; that of a library that is linked as it starts is another.
+    /// `SHT_SYMTAB`. The table for dynamic linking has another type.
     const SYMBOLS: u64 = 2;
     let bytes = fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
     let number = |at: usize, length: usize| {
@@ -58,22 +59,22 @@ fn is_stripped(program: &Path) -> Result<bool> {
     Ok((0..count).all(|section| number(headers + section * size + 4, 4) != SYMBOLS))
 }
 
-/// The operator's program, and the system that it is for.
+/// The operator's program, and the system that it was built for.
 pub struct Program {
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
-    /// Where it finds its libraries.
+    /// Where its shared libraries are.
     pub system: System,
 }
 
 impl Program {
-    /// One for this machine.
+    /// A program for this machine.
     pub fn own(path: &Path) -> Self {
         Self { path: path.to_owned(), system: System::Own }
     }
 
-    /// The program at that path, or else one that is compiled in the profile of releases. One for another architecture
-    /// is tried before it is packed.
+    /// The program at that path, or one that is compiled in the release profile. A program for another architecture is
+    /// started once before it is packed.
     pub fn given_or_built(path: Option<&Path>, system: System, step: &Step) -> Result<Self> {
         let path = match (path, &system) {
             (Some(path), _) => path.canonicalize().with_context(|| format!("there is no {}", path.display()))?,
@@ -100,7 +101,7 @@ fn image_of(program: &Program) -> Result<Image> {
     for library in program.system.libraries(&program.path)? {
         program.system.place(&library, &root)?;
     }
-    // They are the same for all architectures.
+    // Certificates are the same for all architectures.
     let certificates = Path::new(CERTIFICATES);
     system::copy(certificates, certificates, &root)
         .context("root certificates are missing: install the package ca-certificates")?;
@@ -109,7 +110,7 @@ fn image_of(program: &Program) -> Result<Image> {
     fs::write(root.join("etc/nsswitch.conf"), "hosts: files dns\n")?;
     Ok(Image {
         name: NAME.to_owned(),
-        // The program is a layer of its own: a new one leaves the other as it is.
+        // The program is a layer of its own, so that a new program leaves the other layer unchanged.
         layers: vec![root.display().to_string(), format!("{}=/usr/local/bin/causeway", program.path.display())],
         entrypoint: vec!["/usr/local/bin/causeway".to_owned()],
         user: USER.to_owned(),
@@ -117,7 +118,7 @@ fn image_of(program: &Program) -> Result<Image> {
     })
 }
 
-/// The image of a program with its bill of materials and the licences of all that is in it.
+/// The image of a program, with its bill of materials and the licences of everything in it.
 pub fn shipped_image(program: &Program) -> Result<Image> {
     let image = image_of(program)?;
     let folder = workshop()?.join("operator").join(DOCUMENTS);
@@ -128,7 +129,7 @@ pub fn shipped_image(program: &Program) -> Result<Image> {
     Ok(image)
 }
 
-/// The bill of materials of the image of a program that is made of those crates.
+/// The bill of materials of the image of a program that is built from those crates.
 pub fn bill(program: &Program, crates: &[Crate]) -> Result<String> {
     let mut packages = program.system.packages_of(&program.system.libraries(&program.path)?)?;
     packages.extend(contents::debian_packages(&[PathBuf::from(OF_CERTIFICATES)])?);
@@ -138,7 +139,7 @@ pub fn bill(program: &Program, crates: &[Crate]) -> Result<String> {
     Ok(serde_json::to_string_pretty(&sbom::of(crates, &libraries, &packages))?)
 }
 
-/// Where Cargo puts what it builds.
+/// Cargo's target directory.
 pub fn target_directory() -> Result<PathBuf> {
     let root = host::repo_root()?;
     Ok(std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |directory| root.join(directory)))
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_with_symbols_is_told_from_one_without() {
+    fn a_program_with_symbols_is_recognized() {
         assert!(is_stripped(Path::new("/bin/sh")).unwrap(), "Debian strips programs");
         assert!(!is_stripped(&std::env::current_exe().unwrap()).unwrap(), "tests have symbols");
     }

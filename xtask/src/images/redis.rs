@@ -1,18 +1,18 @@
-//! Images of Redis and Valkey, laid out as the official ones: the server in the `PATH`, `/data` to work in, a user with
-//! the id 999, and an entry point that takes the server's own arguments.
+//! Images of Redis and Valkey, laid out like the official ones: the server in the `PATH`, `/data` as the working
+//! directory, a user with the id 999, and an entry point that takes the server's own arguments.
 
 use super::debian::Recipe;
 
-/// What a set begins with where nothing else is asked for.
+/// The default version of a Redis.
 pub const REDIS_7: Recipe = Recipe {
     name: "redis:7.0.15",
     suite: "bookworm",
-    // The module is what makers of other images add.
+    // The search module is not in the official image, but in images of others.
     packages: &["redis-server", "redis-redisearch", "base-files", "coreutils", "dash", "util-linux"],
     ..LAYOUT
 };
 
-/// What it is upgraded to.
+/// The version to which tests upgrade.
 pub const REDIS_8: Recipe = Recipe {
     name: "redis:8.0.2",
     suite: "trixie",
@@ -20,7 +20,7 @@ pub const REDIS_8: Recipe = Recipe {
     ..LAYOUT
 };
 
-/// Redis by another name. The official image knows its programs by the old names, too.
+/// Valkey. As in the official image, its programs also have the names of Redis.
 pub const VALKEY_8: Recipe = Recipe {
     name: "valkey/valkey:8.1.1",
     suite: "trixie",
@@ -30,7 +30,8 @@ pub const VALKEY_8: Recipe = Recipe {
     ..LAYOUT
 };
 
-/// Tells Prometheus of a node beside it, and of whatever else it is asked about: from before that could be turned off.
+/// An exporter of a version that cannot restrict its targets: it reports its own node, and any other one that a request
+/// names.
 pub const OLD_EXPORTER: Recipe = Recipe {
     name: "prometheus-redis-exporter:old",
     suite: "bookworm",
@@ -45,7 +46,7 @@ pub const OLD_EXPORTER: Recipe = Recipe {
     working_directory: "",
 };
 
-/// What they have in common. As in the official images, nobody but the pod says who they run as.
+/// The common part. As in the official images, the user is not set: the pod chooses it.
 const LAYOUT: Recipe = Recipe {
     name: "",
     suite: "",
@@ -68,7 +69,7 @@ const LAYOUT: Recipe = Recipe {
     working_directory: "/data",
 };
 
-/// Arguments alone are the server's.
+/// Arguments without a program are passed to the server.
 const ENTRYPOINT: &str = r#"#!/bin/sh
 set -e
 case "$1" in

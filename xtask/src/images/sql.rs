@@ -1,15 +1,15 @@
-//! Images of PostgreSQL, MariaDB and MySQL: servers and clients in the `PATH` as in the official images, and a shell. Whoever
-//! runs them says how; there is no entry point.
+//! Images of PostgreSQL, MariaDB and MySQL: servers and clients in the `PATH` as in the official images, and a shell.
+//! They have no entry point, so a pod has to name the program.
 
 use super::debian::Recipe;
 
-/// PostgreSQL. Its programs are linked past Debian's own, which are for several versions beside each other.
+/// PostgreSQL. The links bypass Debian's own wrappers, which choose between several installed versions.
 pub const POSTGRES_15: Recipe = Recipe {
     name: "postgres:15",
     suite: "bookworm",
     packages: &["postgresql-15", "postgresql-client-15", "tzdata", "base-files", "coreutils", "dash", "tar"],
     without: &[
-        // Compiled queries, which the server does without where they are not there.
+        // Just-in-time compilation, without which the server works as well.
         "/usr/lib/postgresql/15/lib/bitcode/*",
         "/usr/lib/postgresql/15/lib/llvmjit*",
         "/usr/lib/*/libLLVM*",
@@ -52,8 +52,8 @@ pub const MARIADB_10: Recipe = Recipe {
     ..LAYOUT
 };
 
-/// MySQL, which no release of Debian has: only `--thorough` tests want it, for what is in sid today may not fit together
-/// tomorrow.
+/// MySQL, which is in no stable release of Debian. Only `--thorough` tests use it, because the packages in sid may
+/// become inconsistent at any time.
 pub const MYSQL_9: Recipe = Recipe {
     name: "mysql:9",
     suite: "sid",
@@ -71,8 +71,8 @@ pub const MYSQL_9: Recipe = Recipe {
     ..LAYOUT
 };
 
-/// What they have in common. The user is for whoever runs them unprivileged: neither `initdb` nor Debian's scripts work for
-/// a user without a name.
+/// The common part. The user is for pods without privileges: neither `initdb` nor Debian's scripts work for a user
+/// without a name.
 const LAYOUT: Recipe = Recipe {
     name: "",
     suite: "",

@@ -1,4 +1,4 @@
-//! The system that a program finds its libraries in: this machine's own, or that of another architecture.
+//! The system with a program's shared libraries: this machine's own, or that of another architecture.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,16 +13,16 @@ use crate::progress::Step;
 use crate::release::contents::{self, DebianPackage};
 use crate::release::native::{self, Library};
 
-/// One of the two.
+/// The system of a program.
 pub enum System {
     /// This machine's.
     Own,
-    /// Another architecture's, in a folder.
+    /// The system of another architecture, in a folder.
     Foreign(Cross),
 }
 
 impl System {
-    /// That of an architecture; all that another one takes is fetched.
+    /// The system of an architecture. If it is another one, everything that it needs is fetched.
     pub fn of(architecture: Architecture, step: &Step) -> Result<Self> {
         if architecture == Architecture::native()? {
             return Ok(Self::Own);
@@ -30,7 +30,7 @@ impl System {
         Ok(Self::Foreign(Cross::prepare(architecture, step)?))
     }
 
-    /// What its programs are for.
+    /// The architecture of its programs.
     pub fn architecture(&self) -> Result<Architecture> {
         match self {
             Self::Own => Architecture::native(),
@@ -46,10 +46,10 @@ impl System {
         })
     }
 
-    /// What the linker adds to its programs beside what libraries have that are loaded.
+    /// Libraries that the linker adds to programs, beside the shared ones.
     pub fn linked(&self) -> Vec<Library> {
         match self {
-            // It is of the sources of libc6 and libgcc-s1, which are listed.
+            // On this machine they come from the sources of libc6 and libgcc-s1, which are listed anyway.
             Self::Own => Vec::new(),
             Self::Foreign(_) => native::of_zig(),
         }
@@ -63,7 +63,7 @@ impl System {
         }
     }
 
-    /// The Debian packages that its files are of.
+    /// The Debian packages that contain its files.
     pub fn packages_of(&self, files: &[PathBuf]) -> Result<BTreeSet<DebianPackage>> {
         match self {
             Self::Own => contents::debian_packages(files),
@@ -95,7 +95,7 @@ fn libraries_in(listing: &str) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Copies a file to where `path` is below `root`.
+/// Copies a file to the path `path` below `root`.
 pub fn copy(file: &Path, path: &Path, root: &Path) -> Result<()> {
     let target = root.join(path.strip_prefix("/")?);
     if let Some(directory) = target.parent() {

@@ -1,4 +1,4 @@
-//! What Lifecycle Manager's own validators look for, which cannot be had here.
+//! Checks what Lifecycle Manager's own validators check; those are not available here.
 //!
 //! <https://github.com/operator-framework/api/tree/master/pkg/validation>
 
@@ -9,10 +9,10 @@ use super::{list, text};
 
 /// <https://sdk.operatorframework.io/docs/overview/operator-capabilities/>
 const CAPABILITIES: [&str; 5] = ["Basic Install", "Seamless Upgrades", "Full Lifecycle", "Deep Insights", "Auto Pilot"];
-/// Of those that OperatorHub.io knows the ones that a bridge to a cloud may have.
+/// The categories of OperatorHub.io that a bridge to a cloud may have.
 const CATEGORIES: [&str; 4] = ["Cloud Provider", "Database", "Networking", "Storage"];
 
-/// Fails where a catalogue would refuse the CSV.
+/// Fails if a catalogue would refuse the CSV.
 pub fn service_version(csv: &Value, definitions: &[Value]) -> Result<()> {
     let (name, version) = (text(csv, "/metadata/name"), text(csv, "/spec/version"));
     ensure!(name.len() <= 63 && name == format!("causeway.v{version}"), "{name} is not named by its version {version}");
@@ -33,7 +33,7 @@ pub fn service_version(csv: &Value, definitions: &[Value]) -> Result<()> {
     deployment_is_sound(csv)
 }
 
-/// Every definition is owned in the version that it has, is described, and nothing else is owned.
+/// Every definition must be owned in its version and described, and nothing else may be owned.
 fn definitions_are_owned(csv: &Value, definitions: &[Value]) -> Result<()> {
     let owned = list(&csv["spec"]["customresourcedefinitions"]["owned"]);
     ensure!(owned.len() == definitions.len(), "{} of {} definitions are owned", owned.len(), definitions.len());
@@ -46,7 +46,7 @@ fn definitions_are_owned(csv: &Value, definitions: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// There is an example of every kind.
+/// Every kind must have an example.
 fn examples_are_whole(examples: &str, definitions: &[Value]) -> Result<()> {
     let examples: Vec<Value> = serde_json::from_str(examples)?;
     for definition in definitions {
@@ -56,7 +56,7 @@ fn examples_are_whole(examples: &str, definitions: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// The pod asks for what it needs, and no rule gives everything or lets definitions be made.
+/// The pod must request resources, and no rule may grant everything or allow the creation of definitions.
 fn deployment_is_sound(csv: &Value) -> Result<()> {
     let install = &csv["spec"]["install"]["spec"];
     let container = &install["deployments"][0]["spec"]["template"]["spec"]["containers"][0];

@@ -1,8 +1,9 @@
-//! What Lifecycle Manager makes of a bundle, for clusters without it.
+//! What Lifecycle Manager creates from a bundle, for clusters without it.
 //!
-//! It makes the account, binds `permissions` in the operator's namespace and in those that the `OperatorGroup` selects (in the whole
-//! cluster, if it selects all), binds `clusterPermissions` in the whole cluster, and writes the selected namespaces into the pod's
-//! annotation: <https://olm.operatorframework.io/docs/advanced-tasks/operator-scoping-with-operatorgroups/>
+//! It creates the account and binds `permissions` in the operator's namespace and in those that the `OperatorGroup`
+//! selects (in the whole cluster if it selects all). It binds `clusterPermissions` in the whole cluster. It writes the
+//! selected namespaces into an annotation of the pod:
+//! <https://olm.operatorframework.io/docs/advanced-tasks/operator-scoping-with-operatorgroups/>
 
 use std::collections::BTreeSet;
 
@@ -11,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::{Files, PACKAGE, TARGETS};
 
-/// The objects that run the operator of a bundle in the namespace `own`. `served` are the namespaces that the `OperatorGroup` selects,
-/// none for all; `variables` are those of the Subscription.
+/// The objects that run the operator of a bundle in the namespace `own`. `served` are the namespaces that the
+/// `OperatorGroup` selects; empty means all. `variables` are those of the Subscription.
 pub fn objects(files: &Files, own: &str, served: &[&str], variables: &[(&str, &str)]) -> Result<Vec<Value>> {
     let csv = files.get("manifests/causeway.clusterserviceversion.yaml").context("a bundle has a CSV")?;
     let csv: Value = serde_saphyr::from_str(csv).context("the CSV is no YAML")?;
@@ -90,7 +91,7 @@ spec:
       deployments: [{ name: causeway, spec: { template: { spec: { containers: [{ env: [] }] } } } }]
 ";
 
-    /// Where rights to pods are bound, and the annotation.
+    /// The scopes in which rights to pods are bound, and the annotation.
     fn scope(served: &[&str]) -> (BTreeSet<String>, String) {
         let files = Files::from([("manifests/causeway.clusterserviceversion.yaml".to_owned(), CSV.to_owned())]);
         let objects = objects(&files, "ops", served, &[]).unwrap();

@@ -1,4 +1,5 @@
-//! What the operator's program and image are made of: crates, by Cargo, and files of this machine's Debian packages.
+//! What the operator's program and image consist of: crates, according to Cargo, and files of this machine's Debian
+//! packages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +12,7 @@ use serde_json::Value;
 use crate::architecture::Architecture;
 use crate::{host, tools};
 
-/// A crate that is compiled into the program, macros that only the compiler runs included.
+/// A crate that is compiled into the program. Macros that only the compiler runs are included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crate {
     /// Its name.
@@ -20,15 +21,15 @@ pub struct Crate {
     pub version: String,
     /// An SPDX expression: <https://spdx.github.io/spdx-spec/v3.0.1/annexes/spdx-license-expressions/>
     pub license: String,
-    /// Where its sources lie.
+    /// The folder of its sources.
     pub folder: PathBuf,
-    /// The SHA-256 of what the registry has; empty for our own.
+    /// The SHA-256 checksum in the registry; empty for our own crates.
     pub checksum: String,
-    /// What it depends on, by name and version.
+    /// Its dependencies, by name and version.
     pub depends_on: BTreeSet<(String, String)>,
 }
 
-/// A Debian package of which files are in the image.
+/// A Debian package with files in the image.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DebianPackage {
     /// Its name.
@@ -37,7 +38,7 @@ pub struct DebianPackage {
     pub version: String,
 }
 
-/// The crates of the operator for that architecture, our own first.
+/// The operator's crates for that architecture, our own first.
 pub fn crates(architecture: Architecture) -> Result<Vec<Crate>> {
     let root = host::repo_root()?;
     let mut ask = Command::new("cargo");
@@ -62,7 +63,7 @@ fn crates_in(metadata: &Value, checksums: &BTreeMap<(String, String), String>) -
     let (mut found, mut waiting, mut seen) = (Vec::new(), vec![ours.clone()], BTreeSet::from([ours.clone()]));
     while let Some(id) = waiting.pop() {
         let package = packages.get(&id).with_context(|| format!("Cargo describes no {id}"))?;
-        // Those of build scripts and of tests have another kind.
+        // Dependencies of build scripts and tests have another kind.
         let is_normal = |it: &Value| listed(&it["dep_kinds"]).iter().any(|kind| kind["kind"].is_null());
         let dependencies: Vec<String> =
             listed(&nodes[&id]["deps"]).iter().filter(|it| is_normal(it)).map(|it| text(&it["pkg"])).collect();
@@ -91,11 +92,11 @@ fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
     packages.filter_map(|it| Some(((field(it, "name")?, field(it, "version")?), field(it, "checksum")?))).collect()
 }
 
-/// The packages that these files of this machine belong to. Files of no package are left out.
+/// The packages that contain these files of this machine. Files of no package are left out.
 pub fn debian_packages(files: &[PathBuf]) -> Result<BTreeSet<DebianPackage>> {
     let mut found = BTreeSet::new();
     for file in files {
-        // Packages name files by where they lay before /lib became a link to /usr/lib.
+        // Packages list files by their paths before /lib became a link to /usr/lib.
         let real = file.canonicalize().with_context(|| format!("there is no {}", file.display()))?;
         let before = real.strip_prefix("/usr").map(|rest| Path::new("/").join(rest));
         for path in [Some(real.clone()), before.ok()].into_iter().flatten() {

@@ -1,4 +1,5 @@
-//! The texts of the licences of all that is compiled into the program: most of them ask to go with it.
+//! The licence texts of everything that is compiled into the program. Most licences require that their text comes with
+//! it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,10 +9,10 @@ use anyhow::{Context, Result};
 
 use super::contents::Crate;
 
-/// What the names of files with licences begin with, in capitals.
+/// How the names of licence files begin, in capitals.
 const NAMES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
 
-/// One file: each text once, after the crates that come with it; a crate without a text is named with its licence.
+/// One file with each text once, after the names of its crates. A crate without a text is listed with its licence.
 pub fn of(crates: &[Crate]) -> Result<String> {
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut without = Vec::new();

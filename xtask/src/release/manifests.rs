@@ -1,4 +1,4 @@
-//! `install.yaml` and `crds.yaml`: files for `kubectl apply`.
+//! `install.yaml` and `crds.yaml`, for `kubectl apply`.
 
 use std::fs;
 
@@ -7,7 +7,8 @@ use anyhow::{Context, Result, bail};
 use crate::chart::{self, Helm};
 use crate::{crds, host};
 
-/// What who installs fills in by envsubst, and what stands for it while the chart is rendered: the chart takes no `$`.
+/// Placeholders that users fill in by envsubst, and what replaces them while the chart is rendered, because the chart
+/// does not accept `$`.
 const PLACEHOLDERS: [(&str, &str, &str); 4] = [
     ("clusterName", "name-of-the-cluster", "${CLUSTER_NAME}"),
     ("aws.region", "aa-region-1", "${AWS_REGION}"),
@@ -22,7 +23,7 @@ const HEAD: &str = "# Causeway for `kubectl apply --server-side`, made from its 
 pub fn install(helm: &Helm, image: Option<&str>) -> Result<String> {
     let mut sets = vec!["networkPolicy.isolateNamespace=true".to_owned(), "crds.keep=false".to_owned()];
     for (value, stand_in, _) in PLACEHOLDERS {
-        // A chart that knows no image appends its own tag to the repository.
+        // Without an image, the chart appends its own tag to the repository.
         match (value, image) {
             ("image.repository", None) => {
                 sets.push("image.repository=registry.invalid/image,image.tag=none".to_owned());
@@ -33,7 +34,7 @@ pub fn install(helm: &Helm, image: Option<&str>) -> Result<String> {
     }
     let options: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
     let rendered = helm.render(&chart::directory()?, "causeway", &options)?;
-    // Nothing of this belongs to a release of helm.
+    // Leave out labels that only a helm release has.
     let of_helm = ["helm.sh/chart:", "app.kubernetes.io/managed-by:", "# Source:"];
     let kept = rendered.lines().filter(|line| !of_helm.iter().any(|start| line.trim_start().starts_with(start)));
     let mut text = kept.collect::<Vec<_>>().join("\n") + "\n";

@@ -1,5 +1,5 @@
-//! What is linked into the program and is no crate: the C that crates bring along, Rust's own library, and what zig adds where
-//! it links.
+//! Libraries that are linked into the program but are no crates: C code in crates, Rust's standard library, and
+//! libraries that zig adds when it links.
 
 use std::fs;
 use std::process::Command;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use super::contents::Crate;
 use crate::{host, tools};
 
-/// A library that is a part of the program.
+/// A library that is part of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Library {
     /// Its name.
@@ -18,11 +18,11 @@ pub struct Library {
     pub version: String,
     /// An SPDX expression.
     pub license: String,
-    /// Where it comes from: a package URL without the version.
+    /// A package URL without the version.
     pub home: &'static str,
-    /// What stands before the version in the name of its tag.
+    /// The prefix of the version in the name of its git tag.
     pub tag: &'static str,
-    /// Name and version of the crate that compiles it; none where the compiler brings it.
+    /// Name and version of the crate that compiles it; `None` if the compiler brings it.
     pub part_of: Option<(String, String)>,
 }
 
@@ -33,7 +33,7 @@ impl Library {
     }
 }
 
-/// The C in a crate, and where that tells its version.
+/// The C library in a crate, and the header that contains its version.
 struct Source {
     package: &'static str,
     name: &'static str,
@@ -54,7 +54,7 @@ const SOURCES: [Source; 3] = [
         package: "libmimalloc-sys",
         name: "mimalloc",
         home: "pkg:github/microsoft/mimalloc",
-        // The crate has version 2 as well, and compiles it where a feature says so that we do not have.
+        // The crate also has version 2, and compiles it only with a feature that we do not use.
         header: "c_src/mimalloc/v3/include/mimalloc.h",
         version: |text| {
             let number: u32 = defined(text, "MI_MALLOC_VERSION")?.parse().ok()?;
@@ -73,17 +73,17 @@ const SOURCES: [Source; 3] = [
         },
     },
 ];
-/// Called as crates with C are, they have none.
+/// Crates with names like those of crates with C code, but without C code.
 const WITHOUT: [&str; 1] = ["linux-raw-sys"];
 
-/// The version of zig that what follows is true of; `xtask/cross/requirements.lock` pins it.
+/// The version of zig for which the following facts hold. `xtask/cross/requirements.lock` pins it.
 const ZIG: &str = "0.17.1";
-/// What `zig cc --version` says that it is made of. zig names no version of its libunwind, which comes from there.
+/// The version of LLVM that `zig cc --version` reports. zig names no version of its libunwind, which comes from LLVM.
 const LLVM_OF_ZIG: &str = "22.1.8";
-/// The newest that `lib/libc/glibc/abilists` knows: zig compiles the start of programs from the sources of that one.
+/// The newest version in `lib/libc/glibc/abilists`. zig compiles the start files of programs from its sources.
 const GLIBC_OF_ZIG: &str = "2.44";
 
-/// The C in these crates. One of which it is not known what it has is an error.
+/// The C libraries in these crates. A crate with unknown C code is an error.
 pub fn in_crates(crates: &[Crate]) -> Result<Vec<Library>> {
     let mut found = Vec::new();
     for it in crates.iter().filter(|it| it.name.ends_with("-sys") && !WITHOUT.contains(&it.name.as_str())) {
@@ -104,7 +104,7 @@ pub fn in_crates(crates: &[Crate]) -> Result<Vec<Library>> {
     Ok(found)
 }
 
-/// Rust's own library, of the compiler that this checkout is compiled with.
+/// Rust's standard library, of the compiler for this checkout.
 pub fn of_rust() -> Result<Library> {
     let said = tools::output_of(Command::new("rustc").arg("--version").current_dir(host::repo_root()?))?;
     let version = said.split_whitespace().nth(1).with_context(|| format!("rustc says {said:?}"))?;
@@ -118,8 +118,8 @@ pub fn of_rust() -> Result<Library> {
     })
 }
 
-/// What zig links into each program for glibc: the start (`crt1.o`), `libc_nonshared.a`, `libunwind.a` in place of gcc's, and
-/// `libcompiler_rt.a`. glibc itself is not linked, but loaded. There is no musl in it.
+/// What zig links into each program for glibc: the start file (`crt1.o`), `libc_nonshared.a`, `libunwind.a` in place of
+/// gcc's, and `libcompiler_rt.a`. glibc itself is not linked statically, but loaded. musl is not used.
 pub fn of_zig() -> Vec<Library> {
     let library = |name, version: &str, license: &str, home, tag| Library {
         name,
@@ -130,14 +130,14 @@ pub fn of_zig() -> Vec<Library> {
         part_of: None,
     };
     vec![
-        // The FSF permits to link these files with any program; SPDX has no name for that permission.
+        // The FSF permits linking these files with any program. SPDX has no name for that exception.
         library("glibc-startup", GLIBC_OF_ZIG, "LGPL-2.1-or-later", "pkg:github/bminor/glibc", "glibc-"),
         library("libunwind", LLVM_OF_ZIG, "Apache-2.0 WITH LLVM-exception", "pkg:github/llvm/llvm-project", "llvmorg-"),
         library("compiler_rt", ZIG, "MIT", "pkg:pypi/ziglang", ""),
     ]
 }
 
-/// What C's preprocessor has for a name.
+/// The value that C's preprocessor has for a name.
 fn defined<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("#define")?.trim_start().strip_prefix(name));
     lines.filter(|rest| rest.starts_with(char::is_whitespace)).find_map(|rest| rest.split_whitespace().next())
@@ -159,7 +159,7 @@ mod tests {
             assert!(parts.len() == 3 && parts.iter().all(|part| part.parse::<u32>().is_ok()), "{library:?}");
             assert!(library.purl().contains("@v"), "{}", library.purl());
         }
-        // This crate says it in its own version.
+        // This crate has the version of zstd in its own version.
         let zstd = found.last().unwrap();
         assert!(zstd.part_of.as_ref().unwrap().1.ends_with(&format!("+zstd.{}", zstd.version)), "{zstd:?}");
         Ok(())

@@ -1,8 +1,8 @@
-//! Release notes: what CHANGELOG.md says of a version.
+//! Release notes: the section of CHANGELOG.md about a version.
 
 use anyhow::{Result, bail};
 
-/// The section of that version, or what is unreleased as long as it has none.
+/// The section of that version, or the unreleased one if there is none yet.
 pub fn of(changelog: &str, version: &str) -> Result<String> {
     let section = |title: &str| {
         let mut lines = changelog.lines().skip_while(|line| !is_title(line, title));
@@ -19,7 +19,7 @@ pub fn of(changelog: &str, version: &str) -> Result<String> {
     Ok(format!("# Causeway {version}\n\n{text}\n"))
 }
 
-/// `## 0.1.0`, perhaps with a date behind.
+/// Whether the line is a title such as `## 0.1.0`, possibly followed by a date.
 fn is_title(line: &str, title: &str) -> bool {
     line.strip_prefix("## ").is_some_and(|rest| rest.split_whitespace().next() == Some(title))
 }

@@ -1,4 +1,4 @@
-//! The kubectl plugin of a release: an archive, and the manifest by which krew installs it.
+//! The kubectl plugin of a release: an archive for each architecture, and the manifest by which krew installs it.
 //!
 //! <https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/>
 
@@ -13,13 +13,13 @@ use super::archive;
 use crate::architecture::Architecture;
 use crate::tools;
 
-/// By this name kubectl finds it.
+/// The name by which kubectl finds it.
 const PROGRAM: &str = "kubectl-causeway";
-/// Where releases are published.
+/// The URL of published releases.
 const RELEASES: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/releases/download");
 
-/// Packs the operator's program for that architecture under the plugin's name into `folder`. Returns what the manifest
-/// says of it.
+/// Packs the operator's program for that architecture under the plugin's name into `folder`. Returns its entry in the
+/// manifest.
 pub fn pack(binary: &Path, license: &Path, version: &str, architecture: Architecture, folder: &Path) -> Result<Value> {
     let scratch = folder.with_extension("plugin");
     fs::create_dir_all(&scratch).with_context(|| format!("cannot make {}", scratch.display()))?;
@@ -33,7 +33,7 @@ pub fn pack(binary: &Path, license: &Path, version: &str, architecture: Architec
     Ok(platform(version, architecture, &name, sum))
 }
 
-/// Writes the manifest of all that was packed into `folder`.
+/// Writes the manifest of all packed archives into `folder`.
 pub fn describe(platforms: &[Value], version: &str, folder: &Path) -> Result<()> {
     fs::write(folder.join("causeway.krew.yaml"), manifest(version, platforms)?).context("cannot write krew's manifest")
 }
@@ -48,7 +48,7 @@ fn platform(version: &str, architecture: Architecture, archive: &str, sum: &str)
     })
 }
 
-/// JSON is YAML too; this one is read by people as well.
+/// The manifest as JSON, which is also YAML, formatted for readers.
 fn manifest(version: &str, platforms: &[Value]) -> Result<String> {
     let manifest = json!({
         "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",

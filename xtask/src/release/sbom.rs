@@ -1,5 +1,5 @@
-//! The bill of materials of the image, in `CycloneDX`: <https://cyclonedx.org/docs/1.6/json/>. The same sources give the same
-//! bytes: it has neither a time nor a serial number.
+//! The image's bill of materials, in `CycloneDX`: <https://cyclonedx.org/docs/1.6/json/>. It has no time and no serial
+//! number, so that the same sources give the same bytes.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::contents::{Crate, DebianPackage};
 use super::native::Library;
 
-/// The bill of the operator, which is the first of the crates, of the libraries that are linked into it, and of the packages
-/// of which files are in its image.
+/// The bill of the operator (which is the first of the crates), its linked libraries, and the packages with files in
+/// its image.
 pub fn of(crates: &[Crate], libraries: &[Library], packages: &BTreeSet<DebianPackage>) -> Value {
     let cargo = |name: &str, version: &str| format!("pkg:cargo/{name}@{version}");
     let component = |it: &Crate, kind: &str| {
@@ -34,7 +34,7 @@ pub fn of(crates: &[Crate], libraries: &[Library], packages: &BTreeSet<DebianPac
             "licenses": [{ "expression": it.license }],
         })
     });
-    // What the compiler brings is a part of the program, whichever crate uses it.
+    // Libraries of the compiler are part of the program, whichever crate uses them.
     let owner = |library: &Library| match (&library.part_of, crates.first()) {
         (Some((name, version)), _) => cargo(name, version),
         (None, operator) => operator.map(|it| cargo(&it.name, &it.version)).unwrap_or_default(),

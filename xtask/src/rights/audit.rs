@@ -1,4 +1,4 @@
-//! What the API server wrote down: a line of JSON for each request of an operator that it has answered.
+//! Reads the API server's audit log: one line of JSON for each answered request of an operator.
 //! <https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/>
 
 use std::fs::File;
@@ -10,25 +10,25 @@ use serde::Deserialize;
 
 use super::roles;
 
-/// A cluster's log from some moment on.
+/// The part of a cluster's log that begins at some moment.
 pub struct Log {
     path: PathBuf,
     from: u64,
 }
 
 impl Log {
-    /// What is written from now on.
+    /// The part that is written from now on.
     pub fn from_now(path: &Path) -> Self {
-        // A cluster in which no operator asked for anything has none yet.
+        // The file does not exist before the first request of an operator.
         Self { path: path.to_owned(), from: path.metadata().map_or(0, |file| file.len()) }
     }
 
-    /// All of it.
+    /// The whole log.
     pub fn whole(path: &Path) -> Self {
         Self { path: path.to_owned(), from: 0 }
     }
 
-    /// Keeps it in a file.
+    /// Copies it into a file.
     pub fn copy(&self, to: &Path) -> Result<()> {
         let what = || format!("cannot copy {} to {}", self.path.display(), to.display());
         std::io::copy(&mut self.open()?, &mut File::create(to).with_context(what)?).map(drop).with_context(what)
@@ -41,7 +41,7 @@ impl Log {
         Ok(file)
     }
 
-    /// Shows each request about objects.
+    /// Calls `see` for each request about objects.
     pub fn read(&self, mut see: impl FnMut(Request)) -> Result<()> {
         let what = || format!("cannot read {}", self.path.display());
         for line in BufReader::new(self.open()?).lines() {
@@ -53,18 +53,18 @@ impl Log {
     }
 }
 
-/// What an operator asked for.
+/// A request of an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     pub verb: String,
-    /// As people write it: `pods/status`, `statefulsets.apps`.
+    /// As in a manifest of a role: `pods/status`, `statefulsets.apps`.
     pub resource: String,
     pub namespace: String,
-    /// Empty where it asked for all of them.
+    /// Empty if the request was for all of them.
     pub name: String,
-    /// Whether its rights did not suffice.
+    /// Whether it was refused for lack of rights.
     pub refused: bool,
-    /// Whether something was made that was not there.
+    /// Whether it created an object.
     pub created: bool,
 }
 
@@ -100,7 +100,7 @@ struct Annotations {
     decision: String,
 }
 
-/// Requests about no object, as those that ask which kinds there are, everybody may make.
+/// Parses a line. Requests about no object, such as those for the list of kinds, are allowed to everybody and left out.
 fn parse(line: &str) -> Result<Option<Request>> {
     let event: Event = serde_json::from_str(line).with_context(|| format!("this is no event: {line}"))?;
     let Some(object) = event.object_ref else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! The roles of the operator's account, as `deploy/base` has them.
+//! The roles of the operator's account in `deploy/base`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,14 +11,14 @@ use serde_json::Value;
 use crate::chart::objects;
 use crate::host;
 
-/// Roles that others are bound to: users, and whoever reads metrics.
+/// Roles for others: users, and clients that read metrics.
 const OF_OTHERS: [&str; 4] = ["causeway-admin", "causeway-edit", "causeway-metrics-reader", "causeway-view"];
 
 /// A role.
 #[derive(Clone, Debug)]
 pub struct Role {
     pub name: String,
-    /// Whether it holds in the operator's own namespace alone.
+    /// Whether it applies only in the operator's own namespace.
     pub own: bool,
     pub rules: Vec<Rule>,
 }
@@ -34,17 +34,17 @@ pub struct Rule {
     verbs: Vec<String>,
 }
 
-/// One verb on one resource, which may be one object.
+/// One verb on one resource, possibly restricted to one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Grant {
     pub verb: String,
-    /// As people write it: `pods/status`, `statefulsets.apps`.
+    /// For example `pods/status` or `statefulsets.apps`.
     pub resource: String,
-    /// The only object that it holds for.
+    /// The only object to which it applies.
     pub object: Option<String>,
     /// The role that grants it.
     pub role: String,
-    /// Whether it holds in the operator's own namespace alone.
+    /// Whether it applies only in the operator's own namespace.
     pub own: bool,
 }
 
@@ -55,13 +55,13 @@ impl fmt::Display for Grant {
     }
 }
 
-/// A resource of a group as people write it.
+/// A resource with its group, as in `statefulsets.apps`.
 pub fn resource(group: &str, resource: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
 
 impl Role {
-    /// All that it grants.
+    /// All rights that it grants.
     pub fn grants(&self) -> BTreeSet<Grant> {
         let mut grants = BTreeSet::new();
         for rule in &self.rules {
@@ -87,7 +87,7 @@ impl Role {
     }
 }
 
-/// Those that the operator's account is bound to, by us or by whoever lets it read Secrets.
+/// The roles to which the operator's account is bound, by us or by users who let it read Secrets.
 pub fn of_operator() -> Result<Vec<Role>> {
     let folder = host::repo_root()?.join("deploy/base");
     let mut roles = Vec::new();

@@ -1,4 +1,4 @@
-//! Whether rights and use are the same.
+//! Compares the granted rights with those that were used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::audit::{Log, Request};
 use super::roles::{self, Grant};
 use crate::demo::NAMESPACE;
 
-/// Rights that are needed where no test runs, and why: as `verb resource`.
+/// Rights that are needed only where no test runs, as `verb resource`, and why.
 const UNSEEN: &[(&str, &str)] = &[
     (
         "create endpointslices/restricted.discovery.k8s.io",
@@ -20,29 +20,29 @@ const UNSEEN: &[(&str, &str)] = &[
     ),
 ];
 
-/// What the operator has in its own namespace: leases, and these, by the beginnings of their names; where it is installed all that
-/// has a name.
+/// The objects of the operator's own namespace, beside leases, by the beginnings of their names. For an installed
+/// operator, all named objects of its namespace count.
 const OWN: [&str; 2] = ["causeway-backups-", "causeway-signing-key"];
 const LEASES: &str = "leases.coordination.k8s.io";
 
-/// What was granted, and what of it was used.
+/// The granted rights, and those that were used.
 pub struct Verdict {
     grants: BTreeSet<Grant>,
     used: BTreeSet<Grant>,
-    /// What was asked for without a right: one object of each kind, and how often.
+    /// Requests without a right: for each verb and resource, one object and the number of requests.
     without: BTreeMap<String, (String, usize)>,
     requests: usize,
 }
 
 impl Verdict {
-    /// Nothing was seen yet.
+    /// Starts with no requests.
     pub fn new() -> Result<Self> {
         let grants = roles::of_operator()?.iter().flat_map(roles::Role::grants).collect();
         Ok(Self { grants, used: BTreeSet::new(), without: BTreeMap::new(), requests: 0 })
     }
 
-    /// Takes what is in a log into account. Where operators are `settled`, none may ask for what it has no right to; where one is installed
-    /// and removed, its rights may go before it does.
+    /// Adds the requests of a log. If its operators are `settled`, every request without a right counts. If an operator
+    /// was installed and removed, its rights may have been removed before its end, so such requests are ignored.
     pub fn take(&mut self, log: &Log, settled: bool) -> Result<()> {
         log.read(|request| self.see(&request, settled))
     }
@@ -73,7 +73,7 @@ impl Verdict {
         }
     }
 
-    /// What was asked for without a right: lines for people.
+    /// The requests without a right, in lines for the report.
     pub fn missing(&self) -> Vec<String> {
         let line = |(what, (about, times)): (&String, &(String, usize))| {
             format!("an operator asked for what deploy/base does not grant, {times} times: {what}, such as {about}")
@@ -81,7 +81,7 @@ impl Verdict {
         self.without.iter().map(line).collect()
     }
 
-    /// What is granted, and needed by nobody, and which reasons are none any more: lines for people.
+    /// Granted rights that were not used, and entries of [`UNSEEN`] that are no longer needed, in lines for the report.
     pub fn unused(&self) -> Vec<String> {
         let excused = |grant: &Grant| UNSEEN.iter().any(|(what, _)| *what == in_words(grant));
         let unused = self.grants.difference(&self.used).filter(|grant| !excused(grant));
@@ -93,7 +93,7 @@ impl Verdict {
         lines
     }
 
-    /// How much was seen, in a line for people.
+    /// The totals, in a line for the report.
     pub fn figure(&self) -> String {
         format!(
             "rights of the operator: {} of {} were used, by {} requests",
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_uses_no_right_and_is_told_where_operators_are_settled() {
+    fn a_refused_request_uses_no_right_and_is_reported_if_operators_are_settled() {
         let mut verdict = verdict();
         let refused = Request { refused: true, ..request("list", "pods", "") };
         verdict.see(&refused, false);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excuse_that_excuses_nothing_is_told() {
+    fn an_excuse_that_is_not_needed_is_reported() {
         let mut verdict = verdict();
         let (what, _) = UNSEEN[0];
         assert!(!verdict.unused().iter().any(|line| line.contains(what)));

@@ -1,4 +1,4 @@
-//! Whether each link of the built site leads to a page and an anchor of it.
+//! Checks that each link of the built site leads to one of its pages and anchors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// Pages that mdBook makes of all others, or for addresses that are none.
+/// Pages that mdBook generates from all others, or for unknown addresses.
 const MADE: &[&str] = &["print.html", "404.html", "toc.html"];
 
-/// Fails with all links that lead nowhere.
+/// Fails with all broken links. Returns the number of links.
 pub fn check(site: &Path) -> Result<usize> {
     let mut pages = BTreeMap::new();
     for entry in fs::read_dir(site).with_context(|| format!("cannot read {}", site.display()))? {
@@ -43,7 +43,7 @@ pub fn check(site: &Path) -> Result<usize> {
     Ok(count)
 }
 
-/// What stands between that mark and the next quote.
+/// The texts between that mark and the next quote.
 fn values<'a>(text: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(mark).skip(1).filter_map(|rest| rest.split('"').next())
 }

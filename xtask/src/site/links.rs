@@ -1,4 +1,4 @@
-//! Where links of pages lead: within the repository, and then within the site.
+//! Resolves links of pages, first within the repository and then within the site.
 
 use std::fs;
 use std::path::Path;
@@ -8,16 +8,16 @@ use anyhow::{Context, Result};
 use super::markdown::{anchors, links};
 use super::pages;
 
-/// What a link leads to.
+/// The target of a link.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Somewhere else.
+    /// Outside of the repository.
     Elsewhere,
     /// A file or folder of the repository, and an anchor in it.
     File(String, Option<String>),
 }
 
-/// What a link of a page leads to.
+/// The target of a link on a page.
 pub fn target(page: &str, link: &str) -> Target {
     if link.contains("://") || link.starts_with("mailto:") {
         return Target::Elsewhere;
@@ -38,8 +38,8 @@ pub fn target(page: &str, link: &str) -> Target {
     Target::File(parts.join("/"), anchor)
 }
 
-/// A page's text with its links as they are in the site: to other pages, to pictures that lie beside them, and to all else
-/// where the repository is.
+/// A page's text with links for the site: to other pages, to pictures beside them, and for all other files to the
+/// repository.
 pub fn for_site(page: &str, text: &str, repository: &str) -> String {
     let mut rewritten = text.to_owned();
     for range in links(text).into_iter().rev() {
@@ -56,7 +56,7 @@ pub fn for_site(page: &str, text: &str, repository: &str) -> String {
     rewritten
 }
 
-/// Links of pages that lead to no file, or to no heading of it.
+/// Links on pages to missing files or headings.
 pub fn broken(root: &Path) -> Result<Vec<String>> {
     let read = |file: &str| fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"));
     let mut broken = Vec::new();

@@ -1,10 +1,10 @@
-//! Links and headings of a page in Markdown. Pure.
-//! <https://spec.commonmark.org/0.31.2/#links>, <https://spec.commonmark.org/0.31.2/#code-spans>
+//! Finds links and headings on a page in Markdown. Pure. <https://spec.commonmark.org/0.31.2/#links>,
+//! <https://spec.commonmark.org/0.31.2/#code-spans>
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Where the targets of links are: in `[text](target)`, not in code.
+/// The positions of link targets in `[text](target)`, outside of code.
 pub fn links(text: &str) -> Vec<Range<usize>> {
     let plain = without_code(text);
     let mut found = Vec::new();
@@ -20,7 +20,7 @@ pub fn links(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The anchors of its headings, as GitHub and mdBook make them.
+/// The anchors of its headings, as GitHub and mdBook generate them.
 pub fn anchors(text: &str) -> Vec<String> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let fenced = masked_fences(text);
@@ -37,7 +37,7 @@ pub fn anchors(text: &str) -> Vec<String> {
 }
 
 fn anchor(heading: &str) -> String {
-    // Of a link its text counts.
+    // Of a link, only the text is in the anchor.
     let mut text = heading.to_owned();
     for link in links(heading).into_iter().rev() {
         text.replace_range(link.start - 1..=link.end, "");
@@ -50,7 +50,7 @@ fn anchor(heading: &str) -> String {
     text.trim().to_lowercase().chars().filter_map(letter).collect()
 }
 
-/// The text with spaces in place of code, so that places stay what they are.
+/// The text with code replaced by spaces, so that positions stay the same.
 fn without_code(text: &str) -> String {
     let mut plain = masked_fences(text).into_bytes();
     let mut at = 0;
@@ -68,7 +68,7 @@ fn without_code(text: &str) -> String {
         plain[at..end].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
         at = end;
     }
-    // Letters of several bytes were replaced as a whole.
+    // Characters of several bytes were replaced as a whole.
     String::from_utf8_lossy(&plain).into_owned()
 }
 
@@ -76,7 +76,7 @@ fn run_of_ticks(bytes: &[u8], at: usize) -> usize {
     bytes[at..].iter().take_while(|byte| **byte == b'`').count()
 }
 
-/// Behind the ticks that end a span of code within the paragraph.
+/// The position after the ticks that end a span of code within the paragraph.
 fn closing(bytes: &[u8], begin: usize, ticks: usize) -> Option<usize> {
     let mut at = begin;
     while at < bytes.len() && !bytes[at..].starts_with(b"\n\n") {
@@ -91,17 +91,17 @@ fn closing(bytes: &[u8], begin: usize, ticks: usize) -> Option<usize> {
 
 /// A block of fenced code. <https://spec.commonmark.org/0.31.2/#fenced-code-blocks>
 pub struct Fence<'a> {
-    /// What follows the marks that open it.
+    /// The text after the opening marks.
     pub language: &'a str,
-    /// How far these are indented.
+    /// The indentation of the marks.
     pub indent: usize,
-    /// Its lines with those of the marks.
+    /// All its lines, including the marks.
     pub whole: Range<usize>,
-    /// Its lines.
+    /// The lines of the code.
     pub code: Range<usize>,
 }
 
-/// All blocks of fenced code; one that does not end has all that follows.
+/// All blocks of fenced code. A block without an end extends to the end of the text.
 pub fn fences(text: &str) -> Vec<Fence<'_>> {
     let mut fences: Vec<Fence<'_>> = Vec::new();
     let (mut open, mut at) = (None, 0);
@@ -126,7 +126,7 @@ pub fn fences(text: &str) -> Vec<Fence<'_>> {
     fences
 }
 
-/// The text with spaces in place of fenced code.
+/// The text with fenced code replaced by spaces.
 fn masked_fences(text: &str) -> String {
     let mut masked = text.as_bytes().to_vec();
     for fence in fences(text) {

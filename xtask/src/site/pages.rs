@@ -1,16 +1,16 @@
-//! Which pages the site has, in which order, and what each is called there.
+//! The pages of the site, their order, and their names.
 
 /// A part of the table of contents.
 pub struct Part {
     pub title: &'static str,
-    /// Each a title, and a file of the repository.
+    /// The title of each page, and its file in the repository.
     pub pages: &'static [(&'static str, &'static str)],
 }
 
 /// The first page.
 pub const FIRST: (&str, &str) = ("Causeway", "README.md");
 
-/// All others but the generated ones.
+/// All other pages, except generated ones.
 pub const PARTS: &[Part] = &[
     Part {
         title: "Begin",
@@ -70,14 +70,14 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     std::iter::once(FIRST).chain(PARTS.iter().flat_map(|part| part.pages.iter().copied()))
 }
 
-/// The name of a page in the site; none of a file that is no page.
+/// The name of a page in the site; `None` if the file is no page.
 pub fn name_of(file: &str) -> Option<String> {
     let (_, file) = all().find(|(_, page)| *page == file)?;
     let name = file.rsplit('/').next().unwrap_or(file);
     Some(if name == "README.md" { "introduction.md".into() } else { name.to_lowercase() })
 }
 
-/// The table of contents, with generated pages: titles and names.
+/// The table of contents. `generated` has the titles and names of generated pages.
 pub fn summary(generated: &[(String, String)]) -> String {
     let entry = |title: &str, name: &str| format!("- [{title}]({name})");
     let mut lines = vec!["# Summary".into(), format!("[{}]({})", FIRST.0, name_of(FIRST.1).unwrap_or_default())];

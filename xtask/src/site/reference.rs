@@ -1,14 +1,15 @@
-//! A page for each kind, with every field of its definition. Pure.
+//! Writes a page for each kind, with every field of its definition. Pure.
 
 use serde_json::Value;
 
 use crate::crds;
 
-/// Fields that are those of a pod: <https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/>
+/// Fields that have the type of a pod's field:
+/// <https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/>
 const OF_PODS: &[&str] =
     &["affinity", "tolerations", "topologySpreadConstraints", "resources", "nodeSelector", "imagePullSecrets"];
 
-/// Of a definition: the kind, the page's name, and its text.
+/// The kind of a definition, the name of its page, and the text.
 pub fn page(definition: &Value) -> (String, String, String) {
     let (api, kind) = crds::api_of(definition);
     let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
@@ -25,7 +26,7 @@ pub fn page(definition: &Value) -> (String, String, String) {
     (kind, name, text)
 }
 
-/// A row for each field, with those within it behind it.
+/// A row for each field, followed by rows for the fields within it.
 fn rows(schema: &Value, path: &str) -> Vec<String> {
     let required = |name: &str| schema["required"].as_array().into_iter().flatten().any(|it| it == name);
     let mut all = Vec::new();
@@ -51,7 +52,7 @@ fn rows(schema: &Value, path: &str) -> Vec<String> {
     all
 }
 
-/// Its type, bounds and values.
+/// Its type, bounds and allowed values.
 fn kind_of(field: &Value) -> String {
     let name = match (field["type"].as_str(), &field["x-kubernetes-int-or-string"]) {
         (Some("array"), _) => format!("list of {}", field["items"]["type"].as_str().unwrap_or("anything")),
@@ -76,7 +77,7 @@ fn kind_of(field: &Value) -> String {
     [name, values.join(", "), bounds.join(", ")].into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(": ")
 }
 
-/// What the API server refuses, in its words.
+/// The validation rules, in the words of the API server.
 fn rules(schema: &Value) -> Vec<String> {
     let all = schema["x-kubernetes-validations"].as_array().into_iter().flatten();
     all.filter_map(|rule| rule["message"].as_str())
@@ -84,7 +85,7 @@ fn rules(schema: &Value) -> Vec<String> {
         .collect()
 }
 
-/// A text that stays within its cell.
+/// A text that fits into one table cell.
 fn cell(text: &Value) -> String {
     let text = text.as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
     text.replace('|', "\\|").replace('<', "&lt;")

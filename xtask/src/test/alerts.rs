@@ -1,4 +1,4 @@
-//! The alerts of the chart: promtool understands them, each fires when it should, and each has a runbook.
+//! Tests the alerts of the chart: promtool accepts them, each fires when it should, and each has a runbook.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::{chart, host};
 /// The Debian package with promtool.
 pub const PACKAGE: &str = "prometheus";
 
-/// All of it.
+/// Runs all checks.
 pub fn check(step: &Step) -> Result<Outcome> {
     let root = host::repo_root()?;
     let read = |path: &str| fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"));
@@ -32,7 +32,7 @@ pub fn check(step: &Step) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Every alert has a runbook and a test in which it fires, and asks for metrics that the documentation knows.
+/// Every alert must have a runbook and a test in which it fires, and use documented metrics.
 fn complete(rules: &str, tests: &str, runbooks: &str, metrics: &str) -> Result<()> {
     let names: Vec<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
     if names.is_empty() {
@@ -62,7 +62,7 @@ fn complete(rules: &str, tests: &str, runbooks: &str, metrics: &str) -> Result<(
     Ok(())
 }
 
-/// The metrics that alerts or a query ask for.
+/// The metrics in alerts or in a query.
 pub fn metrics_in(rules: &str) -> BTreeSet<&str> {
     let words = rules.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     words.filter(|word| word.starts_with("causeway_")).collect()

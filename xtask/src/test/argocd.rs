@@ -1,5 +1,5 @@
-//! What Argo CD's script says of objects in every state. The installed operator's real objects are tried in
-//! [`crate::demo::install_and_try`].
+//! Tests Argo CD's script with objects in every state. [`crate::demo::install_and_try`] tests it with real objects of
+//! an installed operator.
 
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::report::Outcome;
 use crate::argocd;
 use crate::progress::Step;
 
-/// All of them.
+/// Checks all states.
 pub fn check(_: &Step) -> Result<Outcome> {
     for (what, object, expected) in cases() {
         let (status, message) = argocd::health(&object)?;

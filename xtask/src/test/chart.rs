@@ -16,17 +16,17 @@ use crate::progress::Step;
 use crate::release::manifests;
 use crate::{cluster, host, tools};
 
-/// What `deploy/base` has and the chart has not, and why.
+/// Objects that are only in `deploy/base`, and why.
 const ONLY_IN_BASE: [(&str, &str); 2] = [
     ("Namespace /causeway-system", "helm makes the namespace itself: --create-namespace"),
     ("NetworkPolicy causeway-system/default-deny", "it would cut off the neighbours in a shared namespace"),
 ];
 
-/// What kubectl can send to be remembered as last applied: the bound of all annotations of an object, in bytes.
+/// The limit in bytes for all annotations of an object. kubectl stores the last applied configuration in one of them.
 /// <https://github.com/kubernetes/kubernetes/blob/v1.34.4/staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go>
 const LARGEST_DEFINITION: usize = 262_144;
 
-/// Values that are refused, with a word of what is said about them.
+/// Values that must be refused, with a word of the message.
 const REFUSED: [(&str, &str); 7] = [
     ("imge.tag=1", "'imge'"),
     ("image.tagg=1", "'tagg'"),
@@ -37,7 +37,7 @@ const REFUSED: [(&str, &str); 7] = [
     ("image.repository=", "image.repository is missing"),
 ];
 
-/// All of them.
+/// Runs all checks.
 pub fn check(step: &Step) -> Result<Outcome> {
     let helm = Helm::find(step)?;
     let chart = chart::directory()?;
@@ -76,7 +76,7 @@ fn golden_files_are_current(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// The chart, `deploy/` and `install.yaml` make the same objects.
+/// The chart, `deploy/` and `install.yaml` must make the same objects.
 fn equals_base(helm: &Helm, step: &Step) -> Result<()> {
     let program = cluster::build(step)?;
     let kustomized = |folder: &Path| -> Result<Objects> {
@@ -103,7 +103,7 @@ fn equals_base(helm: &Helm, step: &Step) -> Result<()> {
     for (placeholder, value) in [
         ("${CLUSTER_NAME}", "prod"),
         ("${ROLE_ARN}", "arn:aws:iam::111122223333:role/causeway"),
-        // The base leaves it to the webhook of EKS.
+        // The base leaves this variable to the webhook of EKS.
         ("  AWS_REGION: \"${AWS_REGION}\"\n", ""),
     ] {
         text = text.replace(placeholder, value);
@@ -111,7 +111,8 @@ fn equals_base(helm: &Helm, step: &Step) -> Result<()> {
     equal("deploy/base and install.yaml", &base, &objects::normalized(objects::parse(&text)?))
 }
 
-/// Without what only the base has; all of it must be there, or the list of exceptions is stale.
+/// The objects without those that are only in the base. A missing one is an error, because the list of exceptions is
+/// out of date then.
 fn without_exceptions(mut base: Objects) -> Result<Objects> {
     for (name, why) in ONLY_IN_BASE {
         base.remove(name).with_context(|| format!("deploy/base has no {name} any more ({why})"))?;
@@ -145,7 +146,7 @@ fn refuses(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// Every variable that `causeway run --help` names is set by the values that set everything.
+/// The values that set everything must set every variable that `causeway run --help` names.
 fn every_option_is_reachable(helm: &Helm) -> Result<()> {
     let program = operator::target_directory()?.join("debug/causeway");
     let said = tools::output_of(Command::new(program).args(["run", "--help"]))?;
@@ -168,7 +169,7 @@ fn every_option_is_reachable(helm: &Helm) -> Result<()> {
     bail!("no value of the chart sets {}: see causeway.options in its templates", missing.join(", "));
 }
 
-/// values.yaml lists what the schema takes, and the schema is closed.
+/// values.yaml must list all values of the schema, and the schema must refuse all others.
 fn every_value_is_documented() -> Result<()> {
     let chart = chart::directory()?;
     let schema: Value = serde_json::from_str(&fs::read_to_string(chart.join("values.schema.json"))?)
@@ -194,7 +195,7 @@ fn compare(schema: &Value, values: &Value, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Definitions can be applied by kubectl without --server-side too, and nothing in them is taken for a template.
+/// kubectl must be able to apply the definitions without --server-side.
 fn definitions_fit() -> Result<()> {
     for (name, text) in crate::crds::all()? {
         if text.len() >= LARGEST_DEFINITION {

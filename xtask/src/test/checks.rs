@@ -10,13 +10,13 @@ use super::{crates, directory, log, nice, nice_cargo};
 use crate::progress::Step;
 use crate::{host, judge, tools};
 
-/// The version of cargo-deny that deny.toml is written for.
+/// The version of cargo-deny for which deny.toml is written.
 const CARGO_DENY: &str = "0.20.2";
 
-/// Where cargo-deny fetches the advisories from.
+/// The source of cargo-deny's advisories.
 const ADVISORIES: &str = "https://github.com/RustSec/advisory-db";
 
-/// All Rust is formatted.
+/// All Rust code must be formatted.
 pub fn formatting(step: &Step) -> Result<Outcome> {
     let mut command = Command::new("cargo");
     command.args(["fmt", "--all", "--check", "--", "--color=never"]).current_dir(host::repo_root()?);
@@ -24,25 +24,25 @@ pub fn formatting(step: &Step) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// No warning anywhere. Beside tests it takes what they leave of the processors, and the memory of one compiler.
+/// No lint may warn. Beside tests, clippy has a low priority, and runs one compiler to save memory.
 pub fn lints(step: &Step, beside_tests: bool) -> Result<Outcome> {
     let jobs: &[&str] = if beside_tests { &["--jobs", "1"] } else { &[] };
     step.run(&mut clippy(jobs)?, &log("lints")?)?;
-    // Now all crates are compiled that tests and lints need.
+    // All crates that tests and lints need are compiled now.
     match crates::keep(step) {
         Ok(()) => Ok(Outcome::Passed),
         Err(error) => Ok(Outcome::Partly(format!("compiled crates are not kept for other checkouts: {error:#}"))),
     }
 }
 
-/// The lints of all Rust, with further options of Cargo's, behind all else that runs.
+/// Clippy for the whole workspace with the lowest priority. `options` are further options of Cargo.
 pub fn clippy(options: &[&str]) -> Result<Command> {
     let mut command = nice_cargo(15, ["clippy", "--workspace", "--all-targets", "--keep-going"])?;
     command.args(options).args(["--", "--deny", "warnings"]);
     Ok(command)
 }
 
-/// Licences, sources and banned crates; known vulnerabilities too where their database can be fetched.
+/// Checks licences, sources and banned crates, and also known vulnerabilities if their database can be fetched.
 pub fn dependencies(step: &Step) -> Result<Outcome> {
     let deny = tools::of_crate("cargo-deny", CARGO_DENY, &["--no-default-features"], &log("cargo-deny")?, step)?;
     let check = |what: &[&str], name: &str| {
@@ -60,19 +60,19 @@ pub fn dependencies(step: &Step) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// A closed network may refuse, or stay silent; neither may hold the run up.
+/// In a closed network, the request may be refused or get no answer. Neither may block the run.
 fn advisories_can_be_fetched() -> bool {
     let mut ask = Command::new("timeout");
     ask.args(["10", "git", "ls-remote", "--quiet", ADVISORIES, "HEAD"]).env("GIT_TERMINAL_PROMPT", "0");
     ask.output().is_ok_and(|output| output.status.success())
 }
 
-/// `crds/` is what the Rust types say.
+/// `crds/` must match the Rust types.
 pub fn crds(step: &Step) -> Result<Outcome> {
     crate::crds::check(&directory()?, step).map(|()| Outcome::Passed)
 }
 
-/// The Go of the cluster and of the judge is formatted, vetted and tested.
+/// The Go code of the cluster and of the judge must be formatted and vetted, and pass its tests.
 pub fn go(step: &Step) -> Result<Outcome> {
     for (name, module) in [("cluster", host::repo_root()?.join("tests/cluster")), ("judge", judge::module()?)] {
         go_module(name, &module, step)?;
@@ -81,7 +81,7 @@ pub fn go(step: &Step) -> Result<Outcome> {
 }
 
 fn go_module(name: &str, module: &Path, step: &Step) -> Result<()> {
-    // With the settings of the cluster's build, so that what that compiled serves here too.
+    // The same settings as the cluster's build, so that its compiled packages are used here too.
     let go = |task: &str| {
         let mut command = nice(15, "go");
         command.args([task, "-trimpath"]).env("CGO_ENABLED", "0").current_dir(module);
@@ -93,11 +93,12 @@ fn go_module(name: &str, module: &Path, step: &Step) -> Result<()> {
         bail!("`gofmt -w` puts it right: {}{}", unformatted.trim(), String::from_utf8_lossy(&gofmt.stderr));
     }
     step.note(format!("go vet of the {name}"));
-    // These two look into every package of Kubernetes for facts about ours, which takes minutes.
+    // The analyses printf and lostcancel are off: they read all packages of Kubernetes for facts about our code, which
+    // takes minutes.
     let mut vet = go("vet");
     step.run(vet.args(["-printf=false", "-lostcancel=false", "./..."]), &log(&format!("go-vet-{name}"))?)?;
 
-    // Named one by one: for all of them together Go would link the whole cluster.
+    // Name the packages with tests one by one: for `./...` Go would link the whole cluster.
     let mut list = go("list");
     list.args(["-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}", "./..."]);
     let listing = list.output().context("cannot start go")?;

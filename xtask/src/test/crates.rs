@@ -1,7 +1,7 @@
-//! Compiled dependencies, kept for all checkouts: a fresh clone compiles only the crates of the workspace.
+//! Shares compiled dependencies between checkouts, so that a fresh clone compiles only the crates of the workspace.
 //!
-//! Only crates of a registry are kept, and Cargo judges each of them as if this checkout had compiled it: by version,
-//! features, flags, compiler and times. What does not fit is compiled again.
+//! Only crates from a registry are kept. Cargo checks each of them as if this checkout had compiled it: by version,
+//! features, flags, compiler and times. It compiles again what does not match.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -18,19 +18,19 @@ use crate::host;
 use crate::images::operator::target_directory;
 use crate::progress::Step;
 
-/// How many states of `Cargo.lock` and the profiles have their crates kept.
+/// For how many states of `Cargo.lock` and the profiles crates are kept.
 const KEPT: usize = 3;
-/// Where Cargo keeps what in a profile's folder: the crates, build scripts with what they made, what Cargo knows of both.
+/// Cargo's folders of a profile: crates, build scripts with their output, and fingerprints of both.
 const FOLDERS: [&str; 3] = ["deps", "build", ".fingerprint"];
-/// Files that compilers replace and never change: they can be the same file in all checkouts.
+/// Files that compilers replace and never modify. They can be hard links in all checkouts.
 const REPLACED: [&str; 3] = ["rlib", "rmeta", "so"];
 
-/// Gives a checkout in which nothing of the operator was compiled yet the crates that another one compiled.
+/// Gives the crates that another checkout compiled to a checkout in which no part of the operator is compiled yet.
 pub fn fetch(step: &Step) -> Result<()> {
     fetch_into(&target_directory()?, step)
 }
 
-/// The same for another folder than Cargo's own.
+/// Like [`fetch`], for a target directory other than Cargo's own.
 pub fn fetch_into(target: &Path, step: &Step) -> Result<()> {
     let target = target.join("debug");
     let (home, key) = (home()?, key()?);
@@ -41,12 +41,13 @@ pub fn fetch_into(target: &Path, step: &Step) -> Result<()> {
     lock.lock_shared().context("cannot lock the kept crates")?;
     let Some(kept) = best(&home, &key)? else { return Ok(()) };
     step.note("taking over compiled crates");
-    // What Cargo itself locks while it compiles.
+    // Cargo's own lock, which it holds while it compiles.
     fs::create_dir_all(&target).with_context(|| format!("cannot make {}", target.display()))?;
     let cargos = File::create(target.join(".cargo-lock")).context("cannot open Cargo's lock")?;
     cargos.lock().context("cannot lock Cargo's folder")?;
-    // To compile this program Cargo may have compiled some of the same crates. Code that a build script made has the
-    // checkout's path in it, so crates of two checkouts do not always fit together: all are to be of one.
+    // Cargo may have compiled some of the same crates for this program. Generated code of a build script contains the
+    // checkout's path, so crates of two checkouts do not always fit together. Therefore all must come from one
+    // checkout.
     for fingerprint in entries(&target.join(".fingerprint"))?.iter().filter(|path| !is_of_workspace(path)) {
         fs::remove_dir_all(fingerprint).with_context(|| format!("cannot remove {}", fingerprint.display()))?;
     }
@@ -59,7 +60,8 @@ pub fn fetch_into(target: &Path, step: &Step) -> Result<()> {
     Ok(())
 }
 
-/// Keeps the crates that this checkout has compiled, for tests and lints, unless those of its `Cargo.lock` are kept.
+/// Keeps the crates that this checkout has compiled for tests and lints, unless those of its `Cargo.lock` are already
+/// kept.
 pub fn keep(step: &Step) -> Result<()> {
     let (home, key) = (home()?, key()?);
     let kept = home.join(&key);
@@ -73,7 +75,7 @@ pub fn keep(step: &Step) -> Result<()> {
         for folder in FOLDERS {
             for entry in entries(&target.join(folder))? {
                 let name = entry.file_name().unwrap_or_default();
-                // What rustc says of sources is in Cargo's words among the fingerprints.
+                // Skip `.d` files: Cargo has the same facts about sources in its fingerprints.
                 let is_crate = entry.extension().is_none_or(|it| it != "d");
                 if is_crate && hash_of(name).is_some_and(|hash| hashes.contains(hash)) {
                     place(&entry, &new.join(folder).join(name))?;
@@ -96,12 +98,12 @@ fn home() -> Result<PathBuf> {
     Ok(home)
 }
 
-/// The lock that [`host::made_once`] takes, too.
+/// The lock that [`host::made_once`] also takes.
 fn lock(home: &Path) -> Result<File> {
     File::create(home.join("lock")).context("cannot make the lock of the kept crates")
 }
 
-/// A name for what is compiled: the compiler's hash, then that of what decides which crates there are.
+/// The name of a set of crates: a hash of the compiler, and one of everything that determines the crates.
 fn key() -> Result<String> {
     let root = host::repo_root()?;
     let version = Command::new("rustc").arg("-vV").current_dir(&root).output().context("cannot start rustc")?;
@@ -111,7 +113,7 @@ fn key() -> Result<String> {
     Ok(format!("{}-{}", host::hash_of_path(Path::new(&compiler)), host::hash_of(&files)?))
 }
 
-/// The crates of that key, or else the newest of the same compiler: most of them will do.
+/// The crates of that key, or the newest ones of the same compiler, most of which match.
 fn best(home: &Path, key: &str) -> Result<Option<PathBuf>> {
     let exact = home.join(key);
     if exact.exists() {
@@ -122,7 +124,7 @@ fn best(home: &Path, key: &str) -> Result<Option<PathBuf>> {
     Ok(by_age(home)?.into_iter().find(same))
 }
 
-/// What is kept, the newest first.
+/// The kept sets of crates, the newest first.
 fn by_age(home: &Path) -> Result<Vec<PathBuf>> {
     let mut all = entries(home)?;
     all.retain(|path| path.is_dir() && path.extension().is_none());
@@ -130,7 +132,7 @@ fn by_age(home: &Path) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// The hashes in the names of all that Cargo uses of a registry: of this program, the tests and the lints.
+/// The hashes in the names of all artifacts from a registry that Cargo uses for this program, the tests and the lints.
 fn hashes_in_use() -> Result<BTreeSet<String>> {
     let lints = checks::clippy(&["--message-format", "json"])?;
     let tests = cargo(["test", "--workspace", "--no-run", "--message-format", "json"])?;
@@ -148,7 +150,7 @@ fn hashes_in_use() -> Result<BTreeSet<String>> {
     Ok(hashes)
 }
 
-/// The hashes of what a message of Cargo's names, if that is of a registry:
+/// The hashes of the artifacts in a message of Cargo, if they come from a registry:
 /// <https://doc.rust-lang.org/cargo/reference/external-tools.html#json-messages>.
 fn hashes_of(message: &Value) -> Vec<String> {
     let is_foreign = message["package_id"].as_str().is_some_and(|id| id.starts_with("registry+"));
@@ -159,14 +161,14 @@ fn hashes_of(message: &Value) -> Vec<String> {
     names.flatten().filter_map(|name| hash_of(name).map(str::to_owned)).collect()
 }
 
-/// The hash at the end of a name that Cargo gave: 16 digits, of which it makes one for each way to compile a crate.
+/// The hash at the end of a name that Cargo chose. It has 16 digits, and is different for each way to compile a crate.
 fn hash_of(name: &OsStr) -> Option<&str> {
     let (_, rest) = name.to_str()?.rsplit_once('-')?;
     let hash = rest.split('.').next()?;
     (hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(hash)
 }
 
-/// Whether Cargo's folder is about the operator.
+/// Whether Cargo's folder belongs to the operator.
 fn is_ours(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("causeway-"))
 }
@@ -175,7 +177,7 @@ fn is_of_workspace(path: &Path) -> bool {
     is_ours(path) || path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("xtask-"))
 }
 
-/// Makes `to` the same as `from`, a file or a folder, with the times by which Cargo knows what is older.
+/// Copies a file or a folder from `from` to `to`, with the modification times that Cargo compares.
 fn place(from: &Path, to: &Path) -> Result<()> {
     let what = || format!("cannot copy {} to {}", from.display(), to.display());
     if from.is_dir() {
@@ -195,7 +197,7 @@ fn place(from: &Path, to: &Path) -> Result<()> {
         fs::remove_file(to).with_context(what)?;
     }
     let replaced = from.extension().is_some_and(|it| REPLACED.iter().any(|replaced| it == *replaced));
-    // Links end at the border of a file system.
+    // Hard links are impossible across file systems.
     if replaced && fs::hard_link(from, to).is_ok() {
         return Ok(());
     }
@@ -204,7 +206,7 @@ fn place(from: &Path, to: &Path) -> Result<()> {
     File::options().write(true).open(to).and_then(|file| file.set_modified(times)).with_context(what)
 }
 
-/// What lies in a folder; nothing where there is none.
+/// The entries of a folder; none if it does not exist.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     if !folder.exists() {
         return Ok(Vec::new());

@@ -1,4 +1,5 @@
-//! The operator as users install it. There it serves every namespace, so that beside other tests it has a cluster of its own.
+//! Tests the operator as users install it. It then serves every namespace, so beside other tests it needs a cluster of
+//! its own.
 
 use std::time::Instant;
 
@@ -13,20 +14,20 @@ use crate::progress::Step;
 use crate::rights::Log;
 use crate::{demo, images, localstack};
 
-/// What the step is called.
+/// The name of the step.
 pub const STEP: &str = "The operator as users install it";
 
-/// The name of the cluster that only this step uses.
+/// The name of the cluster for this step alone.
 const NAME: &str = "installed";
 
-/// Installs it in a cluster where nothing else runs, and tries it.
+/// Installs and tests it in a cluster where nothing else runs.
 pub fn alone(cluster: &Cluster, localstack: &LocalStack, step: &Step) -> Result<Outcome> {
     let binary = images::operator::target_directory()?.join("debug/causeway");
     demo::install_and_try(cluster, localstack, &binary, &release::image_layout()?, step)?;
     Ok(Outcome::Passed)
 }
 
-/// The same beside others, in a cluster that is started for it, and ended after it unless it is to be `kept`.
+/// The same beside other tests, in a cluster that is started for it. Unless `kept`, the cluster ends afterwards.
 pub fn beside_others(kept: bool, step: &Step) -> Result<Outcome> {
     let tried = in_its_cluster(kept, step);
     let ended = if kept { Ok(()) } else { Cluster::down(NAME) };

@@ -1,7 +1,8 @@
-//! Linters of what is deployed: manifests, the chart, IAM policies, the Dockerfile and workflows.
+//! Runs linters on everything that is deployed: manifests, the chart, IAM policies, the Dockerfile and workflows.
 //!
-//! Every finding is mended or excepted in `xtask/linters/exceptions`, with the reason. Along with our files the linters read
-//! those of `xtask/linters/bad`, in which each must find something: who found nothing there has read nothing.
+//! Every finding must be fixed, or excepted in `xtask/linters/exceptions` with a reason. The linters also read the
+//! files of `xtask/linters/bad`, in which each must find something: a linter that finds nothing there has not read its
+//! input.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,9 +17,10 @@ use super::{directory, nice};
 use crate::progress::{Progress, Step};
 use crate::{chart, cluster, host, python, tools};
 
-/// What each linter must find in the bad files, by rule; checkov has a part for each sort of file.
+/// The rules that each linter must report for the bad files. checkov has one for each type of file.
 const PROOF: [(&str, &str); 7] = [
-    // A privileged container, a role of everything, a workflow that runs what a title says, and an image that runs as root.
+    // The files have a privileged container, a role with all rights, a workflow that runs text from a title, and an
+    // image that runs as root.
     ("checkov", "CKV_K8S_16"),
     ("checkov", "CKV_K8S_49"),
     ("checkov", "CKV_GHA_2"),
@@ -28,18 +30,18 @@ const PROOF: [(&str, &str); 7] = [
     ("cloudsplaining", "DataExfiltration"),
 ];
 
-/// Begins the names of the bad files, and of what is in them.
+/// The prefix of the bad files, and of the objects in them.
 const BAD: &str = "bad";
 
-/// The Kubernetes that kube-score takes manifests to be for.
+/// The Kubernetes version for kube-score.
 const KUBERNETES: &str = "v1.34";
 
-/// What a linter does not like.
+/// A linter's finding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 struct Finding {
     linter: String,
     rule: String,
-    /// `KIND/NAME`, or a file and what in it.
+    /// `KIND/NAME`, or a file and a part of it.
     object: String,
     why: String,
 }
@@ -50,17 +52,17 @@ impl Finding {
     }
 }
 
-/// The environment of the linters that are written in Python, made if it is not in the cache.
+/// The environment of the linters in Python; created if it is not in the cache.
 pub fn prepare(step: &Step) -> Result<PathBuf> {
     python::cached("linters", &home()?.join("requirements.lock"), "checkov, parliament and cloudsplaining", step)
 }
 
-/// `cargo xtask lint`: all of them, and nothing else.
+/// `cargo xtask lint`: runs only the linters.
 pub fn run() -> Result<()> {
     Progress::new(1).step("Linters of what is deployed", |step| check(step).map(|_| ()))
 }
 
-/// Runs all of them.
+/// Runs all linters.
 pub fn check(step: &Step) -> Result<Outcome> {
     let (root, home) = (host::repo_root()?, home()?);
     let bad = home.join(BAD);
@@ -99,7 +101,7 @@ pub fn check(step: &Step) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// `deploy/base` with what every user must fill in.
+/// `deploy/base` with values for everything that users must fill in.
 fn base(step: &Step) -> Result<PathBuf> {
     let mut kustomize = Command::new(cluster::build(step)?);
     let folder = chart::golden_directory()?.join("kustomize");
@@ -109,7 +111,7 @@ fn base(step: &Step) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// What a linter printed, whatever it found.
+/// The JSON that a linter printed. Its exit code is ignored, because it depends on the findings.
 fn json_of(command: &mut Command) -> Result<Value> {
     let output = command.output().context("cannot start nice")?;
     let complained = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -133,7 +135,7 @@ fn of_kube_score(report: &Value) -> Vec<Finding> {
     found
 }
 
-/// The findings in checkov's report, which has a part for each sort of file.
+/// The findings in checkov's report, which has a part for each type of file.
 fn of_checkov(report: &Value) -> Result<Vec<Finding>> {
     let parts = report.as_array().context("checkov has read one sort of files only")?;
     let mut found = Vec::new();
@@ -143,7 +145,7 @@ fn of_checkov(report: &Value) -> Result<Vec<Finding>> {
         }
         for check in elements(&part["results"]["failed_checks"]) {
             let (resource, path) = (text(check, "/resource"), text(check, "/file_path"));
-            // KIND.NAMESPACE.NAME, or words about a part of a file.
+            // KIND.NAMESPACE.NAME, or a description of a part of a file.
             let parts: Vec<_> = resource.split('.').collect();
             let object = match parts[..] {
                 [kind, .., name] if text(part, "/check_type") == "kubernetes" => format!("{kind}/{name}"),
@@ -156,8 +158,8 @@ fn of_checkov(report: &Value) -> Result<Vec<Finding>> {
     Ok(found)
 }
 
-/// What is wrong: findings without an exception, exceptions without a finding, and linters that found nothing in the bad
-/// files.
+/// What is wrong: findings without an exception, exceptions without a finding, and linters that found nothing in the
+/// bad files.
 fn judged(found: Vec<Finding>, exceptions: &str) -> Result<Vec<String>> {
     let (bad, mut ours): (Vec<_>, Vec<_>) = found.into_iter().partition(Finding::is_in_bad_files);
     ours.sort();
@@ -195,7 +197,7 @@ fn elements(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// The files of a folder, by name.
+/// The files of a folder, sorted by name.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
@@ -217,7 +219,7 @@ mod tests {
         Finding { linter, rule, object, why: "it is so".to_owned() }
     }
 
-    /// All that must be found in the bad files, and one more finding.
+    /// All findings that the bad files must have, and one more.
     fn found() -> Vec<Finding> {
         let bad = PROOF.map(|(linter, rule)| finding(linter, rule, "bad.json:x"));
         bad.into_iter().chain([finding("checkov", "CKV_1", "Deployment/causeway")]).collect()

@@ -1,4 +1,4 @@
-//! Everything that is applied to a cluster is put before a real API server.
+//! Validates all manifests with a real API server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::progress::Step;
 use crate::{crds, host, rights};
 
-/// Makes the kinds known to the cluster.
+/// Installs the definitions of our kinds.
 fn install_crds(cluster: &Cluster, step: &Step) -> Result<()> {
     step.note("installing the CRDs");
     let mut apply = cluster.kubectl();
@@ -22,13 +22,13 @@ fn install_crds(cluster: &Cluster, step: &Step) -> Result<()> {
     step.run(&mut wait, &log("crds-wait")?)
 }
 
-/// Makes the kinds known to the cluster, and gives operators of tests their rights.
+/// Installs the definitions of our kinds, and gives operators of tests their rights.
 pub fn prepare(cluster: &Cluster, step: &Step) -> Result<()> {
     install_crds(cluster, step)?;
     rights::give(cluster, &log("rights")?, step)
 }
 
-/// CRDs, the deployment and its overlays, and the examples are what the API server understands; warnings are errors.
+/// The API server must accept the CRDs, the deployment with its overlays, and the examples. Warnings are errors.
 pub fn validate(cluster: &Cluster, step: &Step) -> Result<Outcome> {
     install_crds(cluster, step)?;
     let root = host::repo_root()?;
@@ -54,7 +54,7 @@ pub fn validate(cluster: &Cluster, step: &Step) -> Result<Outcome> {
     }
 
     let mut unknown = Vec::new();
-    // Below them are programs.
+    // Folders in it contain programs, so only files are read.
     for example in entries(&root.join("examples"))?.into_iter().filter(|path| path.is_file()) {
         if kind_exists(cluster, &example)? {
             step.note(format!("validating {}", example.display()));
@@ -76,7 +76,7 @@ fn server_understands(cluster: &Cluster, file: &Path, name: &str, step: &Step) -
     step.run(&mut apply, &log(&format!("manifests-{name}"))?)
 }
 
-/// Whether the kind of the object in `file` is one that `crds/` defines.
+/// Whether `crds/` defines the kind of the object in `file`.
 fn kind_exists(cluster: &Cluster, file: &Path) -> Result<bool> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
@@ -90,7 +90,7 @@ fn kind_exists(cluster: &Cluster, file: &Path) -> Result<bool> {
     Ok(String::from_utf8_lossy(&known.stdout).lines().any(|line| line == format!("{group}/{kind}")))
 }
 
-/// What lies in a folder, in the order of names.
+/// The entries of a folder, sorted by name.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;

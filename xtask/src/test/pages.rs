@@ -1,4 +1,4 @@
-//! Objects that pages of the documentation show: whoever copies one must be able to apply it.
+//! Tests objects on pages of the documentation, because users must be able to copy and apply them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::site::markdown::fences;
 use crate::{crds, host};
 
-/// The namespace in which they are tried.
+/// The namespace in which they are tested.
 pub const NAMESPACE: &str = "causeway-system";
 
-/// Writes whole objects of our kinds in the pages of `docs/`, a file for each page that has some.
+/// Writes all complete objects of our kinds in the pages of `docs/`, into one file for each page that has some.
 pub fn objects(into: &Path) -> Result<Vec<PathBuf>> {
     let known: Vec<(String, String)> = crds::parsed()?.iter().map(crds::api_of).collect();
     let mut files = Vec::new();
@@ -36,8 +36,8 @@ pub fn objects(into: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Whole objects of those kinds in blocks of YAML: with a name and a spec. Each gets a name of its own, as a page may show
-/// several versions of one.
+/// The complete objects of those kinds in blocks of YAML: those with a name and a spec. Each gets a unique name,
+/// because a page may show several versions of one object.
 fn of(page: &str, known: &[(String, String)]) -> Result<Vec<Value>> {
     let mut found: Vec<Value> = Vec::new();
     for block in blocks(page) {
@@ -59,7 +59,7 @@ fn of(page: &str, known: &[(String, String)]) -> Result<Vec<Value>> {
     Ok(found)
 }
 
-/// What stands in blocks of YAML, also in such as belong to an entry of a list.
+/// The content of all blocks of YAML, including blocks within an item of a list.
 fn blocks(page: &str) -> Vec<String> {
     let yaml = fences(page).into_iter().filter(|fence| fence.language.starts_with("yaml"));
     let aligned = |line: &str, depth: usize| {

@@ -1,4 +1,4 @@
-//! What the processors did while the integration tests ran: the tests by group, each part of the cluster, and the rest.
+//! Reports how the integration tests used the processors: the tests by group, each part of the cluster, and the rest.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,25 +8,25 @@ use std::time::Duration;
 use super::queue::{Done, time_in};
 use crate::cluster::Cluster;
 
-/// What belongs to the cluster and is not in its control groups.
+/// Processes that belong to the cluster, but are not in its control groups.
 const OUTSIDE: [&str; 2] = ["LocalStack", "haproxy"];
 
 /// The processors' times at a moment.
 #[derive(Clone, Debug, Default)]
 pub struct Moment {
-    /// By what each long-lived process of the cluster is.
+    /// The time of each long-lived process of the cluster, by its name.
     parts: BTreeMap<String, Duration>,
-    /// What ran in containers, those that have ended too.
+    /// The time of all containers, including those that have ended.
     containers: Duration,
-    /// What starts and ends containers: their runtime, networks and mounts.
+    /// The time to start and end containers: their runtime, networks and mounts.
     runtime: Duration,
-    /// All processes of the machine.
+    /// The time of all processes of the machine.
     busy: Duration,
     idle: Duration,
 }
 
 impl Moment {
-    /// Now.
+    /// The times so far.
     pub fn now(cluster: &Cluster) -> Self {
         let (busy, idle) = machine_now();
         let network = |process: &Path| fs::read_link(process.join("ns/net")).ok();
@@ -44,7 +44,7 @@ impl Moment {
         Self { parts, containers, runtime: all.saturating_sub(containers).saturating_sub(daemons), busy, idle }
     }
 
-    /// What was done since: lines for people.
+    /// The times since `begin`, in lines for the report.
     pub fn since(&self, begin: &Self, tests: &[Done]) -> Vec<String> {
         let seconds = |time: Duration| format!("{:.0} s", time.as_secs_f64());
         let busy = self.busy.saturating_sub(begin.busy);
@@ -84,29 +84,29 @@ impl Moment {
     }
 }
 
-/// For how long the processors worked for a cluster until now, with its AWS and all that ran in its containers.
+/// The processor time that a cluster has used so far, including its AWS and its containers.
 pub fn of_cluster(cluster: &Cluster) -> Duration {
     let parts = Moment::now(cluster).parts;
     cluster.processors().0 + OUTSIDE.iter().filter_map(|name| parts.get(*name)).sum::<Duration>()
 }
 
-/// For how long the processors were busy and idle until now, all together.
+/// The busy and idle times of all processors together.
 pub fn machine_now() -> (Duration, Duration) {
     machine(&fs::read_to_string("/proc/stat").unwrap_or_default())
 }
 
-/// What the processors did and did not, by the first line of /proc/stat:
-/// <https://man7.org/linux/man-pages/man5/proc_stat.5.html>.
+/// Busy and idle times, from the first line of /proc/stat: <https://man7.org/linux/man-pages/man5/proc_stat.5.html>.
 fn machine(stat: &str) -> (Duration, Duration) {
     let line = stat.lines().next().unwrap_or_default();
-    // user, nice, system, idle, iowait, irq, softirq, steal; what guests do is in user already.
+    // The fields are user, nice, system, idle, iowait, irq, softirq and steal. The time of guests is already part of
+    // user.
     let ticks: Vec<u64> = line.split_whitespace().skip(1).take(8).filter_map(|it| it.parse().ok()).collect();
     let idle = ticks.get(3..5).map_or(0, |idle| idle.iter().sum());
     let time = |ticks: u64| Duration::from_millis(10 * ticks);
     (time(ticks.iter().sum::<u64>() - idle), time(idle))
 }
 
-/// What a long-lived process of the cluster is; the tests' own are counted apart.
+/// The name of a long-lived process of the cluster. The tests' own processes are counted separately.
 fn name_of(process: &Path) -> Option<String> {
     let words = fs::read(process.join("cmdline")).ok()?;
     let words: Vec<_> = words.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();

@@ -1,8 +1,9 @@
-//! The integration tests, each in a process of its own: which of them run side by side, and how long each took.
+//! Runs the integration tests, each in a process of its own. Decides which tests run side by side, and measures how
+//! long each takes.
 //!
-//! libtest runs tests in the order of their names, so many at a time. Here tests of one kind, which need the same things,
-//! would then run side by side and wait for each other. (cargo-nextest knows groups too; to build it takes longer than it
-//! saves.)
+//! libtest runs tests in the order of their names, a fixed number at a time. Then tests of one kind, which need the
+//! same resources, would run side by side and wait for each other. (cargo-nextest has groups too, but building it takes
+//! longer than it saves.)
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,66 +17,67 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use super::processors::machine_now;
 use crate::progress::Step;
 
-/// What all tests that run at the same time may need together, where processors are busy.
+/// What all running tests may need together while processors are busy.
 const ROOM: u32 = 11;
-/// The same where they have time to spare.
+/// The same while processors have spare time.
 const LARGE_ROOM: u32 = 26;
-/// Processors have time to spare that are idle for this share of it.
+/// Processors have spare time if this share of it is idle.
 const SPARE: f64 = 0.1;
-/// The time over which that is judged.
+/// The period over which the share is measured.
 const WINDOW: Duration = Duration::from_secs(3);
-/// How often it is looked which tests have ended.
+/// The interval of checks for tests that have ended.
 const LOOK: Duration = Duration::from_millis(50);
-/// Off a terminal a line in so long is enough to see that it goes on.
+/// Without a terminal, one line in this interval is enough to show that the run goes on.
 const NOTE: Duration = Duration::from_secs(30);
-/// Ticks a second in /proc, on all processors that Kubernetes runs on: <https://man7.org/linux/man-pages/man7/time.7.html>.
+/// Ticks per second in /proc, on all architectures that Kubernetes supports:
+/// <https://man7.org/linux/man-pages/man7/time.7.html>.
 const USER_HZ: u64 = 100;
 
-/// Tests that need the same things.
+/// Tests that need the same resources.
 struct Group {
-    /// What their names begin with.
+    /// The prefix of their names.
     prefix: &'static str,
-    /// What each needs, of [`ROOM`].
+    /// What each of them needs, as a part of [`ROOM`].
     needs: u32,
-    /// So many of them run at a time.
+    /// How many of them may run at a time.
     most: usize,
 }
 
-/// Tests of no group need as little as these.
+/// Tests of no group have the lowest needs.
 const OTHERS: Group = Group { prefix: "", needs: 2, most: 10 };
 
-/// What the names of tests begin with that take nodes away.
+/// The prefix of tests that take nodes away.
 pub const LOST_NODES: &str = "lost_nodes::";
 
 const GROUPS: &[Group] = &[
-    // Each takes a node away, and waits for most of its time until Kubernetes believes that.
+    // Each takes a node away, and mostly waits until Kubernetes considers it lost.
     Group { prefix: LOST_NODES, needs: 3, most: 1 },
-    // Each runs several worlds at a time, with operators that die.
+    // Each runs several worlds at a time, with operators that are killed.
     Group { prefix: "crash::", needs: 4, most: 3 },
-    // Up to five members, which time each other out where they get nothing of a processor for a second.
+    // They have up to five members, which time out if they get no processor time for a second.
     Group { prefix: "etcd::", needs: 4, most: 3 },
-    // Up to six nodes, and it is measured how long nobody could write.
+    // They have up to six nodes, and measure how long writes are impossible.
     Group { prefix: "redis::", needs: 3, most: 4 },
 ];
 
-/// What came of a test.
+/// The result of a test.
 #[derive(Clone, Debug)]
 pub struct Done {
     /// The test's name.
     pub name: String,
     /// Whether it passed.
     pub passed: bool,
-    /// From its start to its end.
+    /// The time from its start to its end.
     pub took: Duration,
-    /// Time of processors that its process used, with the operator in it, and programs that it started.
+    /// The processor time of its process, which includes the operator, and of programs that it started.
     pub processor: Duration,
-    /// Everything that it printed.
+    /// The file with its output.
     pub output: PathBuf,
-    /// Set where it was ended because it ran for too long.
+    /// Whether it was killed because it ran for too long.
     pub timed_out: bool,
 }
 
-/// A test on its way.
+/// A running test.
 struct Running {
     name: String,
     group: &'static Group,
@@ -89,13 +91,13 @@ fn group(name: &str) -> &'static Group {
     GROUPS.iter().find(|group| name.starts_with(group.prefix)).unwrap_or(&OTHERS)
 }
 
-/// The tests that take longest, in that order: where nothing was timed yet, as on a fresh clone, they begin first.
+/// The tests that take longest, in that order. They begin first if there are no measured times, as on a fresh clone.
 const LONGEST: &str = include_str!("longest.txt");
 
-/// The order in which tests begin: those that took longest in the last run first, so that none of them is left at the
-/// end; those that nobody timed before them, taken from the groups in turn. Without a last run [`LONGEST`] come first.
-/// Before all others those that lose nodes, which run one after the other: by name the one that takes a node for good is
-/// the last of them.
+/// The order in which tests begin. The slowest tests of the last run begin first, so that none of them is left at the
+/// end. Tests without a measured time come before them, alternating between groups. Without any measured times,
+/// [`LONGEST`] comes first. Tests that lose nodes come before all others and run one after the other, sorted by name;
+/// the one that takes a node away for good has the last name.
 pub fn order(mut names: Vec<String>, times: &BTreeMap<String, f64>) -> Vec<String> {
     let expected = |name: &str| -> f64 {
         let place = || LONGEST.lines().rev().position(|line| line == name).map_or(0, |place| place + 1);
@@ -120,19 +122,19 @@ pub fn order(mut names: Vec<String>, times: &BTreeMap<String, f64>) -> Vec<Strin
     first
 }
 
-/// The place of the next test to begin, beside those of the groups that run, in that room.
+/// The position of the next test to begin, given the groups of the running tests and the available room.
 fn next(waiting: &[String], running: &[&'static Group], room: u32) -> Option<usize> {
     let used: u32 = running.iter().map(|group| group.needs).sum();
     waiting.iter().position(|name| {
         let group = group(name);
         let same = running.iter().filter(|other| other.prefix == group.prefix).count();
-        // Alone, a test has all the room that there is.
+        // A test that runs alone may use everything.
         running.is_empty() || same < group.most && used + group.needs <= room
     })
 }
 
-/// Runs the tests of that order: `start` makes the command for one. None runs for longer than `most`. When the last of those
-/// that lose nodes has ended, `no_more_nodes` is called.
+/// Runs the tests in that order. `start` makes the command for a test. A test that runs for longer than `most` is
+/// killed. `no_more_nodes` is called when the last test that loses nodes has ended.
 pub fn run(
     names: Vec<String>,
     most: Duration,
@@ -184,10 +186,10 @@ pub fn run(
     }
 }
 
-/// Whether the processors have time to spare.
+/// Measures whether the processors have spare time.
 struct Spare {
     since: Instant,
-    /// Busy and idle then.
+    /// The busy and idle times at `since`.
     times: (Duration, Duration),
 }
 
@@ -196,7 +198,7 @@ impl Spare {
         Self { since: Instant::now(), times: machine_now() }
     }
 
-    /// The room that there is now. A larger one is for one test: what that does to the processors is seen first.
+    /// The present room. A larger room is granted for one test only, to see first how that affects the processors.
     fn room(&mut self) -> u32 {
         if self.since.elapsed() < WINDOW {
             return ROOM;
@@ -218,7 +220,7 @@ fn begin(name: String, folder: &Path, start: &impl Fn(&str) -> Result<Command>) 
     Ok(Running { group: group(&name), name, child, begun: Instant::now(), output })
 }
 
-/// What came of a test if it has ended, or ran for too long.
+/// The result of a test if it has ended or ran for too long.
 fn ended(mut test: Running, most: Duration) -> Result<Result<Done, Running>> {
     let pid = Pid::from_child(&test.child);
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -229,7 +231,7 @@ fn ended(mut test: Running, most: Duration) -> Result<Result<Done, Running>> {
         }
         test.child.kill().context("cannot end a test that runs for too long")?;
     }
-    // Its times are there until somebody has asked for its status.
+    // Its times can be read only until its exit status is collected.
     let processor = time_with_children(&Path::new("/proc").join(pid.as_raw_nonzero().to_string()));
     let status: ExitStatus = test.child.wait().context("cannot wait for a test")?;
     Ok(Ok(Done {
@@ -242,21 +244,21 @@ fn ended(mut test: Running, most: Duration) -> Result<Result<Done, Running>> {
     }))
 }
 
-/// What a process, `/proc/PID`, has used of the processors.
+/// The processor time of a process, `/proc/PID`.
 pub fn time_in(process: &Path) -> Duration {
     ticks(process, 2)
 }
 
-/// The same, with its children that have ended.
+/// The same, including its children that have ended.
 fn time_with_children(process: &Path) -> Duration {
     ticks(process, 4)
 }
 
-/// The first so many times of a process: user, system, and both of its children that have ended, as
-/// <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html> has them.
+/// The sum of the first `times` of these times of a process: user, system, and both for its children that have ended.
+/// See <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html>.
 fn ticks(process: &Path, times: usize) -> Duration {
     let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
-    // The name of the program, in brackets, may contain anything.
+    // The name of the program, in parentheses, may contain any character.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let ticks: u64 = fields.skip(11).take(times).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 1000 / USER_HZ)

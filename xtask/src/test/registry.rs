@@ -1,4 +1,4 @@
-//! The image is pushed to a real registry that asks for a password: Debian's docker-registry.
+//! Pushes the image to a real registry with a password: Debian's docker-registry.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -18,9 +18,9 @@ use crate::tools;
 pub const PACKAGE: &str = "docker-registry";
 
 const USER: &str = "causeway";
-/// Its password `not-a-secret` in htpasswd, as the registry wants it: by bcrypt.
+/// The bcrypt hash of its password `not-a-secret`, as in htpasswd.
 const HASH: &str = "$2y$05$f4W7dpg3rW5vKO.QI37tS.NZBOIFOzTfiudBEGv4MlJj/UQ1A9I2C";
-/// The user with that password, as docker's config file has it.
+/// User and password, as in docker's config file.
 const LOGIN: &str = "Y2F1c2V3YXk6bm90LWEtc2VjcmV0";
 
 /// A registry on this machine, which ends when this is dropped.
@@ -31,7 +31,7 @@ struct Registry {
 
 impl Registry {
     fn start(folder: &Path, step: &Step) -> Result<Self> {
-        // Free a moment ago: who takes it in between is heard of.
+        // A port that is free now. If another process takes it meanwhile, the registry fails to start.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
         let users = folder.join("htpasswd");
         fs::write(&users, format!("{USER}:{HASH}\n"))?;
@@ -67,7 +67,7 @@ impl Drop for Registry {
     }
 }
 
-/// With the password of docker's config file the image arrives whole; without one the registry's own words are shown.
+/// With the password in docker's config file, the whole image arrives. Without it, the registry's error is shown.
 pub fn takes(image: &Path, digest: &str, step: &Step) -> Result<()> {
     let folder = directory()?.join("registry");
     if folder.exists() {

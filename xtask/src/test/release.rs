@@ -1,4 +1,4 @@
-//! A release is gathered, of the program that was compiled with the tests, and looked at.
+//! Gathers a release with the program that was compiled with the tests, and checks it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,12 +17,12 @@ use crate::progress::Step;
 use crate::release::{self, Build, Parts};
 use crate::{host, image, tools};
 
-/// Where the image of the program lies that was compiled with the tests.
+/// The directory of that program's image.
 pub fn image_layout() -> Result<PathBuf> {
     Ok(directory()?.join("image"))
 }
 
-/// Writes the image of that program, quickly rather than small.
+/// Writes the image of that program, with fast compression.
 pub fn write_layout(binary: &Path, folder: &Path, step: &Step) -> Result<String> {
     layout::write(
         &operator::shipped_image(&Program::own(binary))?,
@@ -32,7 +32,7 @@ pub fn write_layout(binary: &Path, folder: &Path, step: &Step) -> Result<String>
     )
 }
 
-/// The image has the same bytes when it is made twice; a release has what it should; workflows are in order.
+/// The image must have the same bytes when it is made twice, a release must be complete, and workflows must be valid.
 pub fn check(step: &Step) -> Result<Outcome> {
     let binary = operator::target_directory()?.join("debug/causeway");
     let (one, other) = (image_layout()?, directory()?.join("image-again"));
@@ -46,7 +46,7 @@ pub fn check(step: &Step) -> Result<Outcome> {
     registry::takes(&one, &digest, step)?;
 
     let helm = Helm::find(step)?;
-    // Packed quickly: any program will do, for what is packed here is not run.
+    // Compression is fast. Any program is good enough, because nothing that is packed here is run.
     let parts = Parts {
         helm: &helm,
         builds: &[Build { program: Program::own(Path::new("/bin/true")), layout: host::repo_root()?.join("iam") }],
@@ -87,14 +87,14 @@ pub fn check(step: &Step) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Paths and contents below a folder, as digests.
+/// Paths below a folder, and digests of the contents.
 fn files_in(folder: &Path) -> Result<String> {
     let mut list = Command::new("sh");
     list.args(["-c", "find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum"]).current_dir(folder);
     tools::output_of(&mut list)
 }
 
-/// Every descriptor leads to a file with that digest and size, and the configuration is that of an image without root.
+/// Every descriptor must lead to a file with that digest and size, and the image must not run as root.
 fn layout_is_sound(layout: &Path, digest: &str) -> Result<()> {
     let blob = |digest: &str| layout.join("blobs").join(digest.replace(':', "/"));
     let read = |digest: &str| -> Result<Value> { Ok(serde_json::from_slice(&fs::read(blob(digest))?)?) };
@@ -113,7 +113,7 @@ fn layout_is_sound(layout: &Path, digest: &str) -> Result<()> {
     Ok(())
 }
 
-/// The bill names crates and packages, each with a licence or as Debian has it, and what depends on what.
+/// The bill must name crates and packages, each with a licence or in Debian's form, and their dependencies.
 fn bill_is_whole(bill: &Path) -> Result<()> {
     let bill: Value = serde_json::from_slice(&fs::read(bill)?)?;
     let components = bill["components"].as_array().context("a bill has components")?;
@@ -150,7 +150,7 @@ fn bill_is_whole(bill: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The package has what the sources link to, and the release's image.
+/// The packaged chart must render what its sources link to, with the release's image.
 fn packaged_chart_works(helm: &Helm, package: &Path) -> Result<()> {
     let rendered =
         helm.render(package, "causeway", &["--set", "clusterName=prod", "--set", "aws.identity=podIdentity"])?;
@@ -162,11 +162,11 @@ fn packaged_chart_works(helm: &Helm, package: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Workflows of GitHub are what it understands.
+/// actionlint must accept the GitHub workflows.
 fn workflows(step: &Step) -> Result<()> {
     step.note("checking the workflows");
     let mut lint = Command::new(tools::program(tools::ACTIONLINT, step)?);
-    // Not every machine has these two, and their findings must not depend on that.
+    // Not every machine has these two programs, and findings must not depend on that.
     lint.args(["-shellcheck=", "-pyflakes="]).current_dir(host::repo_root()?);
     step.run(&mut lint, &log("workflows")?)
 }

@@ -1,4 +1,4 @@
-//! What came of each step, the summary at the end, and the exit code.
+//! The result of each step, the summary at the end, and the exit code.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -9,18 +9,18 @@ use anyhow::{Context as _, Result, anyhow};
 
 use crate::progress::{Progress, Step};
 
-/// What a step that did not break down has to tell.
+/// The outcome of a step that did not fail with an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All is well.
+    /// Everything is in order.
     Passed,
-    /// All is well as far as it could be looked at; the rest was not, for this reason.
+    /// Everything that could be checked is in order. The rest could not be checked, for this reason.
     Partly(String),
-    /// Tests ran.
+    /// Results of tests.
     Tests(Tests),
 }
 
-/// The tests of a suite, counted, with what deserves to be read.
+/// The counted tests of a suite, and its important output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tests {
     /// How many passed.
@@ -29,11 +29,11 @@ pub struct Tests {
     pub failed: usize,
     /// How many were not run.
     pub ignored: usize,
-    /// Why tests failed, or why the suite failed otherwise.
+    /// Why tests failed, or why the suite failed.
     pub failures: String,
-    /// The names of those that failed.
+    /// The names of the failed tests.
     pub failing: Vec<String>,
-    /// Figures that tests want shown.
+    /// Output lines that tests want to have shown.
     pub figures: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Part<'a> {
         Self { name, work: Box::new(work) }
     }
 
-    /// The same, with something that it gives up when it has ended.
+    /// The same step, which drops `turn` when it has ended.
     pub fn holding(self, turn: impl Send + 'a) -> Self {
         let Self { name, work } = self;
         Self::new(name, move |step| {
@@ -72,14 +72,14 @@ impl<'a> Part<'a> {
         let step = step.part(self.name);
         let outcome = (self.work)(&step).context(self.name);
         if let Err(error) = &outcome {
-            // The others may take long.
+            // Report it now, because the others may take long.
             step.note(format!("FAILED: {error:#}"));
         }
         (self.name, begun.elapsed(), outcome)
     }
 }
 
-/// The tests of an outcome, and whether it is a good one.
+/// The tests of an outcome, and whether the step succeeded.
 fn judged(outcome: Result<Outcome>) -> (Tests, Result<Outcome>) {
     match outcome {
         Ok(Outcome::Tests(ran)) if ran.failures.is_empty() => (ran, Ok(Outcome::Passed)),
@@ -119,12 +119,12 @@ impl Verdict {
 }
 
 impl Report {
-    /// A run of so many steps.
+    /// A report of a run with this many steps.
     pub fn new(steps: usize) -> Self {
         Self { progress: Progress::new(steps), rows: Vec::new() }
     }
 
-    /// Runs a step and keeps what came of it.
+    /// Runs a step and records its result.
     pub fn step(&mut self, name: &str, work: impl FnOnce(&Step) -> Result<Outcome>) {
         let begun = Instant::now();
         let mut tests = Tests::default();
@@ -136,7 +136,7 @@ impl Report {
         self.keep(name, begun.elapsed(), result, &tests);
     }
 
-    /// Runs steps side by side that need not wait for each other, if there are any, and keeps what came of each.
+    /// Runs independent steps side by side, if there are any, and records the result of each.
     pub fn side_by_side(&mut self, parts: Vec<Part<'_>>) {
         if parts.is_empty() {
             return;
@@ -159,7 +159,7 @@ impl Report {
         }
     }
 
-    /// Runs several steps that give one result; `None` if one of them failed.
+    /// Runs several steps with one common result; `None` if one of them failed.
     pub fn steps<T>(&mut self, name: &str, work: impl FnOnce(&mut Progress) -> Result<T>) -> Option<T> {
         let begun = Instant::now();
         let (value, result) = match work(&mut self.progress) {
@@ -170,12 +170,12 @@ impl Report {
         value
     }
 
-    /// Whether a step of that name has run, and all was well.
+    /// Whether a step of that name has run and succeeded.
     pub fn is_well(&self, name: &str) -> bool {
         self.rows.iter().any(|row| row.name == name && row.verdict == Verdict::Ok)
     }
 
-    /// Notes that a step could not be run.
+    /// Records that a step could not be run.
     pub fn skip(&mut self, name: &str, reason: &str) {
         let row = Row {
             name: name.to_owned(),
@@ -207,10 +207,10 @@ impl Report {
             Ok(_) if tests.ignored > 0 => row.remark = format!("{} ignored", tests.ignored),
             Ok(_) => {}
             Err(error) => {
-                // Where its step is; the summary only says that it failed.
+                // Print the error here; the summary only says that the step failed.
                 eprintln!("{error:#}");
                 row.verdict = Verdict::Failed;
-                // A check is a test too: whoever reads only the last line must see that something is wrong.
+                // A failed check counts as a failed test, because some users read only the last line.
                 row.failed = row.failed.max(1);
             }
         }
@@ -237,7 +237,7 @@ impl Report {
             let line = format!("{:width$}  {verdict:7}  {took:>7.1} s  {tests}  {}", row.name, row.remark);
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{}", line.trim_end());
-            // Whoever gets only the end of a long output knows which.
+            // Name failed tests here too, for users who see only the end of a long output.
             for name in &row.failing {
                 let _ = writeln!(text, "    {name}");
             }

@@ -1,4 +1,4 @@
-//! The operator's rights are what operators need: the witness is what the API servers of a run wrote down.
+//! The operator's rights must be those that operators need, according to the audit logs of a run.
 
 use std::path::PathBuf;
 
@@ -8,17 +8,18 @@ use super::directory;
 use super::report::{Outcome, Tests};
 use crate::rights::{Log, Verdict};
 
-/// What the step is called.
+/// The name of the step.
 pub const STEP: &str = "Rights of the operator";
 
-/// Where the log of the cluster is kept in which the operator was installed: the cluster ends before the others' do.
+/// The audit log of the cluster in which the operator was installed. It is copied, because that cluster ends before the
+/// others do.
 pub fn of_installed() -> Result<PathBuf> {
     Ok(directory()?.join("audit-installed.log"))
 }
 
-/// Nothing is asked for that is not granted and, where `all` tests that ask for something ran to their ends, nothing is granted that
-/// none of them asked for. Where some were left to other commits, a right may be theirs: then it is named and is no failure. `tests` is
-/// what was written down beside the integration tests.
+/// Fails if a request had no grant, and, with `thorough`, if a grant was used by no request. The latter is known only
+/// if `all` tests with requests ran to the end. Without `thorough`, some tests are left to other commits and may need
+/// the grant, so an unused grant is only reported. `tests` is the log of the integration tests.
 pub fn check(tests: &Log, all: bool, thorough: bool) -> Result<Outcome> {
     let mut verdict = Verdict::new()?;
     verdict.take(tests, true)?;

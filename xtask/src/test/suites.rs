@@ -1,4 +1,4 @@
-//! The suites of tests: how each is run, and how its output is counted.
+//! The test suites: how each is run, and how its results are counted.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -19,49 +19,50 @@ use crate::localstack::{self, LocalStack};
 use crate::progress::Step;
 use crate::{clients, host, judge, rights};
 
-/// Tests that begin a line with this want it shown, even when they pass.
+/// A line of a test's output that begins with this is shown even if the test passes.
 const FIGURE: &str = "» ";
 
-/// How much of a suite's failures is shown; its log has the rest.
+/// How many lines of a suite's failures are shown. Its log has the rest.
 const SHOWN_LINES: usize = 300;
-/// How many lines of one failing test that ran alone are shown: its panic, and the last ones, which describe its objects.
+/// How many lines of one failed integration test are shown: the first ones are its panic, and the last ones describe
+/// its objects.
 const SHOWN_OF_ONE: usize = 60;
-/// So much of each of them.
+/// How many characters of each of these lines are shown.
 const SHOWN_OF_LINE: usize = 400;
-/// So many of the slowest tests are named.
+/// How many of the slowest tests are named.
 const SLOWEST: usize = 10;
 
 /// The tests that Cargo runs.
 pub enum Suite<'a> {
-    /// Those beside the code, in all crates.
+    /// The tests beside the code, in all crates.
     Unit {
-        /// Whether others come first.
+        /// Whether other work has priority.
         behind: bool,
     },
-    /// Those of `tests/`, inside the cluster's network.
+    /// The tests of `tests/`, in the cluster's network.
     Integration {
-        /// The program with them.
+        /// The program with the tests.
         program: &'a Path,
-        /// Where they run.
+        /// The cluster in which they run.
         cluster: &'a Cluster,
-        /// What they take for AWS.
+        /// The server that they use as AWS.
         localstack: &'a LocalStack<'a>,
-        /// Whether all is tried where else a sample is.
+        /// Whether all cases run instead of a sample.
         thorough: bool,
     },
 }
 
-/// Keeps other pods from the nodes that are lost.
+/// Keeps other pods away from the nodes that tests take away.
 const TAINT: &str = "causeway.example.com/spare=:NoSchedule";
 
-/// What the name of the test begins with that `cargo xtask soak` runs, on a cluster of its own.
+/// The prefix of the test for `cargo xtask soak`, which has a cluster of its own.
 const SOAK: &str = "soak::all";
 
-/// Runs a suite, or the tests of it whose names contain `filter`.
+/// Runs a suite, or those of its tests whose names contain `filter`.
 pub fn cargo(suite: &Suite, filter: Option<&str>, step: &Step) -> Result<Outcome> {
     let tests = match suite {
         Suite::Unit { behind } => {
-            // The two can't be asked for in one command.
+            // Cargo cannot run both in one command.
             let cargo =
                 |arguments: &[&'static str]| nice_cargo(if *behind { 10 } else { 0 }, arguments.iter().copied());
             let unit = run(cargo(&["test", "--workspace", "--lib", "--bins"])?, filter, "unit", step)?;
@@ -76,10 +77,10 @@ pub fn cargo(suite: &Suite, filter: Option<&str>, step: &Step) -> Result<Outcome
 
 /// The longest that one test may take.
 const LONGEST: Duration = Duration::from_mins(12);
-/// The same where all is tried instead of a sample.
+/// The longest that one test may take if all cases run.
 const LONGEST_THOROUGH: Duration = Duration::from_hours(6);
 
-/// Runs the integration tests whose names contain the filter, inside the cluster's network.
+/// Runs the integration tests whose names contain the filter, in the cluster's network.
 fn side_by_side(
     program: &Path,
     cluster: &Cluster,
@@ -100,13 +101,14 @@ fn side_by_side(
     if names.iter().any(|name| name.starts_with(queue::LOST_NODES)) {
         (2..=3).try_for_each(|number| cluster.add_node(number, Some(TAINT), step))?;
     }
-    // For all checkouts: a fresh clone knows, too, which tests take longest.
+    // Times are shared by all checkouts, so that even a fresh clone knows which tests take longest.
     let kept = host::cache_dir()?.join("test-times.json");
     let mut times: BTreeMap<String, f64> =
         fs::read(&kept).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
     let clients = clients::prepare(step)?;
     let start = |name: &str| {
-        // With the run they end too. The cluster and LocalStack go first: many tests wait for each of their answers.
+        // Tests end with the run. Their priority is below that of the cluster and LocalStack, because many tests wait
+        // for these.
         let mut command = cluster.in_network("setpriv");
         command
             .args(["--pdeathsig", "KILL", "nice", "-n", "5"])
@@ -121,7 +123,7 @@ fn side_by_side(
             .env(SAMPLE, &sample)
             .envs(clients.clone())
             .env(judge::VARIABLE, &judge)
-            // A failed wait says where it was and what it saw; frames of the runtime would bury that.
+            // A failed wait names its place and the last state. A backtrace would hide that.
             .env("RUST_BACKTRACE", "0")
             .envs(thorough.then_some(("CAUSEWAY_THOROUGH", "yes")));
         Ok(command)
@@ -129,7 +131,7 @@ fn side_by_side(
     let longest = if thorough { LONGEST_THOROUGH } else { LONGEST };
     let order = queue::order(names, &times);
     let begin = Moment::now(cluster);
-    // Each of them would hear of all that changes in the cluster.
+    // Nodes that are no longer needed would still receive every change in the cluster.
     let no_more_nodes = || {
         if let Err(error) = (2..=3).try_for_each(|number| cluster.end_node(number)) {
             step.note(format!("the nodes that tests have lost stay: {error:#}"));
@@ -146,8 +148,8 @@ fn side_by_side(
     Ok(tests)
 }
 
-/// The number that says which cases are tried where not all are: the commit, so that many commits try all, and the same one
-/// always the same. Who looks into a failure gives that of the failed run.
+/// The variable with the number that chooses a sample of cases. It is the commit, so that many commits together run all
+/// cases, and one commit always runs the same. To repeat a failure, set it to the number of the failed run.
 const SAMPLE: &str = "CAUSEWAY_SAMPLE";
 
 fn sample() -> Result<String> {
@@ -157,13 +159,13 @@ fn sample() -> Result<String> {
     let mut git = Command::new("git");
     let output = git.args(["rev-parse", "--short=8", "HEAD"]).current_dir(host::repo_root()?).output();
     let commit = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
-    // Where there is no git, or more than eight digits are needed to tell commits apart.
+    // If there is no git, or if git needs more than eight digits to make the hash unique.
     Ok(commit.get(..8).unwrap_or("0").to_owned())
 }
 
-/// The program with the integration tests, compiled before.
+/// The program with the integration tests, which is already compiled.
 pub fn integration_tests() -> Result<PathBuf> {
-    // Without the whole workspace dependencies would have fewer features, and be compiled again.
+    // Without `--workspace` dependencies would have fewer features, and would be compiled again.
     let mut command =
         in_checkout(["test", "--workspace", "--no-run", "--test", "integration", "--message-format", "json"])?;
     let output = command.arg("--offline").output().context("cannot start cargo")?;
@@ -188,7 +190,7 @@ fn names_in(binary: &Path) -> Result<Vec<String>> {
     Ok(names.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
 }
 
-/// Counts tests that ran each in a process of its own, with what each failing one printed first and last.
+/// Counts tests that each ran in a process of their own. Contains the first and last output lines of each failed one.
 fn counted(done: &[Done]) -> Tests {
     let failed: Vec<_> = done.iter().filter(|test| !test.passed).collect();
     let mut tests = Tests { passed: done.len() - failed.len(), failed: failed.len(), ..Tests::default() };
@@ -224,12 +226,14 @@ fn counted(done: &[Done]) -> Tests {
     tests
 }
 
-/// The tests of LocalStack's extension, on two servers of their own: some wait for seconds, for health checks to fail.
+/// The tests of LocalStack's extension, on two servers of their own, because some wait seconds for health checks to
+/// fail.
 pub fn python(step: &Step) -> Result<Outcome> {
     let python = localstack::prepare(step)?.join("bin/python");
-    // Other runs of pytest do not tidy up there, and its name is short: HAProxy takes paths of sockets of at most 97 bytes.
+    // A separate directory, which no other run of pytest cleans up. Its name is short, because HAProxy accepts socket
+    // paths of at most 97 bytes.
     let files = std::env::temp_dir().join(format!("causeway-{}", std::process::id()));
-    // Before the tests of the cluster: they are soon over, and look at requests that are lost when nobody runs.
+    // A higher priority than the cluster's tests: these end soon, and some fail if a request gets no processor time.
     let mut command = nice(4, python);
     command
         .args(["-m", "pytest", "-p", "no:cacheprovider", "--numprocesses", "2", "--dist", "loadfile", "--basetemp"])
@@ -267,7 +271,8 @@ impl Tests {
         self
     }
 
-    /// A suite that ended badly without saying why in its own words (a crash, a timeout) has failed all the same.
+    /// A suite that failed without a reason in its output (a crash, a timeout) counts as failed, with the error as the
+    /// reason.
     fn judged(mut self, result: Result<()>) -> Self {
         match result {
             Ok(()) => {
@@ -281,7 +286,7 @@ impl Tests {
     }
 }
 
-/// Counts what `cargo test` printed, over all its binaries.
+/// Counts the results in the output of `cargo test`, over all its binaries.
 fn cargo_counts(output: &str) -> Tests {
     let mut tests = Tests::default();
     let mut shown = 0;
@@ -295,7 +300,7 @@ fn cargo_counts(output: &str) -> Tests {
         } else if line.starts_with(FIGURE) {
             tests.figures.push(line.to_owned());
         }
-        // Where the tests run, not where what they printed follows.
+        // Count the line with the verdict, not the later output of the test.
         let verdict = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED"));
         tests.failing.extend(verdict.map(str::to_owned));
         failing |= line == "failures:";
@@ -308,7 +313,7 @@ fn cargo_counts(output: &str) -> Tests {
     tests
 }
 
-/// Counts what pytest printed in its last line: `1 failed, 30 passed, 2 skipped in 8.05s`.
+/// Counts the results in pytest's last line: `1 failed, 30 passed, 2 skipped in 8.05s`.
 fn pytest_counts(output: &str) -> Tests {
     let Some(last) =
         output.lines().rfind(|line| line.contains(" in ") && line.trim_end_matches(['=', ' ']).ends_with('s'))
@@ -327,7 +332,7 @@ fn pytest_counts(output: &str) -> Tests {
     }
 }
 
-/// The test that a line of pytest's summary names: `FAILED tests/test_a.py::test_b - assert …`.
+/// The test in a line of pytest's summary: `FAILED tests/test_a.py::test_b - assert …`.
 fn failing_of_pytest(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("FAILED ").or_else(|| line.strip_prefix("ERROR "))?;
     rest.split(" - ").next().filter(|name| name.contains("::"))

@@ -1,5 +1,5 @@
-//! The Terraform module makes the documents that the demo's role is made of; with Terraform's own formatter and evaluation.
-//! It was never applied: AWS's provider cannot be had here.
+//! Tests that the Terraform module makes the same documents as the demo's role, with Terraform's own formatter and
+//! evaluation. The module is not applied, because the AWS provider is not available here.
 
 use std::fs;
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use crate::demo::role;
 use crate::progress::Step;
 use crate::{host, tools};
 
-/// Which document of the module is which file, with IRSA and with Pod Identity.
+/// The file for each document of the module, with IRSA and with Pod Identity.
 const IRSA: [(&str, &str); 6] = [
     ("policy", "policy.json"),
     ("policy-network", "policy-network.json"),
@@ -27,10 +27,10 @@ const IRSA: [(&str, &str); 6] = [
 const POD_IDENTITY: [(&str, &str); 2] =
     [("trust", "trust-pod-identity.json"), ("trust-backup-jobs", "trust-backup-jobs-pod-identity.json")];
 
-/// The issuer of tokens, as the module and the demo's role are given it.
+/// The token issuer for the module and the demo's role.
 const ISSUER: &str = "issuer.example/id/1";
 
-/// All of it, where there is a Terraform.
+/// Runs all checks if Terraform is installed.
 pub fn check(_: &Step) -> Result<Outcome> {
     if !host::on_path("terraform") {
         return Ok(Outcome::Partly("iam/terraform was not checked: there is no terraform on this machine".to_owned()));
@@ -62,7 +62,7 @@ pub fn check(_: &Step) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// The module's documents for the demo's cluster and account, by name; those of one namespace by the namespace.
+/// The module's documents for the demo's cluster and account, by name. Documents of one namespace also have its name.
 fn documents(folder: &Path, issuer: &str) -> Result<Value> {
     let mut terraform = Command::new("terraform");
     terraform.args(["console", "-no-color", "-var", "cluster_name=local", "-var", "account_id=000000000000"]);
@@ -81,7 +81,7 @@ fn documents(folder: &Path, issuer: &str) -> Result<Value> {
     if !output.status.success() {
         bail!("terraform console: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    // A text in quotes, as Terraform writes it.
+    // Terraform prints the document as a quoted string.
     let text: String = serde_json::from_slice(&output.stdout).context("terraform printed no text")?;
     serde_json::from_str(&text).context("terraform printed no JSON")
 }

@@ -1,17 +1,18 @@
-//! Which tests a run of everything leaves to other commits.
+//! Decides which tests a run of everything leaves to other commits.
 //!
-//! Tests that take turns: the commit decides whose turn it is, and a filter or `--thorough` runs them all. Those of databases wait
-//! for processes that start, fail over and hold their data, which is most of what the suite takes; simulations beside the code
-//! try the same decisions in full.
+//! Some tests take turns: the commit decides which of them run. With a filter or `--thorough` all run. Tests of
+//! databases wait for processes that start, fail over and hold their data, which takes most of the suite's time.
+//! Simulations beside the code test the same decisions completely.
 
-/// What the names of tests that take turns begin with, and one of how many runs. The first that fits holds.
+/// Prefixes of tests that take turns, and the number of runs in which each of them runs once. The first matching prefix
+/// applies.
 const IN_TURNS: &[(&str, usize)] = &[
-    // The same decisions in another order.
+    // These test the same decisions in other orders.
     ("crash::", 4),
     ("etcd::restarts::", 4),
     ("redis::compared::", 4),
     ("redis::restarts::", 4),
-    // Whether it works at all, and what comes back of a backup, is tried with every commit.
+    // Basic function and the content of restored backups are tested with every commit.
     ("backup::fidelity::", 1),
     ("etcd::creation::", 1),
     ("redis::creation::", 1),
@@ -20,7 +21,7 @@ const IN_TURNS: &[(&str, usize)] = &[
     ("redis::", 2),
 ];
 
-/// The tests that run, and how many are left to other commits. `seed` says whose turn it is.
+/// The tests that run, and how many are left to other commits. `seed` decides which tests have their turn.
 pub fn of_this_run(mut names: Vec<String>, seed: usize) -> (Vec<String>, usize) {
     names.sort();
     let all = names.len();

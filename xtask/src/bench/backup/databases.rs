@@ -1,4 +1,4 @@
-//! Databases with as much data as asked for: one server in a pod, with values of which half can be compressed.
+//! Databases with a given amount of data: one server in a pod, with values of which half can be compressed.
 
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use crate::bench::http::Http;
 use crate::bench::scene::Scene;
 use crate::progress::Step;
 
-/// All of them.
+/// All kinds.
 pub const KINDS: [Kind; 2] = [Kind::Etcd, Kind::Redis];
 
 const VALUE: usize = 256 * 1024;
@@ -23,7 +23,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What figures are called after.
+    /// The prefix of its figures.
     pub fn name(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
@@ -31,10 +31,10 @@ impl Kind {
         }
     }
 
-    /// What people do without us.
+    /// How users do it without Causeway.
     pub fn pipeline(self) -> &'static str {
         match self {
-            // It writes to no pipe.
+            // etcdctl cannot write to a pipe.
             Self::Etcd => "etcdctl snapshot save FILE, then zstd < FILE | aws s3 cp -",
             Self::Redis => "redis-cli --rdb - | zstd | aws s3 cp -",
         }
@@ -52,14 +52,14 @@ impl Kind {
                     "--advertise-client-urls=http://127.0.0.1:2379",
                     "--quota-backend-bytes=8589934592",
                     "--snapshot-count=1000",
-                    // Nothing is proven by waiting for the disk.
+                    // Waiting for the disk would not make the measurement more accurate.
                     "--unsafe-no-fsync",
                 ]),
             ),
             Self::Redis => (
                 "redis:7.0.15",
                 6379,
-                // What it compresses itself would not be measured of those who compress it afterwards.
+                // Without the server's own compression, which would distort the comparison of later compression.
                 json!([
                     "redis-server",
                     "--save",
@@ -93,14 +93,14 @@ impl Kind {
 /// A server that holds data.
 pub struct Source {
     pub kind: Kind,
-    /// Its pod's IP.
+    /// The IP address of its pod.
     pub host: String,
-    /// What was written into it.
+    /// The amount of data in it, in MiB.
     pub mebibytes: usize,
 }
 
 impl Source {
-    /// A new one with so much in it.
+    /// A new server with that amount of data.
     pub fn filled(scene: &Scene, kind: Kind, mebibytes: usize, step: &Step) -> Result<Self> {
         let host = scene.serve(&kind.pod(), step)?;
         let values = (mebibytes << 20) / VALUE;
@@ -118,19 +118,19 @@ impl Source {
     }
 }
 
-/// By etcd's JSON gateway. It takes base64: any text of those letters is some bytes in base64.
+/// Uses etcd's JSON gateway, which takes base64. Any text of base64's letters decodes to some bytes.
 /// <https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway/>
 fn fill_etcd(host: &str, values: usize) -> Result<()> {
     let (http, mut letters) = (Http::new(&format!("http://{host}:2379")), Letters(1));
     for index in 0..values {
-        // Three bytes are four letters.
+        // Four letters decode to three bytes.
         let put = json!({ "key": format!("key{index:09}"), "value": letters.text(VALUE / 3 * 4) });
         http.send("POST", "/v3/kv/put", &[], &put.to_string())?;
     }
     Ok(())
 }
 
-/// In the protocol's own words. <https://redis.io/docs/latest/develop/reference/protocol-spec/>
+/// Uses the Redis protocol directly. <https://redis.io/docs/latest/develop/reference/protocol-spec/>
 fn fill_redis(host: &str, values: usize) -> Result<()> {
     let line = TcpStream::connect((host, 6379)).with_context(|| format!("{host} does not answer"))?;
     let mut answers = BufReader::new(line.try_clone()?);
@@ -147,7 +147,7 @@ fn fill_redis(host: &str, values: usize) -> Result<()> {
     Ok(())
 }
 
-/// Letters of base64 of which every second kilobyte repeats itself; always the same ones for the same seed.
+/// Base64 letters in which every second kilobyte repeats. The same seed always gives the same letters.
 struct Letters(u64);
 
 impl Letters {
@@ -159,7 +159,7 @@ impl Letters {
                 text.push_str("abcdefgh");
                 continue;
             }
-            // Xorshift: nobody's secret.
+            // Xorshift is good enough, because nothing here is secret.
             self.0 ^= self.0 << 13;
             self.0 ^= self.0 >> 7;
             self.0 ^= self.0 << 17;

@@ -1,4 +1,4 @@
-//! Hundreds of `DatabaseBackup`s of which none is due.
+//! Hundreds of `DatabaseBackup`s with no backup due.
 
 use std::collections::HashSet;
 use std::thread;
@@ -14,11 +14,11 @@ use crate::bench::report::{Report, amount};
 use crate::bench::scene::Bench;
 use crate::progress::Step;
 
-/// So many are there.
+/// How many there are.
 pub const OBJECTS: usize = 500;
 const API: &str = "/apis/example.com/v1";
 const PLURAL: &str = "databasebackups";
-/// The default is one every five minutes.
+/// The default is five minutes.
 const SWEEP: Duration = Duration::from_secs(30);
 const SWEEPS_PER_HOUR: f64 = 12.0;
 const SWEEPS: u32 = 4;
@@ -35,7 +35,7 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     scene.account.calls()?;
     for name in &missing {
         let source = json!({ "etcd": { "endpoints": ["http://etcd.invalid:2379"] } });
-        // Once in a year, and never while this is measured.
+        // Due on a leap day only, which does not occur during the measurement.
         let spec = json!({ "schedule": "0 0 29 2 *", "source": source });
         let object = json!({
             "apiVersion": "example.com/v1", "kind": "DatabaseBackup", "metadata": { "name": name }, "spec": spec,
@@ -73,7 +73,7 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     report.add("kubernetes_writes_per_hour_500_idle", per_hour(writes), "without the lease");
     let cpu = (operator.cpu_seconds()? - cpu) / begun.elapsed().as_secs_f64();
     report.add("cpu_ms_per_second_500_idle", cpu * 1000.0, "with ten times as many sweeps as by default");
-    // One after the other: the collection at once takes longer than a request may.
+    // One after the other: deleting the whole collection takes longer than a request may.
     for index in 0..OBJECTS {
         scene.delete_other(API, &format!("{PLURAL}/nightly-{index}"))?;
     }

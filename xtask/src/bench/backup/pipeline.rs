@@ -1,4 +1,4 @@
-//! Programs whose output is the next one's input, as a shell would start them, and what they took.
+//! Runs programs whose output is the next one's input, like a shell, and measures what they use.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -11,20 +11,21 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::WAIT_TIMEOUT;
 use crate::bench::operator_process::{cpu_seconds, memory_kib};
 
-/// Between two looks. The peak is kept by the kernel; only what a process adds in its last moment is missed.
+/// The interval of measurements. The kernel records a process's own peak. Only growth of its children in their last
+/// moment is missed.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What a pipeline took.
+/// What a pipeline used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ran {
     pub took: Duration,
-    /// The sum of what each of its processes had at most.
+    /// The sum of the peaks of its processes.
     pub peak_kib: f64,
     pub cpu_seconds: f64,
 }
 
 impl Ran {
-    /// One after the other: the memory is that of the greater one.
+    /// This run followed by another one. The memory is the larger of the two.
     pub fn then(self, next: Self) -> Self {
         Self {
             took: self.took + next.took,
@@ -37,7 +38,7 @@ impl Ran {
 struct Stage {
     name: String,
     child: Child,
-    /// With that of its children, which are looked at while they live.
+    /// Includes its children, which are measured while they run.
     peak_kib: f64,
     cpu_seconds: f64,
     ended: bool,
@@ -50,7 +51,7 @@ impl Drop for Stage {
     }
 }
 
-/// Runs them to their end. The last one writes to the file, where one is given.
+/// Runs the programs until they end. The last one writes to `into`, if given.
 pub fn run(commands: Vec<Command>, into: Option<fs::File>) -> Result<Ran> {
     let begun = Instant::now();
     let mut stages = start(commands, into)?;
@@ -58,7 +59,7 @@ pub fn run(commands: Vec<Command>, into: Option<fs::File>) -> Result<Ran> {
     Ok(sum(&stages, begun))
 }
 
-/// Runs one to its end that needs another one beside it, which ends on SIGTERM.
+/// Runs a program until it ends, together with another one that it needs and that ends on SIGTERM.
 pub fn run_beside(command: Command, other: Command) -> Result<Ran> {
     let begun = Instant::now();
     let mut stages = start(vec![other], None)?;
@@ -79,7 +80,7 @@ fn finish(stages: &mut [Stage], begun: Instant) -> Result<()> {
     Ok(())
 }
 
-/// Looks at those that run.
+/// Measures the running programs.
 fn look(stages: &mut [Stage], begun: Instant) -> Result<()> {
     if begun.elapsed() > WAIT_TIMEOUT {
         bail!("waited {} s for {}", WAIT_TIMEOUT.as_secs(), stages[0].name);
@@ -121,7 +122,8 @@ fn start(commands: Vec<Command>, mut into: Option<fs::File>) -> Result<Vec<Stage
 
 impl Stage {
     fn look(&mut self) -> Result<()> {
-        // One that has ended has no memory any more, and its time as long as nobody has waited for it.
+        // A program that has ended uses no memory any more, but its CPU time can be read until its exit status is
+        // collected.
         let children: f64 = descendants(self.child.id()).iter().filter_map(|pid| memory_kib(*pid, "VmRSS").ok()).sum();
         let own = memory_kib(self.child.id(), "VmHWM").unwrap_or(0.0);
         self.peak_kib = self.peak_kib.max(own + children);
@@ -135,10 +137,10 @@ impl Stage {
     }
 }
 
-/// The children of a process, and theirs.
+/// All descendants of a process.
 fn descendants(pid: u32) -> Vec<u32> {
     let mut found = Vec::new();
-    // Each thread has children of its own. One that has just ended has none.
+    // Each thread has children of its own. A thread that has just ended has none.
     for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
         let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
         for child in children.split_whitespace().filter_map(|child| child.parse().ok()) {
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_beside_another_is_told_to_end() -> Result<()> {
+    fn a_program_beside_another_is_stopped() -> Result<()> {
         let server = shell("trap 'exit 0' TERM; while :; do sleep 0.01; done");
         let ran = run_beside(shell("exec sleep 0.1"), server)?;
         assert!(ran.took >= Duration::from_millis(100), "{ran:?}");

@@ -15,25 +15,25 @@ use crate::bench::scene::Scene;
 use crate::progress::Step;
 use crate::tools::output_of;
 
-/// What people do without us.
+/// How users do it without Causeway.
 const OUT: &str = "pg_dump -Fd -j2 --file DIR, then aws s3 cp --recursive DIR";
-/// And back.
+/// How users restore it without Causeway.
 const BACK: &str = "aws s3 cp --recursive, createdb, then pg_restore -j2";
 
 const IMAGE: &str = "postgres:15";
 const USER: &str = "postgres";
 const DATABASE: &str = "shop";
 const FOLDER: &str = "postgresql";
-/// As many as are dumped at a time, twice.
+/// Twice as many tables as are dumped at the same time.
 const TABLES: usize = 4;
-/// About what a row of [`fill`] takes.
+/// The approximate size of a row of [`fill`].
 const ROW: usize = 256;
-/// Whoever reaches a server may do everything: it lives as long as this benchmark, in the cluster's network.
+/// Clients need no password: the server runs only during this benchmark, in the cluster's network.
 const SERVE: &str = "initdb --pgdata=/data/base --username=postgres --auth=trust --no-sync --encoding=UTF8 --locale=C\n\
                      echo 'host all all all trust' >> /data/base/pg_hba.conf\n\
                      exec postgres -D /data/base -k /tmp -c listen_addresses='*' -c fsync=off -c max_wal_size=4GB";
 
-/// Both directions.
+/// Measures both directions.
 pub fn measure(scene: &Scene<'_>, store: &Store<'_>, mebibytes: usize, report: &mut Report, step: &Step) -> Result<()> {
     let tools = tools()?;
     let source = Server::start(scene, "source", &tools, step)?;
@@ -71,7 +71,8 @@ pub fn measure(scene: &Scene<'_>, store: &Store<'_>, mebibytes: usize, report: &
     [&source, &target].into_iter().try_for_each(|server| scene.end_server(server.name))
 }
 
-/// The directory of PostgreSQL's own programs: Debian puts those of each version into one, and what chooses among them in front.
+/// The directory of PostgreSQL's own programs. Debian has one for each version, and wrappers in the `PATH` that choose
+/// a version.
 fn tools() -> Result<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").context("PostgreSQL's programs are not installed")?;
     let found = versions.flatten().map(|version| version.path().join("bin")).find(|path| path.join("pg_dump").exists());
@@ -104,7 +105,7 @@ impl<'a> Server<'a> {
         Ok(Self { name, host, tools })
     }
 
-    /// Text of which a half repeats itself, numbers and times.
+    /// Writes numbers, times, and text of which half repeats itself.
     fn fill(&self, mebibytes: usize) -> Result<()> {
         self.sql("postgres", &format!("CREATE DATABASE {DATABASE}"))?;
         let rows = (mebibytes << 20) / ROW / TABLES;
@@ -121,13 +122,13 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Rows of all tables.
+    /// The number of rows in all tables.
     fn rows(&self) -> Result<u64> {
         let counts: Vec<String> = (1..=TABLES).map(|table| format!("(SELECT count(*) FROM lines_{table})")).collect();
         Ok(self.sql(DATABASE, &format!("SELECT {}", counts.join(" + ")))?.trim().parse()?)
     }
 
-    /// What the tables take, without indexes.
+    /// The size of the tables in MiB, without indexes.
     fn mebibytes(&self) -> Result<f64> {
         let sizes: Vec<String> = (1..=TABLES).map(|table| format!("pg_table_size('lines_{table}')")).collect();
         let bytes: f64 = self.sql(DATABASE, &format!("SELECT {}", sizes.join(" + ")))?.trim().parse()?;
@@ -139,21 +140,21 @@ impl<'a> Server<'a> {
         output_of(psql.args(["-XqAt", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", statements]))
     }
 
-    /// A program that is told where the server is.
+    /// A program with the options to reach the server.
     fn program(&self, name: &str) -> Command {
         let mut command = Command::new(self.tools.join(name));
         command.args(["--host", &self.host, "--username", USER, "--no-password"]);
         command
     }
 
-    /// As plans name it, with all of its databases.
+    /// The server as a source in a plan, with all of its databases.
     fn plan(&self, login: &Path) -> Value {
         let server = json!({ "type": "postgresql", "host": self.host, "port": 5432, "login": login });
         json!({ "folder": FOLDER, "title": self.name, "server": server })
     }
 }
 
-/// From one server to the other by way of S3.
+/// The way from one server to the other through S3.
 struct Way<'a> {
     store: &'a Store<'a>,
     tools: &'a Path,
@@ -162,7 +163,7 @@ struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// Both containers of a Job.
+    /// Runs both containers of a backup Job.
     fn back_up(&self, round: usize) -> Result<Ran> {
         let plan = json!({ "destination": self.store.place(), "sources": [self.source.plan(&self.login()?)] });
         let socket = self.store.directory.join("dump.sock");
@@ -173,7 +174,7 @@ impl Way<'_> {
         run_beside(sends, dumps)
     }
 
-    /// Both containers of a restore, one after the other.
+    /// Runs both containers of a restore, one after the other.
     fn restore(&self) -> Result<Ran> {
         let work = self.fresh("work")?;
         let plan = json!({
@@ -209,7 +210,7 @@ impl Way<'_> {
         Ok(downloaded.then(run(vec![create], None)?).then(run(vec![restore], None)?))
     }
 
-    /// What is mounted of the Secret.
+    /// The files of the mounted Secret.
     fn login(&self) -> Result<PathBuf> {
         let login = self.store.directory.join("login");
         fs::create_dir_all(&login)?;
@@ -218,7 +219,7 @@ impl Way<'_> {
         Ok(login)
     }
 
-    /// A directory with nothing in it.
+    /// An empty directory.
     fn fresh(&self, name: &str) -> Result<PathBuf> {
         let path = self.store.directory.join(name);
         if path.exists() {

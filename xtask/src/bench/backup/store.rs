@@ -1,4 +1,4 @@
-//! A bucket, and the two ways into it and out of it.
+//! A bucket, and the two ways to write into it and to read from it.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -16,21 +16,21 @@ use crate::bench::scene::{Bench, Scene};
 use crate::images::etcd;
 use crate::progress::Step;
 
-/// How people get it back.
+/// How users fetch it without Causeway.
 pub const PIPELINE_BACK: &str = "aws s3 cp - | zstd -d > FILE";
 
-/// Debian's, whatever else is called so.
+/// Debian's AWS CLI, even if another program of that name comes first in the `PATH`.
 const AWS: &str = "/usr/bin/aws";
 const FOLDER: &str = "source";
 /// The version in the pod.
 const ETCD: &str = "v3.5.9";
 
-/// A bucket in a scene's account, and a directory for what goes in and comes out.
+/// A bucket in a scene's account, and a directory for input and output.
 pub struct Store<'a> {
     bench: &'a Bench<'a>,
     scene: &'a Scene<'a>,
     bucket: String,
-    /// For what goes in and comes out.
+    /// The directory for input and output.
     pub directory: PathBuf,
     etcdctl: PathBuf,
 }
@@ -42,7 +42,7 @@ impl Drop for Store<'_> {
 }
 
 impl<'a> Store<'a> {
-    /// A new one.
+    /// A new bucket and directory.
     pub fn new(bench: &'a Bench<'a>, scene: &'a Scene<'a>, step: &Step) -> Result<Self> {
         let directory = directory()?.join("backup");
         fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
@@ -52,17 +52,17 @@ impl<'a> Store<'a> {
         Ok(store)
     }
 
-    /// AWS calls since the last time this was asked.
+    /// The AWS calls since the last call of this function.
     pub fn calls(&self) -> Result<Vec<Call>> {
         self.scene.account.calls()
     }
 
-    /// Removes all objects.
+    /// Deletes all S3 objects.
     pub fn empty(&self) -> Result<()> {
         run(vec![self.aws(&["s3", "rm", "--recursive", "--only-show-errors", &self.uri("")])], None).map(drop)
     }
 
-    /// What a Job runs.
+    /// Runs what a backup Job runs.
     pub fn back_up(&self, source: &Source, round: usize) -> Result<Ran> {
         let server = match source.kind {
             Kind::Etcd => json!({ "type": "etcd", "endpoints": [format!("http://{}:2379", source.host)] }),
@@ -74,7 +74,7 @@ impl<'a> Store<'a> {
         run(vec![command], None)
     }
 
-    /// The first container of the Job of a restore.
+    /// Runs the first container of a restore Job.
     pub fn fetch(&self, source: &Source) -> Result<Ran> {
         let plan = json!({
             "origin": self.place(), "folder": FOLDER, "id": "latest", "work": self.directory,
@@ -89,7 +89,7 @@ impl<'a> Store<'a> {
         Ok(ran)
     }
 
-    /// What people do without us.
+    /// Runs the pipeline that users would use instead.
     pub fn pipe_out(&self, source: &Source) -> Result<Ran> {
         let upload = self.aws(&["s3", "cp", "--only-show-errors", "-", &self.uri("piped")]);
         let mut zstd = Command::new("zstd");
@@ -114,7 +114,7 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// And back.
+    /// Runs the pipeline back.
     pub fn pipe_in(&self, source: &Source) -> Result<Ran> {
         let download = self.aws(&["s3", "cp", "--only-show-errors", &self.uri("piped"), "-"]);
         let mut zstd = Command::new("zstd");
@@ -125,21 +125,21 @@ impl<'a> Store<'a> {
         Ok(ran)
     }
 
-    /// Fails unless the file holds all that was written; it is not needed any more.
+    /// Fails unless the file has all that was written. Deletes it.
     fn taken(&self, name: &str, mebibytes: usize) -> Result<()> {
         let file = self.directory.join(name);
         whole(name, size(&file)?, mebibytes)?;
         fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))
     }
 
-    /// The bucket, as plans name it.
+    /// The bucket as a destination in a plan.
     pub fn place(&self) -> Value {
         json!({
             "bucket": self.bucket, "owner": self.scene.account.number, "region": "us-east-1", "prefix": "bench",
         })
     }
 
-    /// An object of the bucket, as `aws s3` names it.
+    /// The URI of an S3 object, for `aws s3`.
     pub fn uri(&self, key: &str) -> String {
         format!("s3://{}/{key}", self.bucket)
     }
@@ -160,7 +160,7 @@ impl<'a> Store<'a> {
         Ok(self.as_account(command))
     }
 
-    /// The command line of AWS.
+    /// The AWS CLI.
     pub fn aws(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(AWS);
         command.args(["--endpoint-url", self.bench.endpoint()]).args(arguments);
@@ -176,7 +176,7 @@ impl<'a> Store<'a> {
     }
 }
 
-/// The tool of the version that is measured: from its image.
+/// etcdctl of the measured version, from its image.
 fn etcdctl(step: &Step) -> Result<PathBuf> {
     let modules = etcd::versions()?;
     let module = modules.iter().find(|module| module.ends_with(ETCD)).context("there is no such etcd")?;

@@ -1,4 +1,4 @@
-//! Hundreds of databases to which nothing happens. Each is a real server, alone: more do not fit on one machine.
+//! Hundreds of idle databases. Each has a single real server, because one machine has no room for more.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -14,23 +14,23 @@ use crate::bench::report::{Report, amount};
 use crate::bench::scene::{Bench, Scene};
 use crate::progress::Step;
 
-/// So many are there in the end.
+/// How many there are in the end.
 pub const OBJECTS: usize = 200;
-/// Begun at once.
+/// How many are created at the same time.
 const BATCH: usize = 20;
 const DATABASE_TIMEOUT: Duration = Duration::from_mins(10);
-/// The operator looks at each object about once a minute.
+/// The operator reconciles each object about once a minute.
 const IDLE: Duration = Duration::from_mins(3);
 
-/// What is asked of the servers.
+/// How the servers are measured.
 pub struct Asked<'a> {
-    /// What a figure of calls is named after, such as `etcd_calls`.
+    /// The prefix of figures about calls, such as `etcd_calls`.
     pub calls: &'a str,
-    /// Calls that the servers at these addresses have answered so far, of any client.
+    /// How many calls the servers at these addresses have answered so far, of all clients.
     pub served: fn(&[String]) -> Result<f64>,
-    /// How many of them asking a server for that is itself.
+    /// How many of these calls the measurement of one server itself makes.
     pub asking: f64,
-    /// Further figures of idle servers.
+    /// Adds further figures of idle servers.
     pub others: fn(&[String], &mut Report) -> Result<()>,
 }
 
@@ -80,7 +80,7 @@ pub fn measure(
     (asked.others)(&servers, report)?;
 
     operator.stop()?;
-    // The volumes go with their owners.
+    // The volumes are deleted with their owners.
     scene.delete_other(&database.path(), database.plural)?;
     scene.end()
 }

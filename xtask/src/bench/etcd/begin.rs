@@ -1,4 +1,4 @@
-//! From the apply to the moment in which a majority answers, beside what the same pods take when nobody looks after them.
+//! Measures the time from the apply until a majority answers, in comparison with the same pods without an operator.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::progress::Step;
 
 const ROUNDS: usize = 5;
 const NAME: &str = "db";
-/// A set of the same pods, with settings that somebody wrote by hand.
+/// The StatefulSet of the same pods, with settings written by hand.
 const BARE: &str = "bare";
 const SETS: &str = "/apis/apps/v1";
 
@@ -22,7 +22,7 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     for (index, replicas) in [(1, 1), (2, 3)] {
         step.note(format!("{replicas} members"));
         let (mut with, mut without) = (Vec::new(), Vec::new());
-        // The first of each opens connections and unpacks the image.
+        // The first round opens connections and unpacks the image, so it is not counted.
         for round in 0..=ROUNDS {
             let scene = bench.scene(10 * index + u64::try_from(round)?, 0)?;
             let set = cluster(&scene, replicas, &mut with)?;
@@ -45,7 +45,7 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     Ok(())
 }
 
-/// Makes a cluster, notes how long it took, takes it away again; returns the set that its pods came from.
+/// Creates a cluster, records how long it took, and deletes the cluster. Returns the StatefulSet of its pods.
 fn cluster(scene: &Scene, replicas: usize, took: &mut Vec<Duration>) -> Result<Value> {
     let mut operator = scene.operator("1h")?;
     operator.ready()?;
@@ -67,7 +67,7 @@ fn cluster(scene: &Scene, replicas: usize, took: &mut Vec<Duration>) -> Result<V
     Ok(set)
 }
 
-/// The set with another name, and settings that need nobody.
+/// The StatefulSet with another name, and with settings that need no operator.
 fn bare(set: &Value, namespace: &str, replicas: usize) -> Value {
     let labels = json!({ "app": BARE });
     let host = |name: &str| format!("http://{name}.{BARE}.{namespace}.svc");

@@ -1,4 +1,4 @@
-//! What one object costs: calls to AWS from `LocalStack`'s journal, writes to Kubernetes from the operator's metrics.
+//! What one object costs: AWS calls from `LocalStack`'s journal, and writes to Kubernetes from the operator's metrics.
 
 use anyhow::{Result, ensure};
 
@@ -7,7 +7,7 @@ use crate::bench::aws::{Account, by_operation};
 use crate::bench::report::{Report, amount};
 use crate::bench::scene::{Bench, is_ready};
 
-/// AWS takes minutes; a tenth of that shows how the looks at it get rarer.
+/// AWS takes minutes. A tenth of that is enough to show that the operator polls less and less often.
 const PROVISIONING_SECONDS: u32 = 20;
 
 pub fn measure(bench: &Bench, report: &mut Report) -> Result<()> {
@@ -16,7 +16,7 @@ pub fn measure(bench: &Bench, report: &mut Report) -> Result<()> {
     let watch = scene.watch()?;
     let mut operator = scene.operator(NO_SWEEP)?;
     let first = operator.ready()?;
-    // The region is read once before anything is created.
+    // The operator reads the region once before it creates anything.
     scene.apply("warm-up", SUBNETS)?;
     watch.until("the first object to be ready", WAIT_TIMEOUT, is_ready)?;
     scene.delete_all()?;
@@ -31,7 +31,7 @@ pub fn measure(bench: &Bench, report: &mut Report) -> Result<()> {
     report.add("kubernetes_writes_create", writes, "finalizer, status, events");
 
     let writes = operator.kubernetes_writes()?;
-    // The same subnets in another order: a new generation to reconcile that asks for nothing new.
+    // The same subnets in another order: a new generation that needs no change.
     scene.apply("one", [SUBNETS[1], SUBNETS[0]])?;
     watch.until("the new generation to be ready", WAIT_TIMEOUT, |event| {
         event.object["metadata"]["generation"] == 2 && is_ready(event)

@@ -1,4 +1,4 @@
-//! Hundreds of objects: made at once, held, found again by a new process, removed.
+//! Hundreds of objects: created at once, left idle, found by a new process, and deleted.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const FLEET: usize = 500;
 
 const IDLE: Duration = Duration::from_mins(1);
 
-/// A short interval shows several sweeps in little time; the default is 12 an hour.
+/// With a short interval, several sweeps take little time. The default is 12 sweeps per hour.
 const SWEEP: &str = "10s";
 const SWEEPS: usize = 4;
 
@@ -61,7 +61,7 @@ fn burst(scene: &Scene, watch: &Watch, operator: &Operator, report: &mut Report,
     Ok(())
 }
 
-/// CPU seconds a second while nothing happens and no sweep is due.
+/// CPU seconds per second while nothing happens and no sweep is due.
 fn idle(operator: &Operator, step: &Step) -> Result<f64> {
     step.note(format!("doing nothing for {} s", IDLE.as_secs()));
     let (cpu, begun) = (operator.cpu_seconds()?, Instant::now());
@@ -75,7 +75,7 @@ fn restart(scene: &Scene, report: &mut Report, step: &Step) -> Result<Operator> 
     let mut operator = scene.operator(NO_SWEEP)?;
     let took = operator.reconciled(FLEET)?;
     let calls = scene.account.calls()?;
-    // Two pages of balancers, one of target groups, the tags of 20 a call, and the account's quotas.
+    // Two pages of balancers, one of target groups, tags of 20 resources per call, and the account's quotas.
     report.add_calls("aws_calls_restart_500", &calls, Some(29.0));
     report.add("restart_500_seconds", took.as_secs_f64(), "process start to 500 reconciled");
     step.note("waiting for the memory to settle");
@@ -90,7 +90,7 @@ fn restart(scene: &Scene, report: &mut Report, step: &Step) -> Result<Operator> 
     Ok(operator)
 }
 
-/// What a sweep costs, times those of an hour.
+/// The cost of a sweep, scaled to an hour.
 fn sweeps(scene: &Scene, idle_cpu: f64, report: &mut Report, step: &Step) -> Result<()> {
     step.note(format!("{SWEEPS} sweeps"));
     let mut operator = scene.operator(SWEEP)?;

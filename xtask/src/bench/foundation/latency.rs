@@ -1,4 +1,4 @@
-//! From the first byte of an apply to the event that shows the DNS name, one object after the other.
+//! The time from the first byte of an apply to the event with the DNS name, for one object after the other.
 
 use std::time::Instant;
 
@@ -13,14 +13,14 @@ const OBJECTS: usize = 30;
 
 pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     let scene = bench.scene(3, 100)?;
-    // The bare calls go to an account that grows at the same rate: LocalStack gets slower with what it holds.
+    // The plain calls use an account that grows at the same rate, because LocalStack gets slower with each object.
     let bare = bench.account(4, 100)?;
     let watch = scene.watch()?;
     let mut operator = scene.operator(NO_SWEEP)?;
     operator.ready()?;
     let (mut visible, mut shown, mut raw) = (Vec::new(), Vec::new(), Vec::new());
     step.note(format!("{OBJECTS} objects and as many bare calls in turns"));
-    // The first of each opens connections.
+    // The first call of each kind opens connections, so it is not counted.
     for index in 0..=OBJECTS {
         let name = format!("object-{index}");
         raw.push(bare.create_load_balancer(&name)?);

@@ -1,4 +1,4 @@
-//! How soon a process is there, and what it takes when it has nothing to do.
+//! How soon a process is ready, and what it uses while idle.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! What each event in the life of a full example costs in calls to AWS, beside what it takes at least.
+//! How many AWS calls each event in the life of a full example costs, in comparison with the minimum.
 
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     let scene = bench.scene(1, 50)?;
     let example = Example::staged(&scene)?;
     let mut operator = scene.operator(NO_SWEEP)?;
-    // Until it is, the definitions may not be served.
+    // Before the operator is ready, the definitions may not be served.
     operator.ready()?;
     let watch = scene.watch()?;
-    // The region is read once before anything is created.
+    // The operator reads the region once before it creates anything.
     scene.apply("warm-up", SUBNETS)?;
     watch.until("the first object to be ready", WAIT_TIMEOUT, is_ready)?;
     scene.delete_all()?;
@@ -68,7 +68,7 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     scene.end()
 }
 
-/// An annotation, which is not even reconciled, and a new generation that asks AWS for nothing new.
+/// An annotation, which is not even reconciled, and a new generation that needs no change in AWS.
 fn nothing_new(
     report: &mut Report,
     scene: &Scene,

@@ -1,4 +1,5 @@
-//! The full example, with all that its first lines ask for. Endpoints are written by hand: no pod has to start.
+//! The full example, with everything that its first lines demand. Endpoints are written by hand, so that no pod has to
+//! start.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -7,21 +8,21 @@ use crate::bench::kubernetes::Event;
 use crate::bench::scene::{Scene, is_ready};
 use crate::host;
 
-/// The Services: name, name of the port, port, port of the pods, address of the one pod.
+/// The Services: name, port name, port, port of the pods, and address of the only pod.
 const SERVICES: [(&str, &str, u16, u16, &str); 3] = [
     ("shop", "", 80, 8080, "198.18.7.1"),
     ("cart", "http", 80, 8080, "198.18.7.2"),
     ("api", "grpc", 9000, 9000, "198.18.7.3"),
 ];
 
-/// The example as the scene can have it.
+/// The example in a form that the scene supports.
 pub struct Example {
     /// Its spec.
     pub spec: Value,
 }
 
 impl Example {
-    /// Makes Services, endpoints, Secret and certificate, and reads the example.
+    /// Creates Services, endpoints, a Secret and a certificate, and reads the example.
     pub fn staged(scene: &Scene) -> Result<Self> {
         for (name, port_name, port, pod_port, address) in SERVICES {
             let ports = json!([{ "name": port_name, "port": port, "targetPort": pod_port }]);
@@ -42,13 +43,13 @@ impl Example {
         scene.account.import_certificate(&pem.join("example.crt"), &pem.join("example.key"))?;
 
         let object = scene.manifest(&root.join("examples/myingress-full.yaml"))?;
-        // Its user pool is one of the scene's account.
+        // Its user pool belongs to the scene's account.
         let spec = object["spec"].to_string().replace("000000000000", &scene.account.number);
         Ok(Self { spec: serde_json::from_str(&spec)? })
     }
 
-    /// The example behind a security group that is there already. Groups of their own are too much for the emulator: the
-    /// time that it takes to list them grows with the square of their number.
+    /// The example with an existing security group. With one group for each object the emulator would be too slow: the
+    /// time to list groups grows with the square of their number.
     pub fn behind_a_given_group(&self) -> Value {
         let mut spec = self.spec.clone();
         if let Some(fields) = spec.as_object_mut() {
@@ -66,7 +67,7 @@ impl Example {
         Ok(spec)
     }
 
-    /// AWS objects that a balancer like this consists of: itself, its security group, listeners, rules, target groups.
+    /// How many AWS resources such a balancer has: itself, its security group, listeners, rules and target groups.
     pub fn parts(&self) -> usize {
         let count = |list: &Value| list.as_array().map_or(0, Vec::len);
         let listeners = &self.spec["listeners"];
@@ -74,13 +75,13 @@ impl Example {
         2 + count(listeners) + rules + count(&self.spec["backends"])
     }
 
-    /// What is left when AWS removes listeners and rules together with their balancer.
+    /// How many of them must be deleted one by one. AWS deletes listeners and rules together with their balancer.
     pub fn parts_to_delete(&self) -> usize {
         2 + self.spec["backends"].as_array().map_or(0, Vec::len)
     }
 }
 
-/// Makes these addresses those of the pods of `shop`.
+/// Sets the addresses of the pods of `shop`.
 pub fn shop_endpoints(scene: &Scene, addresses: &[&str]) -> Result<()> {
     endpoints(scene, "shop", ("", 8080), addresses)
 }
@@ -103,7 +104,7 @@ pub fn is_complete(event: &Event) -> bool {
     has_targets(event, "3/3")
 }
 
-/// Whether an object is ready with so many healthy targets.
+/// Whether an object is ready and shows this number of healthy targets.
 pub fn has_targets(event: &Event, targets: &str) -> bool {
     is_ready(event) && event.object["status"]["targets"] == targets
 }

@@ -1,4 +1,4 @@
-//! A thousand with all their parts but a security group of their own, to which nothing happens.
+//! A thousand idle objects with all their parts, except security groups of their own.
 
 use anyhow::Result;
 
@@ -11,14 +11,14 @@ use crate::bench::report::{Report, amount};
 use crate::bench::scene::{Bench, Scene};
 use crate::progress::Step;
 
-/// A short interval shows several sweeps in little time.
+/// With a short interval, several sweeps take little time.
 const SWEEP: &str = "30s";
 const SWEEPS: usize = 3;
 
-/// Made at once: the journal must hold all calls for them.
+/// How many are created at the same time: the journal must hold all calls for them.
 const BATCH: usize = 250;
 
-/// A fiftieth of what the peer that looks at each object in each sweep makes: 12 calls.
+/// A fiftieth of the calls of a controller that reads each object in each sweep: 12 calls per object.
 const GOAL_PER_SWEEP: f64 = 12.0 / 50.0;
 
 pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
@@ -59,13 +59,13 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     scene.end()
 }
 
-/// Counts the calls of some sweeps by a new process, and scales them to an hour. Returns the process.
+/// Counts the calls of some sweeps of a new process, and scales them to an hour. Returns the process.
 pub fn count_sweeps(scene: &Scene, which: &str, report: &mut Report, step: &Step) -> Result<Operator> {
     step.note("a new process");
     scene.account.calls()?;
     let mut operator = scene.operator(SWEEP)?;
     operator.reconciled(FLEET)?;
-    // What it did to find them, and the sweep that may have begun meanwhile.
+    // These are the calls to find the objects, and those of a sweep that may have begun meanwhile.
     let found = next_sweep(&scene.account, step)?;
     report.add_calls(&format!("aws_calls_restart_1000_{which}"), &found, None);
     let mut calls: Vec<Call> = Vec::new();

@@ -1,8 +1,10 @@
-//! A thousand at once while AWS's limits on the rate of calls hold: the limits say how long that takes at least.
+//! Creates a thousand objects under AWS's limits on the rate of calls. These limits determine the shortest possible
+//! time.
 //!
-//! By default AWS lets an account make a balancer every five seconds, after a first ten:
+//! By default AWS lets an account create a balancer every five seconds, after a first ten:
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/userguide/elb-api-throttling.html>. A thousand take 82
-//! minutes. Here both sides have so many times these limits: what is compared is the time by the limit, not the time.
+//! minutes. Here both sides have a multiple of these limits. The result is compared with the shortest time that the
+//! limits allow, not with absolute time.
 
 use anyhow::Result;
 
@@ -13,11 +15,11 @@ use crate::bench::report::{Report, amount};
 use crate::bench::scene::{Bench, bare, is_ready};
 use crate::progress::Step;
 
-/// How many times AWS's default limits operator and `LocalStack` have. Buckets grow as rates do: with 100, all thousand
-/// would be made from the first bucketful.
+/// The multiple of AWS's default limits for the operator and `LocalStack`. Token buckets grow with the rates: with 100,
+/// all thousand would be created from the first bucket.
 const SHARE: u32 = 20;
 
-/// Balancers that AWS lets an account make at once, and per second from then on.
+/// How many balancers AWS lets an account create at once, and then per second.
 const BURST: f64 = 10.0;
 const PER_SECOND: f64 = 0.2;
 

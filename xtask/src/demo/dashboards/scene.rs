@@ -1,4 +1,4 @@
-//! Something for the dashboards to show: what goes wrong and what people do, on the objects of the examples.
+//! Gives the dashboards something to show: faults, and actions of users, on the objects of the examples.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,18 +14,18 @@ use crate::e2e::place::Place;
 use crate::host;
 use crate::progress::Step;
 
-/// From the beginning of one act to that of the next.
+/// The time from the beginning of one act to the beginning of the next.
 const PACE: Duration = Duration::from_secs(20);
-/// How often all acts are played: what is counted for the first time has no rate yet.
+/// How often all acts are played. A counter has no rate after its first increment.
 const ROUNDS: usize = 2;
-/// How often the operator compares with AWS: nobody waits five minutes here for what it finds.
+/// The sweep interval: with the default of five minutes, drift would be found too late for the pictures.
 const SWEEP: &str = "20s";
-/// A MyIngress that cannot be.
+/// The name of an invalid MyIngress.
 const WRONG: &str = "wrong-subnet";
 
 type Act = fn(&Local<'_>, &Step) -> Result<()>;
 
-/// What happens, in this order.
+/// The acts, in order.
 const ACTS: [(&str, Act); 10] = [
     ("more pods behind a balancer", |local, _| scale_web(local, 6)),
     ("somebody deletes a listener", |local, _| delete_listener(local)),
@@ -43,7 +43,7 @@ const ACTS: [(&str, Act); 10] = [
     ("the wrong MyIngress is deleted", |local, _| delete_wrong(local)),
 ];
 
-/// Has the operator look at AWS often.
+/// Shortens the operator's sweep interval.
 pub fn prepare(local: &Local<'_>, step: &Step) -> Result<()> {
     set_sweep(local, &format!("SWEEP_INTERVAL={SWEEP}"), step)
 }
@@ -63,7 +63,7 @@ pub fn play(local: &Local<'_>, step: &Step) -> Result<()> {
     Ok(())
 }
 
-/// Everything is as the examples say again.
+/// Restores the state of the examples.
 pub fn clear(local: &Local<'_>, step: &Step) -> Result<()> {
     delete_wrong(local)?;
     let unproven = json!({ "spec": { "verify": null } }).to_string();
@@ -95,7 +95,7 @@ fn replace_web(local: &Local<'_>) -> Result<()> {
     on_examples(local, &["patch", "myapp", "web", "--type=merge", "--patch", &other])
 }
 
-/// At once: one that is told to stop hands over first, and there is no failover to see.
+/// Kills it at once: a node that is asked to stop hands over first, and then there is no failover.
 fn lose_master(local: &Local<'_>) -> Result<()> {
     let ask = ["-n", "default", "get", "redises.example.com/cache", "--output=jsonpath={.status.master}"];
     let master = local.kubectl.run(&ask)?;

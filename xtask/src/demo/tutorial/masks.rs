@@ -1,16 +1,16 @@
-//! What of an output is another with each run: docs/tutorial.md has this rule for its readers.
+//! Masks the parts of an output that change with each run. docs/tutorial.md explains the same rules to its readers.
 //!
-//! Outputs are compared word by word, so a run of blanks counts as one. A word of one of these forms equals every other of the
-//! same form; all else is literal:
-//! an age (`5s`, `2m10s`), a time (RFC 3339, a backup's ID, or the date that helm prints), a size in bytes, the DNS name of a
-//! balancer, a name with a random ending of five characters. In a path, a part that begins as a uid does is one.
+//! Outputs are compared word by word, so any number of blanks counts as one. Two words of the same form are equal;
+//! everything else is literal. The forms are: an age (`5s`, `2m10s`), a time (RFC 3339, a backup's ID, or the date that
+//! helm prints), a size in bytes, the DNS name of a balancer, and a name with a random ending of five characters. In a
+//! path, a part that begins like a uid also counts as one.
 
-/// Kubernetes makes random endings of these: <https://pkg.go.dev/k8s.io/apimachinery/pkg/util/rand#String>
+/// The characters of Kubernetes' random endings: <https://pkg.go.dev/k8s.io/apimachinery/pkg/util/rand#String>
 const RANDOM: &str = "bcdfghjklmnpqrstvwxz2456789";
-/// What helm prints before a date of several words.
+/// helm prints this before a date of several words.
 const DATE: &str = "LAST DEPLOYED:";
 
-/// The output with its volatile words replaced, and one blank where there were several.
+/// The output with changing words masked, and with single blanks between words.
 pub fn masked(output: &str) -> String {
     let lines: Vec<String> = output.trim_end().lines().map(line).collect();
     lines.join("\n")
@@ -47,7 +47,7 @@ fn word(word: &str) -> String {
     word.replace(bare, &mask)
 }
 
-/// Such as `8f303030-9358-46…`: a table cuts off what is too long.
+/// For example `8f303030-9358-46…`: a table cuts off long values.
 fn begins_as_uid(part: &str) -> bool {
     let mut groups = part.split('-');
     let mut is_group = |length| {
@@ -56,7 +56,7 @@ fn begins_as_uid(part: &str) -> bool {
     is_group(8) && is_group(4) && is_group(4)
 }
 
-/// Such as `2m10s`: numbers, each with a unit.
+/// For example `2m10s`: numbers, each with a unit.
 fn is_age(word: &str) -> bool {
     let mut after_digit = false;
     for letter in word.chars() {
@@ -69,7 +69,7 @@ fn is_age(word: &str) -> bool {
     !word.is_empty() && !after_digit
 }
 
-/// `20261122T063836Z`, `2026-11-22T06:38:36Z`, also with parts of a second.
+/// `20261122T063836Z` or `2026-11-22T06:38:36Z`, possibly with fractions of a second.
 fn is_time(word: &str) -> bool {
     let digits = word.chars().filter(char::is_ascii_digit).count();
     digits >= 14 && word.ends_with('Z') && word.chars().all(|it| it.is_ascii_digit() || "-:.TZ".contains(it))

@@ -1,4 +1,4 @@
-//! The page: its files, its commands, and what it says that they print.
+//! Parses the page into its files, its commands, and their expected output.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,25 +6,25 @@ use std::path::Path;
 /// A part of a page.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Text as it stands.
+    /// Text that is not interpreted.
     Text(String),
-    /// A file that the reader is to save.
+    /// A file for the reader to save.
     File {
         /// Its name.
         name: String,
-        /// What it has.
+        /// Its content.
         content: String,
     },
-    /// A command of a block `console`, and what it prints.
+    /// A command in a block `console`, and its expected output.
     Command {
-        /// As it is typed, over several lines if they end with a backslash.
+        /// The command line. It has several lines if they end with a backslash.
         typed: String,
-        /// Empty, or whole lines.
+        /// The expected output: empty, or whole lines.
         printed: String,
     },
 }
 
-/// Takes a page apart. A block `yaml` that begins with a comment `# NAME.yaml` is a file.
+/// Splits a page into parts. A block `yaml` that begins with a comment `# NAME.yaml` is a file.
 pub fn parse(page: &str) -> Vec<Part> {
     let mut parts = vec![Part::Text(String::new())];
     let (mut block, mut continues) = (None, false);
@@ -55,7 +55,7 @@ pub fn parse(page: &str) -> Vec<Part> {
     parts
 }
 
-/// The page again.
+/// Joins the parts into a page.
 pub fn write(parts: &[Part]) -> String {
     let mut page = String::new();
     for part in parts {

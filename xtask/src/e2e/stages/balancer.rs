@@ -1,4 +1,4 @@
-//! A balancer that answers, and that comes back when somebody breaks it.
+//! A balancer that must answer, and must be repaired after changes by others.
 
 use anyhow::{Context, Result, bail};
 
@@ -7,12 +7,12 @@ use super::super::operator;
 use super::super::scene::{Scene, Watch, found};
 use crate::tools;
 
-/// AWS's key of what `spec.idleTimeout` sets.
+/// AWS's key of the attribute that `spec.idleTimeout` sets.
 const IDLE_KEY: &str = "idle_timeout.timeout_seconds";
-/// What somebody else sets it to.
+/// The value that the test sets.
 const FOREIGN_IDLE: &str = "99";
 
-/// Makes an application with a balancer, and sends a request through it.
+/// Creates an application with a balancer, and sends a request through it.
 pub fn answers(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     scene.apply(&objects::namespace(&scene.run))?;
     scene.apply(&objects::app(&scene.run))?;
@@ -37,7 +37,8 @@ fn object(scene: &Scene<'_>) -> String {
     format!("myingress/{}", scene.run.ingress())
 }
 
-/// The status line of the first good answer. A new name is answered by DNS a while after the balancer is made.
+/// The status line of the first successful answer. A new DNS name resolves only some time after the balancer is
+/// created.
 fn request(scene: &Scene<'_>, watch: &Watch<'_>, dns: &str) -> Result<String> {
     watch.until(&format!("http://{dns}/ to answer"), || {
         let mut curl = scene.place.curl();
@@ -50,7 +51,7 @@ fn request(scene: &Scene<'_>, watch: &Watch<'_>, dns: &str) -> Result<String> {
     })
 }
 
-/// Deletes the listener and changes an attribute with the user's own credentials, and waits until both are as they were.
+/// Deletes the listener and changes an attribute with the user's own credentials. Waits until both are repaired.
 pub fn drifts(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     let (aws, dns) = (scene.place.aws(), found(&scene.dns, "a balancer")?);
     let balancer = aws.balancer(dns)?;
@@ -64,7 +65,7 @@ pub fn drifts(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
         watch.step().note(format!("aws {}", call.join(" ")));
         aws.call(call)?;
     }
-    let told = watch.until("the operator to tell of a repair (event DriftRepaired)", || told(scene))?;
+    let reported = watch.until("the operator to tell of a repair (event DriftRepaired)", || repair_events(scene))?;
     let after = watch.until("a listener on port 80", || aws.listener(&balancer))?;
     if after == before {
         bail!("the listener was not deleted: {before}");
@@ -79,13 +80,13 @@ pub fn drifts(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     let answer = request(scene, watch, dns)?;
     Ok(vec![
         format!("deleted the listener on port 80, set {IDLE_KEY} to {FOREIGN_IDLE}"),
-        format!("told: {told}"),
+        format!("told: {reported}"),
         format!("another listener on port 80, {IDLE_KEY} is {idle}, curl http://{dns}/ → {answer}"),
     ])
 }
 
-/// What the operator says that it repaired.
-fn told(scene: &Scene<'_>) -> Result<Option<String>> {
+/// The operator's events about repairs.
+fn repair_events(scene: &Scene<'_>) -> Result<Option<String>> {
     let events = scene.kubectl().run(&[
         "-n",
         &scene.run.namespace(),

@@ -1,4 +1,4 @@
-//! Databases that keep what was written, in S3 too.
+//! Databases that must keep what was written, in S3 too.
 
 use anyhow::Result;
 
@@ -6,7 +6,7 @@ use super::super::objects;
 use super::super::scene::{Scene, Watch, found};
 use crate::demo::backups::Backups;
 
-/// Makes both, writes into them, and reads what was written.
+/// Creates both databases, writes into them, and reads what was written.
 pub fn come_up(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     scene.apply(&objects::databases(&scene.run, &scene.wishes))?;
     let mut seen = Vec::new();
@@ -26,7 +26,7 @@ pub fn come_up(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     Ok(seen)
 }
 
-/// Asks for a backup, and waits until the status says that it has one of both.
+/// Requests a backup, and waits until the status shows a backup of both.
 pub fn back_up(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     scene.apply(&objects::backup(&scene.run))?;
     let object = "databasebackup/backup";

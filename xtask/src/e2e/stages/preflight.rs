@@ -1,4 +1,4 @@
-//! What must be so before something is made: the account, the cluster, subnets, volumes, the operator.
+//! Checks the preconditions before anything is created: the account, the cluster, subnets, volumes and the operator.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::super::scene::{Scene, Watch, found};
 use super::super::{cost, objects, operator, place};
 use crate::demo::install::NAMESPACE;
 
-/// The kinds that a run makes objects of.
+/// The kinds of objects that a run creates.
 const KINDS: [&str; 5] = [
     "myingresses.demo.rtfm.co.ua",
     "etcdclusters.mycompany.com",
@@ -19,10 +19,10 @@ const KINDS: [&str; 5] = [
     "databaserestores.example.com",
 ];
 
-/// By which a class of volumes is the cluster's default.
+/// The annotation that makes a storage class the cluster's default.
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
-/// Looks, and changes nothing. Says what will be made, and what that costs.
+/// Checks without changing anything. Says what will be created, and what that costs.
 pub fn look(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     let (place, named) = (scene.place, scene.place.named());
     place.programs(scene.values.as_ref())?;
@@ -85,7 +85,7 @@ fn fit_for_a_balancer(subnets: &[Subnet], tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// The class of the volumes.
+/// The storage class of the volumes.
 fn storage_class(scene: &Scene<'_>) -> Result<String> {
     let listed = scene.kubectl().run(&["get", "storageclasses", "-o", "json"])?;
     let listed: Value = serde_json::from_str(&listed)?;
@@ -107,7 +107,7 @@ fn chosen_class(listed: &Value, wanted: Option<&str>) -> Result<String> {
     Ok(format!("{} ({})", name(class), class["provisioner"].as_str().unwrap_or_default()))
 }
 
-/// The operator is there, and is the one that was named.
+/// The operator must run, and must be the one of the named cluster.
 pub fn operator(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     let (kubectl, place) = (scene.kubectl(), scene.place);
     place.install(scene.values.as_ref(), watch.step())?;
@@ -133,7 +133,7 @@ pub fn operator(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     Ok(vec![format!("{version}, ready, for cluster {} in {}", named.cluster, named.region), backups])
 }
 
-/// Says how the Jobs of backups get their rights; fails with what to do if they have none.
+/// Says how backup Jobs get their rights. If they have none, fails with what to do.
 fn may_back_up(scene: &Scene<'_>, options: &BTreeMap<String, String>) -> Result<String> {
     let (aws, namespace) = (scene.place.aws(), scene.run.namespace());
     let option = |name: &str| options.get(name).map(String::as_str).filter(|it| !it.is_empty() && *it != "false");

@@ -1,4 +1,4 @@
-//! Everything is deleted, and nothing is left: in the cluster, and in AWS.
+//! Deletes everything, and checks that nothing is left in the cluster and in AWS.
 
 use anyhow::{Result, bail};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::super::scene::{Scene, Watch};
 use super::super::{operator, sweep};
 
-/// Deletes the run's objects as their user would, then the namespace, and looks what AWS still has.
+/// Deletes the run's objects the way their user would, then the namespace, and lists what AWS still has.
 pub fn remove(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     let (kubectl, namespace) = (scene.kubectl(), scene.run.namespace());
     if operator::must_be_ready(&kubectl).is_ok() {
@@ -35,7 +35,7 @@ pub fn remove(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     ])
 }
 
-/// The names of the volumes that claims of a namespace have.
+/// The names of the volumes of a namespace's claims.
 fn volumes_of(listed: &Value, namespace: &str) -> Vec<String> {
     let items = listed["items"].as_array().into_iter().flatten();
     let ours = items.filter(|it| it["spec"]["claimRef"]["namespace"] == namespace);
