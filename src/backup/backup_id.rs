@@ -5,18 +5,19 @@ use jiff::{SignedDuration, Timestamp};
 use super::Error;
 use super::manifest::{due_of, id_of};
 
-/// Minutes since the epoch have so many digits from 1989 to 2160.
+/// Digits of the minutes since the epoch, from 1989 to 2160.
 const DIGITS: usize = 8;
-/// No Job of a `CronJob` runs so long after it was due: it begins at most seven days late (the most that
+/// A Job of a `CronJob` never runs this long after it was due: it begins at most seven days late (the most that
 /// `spec.startingDeadline` may be), and has failed a day later (`spec.retry.deadline`).
 const LATEST: SignedDuration = SignedDuration::from_hours(9 * 24);
-/// Clocks of nodes may be so far behind.
+/// How far the clock of a node may be behind.
 const EARLIEST: SignedDuration = SignedDuration::from_mins(10);
 
-/// The ID of the backup. Every try of a Job gets the same one, so that a second one goes on where the first ended.
+/// The ID of the backup. Every try of a Job gets the same ID: a second try goes on where the first one ended.
 ///
-/// `due` is an ID or an instant. Without it the name of the Job tells: those that a `CronJob` makes end in the minute
-/// they were due. A Job that somebody made by hand is due `now`, also one whose name ends in other digits, such as a date.
+/// `due` is an ID or an instant. Without it, the ID comes from the name of the Job: the name of a Job that a `CronJob` made
+/// ends in the minute when it was due. A Job that somebody made by hand is due `now`, even if its name ends in other
+/// digits, such as a date.
 pub fn id(due: Option<&str>, job: Option<&str>, now: Timestamp) -> Result<String, Error> {
     match due.filter(|due| !due.is_empty()) {
         Some(due) if due_of(due).is_some() => Ok(due.to_owned()),

@@ -4,26 +4,26 @@
 use super::Error;
 use super::manifest::{Contents, Manifest};
 
-/// Characters of a segment's name that tell its timeline.
+/// Leading characters of a segment's name that are its timeline.
 const TIMELINE: usize = 8;
 
-/// What is between a backup of the log and the next, where that is no log without a hole.
+/// Why a backup of the log does not go on where the one before it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gap {
-    /// The next is of another server: the system identifier of each.
+    /// The next backup is of another server: the system identifiers of both.
     OtherServer(String, String),
-    /// Segments are missing: the next that is needed, and where the log goes on.
+    /// Segments are missing: the first that is missing, and the one where the log goes on.
     Missing(String, String),
-    /// A backup does not say this of itself.
-    Untold(&'static str),
+    /// A backup does not name this segment of its log: `first` or `next`.
+    SegmentUnknown(&'static str),
 }
 
-/// What is between a backup of the log and what comes next; none where nothing is missing.
+/// The gap between a backup of the log and the next one; none if nothing is missing.
 #[must_use]
 pub fn gap(before: &Contents, next: &Contents) -> Option<Gap> {
     let (end, begin) = match (segment(before, "next"), segment(next, "first")) {
         (Ok(end), Ok(begin)) => (end, begin),
-        (Err(fact), _) | (_, Err(fact)) => return Some(Gap::Untold(fact)),
+        (Err(fact), _) | (_, Err(fact)) => return Some(Gap::SegmentUnknown(fact)),
     };
     if before.facts.get("system") != next.facts.get("system") {
         let system = |of: &Contents| of.facts.get("system").map_or("unknown", String::as_str).to_owned();
@@ -47,24 +47,26 @@ pub fn follows(before: &Manifest, next: &Contents) -> Result<(), Error> {
              was written before can be recovered. Delete this object and make it again, then take a base backup",
             before.id
         ),
-        Gap::Untold(fact) => format!("a backup of the log does not say its {fact} segment"),
+        Gap::SegmentUnknown(fact) => format!("a backup of the log does not say its {fact} segment"),
     }))
 }
 
-/// Whether a base backup is of another server than log. In doubt it is not.
+/// Whether a base backup is of another server than the log. False if one of them does not name its server.
 #[must_use]
 pub fn is_of_other_server(log: &Contents, base: &Contents) -> bool {
     matches!((log.facts.get("system"), base.facts.get("system")), (Some(its), Some(other)) if its != other)
 }
 
-/// Whether log ended before a base backup of its server began, which so needs none of it. In doubt it did not.
+/// Whether the log ended before a base backup of the same server began, which then needs none of it. False if a fact for
+/// that is missing.
 #[must_use]
 pub fn ended_before(log: &Contents, base: &Contents) -> bool {
     let (Some(end), Some(begin)) = (place(log, "next"), place(base, "first")) else { return false };
     is_of_same_server(log, base) && end.0 <= begin.0 && end.1 <= begin.1
 }
 
-/// Whether log begins where a base backup of its server needs more already. In doubt it does not.
+/// Whether the log begins after the first segment that a base backup of the same server needs. False if a fact for that is
+/// missing.
 #[must_use]
 pub fn begins_too_late(log: &Contents, base: &Contents) -> bool {
     let (Some(begin), Some(needed)) = (place(log, "first"), place(base, "first")) else { return false };
@@ -76,14 +78,14 @@ fn is_of_same_server(log: &Contents, base: &Contents) -> bool {
     system.is_some() && system == base.facts.get("system")
 }
 
-/// Timeline and place of a segment.
+/// Timeline and position of a segment.
 fn place(contents: &Contents, fact: &'static str) -> Option<(u64, u64)> {
     let (timeline, place) = segment(contents, fact).ok()?.split_at(TIMELINE);
     let number = |text| u64::from_str_radix(text, 16).ok();
     Some((number(timeline)?, number(place)?))
 }
 
-/// The name of a segment among the facts; or that of the fact.
+/// The name of the segment that the fact holds; the name of the fact if it holds none.
 fn segment<'a>(contents: &'a Contents, fact: &'static str) -> Result<&'a str, &'static str> {
     let name = contents.facts.get(fact).map(String::as_str);
     name.filter(|it| it.len() == 24 && it.bytes().all(|it| it.is_ascii_hexdigit())).ok_or(fact)

@@ -1,4 +1,4 @@
-//! The subcommands that Jobs run: options, the end by a signal, and what is left behind.
+//! The subcommands that Jobs run: their options, their end by a signal, and the report that they leave.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -91,7 +91,7 @@ pub enum JobError {
     Signals(#[from] std::io::Error),
 }
 
-/// `causeway backup`. Gives the exit code, as do the others.
+/// `causeway backup`. Returns the exit code, as the other commands do.
 pub async fn backup(options: BackupOptions) -> Result<u8, JobError> {
     let stop = begin(&options.job)?;
     let now = Timestamp::now();
@@ -110,7 +110,7 @@ pub async fn backup(options: BackupOptions) -> Result<u8, JobError> {
     }
 }
 
-/// `causeway dump`. What comes of it, whoever asked for it is told.
+/// `causeway dump`. Its client gets the result of each dump, so it leaves no report.
 pub async fn dump(options: DumpOptions) -> Result<u8, JobError> {
     let stop = begin(&options.job)?;
     let done = async {
@@ -173,7 +173,7 @@ pub async fn restore(options: RestoreOptions) -> Result<u8, JobError> {
         }
     })
     .await?;
-    // Only now: until it is told that the restore was done, another try has to know it.
+    // Only after the report is written: until then, another try has to see that the restore was done.
     if code == 0 {
         let plan: Result<RestorePlan, Error> = read(&options.job.plan);
         if let Err(error) = async { restore::forget(&plan?).await }.await {
@@ -196,7 +196,7 @@ pub async fn verify(options: JobOptions) -> Result<u8, JobError> {
     .await
 }
 
-/// `causeway drop-slot`: the server keeps no more log for an object that is deleted.
+/// `causeway drop-slot`: drops the replication slot of an object that is deleted. The server then keeps no log for it.
 pub async fn drop_slot(options: JobOptions) -> Result<u8, JobError> {
     let stop = begin(&options)?;
     let work = async {
@@ -216,7 +216,7 @@ pub async fn drop_slot(options: JobOptions) -> Result<u8, JobError> {
     Ok(done.map_or_else(|error| give_up(&options, Outcome::default(), &error), |()| 0))
 }
 
-/// What came of a Job with one backup.
+/// The result of a Job that works on one backup.
 struct Done {
     id: String,
     stored_size: Option<u64>,
@@ -227,7 +227,7 @@ struct Done {
 }
 
 impl Done {
-    /// With nothing to tell yet.
+    /// Only the ID, without any result yet.
     fn of(id: &str) -> Self {
         Self { id: id.to_owned(), stored_size: None, keys: None, note: None, outlook: None, reached: None }
     }
@@ -255,7 +255,7 @@ async fn with_plan(
     }
 }
 
-/// Sets up logging, and listens for the end.
+/// Sets up logging. The token is cancelled by SIGTERM or SIGINT.
 fn begin(options: &JobOptions) -> Result<CancellationToken, JobError> {
     let rust_log = std::env::var("RUST_LOG").ok();
     telemetry::init(options.log_format, &options.log_level, rust_log.as_deref())?;

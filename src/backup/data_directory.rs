@@ -2,20 +2,20 @@
 
 use jiff::Timestamp;
 
-/// The file with the base backup, as the script looks for it.
+/// Name of the file with the base backup, as the script expects it.
 pub const BASE_FILE: &str = "base.tar";
 /// The script itself, beside it.
 pub const SCRIPT_FILE: &str = "recover.sh";
 
-/// What unpacks the files.
+/// The script up to the settings: it unpacks the files.
 const SCRIPT: &str = include_str!("recover.sh");
 
-/// The file with a backup of the log, by its place in the log.
+/// Name of the file with a backup of the log: its number is its place in the log.
 pub fn log_file(number: usize) -> String {
     format!("wal-{number:06}.tar")
 }
 
-/// Settings with which a server reads all the log up to the instant, and serves then.
+/// Settings with which a server replays the log up to the instant (all of it without one), and is promoted then.
 /// <https://www.postgresql.org/docs/current/runtime-config-wal.html#RUNTIME-CONFIG-WAL-RECOVERY-TARGET>
 pub fn settings(until: Option<Timestamp>) -> String {
     // The server reads this setting before it knows names of time zones, such as Z.
@@ -26,7 +26,7 @@ pub fn settings(until: Option<Timestamp>) -> String {
     )
 }
 
-/// What makes a data directory out of the files.
+/// The script that makes a data directory out of the files.
 pub fn script(until: Option<Timestamp>) -> String {
     let settings = settings(until);
     format!("{SCRIPT}cat >> \"$data/postgresql.auto.conf\" <<'END'\n{settings}END\n: > \"$data/recovery.signal\"\n")

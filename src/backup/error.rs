@@ -9,8 +9,8 @@ use tokio::task::JoinError;
 use super::age::KeyError;
 use super::store::{ManifestError, StoreError, UploadError};
 
-/// Characters of an error that are told; the log has all of them.
-const TOLD: usize = 300;
+/// Characters of an error in the status; the log has all of them.
+const LONGEST: usize = 300;
 
 /// Why it failed.
 #[derive(Debug, thiserror::Error)]
@@ -34,10 +34,10 @@ pub enum Error {
     Secret {
         /// The file.
         path: PathBuf,
-        /// Why; never what is in it.
+        /// Why; never the content of the file.
         message: String,
     },
-    /// A key to encrypt for is none.
+    /// A public key to encrypt for is not valid.
     #[error("spec.encryption.recipients[{index}]: {mistake}")]
     Recipient {
         /// Which one, from 0.
@@ -45,7 +45,7 @@ pub enum Error {
         /// Why.
         mistake: KeyError,
     },
-    /// The backup is encrypted, and nobody said who opens it.
+    /// The backup is encrypted, and no Secret with a secret key is named.
     #[error(
         "the backup is encrypted with age: name the Secret with the secret key in identitySecretName, of spec.encryption of \
          the DatabaseBackup or of the restore's spec.from"
@@ -54,7 +54,7 @@ pub enum Error {
     /// None of the secret keys opens the backup.
     #[error("the Secret at {0}: no secret key in its key identity opens the backup, which was encrypted for others")]
     IdentityWrong(PathBuf),
-    /// Nobody answers who could be backed up.
+    /// No server answers that could be backed up.
     #[error("no server can be backed up: {0}")]
     SourceUnreachable(String),
     /// The user may not read all that is to be backed up.
@@ -63,13 +63,13 @@ pub enum Error {
     /// A statement that the spec wants to run around the dump failed.
     #[error("{0}")]
     HookFailed(String),
-    /// A slot of the server may hold log until its disk is full.
+    /// The server does not limit the log that a replication slot holds: it may fill the disk.
     #[error(
         "the server does not bound what a replication slot holds: without backups its disk would fill up (ALTER SYSTEM SET \
          max_slot_wal_keep_size = '10GB', then SELECT pg_reload_conf())"
     )]
     SlotUnbounded,
-    /// Write-ahead log is gone that no backup has.
+    /// The server no longer has write-ahead log that no backup has either.
     #[error("{0}")]
     WalMissing(String),
     /// The database stopped sending, or refused to.
@@ -82,13 +82,13 @@ pub enum Error {
         reason: String,
         /// Why.
         message: String,
-        /// Whether it would be the same with another try.
+        /// Whether another try would fail in the same way.
         is_final: bool,
     },
-    /// What the database sent is not what it had: its own checksum says so.
+    /// The data do not match the database's own checksum.
     #[error("the data are damaged on their way or in the database: {0}")]
     SourceDamaged(String),
-    /// S3.
+    /// A call of S3 failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Data could not be written to S3.
@@ -100,12 +100,12 @@ pub enum Error {
     /// The backup is not there, or not complete.
     #[error("there is no complete backup {id} of {folder}")]
     BackupMissing {
-        /// Which one.
+        /// Its ID.
         id: String,
-        /// Of whom.
+        /// The folder of its database.
         folder: String,
     },
-    /// The manifest is not the one that the operator looked at.
+    /// The manifest is not the one that the operator checked.
     #[error("the manifest is not the one that the operator checked: somebody wrote it again; look who may write there")]
     ManifestChanged,
     /// The backup is not what was written.
@@ -125,7 +125,7 @@ pub enum Error {
         /// Bytes.
         needed: u64,
     },
-    /// A file in the work directory.
+    /// A file in the work directory could not be read or written.
     #[error("{path}: {source}")]
     Work {
         /// Its path.
@@ -138,9 +138,9 @@ pub enum Error {
     ScratchNotReady {
         /// Where it should answer.
         address: String,
-        /// How long it was waited for.
+        /// Seconds that it was waited for.
         seconds: u64,
-        /// What it said last.
+        /// Its last error.
         message: String,
     },
     /// The image is not of the version that a base backup is of.
@@ -162,10 +162,10 @@ pub enum Error {
     /// The throw-away server stopped answering.
     #[error("the server that holds the backup failed: {0}")]
     ScratchFailed(String),
-    /// Nobody answers whom the backup could be restored to.
+    /// No server answers that the backup could be restored to.
     #[error("the target cannot be written to: {0}")]
     TargetUnreachable(String),
-    /// The target holds something.
+    /// The target is not empty.
     #[error(
         "the target holds {keys} keys: empty it, or set force to have them overwritten and what the backup lacks deleted"
     )]
@@ -173,7 +173,7 @@ pub enum Error {
         /// How many.
         keys: u64,
     },
-    /// The target holds what another restore wrote that did not come to its end.
+    /// The target holds what an unfinished restore wrote.
     #[error(
         "the target holds {keys} keys, a part of a restore that did not come to its end: set spec.force to go on over them, \
          or restore into an empty one"
@@ -182,7 +182,7 @@ pub enum Error {
         /// How many.
         keys: u64,
     },
-    /// A database of the target holds something.
+    /// A database of the target is not empty.
     #[error(
         "the database {database} of the target holds {tables} tables, views and sequences: empty it, or set force to have \
          those replaced that the backup has, too"
@@ -193,7 +193,7 @@ pub enum Error {
         /// How many.
         tables: u64,
     },
-    /// A database of the target holds what another restore wrote that did not come to its end.
+    /// A database of the target holds what an unfinished restore wrote.
     #[error(
         "the database {database} of the target holds a part of a restore that did not come to its end: set spec.force to go \
          on over it, or restore into an empty one"
@@ -205,10 +205,10 @@ pub enum Error {
     /// The image lacks a program of the database.
     #[error("there is no program {0} in the image: let image be the database's own, of the server's version")]
     ToolMissing(&'static str),
-    /// A program of the image has a defect by which a crafted backup runs code, and nobody checked who wrote this one.
+    /// A program of the image has a defect by which a crafted backup can run code, and nobody verified who wrote this backup.
     #[error("{0}")]
     ToolOutdated(String),
-    /// What would be replaced is used by what the backup lacks.
+    /// Objects that are not in the backup depend on those that would be replaced.
     #[error("{0}")]
     DependentsRemain(String),
     /// A server has too little room for the locks of one transaction.
@@ -270,10 +270,10 @@ impl Error {
         }
     }
 
-    /// Exit code of a Job that would fail again: Kubernetes is told not to try.
+    /// Exit code of a Job that would fail again: the pod failure policy stops Kubernetes from trying again.
     pub const FINAL: u8 = 3;
 
-    /// Exit code of a Job that may do better with another try.
+    /// Exit code of a Job that may succeed with another try.
     const PASSING: u8 = 1;
 
     /// The exit code that tells Kubernetes whether another try can help.
@@ -282,7 +282,8 @@ impl Error {
         if self.is_final() { Self::FINAL } else { Self::PASSING }
     }
 
-    /// Whether it would be the same with another try. Secrets, buckets and permissions may come any time.
+    /// Whether another try would fail in the same way. Missing Secrets, buckets and permissions are not final: somebody may
+    /// add them at any time.
     #[must_use]
     pub fn is_final(&self) -> bool {
         matches!(
@@ -315,7 +316,7 @@ impl Error {
         )
     }
 
-    /// Whether it says that the target, as it is, is not written to.
+    /// Whether the restore refused to write to the target as it is.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(
@@ -333,10 +334,10 @@ impl Error {
     #[must_use]
     pub fn describe(&self) -> String {
         let line: String = self.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-        if line.chars().count() <= TOLD {
+        if line.chars().count() <= LONGEST {
             return line;
         }
-        line.chars().take(TOLD - 1).chain(['…']).collect()
+        line.chars().take(LONGEST - 1).chain(['…']).collect()
     }
 
     /// The error of a file in the work directory, where `needed` bytes have to fit.
@@ -357,7 +358,7 @@ mod tests {
     fn what_is_told_is_one_short_line() {
         let long = Error::SourceFailed(format!("first\nsecond {}", "é".repeat(1000)));
         let text = long.describe();
-        assert_eq!(text.chars().count(), TOLD);
+        assert_eq!(text.chars().count(), LONGEST);
         assert!(!text.contains('\n') && text.ends_with('…'), "{text}");
         assert_eq!(Error::Interrupted.describe(), "stopped before it was done");
     }

@@ -29,7 +29,7 @@ const AHEAD: usize = 8;
 /// Stands for the ID of the newest complete backup.
 const LATEST: &str = "latest";
 
-/// Fetches the backup and tells what it is; before it, the log that belongs to it.
+/// Fetches the backup, after the log that belongs to it. Returns its manifest.
 pub async fn run(plan: &RestorePlan) -> Result<Manifest, Error> {
     if let Some(recovery) = &plan.recovery {
         let store = Store::connect(&recovery.origin).await;
@@ -42,7 +42,7 @@ pub async fn run(plan: &RestorePlan) -> Result<Manifest, Error> {
     fetch(&Store::connect(&plan.origin).await, plan, |kind| file_of(kind).map(str::to_owned)).await
 }
 
-/// Fetches a backup, whatever it is of, into a single file of that name.
+/// Fetches a backup of any kind into a single file of that name.
 pub async fn plain(plan: &RestorePlan, name: &str) -> Result<Manifest, Error> {
     fetch(&Store::connect(&plan.origin).await, plan, |_| Ok(name.to_owned())).await
 }
@@ -62,7 +62,7 @@ async fn fetch(
         Some(other) => return Err(Error::Unsupported(format!("the backup is encrypted with {other}"))),
     };
     let path = plan.work.join(name(&manifest.kind)?);
-    // What an earlier try left is not what this one is to tell of.
+    // The files of an earlier try must not be taken for those of this one.
     let message = plan.work.join(manifest::NAME);
     for old in [&message, &path] {
         remove(old)?;
@@ -87,14 +87,14 @@ async fn fetch(
     Ok(manifest)
 }
 
-/// Leaves a manifest in the work directory, for whoever goes on.
+/// Writes a manifest into the work directory, for the next container of the pod.
 pub fn leave(work: &Path, manifest: &Manifest) -> Result<(), Error> {
     let path = work.join(manifest::NAME);
     let text = serde_json::to_vec(manifest).map_err(|error| Error::Unsupported(error.to_string()))?;
     fs::write(&path, &text).map_err(|error| Error::of_file(path, error, text.len() as u64))
 }
 
-/// The manifest that `fetch` left in the work directory. Others write there, too.
+/// The manifest that `fetch` wrote into the work directory. Checks it again, because other containers write there, too.
 pub fn fetched(work: &Path) -> Result<Manifest, Error> {
     let path = work.join(manifest::NAME);
     let bytes = fs::read(&path).map_err(|source| Error::Work { path: path.clone(), source })?;
@@ -114,7 +114,7 @@ async fn find(store: &Store, folder: &str, id: &str) -> Result<Document, Error> 
     Err(Error::BackupMissing { id: id.to_owned(), folder: folder.to_owned() })
 }
 
-/// The name that the server looks for.
+/// The name of the file or directory that a restore of this kind expects.
 fn file_of(kind: &str) -> Result<&'static str, Error> {
     match kind {
         "etcd" => Ok("snapshot.db"),
@@ -164,7 +164,7 @@ async fn unpack(
     let (pieces, received) = mpsc::channel(AHEAD);
     let unpacked = tokio::task::spawn_blocking(move || Handle::current().block_on(unpacking.take(received)));
     let fed = feed(download, plan, manifest, identities, pieces, progress).await;
-    // It ends with the pieces, be it too early for it.
+    // It ends when the pieces end, also if `feed` failed and they end too early.
     let unpacked = unpacked.await?;
     fed?;
     let (file, size, sha256) = unpacked.map_err(|trouble| trouble.into_error(&file_error))?;
@@ -175,7 +175,7 @@ async fn unpack(
     fs::rename(&partial, path).map_err(file_error)
 }
 
-/// Reads what is stored to its end, checked and opened. Stops without a word where nobody takes it any more.
+/// Reads all that is stored, checks it and decrypts it. Stops without an error if the receiver is gone: that has its own.
 async fn feed(
     mut download: Download,
     plan: &RestorePlan,
@@ -227,7 +227,7 @@ enum Sink {
 }
 
 impl Sink {
-    /// Waits for the disk.
+    /// Waits until all is on the disk.
     fn finish(self) -> io::Result<()> {
         match self {
             Self::File(file) => file.sync_all(),
@@ -293,7 +293,7 @@ impl<W: Write> Unpacking<W> {
 
     async fn push(&mut self, mut packed: &[u8]) -> Result<(), Trouble> {
         while !packed.is_empty() {
-            // Little at a time: a few bytes may stand for many.
+            // A little at a time: a few compressed bytes may become very many.
             let (now, later) = packed.split_at(packed.len().min(4096));
             self.decoder
                 .write_all(now)

@@ -1,4 +1,4 @@
-//! `causeway install`: this program, made to run in any image.
+//! `causeway install`: copies this program so that it runs in any image.
 //!
 //! Dumps are made by the database's own programs, which are in the database's own image, and there our program has to run
 //! beside them. It is copied into a volume that both containers see. Where it is linked dynamically, its loader and its
@@ -17,10 +17,10 @@ const PROGRAM: &str = "causeway";
 const LIBRARIES: &str = "lib";
 /// The certificates of public authorities that it trusts: the other image may have none.
 pub const CERTIFICATES: &str = "certificates.pem";
-/// A list of users with the one that the pod runs as: some programs of databases do not work for one without a name.
+/// A list of users that names the one of the pod: some programs of databases do not work for a user without a name.
 pub const USERS: &str = "passwd";
 
-/// The loader.
+/// The copied loader in that directory.
 const LOADER: &str = "ld.so";
 /// Whether this program needs no loader.
 const IS_STATIC: bool = cfg!(target_feature = "crt-static");
@@ -47,8 +47,8 @@ pub enum InstallError {
     NoLoader,
 }
 
-/// What starts the installed program: its loader, unless it is linked statically. The operator is built as the image that is
-/// installed from.
+/// The command that starts the installed program: through its loader, unless it is linked statically. The operator asks its
+/// own build for that, because the image that Jobs install from is built in the same way.
 #[must_use]
 pub fn command() -> Vec<String> {
     let program = format!("{DIRECTORY}/{PROGRAM}");
@@ -58,7 +58,7 @@ pub fn command() -> Vec<String> {
     vec![format!("{DIRECTORY}/{LOADER}"), "--library-path".into(), format!("{DIRECTORY}/{LIBRARIES}"), program]
 }
 
-/// Installs the program that runs.
+/// Installs the running program into a directory.
 pub fn install(directory: &Path) -> Result<(), InstallError> {
     copy(Path::new("/proc/self/exe"), &directory.join(PROGRAM))?;
     if !IS_STATIC {
@@ -94,7 +94,7 @@ fn is_loader(library: &Path) -> bool {
     library.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("ld-"))
 }
 
-/// Copies a library under all names that it has where it is: programs ask for one of them, and not always for its file's.
+/// Copies a library under all names that it has in its own directory: a program may ask for a symbolic link to the file.
 fn place(library: &Path, directory: &Path) -> Result<(), InstallError> {
     let failed = |source| InstallError::File { path: library.to_owned(), source };
     let file = library.canonicalize().map_err(failed)?;
@@ -110,7 +110,7 @@ fn place(library: &Path, directory: &Path) -> Result<(), InstallError> {
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), InstallError> {
-    // An earlier try of the same pod may have left one that cannot be written to.
+    // An earlier try of the same pod may have left a file that cannot be written to.
     let _ = fs::remove_file(to);
     copy_in_pieces(from, to).map_err(|source| InstallError::File { path: to.to_owned(), source })
 }

@@ -1,5 +1,5 @@
-//! Which base backup and which log bring a PostgreSQL back as it was at an instant. Pure: whoever reads manifests asks a
-//! [`LogSearch`] for those that it needs, and gives it the ones that are believed.
+//! Which base backup and which log bring a PostgreSQL back as it was at an instant. Pure: the caller asks a [`LogSearch`]
+//! which manifests it needs, reads them, and hands over those that it trusts.
 
 #[cfg(test)]
 mod tests;
@@ -9,11 +9,12 @@ use jiff::Timestamp;
 use super::chain::{self, Gap};
 use super::manifest::{Document, Manifest};
 
-/// Manifests that are read side by side.
+/// Manifests that are asked for at once.
 const AT_ONCE: usize = 16;
-/// Backups of the log that one recovery takes: 17 days of one every five minutes. A `ConfigMap` has place for no more.
+/// The most backups of the log that one recovery takes: 17 days with one every five minutes. A `ConfigMap` has room for no
+/// more.
 pub const MOST: usize = 5000;
-/// The instants of manifests are those of the server's clock.
+/// The fact with the instant, by the server's clock, that a backup reaches.
 const UNTIL: &str = "until";
 
 /// What of a server's log is missing, and what to do.
@@ -30,7 +31,7 @@ pub enum Missing {
     /// There is no log.
     #[error("no log of that server is there: only the end of a base backup can be recovered, with no instant named")]
     Log,
-    /// It is of another server.
+    /// The log is of another server.
     #[error(
         "the log is of a server with system identifier {log}, and base backup {base} of one with {system}: name the log of that server"
     )]
@@ -39,23 +40,23 @@ pub enum Missing {
         base: String,
         /// System identifier of its server.
         system: String,
-        /// The same of the log.
+        /// System identifier of the log's server.
         log: String,
     },
-    /// It begins too late for the base backup.
+    /// The log begins too late for the base backup.
     #[error(
         "the log begins at segment {first}, and base backup {base} needs it from {needed}: name a later instant, for which a \
          later base backup is there"
     )]
     Beginning {
-        /// Where it begins.
+        /// The segment where it begins.
         first: String,
         /// ID of the base backup.
         base: String,
-        /// Where it should begin.
+        /// The segment where it should begin.
         needed: String,
     },
-    /// It has a hole.
+    /// The log has a hole.
     #[error(
         "log is missing: backup {before} ends before segment {end}, and the next one that counts, {after}, begins at {begin}: \
          name {until} or an earlier instant, or one after the next base backup"
@@ -65,20 +66,20 @@ pub enum Missing {
         before: String,
         /// The first segment that is missing.
         end: String,
-        /// ID of the backup behind the hole.
+        /// ID of the backup after the hole.
         after: String,
         /// The segment that it begins with.
         begin: String,
-        /// What can be recovered.
+        /// The last instant that can be recovered.
         until: String,
     },
-    /// A backup does not say what it holds.
+    /// A backup does not name a segment of its log: ID of the backup, and `first` or `next`.
     #[error("backup {0} of the log does not say its {1} segment: it was not taken by this program")]
-    Untold(String, &'static str),
-    /// It ends too early.
+    SegmentUnknown(String, &'static str),
+    /// The log ends too early.
     #[error("the log ends at {0}: name that instant or an earlier one, or take a backup of the log first")]
     End(String),
-    /// It is too long.
+    /// The log is in too many backups.
     #[error("{0} backups of the log are needed, and at most {MOST} are taken: take base backups more often")]
     Many(usize),
 }
@@ -91,7 +92,7 @@ impl Missing {
             Self::Base { .. } => "BaseBackupMissing",
             Self::Log => "LogMissing",
             Self::OtherServer { .. } => "LogOfOtherServer",
-            Self::Beginning { .. } | Self::Hole { .. } | Self::Untold(..) => "LogBroken",
+            Self::Beginning { .. } | Self::Hole { .. } | Self::SegmentUnknown(..) => "LogBroken",
             Self::End(_) => "LogTooShort",
             Self::Many(_) => "LogTooLong",
         }
@@ -108,18 +109,19 @@ fn no_base(until: Option<Timestamp>, earliest: Option<&str>) -> String {
     }
 }
 
-/// What a manifest says of a segment, an instant or its server.
+/// A fact of a manifest, such as a segment, an instant or the server; empty if it is missing.
 fn fact<'a>(manifest: &'a Manifest, name: &str) -> &'a str {
     manifest.contents.facts.get(name).map_or("", String::as_str)
 }
 
-/// All that was committed before this instant of the server's clock is in it. A base backup was complete then.
+/// The instant, by the server's clock, before which all that was committed is in a backup of the log. For a base backup,
+/// the instant when it was complete.
 #[must_use]
 pub fn end_of(manifest: &Manifest) -> Option<Timestamp> {
     fact(manifest, UNTIL).parse().ok()
 }
 
-/// The server, whatever it is called.
+/// The system identifier of the server, which stays when its name changes.
 #[must_use]
 pub fn system_of(manifest: &Manifest) -> &str {
     fact(manifest, "system")
@@ -135,28 +137,28 @@ pub fn is_by(base: &Manifest, until: Option<Timestamp>) -> bool {
 pub struct LogSearch {
     base: Manifest,
     until: Option<Timestamp>,
-    /// When they were due, in their order.
+    /// When the backups of the log were due, the earliest first.
     dues: Vec<Timestamp>,
-    /// That which has the beginning is before this one.
+    /// The backup with the beginning of the log is before this index of `dues`; 0 when the beginning is no longer looked for.
     before: usize,
-    /// The next behind the beginning.
+    /// Index of the next backup to read after the beginning.
     next: usize,
     log: Vec<Document>,
     missing: Option<Missing>,
 }
 
 impl LogSearch {
-    /// Among backups that were due then.
+    /// Searches among the backups that were due at these instants.
     #[must_use]
     pub fn new(base: &Manifest, until: Option<Timestamp>, dues: impl IntoIterator<Item = Timestamp>) -> Self {
         let mut dues: Vec<Timestamp> = dues.into_iter().collect();
         dues.sort_unstable();
-        // That which has the beginning was due before the base backup began.
+        // The backup with the beginning of the log was due before the base backup began.
         let begin = dues.partition_point(|due| *due <= base.started);
         Self { base: base.clone(), until, dues, before: begin, next: begin, log: Vec::new(), missing: None }
     }
 
-    /// Those whose manifests it needs next; none when it has all.
+    /// The backups whose manifests are needed next; none when the search is over.
     #[must_use]
     pub fn wanted(&self) -> &[Timestamp] {
         if self.missing.is_some() {
@@ -169,7 +171,7 @@ impl LogSearch {
         }
     }
 
-    /// Takes the manifests of [`wanted`](Self::wanted), as far as they are believed.
+    /// Takes the manifests of [`wanted`](Self::wanted), as far as they are trusted.
     pub fn take(&mut self, believed: impl IntoIterator<Item = Option<Document>>) {
         let count = self.wanted().len();
         let believed = believed.into_iter().flatten();
@@ -192,7 +194,7 @@ impl LogSearch {
         }
     }
 
-    /// The log, where it has all from the base backup to the instant.
+    /// The log from the base backup to the instant; an error if some of it is missing.
     pub fn end(self) -> Result<Vec<Document>, Missing> {
         if let Some(missing) = self.missing {
             return Err(missing);
@@ -206,7 +208,7 @@ fn is_enough(log: &[Document], until: Option<Timestamp>) -> bool {
 }
 
 fn unbroken(base: &Manifest, mut log: Vec<Document>, until: Option<Timestamp>) -> Result<Vec<Document>, Missing> {
-    // Those behind the instant were read in vain.
+    // Backups after the one that reaches the instant are not needed.
     let reaches = |it: &Document| until.is_some_and(|until| end_of(&it.manifest).is_some_and(|end| end >= until));
     if let Some(last) = log.iter().position(reaches) {
         log.truncate(last + 1);
@@ -227,7 +229,7 @@ fn unbroken(base: &Manifest, mut log: Vec<Document>, until: Option<Timestamp>) -
                 let (before, until) = (before.id.clone(), fact(before, UNTIL).to_owned());
                 return Err(Missing::Hole { before, end, after: after.id.clone(), begin, until });
             }
-            Some(Gap::Untold(fact)) => return Err(Missing::Untold(after.id.clone(), fact)),
+            Some(Gap::SegmentUnknown(fact)) => return Err(Missing::SegmentUnknown(after.id.clone(), fact)),
         }
     }
     if until.is_some() && !is_enough(&log, until) {

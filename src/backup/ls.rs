@@ -17,13 +17,13 @@ use crate::metrics::Metrics;
 /// Why nothing could be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody says where.
+    /// No region is given.
     #[error("no AWS region to work in: set AWS_REGION, for example to us-east-1, or give --region")]
     Region,
-    /// A key is none.
+    /// A trusted key is not valid.
     #[error("--trusted-key {0:?}: {1}")]
     Key(String, #[source] KeyError),
-    /// S3 could not be asked.
+    /// A call of S3 failed.
     #[error("bucket {bucket}: {why}")]
     Aws {
         /// Its name.
@@ -54,7 +54,7 @@ impl Found {
     }
 }
 
-/// A bucket, and whom to trust.
+/// A bucket, and the public keys that are trusted.
 pub struct Shelf {
     s3: S3,
     /// The bucket.
@@ -65,7 +65,7 @@ pub struct Shelf {
 }
 
 impl Shelf {
-    /// That of these options.
+    /// Opens the bucket that the options name.
     pub async fn open(options: &BackupsOptions) -> Result<Self, Error> {
         let keys = options.trusted_keys.iter().map(|key| key.parse().map_err(|why| Error::Key(key.clone(), why)));
         let keys: Vec<PublicKey> = keys.collect::<Result<_, _>>()?;
@@ -80,14 +80,14 @@ impl Shelf {
         Ok(Self { s3, place, owner, keys })
     }
 
-    /// What is there, by object and database, the newest first; and whether there is more.
+    /// The backups in the bucket by object and database, the newest first; and whether there are more than were read.
     pub async fn list(&self, prefix: Option<&str>) -> Result<(Vec<Found>, bool), Error> {
         let listing = self.s3.list(&self.place, &self.owner, &below(prefix)).await.map_err(|why| self.failed(why))?;
         let cut = listing.cut;
         Ok((sorted(Catalog::of_all(listing)), cut))
     }
 
-    /// The manifest of a backup, where it is one, and whether a trusted key signed it.
+    /// The manifest of a backup, if it is valid, and whether a trusted key signed it.
     pub async fn read(&self, it: &Found) -> Result<(Option<Document>, Result<(), Distrust>), Error> {
         let (at, place) = (it.place(), (&self.place, self.owner.as_str()));
         let read = async |name: &str, limit| self.s3.read(place.0, place.1, &format!("{at}/{name}"), limit).await;
@@ -102,7 +102,7 @@ impl Shelf {
     }
 }
 
-/// With a slash at its end.
+/// The prefix with one slash at its end; empty without a prefix.
 fn below(prefix: Option<&str>) -> String {
     prefix.map(|it| format!("{}/", it.trim_end_matches('/'))).unwrap_or_default()
 }
@@ -141,7 +141,7 @@ fn sorted(catalogs: std::collections::BTreeMap<String, Catalog>) -> Vec<Found> {
     found.collect()
 }
 
-/// Whether it is whole, and signed; by a trusted key, where one was given.
+/// Whether the backup is complete, and whether it is signed: by a trusted key, if one was given.
 async fn state(shelf: &Shelf, it: &Found) -> Result<&'static str, Error> {
     if !it.stored.is_complete() {
         return Ok("partial");

@@ -1,5 +1,5 @@
-//! What is known of a backup, written beside it when all of it is there: `<prefix>/<folder>/<id>/manifest.json`.
-//! No manifest, no backup.
+//! The description of a backup, written beside it when all of it is there: `<prefix>/<folder>/<id>/manifest.json`.
+//! Without a manifest there is no backup.
 
 mod parse;
 
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 pub use parse::{Document, LIMIT, Mistake, check, is_sha256, parse};
 
-/// Clocks of nodes may be so far ahead of that of the operator: what is due later than that is no backup yet.
+/// How far the clock of a node may be ahead of the operator's. A backup that is due later than that does not count yet.
 pub const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(10);
 
-/// So many seconds a backup may be due one after the other, where something lies that is none: 60, so that those of one
-/// minute get in no other's way.
+/// How many IDs a backup tries, each due a second after the one before, while something else lies under them. At most 60:
+/// a backup never takes an ID of the next minute, where another one may be due.
 pub const SECONDS: i64 = 60;
 
 /// Name of the object that makes a backup complete.
@@ -22,14 +22,14 @@ pub const NAME: &str = "manifest.json";
 /// Name of the data.
 pub const DATA: &str = "data";
 
-/// The form of manifests that this version writes and reads.
+/// The format of manifests that this version writes and reads.
 pub const FORMAT: u32 = 1;
 
 /// A complete backup.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
-    /// Of this form: [`FORMAT`].
+    /// Its format: [`FORMAT`].
     pub format: u32,
     /// The backup's ID: the instant it was due, [`id_of`].
     pub id: String,
@@ -53,7 +53,7 @@ pub struct Manifest {
     pub stored_sha256: String,
     /// `zstd`.
     pub compression: String,
-    /// `age` where it is encrypted.
+    /// `age` if it is encrypted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<String>,
     /// What a restored server is compared with.
@@ -62,7 +62,7 @@ pub struct Manifest {
 
 #[cfg(test)]
 impl Manifest {
-    /// One of nothing, for tests that care for few of its fields.
+    /// A manifest for tests that need few of its fields.
     pub fn sample(kind: &str, version: &str) -> Self {
         Self {
             format: 1,
@@ -87,17 +87,17 @@ impl Manifest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Contents {
-    /// Keys; for Redis of all databases. Rows of PostgreSQL and MySQL.
+    /// Number of keys, for Redis those of all databases. Number of rows for PostgreSQL and MySQL.
     pub keys: u64,
     /// Further facts of the kind, such as etcd's `revision` and `hash`, or keys by database for Redis.
     #[serde(default)]
     pub facts: BTreeMap<String, String>,
 }
 
-/// The fact of Redis that names the modules that were loaded, such as `ReJSON, search`; left out where there were none.
+/// The fact of Redis that names the modules that were loaded, such as `ReJSON, search`; left out if there were none.
 pub const MODULES: &str = "modules";
 
-/// The fact of PostgreSQL that names databases to which the user may not connect; left out where there were none.
+/// The fact of PostgreSQL that names databases to which the user may not connect; left out if there were none.
 pub const LEFT_OUT: &str = "leftOut";
 
 /// The ID of a backup that was due at an instant, such as `20261122T000500Z`.
@@ -106,7 +106,7 @@ pub fn id_of(due: Timestamp) -> String {
     due.strftime("%Y%m%dT%H%M%SZ").to_string()
 }
 
-/// The instant that an ID stands for; nothing for what is no ID.
+/// The instant that an ID stands for; none if the text is no ID.
 #[must_use]
 pub fn due_of(id: &str) -> Option<Timestamp> {
     let due = jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", id).ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
@@ -119,7 +119,7 @@ pub fn is_future(due: Timestamp, now: Timestamp) -> bool {
     due.duration_since(now) > CLOCK_TOLERANCE
 }
 
-/// Whether something was written before any clock can have said that the backup was due.
+/// Whether something was written so early that no clock can have shown the backup as due.
 #[must_use]
 pub fn is_early(due: Timestamp, written: Timestamp) -> bool {
     due.duration_since(written) > CLOCK_TOLERANCE

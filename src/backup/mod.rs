@@ -1,12 +1,12 @@
 //! What Jobs run: streams of databases to S3 and back. The operator writes the [`plan`], Kubernetes starts the Job, and the
-//! Job tells by its [`report`] what came of it; what is in S3 is told by each backup's [`manifest`]. What counts of that the
-//! operator keeps in a [`record`].
+//! Job writes its result into a [`report`]. The [`manifest`] of each backup describes what is in S3. The operator keeps a
+//! [`record`] of the backups that count.
 //!
 //! One container of a pod talks to databases, another one to S3.
 //!
 //! ```text
 //! source ─▶ checked ─▶ zstd (─▶ age) ─▶ parts with SHA-256 ─▶ data, and at last manifest.json
-//! manifest.json ─▶ data ─▶ checked ─▶ a server beside ─▶ target, or compared with the manifest
+//! manifest.json ─▶ data ─▶ checked ─▶ a scratch server ─▶ target, or compared with the manifest
 //! ```
 
 pub mod age;

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::Error;
 use crate::api::databaserestore::{RestoreAction, RestoreChange, RestoreOutlook};
 
-/// So many of each sort are named.
+/// How many things of each sort are named.
 const NAMED: usize = 5;
-/// Characters of a name that are told.
+/// Characters of a name that are kept.
 const LONGEST: usize = 48;
 
 /// What a restore would do.
@@ -23,7 +23,7 @@ pub struct Outlook {
 }
 
 impl Outlook {
-    /// Things of that sort, some by name, where there are any.
+    /// Adds things of a sort and the first few of their names. Adds nothing if there are none.
     pub fn add<S: AsRef<str>>(&mut self, action: RestoreAction, what: &str, names: impl IntoIterator<Item = S>) {
         let names: Vec<S> = names.into_iter().collect();
         let first = names.iter().take(NAMED).map(|name| name.as_ref().chars().take(LONGEST).collect()).collect();
@@ -33,7 +33,7 @@ impl Outlook {
         }
     }
 
-    /// So many things of that sort, where there are any.
+    /// Adds the number of things of a sort. Adds nothing if it is 0.
     pub fn count(&mut self, action: RestoreAction, what: &str, count: u64) {
         if count > 0 {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
@@ -41,7 +41,7 @@ impl Outlook {
         }
     }
 
-    /// It would be refused; the first reason is told.
+    /// Notes why the restore would be refused. Keeps only the first reason.
     pub fn refuse(&mut self, error: &Error) {
         if self.told.refused.is_none() {
             self.told.refused = Some(error.reason().to_owned());
@@ -49,7 +49,7 @@ impl Outlook {
         }
     }
 
-    /// With fewer names.
+    /// Keeps at most `most` names of each sort.
     pub fn shortened(&mut self, most: usize) {
         for change in &mut self.told.changes {
             change.names.truncate(most);

@@ -20,10 +20,10 @@ pub struct BackupPlan {
     pub destination: Destination,
     /// What is backed up.
     pub sources: Vec<Source>,
-    /// Keys of [age](https://age-encryption.org) to encrypt for; none for no encryption of our own.
+    /// Public keys of [age](https://age-encryption.org) to encrypt for; without any, Causeway does not encrypt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recipients: Vec<String>,
-    /// Statements that run around each dump of a SQL server; none where nobody asks for any.
+    /// Statements that run around each dump of a SQL server; none if the spec has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hooks: Option<Hooks>,
 }
@@ -35,7 +35,7 @@ pub struct Hooks {
     /// Those that run before it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<String>,
-    /// Those that run when it has ended, whatever came of it.
+    /// Those that run when it has ended, even if it failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
     /// How long each of the lists may take.
@@ -43,7 +43,7 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// As a spec asks for them; none where both lists are empty.
+    /// The hooks of a spec; none if both lists are empty.
     #[must_use]
     pub fn of(spec: &databasebackup::Hooks) -> Option<Self> {
         let databasebackup::Hooks { before, after, timeout } = spec;
@@ -53,7 +53,8 @@ impl Hooks {
 }
 
 impl BackupPlan {
-    /// The replication slot that keeps the write-ahead log for this object: no other has it, as its prefix ends with its uid.
+    /// The replication slot that keeps the write-ahead log for this object. No other object uses it, because its name comes
+    /// from the uid at the end of the prefix.
     #[must_use]
     pub fn slot(&self) -> String {
         slot_of(self.destination.prefix.rsplit('/').next().unwrap_or_default())
@@ -78,49 +79,49 @@ pub struct RestorePlan {
     pub folder: String,
     /// Which backup: its ID such as `20261122T000500Z`.
     pub id: String,
-    /// SHA-256 of its manifest, hexadecimal, as the operator checked it: no other is believed.
+    /// SHA-256 of its manifest, hexadecimal, as the operator checked it: any other manifest is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
     /// Where the backup is unpacked to: a directory shared by the pod's containers. `fetch` writes `snapshot.db` (etcd),
     /// `dump.rdb` (Redis), `base.tar` and the log (base backups) or the directory `dump` (others) there, and `manifest.json`.
     pub work: PathBuf,
-    /// Where the throw-away server answers that holds the backup, within the pod: `127.0.0.1:port`, and before it
-    /// `https://` where it asks for the certificates that `fetch` writes into `tls` of the work directory. Empty where it
-    /// is started only then, or not needed.
+    /// Address within the pod of the throw-away server that holds the backup: `127.0.0.1:port`, with `https://` before it
+    /// if the server asks for the certificates that `fetch` writes into `tls` of the work directory. Empty if the command
+    /// starts the server itself, or needs none.
     pub scratch: String,
-    /// Directory with the file `identity`: secret keys of age that open the backup, where it is encrypted.
+    /// Directory with the file `identity`: secret keys of age that open the backup, if it is encrypted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<PathBuf>,
-    /// Whom to restore to; none for a verification.
+    /// The database to restore to; none for a verification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Source>,
     /// Whether the target may hold something: it is overwritten, and what the backup lacks is deleted.
     #[serde(default)]
     pub force: bool,
-    /// What becomes of what depends on what is replaced, and is not in the backup.
+    /// What to do with objects that are not in the backup and depend on objects that are replaced.
     #[serde(default, skip_serializing_if = "OnDependents::is_fail")]
     pub on_dependents: OnDependents,
-    /// What of a dump is restored.
+    /// Which parts of a dump are restored.
     #[serde(default, skip_serializing_if = "Included::is_all")]
     pub include: Included,
-    /// What of that is not.
+    /// Which of those parts are left out.
     #[serde(default, skip_serializing_if = "Excluded::is_nothing")]
     pub exclude: Excluded,
     /// Over how many connections a PostgreSQL is restored.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub parallelism: u8,
-    /// Whether only what would be done is told.
+    /// Whether to report what the restore would do, and to do nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// Whether nobody checked who wrote the backup: programs with a defect that a crafted one could use are refused.
+    /// Whether nobody verified who wrote the backup. Then programs with a defect that a crafted backup could use are refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unproven: bool,
-    /// What a server of PostgreSQL reads behind a base backup, and up to when; none for all other backups.
+    /// The log that PostgreSQL replays after a base backup, and up to when; none for all other backups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
 }
 
-/// The log behind a base backup.
+/// The log that follows a base backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Recovery {
@@ -128,7 +129,7 @@ pub struct Recovery {
     pub origin: Destination,
     /// IDs of its backups, each with the SHA-256 of its manifest, hexadecimal, as the operator checked it.
     pub log: BTreeMap<String, String>,
-    /// The instant to come back to; none for all that there is.
+    /// The instant to recover to; none for all of the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
@@ -160,9 +161,9 @@ pub struct Destination {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Source {
-    /// Its folder under [`Destination::prefix`], such as `etcdcluster-prod-etcd`: `[a-z0-9.-]+`, one a source.
+    /// Its folder under [`Destination::prefix`], such as `etcdcluster-prod-etcd`: `[a-z0-9.-]+`, another one for each source.
     pub folder: String,
-    /// How it is called in status and messages, such as `EtcdCluster prod-etcd`.
+    /// Its name in the status and in messages, such as `EtcdCluster prod-etcd`.
     pub title: String,
     /// How to talk to it.
     pub server: Server,
@@ -177,7 +178,7 @@ pub enum Server {
     Etcd {
         /// URLs of clients, such as `https://prod-etcd.shop.svc:2379`.
         endpoints: Vec<String>,
-        /// Directory with `ca.crt`, and `tls.crt` and `tls.key` where it asks for them.
+        /// Directory with `ca.crt`, and `tls.crt` and `tls.key` if it asks for them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tls: Option<PathBuf>,
         /// Directory with the files `username` and `password`.
@@ -189,7 +190,7 @@ pub enum Server {
     Redis {
         /// Where to try, in order: `host:port`. For a managed one its replicas first, then its master.
         addresses: Vec<String>,
-        /// Directory with `password`, and `username` where it is not the default user.
+        /// Directory with `password`, and `username` if it is not the default user.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         login: Option<PathBuf>,
         /// Directory with `ca.crt`, and `tls.crt` and `tls.key`; none for no TLS.
@@ -220,7 +221,7 @@ pub const BASE: &str = "postgresql-base";
 /// Write-ahead log of PostgreSQL.
 pub const WAL: &str = "postgresql-wal";
 
-/// What comes of a method, as manifests and folders have it.
+/// The kind of backup that a method makes, as manifests and folders have it.
 #[must_use]
 pub fn kind_of(method: Method) -> &'static str {
     match method {
@@ -243,7 +244,7 @@ pub struct SqlServer {
     pub database: Option<String>,
     /// Directory with the files `username` and `password`.
     pub login: PathBuf,
-    /// Directory with `ca.crt`, and `tls.crt` and `tls.key` where it asks for them.
+    /// Directory with `ca.crt`, and `tls.crt` and `tls.key` if it asks for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<PathBuf>,
     /// How a PostgreSQL is backed up.

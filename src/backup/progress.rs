@@ -1,16 +1,16 @@
-//! How far a transfer is, told in the log every few seconds.
+//! Logs every few seconds how far a transfer is.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often it is told.
+/// How often the progress is logged.
 const RHYTHM: Duration = Duration::from_secs(5);
 
 /// Counts what passes.
 pub struct Progress {
     title: String,
     what: &'static str,
-    /// What is to be expected; 0 where nobody knows.
+    /// How much is expected in all; 0 if that is not known.
     expected: AtomicU64,
     passed: AtomicU64,
 }
@@ -23,12 +23,12 @@ impl Progress {
         Self { title: title.to_owned(), what, expected, passed }
     }
 
-    /// So much is to come in all.
+    /// Sets how much is expected in all.
     pub fn expect(&self, all: Option<u64>) {
         self.expected.store(all.unwrap_or_default(), Ordering::Relaxed);
     }
 
-    /// So much passed.
+    /// Counts what has just passed.
     pub fn pass(&self, more: u64) {
         self.passed.fetch_add(more, Ordering::Relaxed);
     }
@@ -39,19 +39,19 @@ impl Progress {
         self.passed.load(Ordering::Relaxed)
     }
 
-    /// Does the work, and tells about it meanwhile.
+    /// Does the work, and logs the progress meanwhile.
     pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         let mut before = 0;
         loop {
             tokio::select! {
                 done = &mut work => return done,
-                () = tokio::time::sleep(RHYTHM) => before = self.tell(before),
+                () = tokio::time::sleep(RHYTHM) => before = self.log(before),
             }
         }
     }
 
-    fn tell(&self, before: u64) -> u64 {
+    fn log(&self, before: u64) -> u64 {
         let passed = self.passed();
         let per_second = passed.saturating_sub(before) / RHYTHM.as_secs();
         let percent = percent(passed, self.expected.load(Ordering::Relaxed));

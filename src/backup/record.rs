@@ -1,8 +1,8 @@
-//! What the operator recorded of backups, in a `ConfigMap` of its own namespace, where tenants cannot write. Pure.
+//! The operator's record of backups, in a `ConfigMap` of its own namespace, where tenants cannot write. Pure.
 //!
-//! Keys in S3 and manifests are anybody's who may write into the bucket, and the status is anybody's who may write that. What
-//! is counted, deleted by retention and brought back is what a Job of the object reported, and by the SHA-256 of its manifest
-//! no other takes its place.
+//! Anybody who may write into the bucket can forge keys and manifests, and anybody who may write the status can forge that.
+//! So the operator counts, deletes by retention and restores only backups that a Job of the object reported. The recorded
+//! SHA-256 of the manifest keeps another manifest from taking its place.
 
 mod data;
 #[cfg(test)]
@@ -16,11 +16,11 @@ use super::jobs::{Catalog, Doubt, Stored};
 use super::manifest::{SECONDS, due_of, is_early, is_future, is_sha256};
 use super::report::{Outcome, Report};
 
-/// So many backups of one object are recorded: a `ConfigMap` has place for no more.
+/// The most backups of one object that are recorded: a `ConfigMap` has room for no more.
 const MOST: usize = 10_000;
-/// The clocks of S3 and of Kubernetes differ by no more.
+/// The most by which the clocks of S3 and of Kubernetes differ.
 const CLOCKS: SignedDuration = SignedDuration::from_mins(1);
-/// Folders have names of so many characters at most.
+/// Characters of the longest name of a folder.
 const LONGEST_FOLDER: usize = 200;
 
 /// Backups of one object.
@@ -34,16 +34,17 @@ pub struct Record {
     pub bucket: String,
     /// Evidence of each backup, by folder and by the instant it was due.
     pub backups: BTreeMap<String, BTreeMap<Timestamp, Evidence>>,
-    /// UIDs of ended Jobs whose reports are in it, as long as there are these Jobs.
+    /// UIDs of ended Jobs whose reports are recorded, for as long as these Jobs exist.
     pub jobs: BTreeSet<String>,
 }
 
-/// Why a backup is believed.
+/// Why a backup counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// A Job reported it: its manifest has this SHA-256, hexadecimal.
     Manifest(String),
-    /// It was there when the operator first looked, or was accepted: nothing of it was written later than this.
+    /// It was there when the operator looked, or somebody accepted it. It counts only if nothing of it was written after this
+    /// instant.
     Listed(Timestamp),
 }
 
@@ -52,20 +53,20 @@ pub enum Evidence {
 pub struct Reported {
     /// UID of the Job.
     pub job: String,
-    /// Reports of its pods; none of those that are gone.
+    /// Reports of its pods, except of those that are gone.
     pub reports: Vec<Report>,
-    /// When it was made and when it ended, where its pods may have made backups of which no report tells: one that has run
-    /// into its deadline is deleted, and takes its report with it.
+    /// When it was made and when it ended, if its pods may have made backups that no report names: Kubernetes deletes a pod
+    /// that runs into the deadline of its Job, and its report with it.
     /// <https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup>
     pub unreported: Option<(Timestamp, Timestamp)>,
 }
 
 impl Reported {
-    /// Whether nothing of it has to be looked for in S3.
+    /// Whether its reports name all its backups with a hash. Otherwise they have to be looked for in S3.
     fn is_whole(&self) -> bool {
         let is_plain = |it: &Outcome| it.error.is_some() || it.manifest.as_deref().is_some_and(is_sha256);
-        let is_told = |report: &Report| report.omitted == 0 && report.results.iter().all(is_plain);
-        self.unreported.is_none() && self.reports.iter().all(is_told)
+        let names_all = |report: &Report| report.omitted == 0 && report.results.iter().all(is_plain);
+        self.unreported.is_none() && self.reports.iter().all(names_all)
     }
 }
 
@@ -82,7 +83,7 @@ impl Record {
         self.backups.get(folder)?.get(&due)
     }
 
-    /// Takes what Jobs reported. What is recorded already stays: nothing is written twice.
+    /// Records what Jobs reported. What is recorded already stays: no backup is written twice.
     pub fn note(&mut self, reported: &[Reported], catalog: &Catalog, now: Timestamp) {
         for Reported { job, reports, unreported } in reported {
             self.jobs.insert(job.clone());
@@ -100,7 +101,8 @@ impl Record {
         }
     }
 
-    /// Takes what Jobs reported with a hash, where nobody looks into S3. A Job of which there is more to take stays a new one.
+    /// Records what Jobs reported with a hash, without a look into S3. A Job with other backups is not noted as recorded, so
+    /// that these follow later.
     pub fn note_hashed(&mut self, reported: &[Reported], now: Timestamp) {
         for it in reported {
             for outcome in it.reports.iter().flat_map(|report| &report.results) {
@@ -123,18 +125,18 @@ impl Record {
         self.backups.entry(outcome.folder.clone()).or_default().entry(due).or_insert(evidence);
     }
 
-    /// Of many databases a report has no place for all that went well: failures are left out last. One of them may be due
-    /// some seconds later, where something lay in its way.
+    /// A report has no room for all successes of many databases. Failures are left out last, so what it omits succeeded. A
+    /// backup that it omits may be due some seconds later, because something lay under the earlier IDs.
     fn note_omitted(&mut self, report: &Report, catalog: &Catalog, now: Timestamp) {
         let ids: BTreeSet<&str> = report.results.iter().map(|outcome| outcome.id.as_str()).collect();
-        let is_told = |folder: &str| report.results.iter().any(|outcome| outcome.folder == *folder);
+        let is_named = |folder: &str| report.results.iter().any(|outcome| outcome.folder == *folder);
         for first in ids.into_iter().filter_map(due_of).filter(|due| !is_future(*due, now)) {
             let all = first..=first + SignedDuration::from_secs(SECONDS - 1);
-            self.note_listed(catalog, |folder, due, _| all.contains(&due) && !is_told(folder), now);
+            self.note_listed(catalog, |folder, due, _| all.contains(&due) && !is_named(folder), now);
         }
     }
 
-    /// What was written while a Job ran, and was due by then, is taken for its own.
+    /// Takes what was written while a Job ran, and was due by then, for a backup of that Job.
     fn note_unreported(&mut self, made: Timestamp, ended: Timestamp, catalog: &Catalog, now: Timestamp) {
         let is_not_after = |earlier: Timestamp, later: Timestamp| earlier.duration_since(later) <= CLOCKS;
         let is_meant = |_: &str, due: Timestamp, stored: &Stored| {
@@ -144,7 +146,7 @@ impl Record {
         self.note_listed(catalog, is_meant, now);
     }
 
-    /// Takes complete backups as they lie there of which nothing is recorded.
+    /// Records complete backups as they are in S3, if nothing is recorded of them.
     fn note_listed(&mut self, catalog: &Catalog, is_meant: impl Fn(&str, Timestamp, &Stored) -> bool, now: Timestamp) {
         for (folder, backups) in catalog.folders.iter().filter(|(folder, _)| is_folder(folder)) {
             for (due, stored) in backups.iter().filter(|(_, stored)| stored.is_complete()) {
@@ -156,7 +158,7 @@ impl Record {
         }
     }
 
-    /// Takes what is complete, was last written before `instant` and does not count yet; gives how many that are.
+    /// Accepts backups that are complete, were last written before `instant` and do not count yet. Returns how many.
     pub fn accept(&mut self, catalog: &Catalog, instant: Timestamp, now: Timestamp) -> usize {
         let mut accepted = 0;
         for (folder, backups) in catalog.folders.iter().filter(|(folder, _)| is_folder(folder)) {
@@ -172,8 +174,8 @@ impl Record {
         accepted
     }
 
-    /// Forgets backups and Jobs that are gone. Where nothing at all is left, or not all was listed, the evidence stays: a
-    /// bucket that is out of sight for a moment must not cost it.
+    /// Forgets backups and Jobs that are gone. If the listing is empty or incomplete, the evidence stays: it must not be lost
+    /// because a bucket could not be seen for a moment.
     pub fn tidy(&mut self, catalog: &Catalog, jobs: &BTreeSet<String>) {
         self.jobs.retain(|job| jobs.contains(job));
         if !catalog.cut && !catalog.folders.is_empty() {
@@ -186,7 +188,7 @@ impl Record {
         self.backups.retain(|_, backups| !backups.is_empty());
     }
 
-    /// Forgets the oldest where there are more than a `ConfigMap` has place for.
+    /// Forgets the oldest backups if there are more than a `ConfigMap` has room for.
     fn shorten(&mut self) {
         let all = self.backups.values().flat_map(BTreeMap::keys);
         let mut dues: Vec<Timestamp> = all.copied().collect();
@@ -196,7 +198,7 @@ impl Record {
         self.backups.values_mut().for_each(|backups| backups.retain(|due, _| *due >= oldest));
     }
 
-    /// What is in S3, with doubts where something of it does not count.
+    /// What is in S3, with the reason for each backup that does not count.
     #[must_use]
     pub fn judged(&self, mut catalog: Catalog, now: Timestamp) -> Catalog {
         for (folder, backups) in &mut catalog.folders {
@@ -210,7 +212,8 @@ impl Record {
     fn doubt(&self, folder: &str, due: Timestamp, stored: &Stored, now: Timestamp) -> Option<Doubt> {
         match self.evidence(folder, due) {
             _ if is_future(due, now) => Some(Doubt::Future),
-            // Whoever may write into the bucket knows when a backup will be due: the Job may have taken his for its own.
+            // Anybody who may write into the bucket knows when a backup will be due, and can put one there before. The Job may
+            // then have reported that one as its own.
             _ if is_early(due, stored.modified) => Some(Doubt::Early),
             None => Some(Doubt::NotRecorded),
             Some(Evidence::Listed(at)) if stored.modified > *at => Some(Doubt::Changed),
@@ -219,7 +222,7 @@ impl Record {
     }
 }
 
-/// What is in S3 where somebody said that whatever lies there is believed: all but the future.
+/// What is in S3, for an object that trusts everything that lies there: all of it counts, except backups of the future.
 #[must_use]
 pub fn believed(mut catalog: Catalog, now: Timestamp) -> Catalog {
     for (due, stored) in catalog.folders.values_mut().flatten() {
@@ -232,7 +235,7 @@ fn complete<'a>(catalog: &'a Catalog, folder: &str, due: Timestamp) -> Option<&'
     catalog.folders.get(folder)?.get(&due).filter(|stored| stored.is_complete())
 }
 
-/// Whether it can be a part of a key of a `ConfigMap`.
+/// Whether a folder can be a part of a key of a `ConfigMap`.
 fn is_folder(folder: &str) -> bool {
     let is_usual = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || matches!(it, b'.' | b'-');
     (1..=LONGEST_FOLDER).contains(&folder.len()) && folder.bytes().all(is_usual)

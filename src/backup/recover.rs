@@ -21,16 +21,16 @@ pub enum Error {
     /// A backup could not be fetched.
     #[error(transparent)]
     Backup(#[from] super::Error),
-    /// Nobody said whom to trust.
+    /// No key to trust is given.
     #[error("give --trusted-key, or --unverified to take what nobody checked")]
     Trust,
     /// There is no base backup, or the log does not reach so far.
     #[error("{0} (see causeway backups ls, and mind --prefix, --source and --until)")]
     Missing(#[from] Missing),
-    /// There is something already.
+    /// The directory is not empty.
     #[error("{0} is not empty: name another directory with --into")]
     NotEmpty(PathBuf),
-    /// A file.
+    /// A file could not be read, written or deleted.
     #[error("{path}: {source}")]
     File {
         /// Its path.
@@ -40,7 +40,7 @@ pub enum Error {
     },
 }
 
-/// A backup that is believed.
+/// A backup that is trusted.
 #[derive(Clone)]
 struct Kept {
     base: String,
@@ -54,7 +54,7 @@ impl Kept {
     }
 }
 
-/// Fetches.
+/// Fetches the base backup and its log, and writes the script beside them.
 pub async fn run(options: RecoverOptions) -> Result<(), Error> {
     if options.from.trusted_keys.is_empty() && !options.unverified {
         return Err(Error::Trust);
@@ -78,7 +78,7 @@ pub async fn run(options: RecoverOptions) -> Result<(), Error> {
     Ok(())
 }
 
-/// A backup, where it is whole and believed.
+/// The backup, if it is complete and trusted.
 async fn believed(shelf: &Shelf, it: &Found, options: &RecoverOptions) -> Result<Option<Kept>, Error> {
     if !it.stored.is_complete() {
         return Ok(None);
@@ -95,7 +95,7 @@ async fn believed(shelf: &Shelf, it: &Found, options: &RecoverOptions) -> Result
     Ok(Some(Kept { base: it.base.clone(), folder: it.folder.clone(), document }))
 }
 
-/// The newest base backup that was complete by then.
+/// The newest base backup that was complete by the instant.
 async fn base(shelf: &Shelf, found: &[Found], options: &RecoverOptions) -> Result<Kept, Error> {
     let mut bases: Vec<&Found> = found.iter().filter(|it| it.folder == BASE).collect();
     bases.sort_by_key(|it| std::cmp::Reverse(it.due));
@@ -129,7 +129,7 @@ async fn log(shelf: &Shelf, found: &[Found], base: &Kept, options: &RecoverOptio
     }
 }
 
-/// The same of one object; or what is missing.
+/// The log of one object; or what of it is missing.
 async fn log_of(
     shelf: &Shelf,
     all: &[&Found],

@@ -1,5 +1,5 @@
-//! What came of a Job: its pod's termination message, which Kubernetes keeps with the pod. What is too long it cuts: that is no
-//! JSON any more, and tells nothing.
+//! The result of a Job, in the termination message that Kubernetes keeps with the pod. Kubernetes cuts a message that is too
+//! long. What is left of it is no JSON, and the result is lost.
 //! <https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/>
 
 use std::fs;
@@ -14,23 +14,24 @@ use super::outlook::Outlook;
 
 /// Where Kubernetes reads it.
 pub const PATH: &str = "/dev/termination-log";
-/// Bytes that Kubernetes keeps: 4096 of one container, and of all in a pod 12 KiB, of which each has an equal share. Beside
-/// ours, of which there are two or three, meshes and collectors of logs put theirs: this is the share of six.
+/// Bytes of a report that Kubernetes surely keeps. It keeps 4096 bytes of one container and 12 KiB of a pod, of which each
+/// container has an equal share. A pod has two or three containers of ours, and service meshes and log collectors inject
+/// others: this is the share of one in six.
 /// <https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/#customizing-the-termination-message>
 pub const LIMIT: usize = 12 * 1024 / 6;
 
-/// What came of a Job.
+/// The result of a Job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Of every source that was tried; of a restore or verification the one.
+    /// One for every source that was tried; exactly one for a restore or a verification.
     pub results: Vec<Outcome>,
-    /// Results that had no place.
+    /// How many results had no room.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub omitted: u32,
 }
 
-/// What came of one source.
+/// The result of one source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
@@ -38,31 +39,31 @@ pub struct Outcome {
     pub folder: String,
     /// The backup's ID.
     pub id: String,
-    /// Bytes stored, where it succeeded.
+    /// Bytes stored, if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_size: Option<u64>,
-    /// SHA-256 of the manifest as it was written, hexadecimal, where it succeeded: by that the operator knows it again.
+    /// SHA-256 of the manifest as it was written, hexadecimal, if it succeeded. The operator accepts no other manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
     /// Keys restored or compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<u64>,
-    /// What the server keeps for the next backup of its log: after this one where it succeeded, otherwise as it began.
+    /// The log that the server keeps for the next backup: after this backup if it succeeded, otherwise as it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptLog>,
-    /// What of the backup a restore left out, or what went wrong beside a backup that is good, in a person's words.
+    /// What a restore left out, or what went wrong although the backup is good, in words for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// What a restore would do, where it was only asked for that.
+    /// What a restore would do, if it is a dry run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Outlook>,
-    /// When the last transaction ended that a recovered server has.
+    /// When the last transaction was committed that a recovered server has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached: Option<Timestamp>,
     /// Milliseconds it took.
     #[serde(default)]
     pub duration_ms: u64,
-    /// Why it failed, in a person's words, at most 300 characters; none where it succeeded.
+    /// Why it failed, in words for people, at most 300 characters; none if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Stable `CamelCase` word for the error, such as `SourceUnreachable`, `AccessDenied`, `ChecksumMismatch`, `TargetNotEmpty`.
@@ -70,12 +71,12 @@ pub struct Outcome {
     pub reason: Option<String>,
 }
 
-/// What a server keeps of its log, as that is in no backup yet.
+/// The log that a server keeps because no backup has it yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptLog {
     /// Bytes that it keeps.
     pub held: u64,
-    /// Bytes that may be written until it gives that up.
+    /// Bytes that may still be written before the server drops what it keeps.
     pub room: u64,
 }
 
@@ -86,7 +87,8 @@ impl Report {
         self.results.iter().all(|outcome| outcome.error.is_none())
     }
 
-    /// As JSON that Kubernetes keeps as a whole: errors are cut first, and then results left out, good ones before bad.
+    /// As JSON of at most `limit` bytes. Notes are cut first, then names in outlooks, then errors. At last results are left
+    /// out, successes before failures.
     #[must_use]
     pub fn fitting(&self, limit: usize) -> String {
         let mut report = self.clone();
@@ -125,7 +127,7 @@ impl Report {
         serde_json::to_string(self).ok().filter(|text| text.len() <= limit)
     }
 
-    /// Leaves it where Kubernetes finds it. A process outside of Kubernetes has no such place: then the log has it.
+    /// Writes it where Kubernetes finds it. Outside of Kubernetes there is no such file, and only the log has it.
     pub fn leave(&self, at: &Path) {
         let text = self.fitting(LIMIT);
         if let Err(error) = fs::write(at, &text) {
@@ -136,21 +138,21 @@ impl Report {
 }
 
 impl Outcome {
-    /// Of something that took so long, with nothing to tell yet.
+    /// The outcome of something that took that long, without any result yet.
     #[must_use]
     pub fn of(folder: &str, id: &str, took: Duration) -> Self {
         let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         Self { folder: folder.to_owned(), id: id.to_owned(), duration_ms, ..Self::default() }
     }
 
-    /// That it failed.
+    /// The same with an error.
     #[must_use]
     pub fn failed(self, error: &Error) -> Self {
         Self { error: Some(error.describe()), reason: Some(error.reason().to_owned()), ..self }
     }
 }
 
-/// The beginning of a text.
+/// The text, cut to `most` characters.
 fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -207,11 +209,11 @@ mod tests {
             Outcome { outlook: Some(outlook), ..Outcome::of("postgresql", "20261122T000500Z", Duration::ZERO) };
         let text = Report { results: vec![outcome], omitted: 0 }.fitting(LIMIT);
         let left: Report = serde_json::from_str(&text).unwrap();
-        let told = left.results[0].outlook.clone().unwrap().told;
-        assert!(text.len() <= LIMIT && told.changes.iter().all(|it| it.count == 9 && it.names.len() == 2), "{text}");
+        let changes = left.results[0].outlook.clone().unwrap().told.changes;
+        assert!(text.len() <= LIMIT && changes.iter().all(|it| it.count == 9 && it.names.len() == 2), "{text}");
     }
 
-    /// Three of ours, and as many that somebody injects, such as Istio.
+    /// Three containers of ours, and three that somebody injects, such as Istio.
     #[test]
     fn a_report_is_whole_in_a_pod_of_six_containers() {
         let hash = Some("ab".repeat(32));

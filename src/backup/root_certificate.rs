@@ -1,8 +1,8 @@
-//! Certificates by which the throw-away etcd takes us for its root.
+//! Certificates with which the throw-away etcd lets us in as its user `root`.
 //!
-//! A snapshot of an etcd with authentication brings its users along, and asks for a password that may be forgotten by now.
-//! But whoever shows a certificate of the authority that the server was told of is the user that it is made out to, and
-//! `root` is always there: nobody can delete it while authentication is on. The keys live and die with the pod.
+//! A snapshot of an etcd with authentication contains its users, and asks for a password that may be forgotten by now. But
+//! etcd takes a client with a certificate of its trusted CA for the user in the common name. The user `root` always exists:
+//! nobody can delete it while authentication is on. The keys exist only as long as the pod.
 //! <https://etcd.io/docs/v3.5/op-guide/authentication/rbac/#using-tls-common-name>
 
 use std::fs;
@@ -16,9 +16,9 @@ use rcgen::{
 
 use super::Error;
 
-/// Where they are, in the work directory.
+/// Name of their directory in the work directory.
 pub const DIRECTORY: &str = "tls";
-/// The user that they are made out to.
+/// The user in the common name.
 const ROOT: &str = "root";
 /// Where the server answers.
 const HOST: &str = "127.0.0.1";
@@ -28,7 +28,7 @@ pub fn directory(work: &Path) -> PathBuf {
     work.join(DIRECTORY)
 }
 
-/// Makes them anew: `ca.crt`, `tls.crt` and `tls.key`.
+/// Makes new ones: `ca.crt`, `tls.crt` and `tls.key`.
 pub fn make(work: &Path) -> Result<(), Error> {
     let directory = directory(work);
     let at = |path: &Path| {
@@ -55,7 +55,7 @@ fn issue() -> Result<[(&'static str, String); 3], rcgen::Error> {
     leaf.distinguished_name = named(ROOT);
     leaf.use_authority_key_identifier_extension = true;
     leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    // Server and client show the same.
+    // Server and client present the same certificate.
     leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     let leaf = leaf.signed_by(&key, &authority)?;
     Ok([("ca.crt", authority.pem()), ("tls.crt", leaf.pem()), ("tls.key", key.serialize_pem())])

@@ -1,4 +1,4 @@
-//! `causeway backup`: one backup of each source, one after the other. One that fails does not keep the others from it.
+//! `causeway backup`: one backup of each source, one after the other. A failure of one does not stop the others.
 
 use std::path::Path;
 use std::time::Instant;
@@ -16,19 +16,19 @@ use super::source::Dump;
 use super::store::{Listed, Lying, ManifestError, Store, Upload};
 use super::{Error, chain, stream};
 
-/// What all sources have alike.
+/// What all sources share.
 struct Run<'a> {
     store: Store,
     slot: String,
     recipients: Vec<Recipient>,
     id: &'a str,
-    /// Where another container dumps; none where this process does.
+    /// Socket of the container that dumps; none if this process dumps.
     socket: Option<&'a Path>,
     stop: &'a CancellationToken,
 }
 
-/// Backs up every source, and tells what came of each, and the exit code: another try helps if it helps one of them.
-/// Databases are dumped by whoever listens at `socket`, and by this process where none is given.
+/// Backs up every source. Returns the result of each and the exit code, which asks for another try if that may help one of
+/// them. The process that listens at `socket` dumps the databases; without a socket this process does.
 pub async fn run(
     plan: &BackupPlan,
     id: &str,
@@ -58,12 +58,12 @@ pub async fn run(
     Ok((report, codes.into_iter().min().unwrap_or_default()))
 }
 
-/// What is learned of a database beside its data.
+/// What is learned about a database besides its data.
 #[derive(Default)]
 struct Learned {
-    /// What the server was last known to keep of its log.
+    /// The log that the server keeps, as last reported.
     kept: Option<KeptLog>,
-    /// What went wrong beside a dump that is good.
+    /// What went wrong although the dump is good.
     note: Option<String>,
 }
 
@@ -142,15 +142,15 @@ type Written = (&'static str, String, manifest::Contents, stream::Sums, Option<R
 
 /// Where a try of a backup begins.
 enum Next {
-    /// A try before ended well.
+    /// An earlier try succeeded.
     Done(Box<Document>),
-    /// Nothing is there yet.
+    /// Nothing lies under this ID yet.
     Free(String),
 }
 
-/// Nothing in S3 is ever overwritten. Where a try before died between its data and their manifest, the data stay, and
-/// belong to no backup: this one is due a second later then. So it is where something lies that no try of ours wrote:
-/// whoever may write there knows when the next backup is due.
+/// Nothing in S3 is ever overwritten. If an earlier try wrote its data and died before it wrote the manifest, the data stay
+/// and belong to no backup: this backup then takes the ID of the next second. It does the same if something lies there that
+/// no try of ours wrote, because anybody who may write there knows when the next backup is due.
 async fn next(store: &Store, folder: &str, id: &str) -> Result<Next, Error> {
     let due = manifest::due_of(id).ok_or_else(|| Error::Due(id.to_owned()))?;
     for later in 0..SECONDS {
@@ -185,14 +185,14 @@ async fn next(store: &Store, folder: &str, id: &str) -> Result<Next, Error> {
     )))
 }
 
-/// What lies where a backup is to be, judged by a listing.
+/// What lies where a backup is to go, judged by a listing.
 #[derive(Debug, PartialEq, Eq)]
 enum There {
     /// Nothing.
     Nothing,
     /// It may be a whole backup; with the listing of its data.
     Complete(Listed),
-    /// It is no backup of ours, in words.
+    /// It is no backup of ours: the reason in words.
     Foreign(&'static str),
 }
 
@@ -247,8 +247,8 @@ async fn newest(store: &Store, folder: &str) -> Result<Option<Manifest>, Error> 
     Ok(None)
 }
 
-/// Writes the manifest: from then on it is a backup. One that nobody would believe is not written. Where there is another
-/// one meanwhile, it is of other data than ours, which nothing replaces: another try goes on elsewhere.
+/// Writes the manifest, which makes the data a backup. A manifest that would be refused later is not written. If another
+/// manifest is there meanwhile, it describes other data than ours and is not replaced: another try takes another ID.
 async fn complete(store: &Store, folder: &str, manifest: Manifest) -> Result<Document, Error> {
     let text = serde_json::to_vec_pretty(&manifest).map_err(|error| Error::Unsupported(error.to_string()))?;
     let document = manifest::parse(&text, &manifest.id)
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(found_at(None, Some(30)), There::Foreign("there is a manifest without data"));
     }
 
-    /// Of a backup that has five bytes of data.
+    /// The manifest of a backup that has five bytes of data.
     fn manifest(id: &str) -> Manifest {
         Manifest {
             format: FORMAT,
@@ -316,7 +316,7 @@ mod tests {
         }
     }
 
-    /// Puts data and a manifest under the ID that is due so many seconds later, written at so many seconds after it was due.
+    /// Puts data and a manifest under the ID that is due `later` seconds after [`due`], written `after` seconds after that.
     fn lay(bucket: &Bucket, later: i64, data: &[u8], manifest: &[u8], after: i64) {
         let due = due() + SignedDuration::from_secs(later);
         let (id, written) = (manifest::id_of(due), due + SignedDuration::from_secs(after));

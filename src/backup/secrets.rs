@@ -1,4 +1,4 @@
-//! What is mounted from Secrets: passwords and certificates. Read anew for every connection, never logged.
+//! What is mounted from Secrets: passwords and certificates. Read again for every connection, never logged.
 
 use std::fmt;
 use std::fs;
@@ -24,12 +24,12 @@ impl fmt::Debug for Login {
     }
 }
 
-/// Whom to trust and what to show, as PEM.
+/// Certificates to trust and to present, as PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Certificates {
-    /// The authorities.
+    /// The CA certificates.
     pub trusted: String,
-    /// Certificate and key.
+    /// Client certificate and key.
     pub identity: Option<(String, String)>,
 }
 
@@ -73,7 +73,7 @@ fn missing(directory: &Path, name: &str) -> Error {
     }
 }
 
-/// The text of a file without the line's end that editors add; none where there is no such file.
+/// The text of a file without the line end that editors add; none if there is no such file.
 fn read(directory: &Path, name: &str) -> Result<Option<String>, Error> {
     match fs::read_to_string(directory.join(name)) {
         Ok(text) => Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned())),

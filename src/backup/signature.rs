@@ -1,8 +1,8 @@
-//! Signatures of manifests: by them a backup is known as Causeway's where nothing is left of the cluster that took it. Pure,
-//! but for making a key.
+//! Signatures of manifests: they prove that Causeway took a backup, even when the cluster that took it is gone. Pure, except
+//! for making a key.
 //!
-//! They have the form of OpenSSH over the bytes of the manifest, and the place of the backup is a part of them: a manifest
-//! that somebody copies to another place is not signed there. `ssh-keygen -Y verify` checks them without Causeway.
+//! A signature has the format of OpenSSH. It covers the bytes of the manifest and the place of the backup: a manifest that
+//! somebody copies to another place is not signed there. `ssh-keygen -Y verify` checks it without Causeway.
 //! <https://github.com/openssh/openssh-portable/blob/master/PROTOCOL.sshsig>
 
 #[cfg(test)]
@@ -38,18 +38,18 @@ pub enum KeyError {
     /// The bytes are no secret key.
     #[error("it is no secret key of Ed25519 in PKCS#8")]
     Secret,
-    /// The library gave none.
+    /// The library could not make a key.
     #[error("no key could be made")]
     Library,
 }
 
-/// Why a signature is not believed.
+/// Why a signature is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Distrust {
-    /// There is none.
+    /// There is no signature.
     #[error("is not signed")]
     Missing,
-    /// It is none.
+    /// It cannot be read.
     #[error("has a signature that cannot be read")]
     Unreadable,
     /// It is of a key that is not trusted.
@@ -77,7 +77,7 @@ impl SigningKey {
         Ed25519KeyPair::from_pkcs8(secret).map(Self).map_err(|_| KeyError::Secret)
     }
 
-    /// What others know it by.
+    /// Its public key.
     #[must_use]
     pub fn public(&self) -> PublicKey {
         let mut bytes = [0; 32];
@@ -94,7 +94,7 @@ impl SigningKey {
         let fields = [&self.public().blob(), context.as_bytes(), b"", HASH, &signature];
         let blob = [MAGIC, &1_u32.to_be_bytes(), &fields.map(string).concat()].concat();
         let text = STANDARD.encode(blob);
-        // What STANDARD gives is ASCII.
+        // Base64 is ASCII, so it may be cut at any byte.
         let lines: Vec<&str> = (0..text.len()).step_by(LINE).map(|at| &text[at..text.len().min(at + LINE)]).collect();
         format!("{BEGIN}\n{}\n{END}\n", lines.join("\n"))
     }
@@ -152,7 +152,7 @@ pub fn verify(trusted: &[PublicKey], place: &str, manifest: &[u8], signature: &[
     if is_right { Ok(key) } else { Err(Distrust::Wrong) }
 }
 
-/// Key, context and signature of what was armoured.
+/// Key, context and bytes of an armoured signature.
 fn parts(armoured: &[u8]) -> Option<(PublicKey, Vec<u8>, Vec<u8>)> {
     let text = std::str::from_utf8(armoured).ok()?.trim();
     let text: String = text.strip_prefix(BEGIN)?.strip_suffix(END)?.split_whitespace().collect();
@@ -166,7 +166,7 @@ fn parts(armoured: &[u8]) -> Option<(PublicKey, Vec<u8>, Vec<u8>)> {
     is_ours.then(|| (key, context.to_vec(), bytes.to_vec()))
 }
 
-/// What a signature says that it is for: OpenSSH calls it namespace.
+/// The purpose that a signature names: OpenSSH calls it namespace.
 fn context_of(place: &str) -> String {
     format!("causeway-backup:{place}")
 }

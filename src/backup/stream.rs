@@ -20,7 +20,7 @@ const LEVEL: Level = Level::Precise(3);
 /// Chunks that are read ahead while others are compressed, and as many that wait to be sent.
 const AHEAD: usize = 8;
 
-/// What passed.
+/// Size and hashes of the data that were carried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sums {
     /// Bytes as the database gave them.
@@ -31,8 +31,7 @@ pub struct Sums {
     pub stored_sha256: String,
 }
 
-/// Writes all data of a database into an upload, which is then to be completed. Encrypts them where there is somebody to
-/// encrypt them for.
+/// Writes all data of a database into an upload, which the caller completes. Encrypts them if there are recipients.
 pub async fn carry(
     dump: &mut Dump,
     recipients: &[Recipient],
@@ -41,7 +40,7 @@ pub async fn carry(
 ) -> Result<Sums, Error> {
     let (sender, chunks) = mpsc::channel(AHEAD);
     let (pieces, mut packed) = mpsc::channel::<Vec<u8>>(AHEAD);
-    // To compress takes most of the time, so another core does that. Whoever drops the channels ends it.
+    // Compression takes most of the time, so it is a task of its own, for another core. It ends when the channels are dropped.
     let packing = tokio::spawn(pack(chunks, Packing::new(recipients, pieces)?));
     let read = async move {
         let mut message = None;
@@ -64,7 +63,7 @@ pub async fn carry(
         }
         Ok::<_, Error>(())
     };
-    // The end of the data is known to be good before the last of them is packed: a reader that fails ends all.
+    // A dump reports its end only after it has checked all data. If it fails, there are no sums and nothing is completed.
     tokio::try_join!(read, write)?;
     packing.await?
 }
@@ -83,10 +82,10 @@ async fn pack(mut chunks: mpsc::Receiver<Bytes>, mut packing: Packing) -> Result
     Ok(Sums { size, sha256: hexadecimal(&content.finalize()), stored_sha256: packing.finish().await? })
 }
 
-/// What becomes of compressed data before they are stored.
+/// What is done with compressed data before they are stored: encryption and the hash.
 struct Packing {
     seal: Option<Seal>,
-    /// What the file of age begins with.
+    /// Encrypted bytes that are not sent yet; at first the header of the age file.
     sealed: Vec<u8>,
     hash: Sha256,
     pieces: mpsc::Sender<Vec<u8>>,
@@ -115,7 +114,7 @@ impl Packing {
             return Ok(());
         }
         self.hash.update(&piece);
-        // Nobody wants it any more.
+        // The receiver is gone: the upload has ended.
         self.pieces.send(piece).await.map_err(|_| Error::Interrupted)
     }
 

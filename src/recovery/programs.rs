@@ -100,7 +100,7 @@ impl Programs<'_> {
             &format!("--initial-advertise-peer-urls={}", options.peer_url),
             &format!("--initial-cluster={}={}", options.name, options.peer_url),
             &format!("--name={}", options.name),
-            // No quota is needed, because the member takes no new writes.
+            // Above the size of any data, so that the quota raises no alarm: the member takes no new writes.
             "--quota-backend-bytes=107374182400",
         ]
         .map(OsString::from)

@@ -1,4 +1,4 @@
-//! The beginning of a file: its key, encrypted for each recipient, and a code that nobody makes who does not know it.
+//! The header of a file: the file key, encrypted for each recipient, and a MAC that nobody can make without the key.
 //! <https://github.com/C2SP/C2SP/blob/main/age.md#header>
 
 use aws_lc_rs::aead::{Aad, Nonce};
@@ -12,22 +12,22 @@ use super::{Error, FILE_KEY, cipher, derive, random};
 
 /// The first line.
 const VERSION: &str = "age-encryption.org/v1";
-/// How the native recipients' stanzas are called.
+/// Type of the stanzas of native recipients.
 const TYPE: &str = "X25519";
-/// What keys that encrypt a file's key are derived for.
+/// Label for the derivation of the keys that encrypt a file key.
 const WRAPS: &[u8] = b"age-encryption.org/v1/X25519";
 /// Columns of a stanza's lines. The last one of a stanza has fewer.
 const COLUMNS: usize = 64;
-/// A header is no longer, or it is none.
+/// Bytes of the longest header that is read.
 const LONGEST: usize = 64 * 1024;
 
 /// A file's key.
 pub type FileKey = [u8; FILE_KEY];
 
-/// A public key that was made for one recipient of one file, and the file's key as only that recipient opens it.
+/// An ephemeral public key for one recipient of one file, and the file key, encrypted for that recipient.
 type Stanza = ([u8; 32], [u8; 32]);
 
-/// A new key, and the header that tells it to the recipients.
+/// A new file key, and the header that holds it for the recipients.
 pub fn make(recipients: &[Recipient]) -> Result<(FileKey, Vec<u8>), Error> {
     let key: FileKey = random()?;
     let mut text = format!("{VERSION}\n");
@@ -36,7 +36,7 @@ pub fn make(recipients: &[Recipient]) -> Result<(FileKey, Vec<u8>), Error> {
         let share = once.compute_public_key().map_err(|_| Error::Library)?;
         let wrapping = wrapping(&once, &recipient.0, share.as_ref(), &recipient.0)?;
         let mut body = key.to_vec();
-        // The key is used but once.
+        // The key is used only once, so the nonce may be constant.
         let nonce = Nonce::assume_unique_for_key([0; 12]);
         cipher(&wrapping)?.seal_in_place_append_tag(nonce, Aad::empty(), &mut body).map_err(|_| Error::Library)?;
         // 32 bytes are 43 letters: one line.
@@ -49,7 +49,7 @@ pub fn make(recipients: &[Recipient]) -> Result<(FileKey, Vec<u8>), Error> {
     Ok((key, text.into_bytes()))
 }
 
-/// Bytes of the header at the beginning of a file; none where more of the file is needed to say so.
+/// Bytes of the header at the beginning of a file; none if more of the file is needed to know.
 pub fn length(file: &[u8]) -> Result<Option<usize>, Error> {
     let begin = VERSION.as_bytes();
     let seen = file.len().min(begin.len());
@@ -67,7 +67,7 @@ pub fn length(file: &[u8]) -> Result<Option<usize>, Error> {
     if file.len() >= LONGEST { Err(Error::HeaderDamaged) } else { Ok(None) }
 }
 
-/// The file's key, as one of those keys opens it.
+/// The file key, decrypted with one of those secret keys.
 pub fn open(header: &[u8], identities: &Identities) -> Result<FileKey, Error> {
     let text = std::str::from_utf8(header).map_err(|_| Error::HeaderDamaged)?;
     let (signed, code) = text.rsplit_once("--- ").ok_or(Error::HeaderDamaged)?;
@@ -84,7 +84,7 @@ pub fn open(header: &[u8], identities: &Identities) -> Result<FileKey, Error> {
     verified.map(|()| key).map_err(|_| Error::HeaderDamaged)
 }
 
-/// The stanzas that are for keys of this kind. Other kinds are for others.
+/// The stanzas for X25519 keys. Stanzas of other types are for other recipients, and are ignored.
 fn stanzas(text: &str) -> Result<Vec<Stanza>, Error> {
     let mut lines = text.lines().skip(1).peekable();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Keys: `age1…` is for whom a file is encrypted, `AGE-SECRET-KEY-1…` opens it.
+//! Keys: a file is encrypted for `age1…`, and `AGE-SECRET-KEY-1…` decrypts it.
 //! <https://github.com/C2SP/C2SP/blob/main/age.md#the-x25519-recipient-type>
 
 use std::fmt;
@@ -13,14 +13,14 @@ const RECIPIENT: &str = "age";
 /// What a secret key begins with.
 const IDENTITY: &str = "age-secret-key-";
 
-/// For whom files are encrypted: a public key.
+/// The public key of somebody for whom files are encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recipient(pub(super) [u8; 32]);
 
 /// Why a text is no key, without the text: it may be a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// A public key was asked for.
+    /// It is a secret key, and a public key was asked for.
     #[error("it is a secret key: replace it at once, and give its public key here, which begins with age1")]
     IsSecret,
     /// It does not begin as a public key does.

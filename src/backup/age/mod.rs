@@ -1,8 +1,8 @@
-//! Files as [age](https://age-encryption.org) writes them, for its native keys (X25519): whoever has a key opens a backup
-//! with `age --decrypt`, too, and needs nothing of Causeway for that.
+//! Files as [age](https://age-encryption.org) writes them, for its native keys (X25519). With a secret key, anybody can open a
+//! backup with `age --decrypt`, without Causeway.
 //!
-//! The format is small and does not change, and all cryptography is that of aws-lc, with which this program speaks TLS.
-//! The crate `age` is not used, for it brings 77 others, among them a second set of ciphers and a framework for
+//! The format is small and does not change, and all cryptography is that of aws-lc, which this program uses for TLS, too.
+//! The crate `age` is not used because it brings 77 others, among them a second set of ciphers and a framework for
 //! translations. Tests open with the program `age` what is written here, and the other way round.
 //! <https://c2sp.org/age>
 
@@ -19,16 +19,16 @@ pub enum Error {
     /// It does not begin as such files do.
     #[error("it is no file of age, version 1")]
     NotAge,
-    /// It begins as such files do, and then breaks the rules.
+    /// It begins as such files do, but its header is damaged or cut off.
     #[error("the header of age is damaged")]
     HeaderDamaged,
     /// It was encrypted for others.
     #[error("none of the keys opens it: it was encrypted for others")]
     NoKeyFits,
-    /// A piece is not what was written.
+    /// A piece is damaged, or the end is missing.
     #[error("what age encrypted is damaged or cut off")]
     PayloadDamaged,
-    /// Nothing that input could cause.
+    /// The cryptographic library failed; no input can cause that.
     #[error("the cryptographic library failed")]
     Library,
 }

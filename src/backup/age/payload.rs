@@ -1,5 +1,5 @@
-//! The data: pieces of 64 KiB, each with a code of its own, its number and whether it is the last. So nothing can be changed,
-//! left out or cut off, and both ways need memory for one piece only.
+//! The payload: pieces of 64 KiB. Each has an authentication tag, which also covers the number of the piece and whether it is
+//! the last one. So nothing can be changed, left out or cut off, and both directions need memory for one piece only.
 //! <https://github.com/C2SP/C2SP/blob/main/age.md#payload>
 
 use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce};
@@ -10,9 +10,9 @@ use super::{Error, cipher, derive, random};
 
 /// Bytes of a piece.
 const PIECE: usize = 64 * 1024;
-/// Bytes of a piece's code.
+/// Bytes of a piece's authentication tag.
 const CODE: usize = 16;
-/// Random bytes behind the header, which make each file's ciphertext its own.
+/// Random bytes after the header: with them, each file has another key for its payload.
 const SALT: usize = 16;
 
 /// Encrypts a file piece by piece.
@@ -22,7 +22,7 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// For those recipients. What the file begins with goes to `out`.
+    /// Encrypts for those recipients. The header goes to `out`.
     pub fn new(recipients: &[Recipient], out: &mut Vec<u8>) -> Result<Self, Error> {
         let (key, header) = header::make(recipients)?;
         let salt: [u8; SALT] = random()?;
@@ -31,7 +31,7 @@ impl Seal {
         Ok(Self { cipher: Pieces::new(&key, &salt)?, piece: Vec::with_capacity(PIECE + CODE) })
     }
 
-    /// Takes bytes of the file, and gives encrypted ones to `out`.
+    /// Takes plain bytes, and appends encrypted ones to `out`.
     pub fn push(&mut self, mut plain: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         while !plain.is_empty() {
             if self.piece.len() == PIECE {
@@ -44,7 +44,7 @@ impl Seal {
         Ok(())
     }
 
-    /// There is no more.
+    /// Encrypts what is left as the last piece.
     pub fn finish(mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         self.seal(true, out)
     }
@@ -58,7 +58,7 @@ impl Seal {
     }
 }
 
-/// Opens a file piece by piece. Nothing of a piece is given out before its code was found right.
+/// Decrypts a file piece by piece. Nothing of a piece is given out before its tag is verified.
 pub struct Open<'a> {
     identities: &'a Identities,
     cipher: Option<Pieces>,
@@ -67,12 +67,12 @@ pub struct Open<'a> {
 }
 
 impl<'a> Open<'a> {
-    /// With those keys.
+    /// Decrypts with those keys.
     pub fn new(identities: &'a Identities) -> Self {
         Self { identities, cipher: None, waiting: Vec::new() }
     }
 
-    /// Takes bytes as they are stored, and gives the file's to `out`.
+    /// Takes bytes as they are stored, and appends plain ones to `out`.
     pub fn push(&mut self, mut stored: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         while !stored.is_empty() {
             let Some(cipher) = &mut self.cipher else {
@@ -95,7 +95,7 @@ impl<'a> Open<'a> {
         Ok(())
     }
 
-    /// There is no more: what is still waiting must be the last piece.
+    /// Ends the file: what is still waiting must be the last piece.
     pub fn finish(mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         let Some(cipher) = &mut self.cipher else {
             return Err(header::length(&self.waiting).err().unwrap_or(Error::HeaderDamaged));
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(opened(&identities, &endless, 999), Err(Error::HeaderDamaged));
     }
 
-    /// By its version 1.1.1, for an SSH key, for a stranger, and for our key.
+    /// The sample is by age 1.1.1, for an SSH key, for a stranger, and for our key.
     #[test]
     fn what_the_program_age_encrypted_is_opened() {
         let (identities, _) = key();

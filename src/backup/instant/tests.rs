@@ -1,4 +1,4 @@
-//! What is chosen of base backups and log.
+//! Which base backup and which log are chosen.
 
 use std::collections::BTreeMap;
 
@@ -84,14 +84,14 @@ fn a_hole_is_told_with_the_last_instant_before_it() {
         assert_eq!(hole.reason(), "LogBroken");
         assert!(hole.to_string().contains(&format!("backup 20261122T00{minute}00Z ends before segment")), "{hole}");
         assert!(hole.to_string().contains(&format!("name 2026-11-22T00:{minute}:00.5Z or an earlier")), "{hole}");
-        // What is behind the instant does not matter.
+        // A hole after the instant does not matter.
         assert!(found(&log, Some("2026-11-22T00:05:00.5Z")).is_ok());
     }
     let back = found(&[log(1, 3, 6, 5), log(2, 6, 7, 10), log(1, 7, 9, 15)], None).unwrap_err();
     assert!(matches!(back, Missing::Hole { .. }), "a timeline never goes back: {back}");
-    let mut untold = log(1, 6, 7, 10);
-    untold.manifest.contents.facts.remove("first");
-    assert_eq!(found(&[log(1, 3, 6, 5), untold], None).unwrap_err().reason(), "LogBroken");
+    let mut without_first = log(1, 6, 7, 10);
+    without_first.manifest.contents.facts.remove("first");
+    assert_eq!(found(&[log(1, 3, 6, 5), without_first], None).unwrap_err().reason(), "LogBroken");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn what_is_not_believed_is_a_hole() {
 #[test]
 fn no_more_manifests_are_read_than_are_needed() {
     let minutes = |last: u8| (0..last).map(|minute| log(1, minute, minute + 1, minute)).collect::<Vec<_>>();
-    // One before the base backup began does not have segment 5, and the next one back does.
+    // Backwards from the base backup at minute 7, the third manifest (minute 5) has segment 5. Then 16 are read at once.
     let (found, read) = search(&minutes(59), Some("2026-11-22T00:09:00Z"));
     assert_eq!(
         (found.unwrap(), read),
@@ -133,9 +133,9 @@ fn no_more_manifests_are_read_than_are_needed() {
 fn a_base_backup_has_to_be_complete_by_the_instant() {
     let by = |until: &str| is_by(&base(), until.parse().ok());
     assert!(by("2026-11-22T00:08:00Z") && !by("2026-11-22T00:07:59.9Z") && is_by(&base(), None));
-    let mut untold = base();
-    untold.contents.facts.remove("until");
-    assert!(!is_by(&untold, None), "one that does not say it is none");
+    let mut without_until = base();
+    without_until.contents.facts.remove("until");
+    assert!(!is_by(&without_until, None), "one that does not say it is none");
     let missing = Missing::Base { until: Some(at(3)), earliest: Some("2026-11-22T00:08:00Z".into()) };
     assert!(missing.to_string().contains("by 2026-11-22T00:03:00Z, the earliest"), "{missing}");
 }

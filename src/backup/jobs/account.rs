@@ -13,8 +13,8 @@ pub const SERVICE_ACCOUNT: &str = "causeway-backup";
 /// Label by which it is watched.
 pub const ACCOUNT_LABEL: &str = "causeway.example.com/backups";
 
-/// The service account as `object` needs it: nobody controls it, it has `object` among its owners, and goes with the last
-/// of them.
+/// The service account as `object` needs it. It has no controller, but `object` is one of its owners: it is deleted with the
+/// last of them.
 pub fn service_account(object: &impl Resource<DynamicType = ()>) -> Manifest {
     let account = ServiceAccount {
         metadata: ObjectMeta {

@@ -1,4 +1,4 @@
-//! What there is in S3, read from the keys alone. Pure.
+//! Which backups there are in S3, read from the keys alone. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::backup::manifest::{DATA, NAME, due_of};
 use crate::backup::signature::SIGNATURE;
 use crate::external::s3::{Listing, Upload};
 
-/// What there is of one object.
+/// The backups of one object in S3.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalog {
     /// What all keys begin with, with a slash at the end.
@@ -17,24 +17,24 @@ pub struct Catalog {
     pub folders: BTreeMap<String, BTreeMap<Timestamp, Stored>>,
     /// Uploads that were begun and did not end.
     pub uploads: Vec<Upload>,
-    /// There is more than was read: what was not read is not judged.
+    /// Whether there is more than was read: what was not read is not judged.
     pub cut: bool,
 }
 
 /// What there is of a backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
-    /// Its manifest.
+    /// Whether its manifest is there.
     pub manifest: bool,
-    /// Its data.
+    /// Whether its data are there.
     pub data: bool,
-    /// A signature of its manifest, whosesoever.
+    /// Whether a signature of its manifest is there, by any key.
     pub signed: bool,
-    /// Bytes of all.
+    /// Bytes of all its objects.
     pub size: u64,
     /// When the last of manifest and data was written.
     pub modified: Timestamp,
-    /// Why it does not count, where it does not: see [`crate::backup::record`].
+    /// Why it does not count; none if it counts: see [`crate::backup::record`].
     pub doubt: Option<Doubt>,
 }
 
@@ -72,7 +72,7 @@ impl Stored {
 }
 
 impl Catalog {
-    /// From what is under a prefix, which ends in a slash. Keys that are not of our making are not seen.
+    /// From what is under a prefix, which ends in a slash. Keys that Causeway does not make are ignored.
     pub fn of(prefix: &str, listing: &Listing, uploads: Vec<Upload>) -> Self {
         let mut folders: BTreeMap<String, BTreeMap<Timestamp, Stored>> = BTreeMap::new();
         for object in &listing.objects {
@@ -90,8 +90,8 @@ impl Catalog {
         Self { prefix: prefix.to_owned(), folders, uploads, cut: listing.cut }
     }
 
-    /// From what is under any prefix: one for each object that wrote there, by what its keys begin with, without a slash at
-    /// the end.
+    /// From what is under any prefix: a catalog for each object that wrote there, by what its keys begin with, without a
+    /// slash at the end.
     pub fn of_all(listing: Listing) -> BTreeMap<String, Self> {
         let mut listings: BTreeMap<String, Listing> = BTreeMap::new();
         for object in listing.objects {
@@ -118,7 +118,7 @@ impl Catalog {
             .filter_map(|(folder, (due, backup))| Some((folder, *due, backup.doubt?)))
     }
 
-    /// Whether a later backup of its database is complete than the one that the upload is of.
+    /// Whether a later backup than that of the upload is complete, of the same database.
     pub fn is_overtaken(&self, upload: &Upload) -> bool {
         let Some((folder, due, _)) = parts(&self.prefix, &upload.key) else { return false };
         self.complete(folder).last().is_some_and(|newest| due < *newest)

@@ -6,17 +6,17 @@ use super::run::Run;
 use super::{SERVICE_ACCOUNT, volumes};
 use crate::runtime::{requirements, restricted, unprivileged};
 
-/// An unprivileged user that no image gives files to.
+/// An unprivileged user that owns no files in any image.
 const USER: i64 = 65_532;
-/// A backup that is stopped aborts its upload before.
+/// Grace period in seconds, in which a backup that is stopped aborts its upload.
 const STOP_SECONDS: i64 = 30;
-/// CPU and memory of a container that is given none.
+/// Requests of CPU and memory of a container for which the spec sets none.
 pub const USUAL: (&str, &str) = ("50m", "64Mi");
 /// Memory that our program may take: two of the largest parts of an upload, and itself.
 const MOST_OURS: &str = "1Gi";
-/// The same beside the programs of a SQL server, which hold whole rows, or be that server themselves.
+/// The same in a container with the programs of a SQL server, which hold whole rows, or with that server itself.
 pub const MOST_SQL: &str = "2Gi";
-/// Variable that only containers have which talk to AWS.
+/// A variable that only containers that talk to AWS have.
 const REGION: &str = "AWS_REGION";
 
 pub fn base() -> PodSpec {
@@ -31,7 +31,7 @@ pub fn base() -> PodSpec {
     }
 }
 
-/// A container of our own image. It knows its plan, and nobody knows it.
+/// A container of our own image. It has the plan, but no token and no Secret.
 pub fn ours(run: Run<'_>, command: &str) -> Container {
     Container {
         name: "causeway".into(),
@@ -40,7 +40,7 @@ pub fn ours(run: Run<'_>, command: &str) -> Container {
         env: Some(vec![variable("LOG_FORMAT", "json")]),
         volume_mounts: Some(vec![volumes::plan_mount()]),
         resources: Some(requirements(run.resources, USUAL, MOST_OURS)),
-        // What it was about when it could not say so itself.
+        // If it leaves no report, the end of its log is the termination message.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         security_context: Some(unprivileged()),
         ..Container::default()
@@ -67,14 +67,15 @@ pub fn with_secrets(run: Run<'_>, mut container: Container) -> Container {
     container
 }
 
-/// Containers that have nothing to do with AWS. EKS gives all others of a pod credentials, whatever their image is.
+/// Names of the containers that do not talk to AWS. EKS gives credentials to all other containers of a pod, whatever their
+/// image is.
 pub fn without_identity(pod: &PodSpec) -> String {
     let all = pod.init_containers.iter().flatten().chain(&pod.containers);
     let is_without = |it: &&Container| !it.env.iter().flatten().any(|variable| variable.name == REGION);
     all.filter(is_without).map(|it| it.name.as_str()).collect::<Vec<_>>().join(",")
 }
 
-/// A container of a database's image, with so many bytes of memory at most.
+/// A container of a database's image, with a memory limit of `most` bytes.
 pub fn server(name: &str, image: &str, command: &[&str], most: u64) -> Container {
     Container {
         name: name.into(),

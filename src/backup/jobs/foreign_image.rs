@@ -1,5 +1,5 @@
-//! Our program in the image of a database, beside the programs of that: an init container of our own image copies it into
-//! a volume, and the other container begins with the copy. Pure.
+//! Our program in the image of a database, beside the database's own programs: an init container of our own image copies it
+//! into a volume, and the other container runs the copy. Pure.
 
 use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, Volume, VolumeMount};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -11,7 +11,8 @@ use crate::backup::install::{self, CERTIFICATES, DIRECTORY, USERS};
 use crate::backup::sql::IMAGE;
 use crate::runtime::requirements;
 
-/// Bytes for what the program keeps to itself, such as a copy of a key that nobody else may read. It is no disk's.
+/// Bytes for private files of the program, such as a copy of a key that nobody else may read. They are in memory, not on a
+/// disk.
 const ROOM: &str = "16Mi";
 
 /// Memory of a container that only copies a file, unless the spec says otherwise.
@@ -29,10 +30,10 @@ pub fn install(run: Run<'_>) -> Container {
     }
 }
 
-/// The volume for what a container keeps to itself.
+/// The volume for private files of a container.
 pub const PRIVATE: &str = "private";
 
-/// Has a container run in that image, with what it keeps to itself in that volume. It must come after [`install`].
+/// Makes a container run our program in that image, with its private files in that volume. It must come after [`install`].
 pub fn in_image(run: Run<'_>, mut container: Container, image: &str, private: &str) -> Container {
     container.image = Some(image.to_owned());
     container.resources = Some(requirements(run.resources, USUAL, MOST_SQL));
@@ -46,13 +47,13 @@ pub fn in_image(run: Run<'_>, mut container: Container, image: &str, private: &s
     container
 }
 
-/// What both mount.
+/// The volumes of a pod that runs our program in another image: the program, and private files.
 pub fn volumes() -> [Volume; 2] {
     let source = Some(EmptyDirVolumeSource::default());
     [Volume { name: "program".into(), empty_dir: source, ..Volume::default() }, own(PRIVATE)]
 }
 
-/// A volume for what one container keeps to itself.
+/// A volume for private files of one container.
 pub fn own(name: &str) -> Volume {
     let source = EmptyDirVolumeSource { medium: Some("Memory".into()), size_limit: Some(Quantity(ROOM.into())) };
     Volume { name: name.into(), empty_dir: Some(source), ..Volume::default() }

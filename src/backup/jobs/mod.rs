@@ -1,4 +1,4 @@
-//! Builds the pods of Jobs, and what they are told. Pure. Both kinds of objects that make Jobs share it.
+//! Builds the pods of Jobs and their plans. Pure. Both kinds of objects that make Jobs share it.
 
 mod account;
 mod catalog;

@@ -1,4 +1,4 @@
-//! How Jobs ended, and why those failed that did: their pods say so when they end.
+//! How Jobs ended, and why they failed: their pods say so when they end.
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::backup::report::{Outcome, Report};
 
-/// A sentence has at most so many characters.
+/// Characters of the longest sentence.
 const LONGEST: usize = 600;
 
 /// How a Job ended.
@@ -15,11 +15,11 @@ const LONGEST: usize = 600;
 pub struct End {
     /// When.
     pub at: Timestamp,
-    /// Why it failed, as a word and a sentence; none where it succeeded.
+    /// Why it failed, as a word and a sentence; none if it succeeded.
     pub failure: Option<(String, String)>,
 }
 
-/// How a Job ended; none while it runs. Why it failed is in Kubernetes' words as yet.
+/// How a Job ended; none while it runs. The failure is in Kubernetes' words, not in those of its pods.
 pub fn end_of(job: &Job) -> Option<End> {
     let status = job.status.as_ref()?;
     let condition =
@@ -35,7 +35,7 @@ pub fn end_of(job: &Job) -> Option<End> {
     Some(End { at: at(failed.last_transition_time.as_ref()), failure: Some((reason, message)) })
 }
 
-/// What the containers of a pod that failed said last; the first of them that did.
+/// The termination message of a pod: that of the first container that failed and left one.
 pub fn last_words(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let containers = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
@@ -43,7 +43,7 @@ pub fn last_words(pod: &Pod) -> Option<String> {
     ended.find_map(|it| it.message.clone())
 }
 
-/// Reason and sentence of a report, or of whatever else was said.
+/// Reason and sentence of a report. Of any other output, the last line is the sentence.
 pub fn in_words(output: &str) -> Option<(String, String)> {
     let Ok(report) = serde_json::from_str::<Report>(output) else {
         let last = output.lines().map(str::trim).rfind(|line| !line.is_empty())?;

@@ -1,8 +1,8 @@
 //! The pods: restricted by Kubernetes' Pod Security Standards, with Secrets as files.
 //! <https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>
 //!
-//! Who may write to S3 has no login of the database, and the other way round: a container of our own image talks to S3,
-//! another one, often of the database's image, to the database. They meet at a socket (backups) or in a directory.
+//! No container has both a token for S3 and a login of the database. One of our own image talks to S3; another one, often of
+//! the database's image, talks to the database. They share a socket (backups) or a directory (restores).
 
 use std::collections::BTreeMap;
 
@@ -28,19 +28,19 @@ use crate::backup::sql::WAL_DIRECTORY;
 
 /// Where a backup is unpacked to.
 pub const WORK: &str = "/work";
-/// The container in which a server comes back.
+/// The container in which PostgreSQL recovers from a base backup.
 pub const RECOVER: &str = "recover";
-/// Bytes of write-ahead log that lie on a node at a time, also where a segment has a gibibyte.
+/// Bytes of write-ahead log that a pod may hold on its node at a time. That is enough for segments of 1 GiB, too.
 const WAL_ROOM: &str = "3Gi";
-/// Ended Jobs are kept for so long, for people to look at their logs.
+/// How many seconds ended Jobs are kept, for people to look at their logs.
 const KEPT_SECONDS: i32 = 86_400;
 
 /// Annotation of pods: containers that EKS gives neither a token nor credentials.
 /// <https://github.com/aws/amazon-eks-pod-identity-webhook#eks-walkthrough>
 const WITHOUT_IDENTITY: &str = "eks.amazonaws.com/skip-containers";
 
-/// The pod that takes backups: one container dumps databases, the other sends what it gets from that to S3. `due` is the ID
-/// of a backup that no schedule asks for.
+/// The pod that takes backups: one container dumps databases, the other one sends the data to S3. `due` is the ID of a backup
+/// that no schedule asks for.
 pub fn backup_pod(run: Run<'_>, due: Option<&str>) -> PodSpec {
     let with_socket = |mut container: Container| {
         container.env.get_or_insert_default().push(variable(relay::SOCKET_VARIABLE, relay::SOCKET));
@@ -89,9 +89,8 @@ pub fn slot_pod(run: Run<'_>, image: &str) -> PodSpec {
     PodSpec { init_containers: Some(vec![install(run)]), containers: vec![main], volumes: Some(all), ..base() }
 }
 
-/// The pod that brings a backup of `size` bytes into a server that is thrown away, and from there into the target
-/// (`restore`), or compares it with what the backup says of itself (`verify`). `name` tells tries of the same restore from
-/// others.
+/// The pod that loads a backup of `size` bytes into a throw-away server. From there it copies the data into the target
+/// (`restore`), or compares them with the manifest (`verify`). All tries of the same restore have the same `name`.
 pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, size: u64) -> PodSpec {
     let work = || mount("work", WORK, false);
     let with_work = |mut container: Container| {
@@ -114,9 +113,9 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
                 "--listen-client-urls=https://127.0.0.1:12379",
                 "--advertise-client-urls=https://127.0.0.1:12379",
                 "--listen-peer-urls=http://127.0.0.1:12380",
-                // It is read only: whatever the backup's size, it may not run out of its quota.
+                // 100 GiB: the server is only read, and must not run out of its quota with a large backup.
                 "--quota-backend-bytes=107374182400",
-                // Users of the backup are users of this server: its root is whoever has this certificate.
+                // The server has the users of the backup. A client with this certificate is its root.
                 "--client-cert-auth=true",
                 "--trusted-ca-file=/work/tls/ca.crt",
                 "--cert-file=/work/tls/tls.crt",
@@ -141,7 +140,7 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
         }
         Scratch::Recovered { by, .. } => {
             let recover = Container { name: RECOVER.into(), ..ours(run, "recover") };
-            // Programs of the other one look for files at home: it finds none that this one left.
+            // It has a home of its own: programs of the main container must not find files there that this one left.
             init.push(in_image(run, with_work(recover), by, RECOVER));
         }
         Scratch::Sql { .. } => {}
@@ -202,13 +201,13 @@ pub fn plan_map(plan: &impl IsPlan) -> BTreeMap<String, String> {
     BTreeMap::from([(file_of(plan::PATH).to_owned(), plan_text(plan))])
 }
 
-/// A plan as its file has it.
+/// The text of a plan's file.
 pub fn plan_text(plan: &impl IsPlan) -> String {
     // Strings and numbers cannot fail to serialize.
     serde_json::to_string_pretty(plan).unwrap_or_default()
 }
 
-/// What a Job is told.
+/// A plan that a Job reads.
 pub trait IsPlan: Serialize {}
 impl IsPlan for BackupPlan {}
 impl IsPlan for RestorePlan {}

@@ -1,23 +1,23 @@
-//! What Jobs have alike.
+//! What the pods of all Jobs need.
 
 use super::{SecretMount, Settings};
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
-/// Where a pod has its plan from.
+/// Where a pod gets its plan from.
 #[derive(Clone, Copy, Debug)]
 pub enum PlanIn<'a> {
     /// A `ConfigMap` of that name.
     ConfigMap(&'a str),
-    /// An annotation of its own: what nobody else makes, changes or has to delete.
+    /// An annotation of the pod itself: nothing else has to be made, and later deleted, for it.
     Annotation(&'a str),
 }
 
-/// What Jobs have alike.
+/// What the pods of all Jobs need.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
     /// The Job's namespace.
     pub namespace: &'a str,
-    /// What the operator was told.
+    /// The operator's settings.
     pub settings: &'a Settings,
     /// Where the plan is.
     pub plan: PlanIn<'a>,
@@ -27,7 +27,7 @@ pub struct Run<'a> {
     pub identity: Option<&'a str>,
     /// CPU and memory of our containers.
     pub resources: Option<&'a ResourceRequirements>,
-    /// Image with the programs that dump the database; none where ours needs none.
+    /// Image with the programs that dump the database; none if our own image is enough.
     pub image: Option<&'a str>,
     /// Whether write-ahead log is received, which needs a volume.
     pub wal: bool,

@@ -1,4 +1,4 @@
-//! The server that is thrown away: a backup is brought into it first, and what it has is copied or compared.
+//! The throw-away server: a backup is loaded into it first, and then its data are copied or compared.
 
 use super::image_of;
 use crate::api::databasebackup::Source;
@@ -20,7 +20,7 @@ pub enum Scratch {
     Redis {
         /// The image.
         image: String,
-        /// What it loads: without, it does not read what modules keep.
+        /// Modules to load: without them it cannot read their values.
         modules: Vec<Module>,
     },
     /// PostgreSQL, MySQL or MariaDB, of that image. Our program runs in it, and starts what it needs.
@@ -28,41 +28,41 @@ pub enum Scratch {
         /// The image.
         image: String,
     },
-    /// PostgreSQL that comes back from a base backup and log, in a container of its own that can do nothing else: what is
-    /// in the files of a server may run programs.
+    /// PostgreSQL that recovers from a base backup and log, in a container of its own that has access to nothing else: the
+    /// files of a server may make it run programs.
     Recovered {
-        /// The image of that, of the backup's major version.
+        /// The image of that server, of the backup's major version.
         by: String,
         /// The image with the programs of the target, which may be later.
         image: String,
     },
 }
 
-/// What serves a database that is ours; nothing is known of others.
+/// What is known of the server of a database. Of databases that Causeway does not manage that is little or nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Served {
-    /// Its version, where that is known.
+    /// Its version, if that is known.
     pub version: Option<String>,
-    /// Its image, where that is not the usual one.
+    /// Its image, if that is not the usual one.
     pub image: Option<String>,
-    /// Modules that a `Redis` says it loads; of others nobody knows.
+    /// Modules in the spec of a `Redis`; not known for other servers.
     pub modules: Option<Vec<Module>>,
 }
 
 impl Served {
-    /// What serves a database that is named by where it answers: only its image is known, and that not of all.
+    /// The server of a database that is named by its address: only its image is known, and not of all kinds.
     #[must_use]
     pub fn of_source(source: &Source) -> Self {
         Self { image: image_of(source).map(|(_, image)| image.to_owned()), ..Self::default() }
     }
 
-    /// What serves an `EtcdCluster`.
+    /// The server of an `EtcdCluster`.
     #[must_use]
     pub fn of_etcd_cluster(object: &EtcdCluster) -> Self {
         Self { version: Some(object.spec.version.clone()), image: object.spec.image.clone(), ..Self::default() }
     }
 
-    /// What serves a `Redis`. Of which version another image is, only its server says.
+    /// The server of a `Redis`. The version of an image that the spec names is known only from the running server.
     #[must_use]
     pub fn of_redis(object: &Redis) -> Self {
         let running = object.status.as_ref().and_then(|status| status.version.clone());
@@ -72,8 +72,8 @@ impl Served {
 }
 
 impl Scratch {
-    /// The server for a backup: of the version that it is of, for what it says others must understand. A database of
-    /// another image than the usual one knows its own backups best.
+    /// The server for a backup: the published image of the backup's version, because other versions may not read it. If the
+    /// database has an image of its own, that is used instead; for etcd only if it is of the backup's version.
     #[must_use]
     pub fn of(manifest: &Manifest, served: &Served) -> Self {
         let version = &manifest.version;
@@ -101,7 +101,7 @@ impl Scratch {
         }
     }
 
-    /// Where it answers, within the pod. etcd asks for a certificate, whose user is root.
+    /// Its address within the pod; empty if the command starts it. etcd asks for a client certificate, whose user is root.
     #[must_use]
     pub fn address(&self) -> &'static str {
         match self {
@@ -111,8 +111,8 @@ impl Scratch {
         }
     }
 
-    /// Bytes of memory that it may take for a backup of that size. It is a limit, not what is asked for: short keys of Redis
-    /// take many times what their file has, and a server that is killed would pass for a broken backup.
+    /// The memory limit in bytes for a backup of that size; the request is smaller. It is large because short keys of Redis
+    /// take many times what they take in the file, and a server that is killed would look like a broken backup.
     #[must_use]
     pub fn memory(&self, size: u64) -> u64 {
         let spare = 1 << 30;

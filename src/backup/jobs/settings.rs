@@ -1,31 +1,31 @@
-//! What the operator was told about backups, and where they go.
+//! The operator's settings for backups, and where backups go.
 
 use crate::api::databasebackup::Destination;
 use crate::backup::plan;
 use crate::runtime::fingerprint;
 
-/// Names of buckets have at most so many characters.
+/// Characters of the longest name of a bucket.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>
 const LONGEST_BUCKET: usize = 63;
 /// What stands for a Job's namespace in the ARN of its role.
 const NAMESPACE: &str = "{namespace}";
 
-/// What the operator was told about backups.
+/// The operator's settings for backups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Name of this cluster in tags.
     pub cluster: String,
-    /// The bucket of objects that name none; none for one that is called after cluster, account and region.
+    /// The bucket of objects that name none; without it, the bucket is named after cluster, account and region.
     pub bucket: Option<String>,
-    /// How Jobs prove to AWS who they are.
+    /// How Jobs authenticate to AWS.
     pub identity: Option<Identity>,
     /// Our own image.
     pub image: Option<String>,
     /// The operator's region.
     pub region: String,
-    /// Where the operator reaches AWS, where that is not AWS' own place.
+    /// The endpoint at which the operator reaches AWS, if that is not AWS' own.
     pub aws_endpoint: Option<String>,
-    /// Other S3 that objects may name.
+    /// Endpoints of other S3 that objects may name.
     pub endpoints: Vec<String>,
     /// Regions that are newer than this version.
     pub regions: Vec<String>,
@@ -33,7 +33,7 @@ pub struct Settings {
     pub namespace: String,
 }
 
-/// How Jobs prove to AWS who they are. What they may do there depends on their namespace in either way.
+/// How Jobs authenticate to AWS. What they may do there depends on their namespace in either way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
     /// By a token of their service account, with which they assume the role of this ARN. `{namespace}` in it stands for
@@ -46,7 +46,7 @@ pub enum Identity {
 }
 
 impl Identity {
-    /// ARN of the role that Jobs of a namespace assume; none where EKS does that for them.
+    /// ARN of the role that Jobs of a namespace assume; none if EKS does that for them.
     #[must_use]
     pub fn role_in(&self, namespace: &str) -> Option<String> {
         match self {
@@ -76,7 +76,7 @@ impl Settings {
         destination.region.as_deref().unwrap_or(&self.region)
     }
 
-    /// The place as Jobs are told of it.
+    /// The destination in the plan of a Job.
     #[must_use]
     pub fn place(&self, destination: &Destination, bucket: &str, account: &str, prefix: &str) -> plan::Destination {
         plan::Destination {
@@ -91,8 +91,8 @@ impl Settings {
     }
 }
 
-/// What all keys of an object begin with, without a slash at the end. The namespace comes before all that a user of it
-/// chooses: rights in S3 are given by it. The uid keeps an object from the backups of an earlier one of its name.
+/// What all keys of an object begin with, without a slash at the end. The namespace comes before all that its users choose,
+/// because rights in S3 are given by it. The uid separates the backups from those of an earlier object of the same name.
 #[must_use]
 pub fn prefix_of(destination: &Destination, namespace: &str, name: &str, uid: &str) -> String {
     let chosen = destination.prefix.iter().map(String::as_str);
@@ -105,7 +105,7 @@ pub fn is_plain(prefix: &str) -> bool {
     prefix.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
-/// `causeway-<cluster>-<account>-<region>`, made a valid name; a hash tells apart what had to be changed.
+/// `causeway-<cluster>-<account>-<region>`, made a valid name. If it had to be changed, a hash keeps it unique.
 fn usual_bucket(cluster: &str, account: &str, region: &str) -> String {
     let words = cluster.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let valid = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();

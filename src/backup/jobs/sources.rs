@@ -1,4 +1,4 @@
-//! Databases as Jobs are told of them, and the Secrets that they need for it.
+//! Databases as the plans of Jobs have them, and the Secrets that Jobs need for them.
 
 use std::path::PathBuf;
 
@@ -16,15 +16,15 @@ const SECRETS: &str = "/var/run/secrets/causeway.example.com";
 const ETCD_PORT: u16 = 2379;
 /// Port of nodes of Redis.
 const REDIS_PORT: u16 = 6379;
-/// Port of PostgreSQL, where no other is given.
+/// Port of PostgreSQL, if no other is given.
 const POSTGRESQL_PORT: u16 = 5432;
-/// Port of MySQL and MariaDB, where no other is given.
+/// Port of MySQL and MariaDB, if no other is given.
 const MYSQL_PORT: u16 = 3306;
 
 /// A database, and the Secrets that its Job needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// As the Job is told of it.
+    /// The database, as the plan has it.
     pub source: plan::Source,
     /// The Secrets.
     pub mounts: Vec<SecretMount>,
@@ -37,11 +37,11 @@ pub struct SecretMount {
     pub path: PathBuf,
     /// Its name.
     pub secret: String,
-    /// The keys that are needed; none for all. Such as are missing are left out, and the Job tells of it.
+    /// The keys that are needed; empty for all. A missing key is left out, and the Job reports that.
     pub keys: Vec<&'static str>,
-    /// To whom it must agree.
+    /// Whose consent the use of the Secret needs.
     pub consent: Consent,
-    /// The field below `spec.source` or `spec.target` that names it, where one does.
+    /// The field below `spec.source` or `spec.target` that names it, if there is one.
     pub field: Option<String>,
 }
 
@@ -56,12 +56,12 @@ pub fn of_etcd_cluster(object: &EtcdCluster) -> Access {
     let tls = client.map(|client| {
         let issued = client.secret_name.is_none();
         let secret = client.secret_name.clone().unwrap_or_else(|| format!("{name}-client-tls"));
-        // A given Secret is the members' own: their key is not for others who need not show a certificate.
+        // A Secret that the spec names holds the members' own key. A Job gets that only if it must show a certificate.
         let keys = if issued || client.verify_clients { vec!["ca.crt", "tls.crt", "tls.key"] } else { vec!["ca.crt"] };
         mount(&mut mounts, &folder, "tls", secret, &keys, &consent)
     });
     let scheme = if tls.is_some() { "https" } else { "http" };
-    // Not the Secret with the password that is to be: this one has the password that etcd knows.
+    // Not the Secret with the wanted password: this one has the password that etcd knows.
     let login = object
         .spec
         .auth
@@ -71,7 +71,7 @@ pub fn of_etcd_cluster(object: &EtcdCluster) -> Access {
     Access { source: plan::Source { folder, title: format!("EtcdCluster {name}"), server }, mounts }
 }
 
-/// A `Redis`. Its replicas are asked first: the master has enough to do.
+/// A `Redis`. Its replicas are asked first, to spare the master.
 #[must_use]
 pub fn of_redis(object: &Redis, master_only: bool) -> Access {
     let (name, folder) = (object.name_any(), format!("redis-{}", object.name_any()));
@@ -96,7 +96,7 @@ pub fn of_redis(object: &Redis, master_only: bool) -> Access {
     Access { source: plan::Source { folder, title: format!("Redis {name}"), server }, mounts }
 }
 
-/// A database that is named by where it answers; nothing where an object is named. `method` is for a PostgreSQL.
+/// A database that is named by its address; none if the source names an object. `method` is for a PostgreSQL.
 #[must_use]
 pub fn of_source(source: &Source, method: Method) -> Option<Access> {
     let mut mounts = Vec::new();
@@ -135,7 +135,7 @@ pub fn postgresql_at(source: &Source) -> Option<(&str, u16)> {
     Some((host, port.and_then(|port| u16::try_from(port).ok()).unwrap_or(POSTGRESQL_PORT)))
 }
 
-/// The kind of a database that its own programs dump, as manifests have it, and the image that these are in.
+/// The kind of a database that its own programs dump, as manifests have it, and the image with these programs.
 #[must_use]
 pub fn image_of(source: &Source) -> Option<(&'static str, &str)> {
     sql_of(source).map(|(kind, sql)| (kind.folder, sql.image.as_str()))

@@ -9,9 +9,9 @@ use super::Identity;
 use super::run::{PlanIn, Run};
 use crate::backup::plan;
 
-/// Who a token of a web identity is for.
+/// Audience of the token of a web identity.
 const AUDIENCE: &str = "sts.amazonaws.com";
-/// Seconds that such a token is good for; the kubelet renews it long before.
+/// Seconds that such a token is valid; the kubelet renews it long before.
 const TOKEN_SECONDS: i64 = 3600;
 const TOKEN_DIRECTORY: &str = "/var/run/secrets/causeway.example.com/aws";
 const TOKEN_FILE: &str = "token";
@@ -32,23 +32,23 @@ pub(super) fn plan_mount() -> VolumeMount {
     mount("plan", directory_of(plan::PATH), true)
 }
 
-/// What the one mounts that talks to AWS.
+/// What the container that talks to AWS mounts.
 pub(super) fn token_mount() -> VolumeMount {
     mount(TOKEN_VOLUME, TOKEN_DIRECTORY, true)
 }
 
-/// What the one mounts that talks to databases.
+/// What the container that talks to databases mounts.
 pub(super) fn secret_mounts(run: Run<'_>) -> impl Iterator<Item = VolumeMount> {
     let secrets = run.mounts.iter().enumerate();
     secrets.map(|(index, secret)| mount(&secret_volume(index), &secret.path.to_string_lossy(), true))
 }
 
-/// What the one that fetches a backup mounts, too.
+/// What the container that fetches a backup mounts, too.
 pub(super) fn identity(run: Run<'_>) -> Option<VolumeMount> {
     run.identity.map(|_| mount(IDENTITY_VOLUME, IDENTITY, true))
 }
 
-/// All that a pod's containers mount, but what they write.
+/// All volumes of a pod, except those that its containers write to.
 pub(super) fn of(run: Run<'_>) -> Vec<Volume> {
     let token = ServiceAccountTokenProjection {
         audience: Some(AUDIENCE.into()),
@@ -72,13 +72,13 @@ pub(super) fn of(run: Run<'_>) -> Vec<Volume> {
     volumes
 }
 
-/// A volume with keys of a Secret, all where none is named.
+/// A volume with keys of a Secret: all of them if none is named.
 fn secret(volume: String, name: &str, keys: &[&str]) -> Volume {
     Volume {
         name: volume,
         secret: Some(SecretVolumeSource {
             secret_name: Some(name.to_owned()),
-            // The Job tells what is missing; its pod would wait for it without a word.
+            // The Job reports what is missing. Without this, its pod would not start until the Secret is there.
             optional: Some(true),
             items: Some(keys.iter().map(|key| file(key)).collect::<Vec<_>>()).filter(|keys| !keys.is_empty()),
             ..SecretVolumeSource::default()

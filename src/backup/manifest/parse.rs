@@ -1,5 +1,5 @@
-//! Reads a manifest as strictly as the apiserver reads an object: whoever may write into the bucket may have written it,
-//! and its version becomes the name of an image. Pure.
+//! Reads a manifest as strictly as the apiserver reads an object: anybody who may write into the bucket may have written
+//! it, and its version becomes a part of the name of an image. Pure.
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -10,7 +10,7 @@ use crate::runtime::hexadecimal;
 
 /// Bytes of the largest manifest that is read.
 pub const LIMIT: usize = 64 * 1024;
-/// Bytes that no backup has: 1 PiB.
+/// More bytes than any backup has: 1 PiB.
 const LARGEST: u64 = 1 << 50;
 /// Characters of the longest version: a tag of an image has at most 128.
 /// <https://github.com/opencontainers/distribution-spec/blob/main/spec.md#pulling-manifests>
@@ -27,11 +27,11 @@ const QUOTED: usize = 60;
 pub struct Document {
     /// What it says.
     pub manifest: Manifest,
-    /// SHA-256 of its bytes, hexadecimal: by that it is known again.
+    /// SHA-256 of its bytes, hexadecimal: another manifest has another one.
     pub sha256: String,
 }
 
-/// Why a manifest is not believed.
+/// Why a manifest is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mistake {
     /// It is too large.
@@ -40,10 +40,10 @@ pub enum Mistake {
     /// It is no JSON, or lacks a field.
     #[error("it is no manifest: {0}")]
     Unreadable(String),
-    /// It is of a form that this version does not know.
+    /// It is of a format that this version does not know.
     #[error("it has format {0}, and this version of Causeway knows format {FORMAT}: use the version that wrote it")]
     Format(u32),
-    /// It is of another backup than where it lies.
+    /// Its ID is not the one in its key.
     #[error("its id is {found:?}, and it lies where the manifest of {expected} does")]
     Id {
         /// What it says.
@@ -51,10 +51,10 @@ pub enum Mistake {
         /// What its key says.
         expected: String,
     },
-    /// There are no such databases.
+    /// It is of a kind of database that this version does not know.
     #[error("its kind is {0:?}: this version of Causeway knows etcd, redis, postgresql and mysql")]
     Kind(String),
-    /// The version is none of that kind.
+    /// Its version is not valid for its kind.
     #[error("its version {version:?} is none of {kind}")]
     Version {
         /// The kind.
@@ -62,10 +62,10 @@ pub enum Mistake {
         /// What it says.
         version: String,
     },
-    /// A hash is none.
+    /// A hash is not valid.
     #[error("its {0} is no SHA-256: 64 hexadecimal digits in lower case")]
     Hash(&'static str),
-    /// A size is none that a backup has.
+    /// A size is larger than that of any backup.
     #[error("its {0} is larger than any backup")]
     Size(&'static str),
     /// It is compressed in another way.
@@ -74,10 +74,10 @@ pub enum Mistake {
     /// It is encrypted in another way.
     #[error("its encryption is {0:?}: this version of Causeway knows age")]
     Encryption(String),
-    /// The title is none.
+    /// The title is not valid.
     #[error("its source must have 1 to {LONGEST_TITLE} printable characters")]
     Source,
-    /// A fact is none.
+    /// A fact is not valid.
     #[error("its contents.facts must be names of letters and digits with printable values")]
     Facts,
 }
@@ -92,7 +92,7 @@ impl Mistake {
 
 /// Reads the manifest that lies under the ID `id`.
 pub fn parse(bytes: &[u8], id: &str) -> Result<Document, Mistake> {
-    /// What every form has.
+    /// The field that every format has.
     #[derive(Deserialize)]
     struct Form {
         format: u32,
@@ -110,7 +110,7 @@ pub fn parse(bytes: &[u8], id: &str) -> Result<Document, Mistake> {
     Ok(Document { manifest, sha256: hexadecimal(&Sha256::digest(bytes)) })
 }
 
-/// Whether a manifest says of the backup `id` what a manifest of this form may say.
+/// Checks that a manifest is of the backup `id`, and that all its values are valid in this format.
 pub fn check(manifest: &Manifest, id: &str) -> Result<(), Mistake> {
     let Manifest { format, id: own, source, kind, version, started: _, finished: _, contents, .. } = manifest;
     if *format != FORMAT {
@@ -160,7 +160,8 @@ pub fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// So many numbers joined by dots, and what may follow a hyphen in the tag of an image: `3.5.9`, `7.4.0-rc1`.
+/// Whether a version is a count of numbers within `numbers`, joined by dots, and what may follow a hyphen in the tag of an
+/// image: `3.5.9`, `7.4.0-rc1`.
 /// <https://semver.org>
 fn is_tag(version: &str, numbers: std::ops::RangeInclusive<usize>) -> bool {
     let (number, rest) = version.split_once('-').map_or((version, None), |(number, rest)| (number, Some(rest)));

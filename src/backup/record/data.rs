@@ -15,7 +15,7 @@ const SHA256: &str = "sha256:";
 const LISTED: &str = "listed:";
 
 impl Record {
-    /// As a `ConfigMap` has it. A backup takes 90 bytes of the mebibyte that is the most.
+    /// As the data of a `ConfigMap`, which are at most 1 MiB. A backup takes 90 bytes of that.
     /// <https://kubernetes.io/docs/concepts/configuration/configmap/>
     #[must_use]
     pub fn data(&self) -> BTreeMap<String, String> {
@@ -36,7 +36,7 @@ impl Record {
         data
     }
 
-    /// From the data of a `ConfigMap`. What is no line of ours is no evidence.
+    /// From the data of a `ConfigMap`. Ignores lines that the operator would not write.
     #[must_use]
     pub fn from_data(data: &BTreeMap<String, String>) -> Self {
         let text = |key: &str| data.get(key).cloned().unwrap_or_default();
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(data["backups.redis-cache"], expected);
         assert_eq!(Record::from_data(&data), record);
         assert_eq!(Record::from_data(&Record::default().data()), Record::default());
-        // What somebody else wrote into it is no evidence.
+        // Lines of another form are ignored.
         let strange = "20261122T000500Z sha256:xyz\nlatest listed:5\n20261122T000500Z\n\n20261122T000500Z listed:-x";
         data.insert("backups.redis-other".into(), strange.into());
         data.insert("backups.../x".into(), "20261122T000500Z listed:5".into());

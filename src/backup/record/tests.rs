@@ -1,4 +1,4 @@
-//! What counts.
+//! Which backups count.
 
 use super::super::manifest::id_of;
 use super::*;
@@ -48,7 +48,7 @@ fn only_what_a_job_reported_counts() {
     assert_eq!(doubts(&record, found.clone()), expected);
     assert_eq!(record.judged(found.clone(), now()).complete("redis-a"), [due(OLD)].into());
     assert_eq!(record.judged(found.clone(), now()).total().0, 1);
-    // Nobody is believed who says that the future has come, or who failed.
+    // The report of a backup that is due in the future, or that failed, changes nothing.
     record.note(&[reported(AHEAD, Some(&"a".repeat(64)), None), reported(NEW, None, Some("no"))], &found, now());
     assert_eq!(doubts(&record, found.clone()), expected);
     // A second report of the same backup changes nothing.
@@ -90,10 +90,10 @@ fn what_a_report_has_no_place_for_counts_unless_it_failed() {
         })
     });
     let found = Catalog::of("p/", &Listing { objects: objects.collect(), cut: false }, Vec::new());
-    let mut told = reported(NEW, None, Some("no"));
-    told.reports[0].omitted = 2;
+    let mut job = reported(NEW, None, Some("no"));
+    job.reports[0].omitted = 2;
     let mut record = Record::default();
-    record.note(&[told], &found, now());
+    record.note(&[job], &found, now());
     assert_eq!(record.backups.keys().collect::<Vec<_>>(), ["redis-b", "redis-c"]);
 }
 
@@ -101,11 +101,11 @@ fn what_a_report_has_no_place_for_counts_unless_it_failed() {
 fn what_a_report_has_no_place_for_may_be_due_some_seconds_later() {
     let id = |seconds| id_of(due(NEW) + SignedDuration::from_secs(seconds));
     let found = catalog(&[(&id(-1), now()), (&id(3), now()), (&id(59), now()), (&id(60), now())]);
-    let mut told = reported(NEW, Some(&"a".repeat(64)), None);
-    told.reports[0].results[0].folder = "redis-b".into();
-    told.reports[0].omitted = 1;
+    let mut job = reported(NEW, Some(&"a".repeat(64)), None);
+    job.reports[0].results[0].folder = "redis-b".into();
+    job.reports[0].omitted = 1;
     let mut record = Record::default();
-    record.note(&[told], &found, now());
+    record.note(&[job], &found, now());
     let dues: Vec<String> = record.backups["redis-a"].keys().map(|due| id_of(*due)).collect();
     assert_eq!(dues, [id(3), id(59)], "those of the minute before and after have reports of their own");
 }
@@ -140,7 +140,7 @@ fn what_has_a_hash_is_recorded_without_a_look_into_s3_and_the_rest_after_one() {
     let mut omitted = reported(NEW, Some(&hash), None);
     omitted.reports[0].omitted = 1;
     let unreported = Reported { unreported: Some((now(), now())), ..reported(NEW, Some(&hash), None) };
-    for (told, counts, is_done) in [
+    for (job, counts, is_done) in [
         (reported(NEW, Some(&hash), None), true, true),
         (reported(NEW, None, Some("no")), false, true),
         (reported(NEW, None, None), false, false),
@@ -149,9 +149,9 @@ fn what_has_a_hash_is_recorded_without_a_look_into_s3_and_the_rest_after_one() {
         (unreported, true, false),
     ] {
         let mut record = Record::default();
-        record.note_hashed(std::slice::from_ref(&told), now());
-        assert_eq!(record.evidence("redis-a", due(NEW)).is_some(), counts, "{told:?}");
-        assert_eq!(record.jobs.contains("job"), is_done, "{told:?}");
+        record.note_hashed(std::slice::from_ref(&job), now());
+        assert_eq!(record.evidence("redis-a", due(NEW)).is_some(), counts, "{job:?}");
+        assert_eq!(record.jobs.contains("job"), is_done, "{job:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The side that sends to S3: it takes what comes for data, and believes nothing else.
+//! The side that sends to S3. It takes what comes as data, and trusts nothing else of it.
 
 use std::io;
 use std::path::Path;
@@ -14,13 +14,14 @@ use crate::backup::manifest::Contents;
 use crate::backup::plan::Source;
 use crate::backup::report::KeptLog;
 
-/// The other container has been started, but may not listen yet.
+/// How long to try to connect: the other container has been started, but may not listen yet.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
-/// Pause between two looks whether it does.
+/// Pause between two tries to connect.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The other container says each minute that it is still at work, and ends a program that writes nothing sooner than that.
+/// How long the other container may send nothing. It sends a heartbeat each minute, and ends a program that writes nothing
+/// sooner than this.
 const SILENCE_TIMEOUT: Duration = Duration::from_mins(20);
-/// For a server that is told that a backup is complete.
+/// How long the server may take to acknowledge a complete backup.
 const RECEIPT_TIMEOUT: Duration = Duration::from_mins(1);
 /// Characters of a reason, and of a server's version.
 const LONGEST_WORD: usize = 64;
@@ -28,7 +29,7 @@ const LONGEST_VERSION: usize = 256;
 /// Characters of a note.
 const LONGEST_NOTE: usize = 300;
 
-/// The data of a database on their way from the other container.
+/// A dump that the other container sends.
 pub struct Relayed {
     stream: UnixStream,
     kind: &'static str,
@@ -52,17 +53,17 @@ impl Relayed {
         Ok(Self { stream, kind: source.server.kind(), expected: None, kept: None, end: None })
     }
 
-    /// As manifests have it.
+    /// The kind of the database, as manifests have it.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
 
-    /// How many bytes will come, where that is known.
+    /// How many bytes will come, if that is known.
     pub fn expected(&self) -> Option<u64> {
         self.expected
     }
 
-    /// What the database keeps of its log, where it was told.
+    /// The log that the database keeps, if it was reported.
     pub fn kept(&self) -> Option<KeptLog> {
         self.kept
     }
@@ -97,7 +98,8 @@ impl Relayed {
         Ok(None)
     }
 
-    /// What went wrong beside the dump, once all data came: one short line, whoever wrote it.
+    /// What went wrong although the dump is good, once all data came. It is made one short line, because its sender is not
+    /// trusted.
     pub fn note(&self) -> Option<String> {
         let note = self.end.as_ref()?.note.as_ref()?;
         let line = note.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -117,14 +119,14 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Waits until the database was told, too, and gives what it keeps after that. Where that fails, the next backup has again
-    /// what this one has.
+    /// Waits until the database knows it, too, and returns the log that it keeps after that. If this fails, the next backup
+    /// has the log of this one again.
     pub async fn give(mut self) -> Option<KeptLog> {
-        let told = async {
+        let answered = async {
             Frame::Complete.write(&mut self.stream).await?;
             Frame::read(&mut self.stream).await
         };
-        match timeout(RECEIPT_TIMEOUT, told).await {
+        match timeout(RECEIPT_TIMEOUT, answered).await {
             Ok(Ok(Frame::Kept(kept))) => return Some(kept),
             Ok(Ok(Frame::Failed(failure))) => tracing::warn!(failure.message, "the server still keeps what is in S3"),
             answer => tracing::warn!(?answer, "the server may still keep what is in S3"),

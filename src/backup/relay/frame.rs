@@ -1,4 +1,4 @@
-//! What goes over the socket: frames of a kind (one byte), a length (four bytes, the highest first) and as many bytes.
+//! What goes over the socket: frames of a kind (one byte), a length (four bytes, big-endian) and that many bytes.
 
 use std::io;
 
@@ -9,9 +9,9 @@ use tokio_util::bytes::Bytes;
 use crate::backup::manifest::Contents;
 use crate::backup::report::KeptLog;
 
-/// Bytes of a frame with data at most.
+/// The most bytes of a frame with data.
 pub const DATA_LIMIT: usize = 256 * 1024;
-/// Bytes of any other frame at most: as many as a manifest may have.
+/// The most bytes of any other frame.
 const LIMIT: usize = 1024 * 1024;
 
 const REQUEST: u8 = b'?';
@@ -29,26 +29,27 @@ pub enum Frame {
     Request(String),
     /// How many bytes will come.
     Expected(u64),
-    /// Some of the data, at most [`DATA_LIMIT`] bytes; none where the database is still at work.
+    /// Some of the data, at most [`DATA_LIMIT`] bytes. Without bytes it is a heartbeat: the database is still at work.
     Data(Bytes),
-    /// All data came, and are what the database had.
+    /// All data came and were verified.
     End(End),
-    /// They did not.
+    /// The dump failed.
     Failed(Failure),
-    /// The backup is complete: what the database keeps for it may go. The other side answers with what it still keeps.
+    /// The backup is complete: the database may drop the log that it keeps for it. The other side answers with what the
+    /// database still keeps.
     Complete,
-    /// What the database keeps of its log.
+    /// The log that the database keeps.
     Kept(KeptLog),
 }
 
-/// What is known of a dump that is complete.
+/// The facts of a complete dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     /// The server's version.
     pub version: String,
     /// What the data hold.
     pub contents: Contents,
-    /// What went wrong beside the dump, in a person's words.
+    /// What went wrong although the dump is good, in words for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -60,7 +61,7 @@ pub struct Failure {
     pub reason: String,
     /// A sentence.
     pub message: String,
-    /// Whether another try would fail alike.
+    /// Whether another try would fail in the same way.
     pub is_final: bool,
 }
 
@@ -84,7 +85,7 @@ impl Frame {
         to.flush().await
     }
 
-    /// Receives one. Whoever ends without [`Frame::End`] or [`Frame::Failed`] has failed: that is an error, too.
+    /// Receives one. It is an error if the connection ends instead: a dump must end with [`Frame::End`] or [`Frame::Failed`].
     pub async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
         let kind = from.read_u8().await?;
         let length = from.read_u32().await? as usize;

@@ -1,9 +1,10 @@
-//! Between the two containers of a pod that takes backups. One talks to databases and has their passwords, often in an image
-//! that a user names; the other one talks to S3. So nobody has both, and a user's image never has credentials for S3.
+//! The link between the two containers of a pod that takes backups. One talks to databases and has their passwords, often in
+//! an image that a user names. The other one talks to S3. So no container has both, and a user's image never has credentials
+//! for S3.
 //!
-//! The one that dumps listens at a socket in a directory that both see ([`serve`]); the other one asks for one database after
-//! the other ([`Relayed`]). What comes over the socket is not trusted: its size is bounded, and it is data and words, nothing
-//! else.
+//! The container that dumps listens at a socket in a directory that both mount ([`serve`]). The other one asks for one
+//! database after the other ([`Relayed`]). What comes over the socket is not trusted: its size is bounded, and it is taken
+//! only as data and as text.
 
 mod client;
 mod frame;

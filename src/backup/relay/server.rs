@@ -1,4 +1,4 @@
-//! The side that dumps: one database at a time, for whoever connects.
+//! The side that dumps: one database at a time, for each client that connects.
 
 use std::io;
 use std::path::Path;
@@ -19,17 +19,17 @@ use crate::backup::plan::{BackupPlan, Server, Source};
 use crate::backup::source::Dump;
 use crate::backup::sql::{When, acknowledge, run_hooks};
 
-/// Characters of an error that go over the socket.
-const TOLD: usize = 2000;
+/// The most characters of an error that go over the socket.
+const LONGEST_MESSAGE: usize = 2000;
 
-/// Whoever waits for data hears so often that they are still waited for, as while tables are counted after their dump.
+/// How often the client gets a heartbeat while no data come, for example while tables are counted after their dump.
 const HEARTBEAT: Duration = Duration::from_mins(1);
 
-/// Dumps databases of the plan for whoever asks for them, until `stop`.
+/// Dumps databases of the plan for clients that ask for them, until `stop` is cancelled.
 pub async fn serve(plan: &BackupPlan, socket: &Path, stop: &CancellationToken) -> Result<(), Error> {
     let failed = |source| Error::Work { path: socket.to_owned(), source };
     match std::fs::remove_file(socket) {
-        // A process before this one left it.
+        // An earlier process of this container left it.
         Ok(()) => tracing::warn!("this container was started again"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),
@@ -38,7 +38,7 @@ pub async fn serve(plan: &BackupPlan, socket: &Path, stop: &CancellationToken) -
     listen(plan, &listener, stop).await.map_err(failed)
 }
 
-/// Answers one after the other, until `stop`. Gives why nobody can connect any more.
+/// Answers one client after the other, until `stop` is cancelled. Fails if no client can connect any more.
 async fn listen(plan: &BackupPlan, listener: &UnixListener, stop: &CancellationToken) -> io::Result<()> {
     loop {
         let stream = tokio::select! {
@@ -53,7 +53,7 @@ async fn listen(plan: &BackupPlan, listener: &UnixListener, stop: &CancellationT
     }
 }
 
-/// Answers one request. Hooks behind a dump run to their end, also where nobody waits for them any more, or `stop` is told.
+/// Answers one request. Hooks after a dump run to their end, even if the client is gone or `stop` is cancelled.
 async fn answer(plan: &BackupPlan, mut stream: UnixStream, stop: &CancellationToken) -> io::Result<()> {
     let Some(source) = until(stop, requested(plan, &mut stream)).await? else { return Ok(()) };
     let slot = plan.slot();
@@ -65,17 +65,17 @@ async fn answer(plan: &BackupPlan, mut stream: UnixStream, stop: &CancellationTo
     match dumped {
         Ok((version, contents)) => {
             let note = after.map(|error| error.describe());
-            let told = async {
+            let sent = async {
                 let end = Frame::End(End { version, contents: contents.clone(), note });
                 end.write(&mut stream).await?;
                 receive_receipt(source, &slot, &contents, stream).await
             };
-            until(stop, told).await
+            until(stop, sent).await
         }
         Err(Gone::Database(error)) => {
             tracing::error!(source = source.title, %error, reason = error.reason(), "not dumped");
             let mut failure = failure(&error);
-            // Who cannot log in says so once.
+            // If nobody can log in, the dump and the hooks fail with the same message: it is sent once.
             let other = after.map(|after| after.to_string()).filter(|message| *message != failure.message);
             failure.message.extend(other.map(|message| format!("; {message}")));
             until(stop, Frame::Failed(failure).write(&mut stream)).await
@@ -84,7 +84,7 @@ async fn answer(plan: &BackupPlan, mut stream: UnixStream, stop: &CancellationTo
     }
 }
 
-/// Waits for something, unless `stop` is told before.
+/// Does the work, unless `stop` is cancelled first.
 async fn until<T>(stop: &CancellationToken, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     tokio::select! {
         done = work => done,
@@ -103,7 +103,7 @@ async fn requested<'a>(plan: &'a BackupPlan, stream: &mut UnixStream) -> io::Res
     Ok(source)
 }
 
-/// Runs the hooks before a dump, and dumps if they did well.
+/// Runs the hooks before a dump, and dumps if they succeeded.
 async fn hooked(
     plan: &BackupPlan,
     source: &Source,
@@ -115,7 +115,7 @@ async fn hooked(
     dump(source, slot, stream).await
 }
 
-/// Runs the hooks behind a dump, whatever came of it; gives why they failed.
+/// Runs the hooks after a dump, even if it failed. Returns their error, if they fail.
 async fn run_after(plan: &BackupPlan, source: &Source, stream: &mut UnixStream) -> Option<Error> {
     let mut work = pin!(run_hooks(plan, source, When::After));
     let ran = match beating(work.as_mut(), stream).await {
@@ -127,25 +127,26 @@ async fn run_after(plan: &BackupPlan, source: &Source, stream: &mut UnixStream) 
     Some(error)
 }
 
-/// Who failed.
+/// Which side failed.
 enum Gone {
     Database(Error),
     Reader(io::Error),
 }
 
-/// Lets the server forget what a complete backup has.
+/// Waits until the client has a complete backup of write-ahead log, and lets PostgreSQL drop what is in it. Does nothing for
+/// other kinds of backups.
 async fn receive_receipt(source: &Source, slot: &str, contents: &Contents, mut stream: UnixStream) -> io::Result<()> {
     let Server::Postgresql(server) = &source.server else { return Ok(()) };
     if server.method != Method::Wal {
         return Ok(());
     }
     let Frame::Complete = Frame::read(&mut stream).await? else { return Ok(()) };
-    let told = acknowledge(server, slot, contents).await;
-    let answer = told.map_or_else(|error| Frame::Failed(failure(&error)), Frame::Kept);
+    let kept = acknowledge(server, slot, contents).await;
+    let answer = kept.map_or_else(|error| Frame::Failed(failure(&error)), Frame::Kept);
     answer.write(&mut stream).await
 }
 
-/// Sends all data of a database; gives its version, and what they hold.
+/// Sends all data of a database. Returns its version, and what the data hold.
 async fn dump(source: &Source, slot: &str, stream: &mut UnixStream) -> Result<(String, Contents), Gone> {
     let mut dump = Dump::open(source, slot).await.map_err(Gone::Database)?;
     if let Some(kept) = dump.kept() {
@@ -168,7 +169,7 @@ async fn dump(source: &Source, slot: &str, stream: &mut UnixStream) -> Result<(S
     Ok((version, contents))
 }
 
-/// Waits for something, and sends a frame without data each minute until it is there.
+/// Does the work, and sends a frame without data each minute until it is done.
 async fn beating<T>(work: impl Future<Output = T>, stream: &mut (impl AsyncWrite + Unpin)) -> io::Result<T> {
     let mut work = pin!(work);
     loop {
@@ -180,7 +181,7 @@ async fn beating<T>(work: impl Future<Output = T>, stream: &mut (impl AsyncWrite
 }
 
 fn failure(error: &Error) -> Failure {
-    let message = error.to_string().chars().take(TOLD).collect();
+    let message = error.to_string().chars().take(LONGEST_MESSAGE).collect();
     Failure { reason: error.reason().to_owned(), message, is_final: error.is_final() }
 }
 

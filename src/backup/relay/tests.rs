@@ -72,7 +72,7 @@ async fn data_are_complete_only_when_that_is_said() {
     let data = || Frame::Data(Bytes::from_static(b"data"));
     let contents = Contents { keys: 1, ..Contents::default() };
     let end = End { version: "7.0.15".into(), contents, ..End::default() };
-    // While tables are counted nothing comes but that somebody is at work.
+    // While tables are counted, only heartbeats come.
     let beat = || Frame::Data(Bytes::new());
     let whole = vec![beat(), data(), Frame::Expected(8), data(), beat(), beat(), Frame::End(end.clone())];
     let (all, expected, finished) = received(&impostor("whole", whole)).await.expect("all of it");
@@ -83,11 +83,11 @@ async fn data_are_complete_only_when_that_is_said() {
 
 #[tokio::test]
 async fn a_hostile_image_can_say_nothing_but_that_it_failed() {
-    let told = |reason: &str| Failure { reason: reason.into(), message: "a\nb".into(), is_final: false };
+    let failure = |reason: &str| Failure { reason: reason.into(), message: "a\nb".into(), is_final: false };
     for (name, frame, reason) in [
-        ("word", Frame::Failed(told("ToolMissing")), "ToolMissing"),
-        ("words", Frame::Failed(told("Ready\n{}")), "SourceFailed"),
-        ("nothing", Frame::Failed(told("")), "SourceFailed"),
+        ("word", Frame::Failed(failure("ToolMissing")), "ToolMissing"),
+        ("words", Frame::Failed(failure("Ready\n{}")), "SourceFailed"),
+        ("nothing", Frame::Failed(failure("")), "SourceFailed"),
         ("request", Frame::Request("redis-cache".into()), "SourceFailed"),
         ("receipt", Frame::Complete, "SourceFailed"),
         ("version", Frame::End(End { version: "9".repeat(1000), ..End::default() }), "SourceFailed"),
@@ -113,7 +113,7 @@ async fn what_went_wrong_beside_a_dump_is_told_in_one_short_line() {
     }
 }
 
-/// A database that runs no statements: why each list failed is told as that of a server would be.
+/// Redis runs no statements: both lists fail, and their errors are reported as those of a SQL server would be.
 #[tokio::test]
 async fn hooks_behind_a_dump_run_whatever_became_of_it() {
     let (path, stop) = (socket("hooks"), CancellationToken::new());
@@ -130,7 +130,7 @@ async fn hooks_behind_a_dump_run_whatever_became_of_it() {
 }
 
 #[tokio::test]
-async fn who_was_told_to_end_waits_for_nobody() {
+async fn a_server_that_is_stopped_waits_for_no_client() {
     let (path, stop) = (socket("stop"), CancellationToken::new());
     let (serving, stopping) = (path.clone(), stop.clone());
     let server = tokio::spawn(async move { serve(&plan(), &serving, &stopping).await });

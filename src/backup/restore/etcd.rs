@@ -1,7 +1,8 @@
-//! etcd: what the target has otherwise than the backup is written, in the order of the keys; then both are compared again.
+//! etcd: every key in which the target differs from the backup is written, in the order of the keys. Then both are compared
+//! again.
 //!
-//! So a second try has only the rest to do, and one that finds nothing to do is done. Leases are not kept: a key that
-//! ended with one stays.
+//! So a second try has only the rest to do, and a try that finds no difference is done. Leases are not kept: a key that had
+//! one no longer expires.
 
 use std::path::Path;
 use std::time::Duration;
@@ -26,7 +27,7 @@ const OPERATIONS: usize = 128;
 const BYTES: usize = 1024 * 1024;
 /// An endpoint of the target that does not answer by then is left out.
 const CHOICE: Duration = Duration::from_secs(8);
-/// To hash all keys a server reads all of them.
+/// Deadline of the hash of all keys, for which a server reads all of them.
 const HASH_DEADLINE: Duration = Duration::from_mins(5);
 
 /// Copies all keys into the target.
@@ -46,7 +47,7 @@ pub async fn restore(plan: &RestorePlan, target: &Source, run: &str) -> Result<u
     Ok(keys)
 }
 
-/// What a restore would do: which keys are not in the target, are otherwise there, or are in it alone.
+/// What a restore would do: how many keys it would create, replace, drop and keep.
 pub async fn outlook(plan: &RestorePlan, target: &Source, run: &str) -> Result<Outlook, Error> {
     let (from, into) = (scratch_client(plan).await?, target_client(target).await?);
     let mut outlook = Outlook::default();
@@ -78,7 +79,7 @@ async fn is_to_do(from: &Client, into: &Client, force: bool, run: &str) -> Resul
     if keys == 0 || force || mark.as_deref() == Some(run.as_bytes()) {
         return Ok(true);
     }
-    // A try that died after its very end left no mark, and nothing to do.
+    // An earlier try that died after it had removed the mark left no difference.
     if !differs(from, into).await? {
         return Ok(false);
     }
@@ -127,7 +128,8 @@ async fn copy(from: &Client, into: &Client, title: &str, force: bool) -> Result<
     progress.during(Box::pin(copy_all(from, into, title, force, &progress))).await
 }
 
-/// Without force, only what the target lacks is written: a half of our own has nothing else, and all else is somebody's.
+/// Without force, only keys that the target lacks are written. An unfinished restore of ours differs in no other way, so any
+/// other difference is somebody else's data.
 async fn copy_all(from: &Client, into: &Client, title: &str, force: bool, progress: &Progress) -> Result<u64, Error> {
     let mut differences = Differences::between(from, into);
     let (mut batch, mut bytes, mut deleted) = (Vec::new(), 0, 0_u64);
@@ -136,7 +138,7 @@ async fn copy_all(from: &Client, into: &Client, title: &str, force: bool, progre
             return Err(changed(title, difference.key()));
         }
         deleted += u64::from(difference.value().is_none());
-        // The key is told twice where it is asked whether it is there.
+        // Without force, the transaction has the key twice: the condition that it is absent names it, too.
         let size = difference.key().len() * 2 + difference.value().map_or(0, <[u8]>::len);
         if batch.len() == OPERATIONS || (bytes + size > BYTES && !batch.is_empty()) {
             commit(into, std::mem::take(&mut batch), title, force).await?;
@@ -158,7 +160,7 @@ async fn copy_all(from: &Client, into: &Client, title: &str, force: bool, progre
     Ok(differences.passed)
 }
 
-/// Carries out differences in one transaction; without force only while none of the keys is there.
+/// Writes differences in one transaction; without force only if none of the keys exists.
 async fn commit(into: &Client, mut batch: Vec<Difference>, title: &str, force: bool) -> Result<(), Error> {
     while !batch.is_empty() {
         let absent = |it: &Difference| Compare::create_revision(it.key(), CompareOp::Equal, 0);
@@ -169,7 +171,7 @@ async fn commit(into: &Client, mut batch: Vec<Difference>, title: &str, force: b
         if answer.succeeded() {
             break;
         }
-        // Ours may be there: of a call whose answer was lost.
+        // Keys may be there because we wrote them, in a call whose answer was lost.
         let mut left = Vec::new();
         for difference in batch {
             let found = again(async || into.kv_client().get(difference.key(), None).await).await.map_err(of_target)?;
@@ -191,7 +193,7 @@ fn operation(difference: &Difference) -> TxnOp {
     }
 }
 
-/// Somebody else writes into the target.
+/// The error if somebody else writes into the target.
 fn changed(title: &str, key: &[u8]) -> Error {
     let key = String::from_utf8_lossy(key);
     Error::Differs(format!("{title} was changed by somebody else meanwhile, such as its key {key:?}"))
@@ -201,7 +203,7 @@ async fn differs(from: &Client, into: &Client) -> Result<bool, Error> {
     Ok(Differences::between(from, into).next().await.map_err(of_side)?.is_some())
 }
 
-/// How many keys an etcd has beside our mark, and what the mark says.
+/// How many keys an etcd has besides our mark, and the value of the mark.
 async fn look(client: &Client) -> Result<(u64, Option<Vec<u8>>), EtcdError> {
     let mark = again(async || client.kv_client().get(MARK, None).await).await?;
     let all = count_at(client, 0).await?;
@@ -233,7 +235,7 @@ async fn scratch_client(plan: &RestorePlan) -> Result<Client, Error> {
     .await
 }
 
-/// The first endpoint of the target at which a majority answers.
+/// A client of the first endpoint of the target that answers a read, for which it needs a majority.
 async fn target_client(target: &Source) -> Result<Client, Error> {
     let Server::Etcd { endpoints, tls, login } = &target.server else {
         return Err(Error::Unsupported(format!("{} is no etcd", target.title)));

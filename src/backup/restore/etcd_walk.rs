@@ -1,4 +1,4 @@
-//! The keys of an etcd in their order, a page at a time; and what one etcd has otherwise than another.
+//! Walks through the keys of an etcd in order, a page at a time, and finds the differences between two etcds.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -11,18 +11,18 @@ use super::MARK;
 use crate::backup::source::etcd_problem;
 use crate::backup::store::pauses;
 
-/// For one page or one batch.
+/// Deadline of one page or one batch.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Pages are made smaller above so many bytes, and larger below a fourth of them.
+/// After a page with more bytes than this, pages get fewer keys; after one with less than a fourth of it, more.
 const PAGE: usize = 2 * 1024 * 1024;
-/// Larger pages are not even read.
+/// Bytes of the largest page that is read.
 const PAGE_LIMIT: usize = 8 * 1024 * 1024;
-/// A single key with its value may have so many bytes.
+/// Bytes of the largest single key with its value.
 const VALUE_LIMIT: usize = 256 * 1024 * 1024;
-/// Keys of a page.
+/// How many keys a page has.
 const KEYS: std::ops::RangeInclusive<i64> = 1..=1000;
 
-/// Makes a call again while its trouble passes. Only for such that may be made twice.
+/// Makes a call again while its error is transient. Only for calls that may be made twice.
 pub async fn again<T>(mut call: impl AsyncFnMut() -> Result<T, EtcdError>) -> Result<T, EtcdError> {
     let mut pauses = pauses();
     loop {
@@ -43,7 +43,7 @@ pub async fn again<T>(mut call: impl AsyncFnMut() -> Result<T, EtcdError>) -> Re
     }
 }
 
-/// Walks through all keys but our own mark.
+/// Walks through all keys except our own mark.
 pub struct Walk {
     client: Client,
     /// Where the next page begins.
@@ -59,7 +59,7 @@ impl Walk {
         Self { client: client.clone(), from: vec![0], page: VecDeque::new(), keys: 128, is_over: false }
     }
 
-    /// The next key without taking it; none at the end.
+    /// Reads the next page when all keys of this one are taken. The page stays empty at the end.
     async fn fill(&mut self) -> Result<(), EtcdError> {
         while self.page.is_empty() && !self.is_over {
             let mut answer = match self.page_of(PAGE_LIMIT).await {
@@ -100,7 +100,7 @@ fn is_too_large(error: &EtcdError) -> bool {
     matches!(error, EtcdError::GRpcStatus(status) if status.message().contains("message length too large"))
 }
 
-/// What has to be done to one etcd for it to be like the other.
+/// What has to be done to one etcd to make it equal to the other.
 #[derive(Debug)]
 pub enum Difference {
     /// It lacks the key.
@@ -120,7 +120,7 @@ impl Difference {
         }
     }
 
-    /// The value that the key is to have; none where it is to have none.
+    /// The value that the key is to have; none if it is to be deleted.
     pub fn value(&self) -> Option<&[u8]> {
         match self {
             Self::Put(pair) | Self::Replace(pair) => Some(pair.value()),
@@ -142,14 +142,14 @@ pub struct Differences {
 /// Which of the two walks failed.
 #[derive(Debug)]
 pub enum Side {
-    /// The one that is to be like.
+    /// The one that is the model.
     Model(EtcdError),
-    /// The one that is to become so.
+    /// The one that is compared with it.
     Other(EtcdError),
 }
 
 impl Differences {
-    /// What `other` has otherwise than `model`.
+    /// What is different in `other` from `model`.
     pub fn between(model: &Client, other: &Client) -> Self {
         Self { model: Walk::new(model), other: Walk::new(other), passed: 0, leased: 0 }
     }

@@ -15,12 +15,13 @@ use super::{Error, sql};
 
 /// How long the throw-away server may take to load the backup.
 const LOAD_TIMEOUT: Duration = Duration::from_mins(15);
-/// How often it is asked.
+/// How often it is asked whether it is ready.
 const RHYTHM: Duration = Duration::from_millis(500);
-/// Key in the target while it is being restored, with the restore's name. It tells a half of ours from somebody's data.
+/// Key in the target while it is being restored; its value is the restore's name. It tells an unfinished restore of ours from
+/// somebody else's data.
 const MARK: &str = "causeway.example.com/restore";
 
-/// What came of a restore.
+/// The result of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
     /// Keys, or rows.
@@ -52,7 +53,7 @@ pub async fn restore(plan: &RestorePlan, manifest: &Manifest, run: &str) -> Resu
     }
 }
 
-/// Takes away what tells another try that the restore was done.
+/// Removes the mark by which another try sees that the restore was done.
 pub async fn forget(plan: &RestorePlan) -> Result<(), Error> {
     match &plan.target {
         Some(target) if matches!(target.server, Server::Redis { .. }) && !plan.dry_run => redis::forget(target).await,
@@ -60,7 +61,7 @@ pub async fn forget(plan: &RestorePlan) -> Result<(), Error> {
     }
 }
 
-/// What a restore would do to the target. It is only asked.
+/// What a restore would do to the target. Only reads the target.
 pub async fn outlook(plan: &RestorePlan, manifest: &Manifest, run: &str) -> Result<Outlook, Error> {
     let Some(target) = &plan.target else {
         return Err(Error::Unsupported("the plan has no target".into()));
@@ -75,7 +76,7 @@ pub async fn outlook(plan: &RestorePlan, manifest: &Manifest, run: &str) -> Resu
     }
 }
 
-/// Compares the throw-away server with the manifest. Gives the number of keys.
+/// Compares the throw-away server with the manifest. Returns the number of keys.
 pub async fn verify(plan: &RestorePlan, manifest: &Manifest) -> Result<u64, Error> {
     match manifest.kind.as_str() {
         "etcd" => etcd::verify(plan, manifest).await,

@@ -14,10 +14,10 @@ use crate::backup::progress::Progress;
 use crate::backup::source::{Keyspace, Link, LinkError, Node, Reply, find_master};
 use crate::backup::store::pauses;
 
-/// Milliseconds for which a restore that is done is remembered, should its process die before it could tell. Otherwise it
-/// is forgotten as soon as that was told.
+/// Milliseconds for which the mark of a finished restore stays if its process dies before it has written its report. Otherwise
+/// the mark is removed right after the report.
 const REMEMBERED: &str = "600000";
-/// What the mark of one that is done begins with.
+/// What the mark of a finished restore begins with.
 const DONE: &str = "done:";
 
 /// Both ends of a restore.
@@ -56,15 +56,15 @@ pub async fn restore(scratch: &str, target: &Source, force: bool, run: &str) -> 
         for number in held.keys() {
             progress.during(pair.copy_database(*number, &progress)).await?;
         }
-        // Only now: a target that cannot take what the backup has keeps what it had.
+        // Only after all is copied: a target that cannot take what the backup has keeps what it had.
         for number in &lacking {
             pair.delete_lacking(*number).await?;
         }
         if pair.reopened == reopened {
             break progress.passed() - before;
         }
-        // A new master may lack what the old one acknowledged, and a server that holds the backup and was started again
-        // gives its keys in another order. To copy a key twice does no harm.
+        // A new master may lack what the old one acknowledged. If the server that holds the backup was restarted, it returns
+        // its keys in another order. Copying a key twice does no harm.
         tracing::warn!("connections were made anew meanwhile: everything is copied once more");
     };
     pair.compare().await?;
@@ -73,7 +73,7 @@ pub async fn restore(scratch: &str, target: &Source, force: bool, run: &str) -> 
     Ok(copied)
 }
 
-/// What a restore would do: how many keys are not in the target, are there, or are there and not in the backup.
+/// What a restore would do: how many keys it would create, replace and drop.
 pub async fn outlook(scratch: &str, target: &Source, force: bool, run: &str) -> Result<Outlook, Error> {
     let mut pair = Pair::open(scratch, target).await?;
     let (held, there) = (keyspace(&mut pair.from).await.map_err(from)?, keyspace(&mut pair.into).await.map_err(into)?);
@@ -94,7 +94,7 @@ pub async fn outlook(scratch: &str, target: &Source, force: bool, run: &str) -> 
     Ok(outlook)
 }
 
-/// Takes away the mark of one that is done.
+/// Removes the mark of a finished restore.
 pub async fn forget(target: &Source) -> Result<(), Error> {
     let mut link = master_of(target).await?;
     if ask(&mut link, 0, &["GET", MARK]).await.map_err(into)?.text().starts_with(DONE) {
@@ -110,7 +110,7 @@ async fn master_of(target: &Source) -> Result<Link, Error> {
     Ok(find_master(addresses, tls.as_deref(), login.as_deref()).await?.0)
 }
 
-/// Why a target with so many keys is not touched.
+/// Why a target with that many keys is not touched; none if it may be.
 fn refusal(keys: u64, force: bool, run: &str, mark: &Reply) -> Option<Error> {
     (keys > 0 && !force && mark.text() != run).then(|| {
         let half = *mark != Reply::Nil && !mark.text().starts_with(DONE);
@@ -124,7 +124,7 @@ pub async fn verify(scratch: &str, manifest: &Manifest) -> Result<u64, Error> {
     let loaded = node.number("rdb_last_load_keys_loaded");
     let found = match loaded {
         Some(loaded) => loaded + node.number("rdb_last_load_keys_expired").unwrap_or_default(),
-        // Before Redis 7.0: those that ended meanwhile are not counted.
+        // Before Redis 7.0: keys that expired meanwhile are not counted.
         None => node.keyspace().values().map(|space| space.keys).sum(),
     };
     let expected = manifest.contents.keys;
@@ -145,8 +145,8 @@ impl<'a> Pair<'a> {
         Ok(Self { scratch, target, from, into, times, reopened: 0 })
     }
 
-    /// Does something with a database that may be done twice, until it works or its trouble does not pass: the master
-    /// may be another one meanwhile.
+    /// Does work on a database that may be done twice, until it succeeds or its error is not transient. In between, the
+    /// target may have got another master.
     async fn again<T>(
         &mut self,
         number: u32,
@@ -164,7 +164,7 @@ impl<'a> Pair<'a> {
                 Err(trouble) if passes(&trouble) => error_of(trouble),
                 Err(trouble) => return Err(error_of(trouble)),
             };
-            // What is still on its way must not be taken for an answer: both connections are made again.
+            // Late answers must not be taken for those of the next try: both connections are made again.
             loop {
                 let Some(pause) = pauses.next() else { return Err(error) };
                 tracing::warn!(%error, again_ms = pause.as_millis(), "interrupted");
@@ -221,7 +221,8 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Keys of the backup in a database, and how many of them the target has. One that is told twice is counted twice.
+    /// How many keys the backup has in a database, and how many of them the target has. A key that SCAN returns twice is
+    /// counted twice.
     async fn count_present(&mut self, number: u32) -> Result<(u64, u64), Error> {
         let (mut cursor, mut all, mut present) = ("0".to_owned(), 0, 0);
         loop {
@@ -256,7 +257,7 @@ impl<'a> Pair<'a> {
         .await
     }
 
-    /// Compares how many keys both have, of those that do not end by themselves.
+    /// Compares how many keys without a time to live both have.
     async fn compare(&mut self) -> Result<(), Error> {
         let held = lasting(&mut self.from).await.map_err(from)?;
         let there = lasting(&mut self.into).await.map_err(into)?;
@@ -284,13 +285,13 @@ async fn keyspace(link: &mut Link) -> Result<BTreeMap<u32, Keyspace>, LinkError>
     Node::ask(link).await.map(|node| node.keyspace())
 }
 
-/// How many keys an end has beside a mark, its own or one that was in it when it was backed up.
+/// How many keys one of the two servers has besides the mark, which may also have been in it when it was backed up.
 async fn number_of_keys(link: &mut Link, spaces: &BTreeMap<u32, Keyspace>) -> Result<u64, LinkError> {
     let marked = ask(link, 0, &["EXISTS", MARK]).await? == Reply::Number(1);
     Ok(spaces.values().map(|space| space.keys).sum::<u64>().saturating_sub(u64::from(marked)))
 }
 
-/// Keys by database that do not end by themselves, without a mark: a restore that failed leaves one that lasts.
+/// How many keys without a time to live each database has, without the mark. The mark of a failed restore is such a key.
 async fn lasting(link: &mut Link) -> Result<BTreeMap<u32, u64>, LinkError> {
     let marked = ask(link, 0, &["PTTL", MARK]).await? == Reply::Number(-1);
     Ok(without_mark(&keyspace(link).await?, marked))
@@ -313,7 +314,7 @@ async fn scratch_link(address: &str) -> Result<(Link, Node), Error> {
     .await
 }
 
-/// Whether it may work with the next try: a connection that broke, or a master that is none any more.
+/// Whether the next try may succeed: the connection broke, or the node is no longer the master.
 fn passes(trouble: &Trouble) -> bool {
     let (Trouble::From(error) | Trouble::Into(error)) = trouble;
     match error {

@@ -1,4 +1,4 @@
-//! Keys from one node of Redis into another, value by value as they come: none is held in memory.
+//! Copies keys from one node of Redis into another. Values are passed on as they come: none is held in memory as a whole.
 
 use crate::backup::source::{Link, LinkError, Reply, command};
 
@@ -14,16 +14,17 @@ pub enum Trouble {
     Into(LinkError),
 }
 
-/// How times to live are told.
+/// How times to live are read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
-    /// By the instant of the end: Redis 7.0 and later.
+    /// As the instant when a key expires: Redis 7.0 and later.
     Absolute,
-    /// By what is left.
+    /// As the milliseconds that are left.
     Relative,
 }
 
-/// Copies keys of the database that both are at. Gives how many were copied: one that ended meanwhile is not there.
+/// Copies keys of the database that both nodes have selected. Returns how many were copied: a key that expired meanwhile is
+/// left out.
 pub async fn copy(from: &mut Link, into: &mut Link, keys: &[Vec<u8>], times: Times) -> Result<u64, Trouble> {
     let mut copied = 0;
     for keys in keys.chunks(KEYS) {
@@ -62,7 +63,7 @@ async fn copy_some(from: &mut Link, into: &mut Link, keys: &[Vec<u8>], times: Ti
     }
 }
 
-/// Hands one value on: `RESTORE key time value REPLACE`, and `ABSTTL` where the time is an instant.
+/// Passes one value on: `RESTORE key time value REPLACE`, and `ABSTTL` if the time is an instant.
 async fn carry(
     from: &mut Link,
     into: &mut Link,
@@ -101,7 +102,7 @@ pub async fn present_of(link: &mut Link, keys: &[Vec<u8>]) -> Result<Vec<bool>, 
     Ok(present)
 }
 
-/// Unlinks those of the keys that `model` lacks. Gives how many.
+/// Unlinks those of the keys that `model` lacks. Returns how many.
 pub async fn unlink_lacking(model: &mut Link, from: &mut Link, keys: &[Vec<u8>]) -> Result<u64, Trouble> {
     let present = present_of(model, keys).await.map_err(Trouble::From)?;
     let lacking = keys.iter().zip(present).filter(|(_, present)| !present).map(|(key, _)| key.as_slice());
@@ -113,7 +114,7 @@ pub async fn unlink_lacking(model: &mut Link, from: &mut Link, keys: &[Vec<u8>])
     Ok(lacking.len() as u64 - 1)
 }
 
-/// One step of a walk through the keys of the database that a node is at: some keys, and where to go on.
+/// One step of a SCAN through the selected database: the cursor to go on with, and some keys.
 pub async fn scan(link: &mut Link, cursor: &str) -> Result<(String, Vec<Vec<u8>>), LinkError> {
     let reply = link.ask(&["SCAN", cursor, "COUNT", "256"]).await?;
     let strange = || LinkError::Strange("no answer to SCAN".into());

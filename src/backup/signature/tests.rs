@@ -1,4 +1,4 @@
-//! What is believed, and what not.
+//! Which signatures are accepted.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -41,7 +41,7 @@ fn a_key_is_the_same_after_it_was_kept() {
     }
 }
 
-/// As somebody does it who has no Causeway any more.
+/// The check by somebody who no longer has Causeway.
 #[test]
 fn ssh_keygen_believes_what_is_signed_and_nothing_else() {
     let directory = std::env::temp_dir().join(format!("causeway-signature-{}", std::process::id()));
@@ -59,7 +59,7 @@ fn ssh_keygen_believes_what_is_signed_and_nothing_else() {
             .stderr(Stdio::null())
             .spawn()
             .expect("ssh-keygen, of Debian's package openssh-client");
-        // It may end before it has read all.
+        // ssh-keygen may end before it has read all of its input.
         child.stdin.take().expect("its input").write_all(manifest).ok();
         child.wait().expect("its end").success()
     };

@@ -1,4 +1,4 @@
-//! Connections to etcd: one member each, so that what it says belongs together.
+//! Connections to etcd. Each is to one member only, so that its answers are consistent with each other.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use tonic::transport::Endpoint;
 use crate::backup::{Error, secrets};
 use crate::runtime::causes;
 
-/// A connection that is not made by then is not made.
+/// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(5);
-/// A connection over which nothing comes back for so long is dead.
+/// How often a keep-alive is sent, and how long its answer may take.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
-/// Bytes that a member may send ahead of us: memory that is used where compression is slower than the network. Enough for
-/// 256 MiB a second over a way of 2 ms. <https://httpwg.org/specs/rfc9113.html#FlowControl>
+/// Bytes that a member may send before we have read them. They take memory if compression is slower than the network. Enough
+/// for 256 MiB/s at a round trip of 2 ms. <https://httpwg.org/specs/rfc9113.html#FlowControl>
 const AHEAD: u32 = 512 * 1024;
-/// What etcd says to whoever logs in where nobody has to.
+/// etcd's error for a login while authentication is off.
 const AUTH_OFF: &str = "authentication is not enabled";
 
-/// Connects to one endpoint and logs in. Where nobody has to, a login that is given is of no use, and of no harm.
+/// Connects to one endpoint and logs in. If authentication is off, a login that is given is ignored.
 pub async fn connect_etcd(url: &str, tls: Option<&Path>, login: Option<&Path>) -> Result<Client, Error> {
     let endpoint = endpoint(url, tls)?;
     let Some(directory) = login else { return connect(url, &endpoint, ConnectOptions::new()).await };
@@ -74,7 +74,7 @@ fn describe(error: &tonic::transport::Error) -> String {
     causes(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
-/// What went wrong, in etcd's words and no more.
+/// What went wrong, in etcd's words only.
 #[must_use]
 pub fn etcd_problem(error: &EtcdError) -> String {
     match error {

@@ -1,6 +1,6 @@
-//! etcd's snapshot: its database as it is, and behind it the SHA-256 of all that.
+//! etcd's snapshot: its database file as it is, followed by the SHA-256 of that.
 //!
-//! The hash is checked as the bytes come, and stored with them, for `etcdutl snapshot restore` checks it again.
+//! The hash is checked as the bytes come, and stored with them, because `etcdutl snapshot restore` checks it again.
 //! <https://etcd.io/docs/v3.5/op-guide/recovery/>
 
 use std::collections::BTreeMap;
@@ -16,17 +16,17 @@ use super::{READ_TIMEOUT, connect_etcd, etcd_problem};
 use crate::backup::Error;
 use crate::backup::manifest::Contents;
 
-/// For questions that a member answers from memory.
+/// Deadline of calls that a member answers from memory.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// To hash all keys a member reads all of them.
+/// Deadline of the hash of all keys, for which a member reads all of them.
 const HASH_DEADLINE: Duration = Duration::from_mins(2);
 /// Bytes of the hash at the end.
 const HASH: usize = 32;
 
-/// A snapshot on its way.
+/// A snapshot that is being received.
 pub struct Snapshot {
     stream: SnapshotStreaming,
-    /// Keeps the connection.
+    /// Keeps the connection open.
     _client: Client,
     tail: HashTail,
     expected: Option<u64>,
@@ -35,7 +35,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Asks the first member that is well for its snapshot.
+    /// Asks the first member that is fit for its snapshot.
     pub async fn open(endpoints: &[String], tls: Option<&Path>, login: Option<&Path>) -> Result<Self, Error> {
         let mut refusals = Vec::new();
         for url in endpoints {
@@ -92,7 +92,7 @@ impl Snapshot {
             };
             let blob = message.blob();
             if self.expected.is_none() {
-                // What the member says remains does not count the hash.
+                // The remaining bytes that the member reports do not include the hash.
                 self.expected = Some(blob.len() as u64 + message.remaining_bytes());
             }
             if !blob.is_empty() {
@@ -109,8 +109,8 @@ impl Snapshot {
 
 /// What the database holds just before the snapshot: the keys at a revision, and the hash of them and of their history.
 ///
-/// The snapshot has that revision in it, and what came after. A compaction in between takes history away: then
-/// `compactRevision` differs, and the hashes cannot be compared.
+/// The snapshot has that revision, and what came after it. If a compaction in between removes history, `compactRevision`
+/// differs, and the hashes cannot be compared.
 async fn contents(client: &mut Client) -> Result<Contents, String> {
     let options = GetOptions::new().with_all_keys().with_count_only();
     let counted = answer(DEADLINE, client.get("", Some(options))).await?;

@@ -1,4 +1,4 @@
-//! Databases as streams of bytes that prove themselves: the end is told only after the database's own checksum was right.
+//! Databases as streams of bytes that are verified: a stream reports its end only if the database's own checksum is right.
 
 mod connection;
 mod etcd;
@@ -19,10 +19,10 @@ use super::sql::SqlDump;
 pub use connection::{connect_etcd, etcd_problem};
 pub use redis::{Keyspace, Link, LinkError, Node, Reply, command, find_master};
 
-/// A server that says nothing for so long while data should flow is given up.
+/// How long a server may send nothing while data should flow.
 pub const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The data of a database on their way.
+/// A running dump of a database.
 pub enum Dump {
     /// etcd's snapshot.
     Etcd(Box<etcd::Snapshot>),
@@ -30,12 +30,12 @@ pub enum Dump {
     Redis(Box<redis::Replication>),
     /// What programs of PostgreSQL or MySQL write.
     Sql(Box<SqlDump>),
-    /// What another container gets from a database.
+    /// What another container dumps.
     Relayed(Box<Relayed>),
 }
 
 impl Dump {
-    /// Finds a server that can be backed up and asks it for its data. `slot` is that of the plan.
+    /// Finds a server that can be backed up and asks it for its data. `slot` is the replication slot of the plan.
     pub async fn open(source: &Source, slot: &str) -> Result<Self, Error> {
         match &source.server {
             Server::Etcd { endpoints, tls, login } => {
@@ -67,7 +67,7 @@ impl Dump {
         }
     }
 
-    /// How many bytes will come, where that is known.
+    /// How many bytes will come, if that is known.
     #[must_use]
     pub fn expected(&self) -> Option<u64> {
         match self {
@@ -78,7 +78,7 @@ impl Dump {
         }
     }
 
-    /// What the server keeps of its log, where it was told; it is told before the data.
+    /// The log that the server keeps, if it reports that. It does so before the data.
     #[must_use]
     pub fn kept(&self) -> Option<KeptLog> {
         match self {
@@ -88,7 +88,8 @@ impl Dump {
         }
     }
 
-    /// What went wrong beside the dump, once all data came: a hook behind it that failed. Only the container that dumps runs any.
+    /// What went wrong although the dump is good, once all data came: a hook after it that failed. Only the container that dumps
+    /// runs hooks.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         match self {
@@ -97,7 +98,7 @@ impl Dump {
         }
     }
 
-    /// The next bytes; none when all of them came and are what the database had.
+    /// The next bytes; none when all of them came and were verified.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         match self {
             Self::Etcd(snapshot) => snapshot.next().await,
@@ -107,8 +108,8 @@ impl Dump {
         }
     }
 
-    /// The server's version and what the data hold, once they have all come; and by what another container that dumped them
-    /// learns that the backup is complete.
+    /// The server's version and what the data hold, once they have all come. If another container dumped them, also the
+    /// receipt by which that container learns that the backup is complete.
     #[must_use]
     pub fn finish(self) -> (String, Contents, Option<Receipt>) {
         let (version, contents) = match self {

@@ -1,6 +1,6 @@
-//! Programs of databases as child processes: what they write as it comes, and what they say when they fail.
+//! Programs of databases as child processes: their output as it comes, and their errors when they fail.
 //!
-//! Nothing secret is among their arguments, and they see nothing of our environment but where programs are.
+//! Nothing secret is among their arguments, and of our environment they see only `PATH`.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,16 +20,16 @@ use crate::backup::Error;
 const CHUNK: usize = 64 * 1024;
 /// Chunks that are read ahead.
 const AHEAD: usize = 4;
-/// Lines of an error that are remembered.
+/// The last lines of standard error that are kept.
 const LINES: usize = 12;
-/// Characters of a line of it that are.
+/// Characters of such a line that are kept.
 const LONGEST: usize = 300;
-/// How often is looked whether a process has ended.
+/// How often to check whether a process has ended.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// What it said last is waited for so long after its end: something that it started may hold its standard error.
+/// How long to wait for the last of a program's standard error after its end: a process that it started may keep it open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A program that is to be started.
+/// A program to start.
 pub struct Program {
     name: &'static str,
     command: Command,
@@ -39,14 +39,14 @@ pub struct Program {
 /// Why a program did not do its work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It ended badly: its name, and what it said last.
+    /// It ended with an error: its name, and the last lines of its standard error.
     Ended(&'static str, String),
-    /// It wrote nothing for so long.
+    /// It wrote nothing, or did not end, for this long: its name, and how long.
     Silent(&'static str, Duration),
 }
 
 impl Failure {
-    /// What the program said.
+    /// What the program wrote to standard error; empty if it hung.
     pub fn api_message(&self) -> &str {
         match self {
             Self::Ended(_, printed) => printed,
@@ -59,7 +59,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ended(name, printed) if printed.is_empty() => write!(formatter, "{name} ended without a word"),
-            // Most begin with their own name.
+            // Most programs begin their errors with their own name.
             Self::Ended(name, printed) if printed.starts_with(name) => formatter.write_str(printed),
             Self::Ended(name, printed) => write!(formatter, "{name}: {printed}"),
             Self::Silent(name, patience) => {
@@ -78,19 +78,19 @@ impl Program {
         Self { name, command, secret: None }
     }
 
-    /// With these arguments, too.
+    /// Adds arguments.
     pub fn args<S: AsRef<std::ffi::OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
         self.command.args(arguments);
         self
     }
 
-    /// With a variable of its environment.
+    /// Adds a variable to its environment.
     pub fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
         self.command.env(name, value);
         self
     }
 
-    /// With a variable that nobody may see: whatever it says, that is not reported.
+    /// Adds a secret variable to its environment. If the program prints the value in an error, it is masked.
     pub fn secret(mut self, name: &str, value: &str) -> Self {
         self.command.env(name, value);
         self.secret = Some(value.to_owned()).filter(|value| !value.is_empty());
@@ -120,14 +120,14 @@ impl Program {
         Ok(Child { name: self.name, process, output, printed, silent, secret: self.secret })
     }
 
-    /// Runs it to its end; gives what it wrote.
+    /// Runs it to its end, and returns what it wrote.
     pub async fn run(self, input: Stdio, patience: Duration) -> Result<Result<String, Failure>, Error> {
         let mut child = self.start(input)?;
         Ok(child.all(patience).await)
     }
 }
 
-/// A program that runs. It is killed with its last owner.
+/// A program that runs. It is killed when this is dropped.
 pub struct Child {
     name: &'static str,
     process: process::Child,
@@ -143,12 +143,12 @@ impl Child {
         self.process.stdin.take()
     }
 
-    /// What it writes next; none when it closed its output.
+    /// Its next output; none when it closed its output.
     pub async fn next(&mut self, patience: Duration) -> Result<Option<Bytes>, Failure> {
         timeout(patience, self.output.recv()).await.map_err(|_| Failure::Silent(self.name, patience))
     }
 
-    /// Waits for a good end.
+    /// Waits until it ends. It is a failure if it ends with an error, or not within `patience`.
     pub async fn end(&mut self, patience: Duration) -> Result<(), Failure> {
         let begun = Instant::now();
         loop {
@@ -162,7 +162,7 @@ impl Child {
         }
     }
 
-    /// All that it writes, and a good end.
+    /// All its output. It is a failure if it ends with an error.
     pub async fn all(&mut self, patience: Duration) -> Result<String, Failure> {
         let mut all = Vec::new();
         while let Some(chunk) = self.next(patience).await? {
@@ -177,7 +177,7 @@ impl Child {
         !matches!(self.process.try_wait(), Ok(None))
     }
 
-    /// That it ended, and what it said last.
+    /// The failure of a program that has ended, with the last lines of its standard error.
     pub async fn failure(&mut self) -> Failure {
         timeout(LAST_WORDS, &mut self.silent).await.ok();
         let printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -209,11 +209,11 @@ fn read(mut output: impl Read, sender: &mpsc::Sender<Bytes>) {
     }
 }
 
-/// Remembers the last lines.
+/// Keeps the last lines of standard error.
 fn listen(errors: impl Read, printed: &Mutex<VecDeque<String>>) {
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();
-    // A line without an end must not fill the memory.
+    // Memory must stay bounded if a line never ends.
     while matches!(errors.by_ref().take(8192).read_until(b'\n', &mut line), Ok(1..)) {
         let text: String = String::from_utf8_lossy(&line).trim().chars().take(LONGEST).collect();
         line.clear();
@@ -228,7 +228,7 @@ fn listen(errors: impl Read, printed: &Mutex<VecDeque<String>>) {
     }
 }
 
-/// The lines as a sentence. The first that tells of an error comes first: what follows it is mostly about what it led to.
+/// The lines as a sentence, from the first one with an error on: what follows it is mostly a consequence.
 fn words(lines: &VecDeque<String>, secret: Option<&str>) -> String {
     let is_error = |line: &String| ["error:", "ERROR", "FATAL", "fatal:"].iter().any(|word| line.contains(word));
     let first = lines.iter().position(is_error).unwrap_or_default();

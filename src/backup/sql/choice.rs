@@ -3,16 +3,17 @@
 use super::{Account, How};
 use crate::backup::Error;
 
-/// Where databases are chosen.
+/// The field that chooses databases.
 pub const FIELD: &str = "spec.include.databases";
 
 /// Which databases of a backup are restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
+    /// All of them, under their own names.
     All,
-    /// Under their names.
+    /// These, under their own names.
     Some(Vec<String>),
-    /// Under the name that the target gives.
+    /// One of them, under the name in the target's field `database`.
     One {
         from: String,
         into: String,
@@ -20,7 +21,8 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// Of these databases; or why there is none. A database that the target names is found by its name.
+    /// The choice among the databases `there`, which the backup has; an error if the fields contradict each other or the
+    /// backup. If the target names a database and nothing is included, the backup's database of that name is taken.
     pub fn of(there: &[String], account: &Account, how: &How<'_>) -> Result<Self, Error> {
         let mut included = how.include.databases.clone();
         included.sort();

@@ -1,4 +1,4 @@
-//! A dump on its way: made by a task of its own, which is ended with its reader.
+//! A running dump: a task of its own makes it, and is aborted when the reader is dropped.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -24,7 +24,7 @@ const AHEAD: usize = 1;
 /// Bytes of a file that are read at once.
 const READ: usize = 1024 * 1024;
 
-/// The data of a server on their way.
+/// A running dump of a server.
 pub struct SqlDump {
     kind: &'static str,
     version: String,
@@ -35,7 +35,7 @@ pub struct SqlDump {
 }
 
 impl SqlDump {
-    /// Logs in to PostgreSQL. `slot` is the object's own.
+    /// Logs in to PostgreSQL. `slot` is the replication slot of the object that asks for the backup.
     pub async fn postgres(server: &SqlServer, slot: &str) -> Result<Self, Error> {
         let (account, kind) = (Account::read(Side::Source, "postgresql", server)?, kind_of(server.method));
         Ok(match server.method {
@@ -43,7 +43,7 @@ impl SqlDump {
             Method::BaseBackup => {
                 let dump = BaseBackup::open(account).await?;
                 let version = dump.version.clone();
-                // It is an archive as it comes.
+                // `pg_basebackup` writes a whole archive with its end, so nothing is appended.
                 Self::begin(kind, version, Bytes::new(), |mut writer| async move { dump.write(&mut writer).await })
             }
             Method::Wal => {
@@ -57,7 +57,7 @@ impl SqlDump {
         })
     }
 
-    /// Logs in to a PostgreSQL, whose databases are dumped.
+    /// Logs in to a PostgreSQL to dump its databases with `pg_dump`.
     pub(super) async fn databases(account: Account) -> Result<Self, Error> {
         let dump = PostgresDump::open(account).await?;
         let (kind, version) = (kind_of(Method::Dump), dump.version.clone());
@@ -89,22 +89,22 @@ impl SqlDump {
         Self { kind, version, pieces, task: Some(task), contents: Contents::default(), kept: None }
     }
 
-    /// As manifests have it.
+    /// The kind of the database, as manifests have it.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
 
-    /// What the server keeps of its log as the dump begins; none of other dumps.
+    /// The log that the server keeps when the dump begins; none for dumps other than of the log.
     pub fn kept(&self) -> Option<KeptLog> {
         self.kept
     }
 
-    /// The next bytes; none when all of them came and the programs ended well.
+    /// The next bytes; none when all of them came and the programs succeeded.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         if let Some(piece) = self.pieces.recv().await {
             return Ok(Some(piece));
         }
-        // All that it wrote is here; whether it is whole, its end says.
+        // The task has written all that it will. Its result says whether that is complete.
         if let Some(task) = self.task.take() {
             self.contents = task.await.map_err(|error| Error::SourceFailed(error.to_string()))??;
         }
@@ -126,18 +126,18 @@ impl Drop for SqlDump {
     }
 }
 
-/// Where a dump is written.
+/// Writes files of a dump into its archive.
 pub struct Writer {
     sender: mpsc::Sender<Bytes>,
 }
 
 impl Writer {
-    /// All that a program writes, as one file. Its end must be a good one.
+    /// Writes all output of a program as one file. Fails if the program fails.
     pub async fn program(&mut self, name: &str, child: Child, patience: std::time::Duration) -> Result<(), Failure> {
         self.observed(name, child, patience, |_| ()).await
     }
 
-    /// The same, and shows each piece on its way.
+    /// The same, and passes each chunk of the output to `show`.
     pub async fn observed(
         &mut self,
         name: &str,
@@ -155,14 +155,14 @@ impl Writer {
         Ok(())
     }
 
-    /// A text as one file.
+    /// Writes a text as one file.
     pub async fn text(&mut self, name: &str, text: &str) {
         let mut pieces = Pieces::new(name);
         self.send(pieces.push(text.as_bytes())).await;
         self.send(pieces.finish()).await;
     }
 
-    /// A file of the disk under its own name.
+    /// Writes a file of the disk under that name, and not in pieces.
     pub async fn file(&mut self, name: &str, path: &Path) -> io::Result<()> {
         let mut file = File::open(path)?;
         let size = file.metadata()?.len();
@@ -178,7 +178,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A reader that is gone ends the task.
+    /// Sends bytes to the reader. If the reader is gone, they are dropped: that also aborts this task.
     pub async fn send(&self, bytes: Option<Bytes>) {
         if let Some(bytes) = bytes {
             self.sender.send(bytes).await.ok();

@@ -1,6 +1,7 @@
-//! Statements of a user around a dump: they run where the database's login is, by the programs that dump.
+//! A user's statements before and after a dump. They run in the container that has the database's login, with the programs
+//! that dump.
 //!
-//! Nothing of them reaches a shell, an argument of a program or the log.
+//! Their text never reaches a shell, an argument of a program or the log.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +10,10 @@ use super::{Account, Side, mysql, postgres};
 use crate::backup::Error;
 use crate::backup::plan::{BackupPlan, Hooks, Server, Source};
 
-/// A server ends a statement after its time; one that does not is waited for so much longer.
+/// A server ends a statement at the deadline. This is how much longer it is waited for if it does not.
 const SERVER_ENDS_FIRST: Duration = Duration::from_secs(10);
 
-/// Which of the two lists.
+/// Which of the two lists of hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// Before a dump.
@@ -51,15 +52,15 @@ impl Deadline {
         self.0.saturating_duration_since(Instant::now())
     }
 
-    /// That the list ended in time. Some statements end without an error when the server ends them, such as `DO SLEEP(60)`
-    /// of MariaDB.
+    /// Checks that the list ended in time: some statements that the server ends at the deadline report no error, such as
+    /// `DO SLEEP(60)` of MariaDB.
     fn kept(self, statements: &[String]) -> Result<(), Broken> {
         let index = statements.len().saturating_sub(1);
         let broken = || Broken { index, failure: Failure::Silent("the server", self.patience()) };
         if self.left().is_zero() { Err(broken()) } else { Ok(()) }
     }
 
-    /// How long its answer is waited for.
+    /// How long to wait for the server's answer.
     pub fn patience(self) -> Duration {
         self.left() + SERVER_ENDS_FIRST
     }
@@ -91,7 +92,7 @@ impl Broken {
     }
 }
 
-/// Carries out one of the lists of a plan. A plan without statements has nothing carried out.
+/// Runs one of the lists of a plan. Does nothing, and does not connect, if the list is empty.
 pub async fn run_hooks(plan: &BackupPlan, source: &Source, when: When) -> Result<(), Error> {
     let Some(hooks) = plan.hooks.as_ref().filter(|hooks| !when.list(hooks).is_empty()) else { return Ok(()) };
     let (statements, deadline) = (when.list(hooks), Deadline::of(hooks));
@@ -155,7 +156,7 @@ mod tests {
         let text = Broken { index: 0, failure }.describe(When::Before, &hooks);
         assert!(text.ends_with("(the list did not end within the 60 s of spec.hooks.timeout)"), "{text}");
         let (over, statements) = (Deadline(Instant::now()), ["DO SLEEP(60)".to_owned(), "DO SLEEP(60)".to_owned()]);
-        assert_eq!(over.kept(&statements).map_err(|broken| broken.index), Err(1), "the server told of no error");
+        assert_eq!(over.kept(&statements).map_err(|broken| broken.index), Err(1), "the server reported no error");
         assert_eq!(Deadline::of(&hooks).kept(&statements), Ok(()));
     }
 

@@ -43,14 +43,14 @@ pub const PACK: &str = "dump";
 /// The directory that write-ahead log of PostgreSQL is received into.
 pub const WAL_DIRECTORY: &str = "/wal";
 
-/// A program that writes nothing for so long has hung. It may wait for locks, or for a server that reads all of a table.
+/// A program that writes nothing for this long has hung. It may wait for locks, or for a server that reads all of a table.
 const PROGRAM_SILENCE_TIMEOUT: Duration = Duration::from_mins(15);
-/// To restore a database in one transaction may take as long as its Job does: that has a deadline of its own.
+/// Restoring a database in one transaction may take as long as the Job, which has a deadline of its own.
 const WHOLE_JOB: Duration = Duration::from_hours(24);
-/// For a server that should answer at once.
+/// How long connecting to a server may take.
 const CONNECT_SECONDS: &str = "15";
 
-/// What programs say of a server that they do not reach.
+/// Parts of errors by which programs report that they cannot reach a server.
 const UNREACHABLE: &[&str] = &[
     "Connection refused",
     "could not translate host name",
@@ -63,28 +63,28 @@ const UNREACHABLE: &[&str] = &[
     "Unknown server host",
 ];
 
-/// The name of the file with what belongs to no database: roles of PostgreSQL.
+/// Name of the file with what belongs to no database: the roles of PostgreSQL.
 const GLOBALS: &str = "globals";
-/// The same of MySQL and MariaDB: users, roles and what they may.
+/// The same for MySQL and MariaDB: users, roles and their rights.
 const USERS: &str = "users";
-/// The file with the names of all databases of a dump that names them itself.
+/// Name of the file with the names of all databases, for dumps of MySQL and MariaDB.
 const DATABASES: &str = "databases";
-/// What the name of a dump begins with; the name of its database follows. Without one the dump names its databases itself.
+/// Prefix of the name of a dump, before the name of its database. Without that, the dump names its databases itself.
 const DUMP: &str = "dump/";
-/// The name of the file that tells what the tables of a dump hold.
+/// Prefix of the name of the file that says what the tables of a dump hold, before the name of the dump's database.
 const TABLES: &str = "tables/";
 
-/// At which end of a backup a server is.
+/// The role of a server in a backup or a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Source,
     Target,
-    /// The server that is thrown away.
+    /// The throw-away server.
     Scratch,
 }
 
 impl Side {
-    /// That nobody can log in there.
+    /// The error if it is not possible to log in there.
     fn unreachable(self, description: String) -> Error {
         match self {
             Self::Source => Error::SourceUnreachable(description),
@@ -93,7 +93,7 @@ impl Side {
         }
     }
 
-    /// That something failed there.
+    /// The error if something failed there.
     fn failed(self, failure: &Failure) -> Error {
         match self {
             Self::Source => Error::SourceFailed(failure.to_string()),
@@ -102,7 +102,7 @@ impl Side {
         }
     }
 
-    /// Where a user wrote it.
+    /// The field of the spec, for messages.
     fn field(self, kind: &str, field: &str) -> String {
         let side = if self == Self::Source { "source" } else { "target" };
         format!("spec.{side}.{kind}.{field}")
@@ -113,7 +113,7 @@ impl Side {
 #[derive(Clone, Debug)]
 struct Account {
     side: Side,
-    /// `postgresql` or `mysql`, as the fields are called.
+    /// `postgresql` or `mysql`, as in the names of fields.
     kind: &'static str,
     host: String,
     port: u16,
@@ -126,7 +126,7 @@ struct Account {
 #[derive(Clone, Debug)]
 struct Tls {
     authority: PathBuf,
-    /// Certificate and key, where the server asks for them.
+    /// Client certificate and key, if the Secret has them.
     identity: Option<(PathBuf, PathBuf)>,
 }
 
@@ -157,7 +157,7 @@ impl Account {
         self.login.username.as_deref().unwrap_or_default()
     }
 
-    /// Why nobody could log in: the field that is to be mended first, and the program's own words behind it.
+    /// Why it was not possible to log in: first the field to correct, then the program's own words.
     fn refused(&self, failure: &Failure) -> Error {
         let output = failure.api_message();
         let has = |words: &[&str]| words.iter().any(|word| output.contains(word));
@@ -186,7 +186,7 @@ impl Account {
     }
 }
 
-/// What is wrong with a Secret, with the field that names it.
+/// The error about a Secret, with the field that names it.
 fn named(error: Error, field: &str) -> Error {
     match error {
         Error::Secret { path, message } => {
@@ -214,7 +214,7 @@ impl Fetched {
         self.files.iter().find(|(its, _)| its == name).map(|(_, path)| path.as_path())
     }
 
-    /// Its dumps, each with the name of its database, which is empty where the dump names them itself.
+    /// Its dumps, each with the name of its database, which is empty if the dump names its databases itself.
     fn dumps(&self) -> Vec<(&str, &Path)> {
         self.files.iter().filter_map(|(name, path)| Some((name.strip_prefix(DUMP)?, path.as_path()))).collect()
     }
@@ -239,7 +239,7 @@ impl Fetched {
     }
 }
 
-/// Brings a backup into the target, and compares.
+/// Restores a backup into the target, and compares the target with it.
 pub async fn restore(plan: &RestorePlan, manifest: &Manifest, target: &Source, run: &str) -> Result<Restored, Error> {
     let fetched = Fetched::read(&plan.work, manifest)?;
     let how = how(plan, run);
@@ -256,7 +256,7 @@ pub async fn restore(plan: &RestorePlan, manifest: &Manifest, target: &Source, r
     }
 }
 
-/// What a restore would do to the target, which is only asked.
+/// What a restore would do to the target. Only reads the target.
 pub async fn outlook(plan: &RestorePlan, manifest: &Manifest, target: &Source, run: &str) -> Result<Outlook, Error> {
     let fetched = Fetched::read(&plan.work, manifest)?;
     let how = how(plan, run);
@@ -292,19 +292,19 @@ struct How<'a> {
     /// Where files may be written.
     work: &'a Path,
     force: bool,
-    /// Whether what depends on what is replaced is dropped.
+    /// Whether objects that depend on replaced ones are dropped.
     cascade: bool,
     include: Included,
     exclude: Excluded,
-    /// Over how many connections a PostgreSQL is restored.
+    /// How many connections restore a PostgreSQL.
     parallelism: u8,
-    /// The name of the restore.
+    /// Name of the restore.
     run: &'a str,
     origin: Origin,
 }
 
 impl<'a> How<'a> {
-    /// All of it, into a server that is thrown away.
+    /// Restores all of it, into a throw-away server.
     fn verification(work: &'a Path) -> Self {
         let (include, exclude) = (Included::default(), Excluded::default());
         let (run, origin) = ("verify", Origin::Proven);
@@ -312,7 +312,7 @@ impl<'a> How<'a> {
     }
 }
 
-/// Brings a backup into a server that is started for it in the work directory, and compares. Gives the number of rows.
+/// Restores a backup into a server that is started for it in the work directory, and compares. Returns the number of rows.
 pub async fn verify(work: &Path, manifest: &Manifest) -> Result<u64, Error> {
     let fetched = Fetched::read(work, manifest)?;
     if manifest.kind == "mysql" { mysql::verify(&fetched, work).await } else { postgres::verify(&fetched, work).await }

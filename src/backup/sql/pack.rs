@@ -1,12 +1,12 @@
-//! The files of a backup of PostgreSQL or MySQL, which come as one stream, in a directory. The stream is an archive of
-//! [`tar`](super::tar), or what earlier versions wrote:
+//! Unpacks the files of a backup of PostgreSQL or MySQL, which come as one stream, into a directory. The stream is an archive
+//! of [`tar`](super::tar), or what earlier versions wrote:
 //!
 //! ```text
 //! magic │ length (2), name │ length (4), bytes │ length (4), bytes │ 0 (4) │ length (2), name │ … │ 0 (2)
 //! ```
 //!
-//! All lengths are big endian. A file ends with an empty piece, and the stream with an empty name: so one that was cut is
-//! found out.
+//! All lengths are big endian. A file ends with an empty piece, and the stream with an empty name, so a stream that was cut
+//! off is detected.
 
 #[cfg(test)]
 mod tests;
@@ -19,9 +19,9 @@ use super::tar::{Event, Reader};
 
 /// What a stream of earlier versions begins with.
 const MAGIC: &[u8; 8] = b"cwpack1\n";
-/// Bytes of a name.
+/// Bytes of the longest name.
 const LONGEST: usize = 512;
-/// Names of the files, in a directory of them.
+/// The file in the directory that holds the names of the others.
 const INDEX: &str = "index.json";
 
 /// What comes next in a stream of earlier versions.
@@ -33,11 +33,11 @@ enum Expects {
     Nothing,
 }
 
-/// The form of a stream.
+/// The format of a stream.
 enum Form {
-    /// Its beginning has to say.
+    /// Not known before its first bytes are here.
     Unknown(Vec<u8>),
-    /// That of earlier versions.
+    /// The format of earlier versions.
     Old(Old),
     /// An archive.
     Archive(Reader),
@@ -46,17 +46,17 @@ enum Form {
 /// A stream of earlier versions, as far as it was read.
 struct Old {
     expects: Expects,
-    /// The beginning of what is expected, where that is no piece.
+    /// The beginning of what is expected, unless that is a piece.
     held: Vec<u8>,
 }
 
-/// Writes the files of a stream into a directory, however its bytes come.
+/// Writes the files of a stream into a directory. The stream may come in chunks of any size.
 pub struct Splitter {
     form: Form,
     files: Files,
 }
 
-/// The files.
+/// The files in the directory.
 struct Files {
     directory: PathBuf,
     names: Vec<String>,
@@ -64,7 +64,7 @@ struct Files {
 }
 
 impl Files {
-    /// Another file begins. A name is no path: the number is.
+    /// Begins another file. The number of the file is its path, never its name, which is not trusted.
     fn begin(&mut self, name: String) -> io::Result<()> {
         self.end()?;
         self.file = Some(File::create(self.directory.join(self.names.len().to_string()))?);
@@ -82,14 +82,14 @@ impl Files {
 }
 
 impl Splitter {
-    /// Into a directory, which is made.
+    /// Unpacks into a directory, which is made.
     pub fn new(directory: &Path) -> io::Result<Self> {
         fs::create_dir_all(directory)?;
         let files = Files { directory: directory.to_owned(), names: Vec::new(), file: None };
         Ok(Self { form: Form::Unknown(Vec::new()), files })
     }
 
-    /// Waits for the disk. The stream must have come to its end.
+    /// Waits until all is on the disk. It is an error if the stream has not come to its end.
     pub fn finish(mut self) -> io::Result<()> {
         let is_done = match &self.form {
             Form::Unknown(_) => false,
@@ -105,7 +105,7 @@ impl Splitter {
         index.sync_all()
     }
 
-    /// Takes what is next; gives what is left.
+    /// Takes what is next, and returns the bytes that are left.
     fn take<'a>(&mut self, bytes: &'a [u8]) -> io::Result<&'a [u8]> {
         match &mut self.form {
             Form::Unknown(held) => {
@@ -136,7 +136,7 @@ impl Splitter {
             return Ok(());
         }
         let mut reader = Reader::new();
-        // A header has more than that.
+        // A header is longer than these bytes, so nothing comes of them yet.
         reader.take(held)?;
         self.form = Form::Archive(reader);
         Ok(())
@@ -207,7 +207,7 @@ fn damaged(message: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-/// The files of a stream in their directory: name and path of each, in the order in which they came.
+/// The unpacked files in a directory: name and path of each, in the order in which they came.
 pub fn files(directory: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let names: Vec<String> = serde_json::from_slice(&fs::read(directory.join(INDEX))?)?;
     let path = |number: usize| directory.join(number.to_string());

@@ -1,4 +1,4 @@
-//! A server of PostgreSQL that came back from a base backup, dumped: for a restore, or to prove that all of it can be read.
+//! Dumps a server of PostgreSQL that was recovered from a base backup: for a restore, or to prove that all of it can be read.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,11 +11,11 @@ use crate::backup::Error;
 use crate::backup::manifest::{Contents, Manifest};
 use crate::backup::plan::{RestorePlan, kind_of};
 
-/// The fact of what is restored that tells when the last transaction ended that a recovered server has.
+/// The fact that says when the last transaction was committed that the recovered server has.
 pub const REACHED: &str = "reached";
 
-/// Has a server come back from a base backup and its log, and dumps its databases to where a restore looks for them. Gives
-/// what is restored then.
+/// Recovers a server from a base backup and its log, and dumps its databases to where a restore expects them. Returns the
+/// manifest of that dump.
 pub async fn recover(plan: &RestorePlan, manifest: &Manifest) -> Result<Manifest, Error> {
     let until = plan.recovery.as_ref().and_then(|it| it.until);
     let recovered = postgres::recover(&plan.work, manifest, until).await?;
@@ -30,7 +30,7 @@ pub async fn recover(plan: &RestorePlan, manifest: &Manifest) -> Result<Manifest
     Ok(Manifest { kind: kind_of(Method::Dump).into(), version, contents, ..manifest.clone() })
 }
 
-/// Has a server come back from a base backup, and reads all of its databases. Gives the number of rows.
+/// Recovers a server from a base backup, and reads all of its databases. Returns the number of rows.
 pub async fn verify_base(work: &Path, manifest: &Manifest) -> Result<u64, Error> {
     let recovered = postgres::recover(work, manifest, None).await?;
     let (_, contents) = dump_all(&recovered, |_| Ok(())).await?;
@@ -38,7 +38,7 @@ pub async fn verify_base(work: &Path, manifest: &Manifest) -> Result<u64, Error>
     Ok(contents.keys)
 }
 
-/// Dumps all databases of a server; gives its version and what they hold.
+/// Dumps all databases of a server. Returns its version and what they hold.
 async fn dump_all(
     recovered: &postgres::Recovered,
     mut write: impl FnMut(Bytes) -> Result<(), Error>,

@@ -13,7 +13,7 @@ pub struct Tables(pub BTreeMap<String, Table>);
 pub struct Table {
     /// How many rows.
     pub rows: u64,
-    /// The sum of their hashes; of what form, only the kind of server and its version say.
+    /// The sum of their hashes. Sums are comparable only for the same kind of server and the same major version.
     pub sum: String,
 }
 
@@ -23,22 +23,22 @@ impl Tables {
         self.0.values().map(|table| table.rows).sum()
     }
 
-    /// As many shares as `count`, or one for each table, with about as many rows in each.
+    /// Splits the tables into `count` shares with about equally many rows. There are fewer shares if there are fewer tables.
     pub fn shares(&self, count: usize) -> Vec<Self> {
         let mut shares = vec![(0, Self::default()); count.min(self.0.len()).max(1)];
         let mut all: Vec<_> = self.0.iter().collect();
         all.sort_by_key(|(_, table)| Reverse(table.rows));
         for (name, table) in all {
-            // There is one at least.
+            // There is at least one share.
             let Some((rows, least)) = shares.iter_mut().min_by_key(|(rows, _)| *rows) else { break };
-            // A table without rows is work, too.
+            // A table without rows counts as one row, because it is work, too.
             *rows += table.rows + 1;
             least.0.insert(name.clone(), table.clone());
         }
         shares.into_iter().map(|(_, share)| share).collect()
     }
 
-    /// As the backup has them: a line of JSON a table.
+    /// The text in the backup: one line of JSON for each table.
     pub fn text(&self) -> String {
         // Names and numbers cannot fail to serialize.
         let line = |(name, table): (&String, &Table)| {
@@ -47,7 +47,7 @@ impl Tables {
         self.0.iter().map(line).collect()
     }
 
-    /// From that text.
+    /// Reads that text.
     pub fn read(text: &str) -> Result<Self, serde_json::Error> {
         let line = |line: &str| {
             let (name, rows, sum) = serde_json::from_str(line)?;
@@ -56,8 +56,8 @@ impl Tables {
         text.lines().map(line).collect::<Result<_, _>>().map(Self)
     }
 
-    /// What is not the same in `restored`, in words; none where each table of the backup is there with the same rows.
-    /// Where `exact` is not asked for, their number is enough.
+    /// The first difference in `restored`, in words; none if each table of the backup is there with the same rows. Unless
+    /// `exact` is set, the same number of rows is enough.
     pub fn difference(&self, restored: &Self, exact: bool) -> Option<String> {
         self.0.iter().find_map(|(name, before)| match restored.0.get(name) {
             None => Some(format!("the table {name} is missing")),
@@ -72,7 +72,7 @@ impl Tables {
     }
 }
 
-/// Whether servers of these versions write values alike: later major versions write some of them otherwise.
+/// Whether servers of these versions print values in the same way: other major versions print some of them differently.
 pub fn alike(one: &str, other: &str) -> bool {
     let major = |version: &str| version.split(|c: char| !c.is_ascii_digit()).next().map(str::to_owned);
     major(one).is_some_and(|it| !it.is_empty() && Some(it) == major(other))

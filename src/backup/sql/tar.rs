@@ -1,25 +1,25 @@
-//! Several files as one archive that every `tar` opens, whose sizes nobody knows before: each file is a directory of numbered
-//! pieces, which `cat` joins.
+//! Several files as one archive that every `tar` opens. Their sizes are not known in advance, so each file is a directory of
+//! numbered pieces, which `cat` joins.
 //!
 //! ```text
 //! globals/000000000   dump/shop/000000000   dump/shop/000000001   tables/shop/000000000
 //! ```
 //!
-//! It is written as POSIX says: <https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html>, with an extended
+//! The format is that of POSIX, <https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html>, with an extended
 //! header for names that are too long for the usual one.
 
 use std::io;
 
 use tokio_util::bytes::Bytes;
 
-/// Bytes after which a piece is full: so much of a file is held until its size is known. What comes at once fits into 4 MiB
-/// with it.
+/// Bytes after which a piece is full. A piece is held in memory until its size is known. Together with the chunk that fills it,
+/// it fits into 4 MiB.
 pub const PIECE: usize = 4 * 1024 * 1024 - 64 * 1024;
 /// Bytes of a block.
 const BLOCK: usize = 512;
 /// Bytes of a name in the usual header.
 const USUAL: usize = 100;
-/// Characters of a part of a path.
+/// Characters of the longest part of a path.
 const LONGEST_PART: usize = 240;
 /// Digits of a piece's number.
 const DIGITS: usize = 9;
@@ -33,12 +33,12 @@ pub fn end() -> Bytes {
     Bytes::from_static(&[0; 2 * BLOCK])
 }
 
-/// What stands before a file of known size, whose name is plain and short.
+/// The header before a file of known size, whose name must be plain and short.
 pub fn header(name: &str, size: u64) -> Bytes {
     Bytes::copy_from_slice(&head(name, b'0', size))
 }
 
-/// What stands behind it.
+/// The padding after it.
 pub fn after(size: u64) -> Bytes {
     let last = usize::try_from(size % BLOCK as u64).unwrap_or_default();
     Bytes::from_static(&[0; BLOCK]).slice(..padding(last))
@@ -52,18 +52,18 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Of a file of that name.
+    /// Begins a file of that name.
     pub fn new(name: &str) -> Self {
         Self { name: encoded(name), number: 0, held: Vec::new() }
     }
 
-    /// Takes what comes next; gives the piece that is full with it.
+    /// Takes the next bytes, and returns the piece if they fill it.
     pub fn push(&mut self, bytes: &[u8]) -> Option<Bytes> {
         self.held.extend_from_slice(bytes);
         (self.held.len() >= PIECE).then(|| self.piece())
     }
 
-    /// The last piece. A file that is empty has one, too.
+    /// The last piece. An empty file has one, too.
     pub fn finish(mut self) -> Option<Bytes> {
         (self.number == 0 || !self.held.is_empty()).then(|| self.piece())
     }
@@ -82,7 +82,7 @@ impl Pieces {
     }
 }
 
-/// A record of an extended header: its length counts itself.
+/// A record of an extended header. Its length includes the digits of the length.
 fn record(key: &str, value: &str) -> String {
     let rest = format!(" {key}={value}\n");
     let mut length = rest.len();
@@ -118,7 +118,7 @@ fn head(name: &str, kind: u8, size: u64) -> [u8; BLOCK] {
     header
 }
 
-/// The sum of a header's bytes, where the sum itself counts as blanks.
+/// The checksum of a header: the sum of its bytes, in which the field of the checksum counts as spaces.
 fn sum_of(header: &[u8]) -> u32 {
     let all = header.iter().enumerate();
     all.map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u32::from(*byte) }).sum()
@@ -128,8 +128,8 @@ fn padding(length: usize) -> usize {
     length.next_multiple_of(BLOCK) - length
 }
 
-/// A name of ours as a path that leads nowhere else: what stands before its first slash is a directory, and all the rest one
-/// more, however a database is called; or several, where it is longer than a file system takes.
+/// A name of ours as a path that cannot lead to another place. What is before its first slash is a directory. All the rest is
+/// one more directory, whatever the database's name is, or several if it is longer than a file system allows.
 fn encoded(name: &str) -> String {
     let part = |text: &str| -> String {
         let is_plain =
@@ -165,26 +165,26 @@ enum Expects {
 pub enum Event<'a> {
     /// A file begins: its path, as it is in the archive.
     File(String),
-    /// Bytes of it.
+    /// Bytes of the file.
     Bytes(&'a [u8]),
     /// Nothing to do.
     Nothing,
 }
 
-/// Reads an archive of ours, however its bytes come.
+/// Reads an archive of ours, in chunks of any size.
 pub struct Reader {
     expects: Expects,
     held: Vec<u8>,
     /// The path that an extended header gave.
     path: Option<String>,
-    /// The file whose piece was the last, and the number of that.
+    /// The file of the last piece, and the number of that piece.
     last: Option<(String, usize)>,
-    /// Of whom bytes are padded.
+    /// Size of the member that is being read, which decides its padding.
     size: usize,
 }
 
 impl Reader {
-    /// At its beginning.
+    /// A reader at the beginning of an archive.
     pub fn new() -> Self {
         Self { expects: Expects::Header, held: Vec::new(), path: None, last: None, size: 0 }
     }
@@ -194,7 +194,7 @@ impl Reader {
         matches!(self.expects, Expects::Nothing)
     }
 
-    /// Takes what is next; gives what it was, and what is left.
+    /// Reads the next thing. Returns what it was, and the bytes that are left.
     pub fn take<'a>(&mut self, bytes: &'a [u8]) -> io::Result<(Event<'a>, &'a [u8])> {
         let needed = match &mut self.expects {
             Expects::Bytes(left) => {
@@ -265,7 +265,7 @@ impl Reader {
         }
     }
 
-    /// A piece follows the one before it, or is the first of another file.
+    /// Checks that a piece follows the one before it, or is the first of another file.
     fn piece(&mut self, path: &str) -> io::Result<Event<'static>> {
         let strange = || damaged("its pieces are not in their order");
         let (file, number) = path.rsplit_once('/').ok_or_else(strange)?;
@@ -287,7 +287,7 @@ fn path_of(held: &[u8]) -> Option<String> {
     (length.parse() == Ok(text.len())).then(|| path.to_owned())
 }
 
-/// The name of a file whose path is this.
+/// The name of the file with this path.
 fn decoded(path: &str) -> Option<String> {
     let path = match path.split_once('/') {
         Some((kind, rest)) => format!("{kind}/{}", rest.replace('/', "")),
@@ -306,7 +306,7 @@ fn decoded(path: &str) -> Option<String> {
         }
     }
     let name = String::from_utf8(bytes).ok()?;
-    // A dump that names its databases itself has an empty name behind its slash.
+    // A dump that names its databases itself has an empty name after its slash.
     Some(if name == "dump" || name == "tables" { format!("{name}/") } else { name })
 }
 

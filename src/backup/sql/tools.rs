@@ -1,7 +1,8 @@
-//! Programs with a defect by which a backup runs code in the pod that restores it. Pure, but for asking a program.
+//! Programs with a defect by which a backup can run code in the pod that restores it. Pure, except for asking a program for
+//! its version.
 //!
-//! Only what reaches us is listed: a crafted archive or dump. Text of a dump never reaches `psql` as anything but a literal,
-//! so that CVE-2025-8714, CVE-2025-8715 and CVE-2026-18408 do not; `mysql` gets no commands of its own (`--binary-mode`).
+//! Only defects that affect us are listed: those by a crafted archive or dump. CVE-2025-8714, CVE-2025-8715 and CVE-2026-18408
+//! do not, because text of a dump reaches `psql` only as a literal. `mysql` takes no client commands (`--binary-mode`).
 //! Looked up on 2026-11-25.
 
 use std::process::Stdio;
@@ -10,11 +11,11 @@ use super::child::Program;
 use super::{Account, PROGRAM_SILENCE_TIMEOUT};
 use crate::backup::Error;
 
-/// A defect, and the first version without it of each branch that ever got one.
+/// A defect, and the first fixed version of each branch that got a fix.
 struct Defect {
     /// Its name.
     cve: &'static str,
-    /// Branches are of so many numbers.
+    /// How many numbers of a version name its branch.
     branch: usize,
     fixed: &'static [&'static [u32]],
 }
@@ -31,19 +32,19 @@ const MARIADB: Defect = Defect {
     fixed: &[&[10, 5, 25], &[10, 6, 18], &[10, 11, 8], &[11, 0, 6], &[11, 1, 5], &[11, 2, 4], &[11, 4, 2]],
 };
 
-/// Whose backup is restored.
+/// Who wrote the backup that is restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The operator recorded or signed it: our own Job wrote these bytes.
     Proven,
-    /// Whoever could write into the bucket.
+    /// Anybody who may write into the bucket may have written it.
     Anybody,
 }
 
-/// Looks whether a program may restore a backup of that origin.
+/// Checks whether a program may restore a backup of that origin.
 ///
-/// What is proven is restored whatever the version is: our own Job wrote that archive, and to bring data back after a
-/// disaster must not wait for another image.
+/// A proven backup is restored with any version: our own Job wrote that archive, and a restore after a disaster must not
+/// wait for another image.
 pub async fn check(name: &'static str, account: &Account, origin: Origin) -> Result<(), Error> {
     let printed = Program::new(name).args(["--version"]).run(Stdio::null(), PROGRAM_SILENCE_TIMEOUT).await?;
     let printed = printed.map_err(|failure| account.side.failed(&failure))?;
@@ -62,7 +63,7 @@ pub async fn check(name: &'static str, account: &Account, origin: Origin) -> Res
 /// Variable with the name of the image that the process runs in.
 pub const IMAGE: &str = "CAUSEWAY_IMAGE";
 
-/// The version of a program by what it prints, the first version without the defect, and the name of that.
+/// The version of a program from its output, the first version without the defect, and the CVE. None if it has no defect.
 fn outdated(name: &str, printed: &str) -> Option<(String, String, &'static str)> {
     let (defect, text) = match name {
         "pg_restore" => (&PG_RESTORE, printed.split(')').nth(1)?),
@@ -72,7 +73,7 @@ fn outdated(name: &str, printed: &str) -> Option<(String, String, &'static str)>
     };
     let word = text.split_whitespace().rfind(|it| it.starts_with(|first: char| first.is_ascii_digit()));
     let word = if name == "pg_restore" { text.split_whitespace().next() } else { word }.unwrap_or_default();
-    // `19beta1` is before `19.0`, of which nothing is known: only its leading number counts.
+    // Of `18beta1` only the leading number counts: it is then older than the fix of its branch.
     let numbers: Vec<u32> =
         word.split('.').map_while(|part| part.split(|it: char| !it.is_ascii_digit()).next()?.parse().ok()).collect();
     let branch = |version: &[u32]| version.iter().take(defect.branch).copied().collect::<Vec<_>>();
@@ -82,7 +83,7 @@ fn outdated(name: &str, printed: &str) -> Option<(String, String, &'static str)>
         Some(first) => numbers.as_slice() >= *first,
         None => branch(&numbers) > branch(newest),
     };
-    // A branch that never got it is left for the next one that did.
+    // For a branch that never got the fix, the next one that did is recommended.
     let next = first.or_else(|| defect.fixed.iter().find(|fixed| branch(fixed) > branch(&numbers))).unwrap_or(newest);
     let version = next.iter().map(u32::to_string).collect::<Vec<_>>().join(".");
     (!is_fixed).then(|| (word.to_owned(), version, defect.cve))

@@ -1,6 +1,6 @@
-//! Lists in messages. Pure.
+//! Lists of names in messages. Pure.
 
-/// The first of these names, at most so many, and how many more there are.
+/// The first `most` of these names, and how many more there are.
 pub fn some_of(names: &[impl AsRef<str>], most: usize) -> String {
     let some = names.iter().take(most).map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
     match names.len().saturating_sub(most) {

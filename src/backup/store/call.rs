@@ -1,4 +1,4 @@
-//! One call of S3, with a deadline; and such calls again while their trouble passes.
+//! One call of S3 with a deadline, and more tries of it while its error is transient.
 
 use std::error::Error;
 use std::future::Future;
@@ -10,10 +10,10 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 
 use super::StoreError;
 
-/// For calls that carry no data of the backup.
+/// Deadline of calls that carry no data of the backup.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Tries of one call beside the first; with the pauses between them they last about a minute.
+/// Tries of one call after the first one. With the pauses between them they last about a minute.
 const AGAIN: usize = 9;
 
 /// The pauses between tries.
@@ -35,7 +35,7 @@ pub fn once<T, E>(
 where
     E: ProvideErrorMetadata + Error + Send + Sync + 'static,
 {
-    // The SDK's futures hold the whole request: on the heap they do not swell those that await them.
+    // The SDK's futures hold the whole request: on the heap they do not enlarge the futures that await them.
     let sent = Box::pin(sent);
     async move {
         match tokio::time::timeout(deadline, sent).await {
@@ -46,7 +46,7 @@ where
     }
 }
 
-/// Makes a call that may be made twice, until it does well or its trouble does not pass.
+/// Makes a call that may be made twice, until it succeeds or its error is not transient.
 pub async fn again<T, E, F>(
     operation: &'static str,
     deadline: Duration,
@@ -66,7 +66,7 @@ where
     }
 }
 
-/// Waits before another try, or gives the error back when there is none.
+/// Waits before another try, or returns the error if there is none.
 pub async fn pause(pauses: &mut impl Iterator<Item = Duration>, error: StoreError) -> Result<(), StoreError> {
     match pauses.next().filter(|_| error.passes()) {
         Some(pause) => {

@@ -5,17 +5,17 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
 
-/// Of an object or a part.
+/// The SHA-256 of an object or a part.
 pub fn of(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// As headers have it.
+/// A SHA-256 as headers have it.
 pub fn text(digest: &[u8]) -> String {
     BASE64_STANDARD.encode(digest)
 }
 
-/// Of an object that came in parts: the checksum of their checksums, and how many they are.
+/// The checksum of an object that came in parts: the SHA-256 of their checksums, and how many they are.
 pub fn of_parts(parts: &[[u8; 32]]) -> String {
     let mut all = Sha256::new();
     for part in parts {

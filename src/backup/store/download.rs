@@ -9,14 +9,14 @@ use tokio_util::bytes::Bytes;
 use super::call::{DEADLINE, once, pause, pauses};
 use super::{Store, StoreError, Trouble};
 
-/// A connection over which nothing came for so long is given up.
+/// A connection on which nothing comes for this long is given up.
 const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Reads one object.
 pub struct Download {
     store: Store,
     key: String,
-    /// The object as it was when reading began: another one is not appended to it.
+    /// ETag of the object when reading began: bytes of another object are never appended.
     etag: Option<String>,
     size: u64,
     read: u64,
@@ -25,7 +25,7 @@ pub struct Download {
 }
 
 impl Download {
-    /// Begins to read; none where there is no such object.
+    /// Begins to read; none if there is no such object.
     pub async fn open(store: &Store, key: String) -> Result<Option<Self>, StoreError> {
         let Some(seen) = store.head(&key).await? else { return Ok(None) };
         let size = u64::try_from(seen.size).unwrap_or_default();
@@ -45,7 +45,7 @@ impl Download {
             match self.chunk().await {
                 Ok(chunk) => {
                     self.read += chunk.len() as u64;
-                    // It goes on: trouble that comes later is not the same.
+                    // Bytes came, so a later problem is a new one and gets all tries again.
                     self.pauses = Box::new(pauses());
                     return Ok(Some(chunk));
                 }
@@ -113,7 +113,7 @@ mod tests {
         stream.shutdown().await
     }
 
-    /// A store whose connections break, and whose object is another one after so many requests.
+    /// A store whose connections break, and whose object is another one after `changes_after` requests.
     async fn breaking(data: Vec<u8>, changes_after: usize) -> Store {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());

@@ -14,7 +14,7 @@ use crate::runtime::causes;
 pub struct StoreError {
     /// The API's name for the call.
     pub operation: &'static str,
-    /// S3's error code; none where no answer came, or one without a body.
+    /// S3's error code; none if no answer came, or one without a body.
     pub code: Option<String>,
     /// S3's message, or what happened to the connection.
     pub message: String,
@@ -34,13 +34,13 @@ pub enum Trouble {
     NoObject,
     /// The multipart upload was aborted, or completed.
     NoUpload,
-    /// The object is another than it was when we looked.
+    /// The object is not the one that we looked at.
     Changed,
     /// This S3 does not know a header that we use.
     NotImplemented,
-    /// Something that passes: overload, a broken connection, an expired token. The call may have had its effect.
+    /// A transient error: overload, a broken connection, an expired token. The call may have had its effect.
     Passing,
-    /// S3 refuses, and would again.
+    /// S3 refuses, and would refuse again.
     Refused,
 }
 
@@ -89,7 +89,7 @@ impl StoreError {
         Self { operation, code: None, message, trouble: Trouble::Passing }
     }
 
-    /// Whether the same call may do better later.
+    /// Whether the same call may succeed later.
     #[must_use]
     pub fn passes(&self) -> bool {
         self.trouble == Trouble::Passing
@@ -129,7 +129,7 @@ impl StoreError {
     }
 }
 
-/// Stands in for S3's code where a call could not be signed.
+/// Stands in for S3's code if a call could not be signed.
 const NO_CREDENTIALS: &str = "NoCredentials";
 
 fn trouble(code: Option<&str>, status: Option<u16>) -> Trouble {
@@ -137,7 +137,7 @@ fn trouble(code: Option<&str>, status: Option<u16>) -> Trouble {
         (Some("AccessDenied" | "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "AllAccessDisabled"), _) => {
             Trouble::Denied
         }
-        // These say 4xx, but what they complain of is over with the next try.
+        // The status of these is 4xx, but the next try may succeed.
         (
             Some(
                 "ExpiredToken"

@@ -1,7 +1,8 @@
-//! Uploads to a key of whose ID no answer told: their parts cost money, and nobody sees them.
+//! Uploads to a key whose ID is unknown because the answer was lost: their parts cost money, and no listing of objects shows
+//! them.
 //!
-//! Only a role that may list the uploads of the whole bucket can look for them, for S3 cannot narrow that to a part of it. The
-//! published role of Jobs may not: there the operator aborts such uploads, and in the end the bucket's own rule.
+//! Only a role that may list the uploads of the whole bucket can look for them, because S3 cannot restrict that permission to
+//! a prefix. The published role of Jobs may not: then the operator aborts such uploads, or at last the bucket's lifecycle rule.
 //! <https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html>
 
 use aws_sdk_s3::types::MultipartUpload;
@@ -9,11 +10,11 @@ use aws_sdk_s3::types::MultipartUpload;
 use super::call::{DEADLINE, again};
 use super::{Store, StoreError, Trouble};
 
-/// Looks until nothing is found: a part that was on its way may have outlived the first look.
+/// The most looks. It looks again because a part that was on its way may have outlived the first abort.
 const LOOKS: usize = 3;
 
 impl Store {
-    /// Aborts uploads to this very key, where it is allowed to look for them.
+    /// Aborts uploads to exactly this key, if the role may list uploads.
     pub(super) async fn clean(&self, key: &str) -> Result<(), StoreError> {
         for _ in 0..LOOKS {
             let uploads = match self.uploads(key).await {
@@ -58,7 +59,7 @@ impl Store {
         }
     }
 
-    /// Aborts an upload; one that is there no more is no error.
+    /// Aborts an upload. It is no error if the upload is gone.
     pub(super) async fn abort(&self, key: &str, id: &str) -> Result<(), StoreError> {
         let aborted = again("AbortMultipartUpload", DEADLINE, || {
             self.client

@@ -1,4 +1,4 @@
-//! An S3 in memory, for tests: it lists, gives and takes whole objects, and overwrites none where that is asked for.
+//! An S3 in memory, for tests: it lists, gets and puts whole objects, and honours `If-None-Match`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

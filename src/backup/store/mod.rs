@@ -34,12 +34,12 @@ use call::{DEADLINE, again};
 
 pub use call::pauses;
 
-/// A connection that is not made by then is not made.
+/// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Data that do not flow for so long are not waited for.
+/// How long the flow of data may stall before a call is given up.
 const STALLED: Duration = Duration::from_secs(30);
 
-/// A place in S3, and the way to it.
+/// A place in S3, and a client for it.
 #[derive(Clone)]
 pub struct Store {
     client: Client,
@@ -49,22 +49,22 @@ pub struct Store {
 /// An object, as far as it is compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Seen {
-    /// Tells whether it is still the same.
+    /// Changes when the object does.
     etag: Option<String>,
     size: i64,
     sha256: Option<String>,
 }
 
-/// An object, as a listing tells of it.
+/// An object, as a listing shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Its size in bytes.
     pub size: u64,
-    /// When it was written, where the S3 says so.
+    /// When it was written, if this S3 says so.
     pub modified: Option<Timestamp>,
 }
 
-/// What lies where a backup is to be, whoever wrote it.
+/// What lies where a backup is to go, whoever wrote it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lying {
     /// Its data.
@@ -84,13 +84,13 @@ impl Store {
             .stalled_stream_protection(StalledStreamProtectionConfig::enabled().grace_period(STALLED).build())
             .load()
             .await;
-        // Checksums of parts say nothing about what is read across them; all bytes have a checksum in the manifest.
+        // Checksums of parts cannot verify a read that crosses them. The manifest has a checksum of all bytes.
         let mut config = aws_sdk_s3::config::Builder::from(&shared)
             .response_checksum_validation(ResponseChecksumValidation::WhenRequired);
         if let Some(endpoint) = &place.endpoint {
             config = config.endpoint_url(endpoint);
         }
-        // Names of buckets are no names of hosts anywhere else than in AWS.
+        // Only AWS has a host name for each bucket.
         let foreign = place.endpoint.is_some() || shared.endpoint_url().is_some();
         let client = Client::from_conf(config.force_path_style(foreign).build());
         Self { client, place: Arc::new(place.clone()) }
@@ -102,7 +102,7 @@ impl Store {
         format!("{}/{folder}/{id}/{name}", self.place.prefix)
     }
 
-    /// What is known of a backup; none where it is not complete.
+    /// The manifest of a backup; none if the backup is not complete.
     pub async fn manifest(&self, folder: &str, id: &str) -> Result<Option<Document>, ManifestError> {
         if !self.has(&self.key(folder, id, manifest::NAME)).await? {
             return Ok(None);
@@ -110,21 +110,21 @@ impl Store {
         self.listed_manifest(folder, id).await
     }
 
-    /// The same where a listing showed it.
+    /// The same if a listing has just shown the manifest.
     pub async fn listed_manifest(&self, folder: &str, id: &str) -> Result<Option<Document>, ManifestError> {
         let key = self.key(folder, id, manifest::NAME);
         let Some(bytes) = self.small(&key, manifest::LIMIT).await? else { return Ok(None) };
         manifest::parse(&bytes, id).map(Some).map_err(|mistake| ManifestError::Invalid { key, mistake })
     }
 
-    /// What lies where a backup is to be.
+    /// What lies where a backup is to go.
     pub async fn lying(&self, folder: &str, id: &str) -> Result<Lying, StoreError> {
         let manifest = self.listed(&self.key(folder, id, manifest::NAME)).await?;
         Ok(Lying { data: self.listed(&self.key(folder, id, manifest::DATA)).await?, manifest })
     }
 
-    /// IDs of what lies in a source's folder and is due by now, complete or not, the newest first. Whoever may write into the
-    /// bucket would choose the newest by one of the future.
+    /// IDs of what lies in a source's folder and is due by now, complete or not, the newest first. Without IDs of the future,
+    /// because anybody who may write into the bucket could choose the newest backup with one.
     pub async fn past_ids(&self, folder: &str) -> Result<Vec<String>, StoreError> {
         let now = Timestamp::now();
         let is_past = |id: &String| manifest::due_of(id).is_some_and(|due| !manifest::is_future(due, now));
@@ -164,7 +164,7 @@ impl Store {
 /// Why a manifest could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    /// S3 did not give it.
+    /// A call of S3 failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// It is none of ours, damaged, or of a version of Causeway that this one does not know.

@@ -11,44 +11,44 @@ use tokio_util::bytes::Bytes;
 use super::call::{DEADLINE, again, once, pause, pauses};
 use super::{Listed, Seen, Store, StoreError, Trouble, checksum};
 
-/// Tries of a HEAD that is refused without a word.
+/// Further tries of a HEAD that is refused without an error code.
 const HEAD_AGAIN: usize = 4;
 
 /// What must be true of a key for an object to be put there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
-    /// Nothing is there. The Jobs' role may put objects in no other way.
+    /// Nothing is there. The Jobs' role may put objects only under this condition.
     /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html>
     Absent,
-    /// Anything: this S3 knows no conditions.
+    /// Anything may be there: this S3 knows no conditions.
     Any,
 }
 
 impl Condition {
-    /// As the header `If-None-Match` has it.
+    /// The value of the header `If-None-Match`.
     pub(super) fn none_match(self) -> Option<String> {
         (self == Self::Absent).then(|| "*".into())
     }
 }
 
-/// Time for one try to carry that many bytes: 20 s and as long as 128 KiB/s need.
+/// Deadline of one try that carries that many bytes: 20 s, and their time at 128 KiB/s.
 pub(super) fn time_for(bytes: usize) -> Duration {
     DEADLINE + Duration::from_secs(bytes as u64 / (128 * 1024))
 }
 
 impl Store {
-    /// Whether something is at a key. To ask for the object itself would not tell: S3 answers 403 for what is absent to
-    /// whoever may list only a part of the bucket.
+    /// Whether something is at a key. It is listed, because HEAD cannot tell: S3 answers 403 for an absent object if the
+    /// role may list only a part of the bucket.
     /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadObject.html>
     pub(super) async fn has(&self, key: &str) -> Result<bool, StoreError> {
         Ok(self.listed(key).await?.is_some())
     }
 
-    /// How large what is at a key is, and when it was written.
+    /// Size of the object at a key, and when it was written; none if there is no object.
     pub(super) async fn listed(&self, key: &str) -> Result<Option<Listed>, StoreError> {
         let page = again("ListObjectsV2", DEADLINE, || {
             let call = self.client.list_objects_v2().bucket(&self.place.bucket);
-            // It is the first of all that begin with it.
+            // The key itself sorts before all longer keys that begin with it.
             call.expected_bucket_owner(&self.place.owner).prefix(key).max_keys(1).send()
         });
         let page = page.await?;
@@ -59,12 +59,12 @@ impl Store {
         }))
     }
 
-    /// What is at a key.
+    /// The object at a key; none if there is none.
     pub(super) async fn look(&self, key: &str) -> Result<Option<Seen>, StoreError> {
         if self.has(key).await? { self.head(key).await } else { Ok(None) }
     }
 
-    /// What is at a key where something should be.
+    /// The object at a key where there should be one; none if there is none. Not listed first: see [`Self::has`].
     pub(super) async fn head(&self, key: &str) -> Result<Option<Seen>, StoreError> {
         let mut pauses = pauses().take(HEAD_AGAIN);
         loop {
@@ -73,7 +73,7 @@ impl Store {
                 Err(error) if error.trouble == Trouble::NoObject => return Ok(None),
                 Err(error) => error,
             };
-            // An answer to HEAD has no body: an expired token looks like a missing permission.
+            // An answer to HEAD has no body, so an expired token looks like a missing permission: it is tried again.
             match pauses.next().filter(|_| error.trouble == Trouble::Denied && error.code.is_none()) {
                 Some(pause) => tokio::time::sleep(pause).await,
                 None => return Err(error),
@@ -99,7 +99,7 @@ impl Store {
         })
     }
 
-    /// The bytes of a small object; none where there is none.
+    /// The bytes of a small object; none if there is none.
     pub(super) async fn small(&self, key: &str, limit: usize) -> Result<Option<Vec<u8>>, StoreError> {
         let mut pauses = pauses();
         loop {
@@ -131,7 +131,7 @@ impl Store {
         Ok(bytes)
     }
 
-    /// Writes the manifest: with that the backup is complete. One that is there already stays.
+    /// Writes the manifest, which makes the backup complete. A manifest that is there already stays.
     pub async fn put_manifest(&self, key: &str, text: Vec<u8>) -> Result<(), StoreError> {
         self.put(key, text.into(), Condition::Absent, |call| call.content_type("application/json")).await
     }
@@ -142,7 +142,7 @@ impl Store {
         self.put(key, body, condition, |call| call.set_storage_class(class.clone())).await
     }
 
-    /// Puts an object. A try whose answer was lost may have put it: whether it did, the object's checksum tells.
+    /// Puts an object. A try whose answer was lost may have put it: the object's checksum shows whether it did.
     async fn put(
         &self,
         key: &str,
@@ -159,7 +159,7 @@ impl Store {
             let call = call.expected_bucket_owner(&self.place.owner).set_if_none_match(condition.none_match());
             let call = call.set_server_side_encryption(encryption).set_ssekms_key_id(kms);
             let call = with(call.checksum_sha256(&sum).body(ByteStream::from(body.clone())));
-            // The checksum is signed with the headers: to hash the body once more would prove nothing.
+            // The signature covers the header with the checksum, so the body need not be hashed once more.
             let sent = call.customize().disable_payload_signing().send();
             let Err(error) = once("PutObject", time_for(body.len()), sent).await else { return Ok(()) };
             match error.trouble {
@@ -176,7 +176,7 @@ impl Store {
         }
     }
 
-    /// How S3 is to encrypt: as the bucket says, or with a key of KMS.
+    /// How S3 is to encrypt: by the bucket's default, or with a key of KMS.
     pub(super) fn encryption(&self) -> (Option<ServerSideEncryption>, Option<String>) {
         let key = self.place.kms_key.clone();
         (key.as_ref().map(|_| ServerSideEncryption::AwsKms), key)

@@ -6,10 +6,10 @@
 
 const MIB: usize = 1024 * 1024;
 
-/// Parts of one upload.
+/// The most parts of one upload.
 pub const MOST: i32 = 10_000;
 
-/// Bytes of parts that are on their way, beside the one that is being filled.
+/// The most bytes of parts that are on their way, besides the one that is being filled.
 const ON_THEIR_WAY: usize = 12 * MIB;
 
 /// Bytes of the part with that number; the first is 1.

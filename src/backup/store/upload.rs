@@ -1,6 +1,6 @@
-//! Data of unknown size on their way to one object: in parts, a few at a time, each as often as it takes.
+//! Uploads data of unknown size into one object: in parts, a few at a time, each tried again while its error is transient.
 //!
-//! Nothing is at the key before [`Upload::complete`], and then only if nobody else wrote it: nothing is overwritten.
+//! The object appears only with [`Upload::complete`], and only if nothing is at its key: nothing is overwritten.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use super::object::{Condition, time_for};
 use super::{Seen, Store, StoreError, Trouble, checksum, parts};
 use crate::backup::manifest;
 
-/// A process that is to end has half a minute.
+/// How long aborting an upload may take. A process that is stopped has 30 s in all.
 const FAREWELL: Duration = Duration::from_secs(20);
 
 /// Why data could not be uploaded.
 #[derive(Debug, thiserror::Error)]
 pub enum UploadError {
-    /// S3 did not do what it was asked for.
+    /// A call of S3 failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// It does not fit into the parts that S3 takes.
@@ -36,17 +36,18 @@ pub enum UploadError {
 pub struct Upload {
     store: Store,
     key: String,
-    /// What must be true of the key at the end.
+    /// What must be true of the key when the object is written.
     condition: Condition,
-    /// S3's name for the upload, once there is more than one part.
+    /// S3's ID of the upload, once a whole part is there. Less than that is put without an upload in parts.
     id: Option<String>,
-    /// S3 was asked to begin an upload: it may have done so even if it never said.
+    /// Whether S3 was asked to begin an upload. It may have done so even if its answer was lost.
     asked: bool,
     /// The part that is being filled.
     filling: BytesMut,
-    /// Memory of one that has arrived, for the next: to have it anew each time would leave more behind than is used.
+    /// Buffer of a part that has arrived, used again for the next one. If each part had a new buffer, the allocator would
+    /// hold more memory than is used.
     spare: Option<BytesMut>,
-    /// Its number.
+    /// Number of the part that is being filled.
     number: i32,
     on_their_way: JoinSet<Result<(Arrived, Bytes), StoreError>>,
     arrived: Vec<Arrived>,
@@ -61,7 +62,7 @@ struct Arrived {
 }
 
 impl Upload {
-    /// Begins to write the data of a backup of which there are none.
+    /// Begins to write the data of a backup that has none yet.
     #[must_use]
     pub fn begin(store: &Store, folder: &str, id: &str) -> Self {
         Self {
@@ -104,7 +105,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Sends the part that is filled on its way.
+    /// Starts to send the part that is filled.
     async fn send(&mut self) -> Result<(), UploadError> {
         if self.number > parts::MOST {
             return Err(UploadError::TooLarge);
@@ -135,8 +136,8 @@ impl Upload {
         Ok(())
     }
 
-    /// Has S3 begin the upload. A try whose answer was lost may have begun one too: those are aborted before the next,
-    /// where it is allowed to look for them.
+    /// Makes S3 begin the upload. A try whose answer was lost may have begun one, too. Such uploads are aborted before the
+    /// next try, if the role may list uploads.
     async fn create(&mut self) -> Result<String, UploadError> {
         let mut pauses = pauses();
         self.asked = true;
@@ -165,7 +166,7 @@ impl Upload {
         }
     }
 
-    /// Makes the object out of what was written. Nothing is left of it if that fails.
+    /// Makes the object out of what was written. If that fails, the upload is aborted.
     pub async fn complete(mut self) -> Result<(), UploadError> {
         let done = self.finish().await;
         if done.is_err() {
@@ -188,7 +189,7 @@ impl Upload {
         self.join().await
     }
 
-    /// Joins the parts. Whether a try whose answer was lost did so, the object's checksum tells.
+    /// Joins the parts. A try whose answer was lost may have joined them: the object's checksum shows whether it did.
     async fn join(&mut self) -> Result<(), UploadError> {
         self.arrived.sort_unstable_by_key(|part| part.number);
         let sums: Vec<[u8; 32]> = self.arrived.iter().map(|part| part.sha256).collect();
@@ -230,12 +231,12 @@ impl Upload {
         let call = call.expected_bucket_owner(&place.owner).set_upload_id(self.id.clone()).multipart_upload(parts);
         let call = call.checksum_type(ChecksumType::Composite).mpu_object_size(self.size.cast_signed());
         let call = call.set_if_none_match(self.condition.none_match());
-        // S3 may take minutes to join many parts, and sends blanks meanwhile.
+        // S3 may take minutes to join many parts, and sends whitespace meanwhile.
         once("CompleteMultipartUpload", DEADLINE * 15, call.send()).await.map(drop)
     }
 
-    /// Leaves nothing of it in S3. What cannot be aborted now is told, and aborted by the operator or by the bucket's own
-    /// rule.
+    /// Aborts the upload, so that nothing of it stays in S3. If that fails, it is logged, and the operator or the bucket's
+    /// lifecycle rule aborts the upload later.
     pub async fn abandon(&mut self) {
         self.on_their_way.shutdown().await;
         if !self.asked {
@@ -265,7 +266,7 @@ impl Store {
             let call = self.client.upload_part().bucket(&self.place.bucket).key(key).upload_id(id);
             let call = call.expected_bucket_owner(&self.place.owner).part_number(number);
             let call = call.checksum_sha256(&sum).body(ByteStream::from(body.clone()));
-            // The checksum is signed with the headers: to hash the body once more would prove nothing.
+            // The signature covers the header with the checksum, so the body need not be hashed once more.
             call.customize().disable_payload_signing().send()
         })
         .await?;

@@ -1,6 +1,6 @@
 //! Counts the keys in an RDB file as it passes, without looking into values. Pure.
 //!
-//! A type of value that is not known here ends the count, and nothing else: then the keys were counted only roughly.
+//! A type of value that is not known here ends the count, but not the backup. The number of keys is then approximate.
 //! <https://rdb.fnordig.de/file_format.html>, newer types: <https://github.com/redis/redis/blob/8.0.0/src/rdb.h>
 
 use std::collections::BTreeMap;
@@ -8,25 +8,25 @@ use std::collections::BTreeMap;
 use tokio::sync::mpsc::Receiver;
 use tokio_util::bytes::{Buf, Bytes};
 
-/// Bytes of the head.
+/// Bytes of the header.
 const HEAD: u64 = 9;
 
 /// Why keys are not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uncounted {
-    /// The file ends before its end.
+    /// The file is cut off.
     Short,
-    /// A type or a mark that is not known here.
+    /// A type or an opcode that is not known here.
     Unknown(u8),
 }
 
-/// Keys by database. Blocks while no more bytes are there, so it has a thread of its own.
+/// Keys by database. Blocks while it waits for bytes, so it needs a thread of its own.
 pub fn count(chunks: Receiver<Bytes>) -> Result<BTreeMap<u32, u64>, Uncounted> {
     let mut reader = Reader { chunks, chunk: Bytes::new() };
     reader.file()
 }
 
-/// Some length, or a mark that something else than so many bytes follows.
+/// A length, or the number of a special encoding that follows instead of that many bytes.
 enum Length {
     Bytes(u64),
     Packed(u8),
@@ -117,7 +117,8 @@ impl Reader {
 
     fn stream(&mut self, version: u8) -> Result<(), Uncounted> {
         self.each(|reader| reader.strings(2))?;
-        // How many entries, and the last one's ID; then the first one's, the highest deleted one's, and how many there were.
+        // Three numbers: how many entries there are, and the ID of the last one (two numbers). Version 2 adds five: the ID of
+        // the first one, the highest deleted ID, and how many entries were ever added.
         self.numbers(if version >= 2 { 3 + 5 } else { 3 })?;
         self.each(|group| {
             group.string()?;
@@ -134,7 +135,7 @@ impl Reader {
         })
     }
 
-    /// What a module wrote tells of each of its parts what it is.
+    /// A value of a module: an opcode before each part says what the part is.
     fn module(&mut self) -> Result<(), Uncounted> {
         loop {
             match self.number()? {

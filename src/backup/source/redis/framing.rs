@@ -2,15 +2,15 @@
 
 use tokio_util::bytes::Bytes;
 
-/// Bytes of the mark that stands behind data whose size nobody knew before.
+/// Bytes of the mark that ends data whose size was not known before.
 const MARK: usize = 40;
 
 /// The data within the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// So many bytes are still to come.
+    /// This many bytes are still to come.
     Sized(u64),
-    /// They end with this mark; what may be the beginning of it is held back.
+    /// The data end with this mark; what may be the beginning of it is held back.
     Marked {
         /// The mark.
         mark: Vec<u8>,
@@ -31,7 +31,7 @@ impl Framing {
         }
     }
 
-    /// How many bytes may be read without reading what comes behind the data.
+    /// How many bytes may be read without reading beyond the data.
     #[must_use]
     pub fn room(&self) -> u64 {
         match self {
@@ -40,7 +40,7 @@ impl Framing {
         }
     }
 
-    /// Takes bytes of the stream, no more than there is [`Framing::room`] for, and gives those that are data for sure.
+    /// Takes bytes of the stream, no more than there is [`Framing::room`] for, and returns those that are certainly data.
     pub fn push(&mut self, bytes: Bytes) -> Bytes {
         match self {
             Self::Sized(left) => {
@@ -56,7 +56,7 @@ impl Framing {
         }
     }
 
-    /// Whether all data came. Nothing is sent behind the mark before the receiver answered it.
+    /// Whether all data came. The server sends nothing after the mark until the receiver has answered it.
     #[must_use]
     pub fn is_over(&self) -> bool {
         match self {

@@ -17,15 +17,15 @@ use tokio_util::bytes::{Bytes, BytesMut};
 use super::super::READ_TIMEOUT;
 use crate::backup::{Error, secrets};
 
-/// A connection that is not made by then is not made.
+/// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Bytes that are read at once.
 const READ: usize = 64 * 1024;
-/// No line of the protocol is longer.
+/// Bytes of the longest line that is read.
 const LINE: usize = 64 * 1024;
-/// Replies that are held as a whole are smaller.
+/// Bytes, or elements, of the largest reply that is held as a whole.
 const HELD: usize = 8 * 1024 * 1024;
-/// Replies within replies.
+/// How deep replies may be nested.
 const DEPTH: usize = 4;
 
 /// Why a node did not do what it was asked for.
@@ -37,10 +37,10 @@ pub enum LinkError {
     /// Nothing came.
     #[error("nothing came for {} s", READ_TIMEOUT.as_secs())]
     Silent,
-    /// It said no, in its words.
+    /// The node refused, in its own words.
     #[error("{0}")]
     Refused(String),
-    /// It said something that is no reply.
+    /// The answer is no valid reply.
     #[error("the answer is not understood: {0}")]
     Strange(String),
 }
@@ -58,7 +58,7 @@ pub enum Reply {
     Nil,
     /// Several.
     Several(Vec<Reply>),
-    /// No, in its words.
+    /// An error, in the node's own words.
     Refusal(String),
 }
 
@@ -73,7 +73,7 @@ impl Reply {
         }
     }
 
-    /// What it says, for errors.
+    /// The text of a refusal, for an error about an unexpected reply.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -90,12 +90,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 pub struct Link {
     stream: Box<dyn Stream>,
     buffer: BytesMut,
-    /// What is to be sent together.
+    /// Bytes that wait to be sent together.
     queued: Vec<u8>,
 }
 
 impl Link {
-    /// Connects, and logs in where there is a log-in.
+    /// Connects, and logs in if a login is given.
     pub async fn open(address: &str, tls: Option<&Path>, login: Option<&Path>) -> Result<Self, Error> {
         let refused = |problem: String| Error::SourceUnreachable(format!("{address}: {problem}"));
         let connected = timeout(CONNECT, TcpStream::connect(address)).await;
@@ -146,7 +146,7 @@ impl Link {
         timeout(READ_TIMEOUT, sent).await.map_err(|_| LinkError::Silent)?.map_err(LinkError::Broken)
     }
 
-    /// Sends bytes together with others, once they are many.
+    /// Queues bytes. Sends the queue once it has at least 64 KiB.
     pub async fn queue(&mut self, bytes: &[u8]) -> Result<(), LinkError> {
         self.queued.extend_from_slice(bytes);
         if self.queued.len() >= READ { self.flush().await } else { Ok(()) }
@@ -171,7 +171,7 @@ impl Link {
         }
     }
 
-    /// A line. Empty ones are signs of life and left out.
+    /// The next line. Skips empty ones, which are keep-alives.
     pub async fn line(&mut self) -> Result<String, LinkError> {
         let mut looked = 0;
         loop {
@@ -192,7 +192,7 @@ impl Link {
         }
     }
 
-    /// At least one byte and at most so many, as they come.
+    /// At least one and at most `most` bytes, as they come.
     pub async fn chunk(&mut self, most: u64) -> Result<Bytes, LinkError> {
         if self.buffer.is_empty() {
             self.fill().await?;
@@ -201,7 +201,7 @@ impl Link {
         Ok(self.buffer.split_to(self.buffer.len().min(most)).freeze())
     }
 
-    /// The end of a line behind bytes.
+    /// Reads the line end that follows bytes.
     pub async fn end_of_line(&mut self) -> Result<(), LinkError> {
         while self.buffer.len() < 2 {
             self.fill().await?;
@@ -212,7 +212,7 @@ impl Link {
         }
     }
 
-    /// How many bytes the reply has that follows; none for nothing.
+    /// How many bytes the reply has that follows; none for nil.
     pub async fn length(&mut self) -> Result<Option<u64>, LinkError> {
         let line = self.line().await?;
         if let Some(message) = line.strip_prefix('-') {
@@ -265,7 +265,7 @@ impl Link {
     }
 }
 
-/// A command as the protocol has it.
+/// A command in the form of the protocol.
 pub fn command<T: AsRef<[u8]>>(parts: &[T]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", parts.len()).into_bytes();
     for part in parts {
@@ -292,7 +292,7 @@ fn config(certificates: &secrets::Certificates) -> Result<ClientConfig, String> 
     };
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect();
     let chain = chain.map_err(|error| format!("tls.crt: {error}"))?;
-    // The error must not tell what the key is.
+    // The error must not reveal the key.
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| "tls.key: no private key in PEM".to_owned())?;
     builder.with_client_auth_cert(chain, key).map_err(|error| format!("tls.crt and tls.key: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Redis and Valkey: the data come as a replica gets them, without a file on the server's disk where it can do without.
+//! Redis and Valkey: the data come as a replica gets them, without a file on the server's disk if the server supports that.
 //! <https://redis.io/docs/latest/operate/oss_and_stack/management/replication/>
 
 mod count;
@@ -29,7 +29,7 @@ const CHUNK: u64 = 256 * 1024;
 /// Chunks that the count may be behind.
 const BEHIND: usize = 8;
 
-/// Data on their way.
+/// A running dump.
 pub struct Replication {
     link: Link,
     framing: Framing,
@@ -40,12 +40,12 @@ pub struct Replication {
     node: Node,
 }
 
-/// Keys are counted beside, in a thread of their own.
+/// Counts the keys while the data pass, in a thread of its own.
 struct Count {
     /// None when all data came, or when the count gave up.
     sender: Option<mpsc::Sender<Bytes>>,
     counting: Option<JoinHandle<Result<BTreeMap<u32, u64>, Uncounted>>>,
-    /// Keys by database, where they could be counted.
+    /// Keys by database, if they could be counted.
     counted: Option<BTreeMap<u32, u64>>,
 }
 
@@ -76,7 +76,7 @@ impl Count {
 }
 
 impl Replication {
-    /// Asks the first node that is well for its data.
+    /// Asks the first node that is fit for its data.
     pub async fn open(addresses: &[String], tls: Option<&Path>, login: Option<&Path>) -> Result<Self, Error> {
         let mut refusals = Vec::new();
         for address in addresses {
@@ -142,7 +142,7 @@ impl Replication {
     pub(super) fn finish(self) -> (String, Contents) {
         let mut facts = BTreeMap::new();
         let keys = self.count.counted.unwrap_or_else(|| {
-            // As they were before the node began: what was written meanwhile is in the data, too.
+            // The keys before the node began to send. The data also have what was written until then.
             facts.insert("approximate".into(), "true".into());
             self.node.keyspace().into_iter().map(|(number, space)| (number, space.keys)).collect()
         });
@@ -156,8 +156,8 @@ impl Replication {
 
 /// Asks for the data as a replica does, and reads up to where they begin.
 async fn request(link: &mut Link) -> Result<Framing, LinkError> {
-    // The node then knows that nobody will follow; and one that can sends without a file of its own. Older ones refuse
-    // words that they do not know, which does not matter.
+    // `rdb-only`: the node need not send what is written later. `capa eof`: a node that can sends without a file on its
+    // disk. Older nodes refuse options that they do not know, which does not matter.
     for words in [["REPLCONF", "rdb-only", "1"], ["REPLCONF", "capa", "eof"]] {
         match link.ask(&words).await {
             Ok(_) | Err(LinkError::Refused(_)) => {}

@@ -1,4 +1,4 @@
-//! What a node says of itself before anything is asked of it.
+//! What a node reports of itself in INFO, before it is asked for anything else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,7 +19,7 @@ pub struct Node {
 pub struct Keyspace {
     /// All of them.
     pub keys: u64,
-    /// Those that end at some time.
+    /// Those that have a time to live.
     pub expiring: u64,
 }
 
@@ -40,7 +40,7 @@ impl Node {
         }
     }
 
-    /// The modules that are loaded, such as `ReJSON, search`; none where there are none.
+    /// The modules that are loaded, such as `ReJSON, search`; none if there are none.
     #[must_use]
     pub fn modules(&self) -> Option<String> {
         let names: Vec<&str> = self.modules.iter().map(String::as_str).collect();
@@ -59,7 +59,7 @@ impl Node {
         self.field(name).parse().ok()
     }
 
-    /// Valkey tells the version of Redis that it is like, and its own.
+    /// The server's own version. Valkey reports that beside the version of Redis with which it is compatible.
     #[must_use]
     pub fn version(&self) -> &str {
         match self.field("valkey_version") {
@@ -80,13 +80,13 @@ impl Node {
         self.field("role") == "master"
     }
 
-    /// Whether it reads its data, and answers nothing else meanwhile.
+    /// Whether it is loading its data, and does not serve them yet.
     #[must_use]
     pub fn is_loading(&self) -> bool {
         self.field("loading") == "1" || self.field("async_loading") == "1"
     }
 
-    /// Why its data may be old or not there.
+    /// Why its data may be old or incomplete; none if the node is fit.
     #[must_use]
     pub fn is_unfit(&self) -> Option<&'static str> {
         if self.is_loading() {
@@ -118,7 +118,7 @@ impl Node {
     }
 }
 
-/// The first of the addresses that is a master, and what it says of itself.
+/// The first of the addresses that is a fit master, and what that reports of itself.
 pub async fn find_master(
     addresses: &[String],
     tls: Option<&Path>,

@@ -1,4 +1,4 @@
-//! The frame of an RDB file: its head, its end, and the CRC64 behind it. Pure.
+//! The frame of an RDB file: its header, its end, and the CRC64 after it. Pure.
 //! <https://rdb.fnordig.de/file_format.html>
 
 use crc::{CRC_64_REDIS, Crc, Digest, Table};
@@ -9,13 +9,13 @@ static CRC: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 const SUM: usize = 8;
 /// The opcode before it.
 const END: u8 = 0xFF;
-/// Bytes of the head: `REDIS0011`, or `VALKEY080`.
+/// Bytes of the header: `REDIS0011`, or `VALKEY080`.
 const HEAD: usize = 9;
 
 /// Whether the file had a checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// It had, and it was right.
+    /// It had one, and it was right.
     Checksum,
     /// The server is set to write none (`rdbchecksum no`).
     None,
@@ -24,7 +24,7 @@ pub enum Proof {
 /// Checks a file as it passes.
 pub struct RdbCheck {
     head: Vec<u8>,
-    /// What may be the end opcode and the checksum.
+    /// The last bytes so far: they may be the end opcode and the checksum.
     last: Vec<u8>,
     sum: Digest<'static, u64, Table<16>>,
 }
@@ -46,7 +46,7 @@ impl RdbCheck {
         self.last.drain(..certain);
     }
 
-    /// Whether what came is a whole file.
+    /// Checks that what came is a whole file.
     pub fn finish(mut self) -> Result<Proof, String> {
         let digits = |text: &[u8]| text.iter().all(u8::is_ascii_digit);
         let known = match self.head.as_slice() {
@@ -130,7 +130,7 @@ mod tests {
             at in any::<prop::sample::Index>(),
             bit in 0..8_u8,
         ) {
-            // By chance, one that has the sign of its end twice is whole without its last byte, too.
+            // If the data end with the end opcode, the file may by chance be valid without its last byte, too.
             prop_assume!(data.last() != Some(&END));
             let mut whole = file(&data);
             prop_assert!(check(&whole[..whole.len() - 1], cut).is_err());

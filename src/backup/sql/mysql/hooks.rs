@@ -8,10 +8,10 @@ use super::super::hooks::{Broken, Deadline};
 use super::Tools;
 use crate::backup::Error;
 
-/// What is printed behind each statement, with its number.
+/// Printed after each statement, with its number.
 const END: &str = "causeway-end";
 
-/// Carries out the statements up to the first that fails.
+/// Runs the statements up to the first that fails.
 pub async fn run(account: Account, statements: &[String], deadline: Deadline) -> Result<Result<(), Broken>, Error> {
     let begun = tokio::time::timeout(deadline.patience(), begin(account, statements, deadline)).await;
     let Ok(begun) = begun else {
@@ -23,16 +23,16 @@ pub async fn run(account: Account, statements: &[String], deadline: Deadline) ->
     if marks.done == statements.len() {
         return Ok(Ok(()));
     }
-    // A client that finds no end of a statement says nothing of it.
+    // A client that finds no end of a statement reports nothing.
     let silent = || Failure::Ended(client, "its end was not found: close its quotes and comments".into());
     Ok(Err(Broken { index: marks.done, failure: end.err().unwrap_or_else(silent) }))
 }
 
-/// Logs in, and starts the client with all statements. Gives the client's name, too.
+/// Logs in, and starts the client with all statements. Returns the client's name, too.
 async fn begin(account: Account, statements: &[String], deadline: Deadline) -> Result<(&'static str, Child), Error> {
     let tools = Tools::find(account).await?;
     tools.log_in().await?;
-    // The client takes no commands but `delimiter`, and sends no statement that is nothing but a comment.
+    // With these options the client takes only the command `delimiter`, and sends no statement that is only a comment.
     let arguments = ["--binary-mode", "--skip-comments", "--line-numbers=0", "--unbuffered", "--skip-column-names"];
     let arguments = arguments.into_iter().chain(tools.account.database.as_deref());
     let text = script(statements, deadline.left().as_secs());
@@ -47,12 +47,13 @@ async fn carry_out(child: &mut Child, marks: &mut Marks, deadline: Deadline) -> 
     child.end(deadline.patience()).await
 }
 
-/// All statements, each with a mark behind it. A server of MariaDB ends one after so many seconds; MySQL has no such limit.
+/// All statements, each with a mark after it. MariaDB ends a statement after `seconds`; MySQL has no such limit.
 /// <https://mariadb.com/kb/en/aborting-statements/>
 fn script(statements: &[String], seconds: u64) -> String {
     let mut text = format!("SET @causeway = 1 /*M!100101 , SESSION max_statement_time = {} */;\n", seconds.max(1));
     for (number, statement) in statements.iter().enumerate() {
-        // Whatever ends it, such as a comment: the line ends first. An empty statement is none.
+        // The line break ends a comment at the end of the statement. If the statement has its own `;`, ours ends an empty one,
+        // which is not sent.
         write!(text, "{statement}\n;\nDELIMITER ;\nSELECT '{END} {number}';\n").ok();
     }
     text
@@ -72,7 +73,7 @@ impl Marks {
                 self.done += usize::from(self.line == format!("{END} {}", self.done).as_bytes());
                 self.line.clear();
             } else if self.line.len() <= END.len() + 4 {
-                // Rows may be longer than the memory is large, and are no marks then.
+                // The rest of a long line is not kept: a row may be larger than the memory, and is no mark.
                 self.line.push(*byte);
             }
         }

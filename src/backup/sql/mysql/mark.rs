@@ -1,4 +1,4 @@
-//! The mark of a restore in its target: which restore it is, and what another try of it has to know.
+//! The mark of a restore in its target: the name of the restore, and what another try of it has to know.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,10 +10,10 @@ use super::restore::Work;
 use super::{MARK, hex, quoted, text};
 use crate::backup::Error;
 
-/// What a target says of a restore that has not ended.
+/// The mark of an unfinished restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// Its name.
+    /// Name of the restore.
     pub run: String,
     pub kept: Kept,
 }
@@ -21,10 +21,10 @@ pub struct Mark {
 /// What another try has to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// Events ran before.
+    /// Whether the event scheduler ran before the restore.
     #[serde(default)]
     pub events: bool,
-    /// Accounts that were missing: so they are ours.
+    /// Accounts that were missing before the restore, so the restore makes them.
     #[serde(default)]
     pub accounts: BTreeSet<Who>,
 }
@@ -35,7 +35,7 @@ impl Work<'_> {
         if self.alone { &self.databases[0] } else { MARK }
     }
 
-    /// What the mark says; none where there is none. That of an earlier version has only a name.
+    /// The mark; none if there is none. A mark of an earlier version has only the name.
     pub async fn mark(&self) -> Result<Option<Mark>, Error> {
         let kept = match self.columns().await?.as_str() {
             "0" => return Ok(None),
@@ -48,7 +48,7 @@ impl Work<'_> {
         Ok(Some(Mark { run: text(run), kept: serde_json::from_str(&text(kept)).unwrap_or_default() }))
     }
 
-    /// Columns of its table; none where there is no table.
+    /// How many columns the table of the mark has; `0` if there is no table.
     async fn columns(&self) -> Result<String, Error> {
         let query = format!(
             "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = {} AND table_name = '{MARK}'",
@@ -57,12 +57,12 @@ impl Work<'_> {
         Ok(self.tools.ask(&query).await?.into_iter().next().unwrap_or_else(|| "0".into()))
     }
 
-    /// Leaves it there.
+    /// Writes the mark into the target.
     pub async fn set_mark(&self, mark: &Mark, work: &Path) -> Result<(), Error> {
         let database = quoted(self.marked());
         let exists =
             format!("SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = {}", hex(self.marked()));
-        // Who may write into a database need not have the right to make one.
+        // A user who may write into a database may lack the right to make one.
         if self.tools.ask(&exists).await?.first().is_none_or(|count| count == "0") {
             let plain = format!("CREATE DATABASE {database};\n");
             let create = if self.create.is_empty() { &plain } else { &self.create };
@@ -72,7 +72,7 @@ impl Work<'_> {
         let old = if self.columns().await? == "1" { format!("DROP TABLE {database}.{MARK};\n") } else { String::new() };
         // What is kept cannot fail to serialize.
         let (run, kept) = (hex(&mark.run), hex(&serde_json::to_string(&mark.kept).unwrap_or_default()));
-        // Whoever ends in between leaves the mark that was there.
+        // The statements are in an order in which a try that dies between them leaves the earlier mark.
         let statements = format!(
             "{old}CREATE TABLE IF NOT EXISTS {database}.{MARK} (run VARCHAR(255), kept LONGTEXT) CHARACTER SET utf8mb4;\nINSERT \
              INTO {database}.{MARK} SELECT {run}, {kept} FROM (SELECT COUNT(*) AS marks FROM {database}.{MARK}) AS there WHERE \

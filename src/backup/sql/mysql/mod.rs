@@ -1,4 +1,4 @@
-//! MySQL and MariaDB, by their dump and their client.
+//! MySQL and MariaDB, with their own programs for dumps and their client.
 
 mod accounts;
 mod hooks;
@@ -29,21 +29,21 @@ use crate::runtime::hexadecimal;
 
 /// Databases of the server itself.
 const SYSTEM: &str = "'mysql', 'information_schema', 'performance_schema', 'sys', 'causeway_restore'";
-/// A table in a target while it is restored, with the restore's name; and the database that it is in where all are restored.
+/// Table with the restore's name in a target that is being restored. Also the database that holds it if several are restored.
 const MARK: &str = "causeway_restore";
 
 /// The programs of an image.
 #[derive(Clone, Debug)]
 struct Tools {
     account: Account,
-    /// They are MariaDB's.
+    /// Whether they are MariaDB's.
     maria: bool,
     client: &'static str,
     dump: &'static str,
 }
 
 impl Tools {
-    /// Looks which there are. MariaDB's have names of their own in later versions.
+    /// Finds the programs. Those of later versions of MariaDB have names of their own.
     async fn find(account: Account) -> Result<Self, Error> {
         let (client, message) = match version("mariadb").await {
             Err(Error::ToolMissing(_)) => ("mysql", version("mysql").await?),
@@ -53,7 +53,7 @@ impl Tools {
         Ok(Self { account, maria: message.contains("MariaDB"), client, dump })
     }
 
-    /// One of them that talks to the server. Its password is in its environment.
+    /// One of the programs, set up to talk to the server. The password is in its environment.
     fn program(&self, name: &'static str) -> Program {
         let account = &self.account;
         let mut program = Program::new(name).args(["--no-defaults", "--default-character-set=utf8mb4"]);
@@ -67,14 +67,14 @@ impl Tools {
         program.args(self.tls()).secret("MYSQL_PWD", &account.login.password)
     }
 
-    /// The client, as it carries out what is in a file. Commands of its own, such as those of the shell, are none of a dump.
-    /// MariaDB's begins with one of them.
+    /// The client for statements from a file. Its own commands, such as for the shell, are disabled, because a dump needs none.
+    /// A dump of MariaDB begins with one that enables the sandbox, so there `--binary-mode` is not used.
     fn reader(&self) -> Program {
         let closed = if self.maria { "--loose-sandbox" } else { "--binary-mode" };
         self.program(self.client).args(["--batch", "--local-infile=0", closed])
     }
 
-    /// Starts the client with a script: from a file, for arguments have no room for it, and can be seen.
+    /// Starts the client with a script. It comes from a file, because arguments are limited in size and visible to others.
     fn start(&self, work: &Path, text: &str, arguments: &[&str]) -> Result<Child, Error> {
         let path = work.join("script.sql");
         let failed = |source| Error::Work { path: path.clone(), source };
@@ -84,7 +84,7 @@ impl Tools {
         self.reader().args(["--skip-reconnect"]).args(arguments).start(Stdio::from(file))
     }
 
-    /// Carries out a script. Gives what was printed, and how it ended.
+    /// Runs a script. Returns what was printed, and how it ended.
     async fn script(
         &self,
         work: &Path,
@@ -103,12 +103,12 @@ impl Tools {
         Ok((String::from_utf8_lossy(&printed).into_owned(), end))
     }
 
-    /// Whether the server runs events.
+    /// Whether the server's event scheduler is on.
     async fn runs_events(&self) -> Result<bool, Error> {
         Ok(self.ask("SELECT @@GLOBAL.event_scheduler").await?.first().is_some_and(|it| it == "ON"))
     }
 
-    /// Has it run events, or none; whether it does that for this user.
+    /// Turns the server's event scheduler on or off. Returns whether this user may do that.
     async fn run_events(&self, on: bool) -> Result<bool, Error> {
         let (on, off) = if on { ("ON", "OFF") } else { ("OFF", "ON") };
         let set = self.answer(&format!("SET GLOBAL event_scheduler = {on}")).await?;
@@ -120,7 +120,7 @@ impl Tools {
 
     fn tls(&self) -> Vec<String> {
         let Some(tls) = &self.account.tls else {
-            // Nobody gave an authority by which it could be checked. MySQL's passwords need TLS, or the server's own key.
+            // Without a CA the certificate cannot be verified. Without TLS, MySQL's passwords need the server's public key.
             let open = if self.maria { "--skip-ssl-verify-server-cert" } else { "--get-server-public-key" };
             return vec![open.into()];
         };
@@ -133,7 +133,7 @@ impl Tools {
         arguments
     }
 
-    /// Asks for rows of one column, or does something. Names are to be asked for by [`hex`].
+    /// Runs a statement, and returns its rows, which must have one column. Names in a statement must be written with [`hex`].
     async fn ask(&self, statement: &str) -> Result<Vec<String>, Error> {
         self.answer(statement).await?.map_err(|failure| self.account.side.failed(&failure))
     }
@@ -145,7 +145,7 @@ impl Tools {
         Ok(message.map(|text| text.lines().map(str::to_owned).collect()))
     }
 
-    /// Logs in; gives the server's version.
+    /// Logs in, and returns the server's version.
     async fn log_in(&self) -> Result<String, Error> {
         let message = self.answer("SELECT VERSION()").await?.map_err(|failure| self.account.refused(&failure))?;
         if let Some(name) = &self.account.database {
@@ -166,7 +166,7 @@ impl Tools {
         Ok(self.ask(&query).await?.iter().map(|name| text(name)).collect())
     }
 
-    /// A dump of these databases in one moment: with statements that make and choose them, unless `alone` is asked for.
+    /// A dump of these databases at one instant. Unless `alone` is set, it has the statements that make and choose them.
     fn dump(&self, databases: &[String], alone: bool, data_only: bool) -> Program {
         let mut program = self.program(self.dump);
         program = program.args(["--single-transaction", "--quick", "--hex-blob", "--no-tablespaces", "--comments"]);
@@ -178,7 +178,7 @@ impl Tools {
             program.args(["--routines", "--events", "--triggers"])
         };
         if !self.maria {
-            // They would keep the dump out of servers that have some.
+            // A server that has GTIDs already refuses a dump that sets some.
             program = program.args(["--set-gtid-purged=OFF"]);
         }
         program.args(if alone { vec![] } else { vec!["--databases"] }).args(databases)
@@ -190,18 +190,18 @@ async fn version(name: &'static str) -> Result<String, Error> {
     message.map_err(|failure| Error::SourceFailed(failure.to_string()))
 }
 
-/// An identifier as statements have it.
+/// An identifier in the form for statements.
 fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
-/// A text as statements have it, whatever the server makes of backslashes.
+/// A text in a form for statements that does not depend on how the server reads backslashes.
 fn hex(text: &str) -> String {
     let digits = hexadecimal(text.as_bytes());
     if digits.is_empty() { "''".into() } else { format!("CONVERT(0x{digits} USING utf8mb4)") }
 }
 
-/// The text that `HEX` gave.
+/// The text that `HEX` encoded.
 fn text(digits: &str) -> String {
     let pairs = digits.as_bytes().chunks(2).filter_map(|pair| std::str::from_utf8(pair).ok());
     let bytes: Vec<u8> = pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect();

@@ -1,4 +1,4 @@
-//! What a restore into MySQL or MariaDB would do. Only asks.
+//! What a restore into MySQL or MariaDB would do. Only reads.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::api::databaserestore::RestoreAction;
 use crate::backup::Error;
 use crate::backup::outlook::Outlook;
 
-/// What would become of databases, tables and accounts.
+/// What would happen to databases, tables and accounts.
 pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Result<Outlook, Error> {
     let tools = Tools::find(account.clone()).await?;
     let version = tools.log_in().await?;
@@ -40,7 +40,7 @@ pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
 }
 
 impl Work<'_> {
-    /// Tables that are there, as the backup names its own.
+    /// Tables that are in the target, named as in the backup.
     async fn table_names(&self) -> Result<BTreeSet<String>, Error> {
         let query = format!(
             "SELECT CONCAT(HEX(table_schema), ' ', HEX(table_name)) FROM information_schema.tables WHERE table_schema IN ({}) AND \

@@ -1,6 +1,6 @@
-//! A part of a backup of several databases: what of the dump is of which.
+//! Restores a part of a backup of several databases.
 //!
-//! The dump is read twice, first to see where each database is: so whatever is wrong is found before the target is touched.
+//! The dump is read twice. The first time finds where each database is, so every problem is found before the target is touched.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::backup::Error;
 /// Bytes that are read at once.
 const READ: usize = 256 * 1024;
 
-/// Reads where a dump has which database; where it says that otherwise than the backup does, nobody takes it apart.
+/// Finds where each database is in a dump. It is an error if what it finds differs from the lists in the backup.
 pub async fn read(fetched: &Fetched, dump: &Path, tables: &Tables) -> Result<Sections, Error> {
     let failed = |source| Error::Work { path: dump.to_owned(), source };
     let mut file = File::open(dump).map_err(failed)?;
@@ -36,13 +36,13 @@ pub async fn read(fetched: &Fetched, dump: &Path, tables: &Tables) -> Result<Sec
     });
     let sections = reading.await.map_err(io::Error::other).and_then(|read| read).map_err(failed)?;
     let names = fetched.text(DATABASES)?;
-    let is_as_told = |sections: &Sections| {
+    let is_as_listed = |sections: &Sections| {
         let databases = sections.databases();
         let its: BTreeSet<String> = databases.iter().flat_map(|name| sections.tables(name).into_values()).collect();
-        // A name may have several lines.
+        // The whole texts are compared, because a name may contain line breaks.
         databases.join("\n") == names.trim_end_matches('\n') && its.iter().eq(tables.0.keys())
     };
-    sections.filter(is_as_told).ok_or_else(|| {
+    sections.filter(is_as_listed).ok_or_else(|| {
         Error::Unsupported(format!("{FIELD}: the dump cannot be taken apart by its databases: restore all of it"))
     })
 }
@@ -54,16 +54,16 @@ pub fn text(dump: &Path, pieces: &[Piece]) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Has a program carry out these pieces of a dump.
+/// Runs a program with these pieces of a dump as its input.
 pub async fn carry_out(program: Program, account: &Account, dump: &Path, pieces: &[Piece]) -> Result<(), Error> {
     let mut child = program.start(Stdio::piped())?;
-    // Its end is what ends the program.
+    // The input is closed when all is copied, which ends the program.
     let copying = child.input().map(|mut input| {
         let (dump, pieces) = (dump.to_owned(), pieces.to_vec());
         tokio::task::spawn_blocking(move || copy(&dump, &pieces, &mut input))
     });
     let end = child.all(WHOLE_JOB).await;
-    // Who ended badly says why, and not who could not write to it then.
+    // If the program fails, its own error is returned, not that of writing to it.
     end.map_err(|failure| account.side.failed(&failure))?;
     let Some(copying) = copying else { return Ok(()) };
     let copied = copying.await.map_err(io::Error::other).and_then(|copied| copied);

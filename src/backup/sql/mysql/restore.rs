@@ -1,7 +1,7 @@
-//! Into MySQL or MariaDB. Their statements cannot all be in one transaction: a mark in the target tells a half of ours from
-//! somebody's data, and a second try replaces what the first one made.
+//! Restores into MySQL or MariaDB. Not all their statements can be in one transaction. So a mark in the target tells an
+//! unfinished restore of ours from somebody else's data, and a second try replaces what the first one made.
 //!
-//! Events would change what has just been restored: the server runs none until all of it was compared.
+//! Events could change what has just been restored, so the event scheduler is off until all of it was compared.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -21,27 +21,27 @@ use super::{MARK, Tools, hex, text};
 use crate::backup::Error;
 use crate::backup::restore::Restored;
 
-/// So many columns are named.
+/// How many columns are named.
 const NAMED: usize = 5;
 
 /// What is restored, and into what.
 pub struct Work<'a> {
     pub tools: &'a Tools,
     dump: &'a Path,
-    /// What of the dump is restored, where that is not all.
+    /// The pieces of the dump that are restored, unless it is all of it.
     pieces: Option<Vec<Piece>>,
-    /// Databases of the backup, where they are not all.
+    /// The chosen databases of the backup; empty for all of them.
     from: Vec<String>,
     pub tables: Tables,
     /// Databases of the target.
     pub databases: Vec<String>,
-    /// One database is restored by what does not name it.
+    /// Whether one database is restored with statements that do not name it.
     pub alone: bool,
-    /// Makes that one as it was made; empty where nobody knows how.
+    /// The statement that makes that one as it was made; empty if it is not known.
     pub create: String,
 }
 
-/// Restores all databases of a backup with the accounts that are missing, and compares.
+/// Restores the chosen databases of a backup and the accounts that are missing, and compares.
 pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Result<Restored, Error> {
     let tools = Tools::find(account.clone()).await?;
     tools::check(tools.client, account, how.origin).await?;
@@ -54,7 +54,7 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     let before = work.mark().await?.unwrap_or_default();
     let ours = if before.run == how.run { before.kept.accounts } else { BTreeSet::default() };
     let mut accounts = Accounts::look(&tools, &version, fetched, &ours, work.only().as_deref()).await?;
-    // Who began before and did not end stopped them.
+    // An earlier try that did not finish left the event scheduler off.
     let events = before.kept.events || tools.runs_events().await?;
     let mut mark = Mark { run: how.run.to_owned(), kept: Kept { events, accounts: accounts.fresh() } };
     work.set_mark(&mark, how.work).await?;
@@ -75,7 +75,7 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
 }
 
 impl<'a> Work<'a> {
-    /// None where the backup has no database at all.
+    /// What to restore; none if the backup has no database at all.
     pub async fn of(tools: &'a Tools, fetched: &'a Fetched, how: &How<'_>) -> Result<Option<Self>, Error> {
         let account = &tools.account;
         let Some((name, dump)) = fetched.dumps().into_iter().next() else {
@@ -109,7 +109,7 @@ impl<'a> Work<'a> {
         whole.part(&sections, chosen).map(Some)
     }
 
-    /// What is restored of a dump of several databases.
+    /// The chosen part of a dump of several databases.
     fn part(self, sections: &Sections, choice: Choice) -> Result<Self, Error> {
         let mut tables = self.tables.0;
         Ok(match choice {
@@ -136,13 +136,13 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// Those databases that it is of, where it is not of all.
+    /// The chosen databases; none if all are restored.
     pub fn only(&self) -> Option<Vec<Only<'_>>> {
         let pairs = self.from.iter().zip(&self.databases);
         (!self.from.is_empty()).then(|| pairs.map(|(from, into)| Only { from, into }).collect())
     }
 
-    /// Makes accounts and databases, and compares.
+    /// Restores accounts and databases, and compares.
     async fn bring(&self, accounts: &mut Accounts, exact: bool, how: &How<'_>) -> Result<(), Error> {
         accounts.make(self.tools, how.work).await?;
         self.load().await?;
@@ -153,13 +153,13 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Whether there is something left to do; or why the target is not touched.
+    /// Whether there is something left to do; an error if the target must not be touched.
     pub async fn is_to_do(&self, how: &How<'_>, exact: bool) -> Result<bool, Error> {
         let there = self.tables_there().await?;
         let mark = self.mark().await?;
         let is_ours = mark.as_ref().is_some_and(|mark| mark.run == how.run);
         let Some((database, tables)) = there.filter(|_| !how.force && !is_ours) else { return Ok(true) };
-        // A try that died after its very end left no mark, and nothing to do.
+        // An earlier try that died after it had removed the mark left no difference.
         if mark.is_none() && matches!(self.difference(exact).await, Ok(None)) {
             return Ok(false);
         }
@@ -170,17 +170,17 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// The databases of the target, as a statement lists them.
+    /// The databases of the target, as a list in a statement.
     pub fn schemas(&self) -> String {
         self.databases.iter().map(|name| hex(name)).collect::<Vec<_>>().join(", ")
     }
 
-    /// A table of the target, as the backup names its own.
+    /// The name of a table of the target, in the form of the backup's names.
     pub fn table(&self, database: &str, table: String) -> String {
         if self.alone { table } else { format!("{database}.{table}") }
     }
 
-    /// A database of the target that holds something, and how many tables.
+    /// The first database of the target that holds something, and how many tables it has.
     async fn tables_there(&self) -> Result<Option<(String, u64)>, Error> {
         let query = format!(
             "SELECT CONCAT(HEX(table_schema), ' ', COUNT(*)) FROM information_schema.tables WHERE table_schema IN ({}) AND \
@@ -192,8 +192,8 @@ impl<'a> Work<'a> {
         Ok(row.map(|(name, tables)| (text(name), tables.parse().unwrap_or(1))))
     }
 
-    /// Columns whose values may have lost digits: servers write six of a `FLOAT`, and so does every dump. One with a number of
-    /// decimals, such as `FLOAT(7,4)`, was rounded when it was stored.
+    /// A note about columns whose values may have lost digits: servers print six digits of a `FLOAT`, and so does every dump. A
+    /// column with a number of decimals, such as `FLOAT(7,4)`, is not affected: its values were rounded when they were stored.
     /// <https://dev.mysql.com/doc/refman/8.4/en/problems-with-float.html>
     async fn rounded(&self) -> Result<Option<String>, Error> {
         let query = format!(
@@ -225,7 +225,8 @@ impl<'a> Work<'a> {
         loaded.map(drop).map_err(|failure| self.tools.account.side.failed(&failure))
     }
 
-    /// What of the backup is not in the target: that is dumped once more, for nobody else writes values as a dump does.
+    /// The first difference of the target from the backup. The target is dumped to find it, because only a dump writes values in
+    /// the same form as the backup.
     async fn difference(&self, exact: bool) -> Result<Option<String>, Error> {
         let failed = |failure| self.tools.account.side.failed(&failure);
         let mut dump = self.tools.dump(&self.databases, self.alone, true).start(Stdio::null())?;
@@ -239,7 +240,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// That these columns lost digits, in a sentence.
+/// The sentence about columns that lost digits; none if there are none.
 fn rounded(columns: &[String]) -> Option<String> {
     let some = some_of(columns, NAMED);
     (!columns.is_empty()).then(|| format!("six digits are left of each FLOAT, as a dump has no more: {some}"))

@@ -1,22 +1,22 @@
-//! Reads a dump of MySQL or MariaDB as it passes: which tables it has, and what rows. Nobody else could tell: the
-//! snapshot that the dump is of belongs to its own connection. Pure.
+//! Reads a dump of MySQL or MariaDB as it passes: which tables it has, and which rows. They cannot be counted with a query,
+//! because only the dump's own connection sees its snapshot. Pure.
 
 use sha2::{Digest, Sha256};
 
 use super::super::tables::{Table, Tables};
 
-/// Bytes of a line that are looked at; a table's name is well within.
+/// Bytes of a line that are looked at; a table's name fits easily.
 const LINE: usize = 1024;
 /// The last line of a whole dump.
 const TRAILER: &[u8] = b"-- Dump completed";
 
-/// Reads.
+/// Reads the rows of a dump.
 #[derive(Default)]
 pub struct Rows {
     state: State,
     /// The beginning of the line.
     line: Vec<u8>,
-    /// Between `DELIMITER ;;` and `DELIMITER ;` are programs, whatever they look like.
+    /// Whether this is between `DELIMITER ;;` and `DELIMITER ;`: there are programs, whatever they look like.
     program: bool,
     database: String,
     table: String,
@@ -29,7 +29,7 @@ enum State {
     /// In a line of something else.
     #[default]
     Line,
-    /// Between `INSERT INTO` with its table and its rows: within the quotes of a column's name or not.
+    /// Between the table of an `INSERT INTO` and its rows; `quoted` is true within the quotes of a column's name.
     Columns { quoted: bool },
     /// Between rows.
     Between,
@@ -50,14 +50,14 @@ impl Rows {
         }
     }
 
-    /// What there was; none where the dump has no end.
+    /// The tables of the dump; none if the dump has no end.
     pub fn finish(mut self) -> Option<Tables> {
         self.end_line();
         let table = |(name, (rows, sum)): (String, (u64, u128))| (name, Table { rows, sum: format!("{sum:032x}") });
         self.complete.then(|| Tables(self.tables.into_iter().map(table).collect()))
     }
 
-    /// Up to the end of the line, or to where rows may begin.
+    /// Reads up to the end of the line, or to where rows may begin.
     fn line<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let room = LINE.saturating_sub(self.line.len());
@@ -83,7 +83,7 @@ impl Rows {
     fn insert(&self) -> Option<(String, usize)> {
         let begin = b"INSERT INTO ";
         let (name, length) = identifier(self.line.strip_prefix(begin)?).filter(|_| !self.program)?;
-        // What follows tells that the name is whole.
+        // The name is known to be complete only when a byte follows it: a quote might be doubled.
         let used = begin.len() + length;
         (self.line.len() > used).then(|| (self.full(&name), used))
     }
@@ -114,7 +114,7 @@ impl Rows {
         for (at, byte) in bytes.iter().enumerate() {
             match byte {
                 b'`' => quoted = !quoted,
-                // Of `VALUES`: names of columns are in quotes.
+                // The last letter of `VALUES`, as names of columns are in quotes.
                 b'S' if !quoted => {
                     self.state = State::Between;
                     return &bytes[at + 1..];
@@ -149,7 +149,7 @@ impl Rows {
             match byte {
                 _ if escaped => escaped = false,
                 b'\\' if quoted => escaped = true,
-                // A quote in a text is doubled: it ends and begins again.
+                // A quote in a text is doubled, and is read as an end and a new beginning.
                 b'\'' => quoted = !quoted,
                 b')' if !quoted => {
                     hash.update(&bytes[..at]);
@@ -177,7 +177,7 @@ impl Rows {
     }
 }
 
-/// The identifier that a text begins with, and the bytes that it takes.
+/// The identifier in backquotes at the beginning of a text, and the bytes that it takes.
 pub fn identifier(text: &[u8]) -> Option<(String, usize)> {
     let mut name = Vec::new();
     let mut at = 1;

@@ -1,4 +1,4 @@
-//! A server of MySQL or MariaDB that is thrown away: it is made in the work directory and answers there and nowhere else.
+//! A throw-away server of MySQL or MariaDB. It is made in the work directory, and answers only at a socket there.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -11,12 +11,12 @@ use crate::backup::Error;
 use crate::backup::restore::Restored;
 use crate::backup::secrets::Login;
 
-/// How long it may take to begin.
+/// How long it may take to start.
 const BEGINNING: Duration = Duration::from_mins(2);
-/// How often it is asked.
+/// How often it is asked whether it is ready.
 const RHYTHM: Duration = Duration::from_millis(200);
 
-/// Restores a backup into it, and compares. Gives the number of rows.
+/// Restores a backup into it, and compares. Returns the number of rows.
 pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
     let (data, files) = (work.join("server"), work.join("tmp"));
     for directory in [&data, &files] {
@@ -44,13 +44,13 @@ pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
     };
     let maker = Program::new(maker).args(["--no-defaults"]).args(&places);
     let maker = if tools.maria {
-        // It looks its own host up, which need not have a name.
+        // `--force`: the program looks up the name of its host, which may have none.
         maker.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--force"])
     } else {
         maker.args(["--initialize-insecure"])
     };
     maker.run(Stdio::null(), PROGRAM_SILENCE_TIMEOUT).await?.map_err(|failure| Side::Scratch.failed(&failure))?;
-    // Else MySQL looks for a directory of its packages, and has a second socket and half a gibibyte of statistics.
+    // Without these, MySQL needs a directory that its packages make, opens a second socket, and takes 0.5 GiB for statistics.
     let lean = ["--secure-file-priv=NULL", "--mysqlx=OFF", "--performance-schema=OFF"];
     let lean = lean.iter().filter(|_| !tools.maria);
     let server = Program::new(server).args(["--no-defaults"]).args(&places).args(lean).args([

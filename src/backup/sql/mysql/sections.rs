@@ -1,10 +1,10 @@
-//! Where a dump of several databases has which of them. Pure.
+//! Finds where each database is in a dump of several databases. Pure.
 //!
 //! ```text
 //! head │ CREATE DATABASE `a`; USE `a`; … │ CREATE DATABASE `b`; USE `b`; … │ USE `a`; views │ USE `b`; views │ tail
 //! ```
 //!
-//! A dump that is not in this order is not taken apart: nothing of one database may come into another.
+//! A dump in any other order is refused: nothing of one database may get into another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,50 +13,50 @@ use super::quoted;
 use super::rows::identifier;
 use super::statements::{Statement, Statements, bare};
 
-/// What the tail begins with.
+/// The statement that the tail begins with.
 const TAIL: &[u8] = b"SET TIME_ZONE=@OLD_TIME_ZONE";
 
 /// A dump that was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sections {
-    /// First what makes each database, then, where there are any, the views of each.
+    /// First the sections that make each database, then those with the views of each, if there are any.
     all: Vec<Section>,
-    /// Where the last one ends.
+    /// Where the last section ends and the tail begins.
     tail: u64,
     end: u64,
 }
 
-/// A part of a dump that is of one database.
+/// A part of a dump that belongs to one database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Section {
     database: String,
     begin: u64,
     /// The statement that makes the database.
     create: Option<Named>,
-    /// The one that chooses it.
+    /// The statement that chooses it (`USE`); empty before it was read.
     chosen: Range<u64>,
-    /// Those that change it: from one collation to another, around a program.
+    /// Statements that change it: from one collation to another, around a program.
     changes: Vec<Named>,
     tables: BTreeSet<String>,
 }
 
-/// A statement that names its database, and where it does.
+/// A statement that names its database, and the place of the name in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Named {
     statement: Range<u64>,
     name: Range<u64>,
 }
 
-/// What comes next of a part of a dump.
+/// A piece of a part of a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// These bytes of it.
+    /// These bytes of the dump.
     Bytes(Range<u64>),
-    /// In place of others.
+    /// A text in place of bytes of the dump.
     Text(String),
 }
 
-/// Reads a dump.
+/// Reads a dump, and finds its sections.
 pub struct Reader {
     statements: Statements,
     finding: Finding,
@@ -67,11 +67,11 @@ pub struct Reader {
 struct Finding {
     sections: Vec<Section>,
     tail: Option<u64>,
-    /// Something is where no dump has it.
+    /// Whether something is in a place where no dump has it.
     strange: bool,
 }
 
-/// What a statement says of databases.
+/// What a statement does with databases.
 enum Kind {
     Create(String, Range<u64>),
     Change(String, Range<u64>),
@@ -82,7 +82,7 @@ enum Kind {
 }
 
 impl Reader {
-    /// Of a dump of a server that is MariaDB or not.
+    /// A reader for a dump. `maria` says whether the server is MariaDB.
     pub fn of(maria: bool) -> Self {
         Self { statements: Statements::of(maria), finding: Finding::default() }
     }
@@ -92,7 +92,7 @@ impl Reader {
         self.statements.push(bytes, &mut |statement| self.finding.add(statement));
     }
 
-    /// What there was; none where it is no dump of several databases, or one of another order.
+    /// The sections; none if it is no dump of several databases, or one in another order.
     pub fn finish(mut self) -> Option<Sections> {
         let end = self.statements.finish(&mut |statement| self.finding.add(statement))?;
         let Finding { sections, tail, strange } = self.finding;
@@ -127,7 +127,8 @@ impl Finding {
         }
     }
 
-    /// The database that was just made, or a later one than that whose views came before.
+    /// Handles `USE`: it must name the database that was just made, or begin the views of a database that is after the one
+    /// whose views came before.
     fn choose(&mut self, database: String, statement: &Statement<'_>) {
         let chosen = statement.range.clone();
         if let Some(made) = self.sections.last_mut().filter(|it| it.chosen.is_empty()) {
@@ -147,7 +148,7 @@ fn kind(statement: &Statement<'_>) -> Kind {
     if let Some((name, range)) = after(b"ALTER DATABASE ") {
         return Kind::Change(name, range);
     }
-    // What follows is in no program's place.
+    // The other kinds never stand where the delimiter is that of programs.
     if !statement.plain {
         return Kind::Other;
     }
@@ -164,7 +165,7 @@ fn kind(statement: &Statement<'_>) -> Kind {
     }
 }
 
-/// The name that the rest of a statement begins with, behind `IF NOT EXISTS` for servers of some versions; and where it is.
+/// The name that the rest of a statement begins with, and its place. It may come after a comment with `IF NOT EXISTS`.
 fn named(statement: &Statement<'_>, rest: &[u8]) -> Option<(String, Range<u64>)> {
     let rest = rest.strip_prefix(b"/*!32312 IF NOT EXISTS*/ ").unwrap_or(rest);
     let (name, length) = identifier(rest)?;
@@ -178,25 +179,25 @@ impl Sections {
         self.all.iter().filter(|it| it.create.is_some()).map(|it| it.database.clone()).collect()
     }
 
-    /// The tables of a database, and what a backup calls them beside those of others.
+    /// The tables of a database, each with its full name in the backup, which includes the database.
     pub fn tables(&self, database: &str) -> BTreeMap<String, String> {
         let its = self.all.iter().filter(|it| it.database == database);
         its.flat_map(|it| &it.tables).map(|table| (table.clone(), format!("{database}.{table}"))).collect()
     }
 
-    /// What makes a database as another one was made.
+    /// The statement that makes the database `into` as `database` was made; empty if it is not known.
     pub fn create(&self, database: &str, into: &str) -> Vec<Piece> {
         let create = self.all.iter().find(|it| it.database == database).and_then(|it| it.create.as_ref());
         create.map(|create| create.pieces(into).to_vec()).unwrap_or_default()
     }
 
-    /// What restores these databases under their own names.
+    /// The pieces that restore these databases under their own names.
     pub fn of(&self, databases: &[String]) -> Vec<Piece> {
         self.part(databases, |section, end| vec![Piece::Bytes(section.begin..end)])
     }
 
-    /// What restores one of them into the database that a client begins with: it is neither made nor chosen, and has another
-    /// name where it is changed.
+    /// The pieces that restore one of them into the database that the client has chosen. They neither make nor choose it, and
+    /// statements that change it have the new name.
     pub fn under(&self, database: &str, into: &str) -> Vec<Piece> {
         self.part(&[database.to_owned()], |section, end| {
             let (mut pieces, mut at) = (Vec::new(), section.begin);
@@ -215,7 +216,7 @@ impl Sections {
         })
     }
 
-    /// Head, sections of these databases, and tail.
+    /// The head, the sections of these databases, and the tail.
     fn part(&self, databases: &[String], pieces: impl Fn(&Section, u64) -> Vec<Piece>) -> Vec<Piece> {
         let begins: Vec<u64> = self.all.iter().map(|it| it.begin).chain([self.tail]).collect();
         let mut all = vec![Piece::Bytes(0..begins[0])];
@@ -230,7 +231,7 @@ impl Sections {
 }
 
 impl Named {
-    /// The statement with another name in it.
+    /// The statement with another name of the database.
     fn pieces(&self, into: &str) -> [Piece; 3] {
         let (before, after) = (self.statement.start..self.name.start, self.name.end..self.statement.end);
         [Piece::Bytes(before), Piece::Text(quoted(into)), Piece::Bytes(after)]

@@ -1,4 +1,4 @@
-//! A dump of MySQL or MariaDB: accounts, then all databases in one moment, by their own program.
+//! A dump of MySQL or MariaDB: accounts, then all databases at one instant, with the server's own program.
 
 use std::process::Stdio;
 
@@ -9,7 +9,7 @@ use super::{Tools, accounts};
 use crate::backup::Error;
 use crate::backup::manifest::Contents;
 
-/// A server that is to be dumped.
+/// A server to dump.
 pub struct MysqlDump {
     tools: Tools,
     databases: Vec<String>,
@@ -18,7 +18,7 @@ pub struct MysqlDump {
 }
 
 impl MysqlDump {
-    /// Logs in, and looks what there is.
+    /// Logs in, and lists the databases.
     pub async fn open(account: Account) -> Result<Self, Error> {
         let tools = Tools::find(account).await?;
         let version = tools.log_in().await?;
@@ -30,7 +30,7 @@ impl MysqlDump {
         Ok(Self { tools, databases, version })
     }
 
-    /// Writes all of it, and tells what it holds.
+    /// Writes the whole dump, and returns what it holds.
     pub async fn write(self, into: &mut Writer) -> Result<Contents, Error> {
         let alone = self.tools.account.database.as_deref();
         let name = alone.unwrap_or_default();
@@ -49,7 +49,7 @@ impl MysqlDump {
         contents.facts.insert("accounts".into(), accounts);
         contents.facts.insert("databases".into(), self.databases.len().to_string());
         contents.facts.insert("tables".into(), "0".into());
-        // To dump no databases, a program would be asked for what they have in common.
+        // Without databases there is nothing to dump: the program would refuse to run.
         if self.databases.is_empty() {
             return Ok(contents);
         }

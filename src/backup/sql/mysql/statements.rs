@@ -1,35 +1,35 @@
-//! Takes a dump of MySQL or MariaDB apart into its statements, as it passes. Pure.
+//! Splits a dump of MySQL or MariaDB into its statements, as it passes. Pure.
 //!
-//! What is data, a comment or the body of a program is never taken for a statement: quotes and comments are read as the server
-//! read them when it took the body, so by the `sql_mode` that the dump names before it.
+//! Data, comments and the bodies of programs are never taken for statements. Quotes and comments are read as the server
+//! read them when it stored the body: by the `sql_mode` that the dump sets before it.
 //! <https://dev.mysql.com/doc/refman/8.4/en/string-literals.html>, <https://dev.mysql.com/doc/refman/8.4/en/comments.html>,
 //! <https://mariadb.com/kb/en/comment-syntax/>
 
 use std::ops::Range;
 
-/// Bytes of a statement that are kept, so that it can be told what it does. Modes and names are well within.
+/// Bytes of a statement that are kept to recognize it. Modes and names fit easily.
 const HEAD: usize = 1024;
-/// Bytes that are looked at together: signs of comments, a delimiter, and the word that changes it.
+/// Bytes that must be looked at together: a mark of a comment, a delimiter, or the command that changes it.
 const AHEAD: usize = 16;
-/// The client's own command, by which a `;` does not end a program.
+/// The client's own command that changes the delimiter, so that a `;` does not end a program.
 const DELIMITER: &[u8] = b"DELIMITER ";
-/// The delimiter of all but programs.
+/// The delimiter of everything except programs.
 const PLAIN: &[u8] = b";";
 
 /// A statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement<'a> {
-    /// Where the one before ends: comments may be in between.
+    /// Where the statement before it ends: comments may be in between.
     pub begin: u64,
     /// Its own bytes with its delimiter.
     pub range: Range<u64>,
     /// How it begins.
     pub head: &'a [u8],
-    /// It ends with a semicolon. Where programs are, it need not.
+    /// Whether it ends with a semicolon. Programs have another delimiter.
     pub plain: bool,
 }
 
-/// Where it is read.
+/// What the reader is inside of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Inside {
     Nothing,
@@ -37,32 +37,32 @@ enum Inside {
     Quotes(u8),
     /// A comment up to the end of the line.
     Line,
-    /// A comment up to its sign.
+    /// A comment up to its end mark.
     Block,
-    /// The name of another delimiter.
+    /// The argument of `DELIMITER`.
     Delimiter,
 }
 
-/// Reads.
+/// Reads the statements of a dump.
 pub struct Statements {
-    /// Comments of MariaDB's versions are statements.
+    /// Whether `/*M!` comments are statements, as they are for MariaDB.
     maria: bool,
     inside: Inside,
     delimiter: Vec<u8>,
-    /// Modes of the session: backslashes are escapes, and double quotes are names'.
+    /// Modes of the session: whether backslashes are escapes, and whether double quotes are for names.
     escapes: bool,
     ansi: bool,
-    /// What was not read yet, and where that is.
+    /// Bytes that were not read yet, and their offset in the dump.
     held: Vec<u8>,
     at: u64,
-    /// Where the statement before ends, and where this one begins.
+    /// Where the statement before ends, and where this one begins; none before its first byte.
     begin: u64,
     first: Option<u64>,
     head: Vec<u8>,
 }
 
 impl Statements {
-    /// Of a dump of a server that is MariaDB or not.
+    /// A reader for a dump. `maria` says whether the server is MariaDB.
     pub fn of(maria: bool) -> Self {
         Self {
             maria,
@@ -84,7 +84,7 @@ impl Statements {
         self.read(self.held.len().saturating_sub(AHEAD), show);
     }
 
-    /// The length of all; none where the last statement has no end.
+    /// The length of the dump; none if the last statement has no end.
     pub fn finish(mut self, show: &mut impl FnMut(&Statement<'_>)) -> Option<u64> {
         self.read(self.held.len(), show);
         let is_whole = matches!(self.inside, Inside::Nothing | Inside::Line) && self.first.is_none();
@@ -106,7 +106,7 @@ impl Statements {
         self.held = held[used..].to_vec();
     }
 
-    /// Reads on; gives how many bytes were taken.
+    /// Reads on, and returns how many bytes were taken.
     fn step(&mut self, rest: &[u8], show: &mut impl FnMut(&Statement<'_>)) -> usize {
         match self.inside {
             Inside::Quotes(mark) => self.quotes(rest, mark),
@@ -128,26 +128,26 @@ impl Statements {
         taken
     }
 
-    /// Up to the end of a text or a name. A quote in it is doubled: it ends and begins again.
+    /// Reads up to the end of a text or a name. A quote inside is doubled, and is read as an end and a new beginning.
     fn quotes(&mut self, rest: &[u8], mark: u8) -> usize {
         let escapes = self.escapes && (mark == b'\'' || (mark == b'"' && !self.ansi));
         match rest.iter().position(|byte| *byte == mark || (escapes && *byte == b'\\')) {
             None => rest.len(),
             Some(at) if rest[at] == mark => self.leave(at + 1),
-            // What it escapes may not be here yet.
+            // The byte that the backslash escapes is not here yet.
             Some(at) if at + 1 == rest.len() => at,
             Some(at) => at + 2,
         }
     }
 
-    /// The rest of the line, without the space around.
+    /// Reads the new delimiter: the rest of the line, trimmed.
     fn delimiter(&mut self, rest: &[u8]) -> usize {
         let end = rest.iter().position(|byte| *byte == b'\n');
         let part = &rest[..end.unwrap_or(rest.len())];
         self.head.extend_from_slice(&part[..part.len().min(HEAD.saturating_sub(self.head.len()))]);
         let Some(end) = end else { return rest.len() };
         let word = std::mem::take(&mut self.head).trim_ascii().to_vec();
-        // A longer one would not be seen as a whole, and no dump has one.
+        // A delimiter longer than AHEAD could not be recognized, and no dump has one.
         if !word.is_empty() && word.len() <= AHEAD {
             self.delimiter = word;
         }
@@ -184,12 +184,12 @@ impl Statements {
         1
     }
 
-    /// Whether a comment that goes on like this is a part of a statement, for servers of some versions.
+    /// Whether a comment that goes on like this is a part of a statement: servers of some versions execute its text.
     fn is_statement(&self, after: &[u8]) -> bool {
         after.starts_with(b"!") || (self.maria && after.starts_with(b"M!"))
     }
 
-    /// Up to what may be something else.
+    /// Reads code up to the next byte that may begin a text, a name, a comment or the delimiter.
     fn code(&mut self, rest: &[u8]) -> usize {
         self.first.get_or_insert(self.at);
         if let mark @ (b'\'' | b'"' | b'`') = rest[0] {
@@ -206,7 +206,7 @@ impl Statements {
         self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    /// The delimiter is here.
+    /// Ends the statement at the delimiter.
     fn end(&mut self, show: &mut impl FnMut(&Statement<'_>)) {
         let end = self.at + self.delimiter.len() as u64;
         if let Some(first) = self.first.take() {
@@ -222,14 +222,15 @@ impl Statements {
     }
 }
 
-/// The statement without the comment around it by which only servers of some versions carry it out.
+/// The statement without the comment around it that hides it from servers of some versions.
 pub fn bare(head: &[u8]) -> &[u8] {
     let Some(inner) = head.strip_prefix(b"/*!").or_else(|| head.strip_prefix(b"/*M!")) else { return head };
     let digits = inner.iter().take_while(|byte| byte.is_ascii_digit()).count();
     inner[digits..].trim_ascii_start()
 }
 
-/// The modes that a statement sets; those of the dump itself, which are none of ours, where it sets them as they were.
+/// The modes that a statement sets; none if it does not set `sql_mode`. Without any mode if it restores the earlier value: that
+/// is the dump's own, which has neither mode that matters here.
 fn modes(head: &[u8]) -> Option<String> {
     let mut words = std::str::from_utf8(bare(head)).ok()?.splitn(2, '=');
     let (before, value) = (words.next()?.to_ascii_lowercase(), words.next()?.trim_start());

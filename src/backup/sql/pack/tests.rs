@@ -10,7 +10,7 @@ use super::*;
 
 type All = Vec<(String, Vec<Vec<u8>>)>;
 
-/// As versions up to 0.1 wrote it.
+/// A stream as versions up to 0.1 wrote it.
 fn old(all: &All) -> Vec<u8> {
     let mut stream = MAGIC.to_vec();
     for (name, pieces) in all {
@@ -63,7 +63,7 @@ fn whole(all: &All) -> Vec<(String, Vec<u8>)> {
     all.iter().map(|(name, pieces)| (name.clone(), pieces.concat())).collect()
 }
 
-/// Names as dumps have them, each once: `globals`, `dump/shop`, also where a database is called strangely.
+/// Names as dumps have them, such as `globals` and `dump/shop`, also with strange names of databases.
 fn names() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z]{1,9}", "dump/.{1,40}", Just("dump/".to_owned()), Just("tables/".to_owned())]
 }
@@ -115,7 +115,7 @@ fn a_name_is_never_a_path() {
     assert!(name.starts_with("%2E./%2E.%2Fetc%2Fpasswd/000000000"), "{name}");
 }
 
-/// As somebody does it who has no Causeway any more.
+/// The way for somebody who no longer has Causeway.
 #[test]
 fn every_tar_opens_an_archive_and_cat_joins_its_pieces() {
     let directory = directory();

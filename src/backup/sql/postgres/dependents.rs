@@ -1,16 +1,17 @@
-//! What of a target would go with what a restore replaces: views, constraints and the like that were made after the backup,
-//! and partitions that it lacks. `pg_restore` would end at the first of them, or drop a partition without a word.
+//! Objects of a target that would be dropped together with what a restore replaces: views, constraints and the like that were
+//! made after the backup, and partitions that it lacks. `pg_restore` would fail at the first of them, and drop a partition
+//! silently.
 //!
-//! PostgreSQL says in `pg_depend` what depends on what: <https://www.postgresql.org/docs/current/catalog-pg-depend.html>.
+//! The dependencies are in `pg_depend`: <https://www.postgresql.org/docs/current/catalog-pg-depend.html>.
 
 use super::super::words::some_of;
 use super::session::Session;
 use crate::backup::Error;
 
-/// So many are named where nothing is restored because of them.
+/// How many are named in a refusal.
 const NAMED: usize = 3;
 
-/// An object that would go.
+/// An object that would be dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependent {
     /// What it is, such as `view public.totals`.
@@ -19,7 +20,7 @@ pub struct Dependent {
     pub drop: String,
 }
 
-/// All that would go with what these statements drop, which `pg_restore --clean` begins with.
+/// All objects that depend on what a script drops. `script` is one of `pg_restore --clean`, which begins with the drops.
 pub async fn dependents(session: &mut Session, script: &str) -> Result<Vec<Dependent>, Error> {
     let dropped: Vec<String> =
         dropped(script).into_iter().map(|(kind, name)| format!("({}, {})", literal(kind), literal(&name))).collect();
@@ -31,7 +32,7 @@ pub async fn dependents(session: &mut Session, script: &str) -> Result<Vec<Depen
     Ok(found.into_iter().map(|(title, drop)| Dependent { title, drop }).collect())
 }
 
-/// Why nothing is restored into a database that has such.
+/// The error for a database that has such objects, into which nothing is restored.
 pub fn refusal(database: &str, dependents: &[Dependent]) -> Error {
     let titles: Vec<&str> = dependents.iter().map(|it| it.title.as_str()).collect();
     Error::DependentsRemain(format!(
@@ -41,11 +42,11 @@ pub fn refusal(database: &str, dependents: &[Dependent]) -> Error {
     ))
 }
 
-/// What a script drops before it makes it again: sort and name of each, as far as others may depend on it.
+/// What a script drops before it makes it again: sort and name of each object that others may depend on.
 fn dropped(script: &str) -> Vec<(&'static str, String)> {
     let is_drop = |line: &&str| line.starts_with("DROP ") || line.starts_with("ALTER TABLE IF EXISTS ");
     let drops = script.lines().skip_while(|line| !is_drop(line)).take_while(|line| {
-        // Behind them it makes things, whose texts may look like anything.
+        // After the drops it makes objects, whose texts may look like drops.
         !line.starts_with("CREATE ") && !line.starts_with("SET ")
     });
     drops.filter_map(of_statement).collect()
@@ -72,7 +73,7 @@ fn of_statement(line: &str) -> Option<(&'static str, String)> {
     if sort != "constraint" {
         return Some((sort, name.to_owned()));
     }
-    // `ONLY public.orders DROP CONSTRAINT IF EXISTS orders_pkey`, as the server says it: `orders_pkey on public.orders`.
+    // `ONLY public.orders DROP CONSTRAINT IF EXISTS orders_pkey` becomes the server's form: `orders_pkey on public.orders`.
     let (table, constraint) = name.split_once(" DROP CONSTRAINT IF EXISTS ")?;
     Some((sort, format!("{constraint} on {}", table.strip_prefix("ONLY ").unwrap_or(table))))
 }
@@ -81,8 +82,8 @@ fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// `owned` is what goes with what is dropped and belongs to it: indexes, triggers, types of rows, partitions. `every` is
-/// also what only uses it. Told is what uses it, but for what belongs to another that is told; and partitions, which hold rows.
+/// `owned` is what is dropped, and what belongs to it: indexes, triggers, row types, partitions. `every` adds what only uses
+/// it. `reported` is what uses it, without what belongs to another reported object; and partitions, because they hold rows.
 const QUERY: &str = r"
 WITH RECURSIVE dropped (sort, name) AS (VALUES DROPPED),
 roots AS (
@@ -118,7 +119,7 @@ users AS (
   SELECT * FROM every e WHERE NOT EXISTS (SELECT 1 FROM owned o WHERE o.classid = e.classid AND o.objid = e.objid AND
     o.objsubid IN (0, e.objsubid))
 ),
-told AS (
+reported AS (
   SELECT * FROM users u WHERE NOT EXISTS (SELECT 1 FROM users w WHERE u.objsubid > 0 AND w.classid = u.classid AND
       w.objid = u.objid AND w.objsubid = 0) AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend d JOIN users o ON o.classid = d.refclassid AND
       o.objid = d.refobjid AND o.objsubid IN (0, d.refobjsubid) WHERE d.classid = u.classid AND d.objid = u.objid AND
@@ -156,7 +157,7 @@ SELECT pg_catalog.json_build_array(pg_catalog.pg_describe_object(classid, objid,
       (SELECT pg_catalog.format('ALTER TABLE IF EXISTS %s ALTER COLUMN %I DROP DEFAULT', a.attrelid::pg_catalog.regclass, a.attname)
        FROM pg_catalog.pg_attrdef f JOIN pg_catalog.pg_attribute a ON a.attrelid = f.adrelid AND a.attnum = f.adnum
        WHERE f.oid = t.objid)
-  END AS statement FROM told t
+  END AS statement FROM reported t
 ) s WHERE statement IS NOT NULL ORDER BY pg_catalog.pg_describe_object(classid, objid, objsubid)";
 
 #[cfg(test)]

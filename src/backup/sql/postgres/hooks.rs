@@ -9,7 +9,7 @@ use super::MAINTENANCE;
 use super::session::{Session, literally};
 use crate::backup::Error;
 
-/// Carries out the statements, with the settings that the server has for this user, up to the first that fails.
+/// Runs the statements up to the first that fails, with the settings that the server has for this user.
 pub async fn run(account: &Account, statements: &[String], deadline: Deadline) -> Result<Result<(), Broken>, Error> {
     let database = account.database.as_deref().unwrap_or(MAINTENANCE);
     let Ok(session) = tokio::time::timeout(deadline.patience(), Session::log_in(account, database)).await else {
@@ -25,10 +25,10 @@ pub async fn run(account: &Account, statements: &[String], deadline: Deadline) -
     Ok(Ok(()))
 }
 
-/// What `psql` is told for a statement: the server ends it after so long, nobody reads its rows, and it is no command of
-/// `psql`.
+/// The script for `psql` that runs a statement: with a statement timeout, with its rows discarded, and with no way for it to
+/// be taken for a command of `psql`.
 fn script(statement: &str, limit: Duration) -> String {
-    // None at all would be no limit.
+    // 0 would be no limit.
     let limit = limit.as_millis().max(1);
     format!("SET statement_timeout = {limit};\n\\o /dev/null\n{}\\o", literally(statement))
 }

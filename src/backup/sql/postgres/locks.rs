@@ -1,13 +1,13 @@
-//! Locks: a transaction keeps one for each thing that it touches, and a server has room for so many of all its clients.
+//! Locks: a transaction holds one for each object that it touches, and a server has a limited number for all its clients.
 //! <https://www.postgresql.org/docs/current/runtime-config-locks.html>
 
 use super::super::Account;
 use super::session::{OURS, RELATIONS, Session};
 use crate::backup::Error;
 
-/// Settings are told in steps of so many.
+/// A recommended setting is a multiple of this.
 const STEP: u64 = 64;
-/// Locks of a dump beside those of what it dumps: of the catalogs.
+/// Locks of a dump on catalogs, besides those on what it dumps.
 const OF_ITSELF: u64 = 200;
 
 /// The room for locks of a server.
@@ -15,7 +15,7 @@ const OF_ITSELF: u64 = 200;
 pub struct Room {
     /// `max_locks_per_transaction`.
     setting: u64,
-    /// How many transactions there may be: clients, and what the server does for itself.
+    /// How many transactions there may be: those of clients, and of the server itself.
     transactions: u64,
 }
 
@@ -34,7 +34,7 @@ impl Room {
         self.setting * self.transactions
     }
 
-    /// Why so many do not go in, with the setting that makes room; none where they do.
+    /// An error if there is no room for `needed` locks, with the setting that makes room.
     pub fn lacks(self, what: &str, needed: u64) -> Option<Error> {
         (needed > self.locks()).then(|| {
             let setting = setting_for(needed, self.transactions);
@@ -48,12 +48,12 @@ impl Room {
     }
 }
 
-/// The setting that makes room for so many, and half as many of others.
+/// The setting that makes room for `needed` locks, and half as many of others.
 pub fn setting_for(needed: u64, transactions: u64) -> u64 {
     (needed + needed / 2).div_ceil(transactions.max(1)).next_multiple_of(STEP)
 }
 
-/// A dump of a database has room. It locks all that it reads at once, or it would not be of one instant.
+/// Checks that there is room for a dump of a database. A dump is of one instant only if it holds locks on all that it reads.
 pub async fn check(session: &mut Session, account: &Account, database: &str) -> Result<(), Error> {
     let query = format!(
         "SELECT pg_catalog.json_build_array(pg_catalog.count(*)) FROM {RELATIONS} WHERE c.relkind IN ('r', 'p', 'S', 'v', \

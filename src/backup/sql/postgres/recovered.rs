@@ -1,9 +1,9 @@
-//! A server of PostgreSQL that comes back from a base backup and the log since, and is thrown away: it is made in the work
-//! directory and answers there and nowhere else.
+//! A throw-away server of PostgreSQL that recovers from a base backup and the log since. It is made in the work directory, and
+//! answers only at a socket there.
 //!
-//! Of the settings that it had, none is kept but those of its catalogs: they may name libraries, programs and files that are
-//! not here. It archives nothing, and follows no subscription: the servers that it once talked to must not take it for the
-//! one that it was.
+//! Its configuration files are not used, only the settings in its catalogs: the files may name libraries, programs and files
+//! that are not here. It archives nothing, and follows no subscription: the servers that it once talked to must not take it
+//! for the original one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,24 +24,24 @@ use crate::backup::manifest::Manifest;
 
 /// The fact of a base backup that names a superuser who may log in.
 pub const SUPERUSER: &str = "superuser";
-/// The fact of a base backup that tells how many transactions could be prepared: with fewer, recovery may not end.
+/// The fact of a base backup with the server's `max_prepared_transactions`: with a smaller value, recovery may fail.
 pub const PREPARED: &str = "preparedTransactions";
-/// Who that is, and how many, where it is not told.
+/// The superuser and the number of prepared transactions, if the backup has no such facts.
 const USUAL: (&str, u32) = ("postgres", 10);
-/// How often is asked whether it is there.
+/// How often the server is asked whether it is ready.
 const RHYTHM: Duration = Duration::from_secs(1);
-/// What the server says when the log ends before the instant.
+/// The server's error if the log ends before the instant.
 const NOT_REACHED: &str = "recovery ended before configured recovery target was reached";
-/// Settings of a server of which nothing is kept.
+/// Settings of the throw-away server.
 const SETTINGS: &[&str] = &[
-    // Nobody may ask before it is where it is to be: and so it needs no more connections than the server that it was.
+    // It takes no clients before recovery has ended. So `max_connections` may be smaller than that of the original server.
     "hot_standby=off",
     "listen_addresses=",
     "archive_mode=off",
     "max_logical_replication_workers=0",
     "max_wal_senders=0",
     "max_connections=20",
-    // A dump locks all that it reads.
+    // A dump locks all tables that it reads.
     "max_locks_per_transaction=4096",
     "autovacuum=off",
     "fsync=off",
@@ -51,17 +51,17 @@ const SETTINGS: &[&str] = &[
     "jit=off",
 ];
 
-/// A server that came back.
+/// A recovered server.
 pub struct Recovered {
     /// How it is reached: by a superuser, without a password.
     pub account: Account,
-    /// When the last transaction ended that it read from the log; none where the log had no more.
+    /// When the last transaction that it replayed from the log was committed; none if it replayed none.
     pub reached: Option<Timestamp>,
     _server: Child,
     data: PathBuf,
 }
 
-/// Makes it out of what was fetched, and waits until it is as it was at the instant.
+/// Makes the server from the fetched files, and waits until it has recovered to the instant.
 pub async fn recover(work: &Path, manifest: &Manifest, until: Option<Timestamp>) -> Result<Recovered, Error> {
     check(manifest).await?;
     let data = unpack(work, until).await?;
@@ -92,7 +92,7 @@ pub async fn recover(work: &Path, manifest: &Manifest, until: Option<Timestamp>)
 }
 
 impl Recovered {
-    /// Ends it, and gives its room back.
+    /// Stops the server, and deletes its data directory.
     pub fn throw_away(self) -> Result<(), Error> {
         let Self { data, _server: server, .. } = self;
         drop(server);
@@ -100,7 +100,7 @@ impl Recovered {
     }
 }
 
-/// No server reads the files of another major version.
+/// Checks the version of the image: no server reads the files of another major version.
 async fn check(manifest: &Manifest) -> Result<(), Error> {
     let printed = Program::new("postgres").args(["--version"]).run(Stdio::null(), PROGRAM_SILENCE_TIMEOUT).await?;
     let printed = printed.map_err(|failure| Side::Scratch.failed(&failure))?;
@@ -115,7 +115,7 @@ async fn check(manifest: &Manifest) -> Result<(), Error> {
     })
 }
 
-/// Makes the data directory, by the script that people run.
+/// Makes the data directory, with the same script that people run by hand.
 async fn unpack(work: &Path, until: Option<Timestamp>) -> Result<PathBuf, Error> {
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -128,7 +128,7 @@ async fn unpack(work: &Path, until: Option<Timestamp>) -> Result<PathBuf, Error>
     fs::write(&path, script(until)).map_err(failed(&path))?;
     let made = Program::new("sh").args([&path, &data]).run(Stdio::null(), WHOLE_JOB).await?;
     made.map_err(|failure| Side::Scratch.failed(&failure))?;
-    // It is all in the directory now, and the room is needed.
+    // All of it is in the data directory now, and the space is needed.
     let logs = (0..).map(|number| work.join(log_file(number))).take_while(|path| path.exists());
     for path in [work.join(BASE_FILE)].into_iter().chain(logs) {
         fs::remove_file(&path).map_err(failed(&path))?;
@@ -138,7 +138,7 @@ async fn unpack(work: &Path, until: Option<Timestamp>) -> Result<PathBuf, Error>
     Ok(data)
 }
 
-/// The server's own words, where they are about the instant.
+/// Replaces the error if the log ended before the instant.
 fn not_reached(error: Error, until: Option<Timestamp>) -> Error {
     match (until, error.to_string().contains(NOT_REACHED)) {
         (Some(until), true) => Error::InstantNotReached(until),

@@ -1,17 +1,17 @@
-//! What a user may not read of a database, looked for before it is dumped: `pg_dump` would end at the first of it.
+//! Checks before a dump what the user may not read of a database: `pg_dump` would fail at the first such object.
 
 use super::super::Account;
 use super::super::words::some_of;
 use super::session::{OURS, RELATIONS, Session};
 use crate::backup::Error;
 
-/// So many of each sort are named.
+/// How many of each sort are named.
 const NAMED: usize = 3;
-/// From this version PostgreSQL says itself who may read a large object.
+/// From this version PostgreSQL has a function that says who may read a large object.
 /// <https://www.postgresql.org/docs/18/functions-info.html#FUNCTIONS-INFO-ACCESS-TABLE>
 const TELLS_OF_LARGE_OBJECTS: i64 = 180_000;
 
-/// What is missing: tables and sequences, tables of which row security hides rows, large objects.
+/// What the user cannot read: tables and sequences, tables of which row security hides rows, large objects.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Missing {
     relations: Vec<String>,
@@ -19,7 +19,7 @@ struct Missing {
     large_objects: Vec<String>,
 }
 
-/// All of a database may be read; or what may not, with the statements that permit it.
+/// Checks that the user may read all of a database. The error names what it may not read, and the statements that permit it.
 pub async fn check(session: &mut Session, account: &Account, database: &str) -> Result<(), Error> {
     let names = |rows: Vec<(String,)>| rows.into_iter().map(|(name,)| name).collect::<Vec<_>>();
     let name = "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname))";
@@ -29,7 +29,7 @@ pub async fn check(session: &mut Session, account: &Account, database: &str) -> 
          pg_catalog.has_sequence_privilege(c.oid, 'SELECT') ELSE pg_catalog.has_table_privilege(c.oid, 'SELECT') END) ORDER \
          BY 1::text"
     );
-    // Superusers, owners and who has BYPASSRLS are left out of it by the server.
+    // `row_security_active` is false for superusers, owners and roles with BYPASSRLS.
     let rows = format!(
         "{name} FROM {RELATIONS} WHERE c.relkind IN ('r', 'p') AND {OURS} AND pg_catalog.row_security_active(c.oid) ORDER BY \
          1::text"
@@ -59,7 +59,7 @@ pub async fn check(session: &mut Session, account: &Account, database: &str) -> 
 }
 
 impl Missing {
-    /// In words with the statements; none where nothing is missing.
+    /// In words, with the statements; none if nothing is missing.
     fn describe(&self, user: &str) -> Option<String> {
         let user = format!("\"{}\"", user.replace('"', "\"\""));
         let sorts = [
@@ -71,9 +71,9 @@ impl Missing {
                 format!("GRANT SELECT ON LARGE OBJECT {} TO {user}", named(&self.large_objects)),
             ),
         ];
-        let told = sorts.into_iter().filter(|(_, names, _)| !names.is_empty());
-        let told: Vec<_> = told.map(|(what, names, fix)| format!("{what}{} ({fix})", some_of(names, NAMED))).collect();
-        (!told.is_empty()).then(|| told.join("; "))
+        let list = sorts.into_iter().filter(|(_, names, _)| !names.is_empty());
+        let list: Vec<_> = list.map(|(what, names, fix)| format!("{what}{} ({fix})", some_of(names, NAMED))).collect();
+        (!list.is_empty()).then(|| list.join("; "))
     }
 }
 

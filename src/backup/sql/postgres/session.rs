@@ -1,4 +1,4 @@
-//! A connection to PostgreSQL that is held: `psql`, which is asked one thing after the other.
+//! A long-lived connection to PostgreSQL: a process of `psql`, which gets one query after the other.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -14,34 +14,34 @@ use super::super::{Account, PROGRAM_SILENCE_TIMEOUT};
 use super::program;
 use crate::backup::Error;
 
-/// What is printed behind an answer. Answers are JSON, and begin otherwise.
+/// Printed after each answer. It cannot be taken for a row, because rows are JSON.
 const END: &str = "causeway-end";
-/// Reads what everybody reads alike, whatever the database or the user is set to.
+/// Settings by which values are printed in one form, whatever the settings of the database or the user are.
 const SETTINGS: &str = "SET search_path = ''; SET datestyle = ISO; SET intervalstyle = postgres; SET timezone = 'UTC'; \
                         SET bytea_output = hex; SET extra_float_digits = 3; SET row_security = off";
 /// Objects that neither the server nor an extension made.
 pub const OURS: &str = "n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', 'causeway_restore') AND NOT EXISTS (SELECT 1 FROM \
                     pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND \
                     d.objid = c.oid AND d.deptype = 'e')";
-/// What they are looked for in.
+/// The tables that [`OURS`] refers to.
 pub const RELATIONS: &str = "pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace";
-/// A lock is waited for so long, with everybody behind it who wants the same table.
+/// Seconds to wait for a lock. Meanwhile, others that need the same table may queue behind us.
 pub const LOCK_SECONDS: u32 = 60;
 /// Tables that are locked by one statement.
 const LOCKED_AT_ONCE: usize = 100;
-/// How often all tables are tried to be locked.
+/// How many times it is tried to lock all tables.
 const HOLDS: u32 = 3;
-/// Hashes of 64 bits are there from PostgreSQL 11.
+/// The first version with hashes of 64 bits: PostgreSQL 11.
 const LONG_HASHES: i64 = 110_000;
-/// Rows of some blocks are found without reading all others from this version.
+/// From this version, the rows of some blocks are read without a scan of the whole table.
 /// <https://www.postgresql.org/docs/14/release-14.html>
 const READS_RANGES: i64 = 140_000;
-/// Templates of every server, and databases of those who run it for others, into which they let nobody: of RDS, Cloud SQL and
-/// Azure. <https://docs.aws.amazon.com/AmazonRDS/latest/UserGuide/Appendix.PostgreSQL.CommonDBATasks.Roles.html>
+/// Templates of every server, and the providers' own databases, into which they let no user: of RDS, Cloud SQL and Azure.
+/// <https://docs.aws.amazon.com/AmazonRDS/latest/UserGuide/Appendix.PostgreSQL.CommonDBATasks.Roles.html>
 const NOBODYS: &str =
     "'template0', 'template1', 'rdsadmin', 'cloudsqladmin', 'alloydbadmin', 'azure_maintenance', 'azure_sys'";
-/// Bytes of a table that are hashed by one query. A server that says nothing for long has hung; one that reads a table of
-/// terabytes has not.
+/// Bytes of a table that are hashed by one query. A server that sends nothing for long is taken for hung, so a table of
+/// terabytes must not be one query.
 const PIECE: u64 = 256 << 20;
 
 /// A connection to one database.
@@ -53,19 +53,19 @@ pub struct Session {
     number: i64,
 }
 
-/// Has `psql` send a text to the server as it is: whatever it looks like, it is no command of `psql`. The lines of a dump
-/// are foreign text; `\restrict` alone did not keep commands out of them (CVE-2025-8714, CVE-2026-18408).
+/// A script with which `psql` sends a text to the server as it is, and takes no line of it for a command of its own. The lines
+/// of a dump are untrusted. `\restrict` alone did not keep commands out of them (CVE-2025-8714, CVE-2026-18408).
 /// <https://www.postgresql.org/docs/current/app-psql.html#APP-PSQL-META-COMMAND-GEXEC>
 pub fn literally(script: &str) -> String {
     let quote =
         (0..=script.len()).map(|number| format!("$causeway{number}$")).find(|quote| !script.contains(quote.as_str()));
     let quote = quote.unwrap_or_default();
-    // The line ends first: what the text ends with must not be a part of the quote.
+    // The line break keeps the end of the text from becoming a part of the quote.
     format!("SELECT {quote}{script}\n{quote} \\gexec\n")
 }
 
 impl Session {
-    /// Logs in, and reads what everybody reads alike.
+    /// Logs in, and applies [`SETTINGS`].
     pub async fn open(account: &Account, database: &str) -> Result<Self, Error> {
         let mut session = Self::log_in(account, database).await?;
         session.tell(SETTINGS).await?;
@@ -80,7 +80,7 @@ impl Session {
         let input = child.input();
         let account = Account { database: Some(database.to_owned()), ..account.clone() };
         let mut session = Self { account, child, input, rest: Vec::new(), number: 0 };
-        // The first answer tells whether there is a connection at all.
+        // `psql` connects only now: without an answer there is no connection.
         let hello = "SELECT pg_catalog.json_build_array(pg_catalog.current_setting('server_version_num')::bigint)";
         let numbers: Result<Vec<(i64,)>, Failure> = session.answer(hello).await;
         let numbers = numbers.map_err(|failure| session.account.refused(&failure))?;
@@ -88,7 +88,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Does something.
+    /// Runs a statement that returns no rows.
     pub async fn tell(&mut self, statement: &str) -> Result<(), Error> {
         let nothing: Vec<()> = self.ask(statement).await?;
         drop(nothing);
@@ -102,8 +102,8 @@ impl Session {
 
     async fn answer<T: DeserializeOwned>(&mut self, query: &str) -> Result<Vec<T>, Failure> {
         if let Some(input) = &mut self.input {
-            // One that has ended reads nothing: below it says why.
-            // No SELECT: that would fix what a transaction sees before it has its locks.
+            // The write fails if `psql` has ended. The reason for that is read below.
+            // The end is printed by \echo, as a SELECT would fix a transaction's snapshot before it has its locks.
             writeln!(input, "{query};\n\\echo {END}").and_then(|()| input.flush()).ok();
         }
         let mut rows = Vec::new();
@@ -117,10 +117,10 @@ impl Session {
         Err(self.child.failure().await)
     }
 
-    /// Has `psql` carry out a script that prints no rows.
+    /// Lets `psql` run a script that prints no rows.
     pub async fn carry_out(&mut self, script: &str, patience: Duration) -> Result<(), Failure> {
         if let Some(input) = &mut self.input {
-            // One that has ended reads nothing: below it says why.
+            // The write fails if `psql` has ended. The reason for that is read below.
             writeln!(input, "{script}\n\\echo {END}").and_then(|()| input.flush()).ok();
         }
         while let Some(line) = self.line(patience).await? {
@@ -155,14 +155,14 @@ impl Session {
         Ok(self.one::<(String,)>(query).await?.0)
     }
 
-    /// Whether the user may do anything.
+    /// Whether the user is a superuser.
     pub async fn is_superuser(&mut self) -> Result<bool, Error> {
         let query =
             "SELECT pg_catalog.json_build_array(rolsuper) FROM pg_catalog.pg_roles WHERE rolname = current_user";
         Ok(self.one::<(bool,)>(query).await?.0)
     }
 
-    /// When the last transaction ended that the server read from its log as it came back.
+    /// When the last transaction was committed that the server replayed during recovery.
     /// <https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-RECOVERY-INFO>
     pub async fn replayed(&mut self) -> Result<Option<Timestamp>, Error> {
         let query = "SELECT pg_catalog.json_build_array(pg_catalog.to_char(pg_catalog.pg_last_xact_replay_timestamp() AT TIME \
@@ -171,21 +171,21 @@ impl Session {
         Ok(instant.and_then(|instant| instant.parse().ok()))
     }
 
-    /// A superuser who may log in, the first one before others.
+    /// A superuser who may log in; of several, the oldest one.
     pub async fn superuser(&mut self) -> Result<Option<String>, Error> {
         let query = "SELECT pg_catalog.json_build_array(rolname) FROM pg_catalog.pg_roles WHERE rolsuper AND rolcanlogin ORDER \
                      BY oid LIMIT 1";
         Ok(self.ask::<(String,)>(query).await?.into_iter().next().map(|(name,)| name))
     }
 
-    /// How many transactions may be prepared at a time.
+    /// The setting `max_prepared_transactions`.
     pub async fn prepared_transactions(&mut self) -> Result<String, Error> {
         let query = "SELECT pg_catalog.json_build_array(pg_catalog.current_setting('max_prepared_transactions'))";
         Ok(self.one::<(String,)>(query).await?.0)
     }
 
-    /// Databases by name, each with whether this user may connect to it; without those that every server has as templates, and
-    /// those of who runs it.
+    /// Databases by name, each with whether this user may connect to it. Templates of every server and databases of providers
+    /// are left out.
     pub async fn databases(&mut self) -> Result<Vec<(String, bool)>, Error> {
         let query = format!(
             "SELECT pg_catalog.json_build_array(datname, datallowconn AND pg_catalog.has_database_privilege(oid, 'CONNECT')) \
@@ -200,7 +200,7 @@ impl Session {
         Ok(self.ask::<(String,)>(query).await?.into_iter().map(|(name,)| name).collect())
     }
 
-    /// Tables, views and sequences that somebody made.
+    /// How many tables, views and sequences there are that neither the server nor an extension made.
     pub async fn relations(&mut self) -> Result<u64, Error> {
         let query = format!(
             "SELECT pg_catalog.json_build_array(pg_catalog.count(*)) FROM {RELATIONS} WHERE c.relkind IN ('r', 'p', 'v', \
@@ -218,7 +218,7 @@ impl Session {
         Ok(self.one::<(bool,)>(query).await?.0)
     }
 
-    /// What those of these tables hold that are there. Of a partitioned one each part is told.
+    /// What these tables hold, as far as they are there. A partitioned table is reported by its partitions.
     pub async fn tables(&mut self, among: &Tables) -> Result<Tables, Error> {
         self.hashed(None, |name| among.0.contains_key(name)).await
     }
@@ -228,7 +228,7 @@ impl Session {
         self.hashed(Some(snapshot), |_| true).await
     }
 
-    /// Each query locks the indexes of its table, too: so of some tables only at a time.
+    /// Each query locks the indexes of its table, too. So the transaction ends after some tables, which frees the locks.
     async fn hashed(&mut self, snapshot: Option<&str>, wanted: impl Fn(&str) -> bool) -> Result<Tables, Error> {
         let begin = snapshot.map(|snapshot| {
             format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '{snapshot}'")
@@ -239,7 +239,7 @@ impl Session {
         let sizes = self.table_sizes().await?;
         let mut tables = Tables::default();
         let row = "\"causeway's row\"";
-        // A cast to text may be a function of the table's owner, who would get the rights of this login.
+        // The row is not cast to text: such a cast may be a function of the table's owner, which would run with our rights.
         // https://www.postgresql.org/docs/current/sql-createcast.html
         let text = format!("pg_catalog.textin(pg_catalog.record_out({row}))");
         let hash = if self.number >= LONG_HASHES {
@@ -266,8 +266,8 @@ impl Session {
         Ok(tables)
     }
 
-    /// Tables with rows as statements name them, how many blocks each has, and how many of these are read at a time; no blocks
-    /// of such as can only be read as a whole.
+    /// Tables that hold rows, as statements name them, how many blocks each has, and how many of these are read at a time. A
+    /// table that can only be read as a whole has 0 blocks.
     async fn table_sizes(&mut self) -> Result<Vec<(String, u64, u64)>, Error> {
         let blocks = if self.number >= READS_RANGES {
             "CASE a.amname WHEN 'heap' THEN coalesce(pg_catalog.pg_relation_size(c.oid), 0) / b.size ELSE 0 END"
@@ -282,7 +282,7 @@ impl Session {
         self.ask(&query).await
     }
 
-    /// Tables with rows, as statements name them.
+    /// Tables that hold rows, as statements name them.
     pub async fn table_names(&mut self) -> Result<Vec<String>, Error> {
         let query = format!(
             "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname)) FROM {RELATIONS} WHERE \
@@ -298,7 +298,7 @@ impl Session {
         first.ok_or_else(|| self.account.side.failed(&failure()))
     }
 
-    /// Tables whose rows a dump has: those that somebody made, and those of extensions that keep what users put into them.
+    /// Tables whose rows a dump has: those that users made, and those of extensions that hold users' data.
     async fn dumped(&mut self) -> Result<BTreeSet<String>, Error> {
         let query = format!(
             "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname)) FROM {RELATIONS} WHERE \
@@ -308,11 +308,11 @@ impl Session {
         Ok(self.ask::<(String,)>(&query).await?.into_iter().map(|(name,)| name).collect())
     }
 
-    /// Begins to look at these tables as they are now, and no later; until the connection ends nobody can empty, rewrite or
-    /// drop one. Gives the name under which others see the same.
+    /// Begins a transaction that sees these tables as they are now. Until the connection ends, nobody can truncate, rewrite or
+    /// drop one of them. Returns the name of the snapshot, with which others see the same.
     ///
-    /// The locks come first, as the transaction sees what there was at its first query, and a table that is emptied
-    /// afterwards is empty for it as well: <https://www.postgresql.org/docs/current/sql-lock.html>,
+    /// The locks come before the first query, because that fixes the snapshot, and a table that is truncated between the
+    /// snapshot and its lock would look empty: <https://www.postgresql.org/docs/current/sql-lock.html>,
     /// <https://www.postgresql.org/docs/current/mvcc-caveats.html>.
     async fn hold(&mut self, tables: &BTreeSet<String>) -> Result<String, Failure> {
         let nothing = |_: Vec<()>| ();
@@ -327,8 +327,8 @@ impl Session {
         snapshot.ok_or_else(|| Failure::Ended("psql", "the server gave no snapshot".into()))
     }
 
-    /// A connection that holds all tables of a database as they are in one instant, and the name of that snapshot. Tables
-    /// that come or go meanwhile are looked for again, as is one that somebody else has locked.
+    /// A connection that holds all tables of a database as they are in one instant, and the name of that snapshot. It tries
+    /// again if tables were made or dropped meanwhile, or if somebody else has locked one.
     pub async fn holding(account: &Account, database: &str) -> Result<(Self, String), Error> {
         let mut tried = 0;
         loop {
@@ -348,8 +348,8 @@ impl Session {
     }
 }
 
-/// Conditions under which each row of a table of so many blocks is read once, so many blocks at a time. The last has no end:
-/// the table may have grown.
+/// Conditions for queries that together read each row of a table with `blocks` blocks once, `at_once` blocks at a time. The
+/// last one has no upper bound, because the table may have grown.
 fn pieces(blocks: u64, at_once: u64) -> Vec<String> {
     let count = blocks.div_ceil(at_once.max(1)).max(1);
     let piece = |at: u64| match (at * at_once, (at + 1) * at_once) {
@@ -360,7 +360,7 @@ fn pieces(blocks: u64, at_once: u64) -> Vec<String> {
     (0..count).map(piece).collect()
 }
 
-/// Why the tables could not be locked, with the way to find out who is in the way.
+/// Why the tables could not be locked, with a query that finds the session that blocks us.
 fn not_held(failure: Failure, database: &str) -> Failure {
     if !failure.api_message().contains("lock timeout") {
         return failure;

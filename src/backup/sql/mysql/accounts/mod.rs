@@ -1,11 +1,11 @@
-//! Users, roles and what they may, beside the databases: `SHOW CREATE USER` and `SHOW GRANTS` say it in SQL.
+//! Users, roles and their rights, which belong to no database: `SHOW CREATE USER` and `SHOW GRANTS` print them as SQL.
 //!
 //! ```text
 //! source: mysql.user ─▶ SHOW … of each ─▶ the file `users` ─▶ target: made if missing │ databases │ rights
 //! ```
 //!
-//! Accounts are made before the databases, whose views and routines name some as their definers, and get their rights behind
-//! them, for a right on a table needs the table.
+//! Accounts are made before the databases, whose views and routines name some of them as definers. They get their rights after
+//! the databases, because a right on a table needs the table.
 
 mod plan;
 mod restore;
@@ -25,12 +25,12 @@ use super::super::child::Failure;
 use super::{Tools, text};
 use crate::backup::Error;
 
-/// What a login needs to see others.
+/// The right that a login needs to read other accounts.
 const NEEDS: &str = "needs SELECT on mysql.*";
 
-/// Who can log in, and roles; or why nobody may look.
+/// All accounts and roles; or why this login may not read them.
 async fn all(tools: &Tools, version: &str) -> Result<Result<BTreeSet<Who>, Failure>, Error> {
-    // Only MariaDB tells them apart.
+    // Only MariaDB distinguishes roles from accounts.
     let role = if version.contains("MariaDB") { "is_role" } else { "'N'" };
     let query = format!("SELECT CONCAT(HEX(user), ' ', HEX(host), ' ', {role}) FROM mysql.user");
     let rows = tools.answer(&query).await?;
@@ -49,7 +49,7 @@ async fn me(tools: &Tools) -> Result<Who, Error> {
     Ok(Who { user: user.to_owned(), host: Some(host.to_owned()) })
 }
 
-/// The target of a restore; or why nobody may look.
+/// The accounts of the target of a restore; or why this login may not read them.
 async fn target(tools: &Tools, version: &str) -> Result<Result<Target, Failure>, Error> {
     let present = match all(tools, version).await? {
         Ok(present) => present,

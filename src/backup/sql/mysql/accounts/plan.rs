@@ -1,7 +1,7 @@
 //! Which accounts a backup holds, and what a restore makes of them. Pure.
 //!
-//! As roles of PostgreSQL: all accounts come but those of the server itself, and only those are made that are missing. Such as
-//! are there keep their passwords and what they may, for the target's users log in with them, and so do we.
+//! The rule is that of PostgreSQL's roles. A backup holds all accounts except those of the server itself, and only missing
+//! ones are made. Accounts that exist keep their passwords and rights, because the target's users, and we, log in with them.
 
 #[cfg(test)]
 mod tests;
@@ -11,11 +11,11 @@ use std::collections::BTreeSet;
 use super::statement::{Level, PUBLIC, Statement, Who};
 use super::tokens::{render, statements};
 
-/// What the file begins with, for whoever carries it out by hand: how quotes are read, and that no right makes an account.
+/// The first lines of the file, for people who run it by hand. They set how quotes are read, and that GRANT creates no account.
 pub const HEADER: &str =
     "SET NAMES utf8mb4;\nSET SESSION sql_mode = IF(VERSION() LIKE '%MariaDB%', 'NO_AUTO_CREATE_USER', '');\n";
 
-/// Accounts of servers, packages, images and providers. Who has one of these already has it in the target.
+/// Accounts of servers, packages, images and providers. A target that needs one of these already has it.
 /// <https://dev.mysql.com/doc/refman/8.4/en/reserved-accounts.html>, <https://mariadb.com/kb/en/mysqlglobal_priv-table/>,
 /// <https://mariadb.com/kb/en/using-healthcheck-sh/>
 fn is_system(who: &Who) -> bool {
@@ -28,21 +28,21 @@ fn is_system(who: &Who) -> bool {
     }
 }
 
-/// Whether an account is somebody's: neither the server's own nor the one that does this.
+/// Whether an account belongs to users: it is neither the server's own nor the one that is logged in.
 pub fn is_theirs(who: &Who, me: &Who) -> bool {
     !is_system(who) && who != me
 }
 
-/// The file with all accounts, from the statements that the server printed of them. Each thing is behind what it needs; and how
-/// many statements could not be read.
+/// The file with all accounts, from the statements that the server printed for them, and how many statements could not be
+/// read. Each statement comes after those that it needs.
 pub fn file(printed: &[String], accounts: &[Who]) -> (String, usize) {
     let (mut all, mut strange) = (Vec::new(), 0);
-    // Each by itself: MySQL leaves quotes within some texts as they are, which must not reach beyond their own statement.
+    // Each one is read alone: MySQL does not escape quotes in some texts, and such a quote must not affect other statements.
     for (found, others) in printed.iter().map(|statement| read(statement)) {
         all.extend(found);
         strange += others;
     }
-    // MariaDB makes no statement for a role, and tells what a role has by its own roles, too.
+    // MariaDB prints no statement that makes a role. It also lists rights that a role has through its own roles.
     let roles = accounts.iter().filter(|who| who.host.is_none() && who.user != PUBLIC);
     all.extend(roles.map(|who| Statement::Make { who: who.clone(), how: Vec::new() }));
     all.retain(|statement| accounts.contains(statement.who()));
@@ -64,7 +64,7 @@ fn read(text: &str) -> (Vec<Statement>, usize) {
     for tokens in statements(text) {
         match Statement::read(&tokens) {
             Some(found) => all.extend(found),
-            // How a session reads what follows.
+            // The header sets how the session reads what follows.
             None if render(&tokens[..1]) == "SET" => {}
             None => strange += 1,
         }
@@ -72,7 +72,7 @@ fn read(text: &str) -> (Vec<Statement>, usize) {
     (all, strange)
 }
 
-/// Roles are made before who is to have them; rights are given to who is there; and taken away from what was given.
+/// The order of statements: roles before accounts, which may have them; then grants; then revokes, which take away from grants.
 fn order(statement: &Statement) -> u8 {
     match statement {
         Statement::Make { who, .. } if who.host.is_none() => 0,
@@ -84,12 +84,12 @@ fn order(statement: &Statement) -> u8 {
     }
 }
 
-/// A database that a restore is of, where it is not of all.
+/// A database that is restored, if not all are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Only<'a> {
     /// Its name in the backup.
     pub from: &'a str,
-    /// And in the target.
+    /// Its name in the target.
     pub into: &'a str,
 }
 
@@ -98,9 +98,9 @@ pub struct Only<'a> {
 pub struct Target {
     /// Accounts that are there.
     pub present: BTreeSet<Who>,
-    /// The one that restores.
+    /// The account that restores.
     pub me: Who,
-    /// Rights can be taken away from what was given on all databases; and names of databases are no patterns then.
+    /// Whether rights on all databases can be revoked for single databases. If so, names of databases are not patterns.
     /// <https://dev.mysql.com/doc/refman/8.4/en/partial-revokes.html>
     pub partial_revokes: bool,
 }
@@ -114,14 +114,14 @@ pub struct Plan {
     pub give: Vec<Statement>,
     /// Accounts that stay as they are.
     pub keep: BTreeSet<Who>,
-    /// Rights that are left out, for the target cannot take a part of them away again.
+    /// Rights that are left out because the target cannot revoke a part of them.
     pub held: Vec<Statement>,
     /// Statements that could not be read.
     pub strange: usize,
 }
 
 impl Plan {
-    /// Looks what of the file the target lacks. An earlier try of this restore began to make `ours`.
+    /// Finds what of the file the target lacks. `ours` are accounts that an earlier try of this restore began to make.
     pub fn of(file: &str, target: &Target, ours: &BTreeSet<Who>, only: Option<&[Only<'_>]>) -> Self {
         let (mut all, strange) = read(file);
         all.retain(|statement| is_theirs(statement.who(), &target.me));
@@ -160,7 +160,7 @@ impl Plan {
         self.make.iter().chain(&self.give).map(|statement| statement.who().clone()).collect()
     }
 
-    /// What is given to those that could be made.
+    /// Drops the rights of accounts that could not be made.
     pub fn without(&mut self, failed: &BTreeSet<Who>) {
         self.give.retain(|statement| !failed.contains(statement.who()));
     }
@@ -170,21 +170,21 @@ fn is_of_server(statement: &Statement) -> bool {
     matches!(statement, Statement::Grant { level: Level::All, .. } | Statement::Grant { revoke: true, .. })
 }
 
-/// What an account gets by a statement of the backup, which is one of all.
+/// What an account gets by a statement of the backup. `all` are the statements of the backup.
 fn given(statement: &Statement, target: &Target, only: Option<&[Only<'_>]>, all: &[Statement]) -> Vec<Statement> {
     let Statement::Grant { who, rights, level, revoke, may_grant } = statement else {
         return if matches!(statement, Statement::Make { .. }) { vec![] } else { vec![statement.clone()] };
     };
     let levels = match (level, only) {
-        // What is taken away of a database is taken away of it under its new name, too.
+        // A right that is revoked on a database is revoked under its new name, too.
         (Level::Database(name), Some(some)) if *revoke => {
             let new = some.iter().filter(|it| it.from == name && it.into != name);
             new.map(|it| Level::Database(it.into.to_owned())).chain([level.clone()]).collect()
         }
         (level, _) if *revoke => vec![level.clone()],
-        // What everybody gets, those get who are there.
+        // A right of PUBLIC on all databases would also go to accounts that were there before.
         (Level::All, _) if who.user == PUBLIC => vec![],
-        // An account has that without being told.
+        // Every account has USAGE without a grant.
         (Level::All, _) if render(rights).eq_ignore_ascii_case("USAGE") && !may_grant => vec![],
         (Level::Database(pattern), Some(some)) => {
             let its = some.iter().filter(|it| is_nearest(pattern, who, it.from, all));
@@ -209,8 +209,8 @@ fn given(statement: &Statement, target: &Target, only: Option<&[Only<'_>]>, all:
     levels.into_iter().map(grant).collect()
 }
 
-/// Whether a right on a pattern is one on this database: of several patterns a server takes the nearest alone. Where it is not
-/// known which of two is that, none is.
+/// Whether a right on a pattern applies to this database. If several patterns match, a server takes only the nearest one. If
+/// two are equally near, neither is taken, because the server's choice is not known.
 /// <https://dev.mysql.com/doc/refman/8.4/en/request-access.html>
 fn is_nearest(pattern: &str, who: &Who, database: &str, all: &[Statement]) -> bool {
     let others = all.iter().filter_map(|it| match it {
@@ -221,7 +221,7 @@ fn is_nearest(pattern: &str, who: &Who, database: &str, all: &[Statement]) -> bo
     matches(pattern, database) && rivals.all(|other| nearness(other) < nearness(pattern))
 }
 
-/// How much of a pattern stands for itself before the first sign that stands for others; without one it is the nearest.
+/// How many characters of a pattern come before its first wildcard. A pattern without one is the nearest.
 fn nearness(pattern: &str) -> usize {
     let (mut letters, mut read) = (pattern.chars(), 0);
     while let Some(letter) = letters.next() {
@@ -237,11 +237,11 @@ fn nearness(pattern: &str) -> usize {
     usize::MAX
 }
 
-/// Whether a database is one of those that a right is given on: `_` and `%` stand for others there, unless they are escaped.
+/// Whether a pattern of a right matches a database: `_` and `%` are wildcards unless they are escaped.
 /// <https://dev.mysql.com/doc/refman/8.4/en/grant.html#grant-database-privileges>
 fn matches(pattern: &str, name: &str) -> bool {
     let name: Vec<char> = name.chars().collect();
-    // Which beginnings of the name the pattern read so far stands for, by their lengths.
+    // `reached[n]`: whether the pattern read so far matches the first n characters of the name.
     let mut reached = vec![false; name.len() + 1];
     reached[0] = true;
     let mut letters = pattern.chars();
@@ -264,7 +264,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     reached[name.len()]
 }
 
-/// A database as a pattern that no other one has.
+/// A pattern that matches only this database.
 fn escaped(name: &str) -> String {
     name.replace('\\', "\\\\").replace('_', "\\_").replace('%', "\\%")
 }

@@ -1,4 +1,4 @@
-//! Makes the accounts of a backup that a target lacks, as far as the login may, and says what it left out.
+//! Makes the accounts of a backup that a target lacks, as far as the login's rights allow, and reports what it left out.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,10 +11,11 @@ use super::statement::{Level, Statement, Who};
 use super::{NEEDS, target};
 use crate::backup::Error;
 
-/// Characters of names that are told, and of a reason.
+/// Characters of names in a note.
 const NAMES: usize = 300;
+/// Characters of a reason in a note.
 const REASON: usize = 140;
-/// Printed behind each statement, from a table: only that forgets the errors of earlier statements.
+/// Printed after each statement. It is selected from a table, because only such a statement clears earlier errors.
 /// <https://dev.mysql.com/doc/refman/8.4/en/show-warnings.html>
 const END: &str = "causeway-end";
 
@@ -25,13 +26,13 @@ pub struct Accounts {
     problems: Vec<Problem>,
 }
 
-/// Something was left out.
+/// Something that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Problem {
-    /// What it is of: `accounts` or `rights`.
+    /// What kind it is: `accounts` or `rights`.
     of: &'static str,
     what: String,
-    /// The server's number of the reason, by which they are told together.
+    /// The server's error number. Problems with the same number are reported together.
     code: u32,
     why: String,
 }
@@ -40,8 +41,8 @@ struct Problem {
 type Mistake = (u32, String);
 
 impl Accounts {
-    /// Looks what the target lacks; an earlier try of this restore began to make `ours`. A backup of an earlier version has
-    /// no accounts.
+    /// Finds what the target lacks. `ours` are accounts that an earlier try of this restore began to make. A backup of an
+    /// earlier version has no accounts.
     pub async fn look(
         tools: &Tools,
         version: &str,
@@ -77,25 +78,25 @@ impl Accounts {
         Ok(accounts)
     }
 
-    /// Those that it makes, or gives rights.
+    /// The accounts that are made or get rights.
     pub fn fresh(&self) -> BTreeSet<Who> {
         self.plan.fresh()
     }
 
-    /// Those that it makes, and those that stay as they are, for people.
+    /// The accounts that are made, and those that stay as they are, in words for people.
     pub fn outlook(&self) -> (Vec<String>, Vec<String>) {
         let make = self.plan.make.iter().map(|statement| statement.who().to_string()).collect();
         (make, self.plan.keep.iter().map(ToString::to_string).collect())
     }
 
-    /// Makes those that are missing.
+    /// Makes the accounts that are missing.
     pub async fn make(&mut self, tools: &Tools, work: &Path) -> Result<(), Error> {
         let failed = self.carry_out(tools, work, &self.plan.make.clone()).await?;
         self.plan.without(&failed);
         Ok(())
     }
 
-    /// Gives them what they may.
+    /// Gives them their rights.
     pub async fn give(&mut self, tools: &Tools, work: &Path) -> Result<(), Error> {
         self.carry_out(tools, work, &self.plan.give.clone()).await.map(drop)
     }
@@ -105,7 +106,7 @@ impl Accounts {
         note(&self.problems)
     }
 
-    /// Carries out all statements that the server takes. Gives whom others were about.
+    /// Runs all statements, also after one that fails. Returns the accounts of the statements that failed.
     async fn carry_out(
         &mut self,
         tools: &Tools,
@@ -117,7 +118,7 @@ impl Accounts {
         }
         let (printed, end) = tools.script(work, &script(statements), &["--skip-column-names", "--force"]).await?;
         let Some(mistakes) = mistakes(&printed, statements.len()) else {
-            // The client prints the statement that failed, too, and with it a password's hash.
+            // The client also prints the statement that failed, which may hold a password's hash: only errors are kept.
             let said = end.err().map(|failure| failure.to_string()).unwrap_or_default();
             let said = said.split("; ").filter(|line| line.contains("ERROR ")).last().unwrap_or_default().to_owned();
             return Err(tools.account.side.failed(&super::Failure::Ended(tools.client, said)));
@@ -150,7 +151,7 @@ impl Problem {
     }
 }
 
-/// The statements, each with what tells how it ended.
+/// The statements, each followed by queries that print whether it failed, and its end.
 fn script(statements: &[Statement]) -> String {
     let mut script = super::plan::HEADER.to_owned();
     for statement in statements {
@@ -165,7 +166,7 @@ fn script(statements: &[Statement]) -> String {
     script
 }
 
-/// Why each of so many statements failed, by what the client printed; none where it did not come to the end of them.
+/// The error of each of `count` statements, from what the client printed; none if the client did not reach their end.
 fn mistakes(printed: &str, count: usize) -> Option<Vec<Option<Mistake>>> {
     let (mut all, mut mistake) = (Vec::new(), None);
     for line in printed.lines() {
@@ -178,13 +179,13 @@ fn mistakes(printed: &str, count: usize) -> Option<Vec<Option<Mistake>>> {
     (all.len() == count).then_some(all)
 }
 
-/// All problems in a sentence: what has the same reason together.
+/// All problems in a sentence, grouped by reason.
 fn note(problems: &[Problem]) -> Option<String> {
-    let mut told: Vec<(&Problem, Vec<&str>)> = Vec::new();
+    let mut groups: Vec<(&Problem, Vec<&str>)> = Vec::new();
     for problem in problems {
-        match told.iter_mut().find(|(first, _)| first.of == problem.of && first.code == problem.code) {
+        match groups.iter_mut().find(|(first, _)| first.of == problem.of && first.code == problem.code) {
             Some((_, names)) => names.push(&problem.what),
-            None => told.push((problem, vec![&problem.what])),
+            None => groups.push((problem, vec![&problem.what])),
         }
     }
     let sentence = |(first, names): (&Problem, Vec<&str>)| {
@@ -199,7 +200,7 @@ fn note(problems: &[Problem]) -> Option<String> {
         let why: String = first.why.chars().take(REASON).collect();
         format!("{} left out: {}{more} ({why})", first.of, some.join(", "))
     };
-    let sentences: Vec<String> = told.into_iter().map(sentence).collect();
+    let sentences: Vec<String> = groups.into_iter().map(sentence).collect();
     (!sentences.is_empty()).then(|| sentences.join("; "))
 }
 

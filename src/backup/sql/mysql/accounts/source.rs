@@ -6,15 +6,15 @@ use super::plan::{file, is_theirs};
 use super::{NEEDS, Who, all, me};
 use crate::backup::Error;
 
-/// Accounts that are asked for at once: what is asked has to fit into an argument.
+/// Accounts that one query asks for: the query must fit into an argument.
 const AT_ONCE: usize = 50;
-/// How often all are read: one may go meanwhile.
+/// How many times it is tried to read all accounts: one may be dropped meanwhile.
 const TRIES: u32 = 2;
-/// However the server is set up, quotes are read alike; hashes that are no text come as numbers.
+/// Makes quotes independent of the server's settings. Hashes that are not text are printed as hexadecimal numbers.
 /// <https://dev.mysql.com/doc/refman/8.4/en/server-system-variables.html#sysvar_print_identified_with_as_hex>
 const SESSION: &str = "SET SESSION sql_mode = '' /*!80017 , SESSION print_identified_with_as_hex = ON */; ";
 
-/// The file with all accounts, and how many there are; or why they are left out.
+/// The text of the file with all accounts, and how many there are; or why they are left out.
 pub async fn dumped(tools: &Tools, version: &str) -> Result<Result<(String, usize), String>, Error> {
     let me = me(tools).await?;
     let mut tried = 0;
@@ -38,7 +38,7 @@ pub async fn dumped(tools: &Tools, version: &str) -> Result<Result<(String, usiz
     }
 }
 
-/// What the server prints of them.
+/// The statements that the server prints for these accounts.
 async fn printed(tools: &Tools, accounts: &[Who]) -> Result<Result<Vec<String>, Failure>, Error> {
     let mut all = Vec::new();
     for some in accounts.chunks(AT_ONCE) {
@@ -56,7 +56,7 @@ async fn printed(tools: &Tools, accounts: &[Who]) -> Result<Result<Vec<String>, 
     Ok(Ok(all))
 }
 
-/// A value as the client was given it: what it prints for programs has no line ends in it.
+/// The value before the client escaped it: in batch mode it prints no line breaks within a value.
 /// <https://dev.mysql.com/doc/refman/8.4/en/mysql-command-options.html#option_mysql_batch>
 fn unescaped(line: &str) -> String {
     let mut value = String::with_capacity(line.len());

@@ -1,7 +1,7 @@
-//! The statements about accounts that a backup has, each of a kind: what makes an account, what gives it rights, roles, and
-//! the roles that it has from the beginning. Pure.
+//! The statements about accounts in a backup. There are four kinds: they make an account, give it rights, make it a member of
+//! roles, or set its default roles. Pure.
 //!
-//! As `SHOW CREATE USER` and `SHOW GRANTS` print them:
+//! Their form is that of `SHOW CREATE USER` and `SHOW GRANTS`:
 //! <https://dev.mysql.com/doc/refman/8.4/en/show-create-user.html>, <https://dev.mysql.com/doc/refman/8.4/en/show-grants.html>,
 //! <https://mariadb.com/kb/en/show-create-user/>, <https://mariadb.com/kb/en/show-grants/>
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::super::quoted;
 use super::tokens::{Kind, Token, render};
 
-/// Everybody, of MariaDB: <https://mariadb.com/kb/en/grant/#to-public>.
+/// MariaDB's name for everybody: <https://mariadb.com/kb/en/grant/#to-public>.
 pub const PUBLIC: &str = "PUBLIC";
 
 /// An account. A role of MariaDB has no host; one of MySQL is an account like others.
@@ -27,24 +27,24 @@ pub struct Who {
 pub enum Level {
     /// The server.
     All,
-    /// Databases of that pattern.
+    /// The databases that match a pattern.
     Database(String),
     /// A table, or a routine of that sort.
     Object { sort: String, database: String, name: String },
-    /// To be taken for an account.
+    /// The right to act as another account.
     Proxy(Who),
 }
 
 /// A statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Statement {
-    /// Makes an account, with what stands behind its name.
+    /// Makes an account; `how` is all that follows its name.
     Make { who: Who, how: Vec<Token> },
-    /// Gives rights, or takes some away from what was given on more databases.
+    /// Gives rights, or revokes for a part of the databases what was given on more of them.
     Grant { who: Who, rights: Vec<Token>, level: Level, revoke: bool, may_grant: bool },
     /// Makes it a member of roles.
     Member { who: Who, roles: Vec<Who>, may_grant: bool },
-    /// Roles that it has as it logs in.
+    /// Sets the roles that it has when it logs in.
     Default { who: Who, roles: Vec<Who> },
 }
 
@@ -53,7 +53,7 @@ impl Who {
         Self { user: PUBLIC.into(), host: None }
     }
 
-    /// As statements name it.
+    /// Its name in the form for statements.
     pub fn quoted(&self) -> String {
         match &self.host {
             None if self.user == PUBLIC => PUBLIC.into(),
@@ -129,7 +129,7 @@ impl Statement {
         }
     }
 
-    /// What a statement says, in one or two of ours; none where it is of no kind that a backup has.
+    /// Reads a statement into one or two of ours; none if it is of no kind that a backup has.
     pub fn read(tokens: &[Token]) -> Option<Vec<Self>> {
         let mut rest = Rest(tokens);
         let read = if rest.words(&["CREATE", "ROLE"]) {
@@ -155,7 +155,7 @@ impl Statement {
     }
 }
 
-/// Behind `CREATE USER`. It may make one account only.
+/// Reads what follows `CREATE USER`. The statement may make only one account.
 fn made(mut rest: Rest<'_>) -> Option<Vec<Statement>> {
     let who = rest.who().filter(|who| who.host.is_some())?;
     let (mut how, mut roles) = (Vec::new(), Vec::new());
@@ -164,7 +164,7 @@ fn made(mut rest: Rest<'_>) -> Option<Vec<Statement>> {
             roles = rest.everyone()?;
             continue;
         }
-        // Numbers may have a point.
+        // A point may be a part of a number.
         if matches!(token.kind, Kind::Sign(sign) if sign != '.') {
             return None;
         }
@@ -175,7 +175,7 @@ fn made(mut rest: Rest<'_>) -> Option<Vec<Statement>> {
     Some([Statement::Make { who, how }].into_iter().chain(default).collect())
 }
 
-/// Behind `GRANT` or `REVOKE`. What MariaDB repeats there of how the account logs in is left out.
+/// Reads what follows `GRANT` or `REVOKE`. MariaDB repeats there how the account logs in, which is left out.
 fn granted(mut rest: Rest<'_>, revoke: bool) -> Option<Statement> {
     let to = if revoke { "FROM" } else { "TO" };
     let mut ahead = Rest(rest.0);
@@ -226,7 +226,7 @@ impl Rest<'_> {
         found
     }
 
-    /// Older servers have names of accounts in quotes.
+    /// A name. Older servers print names of accounts as texts in quotes.
     fn name(&mut self) -> Option<String> {
         let (Kind::Name(name) | Kind::Text(name)) = &self.0.first()?.kind else { return None };
         self.0 = &self.0[1..];

@@ -1,7 +1,7 @@
-//! Statements about accounts in their parts: so that what a server prints is read as the server reads it, and what a backup
-//! holds reaches a server as one statement of a known kind or not at all. Pure.
+//! Splits statements about accounts into tokens. So they are read as a server reads them, and what a backup holds reaches a
+//! server only as single statements of a known kind. Pure.
 //!
-//! Read and written for an `sql_mode` without `ANSI_QUOTES` and `NO_BACKSLASH_ESCAPES`.
+//! Statements are read and written for an `sql_mode` without `ANSI_QUOTES` and `NO_BACKSLASH_ESCAPES`.
 //! <https://dev.mysql.com/doc/refman/8.4/en/string-literals.html>, <https://dev.mysql.com/doc/refman/8.4/en/identifiers.html>
 
 use super::super::quoted;
@@ -10,7 +10,7 @@ use super::super::quoted;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     pub kind: Kind,
-    /// Space is before it.
+    /// Whether there is space before it.
     spaced: bool,
 }
 
@@ -27,7 +27,7 @@ pub enum Kind {
     Sign(char),
 }
 
-/// The parts of statements, of each without the semicolon. A quote that does not end makes a sign that no statement has.
+/// The tokens of each statement, without the semicolon. An unterminated quote becomes a sign that no valid statement has.
 pub fn statements(text: &str) -> Vec<Vec<Token>> {
     let mut statements = vec![Vec::new()];
     let mut rest = text;
@@ -57,7 +57,7 @@ pub fn statements(text: &str) -> Vec<Vec<Token>> {
     statements
 }
 
-/// As a server reads it, in one line unless a name has several.
+/// The text of a statement, in one line unless a name contains line breaks.
 pub fn render(tokens: &[Token]) -> String {
     let mut text = String::new();
     for Token { kind, spaced } in tokens {
@@ -78,7 +78,7 @@ fn is_word(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_' || letter == '$'
 }
 
-/// What is between quotes, and where it ends.
+/// The text between quotes, and where it ends; none if it does not end.
 fn quote(text: &str, mark: char) -> Option<(String, usize)> {
     let mut value = String::new();
     let mut letters = text.char_indices().skip(1).peekable();
@@ -96,7 +96,7 @@ fn quote(text: &str, mark: char) -> Option<(String, usize)> {
                 '0' => value.push('\0'),
                 'b' => value.push('\u{8}'),
                 'Z' => value.push('\u{1a}'),
-                // They stay two characters, for patterns.
+                // These escapes keep their backslash, because they are for patterns.
                 other @ ('%' | '_') => value.extend(['\\', other]),
                 other => value.push(other),
             }
@@ -107,7 +107,7 @@ fn quote(text: &str, mark: char) -> Option<(String, usize)> {
     None
 }
 
-/// A text as statements have it.
+/// A text in the form for statements.
 fn literal(text: &str) -> String {
     let mut literal = String::from("'");
     for letter in text.chars() {

@@ -5,7 +5,7 @@ use super::*;
 
 /// What `mariadb-dump` wrote of a server whose data, comments and programs look like sections of others.
 const DUMP: &str = include_str!("mariadb.sql");
-/// A database of it.
+/// A database of that server with a strange name.
 const LINE: &str = "line\nUSE `bank`;";
 
 fn read(dump: &str, cut: usize) -> Option<Sections> {
@@ -114,7 +114,7 @@ fn a_dump_of_another_order_is_not_taken_apart() {
     }
 }
 
-/// A database of a server that is made up.
+/// A database of a made-up server.
 #[derive(Clone, Debug)]
 struct Made {
     name: String,

@@ -12,7 +12,7 @@ fn target(present: &[&str]) -> Target {
     Target { present, me: who("restore@%"), partial_revokes: false }
 }
 
-fn told(statements: &[Statement]) -> Vec<String> {
+fn sql(statements: &[Statement]) -> Vec<String> {
     statements.iter().map(ToString::to_string).collect()
 }
 
@@ -37,7 +37,7 @@ SET DEFAULT ROLE `staff` FOR `app`@`%`;
 fn accounts_that_are_there_stay_as_they_are() {
     let plan = Plan::of(FILE, &target(&["old@%", "restore@%"]), &BTreeSet::new(), None);
     let made = ["CREATE ROLE `staff`", "CREATE USER `app`@`%` IDENTIFIED BY PASSWORD '*0C'"];
-    assert_eq!(told(&plan.make), made);
+    assert_eq!(sql(&plan.make), made);
     let given = [
         "GRANT FILE ON *.* TO `app`@`%`",
         "GRANT SELECT ON `shop`.* TO `staff`",
@@ -48,7 +48,7 @@ fn accounts_that_are_there_stay_as_they_are() {
         "GRANT `staff` TO `app`@`%`",
         "SET DEFAULT ROLE `staff` FOR `app`@`%`",
     ];
-    assert_eq!(told(&plan.give), given);
+    assert_eq!(sql(&plan.give), given);
     assert_eq!((plan.keep, plan.strange), (BTreeSet::from([who("old@%")]), 0));
 }
 
@@ -57,11 +57,11 @@ fn what_an_earlier_try_made_gets_what_it_lacks() {
     let (all, none) = (target(&["app@%", "old@%", "staff"]), BTreeSet::new());
     let ours = BTreeSet::from([who("app@%"), who("staff")]);
     let (again, other) = (Plan::of(FILE, &all, &ours, None), Plan::of(FILE, &all, &none, None));
-    assert_eq!((told(&again.make).len(), again.give.len()), (0, 8));
+    assert_eq!((sql(&again.make).len(), again.give.len()), (0, 8));
     assert_eq!((other.make.len(), other.give.len(), other.keep.len()), (0, 0, 3));
     let mut plan = Plan::of(FILE, &target(&[]), &none, None);
     plan.without(&BTreeSet::from([who("app@%"), who("old@%")]));
-    assert_eq!(told(&plan.give), ["GRANT SELECT ON `shop`.* TO `staff`"]);
+    assert_eq!(sql(&plan.give), ["GRANT SELECT ON `shop`.* TO `staff`"]);
 }
 
 #[test]
@@ -77,17 +77,17 @@ fn with_one_database_come_the_rights_on_that_one() {
         "GRANT `staff` TO `app`@`%`",
         "SET DEFAULT ROLE `staff` FOR `app`@`%`",
     ];
-    assert_eq!(told(&plan.give), given);
+    assert_eq!(sql(&plan.give), given);
     let literal = Target { partial_revokes: true, ..target(&["old@%"]) };
     let plan = Plan::of(FILE, &literal, &BTreeSet::new(), Some(&only));
-    assert_eq!(told(&plan.give)[1], "GRANT SELECT ON `new_shop`.* TO `staff`");
+    assert_eq!(sql(&plan.give)[1], "GRANT SELECT ON `new_shop`.* TO `staff`");
 }
 
 #[test]
 fn with_several_databases_come_the_rights_on_each_of_them() {
     let only = [Only { from: "bank", into: "bank" }, Only { from: "shop", into: "shop" }];
     let plan = Plan::of(FILE, &target(&["old@%"]), &BTreeSet::new(), Some(&only));
-    let given = told(&plan.give);
+    let given = sql(&plan.give);
     assert_eq!(
         given[1..4],
         [
@@ -99,7 +99,7 @@ fn with_several_databases_come_the_rights_on_each_of_them() {
     let file = "CREATE USER `a`@`%`; GRANT SELECT ON `s%`.* TO `a`@`%`;";
     let only = [Only { from: "shop", into: "shop" }, Only { from: "s_1", into: "s_1" }, Only { from: "x", into: "x" }];
     let plan = Plan::of(file, &target(&[]), &BTreeSet::new(), Some(&only));
-    assert_eq!(told(&plan.give), ["GRANT SELECT ON `shop`.* TO `a`@`%`", "GRANT SELECT ON `s\\_1`.* TO `a`@`%`"]);
+    assert_eq!(sql(&plan.give), ["GRANT SELECT ON `shop`.* TO `a`@`%`", "GRANT SELECT ON `s\\_1`.* TO `a`@`%`"]);
 }
 
 #[test]
@@ -109,9 +109,9 @@ fn of_several_patterns_the_nearest_is_the_right_on_a_database() {
         GRANT DELETE ON `sh_p`.* TO `b`@`%`;";
     let given = |from| {
         let only = [Only { from, into: from }];
-        told(&Plan::of(file, &target(&[]), &BTreeSet::new(), Some(&only)).give)
+        sql(&Plan::of(file, &target(&[]), &BTreeSet::new(), Some(&only)).give)
     };
-    assert_eq!(given("shop"), ["GRANT SELECT ON `shop`.* TO `a`@`%`"], "and b's are told apart by no rule");
+    assert_eq!(given("shop"), ["GRANT SELECT ON `shop`.* TO `a`@`%`"], "and no rule tells b's apart");
     assert_eq!(given("show"), ["GRANT INSERT ON `show`.* TO `a`@`%`", "GRANT UPDATE ON `show`.* TO `b`@`%`"]);
     assert_eq!(given("bank"), ["GRANT ALL PRIVILEGES ON `bank`.* TO `a`@`%`"]);
 }
@@ -123,8 +123,8 @@ fn accounts_of_the_server_and_the_one_that_restores_are_neither_made_nor_changed
         GRANT ALL PRIVILEGES ON *.* TO `restore`@`%`; GRANT SELECT ON *.* TO `root`@`%`; GRANT SELECT ON *.* TO `mysql`@`%`;
         DROP USER `x`@`%`; GRANT SELECT ON *.* TO `a`@`%`, `root`@`localhost`;";
     let plan = Plan::of(file, &target(&["restore@%"]), &BTreeSet::from([who("restore@%")]), None);
-    assert_eq!(told(&plan.make), ["CREATE USER `mysql`@`%`"]);
-    assert_eq!(told(&plan.give), ["GRANT SELECT ON *.* TO `mysql`@`%`"]);
+    assert_eq!(sql(&plan.make), ["CREATE USER `mysql`@`%`"]);
+    assert_eq!(sql(&plan.give), ["GRANT SELECT ON *.* TO `mysql`@`%`"]);
     assert_eq!((plan.keep.len(), plan.strange), (0, 2));
 }
 
@@ -132,7 +132,7 @@ fn accounts_of_the_server_and_the_one_that_restores_are_neither_made_nor_changed
 fn everybody_gets_rights_on_databases_where_nobody_said_anything_of_everybody() {
     let file = "GRANT SELECT ON `shop`.* TO PUBLIC; GRANT SELECT ON *.* TO PUBLIC;";
     let plan = Plan::of(file, &target(&[]), &BTreeSet::new(), None);
-    assert_eq!(told(&plan.give), ["GRANT SELECT ON `shop`.* TO PUBLIC"]);
+    assert_eq!(sql(&plan.give), ["GRANT SELECT ON `shop`.* TO PUBLIC"]);
     assert_eq!(Plan::of(file, &target(&[PUBLIC]), &BTreeSet::new(), None), Plan::default());
 }
 
@@ -141,7 +141,7 @@ fn who_may_not_all_on_a_server_gets_nothing_there_where_that_cannot_be_said() {
     let file = "CREATE USER `part`@`%`; GRANT SELECT ON *.* TO `part`@`%`; REVOKE SELECT ON `mysql`.* FROM `part`@`%`;
         GRANT INSERT ON `shop`.* TO `part`@`%`;";
     let plan = Plan::of(file, &target(&[]), &BTreeSet::new(), None);
-    assert_eq!(told(&plan.give), ["GRANT INSERT ON `shop`.* TO `part`@`%`"]);
+    assert_eq!(sql(&plan.give), ["GRANT INSERT ON `shop`.* TO `part`@`%`"]);
     assert_eq!(plan.held.len(), 2);
     let plan = Plan::of(file, &Target { partial_revokes: true, ..target(&[]) }, &BTreeSet::new(), None);
     let given = [
@@ -149,11 +149,11 @@ fn who_may_not_all_on_a_server_gets_nothing_there_where_that_cannot_be_said() {
         "GRANT INSERT ON `shop`.* TO `part`@`%`",
         "REVOKE SELECT ON `mysql`.* FROM `part`@`%`",
     ];
-    assert_eq!(told(&plan.give), given);
+    assert_eq!(sql(&plan.give), given);
     let only = [Only { from: "mysql", into: "other" }];
     let plan = Plan::of(file, &Target { partial_revokes: true, ..target(&[]) }, &BTreeSet::new(), Some(&only));
     assert_eq!(
-        told(&plan.give)[1..],
+        sql(&plan.give)[1..],
         ["REVOKE SELECT ON `other`.* FROM `part`@`%`", "REVOKE SELECT ON `mysql`.* FROM `part`@`%`",]
     );
 }
