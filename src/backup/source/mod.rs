@@ -88,8 +88,8 @@ impl Dump {
         }
     }
 
-    /// What went wrong although the dump is good, once all data came: a hook after it that failed. Only the container that dumps
-    /// runs hooks.
+    /// What went wrong although the dump is good, once all data came: a hook after it that failed. Only the container that
+    /// dumps runs hooks.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         match self {

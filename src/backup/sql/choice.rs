@@ -14,10 +14,7 @@ pub enum Choice {
     /// These, under their own names.
     Some(Vec<String>),
     /// One of them, under the name in the target's field `database`.
-    One {
-        from: String,
-        into: String,
-    },
+    One { from: String, into: String },
 }
 
 impl Choice {

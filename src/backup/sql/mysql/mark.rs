@@ -72,7 +72,7 @@ impl Work<'_> {
         let old = if self.columns().await? == "1" { format!("DROP TABLE {database}.{MARK};\n") } else { String::new() };
         // What is kept cannot fail to serialize.
         let (run, kept) = (hex(&mark.run), hex(&serde_json::to_string(&mark.kept).unwrap_or_default()));
-        // The statements are in an order in which a try that dies between them leaves the earlier mark.
+        // The mark is updated, not deleted and inserted: a try that dies in between leaves the mark that was there.
         let statements = format!(
             "{old}CREATE TABLE IF NOT EXISTS {database}.{MARK} (run VARCHAR(255), kept LONGTEXT) CHARACTER SET utf8mb4;\nINSERT \
              INTO {database}.{MARK} SELECT {run}, {kept} FROM (SELECT COUNT(*) AS marks FROM {database}.{MARK}) AS there WHERE \

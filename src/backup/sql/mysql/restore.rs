@@ -225,8 +225,8 @@ impl<'a> Work<'a> {
         loaded.map(drop).map_err(|failure| self.tools.account.side.failed(&failure))
     }
 
-    /// The first difference of the target from the backup. The target is dumped to find it, because only a dump writes values in
-    /// the same form as the backup.
+    /// The first difference of the target from the backup. The target is dumped to find it, because only a dump writes values
+    /// in the same form as the backup.
     async fn difference(&self, exact: bool) -> Result<Option<String>, Error> {
         let failed = |failure| self.tools.account.side.failed(&failure);
         let mut dump = self.tools.dump(&self.databases, self.alone, true).start(Stdio::null())?;

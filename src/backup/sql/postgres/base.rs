@@ -1,4 +1,5 @@
-//! A base backup of PostgreSQL: the files of the whole server as one `tar`, by `pg_basebackup`, with the log that makes them whole.
+//! A base backup of PostgreSQL: the files of the whole server as one `tar`, by `pg_basebackup`, with the log that makes them
+//! consistent.
 
 use std::process::Stdio;
 
@@ -12,7 +13,7 @@ use super::{MAINTENANCE, program};
 use crate::backup::Error;
 use crate::backup::manifest::Contents;
 
-/// A server whose files are to be copied.
+/// A server whose files are copied.
 pub struct BaseBackup {
     account: Account,
     before: Log,
@@ -21,16 +22,16 @@ pub struct BaseBackup {
 }
 
 impl BaseBackup {
-    /// Logs in, and looks whether the user may copy files.
+    /// Logs in, and checks that the user may copy files.
     pub async fn open(account: Account) -> Result<Self, Error> {
         let mut session = Session::open(&account, MAINTENANCE).await?;
         let before = Log::look(&mut session, &account).await?;
         Ok(Self { version: session.version().await?, account, before })
     }
 
-    /// Writes all of it, and tells where the log begins that it needs.
+    /// Writes all of it. The contents name the first segment of the log that it needs.
     pub async fn write(self, into: &mut Writer) -> Result<Contents, Error> {
-        // What the server wrote by its end is in it, so it is whole without any other log.
+        // `--wal-method=fetch`: the log up to the end of the backup is in it, so it is consistent without any other log.
         let arguments = ["--pgdata=-", "--format=tar", "--wal-method=fetch", "--checkpoint=fast", "--no-password"];
         let copy = program("pg_basebackup", &self.account, MAINTENANCE)?.args(arguments).args(["--label=causeway"]);
         let copied = copy_all(into, copy.start(Stdio::null())?).await;
@@ -41,7 +42,7 @@ impl BaseBackup {
         contents.facts.insert("first".into(), self.before.segment(self.before.position));
         contents.facts.insert("system".into(), self.before.system);
         contents.facts.insert("until".into(), after.now);
-        // Whoever recovers it logs in by that name: the files do not tell it before the server serves.
+        // A recovery logs in with this name, and cannot read it from the files before the server takes clients.
         let superuser = session.superuser().await?.filter(|name| !name.chars().any(char::is_control));
         contents.facts.extend(superuser.map(|name| (SUPERUSER.to_owned(), name)));
         contents.facts.insert(PREPARED.into(), session.prepared_transactions().await?);

@@ -1,35 +1,35 @@
-//! What is in a dump, by its table of contents: how many locks a transaction takes that restores all of it, and the parts
-//! in which it is restored otherwise. Pure.
+//! What is in a dump, from its table of contents: how many locks a transaction takes that restores all of it, and the parts
+//! into which the restore is split if these are too many. Pure.
 
 /// Tables whose rows are restored in one transaction.
 const AT_ONCE: usize = 200;
-/// Large objects that an entry may stand for: from version 17 there are so many in one.
+/// Large objects in one entry of metadata: from version 17, `pg_dump` groups up to this many.
 const GROUPED: u64 = 1000;
 
 /// Entries of a dump, as `pg_restore --list` prints them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Those with the rows of a table.
+    /// Entries with the rows of a table.
     rows: Vec<String>,
-    /// All others.
+    /// All other entries.
     others: Vec<String>,
 }
 
 impl Contents {
-    /// From a list.
+    /// Reads such a list.
     pub fn of(list: &str) -> Self {
         let entries = list.lines().filter(|line| what(line).is_some()).map(str::to_owned);
         let (rows, others) = entries.partition(|line| what(line).is_some_and(|it| it.starts_with("TABLE DATA ")));
         Self { rows, others }
     }
 
-    /// Locks that a transaction holds which makes all tables, indexes, sequences and so on. Counted on PostgreSQL 15: a
-    /// table comes with a table for long values and the index of that, and each takes a lock until the end.
+    /// Locks of a transaction that makes all tables, indexes, sequences and so on. They were counted on PostgreSQL 15: a
+    /// table comes with its TOAST table and the index of that, and each takes a lock until the end of the transaction.
     pub fn locks_of_relations(&self) -> u64 {
         self.others.iter().filter_map(|line| what(line)).map(locks_of).sum()
     }
 
-    /// Locks that a transaction holds which restores all of it.
+    /// Locks of a transaction that restores all of it.
     pub fn locks(&self) -> u64 {
         let large = self.others.iter().filter_map(|line| what(line)).map(|entry| match entry {
             entry if entry.starts_with("BLOB METADATA ") => GROUPED,
@@ -39,19 +39,19 @@ impl Contents {
         self.locks_of_relations() + large.sum::<u64>()
     }
 
-    /// Lists of tables whose rows are restored together.
+    /// Parts of tables whose rows are restored together.
     pub fn parts(&self) -> Vec<&[String]> {
         self.rows.chunks(AT_ONCE).collect()
     }
 
-    /// The list without rows of tables.
+    /// All entries except those with rows of tables.
     pub fn others(&self) -> &[String] {
         &self.others
     }
 }
 
-/// The tables of a part, out of schema, name and quoted name of all; none where one is not known for sure: a list does not
-/// quote names, which may have spaces.
+/// The quoted names of the tables of a part; `tables` has schema, name and quoted name of all. None if one of them is
+/// ambiguous: a list does not quote names, which may contain spaces.
 pub fn tables_of<'a>(part: &[String], tables: &'a [(String, String, String)]) -> Option<Vec<&'a str>> {
     let table_of = |line: &String| {
         let entry = what(line)?.strip_prefix("TABLE DATA ")?;

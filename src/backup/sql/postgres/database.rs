@@ -1,7 +1,7 @@
-//! A database itself: made as it was, with its encoding and locale, then given its owner, rights and settings.
+//! Makes the database itself as it was, with its encoding and locale, and then sets its owner, rights and settings.
 //!
-//! PostgreSQL makes a database by itself, outside of any transaction. Whatever dies behind that leaves one that nobody has
-//! given anything yet: so a second try finds it bare, and goes on.
+//! PostgreSQL makes a database outside of any transaction. A try that dies after that leaves a database without owner, rights
+//! and settings from the backup. A second try recognizes it by that, and goes on.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Reads it from a dump. Only who may do anything may give it to somebody.
+    /// Reads it from a dump. Owner and rights are left out unless the user is a superuser.
     pub async fn read(target: Target<'_>, dump: &Path, superuser: bool) -> Result<Self, Error> {
         let Target { account, first, work } = target;
         let toc = program("pg_restore", account, first)?.args(["--list", "--create"]).args([dump]);
@@ -31,7 +31,7 @@ impl Database {
         Ok(Self { script })
     }
 
-    /// Makes it, with nothing that belongs to it.
+    /// Makes it, without its owner, rights and settings.
     pub async fn make(&self, target: Target<'_>) -> Result<(), Error> {
         let Some(create) = self.script.lines().find(|line| makes(line)) else {
             let message = "the name of a database goes over several lines: make it, and restore again";
@@ -40,7 +40,7 @@ impl Database {
         Session::open(target.account, target.first).await?.tell(&literally(create)).await
     }
 
-    /// Gives it all that the dump says of it, or nothing.
+    /// Sets owner, rights and settings in one transaction.
     pub async fn apply_grants(&self, target: Target<'_>) -> Result<(), Error> {
         target.carry_out("database.sql", &user_provided(&self.script)).await
     }
@@ -63,8 +63,8 @@ fn makes(line: &str) -> bool {
     rest.is_some_and(|rest| rest == ";" || (rest.starts_with(" WITH ") && rest.ends_with(';')))
 }
 
-/// What of a script does not make the database, nor go there: that would end the transaction. Texts may go over several
-/// lines, which are nothing else whatever they look like.
+/// The script without the lines that make the database or connect to it, which would end the transaction. A quoted text may
+/// span several lines, which are kept whatever they look like.
 fn user_provided(script: &str) -> String {
     let mut quote = None;
     let mut kept = String::with_capacity(script.len());

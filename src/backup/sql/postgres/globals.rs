@@ -1,12 +1,13 @@
-//! Roles: only those are made that are missing. Such as are there keep their passwords and what they may, for the target's
-//! users log in with them, and so do we. Pure.
+//! Roles: only missing ones are made. Roles that exist keep their passwords and rights, because the target's users, and we,
+//! log in with them. Pure.
 
 use std::collections::BTreeSet;
 
-/// The statements of `pg_dumpall --globals-only` without what changes roles that are there. A membership of such a role may
-/// have been revoked since, and does not come back either.
+/// The statements of `pg_dumpall --globals-only` without those that change existing roles. Memberships of existing roles are
+/// left out, too, because they may have been revoked since the backup.
 ///
-/// It writes a statement a line; only texts may have several, and those are never of the kinds that are left out.
+/// `pg_dumpall` writes one statement on a line. Only texts may span several lines, and statements of the kinds that are left
+/// out never have such texts.
 pub fn missing(globals: &str, present: &[String]) -> String {
     let present: BTreeSet<&str> = present.iter().map(String::as_str).collect();
     let changes = |line: &&str| {
@@ -18,12 +19,12 @@ pub fn missing(globals: &str, present: &[String]) -> String {
     kept.join("\n") + "\n"
 }
 
-/// The roles that they make, as they are written.
+/// The roles that these statements make, quoted as there.
 pub fn made(globals: &str) -> Vec<&str> {
     globals.lines().filter_map(|line| line.strip_prefix("CREATE ROLE ")).map(identifier).collect()
 }
 
-/// The name that a text begins with, as it is written.
+/// The name that a text begins with, with its quotes.
 pub fn identifier(text: &str) -> &str {
     if !text.starts_with('"') {
         return text.split([' ', ';']).next().unwrap_or_default();

@@ -1,31 +1,31 @@
-//! Where a PostgreSQL writes its log, and who may copy that.
+//! The position of a PostgreSQL in its write-ahead log, and whether the user may copy that.
 
 use super::super::Account;
 use super::super::child::Failure;
 use super::session::Session;
 use crate::backup::Error;
 
-/// Bytes that the names of segments count up to before they begin again.
+/// Bytes of log that share the middle part of a segment's name: 4 GiB.
 /// <https://www.postgresql.org/docs/current/wal-internals.html>
 const FILE: u64 = 1 << 32;
 
 /// A server's log at one moment.
 #[derive(Clone, Debug)]
 pub struct Log {
-    /// The server, whatever it is called: each that `initdb` makes has another.
+    /// The system identifier, which `initdb` makes. It stays when the server's name changes.
     pub system: String,
-    /// The timeline, as names of segments begin.
+    /// The timeline, in the form in which names of segments begin with it.
     pub timeline: String,
     /// Bytes of a segment.
     pub size: u64,
-    /// How far it is written.
+    /// How far it is written, in bytes.
     pub position: u64,
-    /// By the server's clock.
+    /// The current time by the server's clock.
     pub now: String,
 }
 
 impl Log {
-    /// Looks, and refuses a user who may not copy it, and a server that only follows another.
+    /// Asks the server. It is an error if the user may not copy the log, or if the server is a standby.
     pub async fn look(session: &mut Session, account: &Account) -> Result<Self, Error> {
         let (follows, may): (bool, bool) = session
             .one(
@@ -72,7 +72,7 @@ pub fn lsn(position: u64) -> String {
     format!("{:X}/{:X}", position / FILE, position % FILE)
 }
 
-/// Why a program could not copy: connections for that have lines of their own in `pg_hba.conf`.
+/// Why a program could not copy: replication connections need lines of their own in `pg_hba.conf`.
 /// <https://www.postgresql.org/docs/current/auth-pg-hba-conf.html>
 pub fn refused(failure: &Failure, account: &Account) -> Error {
     if !failure.api_message().contains("no pg_hba.conf entry for replication") {

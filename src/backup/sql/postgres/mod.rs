@@ -1,4 +1,4 @@
-//! PostgreSQL, by `pg_dump`, `pg_restore` and `psql`.
+//! PostgreSQL, with `pg_dump`, `pg_restore` and `psql`.
 
 mod base;
 mod contents;
@@ -36,10 +36,10 @@ use super::child::Program;
 use super::{Account, CONNECT_SECONDS};
 use crate::backup::Error;
 
-/// The database that is asked for the others.
+/// The database to connect to for questions about the others.
 const MAINTENANCE: &str = "postgres";
 
-/// A program of PostgreSQL that talks to the server: all that it needs is in its environment.
+/// A program of PostgreSQL that talks to the server. How to reach it is in the program's environment.
 /// <https://www.postgresql.org/docs/current/libpq-envars.html>
 fn program(name: &'static str, account: &Account, database: &str) -> Result<Program, Error> {
     let program = Program::new(name)
@@ -60,7 +60,7 @@ fn program(name: &'static str, account: &Account, database: &str) -> Result<Prog
     Ok(program)
 }
 
-/// A copy of a key that nobody else can read: libpq takes no other.
+/// Makes a copy of a key that only this user can read: libpq refuses other keys.
 fn private(key: &std::path::Path) -> Result<std::path::PathBuf, Error> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;

@@ -1,4 +1,4 @@
-//! What a restore into PostgreSQL would do. Only asks.
+//! What a restore into PostgreSQL would do. Only reads.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::api::databaserestore::RestoreAction;
 use crate::backup::Error;
 use crate::backup::outlook::Outlook;
 
-/// What would become of databases, tables, what depends on them, and roles.
+/// What would happen to databases, tables, what depends on them, and roles.
 pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Result<Outlook, Error> {
     let mut ground = Ground::look_at(account, fetched, how).await?;
     let mut outlook = Outlook::default();
@@ -28,7 +28,7 @@ pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
             continue;
         }
         new.extend((state == Some(State::Missing)).then_some(pair.into));
-        // Of several databases, each table with its own.
+        // If there are several databases, the name of the database goes before that of the table.
         let named = |table: &String| {
             if ground.pairs.len() > 1 { format!("{}: {table}", pair.into) } else { table.clone() }
         };

@@ -27,11 +27,11 @@ pub struct Pair<'a> {
     /// Tables that are restored.
     pub tables: Tables,
     pub contents: Contents,
-    /// What of the dump is restored, where that is not all of it.
+    /// The part of the dump that is restored; none if it is all of it.
     selected: Option<Selected>,
-    /// Whether only schemas or tables of it were asked for.
+    /// Whether only some schemas or tables of it are restored.
     pub is_part: bool,
-    /// Tables, views and sequences that are restored and in the target.
+    /// How many of the restored tables, views and sequences the target has already.
     pub there: u64,
 }
 
@@ -55,7 +55,7 @@ pub async fn contents(account: &Account, dump: &Path) -> Result<Contents, Error>
 }
 
 impl<'a> Pair<'a> {
-    /// Looks what of the dump is restored; of the target, what is there.
+    /// Finds what of the dump is restored, and what the target has already.
     pub async fn of(
         account: &'a Account,
         fetched: &'a Fetched,
@@ -91,12 +91,12 @@ impl<'a> Pair<'a> {
         self.selected.as_ref().map_or(&[], |selected| &selected.left_out)
     }
 
-    /// Whether one transaction restores it, and leaves half of all locks to others.
+    /// Whether one transaction can restore it, and leave half of all locks to others.
     fn fits(&self, room: Room) -> bool {
         self.contents.locks() * 2 <= room.locks()
     }
 
-    /// What would go with what is replaced.
+    /// Objects of the target that would be dropped together with what is replaced.
     pub async fn dependents(
         &self,
         account: &Account,
@@ -108,7 +108,7 @@ impl<'a> Pair<'a> {
         dependents(session, &run(account, print).await?).await
     }
 
-    /// Has a program of `pg_restore` restore what is selected alone.
+    /// Limits `pg_restore` to what is selected.
     fn listed(&self, program: Program, work: &Path) -> Result<Program, Error> {
         Ok(match self.list(work)? {
             Some(list) => program.args(["--use-list".as_ref(), list.as_os_str()]),
@@ -144,7 +144,7 @@ impl<'a> Pair<'a> {
         let mut restore =
             program("pg_restore", account, into)?.args(arguments).args([super::restore::connection(into)]);
         if let State::Full(dependents) = state {
-            // `pg_restore` cannot do that: so it is done before, and what is replaced is there until all of it is.
+            // `pg_restore` cannot drop them, so they are dropped before. What is replaced stays until the restore commits.
             let drops: Vec<&str> = dependents.iter().map(|it| it.drop.as_str()).collect();
             if !drops.is_empty() {
                 tracing::warn!(database = into, dropped = ?dependents, "these depend on what is replaced");
@@ -158,7 +158,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// The table of contents of a dump, with what needs what.
+/// The table of contents of a dump, with the dependencies between its entries.
 async fn toc(account: &Account, dump: &Path) -> Result<Toc, Error> {
     let list = program("pg_restore", account, MAINTENANCE)?.args(["--list", "--verbose"]).args([dump]);
     let arguments = ["--schema-only", "--verbose", "--file", "/dev/stdout"];
@@ -166,12 +166,12 @@ async fn toc(account: &Account, dump: &Path) -> Result<Toc, Error> {
     Ok(Toc::read(&run(account, list).await?, &run(account, script).await?))
 }
 
-/// How much of what is selected the target has.
+/// How many of the selected tables, views and sequences the target has.
 fn count(selected: &Selected, there: &Present) -> u64 {
     selected.relations.intersection(&there.relations).count() as u64
 }
 
-/// Schema and name, as a statement names a table: `public."Lines"`.
+/// Schema and name from the form in which statements name a table: `public."Lines"`.
 fn unquoted(name: &str) -> Option<(String, String)> {
     let (schema, rest) = part(name)?;
     let (table, rest) = part(rest.strip_prefix('.')?)?;

@@ -1,17 +1,17 @@
-//! What a target has, asked for by name.
+//! Reads the names of the objects that a target has.
 
 use super::selection::Present;
 use super::session::Session;
 use crate::backup::Error;
 
-/// All that the database has of which a part of a backup may need something.
+/// All objects of the database that a part of a backup may need.
 pub async fn read(session: &mut Session) -> Result<Present, Error> {
     let schemas = "SELECT pg_catalog.json_build_array(nspname) FROM pg_catalog.pg_namespace";
     let relations = "SELECT pg_catalog.json_build_array(n.nspname, c.relname) FROM pg_catalog.pg_class c JOIN \
                      pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')";
     let types = "SELECT pg_catalog.json_build_array(n.nspname, t.typname) FROM pg_catalog.pg_type t JOIN \
                  pg_catalog.pg_namespace n ON n.oid = t.typnamespace";
-    // As the table of contents of a dump names them.
+    // Named as in the table of contents of a dump.
     let functions = "SELECT pg_catalog.json_build_array(n.nspname, p.proname || '(' || pg_catalog.array_to_string(ARRAY(SELECT \
                      pg_catalog.format_type(a.type, NULL) FROM pg_catalog.unnest(p.proargtypes) WITH ORDINALITY AS a (type, at) \
                      ORDER BY a.at), ', ') || ')') FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = \
@@ -28,7 +28,7 @@ pub async fn read(session: &mut Session) -> Result<Present, Error> {
     })
 }
 
-/// What a database has that is not made yet: roles are the server's.
+/// The objects of a database that is not made yet: the schema `public`, and the roles of the server.
 pub async fn of_none(session: &mut Session) -> Result<Present, Error> {
     let roles = roles(session).await?;
     Ok(Present { schemas: ["public".to_owned()].into(), roles, ..Present::default() })

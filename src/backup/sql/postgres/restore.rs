@@ -1,8 +1,8 @@
-//! Into PostgreSQL: each database in one transaction, so that it has all of the backup or nothing. One that has more than
-//! the server has locks for is restored in [steps](super::steps), if it holds nothing.
+//! Restores into PostgreSQL. Each database is restored in one transaction, so it gets all of the backup or nothing. If that
+//! needs more locks than the server has, and the target is empty, it is restored in [steps](super::steps).
 //!
-//! All databases are looked at before the first is touched. A second try finds those that are done equal to the backup,
-//! the others as they were, and goes on with the steps of one.
+//! All databases are checked before the first is changed. A second try skips databases that are equal to the backup, goes on
+//! with the steps of one that was restored in steps, and finds the others as they were.
 
 use futures::future::try_join_all;
 
@@ -25,28 +25,28 @@ use crate::backup::restore::Restored;
 pub enum State {
     /// It is not there.
     Missing,
-    /// It holds nothing, and nothing of its own was said of it: as it was made.
+    /// It holds nothing, and has no owner, rights, settings or comment of its own: it is as `CREATE DATABASE` made it.
     Bare,
     /// It holds nothing.
     Empty,
-    /// It holds something that may be replaced, and with it what depends on that.
+    /// It holds something that may be replaced together with these objects, which depend on it.
     Full(Vec<Dependent>),
-    /// It holds something, and nothing of the part that is restored.
+    /// It holds something, but nothing of the part that is restored.
     Beside,
-    /// It holds what this restore wrote before this step, and perhaps what that writes.
+    /// It holds what this restore wrote before this step, and perhaps something of this step.
     Half(usize),
     /// It holds the backup.
     Done,
 }
 
-/// Both sides, before anything is touched.
+/// What is known of the backup and the target before anything is changed.
 pub struct Ground<'a> {
     account: &'a Account,
-    /// The database that is there.
+    /// The database that exists, to which the first connection goes.
     first: &'a str,
     pub admin: Session,
     pub superuser: bool,
-    /// Whether both servers write values alike.
+    /// Whether both servers print values in the same way.
     exact: bool,
     room: Room,
     /// Databases of the target.
@@ -54,7 +54,7 @@ pub struct Ground<'a> {
     pub pairs: Vec<Pair<'a>>,
 }
 
-/// Restores databases of a backup, or parts of them, and compares. Gives the number of rows.
+/// Restores databases of a backup, or parts of them, and compares. Returns the number of rows.
 pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Result<Restored, Error> {
     tools::check("pg_restore", account, how.origin).await?;
     let mut ground = Ground::look_at(account, fetched, how).await?;
@@ -77,7 +77,7 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
             if state == State::Missing {
                 database.make(target).await?;
             }
-            // Whoever restores a part of it has what else it was.
+            // A restore of a part leaves owner, rights and settings of the database alone.
             if !pair.is_part {
                 database.apply_grants(target).await?;
             }
@@ -97,7 +97,7 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     Ok(Restored { keys: rows, note })
 }
 
-/// What those tables of the target hold that the backup has.
+/// What the target holds in the tables that are restored.
 async fn held(account: &Account, pair: &Pair<'_>, parallelism: u8) -> Result<Tables, Error> {
     let held = pair.tables.shares(parallelism.into()).into_iter().map(|share| async move {
         let mut session = Session::open(account, pair.into).await?;
@@ -108,7 +108,7 @@ async fn held(account: &Account, pair: &Pair<'_>, parallelism: u8) -> Result<Tab
 }
 
 impl<'a> Ground<'a> {
-    /// Logs in, and looks what there is.
+    /// Logs in, and reads what the target has.
     pub async fn look_at(account: &'a Account, fetched: &'a Fetched, how: &How<'_>) -> Result<Self, Error> {
         let first = account.database.as_deref().unwrap_or(MAINTENANCE);
         let mut admin = Session::open(account, first).await?;
@@ -123,12 +123,12 @@ impl<'a> Ground<'a> {
         Ok(Self { account, first, admin, superuser, exact, room, present, pairs })
     }
 
-    /// Whether the database of a pair is there.
+    /// Whether the target has the database of a pair.
     pub fn has(&self, pair: &Pair<'_>) -> bool {
         self.present.iter().any(|name| name == pair.into)
     }
 
-    /// What is to be done with it; or why it is not touched.
+    /// What is to be done with the database of a pair; an error if it must not be touched.
     pub async fn state(&self, pair: &Pair<'_>, how: &How<'_>) -> Result<State, Error> {
         if !self.has(pair) {
             return Ok(State::Missing);
@@ -141,7 +141,7 @@ impl<'a> Ground<'a> {
         }
         let relations = session.relations().await?;
         if relations == 0 {
-            // A try that died when it had made it.
+            // Bare: an earlier try may have made it and died then.
             let is_bare = pair.name == pair.into && session.is_bare().await?;
             return Ok(if is_bare { State::Bare } else { State::Empty });
         }
@@ -152,7 +152,7 @@ impl<'a> Ground<'a> {
         if how.force {
             return self.full(pair, &mut session, how).await;
         }
-        // A try that died before it could tell has nothing left to do.
+        // An earlier try that died before it could report has left nothing to do.
         if pair.is_part || session.table_names().await?.len() == pair.tables.0.len() {
             let there = session.tables(&pair.tables).await?;
             if !there.0.is_empty() && pair.tables.difference(&there, self.exact).is_none() {
@@ -163,9 +163,9 @@ impl<'a> Ground<'a> {
         Err(Error::TargetHoldsTables { database: pair.into.to_owned(), tables })
     }
 
-    /// What it holds may be replaced, if that fits into a transaction and nothing else goes unasked.
+    /// Checks that what it holds can be replaced: in one transaction, and without a drop of other objects that is not allowed.
     async fn full(&self, pair: &Pair<'_>, session: &mut Session, how: &How<'_>) -> Result<State, Error> {
-        // What is there goes in the same transaction.
+        // Twice the locks: the same transaction also drops what is there.
         let what = format!("to replace what database {} holds", pair.into);
         if let Some(error) = self.room.lacks(&what, pair.contents.locks() * 2) {
             return Err(error);
@@ -178,7 +178,7 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// Makes the roles that the target lacks, whom its objects belong to.
+/// Makes the roles that the target lacks, because restored objects belong to them.
 async fn make_roles(target: Target<'_>, fetched: &Fetched, admin: &mut Session, superuser: bool) -> Result<(), Error> {
     let Some(globals) = fetched.path(GLOBALS) else { return Ok(()) };
     if !superuser {
@@ -189,7 +189,7 @@ async fn make_roles(target: Target<'_>, fetched: &Fetched, admin: &mut Session, 
     target.carry_out("roles.sql", &missing(&text, &admin.roles().await?)).await
 }
 
-/// A database as a parameter of a connection: a name alone may be taken for more.
+/// A database as a connection string: a bare name could be taken for a connection string with other parameters.
 pub fn connection(database: &str) -> String {
     format!("dbname='{}'", database.replace('\\', "\\\\").replace('\'', "\\'"))
 }

@@ -1,4 +1,4 @@
-//! A server of PostgreSQL that is thrown away: it is made in the work directory and answers there and nowhere else.
+//! A throw-away server of PostgreSQL. It is made in the work directory, and answers only at a socket there.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -13,18 +13,18 @@ use super::{MAINTENANCE, restore};
 use crate::backup::Error;
 use crate::backup::secrets::Login;
 
-/// How long it may take to begin.
+/// How long it may take to start.
 const BEGINNING: Duration = Duration::from_mins(2);
-/// Transactions that it has room for, as it is made.
+/// Transactions for which it has room with the default settings.
 const CLIENTS: u64 = 100;
-/// The setting of most locks: some hundred mebibytes.
+/// The largest setting of locks, which takes some hundred MiB of memory.
 const MOST_LOCKS: u64 = 16_384;
-/// How often it is asked.
+/// How often it is asked whether it is ready.
 const RHYTHM: Duration = Duration::from_millis(200);
-/// What a server says of a user who is not there or may not log in.
+/// How a server's error begins if the user does not exist or may not log in.
 const NO_SUCH_USER: &str = "FATAL:  role \"";
 
-/// Restores a backup into it, and compares. Gives the number of rows.
+/// Restores a backup into it, and compares. Returns the number of rows.
 pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
     let account = account(work, "postgres");
     let data = work.join("server");
@@ -35,7 +35,7 @@ pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
         .args(["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--username=postgres", "--pgdata"])
         .args([&data]);
     made.run(Stdio::null(), PROGRAM_SILENCE_TIMEOUT).await?.map_err(|failure| Side::Scratch.failed(&failure))?;
-    // Nothing of it is kept, so nothing is written twice or waited for.
+    // Nothing of it is kept, so it need not survive a crash: it writes nothing twice, and does not wait for the disk.
     let settings = ["fsync=off", "full_page_writes=off", "synchronous_commit=off", "wal_level=minimal"];
     let quiet = ["max_wal_senders=0", "autovacuum=off", "listen_addresses=", "dynamic_shared_memory_type=mmap"];
     let settings = settings.into_iter().chain(quiet).chain(["jit=off", "max_wal_size=256MB"]);
@@ -51,7 +51,7 @@ pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
     Ok(rows)
 }
 
-/// How a server in the work directory is reached, by a user without a password.
+/// The account for a server in the work directory, of a user without a password.
 pub fn account(work: &Path, user: &str) -> Account {
     Account {
         side: Side::Scratch,
@@ -73,14 +73,14 @@ async fn locks(account: &Account, fetched: &Fetched) -> Result<u64, Error> {
     Ok(setting_for(most * 2, CLIENTS).clamp(64, MOST_LOCKS))
 }
 
-/// Waits until a server takes clients, and no longer than that.
+/// Waits until a server takes clients, and at most `patience`.
 pub async fn begun(server: &mut Child, account: &Account, patience: Duration, rhythm: Duration) -> Result<(), Error> {
     let begun = Instant::now();
     loop {
         let message = match Session::open(account, MAINTENANCE).await {
             Ok(_) => return Ok(()),
             Err(error @ Error::ToolMissing(_)) => return Err(error),
-            // It is there, and does not know who asks: that does not change.
+            // The server is ready, but has no such user: that does not change.
             Err(error) if error.to_string().contains(NO_SUCH_USER) => return Err(error),
             Err(error) => error.to_string(),
         };

@@ -1,5 +1,5 @@
-//! What of a dump is restored: schemas and tables that are asked for, with all that belongs to them and what they need and the
-//! target lacks; and without what only a superuser can make, where the user is none. Pure.
+//! Selects what of a dump is restored: the schemas and tables of the spec, with all that belongs to them, and with what they
+//! need and the target lacks. If the user is no superuser, what only a superuser can make is left out. Pure.
 
 #[cfg(test)]
 mod tests;
@@ -10,13 +10,13 @@ use super::super::words::some_of;
 use super::toc::{Entry, Toc};
 use crate::api::databaserestore::{Excluded, Included};
 
-/// So many names are in a message.
+/// How many names are in a message.
 const NAMED: usize = 5;
 /// What only a superuser may make.
 /// <https://www.postgresql.org/docs/current/sql-createeventtrigger.html>
 const OF_SUPERUSERS: &[&str] = &["EVENT TRIGGER", "FOREIGN DATA WRAPPER", "SUBSCRIPTION"];
 
-/// What the target has, by names.
+/// The names of what the target has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Present {
     pub schemas: BTreeSet<String>,
@@ -36,11 +36,11 @@ pub struct Selected {
     pub lines: Vec<String>,
     /// Tables, views and sequences among them: schema and name.
     pub relations: BTreeSet<(String, String)>,
-    /// What is left out although it was asked for, and why.
+    /// What is left out although the spec includes it, and why.
     pub left_out: Vec<String>,
 }
 
-/// What is to be selected.
+/// What the spec and the user's rights allow to be selected.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     pub include: &'a Included,
@@ -49,13 +49,13 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Whether only parts of a database are asked for.
+    /// Whether the spec restores only parts of a database.
     pub fn is_part(&self) -> bool {
         let Included { databases: _, schemas, tables } = self.include;
         !schemas.is_empty() || !tables.is_empty() || !self.exclude.is_nothing()
     }
 
-    /// What is restored into a target; or why nothing is, with the field.
+    /// What is restored into a target; an error with the field of the spec if that is not possible.
     pub fn select(&self, toc: &Toc, present: &Present) -> Result<Selected, String> {
         let mut left_out = Vec::new();
         let mut chosen = self.chosen(toc, present, &mut left_out)?;
@@ -72,7 +72,7 @@ impl Wanted<'_> {
         Ok(Selected { lines: entries().map(|it| it.line.clone()).collect(), relations: relations.collect(), left_out })
     }
 
-    /// What was asked for, with what belongs to it.
+    /// What the spec includes, with what belongs to it.
     fn chosen(&self, toc: &Toc, present: &Present, left_out: &mut Vec<String>) -> Result<BTreeSet<u32>, String> {
         let Included { databases: _, schemas, tables } = self.include;
         let mut chosen: BTreeSet<u32> = toc.entries.iter().map(|entry| entry.id).collect();
@@ -84,7 +84,7 @@ impl Wanted<'_> {
             let mut gone = roots(toc, "spec.exclude", &self.exclude.schemas, &self.exclude.tables)?;
             with_belongings(toc, &mut gone);
             chosen.retain(|id| !gone.contains(id));
-            // What is called after two things goes with either.
+            // An entry that connects two objects is left out if either of them is.
             let halves =
                 ["FK CONSTRAINT", "TABLE ATTACH", "INDEX ATTACH", "SEQUENCE OWNED BY", "DEFAULT", "PUBLICATION TABLE"];
             chosen.retain(|id| {
@@ -93,7 +93,7 @@ impl Wanted<'_> {
                     .is_some_and(|it| halves.contains(&it.kind.as_str()) && it.needs.iter().any(|id| gone.contains(id)))
             });
         }
-        // A foreign key needs a table that is restored or there.
+        // A foreign key needs a table that is restored or in the target.
         let dangling = |entry: &&Entry| {
             let missing = |id: &u32| toc.get(*id).is_some_and(|it| !has(present, it) && !chosen.contains(id));
             entry.kind == "FK CONSTRAINT" && chosen.contains(&entry.id) && entry.needs.iter().any(missing)
@@ -107,7 +107,7 @@ impl Wanted<'_> {
     }
 }
 
-/// What has these names.
+/// The entries with these names.
 fn roots(toc: &Toc, field: &str, schemas: &[String], tables: &[String]) -> Result<BTreeSet<u32>, String> {
     let mut found = BTreeSet::new();
     for schema in schemas {
@@ -129,7 +129,7 @@ fn roots(toc: &Toc, field: &str, schemas: &[String], tables: &[String]) -> Resul
     Ok(found)
 }
 
-/// Adds partitions, and whatever belongs to what is there.
+/// Adds partitions, and all that belongs to the chosen entries.
 fn with_belongings(toc: &Toc, chosen: &mut BTreeSet<u32>) {
     loop {
         let before = chosen.len();
@@ -146,7 +146,8 @@ fn with_belongings(toc: &Toc, chosen: &mut BTreeSet<u32>) {
     }
 }
 
-/// Adds what the chosen need and the target lacks. A table or a view is not restored unasked.
+/// Adds what the chosen entries need and the target lacks. It is an error if that is a table or a view: these are restored only
+/// if the spec includes them.
 fn needed(toc: &Toc, present: &Present, chosen: &mut BTreeSet<u32>) -> Result<(), String> {
     let mut open: Vec<u32> = chosen.iter().copied().collect();
     while let Some(entry) = open.pop().and_then(|id| toc.get(id)) {
@@ -184,7 +185,7 @@ fn has(present: &Present, entry: &Entry) -> bool {
     }
 }
 
-/// Owners must be there: parts of a backup make no roles.
+/// Checks that the target has the owners: a restore of a part makes no roles.
 fn owned(toc: &Toc, present: &Present, chosen: &BTreeSet<u32>) -> Result<(), String> {
     let owners = toc.entries.iter().filter(|it| chosen.contains(&it.id) && !it.owner.is_empty() && it.owner != "-");
     owners.filter(|it| !present.roles.contains(&it.owner)).map(|it| (&it.owner, it.full_name())).next().map_or(
@@ -198,7 +199,8 @@ fn owned(toc: &Toc, present: &Present, chosen: &BTreeSet<u32>) -> Result<(), Str
     )
 }
 
-/// Leaves out what only a superuser can make, with what needs it, and extensions that are there and belong to somebody else.
+/// Leaves out what only a superuser can make, with what needs it, and extensions that the target has, as these may belong to
+/// somebody else.
 fn without_superusers(toc: &Toc, present: &Present, chosen: &mut BTreeSet<u32>, left_out: &mut Vec<String>) {
     let theirs = |it: &&Entry| OF_SUPERUSERS.contains(&it.kind.as_str()) && chosen.contains(&it.id);
     let mut gone: BTreeSet<u32> = toc.entries.iter().filter(theirs).map(|it| it.id).collect();

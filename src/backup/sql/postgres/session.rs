@@ -65,7 +65,7 @@ pub fn literally(script: &str) -> String {
 }
 
 impl Session {
-    /// Logs in, and applies [`SETTINGS`].
+    /// Logs in, and applies the settings by which values are printed in one form.
     pub async fn open(account: &Account, database: &str) -> Result<Self, Error> {
         let mut session = Self::log_in(account, database).await?;
         session.tell(SETTINGS).await?;

@@ -1,7 +1,7 @@
 //! A dump of PostgreSQL: roles, then each database as it was in one instant, by `pg_dump`.
 //!
-//! What the tables hold is asked for beside it and in the same snapshot, and the tables stay locked until then by the one that
-//! holds it: so it is what the dump has, whatever is written or emptied meanwhile.
+//! While `pg_dump` runs, what the tables hold is queried in the same snapshot. The session that holds the snapshot also keeps
+//! the tables locked. So both see the same, whatever is written or truncated meanwhile.
 //! <https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION>
 
 use std::process::Stdio;
@@ -16,24 +16,25 @@ use super::{MAINTENANCE, locks, program, rights, steps};
 use crate::backup::Error;
 use crate::backup::manifest::{Contents, LEFT_OUT};
 
-/// So many databases that are left out are named, by so many letters of each.
+/// How many of the databases that are left out are named.
 const NAMED: usize = 3;
+/// Characters of such a name.
 const NAME: usize = 36;
 
-/// A server that is to be dumped.
+/// A server to dump.
 pub struct PostgresDump {
     account: Account,
     databases: Vec<String>,
-    /// Those that this user may not connect to.
+    /// Databases that this user may not connect to.
     left_out: Vec<String>,
-    /// Only who may do anything may read passwords.
+    /// Whether the user is a superuser. Only a superuser may read passwords.
     superuser: bool,
     /// The server's version.
     pub version: String,
 }
 
 impl PostgresDump {
-    /// Logs in, and looks what there is.
+    /// Logs in, and checks each database.
     pub async fn open(account: Account) -> Result<Self, Error> {
         let first = account.database.clone().unwrap_or_else(|| MAINTENANCE.into());
         let mut session = Session::open(&account, &first).await?;
@@ -58,7 +59,7 @@ impl PostgresDump {
         Ok(Self { account, databases, left_out, superuser, version })
     }
 
-    /// Logs in to a database; none where `pg_hba.conf` refuses that of one among several. The server was reached before.
+    /// Logs in to a database; none if `pg_hba.conf` refuses that for one of several databases. The server was reached before.
     async fn enter(account: &Account, database: &str) -> Result<Option<Session>, Error> {
         match Session::open(account, database).await {
             Ok(session) => Ok(Some(session)),
@@ -70,7 +71,7 @@ impl PostgresDump {
         }
     }
 
-    /// Writes all of it, and tells what it holds.
+    /// Writes the whole dump, and returns what it holds.
     pub async fn write(self, into: &mut Writer) -> Result<Contents, Error> {
         let first = self.databases.first().map_or(MAINTENANCE, String::as_str);
         let mut globals = program("pg_dumpall", &self.account, first)?.args([
@@ -91,9 +92,9 @@ impl PostgresDump {
         let mut tables = 0;
         for database in &self.databases {
             let (session, snapshot) = Session::holding(&self.account, database).await?;
-            // zstd does it better, and what it gets is what is hashed.
+            // Not compressed here: zstd does that better, and the hash is of what zstd gets.
             let arguments = ["--format=custom", "--compress=0", "--no-tablespaces", "--no-password"];
-            // Behind somebody who waits for our own locks to go, it would wait for ever.
+            // Without a limit, `pg_dump` would wait forever behind a session that itself waits for our locks.
             let patience = format!("--lock-wait-timeout={LOCK_SECONDS}s");
             let dump = program("pg_dump", &self.account, database)?.args(arguments).args([&patience]);
             let dump = dump.args(["--snapshot", &snapshot, "--exclude-schema", steps::MARK]);
@@ -119,7 +120,7 @@ impl PostgresDump {
     }
 }
 
-/// Names as a fact of a manifest takes them; none where there are none.
+/// Names in the form of a fact of a manifest; none if there are none.
 fn listed(names: &[String]) -> Option<String> {
     let clean = |name: &String| name.chars().filter(|it| !it.is_control()).take(NAME).collect::<String>();
     let names: Vec<String> = names.iter().map(clean).collect();

@@ -1,13 +1,14 @@
-//! A database that has more than fits into one transaction, in steps: what is made before the rows, rows of some tables in
-//! a transaction each, all other data, and what is made behind them. A table in the target says which step is next. Whoever
-//! goes on repeats that one:
+//! Restores a database that does not fit into one transaction, in steps: what is made before the rows, the rows of some tables
+//! in one transaction each, all other data, and what is made after them. A table in the target says which step is next. An
+//! interrupted restore goes on with that step:
 //!
 //! ```text
 //! 0 pre-data │ 1 rows of some tables │ … │ n │ n + 1 other data │ n + 2 post-data
 //! ```
 //!
-//! The first and the last step can be done over what they left behind, and other data overwrite themselves. Rows of a step
-//! go before they come again. Over one connection they come all or not at all; over several, rows of one table do.
+//! Steps can be repeated. The first and the last one drop what they had made, and other data overwrite themselves. The tables
+//! of a step are emptied before their rows are written again. Over one connection, a step writes all of its rows or none. Over
+//! several connections, that holds only for the rows of each table.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,9 +25,9 @@ use crate::backup::Error;
 pub const MARK: &str = "causeway_restore";
 /// How long an earlier try may take to end.
 const END_TIMEOUT: Duration = Duration::from_mins(1);
-/// How often is looked whether it has.
+/// How often to check whether it has ended.
 const RHYTHM: Duration = Duration::from_millis(200);
-/// Nobody waits for the disk after each statement: whoever notes the next step waits for all of them.
+/// Options without a wait for the disk at each commit. The commit that notes the next step waits for all of them.
 const QUICK: &str = "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c \
                      synchronous_commit=off";
 
@@ -35,13 +36,13 @@ const QUICK: &str = "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transac
 pub struct Progress {
     /// The name of the restore.
     pub run: String,
-    /// The step that is next, and may be done.
+    /// The next step, which may be done already.
     pub step: usize,
 }
 
 impl Progress {
-    /// What a database says; none where no restore in steps of this login is under way. A view of somebody else would be
-    /// evaluated with the rights of this login.
+    /// The progress that a database holds; none if this login has no unfinished restore in steps there. The owner and the kind
+    /// of the table are checked first, because a view of somebody else would be evaluated with the rights of this login.
     pub async fn of(session: &mut Session) -> Result<Option<Self>, Error> {
         let there = format!(
             "SELECT pg_catalog.json_build_array(1) FROM {RELATIONS} WHERE n.nspname = '{MARK}' AND c.relname = 'progress' AND \
@@ -55,7 +56,7 @@ impl Progress {
         Ok(session.ask(&query).await?.into_iter().next().map(|(run, step)| Self { run, step }))
     }
 
-    /// Notes it. Names of restores are plain.
+    /// Writes the progress into the database.
     async fn note(&self, session: &mut Session) -> Result<(), Error> {
         let Self { run, step } = self;
         let run = run.replace('\'', "''");
@@ -70,9 +71,9 @@ impl Progress {
             .await
     }
 
-    /// No restore is under way any more. All that was written is on the disk then.
+    /// Removes the progress when the restore is done. This commit also waits until all that was written is on the disk.
     pub async fn forget(session: &mut Session) -> Result<(), Error> {
-        // A schema of that name may be somebody's.
+        // A schema of that name may belong to somebody else.
         if Self::of(session).await?.is_none() {
             return Ok(());
         }
@@ -85,18 +86,18 @@ pub struct Steps<'a> {
     pub account: &'a Account,
     pub dump: &'a Path,
     pub contents: &'a Contents,
-    /// What of the dump is restored, unless all of it is.
+    /// The list of what is restored of the dump; none for all of it.
     pub list: Option<PathBuf>,
     pub into: &'a str,
     pub superuser: bool,
-    /// Over how many connections rows are written and indexes are built.
+    /// How many connections write rows and build indexes.
     pub parallelism: u8,
     /// Where lists may be written.
     pub work: &'a Path,
 }
 
 impl Steps<'_> {
-    /// Does what is left of it.
+    /// Does the steps that are left.
     pub async fn go_on(&self, mut progress: Progress, again: bool) -> Result<(), Error> {
         let mut session = Session::open(self.account, self.into).await?;
         if again {
@@ -129,7 +130,7 @@ impl Steps<'_> {
         Ok(())
     }
 
-    /// Ends what the server still does for an earlier try: it need not know yet that its client died.
+    /// Ends what the server still does for an earlier try. The server may not know yet that its client died.
     async fn end_earlier(&self, session: &mut Session) -> Result<(), Error> {
         let query = "SELECT pg_catalog.json_build_array(pg_catalog.pg_terminate_backend(pid)) FROM pg_catalog.pg_stat_activity \
                      WHERE datname = pg_catalog.current_database() AND usename = current_user AND application_name = 'causeway \
@@ -145,7 +146,7 @@ impl Steps<'_> {
         Ok(())
     }
 
-    /// Empties the tables of a part that may be there already. Whether they are known.
+    /// Truncates the tables of a part, as an earlier try may have written some rows. Returns false if it cannot identify them.
     async fn empty(&self, part: &[String], session: &mut Session) -> Result<bool, Error> {
         let query = format!(
             "SELECT pg_catalog.json_build_array(n.nspname, c.relname, pg_catalog.format('%I.%I', n.nspname, c.relname)) FROM \

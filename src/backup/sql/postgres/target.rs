@@ -9,18 +9,19 @@ use super::program;
 use super::session::literally;
 use crate::backup::Error;
 
-/// The server, as far as it is not about one of its databases.
+/// The server, for work that does not concern one of its databases only.
 #[derive(Clone, Copy)]
 pub struct Target<'a> {
     pub account: &'a Account,
-    /// The database that is there, by which others are made.
+    /// A database that exists, to connect to when others are made.
     pub first: &'a str,
     /// Where files may be written.
     pub work: &'a Path,
 }
 
 impl Target<'_> {
-    /// Carries out all statements of a script or none, from a file of that name. Whatever the script says goes to the server.
+    /// Runs all statements of a script in one transaction, from a file of that name. No line of the script is taken for a
+    /// command of `psql`.
     pub async fn carry_out(&self, name: &str, script: &str) -> Result<(), Error> {
         let path = self.work.join(name);
         std::fs::write(&path, literally(&unrestricted(script)))
@@ -31,12 +32,12 @@ impl Target<'_> {
     }
 }
 
-/// What keeps a restore from giving objects to others: only who may do anything may do that.
+/// Options that leave out owners and rights, for users that are no superusers: only a superuser may give objects to others.
 pub fn ownerless(superuser: bool) -> &'static [&'static str] {
     if superuser { &[] } else { &["--no-owner", "--no-privileges"] }
 }
 
-/// Writes entries of a dump, by which `pg_restore` restores these alone.
+/// Writes a file with entries of a dump, with which `pg_restore` restores only these.
 pub fn write_list(work: &Path, name: &str, entries: &[impl AsRef<str>]) -> Result<PathBuf, Error> {
     let list = work.join(name);
     let lines: String = entries.iter().flat_map(|entry| [entry.as_ref(), "\n"]).collect();
@@ -44,12 +45,13 @@ pub fn write_list(work: &Path, name: &str, entries: &[impl AsRef<str>]) -> Resul
     Ok(list)
 }
 
-/// Runs a program of the target to its end; gives what it printed.
+/// Runs a program that works on the target to its end, and returns what it printed.
 pub async fn run(account: &Account, program: Program) -> Result<String, Error> {
     program.run(Stdio::null(), WHOLE_JOB).await?.map_err(|failure| account.side.failed(&failure))
 }
 
-/// A script without the two lines by which `psql` is to take no commands from it: as a literal it is none's to take.
+/// A script without its lines `\restrict` and `\unrestrict`. They are for `psql`, and this script goes to the server as a
+/// literal.
 fn unrestricted(script: &str) -> String {
     let Some(key) = script.lines().find_map(|line| line.strip_prefix("\\restrict ")) else { return script.to_owned() };
     let is_ours = |line: &&str| {

@@ -4,21 +4,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Entries that hold data. Of most the list alone tells the names.
+/// Entries that hold data. The names of most are only in the list.
 const DATA: &[&str] = &["TABLE DATA", "MATERIALIZED VIEW DATA", "SEQUENCE SET", "STATISTICS DATA"];
-/// Entries that are called after their table, and then after themselves.
+/// Entries whose names are that of their table, followed by their own.
 const OF_A_TABLE: &[&str] =
     &["CONSTRAINT", "CHECK CONSTRAINT", "FK CONSTRAINT", "DEFAULT", "POLICY", "RULE", "TRIGGER"];
-/// Entries that belong to the table among what they need.
+/// Entries that belong to the table that is among what they need.
 const OF_ITS_TABLE: &[&str] = &["INDEX", "ROW SECURITY", "STATISTICS"];
-/// Entries that belong to all that they need.
+/// Entries that belong to everything that they need together.
 const OF_ALL: &[&str] = &["TABLE ATTACH", "INDEX ATTACH"];
-/// Entries that belong to what they need.
+/// Entries that belong to anything that they need.
 const OF_ANY: &[&str] = &["ACL", "COMMENT", "SECURITY LABEL", "SEQUENCE OWNED BY"];
-/// What is read and written.
+/// Kinds of tables, views and sequences.
 const RELATIONS: &[&str] = &["FOREIGN TABLE", "MATERIALIZED VIEW", "SEQUENCE", "TABLE", "VIEW"];
 
-/// One of them.
+/// An entry of the table of contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     pub id: u32,
@@ -26,7 +26,7 @@ pub struct Entry {
     pub line: String,
     /// What it is, such as `TABLE`.
     pub kind: String,
-    /// Empty where it is in none.
+    /// Its schema; empty if it is in none.
     pub schema: String,
     pub name: String,
     pub owner: String,
@@ -35,7 +35,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// As people write it.
+    /// Schema and name, as people write them.
     pub fn full_name(&self) -> String {
         if self.schema.is_empty() { self.name.clone() } else { format!("{}.{}", self.schema, self.name) }
     }
@@ -46,16 +46,16 @@ impl Entry {
     }
 }
 
-/// All of them, in the order in which they are restored.
+/// All entries, in the order in which they are restored.
 #[derive(Debug, Default)]
 pub struct Toc {
     pub entries: Vec<Entry>,
-    /// Where each id is among them.
+    /// Index of each id in `entries`.
     places: BTreeMap<u32, usize>,
 }
 
 impl Toc {
-    /// From both texts.
+    /// Reads the outputs of `--list --verbose` and of `--schema-only --verbose`.
     pub fn read(list: &str, script: &str) -> Self {
         let names = named(script);
         let mut entries: Vec<Entry> = Vec::new();
@@ -77,14 +77,14 @@ impl Toc {
         self.entries.get(*self.places.get(&id)?)
     }
 
-    /// Whether an entry belongs to one of `chosen`, and so goes where that goes.
+    /// Whether an entry belongs to entries of `chosen`, and so is selected with them.
     pub fn belongs(&self, entry: &Entry, chosen: &BTreeSet<u32>) -> bool {
         let kind = entry.kind.as_str();
         let is_one = |is: &dyn Fn(&Entry) -> bool| {
             entry.needs.iter().any(|id| chosen.contains(id) && self.get(*id).is_some_and(is))
         };
         if DATA.contains(&kind) {
-            // A materialized view needs what it reads, too.
+            // Names must match, because the data of a materialized view also need the tables that it reads.
             is_one(&|it| is_data_of(entry, it))
         } else if OF_A_TABLE.contains(&kind) {
             let is_its = |it: &Entry| it.schema == entry.schema && entry.name.starts_with(&format!("{} ", it.name));
@@ -96,12 +96,12 @@ impl Toc {
         } else if OF_ANY.contains(&kind) {
             is_one(&|_| true)
         } else {
-            // That of a column.
+            // The sequence of a column.
             kind == "SEQUENCE" && is_one(&|it| it.kind == "TABLE")
         }
     }
 
-    /// Partitions of a table, and those that inherit from it.
+    /// Partitions of a table, and tables that inherit from it.
     pub fn children(&self, parent: u32) -> impl Iterator<Item = u32> {
         let attached = self.entries.iter().filter(move |it| it.kind == "TABLE ATTACH" && it.needs.contains(&parent));
         attached.filter_map(move |it| {
@@ -112,7 +112,7 @@ impl Toc {
     }
 }
 
-/// Whether an entry holds the data of another one. What the list alone tells has both names and the owner behind its kind.
+/// Whether an entry holds the data of another one. If it is only in the list, its text is schema, name and owner.
 fn is_data_of(entry: &Entry, it: &Entry) -> bool {
     let is_named = (&entry.schema, &entry.name) == (&it.schema, &it.name);
     it.is_relation() && (is_named || entry.name.starts_with(&format!("{} {} ", it.schema, it.name)))
@@ -124,14 +124,14 @@ fn numbered(line: &str) -> Option<(u32, &str)> {
     Some((number.parse().ok()?, rest.splitn(3, ' ').nth(2)?))
 }
 
-/// An entry that the script does not have: all but its kind stays one text.
+/// An entry that the script does not have. All of its text except the kind becomes the name.
 fn data(text: &str) -> Entry {
     let kind = DATA.iter().find(|kind| text.starts_with(&format!("{kind} ")));
     let (kind, name) = kind.map_or(("", text), |kind| (*kind, text[kind.len()..].trim_start()));
     Entry { kind: kind.to_owned(), name: name.to_owned(), ..Entry::default() }
 }
 
-/// Names by number, from the comments of a script.
+/// Entries by id, from the comments of a script.
 fn named(script: &str) -> BTreeMap<u32, Entry> {
     let mut found = BTreeMap::new();
     let mut number = None;
@@ -145,7 +145,7 @@ fn named(script: &str) -> BTreeMap<u32, Entry> {
     found
 }
 
-/// `orders; Type: TABLE; Schema: public; Owner: postgres`.
+/// Reads a comment such as `orders; Type: TABLE; Schema: public; Owner: postgres`.
 fn of_comment(text: &str) -> Option<Entry> {
     let text = text.rsplit_once("; Tablespace: ").map_or(text, |(text, _)| text);
     let (text, owner) = text.rsplit_once("; Owner: ")?;

@@ -1,8 +1,8 @@
 //! The write-ahead log of PostgreSQL since the backup before, by `pg_receivewal`.
 //!
-//! A replication slot has the server keep what is not in S3 yet. `pg_receivewal` would tell the slot what it has received; so
-//! it gets no slot, and the slot moves only when the backup is complete ([`acknowledge`]). Whatever dies before that, the next
-//! backup begins where this one did.
+//! A replication slot makes the server keep what is not in S3 yet. `pg_receivewal` would move the slot as soon as it has
+//! received log. So it gets no slot, and the slot moves only when the backup is complete ([`acknowledge`]). If anything fails
+//! before that, the next backup begins where this one did.
 //! <https://www.postgresql.org/docs/current/app-pgreceivewal.html>,
 //! <https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-REPLICATION>
 
@@ -21,28 +21,28 @@ use crate::backup::manifest::Contents;
 use crate::backup::plan::SqlServer;
 use crate::backup::report::KeptLog;
 
-/// Bytes that are received before they are passed on: so much lies on the node's disk.
+/// Bytes that are received before they are passed on. They lie on the node's disk until then.
 const AT_ONCE: u64 = 256 << 20;
-/// Slots have a limit from this version.
+/// From this version, what a slot keeps can be limited.
 /// <https://www.postgresql.org/docs/13/runtime-config-replication.html#GUC-MAX-SLOT-WAL-KEEP-SIZE>
 const BOUNDS_SLOTS: i64 = 130_000;
 
-/// A server whose log is to be received.
+/// A server whose log is received.
 pub struct WalDump {
     account: Account,
     log: Log,
-    /// Where the slot stands, and where the log ends that is taken.
+    /// Beginning and end of the log that is received, in bytes, at the beginnings of segments.
     from: u64,
     to: u64,
     /// The server's version.
     pub version: String,
-    /// What the server keeps as the dump begins.
+    /// The log that the server keeps when the dump begins.
     pub kept: KeptLog,
 }
 
 impl WalDump {
-    /// Logs in, makes the slot where there is none, and ends the segment that is being written: all that was committed before
-    /// is in those that are received then.
+    /// Logs in, makes the slot if there is none, and ends the segment that is being written. All that was committed before is
+    /// then in the segments that are received.
     pub async fn open(account: Account, slot: &str) -> Result<Self, Error> {
         let mut session = Session::open(&account, MAINTENANCE).await?;
         if session.number() < BOUNDS_SLOTS {
@@ -51,7 +51,8 @@ impl WalDump {
         let log = Log::look(&mut session, &account).await?;
         check(&mut session, &account).await?;
         let (from, kept) = position(&mut session, slot).await?;
-        // A commit at the end: recovery to an instant ends at the first one after it, and would fail without.
+        // This adds a commit at the end of the log. Recovery to an instant stops at the first commit after that instant, and
+        // fails if there is none.
         let mark = "SELECT pg_catalog.json_build_array(pg_catalog.pg_logical_emit_message(true, 'causeway', '')::text)";
         let _: (String,) = session.one(mark).await?;
         let end = "SELECT pg_catalog.json_build_array((pg_catalog.pg_switch_wal() - '0/0'::pg_catalog.pg_lsn)::bigint)";
@@ -61,7 +62,7 @@ impl WalDump {
         Ok(Self { version: session.version().await?, account, log, from, to, kept })
     }
 
-    /// Writes all segments, and tells which.
+    /// Writes all segments. The contents name the first one, and the next one after them.
     pub async fn write(mut self, into: &mut Writer) -> Result<Contents, Error> {
         let directory = Path::new(WAL_DIRECTORY).join("received");
         let (first, size) = (self.log.segment(self.from), self.log.size);
@@ -91,14 +92,14 @@ impl WalDump {
         Ok(contents)
     }
 
-    /// Has `pg_receivewal` fill the directory with the segments from `at` to `end`.
+    /// Fills the directory with the segments from `at` to `end`, by `pg_receivewal`.
     async fn receive(&self, directory: &Path, at: u64, end: u64) -> Result<(), Error> {
         let begin = directory.join(format!("{}.partial", self.log.segment(at)));
         let failed = |source| Error::Work { path: directory.to_owned(), source };
         if directory.exists() {
             fs::remove_dir_all(directory).map_err(failed)?;
         }
-        // It goes on where the last segment in its directory begins that is not complete.
+        // `pg_receivewal` begins with the last incomplete segment in its directory: this empty file makes it begin at `at`.
         fs::create_dir(directory).and_then(|()| fs::write(begin, "")).map_err(failed)?;
         let arguments = ["--no-loop", "--no-sync", "--no-password", "--endpos", &lsn(end - 1)];
         let receive = program("pg_receivewal", &self.account, MAINTENANCE)?.args(arguments);
@@ -110,7 +111,7 @@ impl WalDump {
     }
 }
 
-/// Moves the slot to where a complete backup ends: the server may then delete what is before. Gives what it keeps after that.
+/// Moves the slot to where a complete backup ends. The server may then delete the log before. Returns what it keeps after that.
 pub async fn acknowledge(server: &SqlServer, slot: &str, contents: &Contents) -> Result<KeptLog, Error> {
     let end = contents.facts.get("end").ok_or_else(|| Error::SourceFailed("the log has no end".into()))?;
     let mut session = Session::open(&Account::read(Side::Source, "postgresql", server)?, MAINTENANCE).await?;
@@ -122,7 +123,7 @@ pub async fn acknowledge(server: &SqlServer, slot: &str, contents: &Contents) ->
     Ok(position(&mut session, slot).await?.1)
 }
 
-/// Drops the slot, where there is one: the server then deletes what only that kept.
+/// Drops the slot, if there is one. The server then deletes the log that only this slot kept.
 pub async fn release(server: &SqlServer, slot: &str) -> Result<(), Error> {
     let mut session = Session::open(&Account::read(Side::Source, "postgresql", server)?, MAINTENANCE).await?;
     let drop = format!(
@@ -134,7 +135,7 @@ pub async fn release(server: &SqlServer, slot: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the user may end a segment, and the slot cannot fill the server's disk.
+/// Checks that the user may end a segment, and that the slot cannot fill the server's disk.
 async fn check(session: &mut Session, account: &Account) -> Result<(), Error> {
     let (may, most): (bool, i64) = session
         .one(
@@ -155,10 +156,11 @@ async fn check(session: &mut Session, account: &Account) -> Result<(), Error> {
     Ok(())
 }
 
-/// A slot as the server tells of it: its state, where it stands, and bytes that it keeps and that may be written until it is lost.
+/// A slot as the server reports it: its state, its position, the bytes that it keeps, and the bytes that may still be written
+/// before it is lost.
 type Slot = (Option<String>, Option<u64>, Option<i64>, Option<i64>);
 
-/// Where the slot stands and what it keeps; where there is none, that of one that is made.
+/// The position of the slot, and what it keeps. Makes the slot if there is none.
 /// <https://www.postgresql.org/docs/current/view-pg-replication-slots.html>
 async fn position(session: &mut Session, slot: &str) -> Result<(u64, KeptLog), Error> {
     let find = format!(
@@ -174,7 +176,7 @@ async fn position(session: &mut Session, slot: &str) -> Result<(u64, KeptLog), E
     }
     match found.into_iter().next() {
         Some((Some(status), Some(position), held, room)) if status != "lost" => {
-            // Below zero, the next checkpoint may give the slot up.
+            // If the room is below 0, the next checkpoint may invalidate the slot: 0 is reported.
             let bytes = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok()).unwrap_or_default();
             Ok((position, KeptLog { held: bytes(held), room: bytes(room) }))
         }
@@ -198,7 +200,7 @@ fn removed() -> Error {
     )
 }
 
-/// What `pg_receivewal` left that is complete: segments, and histories of timelines.
+/// Names of the complete files that `pg_receivewal` left: segments, and histories of timelines.
 fn names(directory: &Path) -> Result<Vec<String>, Error> {
     let failed = |source| Error::Work { path: directory.to_owned(), source };
     let mut names = Vec::new();

@@ -1,4 +1,4 @@
-//! What of a real dump is selected.
+//! What is selected of a real dump.
 
 use super::*;
 
