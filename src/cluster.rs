@@ -46,7 +46,7 @@ async fn read(client: &Client) -> Result<Option<String>, kube::Error> {
     };
     warn!(
         problem,
-        "the uid of this cluster is not known: another cluster of the same CLUSTER_NAME cannot be told from it. Grant \
+        "the uid of this cluster is not known: another cluster of the same CLUSTER_NAME cannot be distinguished from it. Grant \
          `get` on the namespace {NAMESPACE}, or set CLUSTER_UID"
     );
     Ok(None)

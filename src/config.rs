@@ -42,7 +42,7 @@ pub struct RunOptions {
     #[arg(long, env = "METRICS_ADDRESS", default_value = "0.0.0.0:8080")]
     pub metrics_address: SocketAddr,
 
-    /// Whether metrics are only for accounts that may `get` the path /metrics, by TLS and with a token of Kubernetes
+    /// Whether only accounts that may `get` the path /metrics can read metrics, with TLS and a Kubernetes token
     #[arg(long, env = "METRICS_AUTH", action = ArgAction::Set, default_value_t = true)]
     pub metrics_auth: bool,
 
@@ -50,15 +50,15 @@ pub struct RunOptions {
     #[arg(long, env = "METRICS_TLS_ADDRESS", default_value = "0.0.0.0:8443")]
     pub metrics_tls_address: SocketAddr,
 
-    /// How often everything is compared with AWS even if nothing happens (for example 5m or 300s)
+    /// How often everything is compared with AWS even if no event occurs (for example 5m or 300s)
     #[arg(long, env = "SWEEP_INTERVAL", default_value = "5m", value_parser = duration)]
     pub sweep_interval: Duration,
 
-    /// How long a load balancer that was replaced goes on serving clients that still have its address
+    /// How long a replaced load balancer continues to serve clients that still use its address
     #[arg(long, env = "REPLACEMENT_GRACE", default_value = "2m", value_parser = duration)]
     pub replacement_grace: Duration,
 
-    /// Rules that a security group may have for IPv4, and as many for IPv6: more where AWS raised the account's quota
+    /// Rules that a security group may have for IPv4, and as many for IPv6: more if AWS raised the account's quota
     #[arg(long, env = "SECURITY_GROUP_RULES", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub security_group_rules: u16,
 
@@ -75,7 +75,7 @@ pub struct RunOptions {
     #[command(flatten)]
     pub backups: BackupOptions,
 
-    /// Whether objects may name only what each `CausewayPolicy` that selects their namespace allows
+    /// Whether objects may use only what each `CausewayPolicy` that selects their namespace allows
     #[arg(long, env = "GUARDRAILS", action = ArgAction::Set, default_value_t = true)]
     pub guardrails: bool,
 
@@ -83,11 +83,11 @@ pub struct RunOptions {
     #[command(flatten)]
     pub databases: DatabaseOptions,
 
-    /// Name of the lease by which one of several replicas leads; that for databases has -databases after it
+    /// Name of the leader election lease; the lease for databases has the suffix -databases
     #[arg(long, env = "LEASE_NAME", default_value = "causeway")]
     pub lease_name: String,
 
-    /// How long the lease for databases stays with a replica that is gone, from 5s to 1m: longer where the Kubernetes API
+    /// How long a replica that died keeps the lease for databases, from 5s to 1m: longer if the Kubernetes API
     /// often takes seconds to answer
     #[arg(long, env = "DATABASE_LEASE_DURATION", default_value = "5s", value_parser = lease_duration)]
     pub database_lease_duration: Duration,
@@ -96,7 +96,7 @@ pub struct RunOptions {
     #[arg(long, env = "POD_NAMESPACE", default_value = "causeway-system")]
     pub namespace: String,
 
-    /// The operator's service account in that namespace, as commands name it that grant it something
+    /// The operator's service account in that namespace: messages name it in commands that grant it permissions
     #[arg(long, env = "SERVICE_ACCOUNT", default_value = "causeway")]
     pub service_account: String,
 
@@ -104,7 +104,7 @@ pub struct RunOptions {
     #[arg(long, env = "POD_NAME", default_value = "causeway")]
     pub pod_name: String,
 
-    /// Uid of the operator's pod: a container that is started again takes over sooner from its predecessor
+    /// Uid of the operator's pod: with it, a restarted container takes over sooner from its predecessor
     #[arg(long, env = "POD_UID", value_parser = pod_uid)]
     pub pod_uid: Option<String>,
 
@@ -120,7 +120,7 @@ pub struct RunOptions {
 /// Options of `causeway run` about databases.
 #[derive(Args, Clone, Debug, Default)]
 pub struct DatabaseOptions {
-    /// Whether a Redis or `EtcdCluster` has a `NetworkPolicy` whose spec.networkPolicy is left out: Enabled or Disabled
+    /// Whether a Redis or `EtcdCluster` without spec.networkPolicy has a `NetworkPolicy`: Enabled or Disabled
     #[arg(long, env = "NETWORK_POLICY", value_enum, ignore_case = true, default_value = "Enabled")]
     pub network_policy: NetworkPolicyMode,
 
@@ -128,11 +128,11 @@ pub struct DatabaseOptions {
     #[arg(long, env = "SCRAPE_NAMESPACES", value_delimiter = ',')]
     pub scrape_namespaces: Vec<String>,
 
-    /// A Redis or `EtcdCluster` without spec.auth is refused; those that run go on
+    /// Refuse a Redis or `EtcdCluster` without spec.auth; existing ones continue to run
     #[arg(long, env = "REQUIRE_AUTH", value_parser = FalseyValueParser::new())]
     pub require_auth: bool,
 
-    /// A Redis or `EtcdCluster` without TLS for all its clients is refused; those that run go on
+    /// Refuse a Redis or `EtcdCluster` without TLS for all its clients; existing ones continue to run
     #[arg(long, env = "REQUIRE_TLS", value_parser = FalseyValueParser::new())]
     pub require_tls: bool,
 }
@@ -155,7 +155,7 @@ impl DatabaseOptions {
 /// Options of `causeway run` about backups.
 #[derive(Args, Clone, Debug, Default)]
 pub struct BackupOptions {
-    /// Bucket of backups that name none; unless given, causeway-<cluster>-<account>-<region>, which is made
+    /// Bucket for backups that name none; unless given, causeway-<cluster>-<account>-<region>, which Causeway creates
     #[arg(long, env = "BACKUP_BUCKET", value_parser = bucket_name)]
     pub backup_bucket: Option<String>,
 
@@ -168,11 +168,11 @@ pub struct BackupOptions {
     #[arg(long, env = "BACKUP_POD_IDENTITY", value_parser = FalseyValueParser::new())]
     pub backup_pod_identity: bool,
 
-    /// Other S3 than AWS' that backups may name, as URLs separated by commas
+    /// S3 endpoints other than AWS's that backups may use, as URLs separated by commas
     #[arg(long, env = "BACKUP_ENDPOINTS", value_delimiter = ',')]
     pub backup_endpoints: Vec<String>,
 
-    /// Regions of AWS that buckets of backups may be in and this version does not know, separated by commas
+    /// AWS regions that this version does not know and that backup buckets may be in, separated by commas
     #[arg(long, env = "BACKUP_REGIONS", value_delimiter = ',')]
     pub backup_regions: Vec<String>,
 

@@ -34,7 +34,7 @@ const WATCH_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// The answer to a request for metrics without TLS when a token is required. A token must not cross the network in
 /// plain text.
-const ELSEWHERE: &str = "metrics are at METRICS_TLS_ADDRESS (port 8443) alone, by TLS and with a token of Kubernetes\n";
+const ELSEWHERE: &str = "metrics are served only at METRICS_TLS_ADDRESS (port 8443), with TLS and a Kubernetes token\n";
 
 /// Reports the health of one watch.
 #[derive(Debug)]

@@ -63,7 +63,7 @@ enum Command {
     /// Drop the replication slot of a DatabaseBackup that was deleted
     #[command(hide = true)]
     DropSlot(JobOptions),
-    /// Begin the data of an etcd member anew, above every revision that was ever given
+    /// Make the data of an etcd member continue above every revision that was ever used
     #[command(hide = true)]
     SkipRevisions(SkipOptions),
     /// Answer clients of a Redis as Redis Sentinel does, beside a node

@@ -15,10 +15,10 @@ const MOST: u32 = 40;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[value(rename_all = "PascalCase")]
 pub enum NetworkPolicyMode {
-    /// It has one, which lets in its clients and nobody else.
+    /// Causeway creates a `NetworkPolicy`, which allows connections from the database's clients only.
     #[default]
     Enabled,
-    /// It has none.
+    /// Causeway creates no `NetworkPolicy`.
     Disabled,
 }
 

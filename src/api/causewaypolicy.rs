@@ -28,93 +28,99 @@ use super::placement::bounded;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct CausewayPolicySpec {
-    /// Labels of the namespaces that it is for, such as `{ matchLabels: { tenant: "yes" } }`; `{}` stands for all.
+    /// Labels of the namespaces that the policy applies to, such as `{ matchLabels: { tenant: "yes" } }`; `{}` selects
+    /// all namespaces.
     #[schemars(schema_with = "selector")]
     pub namespace_selector: LabelSelector,
 
-    /// Schemes that a MyIngress may have, such as `[internal]`. Left out, both.
+    /// Schemes that a MyIngress may have, such as `[internal]`. Left out, `internal` and `internet-facing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2))]
     pub schemes: Option<Vec<Scheme>>,
 
-    /// Subnets that a MyIngress may name by their ids, such as `[subnet-0a1b2c3d]`; `*` stands for any text. It then cannot
-    /// have `subnetSelector`. Left out, all.
+    /// Ids of subnets that a MyIngress may use, such as `[subnet-0a1b2c3d]`; `*` matches any text. If this is given, a
+    /// MyIngress cannot use `subnetSelector`. Left out, all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 256)))]
     pub subnets: Option<Vec<String>>,
 
-    /// Security groups that a MyIngress may name in `securityGroups` and `targetSecurityGroups`, as it names them, such as
-    /// `[sg-0a1b2c3d, team-a-*]`. Left out, all.
+    /// Security groups that a MyIngress may use in `securityGroups` and `targetSecurityGroups`, by id or name as in the
+    /// MyIngress, such as `[sg-0a1b2c3d, team-a-*]`. Left out, all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 256)))]
     pub security_groups: Option<Vec<String>>,
 
-    /// Networks within which a MyIngress may let clients in, such as `[10.0.0.0/8]`, and prefix lists by their ids. Left out,
-    /// all.
+    /// Networks from which a MyIngress may allow traffic, including their parts, such as `[10.0.0.0/8]`, and ids of
+    /// prefix lists, such as `pl-3b927c52`. Left out, all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 64)))]
     #[x_kube(validation = ("self.all(s, isCIDR(s) || s.matches('^pl-[0-9a-z]+$'))", "spec.inboundCidrs must be networks such as 10.0.0.0/8, or ids of prefix lists"))]
     pub inbound_cidrs: Option<Vec<String>>,
 
-    /// Networks in which targets of a MyIngress may be that are no pods of its namespace, such as `[10.20.0.0/16]`: whoever
-    /// writes slices of endpoints there can name any address. Left out, none.
+    /// Networks that may contain targets of a MyIngress other than pods of its namespace, such as `[10.20.0.0/16]`.
+    /// Anybody who may write `EndpointSlices` in the namespace could otherwise make any address a target. Left out,
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 64)))]
     #[x_kube(validation = ("self.all(s, isCIDR(s))", "spec.targetAddresses must be networks such as 10.20.0.0/16"))]
     pub target_addresses: Option<Vec<String>>,
 
-    /// ARNs of certificates that a MyIngress may name, such as `[arn:aws:acm:eu-west-1:111122223333:certificate/*]`. Its HTTPS
-    /// listeners must then name theirs. Left out, all.
+    /// ARNs of certificates that a MyIngress may use, such as `[arn:aws:acm:eu-west-1:111122223333:certificate/*]`. If
+    /// this is given, its HTTPS listeners must name their certificates. Left out, all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 2048)))]
     pub certificates: Option<Vec<String>>,
 
-    /// ARNs of web ACLs that a MyIngress may name, such as `[arn:aws:wafv2:*:*:regional/webacl/shared/*]`. Left out, all.
+    /// ARNs of web ACLs that a MyIngress may use, such as `[arn:aws:wafv2:*:*:regional/webacl/shared/*]`. Left out,
+    /// all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 2048)))]
     pub wafs: Option<Vec<String>>,
 
-    /// Buckets that a MyIngress may have logs written to, such as `[logs-team-a]`. Left out, all.
+    /// Buckets to which a MyIngress may have access logs written, such as `[logs-team-a]`. Left out, all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 64)))]
     pub log_buckets: Option<Vec<String>>,
 
-    /// Buckets that a DatabaseBackup may name, such as `[backups-*]`. Left out, all; that of the operator is always allowed.
+    /// Buckets that a DatabaseBackup may use, such as `[backups-*]`. The operator's own bucket is always allowed. Left
+    /// out, all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 64)))]
     pub buckets: Option<Vec<String>>,
 
-    /// Other S3 than AWS' that a DatabaseBackup may name, such as `["https://minio.example.com"]`. Left out, those that the
-    /// operator allows.
+    /// S3 endpoints other than AWS's that a DatabaseBackup may use, such as `["https://minio.example.com"]`. Left out,
+    /// those that the operator allows (option `BACKUP_ENDPOINTS`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 256)))]
     pub endpoints: Option<Vec<String>>,
 
-    /// ARNs of KMS keys that a DatabaseBackup may name, such as `[arn:aws:kms:eu-west-1:111122223333:key/*]`. Left out, all.
+    /// ARNs of KMS keys that a DatabaseBackup may use, such as `[arn:aws:kms:eu-west-1:111122223333:key/*]`. Left out,
+    /// all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 256)))]
     pub kms_keys: Option<Vec<String>>,
 
-    /// Images that pods may run, as they are written, such as `["registry.example.com/*", "redis:*"]`; those count, too, that
-    /// run where a spec names none. Left out, all.
+    /// Images that pods may run, exactly as they are written, such as `["registry.example.com/*", "redis:*"]`. They
+    /// must include the default images that run if a spec names none. Left out, all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 1024)))]
     pub images: Option<Vec<String>>,
 
-    /// Priority classes that databases may name, such as `[batch]`. Left out, all but those of the system.
+    /// Priority classes that databases may use, such as `[batch]`. Left out, all except those of the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 253)))]
     pub priority_classes: Option<Vec<String>>,
 
-    /// How many objects of each kind a namespace may have, such as `{ Redis: 3, MyIngress: 5 }`: the oldest count first, those
-    /// of the same age by their names. Left out, any number; so for kinds that are left out.
+    /// How many objects of each kind a namespace may have, such as `{ Redis: 3, MyIngress: 5 }`. The oldest objects are
+    /// allowed first; objects of the same age are ordered by name. Left out, or for kinds that are left out, any
+    /// number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxProperties" = 16))]
     #[x_kube(validation = ("self.all(kind, kind in ['MyApp', 'MyIngress', 'EtcdCluster', 'Redis', 'DatabaseBackup', 'DatabaseRestore'])", "spec.maxObjects must name kinds of Causeway: MyApp, MyIngress, EtcdCluster, Redis, DatabaseBackup, DatabaseRestore"))]
     pub max_objects: Option<BTreeMap<String, u32>>,
 
-    /// How much all volumes of the Redis and EtcdCluster of a namespace may ask for together, such as `100Gi`: the oldest count
-    /// first. Left out, anything.
+    /// Total size that the volumes of all Redis and EtcdCluster objects of a namespace may request, such as `100Gi`.
+    /// The oldest objects are allowed first. Left out, any size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(validation = ("isQuantity(self) && !quantity(self).isLessThan(quantity('0'))", "spec.maxStorage must be a quantity such as 100Gi"))]
@@ -125,12 +131,12 @@ pub struct CausewayPolicySpec {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CausewayPolicyStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// `Ready` always: `True` where the policy is in force, `False` where a value cannot be read, so that nothing new is made in
-    /// the namespaces that it may be about; `Stalled` then, too.
+    /// `Ready` always: `True` if the policy is in force, `False` if a value cannot be read. In the second case nothing
+    /// new is created in the namespaces that the policy may apply to, and `Stalled` is `True`, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,

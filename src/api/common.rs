@@ -10,13 +10,13 @@ pub const PREFIX: &str = "causeway.example.com";
 /// The one field manager under which Causeway applies objects and statuses.
 pub const FIELD_MANAGER: &str = "causeway";
 
-/// What happens to the outside object when the Kubernetes object is deleted.
+/// What happens to data or AWS resources when the Kubernetes object is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DeletionPolicy {
-    /// It is deleted too.
+    /// They are deleted, too.
     #[default]
     Delete,
-    /// It stays, and Causeway never touches it again.
+    /// They are kept.
     Retain,
 }
 

@@ -33,30 +33,31 @@ use super::common::conditioned;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MyAppSpec {
-    /// Container image of the pods; it must have a shell at /bin/sh. A pod asks for 10m CPU and 16Mi of memory, and takes
-    /// 256Mi at most.
+    /// Container image of the pods, such as `busybox:1.37`. It must have a shell at `/bin/sh`. A pod requests 10m CPU
+    /// and 16Mi memory, and its memory limit is 256Mi.
     #[schemars(length(min = 1, max = 1024))]
     #[x_kube(validation = (r"!self.matches('\\s')", "spec.image must not contain white space: write it as registry/name:tag"))]
     pub image: String,
 
-    /// Text that each pod prints to its log when it starts. It reaches the container as data and is never
-    /// run or expanded.
+    /// Text that each pod prints to its log when it starts, such as `Hello`. It is passed to the container as data, and
+    /// never executed or expanded.
     #[serde(default)]
     #[schemars(length(max = 32768))]
     #[x_kube(validation = (r"!self.contains('\u0000')", "spec.banner must not contain a NUL character: remove it"))]
     pub banner: String,
 
-    /// Number of pods, 0 to 100.
+    /// Number of pods: 0 to 100, 1 unless given.
     #[serde(default = "one")]
     #[schemars(range(min = 0, max = 100))]
     pub replicas: i32,
 
-    /// Program and arguments that run after the banner was printed. Without it the pods wait until they are stopped.
+    /// Program and arguments that run after the banner was printed, such as `["sleep", "60"]`. Left out, the pods wait
+    /// until they are stopped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 4096)))]
     pub command: Vec<String>,
 
-    /// Stops everything but deletion: pods are left as they are.
+    /// Stops all changes except deletion; `false` unless given. The pods keep running as they are.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
 }
@@ -65,27 +66,27 @@ fn one() -> i32 {
     1
 }
 
-/// What is known of a `MyApp`'s pods.
+/// Observed state of the pods.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MyAppStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Pods that exist.
+    /// Number of pods that exist.
     #[serde(default)]
     pub replicas: i32,
 
-    /// Pods that are ready.
+    /// Number of pods that are ready.
     #[serde(default)]
     pub ready_replicas: i32,
 
-    /// Pods that run the present image, banner and command.
+    /// Number of pods with the current image, banner and command.
     #[serde(default)]
     pub updated_replicas: i32,
 
-    /// Label selector of the pods, as autoscalers read it.
+    /// Label selector of the pods, for the scale subresource and autoscalers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
 

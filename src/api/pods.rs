@@ -78,7 +78,7 @@ pub fn tolerations(_: &mut SchemaGenerator) -> Schema {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodMetadata {
-    /// Labels of the pods, such as `team: shop`. Those by which Causeway finds its pods cannot be given.
+    /// Labels of the pods, such as `team: shop`. You cannot set the labels by which Causeway finds its pods.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 20, "additionalProperties" = { "type": "string", "maxLength": 63, "pattern": "^([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?$" }))]
     #[x_kube(
@@ -87,9 +87,9 @@ pub struct PodMetadata {
     )]
     pub labels: BTreeMap<String, String>,
 
-    /// Annotations of the pods, such as `example.com/team: shop`. Keys of Kubernetes, of networks and of service meshes, such
-    /// as `kubernetes.io`, `cni.cncf.io`, `projectcalico.org` and `istio.io`, cannot be given: they make others mount Secrets
-    /// into pods, or change what pods may do. An exception is `sidecar.istio.io/inject: "false"`.
+    /// Annotations of the pods, such as `example.com/team: shop`. You cannot set annotations of Kubernetes, of networks
+    /// and of service meshes, such as `kubernetes.io`, `cni.cncf.io`, `projectcalico.org` and `istio.io`, because these
+    /// can mount Secrets into pods or change what pods may do. The exception is `sidecar.istio.io/inject: "false"`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 20, "additionalProperties" = { "type": "string", "maxLength": 4096 }))]
     #[x_kube(
@@ -100,7 +100,7 @@ pub struct PodMetadata {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// A Secret with which images are pulled.
+/// A Secret that is used to pull images.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImagePullSecret {
     /// Name of a Secret of the namespace, of type `kubernetes.io/dockerconfigjson`, such as `registry`.
@@ -112,8 +112,9 @@ pub struct ImagePullSecret {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceTemplate {
-    /// Who reaches it: `ClusterIP` (the default) pods of the cluster, `NodePort` also clients of every node's port,
-    /// `LoadBalancer` also clients of a load balancer that the cluster's cloud provider makes.
+    /// Who can reach the Service: with `ClusterIP` (the default) pods of the cluster; with `NodePort` also clients of
+    /// its port on every node; with `LoadBalancer` also clients of a load balancer that the cluster's cloud provider
+    /// creates.
     #[serde(rename = "type", default)]
     pub kind: ServiceType,
 
@@ -126,14 +127,15 @@ pub struct ServiceTemplate {
     )]
     pub annotations: BTreeMap<String, String>,
 
-    /// Near whom clients are led.
+    /// To which endpoints clients are routed, as in a Service: `PreferSameZone`, or `PreferClose` in Kubernetes before
+    /// 1.34, to endpoints in the client's zone; `PreferSameNode` to those on the client's node, or else in its zone. If
+    /// there are none that near, to all. `PreferSameZone` and `PreferSameNode` need Kubernetes 1.34. Left out, to all
+    /// endpoints alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic_distribution: Option<TrafficDistribution>,
 }
 
-/// Near whom clients are led, as in a Service: `PreferSameZone` or, as it was called earlier, `PreferClose`: in their zone;
-/// `PreferSameNode`: on their node of Kubernetes, and else in their zone. Where none is so near, to all. Left out, to all alike.
-/// `PreferSameZone` and `PreferSameNode` need Kubernetes 1.34.
+/// To which endpoints clients are routed, as in a Service.
 /// <https://kubernetes.io/docs/concepts/services-networking/service/#traffic-distribution>
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TrafficDistribution {
@@ -157,7 +159,7 @@ impl TrafficDistribution {
     }
 }
 
-/// Who reaches a Service.
+/// Who can reach a Service.
 /// <https://kubernetes.io/docs/concepts/services-networking/service/#publishing-services-service-types>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ServiceType {

@@ -39,7 +39,7 @@ pub struct PlanOptions {
     #[arg(long, env = "SECURITY_GROUP_RULES", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub security_group_rules: u16,
 
-    /// Whether `CausewayPolicies` count, as the operator has it
+    /// Whether `CausewayPolicies` are enforced, as the operator has it
     #[arg(long, env = "GUARDRAILS", action = ArgAction::Set, default_value_t = true)]
     pub guardrails: bool,
 
@@ -88,9 +88,9 @@ pub struct OrphansOptions {
 /// What to do about orphans.
 #[derive(Subcommand, Clone, Debug)]
 pub enum OrphansAction {
-    /// List what is in AWS for objects that are not in the cluster
+    /// List resources in AWS of objects that are not in the cluster
     Ls,
-    /// Delete all that is in AWS for these objects
+    /// Delete all resources in AWS of these objects
     Rm {
         /// Uids of the objects, as `ls` shows them
         #[arg(required = true, value_name = "UID")]
@@ -103,7 +103,7 @@ pub enum OrphansAction {
 pub enum BackupsAction {
     /// List the backups in a bucket, whichever Causeway took them
     Ls(BackupsOptions),
-    /// Fetch a base backup of a PostgreSQL and its log, from which a new server comes back as it was at an instant
+    /// Fetch a base backup of a PostgreSQL and its log, from which a new server recovers to an instant
     Recover(RecoverOptions),
 }
 
@@ -114,7 +114,7 @@ pub struct BackupsOptions {
     #[arg(long)]
     pub bucket: String,
 
-    /// What the keys begin with, such as shop or shop/nightly; all unless given
+    /// Prefix of the keys, such as shop or shop/nightly; all unless given
     #[arg(long)]
     pub prefix: Option<String>,
 
@@ -122,7 +122,7 @@ pub struct BackupsOptions {
     #[arg(long)]
     pub region: Option<String>,
 
-    /// Another S3 than AWS', as a URL
+    /// S3 endpoint other than AWS's, as a URL
     #[arg(long)]
     pub endpoint: Option<String>,
 
@@ -143,11 +143,11 @@ pub struct RecoverOptions {
     #[command(flatten)]
     pub from: BackupsOptions,
 
-    /// Take what nobody checked, without --trusted-key: whoever could write into the bucket chose the data then
+    /// Accept unverified backups, without --trusted-key: anybody who could write to the bucket may have chosen the data
     #[arg(long)]
     pub unverified: bool,
 
-    /// The instant to come back to, such as 2026-11-22T12:00:00Z; unless given, the latest that there is
+    /// The instant to recover to, such as 2026-11-22T12:00:00Z; unless given, the end of the log
     #[arg(long)]
     pub until: Option<Timestamp>,
 
@@ -159,7 +159,7 @@ pub struct RecoverOptions {
     #[arg(long)]
     pub identity: Option<PathBuf>,
 
-    /// Empty directory for base.tar, the log and recover.sh; it is made where it is missing
+    /// Empty directory for base.tar, the log and recover.sh; it is created if it is missing
     #[arg(long)]
     pub into: PathBuf,
 }

@@ -91,7 +91,7 @@ impl AwsError {
             operation: "",
             service: "",
             code: None,
-            message: "nobody waited for the answer".into(),
+            message: "the caller no longer waits for the response".into(),
             class: Class::Transient,
             ambiguous: true,
         }
@@ -299,7 +299,7 @@ impl Caller {
             operation,
             service: self.service,
             code: Some("RateLimited".into()),
-            message: "AWS allows few such calls, and others wait to make one".into(),
+            message: "the rate limit for this AWS call is reached, and other calls are waiting".into(),
             class: Class::Throttled,
             ambiguous: false,
         }

@@ -20,7 +20,7 @@ pub fn limits(spec: &CausewayPolicySpec) -> bool {
 /// Why an object exceeds the limits of a policy.
 pub fn refused(name: &str, spec: &CausewayPolicySpec, standing: &Standing) -> Option<Denial> {
     let Standing { kind, namespace, place, own, sum } = standing;
-    let fix = "What is there stays as it is; delete an older one, or ask for a higher limit";
+    let fix = "What exists already is not changed; delete an older one, or ask for a higher limit";
     let most = spec.max_objects.as_ref().and_then(|most| most.get(kind));
     if let Some(most) = most.filter(|most| *place > **most as usize) {
         let message = format!(

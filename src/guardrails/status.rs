@@ -60,12 +60,12 @@ pub async fn tell(client: Client, fence: Fence, mut policies: UnboundedReceiver<
 
 /// The status that a policy should have, if it differs from the present one.
 fn status(policy: &DynamicObject, now: Timestamp) -> Option<CausewayPolicyStatus> {
-    let text = "objects of the namespaces that it selects may name only what it lists";
+    let text = "objects in the selected namespaces may use only what this policy lists";
     let health = match read(&policy.data["spec"]) {
         Ok(_) => Health::ready("InForce", text),
         Err(why) => {
             let message =
-                format!("{why}. Until it is corrected nothing new is made in the namespaces that it may be about");
+                format!("{why}. Until it is corrected, nothing new is created in the namespaces that it may apply to");
             Health::stalled("Unreadable", message)
         }
     };

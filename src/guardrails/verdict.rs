@@ -129,7 +129,7 @@ fn refused(name: &str, spec: &CausewayPolicySpec, ask: &Ask) -> Option<Denial> {
     let what = ask.value.as_ref().map_or_else(String::new, |value| format!(" {value}"));
     let allowed = if list.is_empty() { "none".to_owned() } else { list.join(", ") };
     let message = format!(
-        "{}{what} is not allowed here: CausewayPolicy {name} (spec.{field}) allows {allowed}. What is there stays as it is",
+        "{}{what} is not allowed here: CausewayPolicy {name} (spec.{field}) allows {allowed}. What exists already is not changed",
         ask.field
     );
     Some((DENIED, message))

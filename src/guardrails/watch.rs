@@ -144,7 +144,9 @@ impl Guardrails {
         known.awaited.insert(namespace.to_owned());
         Err((
             UNKNOWN,
-            format!("it is not known yet what namespace {namespace} demands; until then nothing new is made"),
+            format!(
+                "the labels and annotations of namespace {namespace} are not known yet; until then nothing new is created"
+            ),
         ))
     }
 
@@ -342,7 +344,7 @@ fn failed(known: &mut Known, what: &'static str, problem: &watcher::Error) -> bo
     let why = format!("cannot list {what}: {problem}");
     let is_news = known.trouble.as_ref() != Some(&why);
     if is_news {
-        warn!(%problem, what, "cannot be watched: what CausewayPolicies allow is as it was known last");
+        warn!(%problem, what, "cannot be watched: CausewayPolicies apply as they were last read");
         known.trouble = Some(why);
     }
     is_news

@@ -52,15 +52,16 @@ impl Verdict {
         match self {
             Self::Allowed => None,
             Self::Unknown => {
-                Some((StatusCode::UNAUTHORIZED, "metrics need a token of Kubernetes: Authorization: Bearer TOKEN\n"))
+                Some((StatusCode::UNAUTHORIZED, "metrics need a Kubernetes token: Authorization: Bearer TOKEN\n"))
             }
             Self::Forbidden => Some((
                 StatusCode::FORBIDDEN,
                 "this account may not read metrics: bind the ClusterRole causeway-metrics-reader to it\n",
             )),
-            Self::Unanswered => {
-                Some((StatusCode::SERVICE_UNAVAILABLE, "the Kubernetes API does not say who may read metrics\n"))
-            }
+            Self::Unanswered => Some((
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the Kubernetes API did not say whether this account may read metrics\n",
+            )),
         }
     }
 }
@@ -106,7 +107,7 @@ impl Access {
                 verdict
             }
             Ok(Err(problem)) => {
-                warn!(problem = %api_message(&problem), "cannot ask who may read metrics (ClusterRole causeway: tokenreviews, subjectaccessreviews)");
+                warn!(problem = %api_message(&problem), "cannot check who may read metrics; the ClusterRole causeway needs tokenreviews and subjectaccessreviews");
                 Verdict::Unanswered
             }
             Err(_) => Verdict::Unanswered,

@@ -65,16 +65,16 @@ impl Collector for Backups {
             all.iter().filter_map(move |it| Some((it, number(it)?))).collect()
         };
         let name = "causeway_backup_last_success_timestamp";
-        let help = "When the newest backup of an object was complete";
+        let help = "When the newest backup of an object was completed";
         gauges(&mut encoder, (name, help, &Unit::Seconds), seconds(|it| it.success))?;
         let name = "causeway_backup_last_verified_timestamp";
-        let help = "When a backup of an object was proven last";
+        let help = "When a backup of an object last passed verification";
         gauges(&mut encoder, (name, help, &Unit::Seconds), seconds(|it| it.verified))?;
         let name = "causeway_backup_log_kept";
-        let help = "What a server keeps of its log, as it is in no backup yet";
+        let help = "Write-ahead log that a server keeps because it is in no backup yet";
         gauges(&mut encoder, (name, help, &Unit::Bytes), bytes(|it| it.log_kept))?;
         let name = "causeway_backup_log_until_lost";
-        let help = "How much may be written until a server gives up the log that it keeps for a backup";
+        let help = "How much can still be written before a server discards the log that it keeps for a backup";
         gauges(&mut encoder, (name, help, &Unit::Bytes), bytes(|it| it.log_room))
     }
 }

@@ -280,39 +280,39 @@ impl Inner {
         ours.register("queue_depth", "Objects that wait for their reconcile", self.queue_depth.clone());
         ours.register(
             "failing_objects",
-            "Objects whose last reconcile failed, or that wait for somebody outside (Stalled)",
+            "Objects whose last reconcile failed, or that need somebody to act (Stalled)",
             self.failing.clone(),
         );
-        let help = "Objects that cannot be decoded as a whole, and are left as they are";
+        let help = "Objects that cannot be decoded and are therefore not reconciled";
         ours.register("undecodable_objects", help, self.undecodable.clone());
-        let help = "Objects that are not in the cluster and for which something is in AWS";
+        let help = "Objects that are not in the cluster but still have resources in AWS";
         ours.register("orphans", help, self.orphans.clone());
-        let help = "How many of a quota of Elastic Load Balancing the account uses in the region, others' included";
+        let help = "Usage of a quota of Elastic Load Balancing by the whole account in the region";
         ours.register("aws_quota_used", help, self.quota_used.clone());
-        let help = "How many AWS takes of a quota of Elastic Load Balancing";
+        let help = "Limit of a quota of Elastic Load Balancing";
         ours.register("aws_quota_limit", help, self.quota_limit.clone());
-        let help = "Other clusters of our CLUSTER_NAME that have something in this AWS account and region";
+        let help = "Other clusters with the same CLUSTER_NAME that have resources in this AWS account and region";
         ours.register("cluster_name_rivals", help, self.cluster_name_rivals.clone());
-        let help = "What somebody else had changed in AWS and was put right, by kind of part";
+        let help = "Changes by others in AWS that were repaired, by kind of resource";
         ours.register("drift_repaired", help, self.drift_repaired.clone());
         ours.register("aws_calls", "Calls to AWS by outcome, every attempt counted", self.aws_calls.clone());
         let help = "How long calls to AWS took";
         ours.register_with_unit("aws_call_duration", help, Unit::Seconds, self.aws_call_duration.clone());
-        let help = "How long calls to AWS waited to stay within its rates";
+        let help = "How long calls to AWS waited to stay within the rate limits";
         ours.register_with_unit("aws_call_wait", help, Unit::Seconds, self.aws_call_wait.clone());
         ours.register("kubernetes_calls", "Calls to the Kubernetes API by outcome", self.kubernetes_calls.clone());
-        let help = "Calls of members of etcd and nodes of Redis by outcome";
+        let help = "Calls to etcd members and Redis nodes, by outcome";
         ours.register("database_calls", help, self.database_calls.clone());
-        ours.register("events", "Events of objects by reason, told or not", self.events.clone());
+        ours.register("events", "Events of objects by reason, published or not", self.events.clone());
         let help = "From an endpoint's readiness to its registration as a target";
         let took = self.target_registration_duration.clone();
         ours.register_with_unit("target_registration_duration", help, Unit::Seconds, took);
-        ours.register("backup_runs", "Jobs of backups that ended, by outcome", self.backup_runs.clone());
+        ours.register("backup_runs", "Backup Jobs that ended, by outcome", self.backup_runs.clone());
         let help = "DatabaseBackups that lack a backup that was due";
         ours.register("backup_overdue_objects", help, self.backups_overdue.clone());
-        let help = "Verifications of backups that ended, by outcome";
+        let help = "Backup verifications that ended, by outcome";
         ours.register("backup_verifications", help, self.verifications.clone());
-        ours.register("leader", "1 in the process that leads by that lease, else 0", self.leader.clone());
+        ours.register("leader", "1 in the process that holds that leader lease, else 0", self.leader.clone());
         ours.register("build", "What runs here", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         self.registry.register_collector(Box::new(self.backups.clone()));
         self.registry.register_collector(Box::new(Process::this()));

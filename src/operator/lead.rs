@@ -126,21 +126,21 @@ pub async fn serve(process: Process, group: Group, client: Client) -> Result<End
                 if matches!(end, End::Done) && ended.is_ok() {
                     leadership.release().await;
                 } else {
-                    warn!(lease, "the calls in hand did not end in time");
+                    warn!(lease, "the calls in progress did not end in time");
                     leadership.release_later().await;
                 }
                 return Ok(ending);
             }
             (End::Lost(lost) | End::Superseded(lost), Err(Undead)) => return Err(Error::Lost(lost)),
             (End::Lost(lost), Ok(())) => {
-                warn!(lease, %lost, "leading no more: all that was going on has ended, standing by for the leader lease");
+                warn!(lease, %lost, "leading no more: all work has ended, waiting for the leader lease");
                 process.health.stopped_leading(&group.names());
                 election = leadership.stand_by();
             }
             (End::Superseded(lost), Ok(())) => {
                 warn!(
                     lease, %lost,
-                    "leading no more: an earlier version, which knows nothing of this lease, leads by its own"
+                    "leading no more: an operator of an earlier version, which does not know this lease, leads with its own"
                 );
                 process.health.stopped_leading(&group.names());
                 leadership.release_later().await;

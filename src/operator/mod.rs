@@ -169,7 +169,7 @@ fn stop_on_signal() -> Result<CancellationToken, Error> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        info!("told to stop: finishing the calls in hand");
+        info!("received a signal to stop: finishing the calls in progress");
         stopper.cancel();
     });
     Ok(stop)
@@ -193,7 +193,7 @@ async fn identified(client: &Client, options: &RunOptions) -> Cluster {
     loop {
         match Cluster::found(client, &options.cluster_name, options.cluster_uid.as_ref()).await {
             Ok(cluster) => {
-                info!(name = cluster.name, uid = cluster.uid, "this is the cluster");
+                info!(name = cluster.name, uid = cluster.uid, "read the identity of the cluster");
                 return cluster;
             }
             Err(problem) => {

@@ -46,20 +46,20 @@ pub fn patch(change: &Change, object: &DynamicObject) -> Result<Patch, Error> {
             if !kinds::named(&kind).is_some_and(kinds::suspends) {
                 return Err(Error::NotSuspendable { kind });
             }
-            let done = if *suspend { "suspended: Causeway leaves it alone until it is resumed" } else { "resumed" };
+            let done = if *suspend { "suspended: Causeway changes nothing until it is resumed" } else { "resumed" };
             (json!({ "spec": { "suspend": suspend } }), done.to_owned())
         }
         Change::BackupNow(at) => (
             json!({ "metadata": { "annotations": { BACKUP_NOW: at.to_string() } } }),
-            format!("a backup was asked for; see: kubectl causeway status databasebackup/{name}"),
+            format!("requested a backup; see: kubectl causeway status databasebackup/{name}"),
         ),
         Change::Switchover(to) => {
             let to = to.clone().or_else(|| replica(object)).ok_or_else(|| Error::NoReplica(name.clone()))?;
-            (json!({ "spec": { "switchover": { "master": to } } }), format!("{to} is to be the master"))
+            (json!({ "spec": { "switchover": { "master": to } } }), format!("Causeway makes {to} the master"))
         }
         Change::Recover { from, token } => (
             json!({ "spec": { "recovery": { "fromMember": from, "token": token.to_string() } } }),
-            format!("it begins anew with the data of {from}, if its majority is lost"),
+            format!("Causeway rebuilds it from the data of {from}, if its majority is lost"),
         ),
     };
     Ok(Patch { body, done })

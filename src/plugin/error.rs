@@ -54,7 +54,7 @@ pub enum Error {
     NoReplica(String),
     /// Writes that only the other members have would be lost.
     #[error(
-        "{name} would begin anew with the data of {from}, and what only other members have is lost: add --yes if they are \
+        "{name} would be rebuilt from the data of {from}, and what only other members have is lost: add --yes if they are \
          lost for good"
     )]
     NotConfirmed {

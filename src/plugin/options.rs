@@ -43,7 +43,7 @@ pub enum Form {
 
 #[derive(Subcommand, Debug)]
 pub(super) enum Command {
-    /// How all objects are; of one (KIND/NAME) also its conditions, and what it consists of in the cluster and in AWS
+    /// State of all objects; for one object (KIND/NAME) also its conditions, and its parts in the cluster and in AWS
     Status {
         /// A kind, such as redis, or one object, such as redis/cache; everything unless given
         object: Option<String>,
@@ -60,14 +60,14 @@ pub(super) enum Command {
         #[command(flatten)]
         place: Place,
     },
-    /// Leave an object alone until it is resumed: nothing is changed, in the cluster or in AWS
+    /// Suspend an object: until it is resumed, Causeway changes nothing for it, in the cluster or in AWS
     Suspend {
         /// The object: KIND/NAME
         object: String,
         #[command(flatten)]
         place: Place,
     },
-    /// Look after an object again
+    /// Resume an object that was suspended
     Resume {
         /// The object: KIND/NAME
         object: String,
@@ -113,7 +113,7 @@ pub(super) enum RedisCommand {
     Switchover {
         /// Name of the Redis
         name: String,
-        /// The pod that is to be the master; unless given, a replica with all data
+        /// The pod that becomes the master; unless given, a replica with all data
         #[arg(long)]
         to: Option<String>,
         #[command(flatten)]
@@ -123,7 +123,7 @@ pub(super) enum RedisCommand {
 
 #[derive(Subcommand, Debug)]
 pub(super) enum EtcdCommand {
-    /// Begin a cluster whose majority is lost anew, with the data of one member
+    /// Rebuild a cluster whose majority is lost, from the data of one member
     Recover {
         /// Name of the EtcdCluster
         name: String,

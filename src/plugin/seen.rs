@@ -73,7 +73,7 @@ impl Seen {
         let ready = conditions.iter().find(|condition| condition.type_ == "Ready");
         let (ready, reason, message) = match ready {
             _ if object.metadata.deletion_timestamp.is_some() => {
-                let why = ready.map_or("waiting for what belongs to it to go", |it| it.message.as_str());
+                let why = ready.map_or("waiting for the deletion of what belongs to it", |it| it.message.as_str());
                 ("False", "Deleting", why.to_owned())
             }
             None => ("Unknown", "Unseen", unseen(object, "no operator has looked at it yet")),

@@ -22,7 +22,7 @@ pub fn print(objects: &[Seen], form: Form, namespaces: bool, paint: Paint) -> Re
 
 fn table(objects: &[Seen], namespaces: bool, paint: Paint) -> String {
     if objects.is_empty() {
-        return "No objects of Causeway here: -A looks into all namespaces.\n".into();
+        return "No objects of Causeway found: use -A for all namespaces.\n".into();
     }
     let mut objects: Vec<&Seen> = objects.iter().collect();
     objects.sort_by_key(|seen| (seen.is_well(), &seen.namespace, &seen.kind, &seen.name));

@@ -43,7 +43,7 @@ fn policy(seen: &Seen) -> Option<&str> {
 /// Says how many objects are healthy.
 pub fn summary(all: usize, well: usize) -> String {
     match (all, all - well) {
-        (0, _) => "No objects of Causeway here: -A looks into all namespaces.\n".into(),
+        (0, _) => "No objects of Causeway found: use -A for all namespaces.\n".into(),
         (_, 0) => format!("All {all} objects are well.\n"),
         (_, trouble) => format!("{trouble} of {all} objects are in trouble.\n"),
     }

@@ -113,7 +113,7 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
                 Ok(_) => {}
                 // The object was deleted between its event and its turn.
                 Err(kube::runtime::controller::Error::ObjectNotFound(object)) => {
-                    debug!(%object, "gone before its turn");
+                    debug!(%object, "object was deleted before its reconcile");
                 }
                 Err(error) => warn!(kind = K::NAME, %error, "watch failed, trying again"),
             }
@@ -134,7 +134,7 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
     if environment.stop.is_cancelled() {
         info!(kind = K::NAME, namespace, "controller stopped");
     } else {
-        error!(kind = K::NAME, namespace, "the controller's stream died");
+        error!(kind = K::NAME, namespace, "the controller's stream ended");
         environment.health.controller_stopped(K::NAME);
     }
 }

@@ -228,7 +228,7 @@ impl<K: Kind> Reconciler<K> {
         let mut news = PendingEvents::default();
         let written = self.write_status(object, current.unwrap_or_default(), &waiting, &[], &mut news);
         if let Err(Failed { trouble, .. }) = written.await {
-            debug!(error = %trouble, "waiting not told in the status");
+            debug!(error = %trouble, "cannot write to the status what the object waits for");
         }
     }
 
@@ -372,7 +372,7 @@ impl<K: Kind> Reconciler<K> {
         };
         let status = status.clone().or_else(|| self.statuses.current(object)).unwrap_or_default();
         if let Err(error) = self.write_status(object, status, &health, &[], news).await {
-            debug!(error = %error.trouble, "failure not told in the status");
+            debug!(error = %error.trouble, "cannot write the failure to the status");
         }
     }
 

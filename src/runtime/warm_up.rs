@@ -77,7 +77,7 @@ impl<K: Kind> Reconciler<K> {
                     return false;
                 }
                 Err(problem) => {
-                    tracing::warn!(problem = %api_message(&problem), "an object cannot be read before its first turn, trying again");
+                    tracing::warn!(problem = %api_message(&problem), "cannot read an object before its first reconcile, trying again");
                 }
             }
             sleep(AGAIN).await;

@@ -114,7 +114,7 @@ impl<K: Kind> Watched<K> {
         let uid = meta.uid.clone().unwrap_or_default();
         if let Some(problem) = problem {
             let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
-            warn!(kind = K::NAME, namespace, name, problem, "an object cannot be decoded, and is left as it is");
+            warn!(kind = K::NAME, namespace, name, problem, "an object cannot be decoded and is not reconciled");
         }
         let is_new = self.reconciler.note_undecodable(&uid, problem.is_some());
         match object {

@@ -51,7 +51,7 @@ pub struct SentinelOptions {
     #[arg(long, env = "SENTINEL_MASTER")]
     pub master: String,
 
-    /// Address of the pod: what clients are told where its node is the master
+    /// Address of the pod, which clients get if its node is the master
     #[arg(long, env = "POD_IP")]
     pub pod_ip: IpAddr,
 

@@ -4,16 +4,17 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A place in S3. It cannot change, or the backups of before would be out of sight: make another object.
+/// A place in S3. It cannot change, because the existing backups would no longer be found: create another object
+/// instead.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("!has(self.region) || !has(self.kmsKeyId) || has(self.endpoint) || self.kmsKeyId.contains(':kms:' + self.region + ':')", "spec.destination.kmsKeyId must be a key of the region of spec.destination.region: S3 uses keys of the bucket's region only"))]
 #[x_kube(validation = ("has(self.bucket) == has(oldSelf.bucket) && has(self.prefix) == has(oldSelf.prefix) && has(self.region) == has(oldSelf.region) && has(self.endpoint) == has(oldSelf.endpoint)", "spec.destination.bucket, prefix, region and endpoint cannot change: make another DatabaseBackup"))]
-#[x_kube(validation = ("!has(self.objectLock) || (has(self.bucket) && !has(self.endpoint))", "spec.destination.objectLock needs spec.destination.bucket, a bucket of its own at AWS: it binds everything that is written there"))]
+#[x_kube(validation = ("!has(self.objectLock) || (has(self.bucket) && !has(self.endpoint))", "spec.destination.objectLock needs spec.destination.bucket, a bucket of its own at AWS: the lock applies to everything that is written to it"))]
 pub struct Destination {
-    /// The bucket. It is made where it does not exist. One that exists is used only where its tag
-    /// `causeway.example.com/backups` holds the name of this Kubernetes cluster, and is not changed then. Left out, the
-    /// operator's bucket.
+    /// Name of the bucket, such as `backups-shop`. Causeway creates it if it does not exist. It uses an existing bucket
+    /// only if its tag `causeway.example.com/backups` holds the name of this Kubernetes cluster, and does not change
+    /// that bucket. Left out, the operator's bucket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 3, max = 63))]
     #[x_kube(
@@ -22,8 +23,8 @@ pub struct Destination {
     )]
     pub bucket: Option<String>,
 
-    /// What keys begin with after the namespace, such as `team-a/databases`: name and uid of this object follow it. No part
-    /// of it may be `.` or `..`.
+    /// Prefix of the keys after the namespace, such as `team-a/databases`. The name and the UID of this object follow
+    /// it. No part of it may be `.` or `..`. Left out, none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 200))]
     #[x_kube(
@@ -33,8 +34,8 @@ pub struct Destination {
     )]
     pub prefix: Option<String>,
 
-    /// Region of the bucket, such as `eu-west-1`. Left out, the operator's. One that is newer than the operator must be in its
-    /// option `BACKUP_REGIONS`.
+    /// Region of the bucket, such as `eu-west-1`. Left out, the operator's region. If a region is newer than this
+    /// version of Causeway, it must be in the operator's option `BACKUP_REGIONS`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 3, max = 32))]
     #[x_kube(
@@ -43,7 +44,8 @@ pub struct Destination {
     )]
     pub region: Option<String>,
 
-    /// Another S3 than AWS', such as `https://minio.example.com`. The operator must allow it (option `BACKUP_ENDPOINTS`).
+    /// An S3 endpoint other than AWS's, such as `https://minio.example.com`. The operator must allow it (option
+    /// `BACKUP_ENDPOINTS`). Left out, AWS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     #[x_kube(
@@ -52,33 +54,39 @@ pub struct Destination {
     )]
     pub endpoint: Option<String>,
 
-    /// Storage class of the data, such as `STANDARD_IA`. Left out, `STANDARD`. Archives from which nothing can be read at
-    /// once are refused.
+    /// Storage class of the data: `STANDARD` (the default), `STANDARD_IA`, `ONEZONE_IA`, `INTELLIGENT_TIERING` or
+    /// `GLACIER_IR`. Archive classes are refused, because their data cannot be read at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     #[x_kube(validation = ("self in ['STANDARD', 'STANDARD_IA', 'ONEZONE_IA', 'INTELLIGENT_TIERING', 'GLACIER_IR']", "spec.destination.storageClass must be STANDARD, STANDARD_IA, ONEZONE_IA, INTELLIGENT_TIERING or GLACIER_IR: from others nothing can be read at once"))]
     pub storage_class: Option<String>,
 
-    /// ARN of the KMS key that encrypts the data. Left out, S3's own keys.
+    /// ARN of the KMS key that encrypts the data, such as
+    /// `arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab`. It must be in the region of the
+    /// bucket. Left out, S3 encrypts with its own keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     #[x_kube(validation = ("self.matches('^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$')", "spec.destination.kmsKeyId must be the ARN of a key, such as arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"))]
     pub kms_key_id: Option<String>,
 
-    /// For how long nobody can delete a backup, not even who took over the operator: S3 Object Lock, for a bucket of its own.
-    /// Such as `{ mode: Governance, days: 30 }`. Left out, the bucket stays as it is.
+    /// S3 Object Lock: for how long nobody can delete a backup, not even somebody who has taken over the operator, such
+    /// as `{ mode: Governance, days: 30 }`. It needs `bucket`, a bucket that holds nothing else. Left out, the lock of
+    /// the bucket stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object_lock: Option<ObjectLock>,
 }
 
-/// S3 Object Lock of everything that is written into the bucket. What a bucket has already is never shortened.
+/// S3 Object Lock of everything that is written to the bucket. Causeway never shortens the lock that a bucket already
+/// has.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-lock.html>
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectLock {
-    /// `Governance`: who has `s3:BypassGovernanceRetention` can still delete. `Compliance`: nobody can, not even the account.
+    /// `Governance`: only somebody with the permission `s3:BypassGovernanceRetention` can delete a locked backup.
+    /// `Compliance`: nobody can, not even the account's root user.
     pub mode: LockMode,
-    /// Days from when a backup was written, such as 30. Retention deletes it no sooner.
+    /// Number of days for which a backup is locked after it was written, such as 30. Retention does not delete it
+    /// earlier.
     #[schemars(range(min = 1, max = 3650))]
     pub days: i32,
 }

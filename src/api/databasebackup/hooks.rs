@@ -9,24 +9,26 @@ use crate::api::Duration;
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hooks {
-    /// Statements that run before the dump, one after the other in one session, such as `CALL shop.pause_imports()` or
-    /// `INSERT INTO shop.audit VALUES ('backup')`. If one fails, nothing is dumped and the backup fails with `HookFailed`. The
-    /// session ends before the dump begins: its locks and temporary tables go with it. Left out, none run.
+    /// Statements that run before the dump, in this order and in one session, such as `CALL shop.pause_imports()` or
+    /// `INSERT INTO shop.audit VALUES ('backup')`. If one fails, nothing is dumped and the backup fails with
+    /// `HookFailed`. The session ends before the dump starts, so its locks and temporary tables do not last. Left out,
+    /// none run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 4096)))]
     #[x_kube(validation = (r"self.all(it, it.matches('[^ \t\r\n;]') && !it.contains('\u0000'))", "spec.hooks.before must be SQL statements, such as CALL shop.pause(): remove those that are empty, and NUL characters"))]
     pub before: Vec<String>,
 
-    /// Statements that run when the dump has ended, one after the other in a session of their own, such as
-    /// `CALL shop.resume_imports()`: also if the dump failed, or one of `before`. If one fails, the rest of the list does not
-    /// run, the backup counts all the same, and the event `HookFailed` says so. Left out, none run.
+    /// Statements that run after the dump, in this order and in a session of their own, such as
+    /// `CALL shop.resume_imports()`. They also run if the dump or a statement of `before` failed. If one fails, the
+    /// rest of the list does not run, the backup still counts, and the event `HookFailed` reports it. Left out, none
+    /// run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 4096)))]
     #[x_kube(validation = (r"self.all(it, it.matches('[^ \t\r\n;]') && !it.contains('\u0000'))", "spec.hooks.after must be SQL statements, such as CALL shop.resume(): remove those that are empty, and NUL characters"))]
     pub after: Vec<String>,
 
-    /// How long each of the two lists may take as a whole, before it is ended and has failed: 1s to 1h, 300s unless given.
-    /// `spec.retry.deadline` must have room for both and the dump.
+    /// How long each of the two lists may take as a whole before Causeway ends it and it counts as failed, such as
+    /// `2m`: 1s to 1h; 300s unless given. `spec.retry.deadline` must leave enough time for both lists and the dump.
     #[serde(default = "five_minutes")]
     #[x_kube(validation = ("duration(self) >= duration('1s') && duration(self) <= duration('1h')", "spec.hooks.timeout must be 1s to 1h, such as 5m"))]
     pub timeout: Duration,

@@ -47,145 +47,153 @@ use super::{Duration, pods};
     printcolumn(name = "Status", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
     printcolumn(name = "Bucket", type_ = "string", json_path = ".status.bucket", priority = "1"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    validation = ("self.metadata.name.size() <= 38 && self.metadata.name.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')", "metadata.name must have at most 38 lower case letters, digits and hyphens and begin with a letter: Jobs and pods are called after it")
+    validation = ("self.metadata.name.size() <= 38 && self.metadata.name.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')", "metadata.name must have at most 38 lower case letters, digits and hyphens and begin with a letter: Jobs and pods are named after it")
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = ("!has(self.verify) || !has(self.encryption) || has(self.encryption.identitySecretName)", "spec.encryption.identitySecretName is needed for spec.verify: without a secret key no backup can be opened"),
     validation = ("self.method == 'Dump' || (has(self.source) && has(self.source.postgresql) && !has(self.source.postgresql.database))", "spec.method: BaseBackup and Wal are of a whole PostgreSQL: give spec.source.postgresql, without database"),
-    validation = ("!has(self.verify) || self.method != 'Wal'", "spec.verify proves dumps and base backups: leave it out with method: Wal"),
-    validation = ("self.method != 'Wal' || self.retention.keepLast + self.retention.keepHourly + self.retention.keepDaily + self.retention.keepWeekly + self.retention.keepMonthly + self.retention.keepYearly == 0", "spec.retention of method: Wal must be {}, which keeps log as long as a base backup needs it, or maxAge alone, longer than that of the base backups, such as { maxAge: 15d }: a log with holes brings nothing back"),
+    validation = ("!has(self.verify) || self.method != 'Wal'", "spec.verify verifies dumps and base backups only: leave it out with method: Wal"),
+    validation = ("self.method != 'Wal' || self.retention.keepLast + self.retention.keepHourly + self.retention.keepDaily + self.retention.keepWeekly + self.retention.keepMonthly + self.retention.keepYearly == 0", "spec.retention of method: Wal must be {}, which keeps log as long as a base backup needs it, or maxAge alone, longer than that of the base backups, such as { maxAge: 15d }: a log with gaps cannot be restored"),
     validation = ("self.method == 'Wal' || has(self.retention.maxAge) || self.retention.keepLast + self.retention.keepHourly + self.retention.keepDaily + self.retention.keepWeekly + self.retention.keepMonthly + self.retention.keepYearly > 0", "spec.retention keeps nothing: give at least one of keepLast, keepHourly, keepDaily, keepWeekly, keepMonthly, keepYearly and maxAge"),
     validation = ("!has(self.hooks) || (self.method == 'Dump' && has(self.source) && (has(self.source.postgresql) || has(self.source.mysql)))", "spec.hooks are SQL statements around a dump: give spec.source.postgresql or spec.source.mysql, with method: Dump, or leave them out")
 )]
 pub struct DatabaseBackupSpec {
-    /// When backups are taken, as a `CronJob` of Kubernetes reads it: five fields (minute, hour, day of the month, month, day
-    /// of the week), such as `0 2 * * *` or `*/15 8-18 * * MON-FRI`, or `@hourly`, `@daily`, `@weekly`, `@monthly`,
+    /// When backups are taken, in the syntax of a `CronJob`: five fields (minute, hour, day of the month, month, day of
+    /// the week), such as `0 2 * * *` or `*/15 8-18 * * MON-FRI`, or `@hourly`, `@daily`, `@weekly`, `@monthly`,
     /// `@yearly`.
     #[schemars(length(min = 1, max = 128))]
     #[x_kube(validation = (r"self.matches('^@(yearly|annually|monthly|weekly|daily|midnight|hourly)$') || self.matches('^ *([0-9A-Za-z*?,/-]+ +){4}[0-9A-Za-z*?,/-]+ *$')", "spec.schedule must be a cron schedule of five fields, such as 0 2 * * *, or @hourly, @daily, @weekly, @monthly or @yearly"))]
     pub schedule: String,
 
-    /// Time zone of the schedule, and of the days and weeks of `retention`, such as `Europe/Berlin`. UTC where it is left
-    /// out.
+    /// Time zone of the schedule, and of the days and weeks of `retention`, such as `Europe/Berlin`. Left out, UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     #[x_kube(validation = ("self.matches('^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$')", "spec.timeZone must be a name of the time zone database, such as Europe/Berlin"))]
     pub time_zone: Option<String>,
 
-    /// Takes no more backups and leaves everything as it is, also in S3. A backup that is being taken ends as usual.
+    /// Takes no more backups and changes nothing, also not in S3; `false` unless given. A running backup finishes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
 
-    /// A backup that could not start so long after it was due is left out: 10s to 168h (7 days), 1h unless given. After a
-    /// longer outage one backup is taken, not all that are missing.
+    /// A backup that could not start within this time after it was due is skipped, such as `30m`: 10s to 168h (7 days);
+    /// 1h unless given. After a longer outage Causeway takes one backup, not all that were missed.
     #[serde(default = "one_hour")]
     #[x_kube(validation = ("duration(self) >= duration('10s') && duration(self) <= duration('168h')", "spec.startingDeadline must be 10s to 168h, such as 1h"))]
     pub starting_deadline: Duration,
 
-    /// What is backed up. Left out, every EtcdCluster and every Redis of the namespace, also those to come.
+    /// What is backed up, such as `{ redis: { name: cache } }`. Left out, every present and future EtcdCluster and
+    /// Redis of the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ("[has(self.etcdCluster), has(self.redis), has(self.etcd), has(self.redisServer), has(self.postgresql), has(self.mysql)].exists_one(it, it)", "spec.source must have exactly one of etcdCluster, redis, etcd, redisServer, postgresql and mysql; leave spec.source out to back up every EtcdCluster and Redis of the namespace"))]
     pub source: Option<Source>,
 
-    /// How a PostgreSQL is backed up: `Dump` (unless given) takes its databases by `pg_dump`. To come back to any point in time
-    /// takes two objects: one with `BaseBackup`, such as each night, which copies the files of the server, and one with `Wal`,
-    /// such as every five minutes, which keeps the write-ahead log since its backup before. The user of both needs `REPLICATION`.
+    /// How a PostgreSQL is backed up: `Dump` (the default) dumps its databases with `pg_dump`. Recovery to any point in
+    /// time needs two objects: one with `BaseBackup`, for example each night, which copies the files of the server, and
+    /// one with `Wal`, for example every five minutes, which stores the write-ahead log since its previous backup. The
+    /// database user of both needs `REPLICATION`.
     #[serde(default)]
     pub method: Method,
 
     /// SQL statements that run around each backup of a PostgreSQL, MySQL or MariaDB with `method: Dump`, such as
-    /// `{ before: ["CALL shop.pause()"], after: ["CALL shop.resume()"], timeout: 2m }`. Each try of a backup runs them again. They
-    /// run as the user of `authSecretName`, in `database`, where that is given. So the Secret needs the label
-    /// `causeway.example.com/hooks-by: databasebackup`, beside `usable-by`: whoever may write this object has that user do what they
-    /// say. Everybody who may read this object reads them: write no passwords into them. Left out, none run.
+    /// `{ before: ["CALL shop.pause()"], after: ["CALL shop.resume()"], timeout: 2m }`. Each try of a backup runs them
+    /// again. They run as the user of `authSecretName`, in `database` if that is given. Anybody who may write this
+    /// object can make that user run any statement, so the Secret needs the label
+    /// `causeway.example.com/hooks-by: databasebackup`, beside `usable-by`. Anybody who may read this object can read
+    /// the statements: put no passwords into them. Left out, none run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hooks: Option<Hooks>,
 
-    /// Where backups are kept. Left out, in the operator's bucket.
+    /// Where backups are stored, such as `{ bucket: backups-shop }`. Left out, in the operator's bucket.
     #[serde(default)]
     pub destination: Destination,
 
-    /// Which backups are kept. The newest complete one of each database always is. Left out, the last twelve, one of each
-    /// day for a week and one of each week for four weeks. With `method: Wal` it has to be given: `{}` keeps log as long as a base
-    /// backup of the same server needs it, `maxAge` alone keeps it so long.
+    /// Which backups are kept, such as `{ keepLast: 12, keepDaily: 30 }`. The newest complete backup of each database
+    /// is always kept. Left out, the last twelve, one per day for a week and one per week for four weeks. With
+    /// `method: Wal` you must give it: `{}` keeps log as long as a base backup of the same server needs it, and
+    /// `maxAge` alone keeps it for that time.
     #[serde(default = "usual_retention")]
     pub retention: Retention,
 
-    /// Encrypts backups before they leave the cluster, so that S3 and whoever reads there has but noise. Left out, S3
-    /// encrypts them with keys of its own, or as `destination.kmsKeyId` says.
+    /// Encrypts backups before they leave the cluster, so that S3, and anybody who can read the bucket, cannot read
+    /// their content. Left out, only S3 encrypts them, with its own keys or with `destination.kmsKeyId`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Encryption>,
 
-    /// Backups under this object's prefix that were written before this instant count although no Job of this object
-    /// reported them to the operator, such as `2026-11-22T12:00:00Z`: those of a day without the operator. Look who may write
-    /// into the bucket before you believe them. An instant of the future has no effect before it has come. Left out, only what
-    /// Jobs reported counts.
+    /// Backups under this object's prefix that were written before this instant count even though no Job of this object
+    /// reported them to the operator, such as `2026-11-22T12:00:00Z`: for example backups from a day when the operator
+    /// was down. First check who may write to the bucket, because such backups can be forged. A future instant has no
+    /// effect until it has come. Left out, only backups that Jobs reported count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accept_unrecorded_before: Option<Time>,
 
-    /// The earlier DatabaseBackup of this name, with the same destination, whose backups a DatabaseRestore from this object
-    /// finds, too: where this one has none that fits. They are not deleted by this one.
+    /// An earlier DatabaseBackup of this name, with the same destination, such as
+    /// `{ uid: 5ee0e5f6-3a5c-4e6a-9d0c-6f5f0a3b8f11 }`. A DatabaseRestore from this object also finds its backups, if
+    /// this object has none that fits. This object never deletes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopt_from: Option<AdoptFrom>,
 
-    /// How often and how long a backup is tried, and its verification.
+    /// How often and for how long a backup, and its verification, is tried, such as `{ limit: 5, deadline: 2h }`.
     #[serde(default)]
     pub retry: Retry,
 
-    /// Whether backups are proven by restoring them into a server that is thrown away afterwards.
+    /// Verifies backups by restoring them into a temporary server, such as `{ afterEach: true }`. Left out, backups are
+    /// not verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
 
     /// CPU and memory of each container of the Jobs' pods that runs Causeway's program, such as
-    /// `{ limits: { memory: 4Gi } }`. Left out, it asks for 50m CPU and 64Mi, and takes 1Gi at most, or 2Gi beside the programs
-    /// of PostgreSQL and MySQL.
+    /// `{ limits: { memory: 4Gi } }`. Left out, it requests 50m CPU and 64Mi memory, and its memory limit is 1Gi, or
+    /// 2Gi beside the programs of PostgreSQL and MySQL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "pods::resources")]
     pub resources: Option<ResourceRequirements>,
 
-    /// What happens to the backups in S3 when this object is deleted, `Retain` unless it is given. `Delete` also deletes
-    /// the bucket where it was made for backups, is empty, and nobody else uses it.
+    /// What happens to the backups in S3 when this object is deleted: `Retain` (the default) or `Delete`. `Delete` also
+    /// deletes the bucket if Causeway created it for backups, it is empty, and nobody else uses it.
     #[serde(default = "retain")]
     pub deletion_policy: DeletionPolicy,
 }
 
-/// Which backups of a database are kept: each that one of the rules keeps.
+/// Which backups of a database are kept. A backup is kept if any of the rules keeps it.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Retention {
-    /// So many of the newest.
+    /// Number of newest backups to keep, such as 12.
     #[serde(default)]
     #[schemars(range(min = 0, max = 1000))]
     pub keep_last: i32,
 
-    /// The newest of each hour, for so many hours that have one.
+    /// Number of hours for which to keep the newest backup of the hour, such as 24. Hours without a backup do not
+    /// count.
     #[serde(default)]
     #[schemars(range(min = 0, max = 1000))]
     pub keep_hourly: i32,
 
-    /// The newest of each day, for so many days that have one.
+    /// Number of days for which to keep the newest backup of the day, such as 7. Days without a backup do not count.
     #[serde(default)]
     #[schemars(range(min = 0, max = 1000))]
     pub keep_daily: i32,
 
-    /// The newest of each week (ISO 8601), for so many weeks that have one.
+    /// Number of weeks (ISO 8601) for which to keep the newest backup of the week, such as 4. Weeks without a backup do
+    /// not count.
     #[serde(default)]
     #[schemars(range(min = 0, max = 1000))]
     pub keep_weekly: i32,
 
-    /// The newest of each month, for so many months that have one.
+    /// Number of months for which to keep the newest backup of the month, such as 12. Months without a backup do not
+    /// count.
     #[serde(default)]
     #[schemars(range(min = 0, max = 1000))]
     pub keep_monthly: i32,
 
-    /// The newest of each year, for so many years that have one.
+    /// Number of years for which to keep the newest backup of the year, such as 3. Years without a backup do not count.
     #[serde(default)]
     #[schemars(range(min = 0, max = 1000))]
     pub keep_yearly: i32,
 
-    /// Older ones are deleted whatever the rules say, such as `36h`, `30d` or `8w`. Without a rule beside it, all younger
-    /// ones are kept.
+    /// Age at which backups are deleted, whatever the other rules say, such as `36h`, `30d` or `8w`. Without other
+    /// rules, all younger backups are kept. Left out, no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 8))]
     #[x_kube(validation = ("self.matches('^[1-9][0-9]{0,5}[hdw]$')", "spec.retention.maxAge must be hours, days or weeks, such as 36h, 30d or 8w"))]
@@ -196,23 +204,24 @@ pub struct Retention {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdoptFrom {
-    /// Its UID, which its keys have after its name, such as `5ee0e5f6-3a5c-4e6a-9d0c-6f5f0a3b8f11`.
+    /// UID of the earlier object, which follows its name in the keys of its backups, such as
+    /// `5ee0e5f6-3a5c-4e6a-9d0c-6f5f0a3b8f11`.
     #[schemars(length(min = 36, max = 36))]
     #[x_kube(validation = ("self.matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')", "spec.adoptFrom.uid must be the UID of a DatabaseBackup, such as 5ee0e5f6-3a5c-4e6a-9d0c-6f5f0a3b8f11"))]
     pub uid: String,
 }
 
-/// How often and how long a backup is tried.
+/// How often and for how long a backup is tried.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Retry {
-    /// How often one that failed is tried again, with growing pauses.
+    /// Number of retries after the first try failed, with growing pauses: 0 to 20; 3 unless given.
     #[serde(default = "three")]
     #[schemars(range(min = 0, max = 20))]
     pub limit: i32,
 
-    /// How long all tries together may take before the backup has failed for good: 1m to 24h, 1h unless given. A backup
-    /// that is missing so long after it was due is reported by the condition `BackupOverdue`.
+    /// How long all tries together may take before the backup has failed for good, such as `2h`: 1m to 24h; 1h unless
+    /// given. If a backup is still missing this long after it was due, the condition `BackupOverdue` reports it.
     #[serde(default = "one_hour")]
     #[x_kube(validation = ("duration(self) >= duration('1m') && duration(self) <= duration('24h')", "spec.retry.deadline must be 1m to 24h, such as 1h"))]
     pub deadline: Duration,
@@ -224,19 +233,20 @@ impl Default for Retry {
     }
 }
 
-/// When backups are proven.
+/// When backups are verified.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("has(self.schedule) != (has(self.afterEach) && self.afterEach)", "spec.verify must have either schedule or afterEach: true"))]
 pub struct Verify {
-    /// When the newest backup of each database is proven, as `spec.schedule` is written and in the same time zone. After
-    /// an outage that is caught up with once.
+    /// When the newest backup of each database is verified, in the syntax and the time zone of `spec.schedule`, such as
+    /// `30 4 * * *`. After an outage Causeway catches up once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     #[x_kube(validation = (r"self.matches('^@(yearly|annually|monthly|weekly|daily|midnight|hourly)$') || self.matches('^ *([0-9A-Za-z*?,/-]+ +){4}[0-9A-Za-z*?,/-]+ *$')", "spec.verify.schedule must be a cron schedule of five fields, such as 0 4 * * *, or @hourly, @daily, @weekly, @monthly or @yearly"))]
     pub schedule: Option<String>,
 
-    /// Each backup is proven when it is complete. Where backups come faster than they can be proven, the newest is next.
+    /// Verifies each backup when it is complete; `false` unless given. If backups arrive faster than Causeway can
+    /// verify them, it skips to the newest.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub after_each: bool,
 }

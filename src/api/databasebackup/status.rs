@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::common::conditioned;
 
-/// What is known of backups.
+/// Observed state of the backups.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DatabaseBackupStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The bucket. It is told, and nothing follows from what is written here.
+    /// The bucket, for information only: Causeway never reads this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bucket: Option<String>,
 
-    /// What all keys of this object begin with. It is told, and nothing follows from what is written here.
+    /// Prefix of all keys of this object, for information only: Causeway never reads this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
 
@@ -27,23 +27,23 @@ pub struct DatabaseBackupStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
 
-    /// How the backups of each database stand, of a hundred at most.
+    /// State of the backups of each database, for at most a hundred databases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub databases: Vec<DatabaseState>,
 
-    /// Backups that retention no longer keeps, and that S3 locks.
+    /// Backups that retention would delete, but that S3 Object Lock still protects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locked: Option<LockedBackups>,
 
-    /// How many of the databases have every backup that is due, such as `2/3`.
+    /// Number of databases that have every backup that is due, and number of all databases, such as `2/3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_to_date: Option<String>,
 
-    /// When the newest backup was complete.
+    /// When the newest backup was completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_success: Option<Time>,
 
-    /// The last failure. A later success takes it away.
+    /// The last failure. It is removed after a later success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<BackupFailure>,
 
@@ -51,48 +51,48 @@ pub struct DatabaseBackupStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_run: Option<Time>,
 
-    /// The newest backups, the newest first.
+    /// The newest backups, newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recent: Vec<BackupRun>,
 
-    /// Backups that there are in S3.
+    /// Number of backups in S3.
     #[serde(default)]
     pub backups: i64,
 
-    /// Bytes that they take in S3.
+    /// Size of the backups in S3, in bytes.
     #[serde(default)]
     pub stored_bytes: i64,
 
-    /// The same for people, such as `1.5 GiB`.
+    /// Size of the backups in S3 with a unit, such as `1.5 GiB`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<String>,
 
-    /// What can be restored; none before the first backup.
+    /// What can be restored; left out before the first backup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recoverable: Option<Recoverable>,
 
-    /// The public key of this cluster's operator, by which others know its backups, such as `ssh-ed25519 AAAA…`. Keep it
-    /// outside of the cluster: `spec.from.s3.trustedKeys` of a DatabaseRestore takes it where this cluster is gone.
+    /// The public key with which backups of this cluster's operator can be verified, such as `ssh-ed25519 AAAA…`. Keep
+    /// it outside of the cluster: if this cluster is lost, `spec.from.s3.trustedKeys` of a DatabaseRestore needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing_key: Option<String>,
 
-    /// What came of the last verification of each database, as long as it has backups; of a hundred at most.
+    /// Result of the last verification of each database that has backups, for at most a hundred databases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verified: Vec<BackupVerification>,
 
-    /// When verifications are due next, where `spec.verify.schedule` says so.
+    /// When the next verification is due, with `spec.verify.schedule`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_verification: Option<Time>,
 
-    /// When they were due last.
+    /// When a verification was last due, with `spec.verify.schedule`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification_due: Option<Time>,
 
-    /// Jobs that ended and were reported, as long as they exist.
+    /// Jobs that have ended and whose results were reported, as long as the Jobs exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<String>,
 
-    /// The last value of the annotation `causeway.example.com/backup-now` for which a backup was begun.
+    /// The last value of the annotation `causeway.example.com/backup-now` for which a backup was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup_now: Option<String>,
 
@@ -103,15 +103,15 @@ pub struct DatabaseBackupStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// Backups that can be restored: those that count, of all databases.
+/// Backups of all databases that can be restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Recoverable {
-    /// When the oldest was due, such as `2026-11-22T00:05:00Z`.
+    /// When the oldest backup was due, such as `2026-11-22T00:05:00Z`.
     pub oldest: Time,
-    /// When the newest was due.
+    /// When the newest backup was due.
     pub newest: Time,
-    /// How many they are.
+    /// Number of backups.
     pub count: i64,
 }
 
@@ -119,39 +119,41 @@ pub struct Recoverable {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LockedBackups {
-    /// How many.
+    /// Number of backups.
     pub backups: i64,
     /// When the lock of the last of them ends.
     pub until: Time,
 }
 
-/// How the backups of a database stand.
+/// State of the backups of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DatabaseState {
     /// The database, such as `Redis cache`.
     pub source: String,
-    /// Its folder under the object's prefix.
+    /// Folder of the database under the object's prefix.
     pub folder: String,
-    /// In a word.
+    /// State of its backups: `UpToDate`, `Waiting`, `Failed`, `NeverSucceeded`, `Overdue`, `NotStarted` or
+    /// `SecretRefused`.
     pub state: BackupState,
-    /// When the newest backup that there is was due, such as `2026-11-22T00:05:00Z`.
+    /// When the newest existing backup was due, such as `2026-11-22T00:05:00Z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newest: Option<Time>,
-    /// With `spec.method: Wal`, what the server keeps of its log for the next backup.
+    /// With `spec.method: Wal`: the write-ahead log that the server keeps for the next backup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_log: Option<KeptLogState>,
 }
 
-/// What a server keeps of its log, as that is in no backup yet.
+/// Write-ahead log that a server keeps because it is not in a backup yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeptLogState {
-    /// When a Job saw that, such as `2026-11-22T00:05:09Z`.
+    /// When a Job measured this, such as `2026-11-22T00:05:09Z`.
     pub seen: Time,
-    /// Bytes that its disk has for that.
+    /// Size of this log on the server's disk, in bytes.
     pub bytes: i64,
-    /// Bytes that may be written until it gives the log up, and nothing after that can be recovered.
+    /// Number of bytes that can still be written before the server discards this log, after which later changes cannot
+    /// be recovered.
     pub bytes_until_lost: i64,
 }
 
@@ -178,13 +180,13 @@ pub enum BackupState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupFailure {
-    /// When.
+    /// When it failed.
     pub time: Time,
-    /// A word, such as `SourceUnreachable`.
+    /// Why, as a word such as `SourceUnreachable`.
     pub reason: String,
-    /// A sentence.
+    /// Why, as a sentence.
     pub message: String,
-    /// The Job.
+    /// Name of the Job.
     pub job: String,
 }
 
@@ -192,33 +194,35 @@ pub struct BackupFailure {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupRun {
-    /// The instant it was due, such as `20261122T000500Z`.
+    /// ID of the backup: the instant when it was due, such as `20261122T000500Z`.
     pub id: String,
-    /// Of which database, such as `EtcdCluster prod-etcd`.
+    /// The database, such as `EtcdCluster prod-etcd`.
     pub source: String,
-    /// Its folder under the object's prefix.
+    /// Folder of the database under the object's prefix.
     pub folder: String,
-    /// When it was complete.
+    /// When it was completed.
     pub finished: Time,
-    /// Seconds it took.
+    /// How long it took, in seconds.
     pub seconds: i64,
-    /// Bytes as the database gave them.
+    /// Size as the database sent it, in bytes.
     pub bytes: i64,
-    /// Bytes that it takes in S3.
+    /// Size in S3, in bytes.
     pub stored_bytes: i64,
-    /// Keys in it; rows of PostgreSQL, MySQL and MariaDB.
+    /// Number of keys in it; rows for PostgreSQL, MySQL and MariaDB.
     pub keys: i64,
-    /// Databases of a PostgreSQL that are not in it, such as `vault, audit`: its user may not connect to them, or nobody may. Left
-    /// out where there are none. `GRANT CONNECT ON DATABASE vault TO` the user, or `ALTER DATABASE vault ALLOW_CONNECTIONS true`.
+    /// Databases of a PostgreSQL that are not in it, such as `vault, audit`, because its user, or nobody, may connect
+    /// to them. To include them, run `GRANT CONNECT ON DATABASE vault TO` that user, or
+    /// `ALTER DATABASE vault ALLOW_CONNECTIONS true`. Left out if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,
-    /// Whether it was proven by a restore; left out where that was not tried.
+    /// Whether a verification restored it successfully; left out if it was not verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<bool>,
-    /// Why `spec.retention` keeps it: `Last`, `Hourly`, `Daily`, `Weekly`, `Monthly`, `Yearly` (the rule of that name), `MaxAge`
-    /// (no other rule is given), `Newest` (it always stays), `Proven` (the newest that was proven always stays) or `BaseBackup`
-    /// (a base backup needs this log, or it is not certain that none does; the last that none needs stays, too). Left out where
-    /// nothing keeps it: it is deleted as soon as no Job runs and S3 does not lock it.
+    /// Why `spec.retention` keeps it: `Last`, `Hourly`, `Daily`, `Weekly`, `Monthly`, `Yearly` (the rule of that name),
+    /// `MaxAge` (it is young enough, and there is no other rule), `Newest` (the newest is always kept), `Proven` (the
+    /// newest that passed verification is always kept) or `BaseBackup` (a base backup needs this log, or it is not
+    /// certain that none does; the last log that none needs is kept, too). Left out if nothing keeps it: Causeway
+    /// deletes it as soon as no Job runs and S3 does not lock it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept_by: Vec<KeptBy>,
 }
@@ -248,30 +252,30 @@ pub enum KeptBy {
     BaseBackup,
 }
 
-/// What came of the last verification of a database's backups.
+/// Result of the last verification of a database's backups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupVerification {
-    /// The database's folder under the object's prefix.
+    /// Folder of the database under the object's prefix.
     pub folder: String,
     /// The database, such as `EtcdCluster prod-etcd`.
     pub source: String,
-    /// The backup, such as `20261122T000500Z`.
+    /// ID of the backup that was verified, such as `20261122T000500Z`.
     pub id: String,
     /// When the last verification ended.
     pub time: Time,
-    /// Whether the backup was proven.
+    /// Whether the backup passed.
     pub ok: bool,
-    /// What was found.
+    /// What the verification found.
     pub message: String,
-    /// Backups that were proven and are still there, the newest twenty. The newest of them is kept whatever
-    /// `spec.retention` says.
+    /// IDs of existing backups that passed verification, at most the newest twenty. Retention always keeps the newest
+    /// of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proven: Vec<String>,
-    /// When the last of them was proven.
+    /// When the last of them passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proven_at: Option<Time>,
-    /// Backups that were not proven and are still there, the newest twenty.
+    /// IDs of existing backups that failed verification, at most the newest twenty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<String>,
 }

@@ -8,26 +8,26 @@ use serde::{Deserialize, Serialize};
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestoreOutlook {
-    /// What would become of the target, one entry for each sort of thing.
+    /// Changes to the target, one entry for each action and type of object.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<RestoreChange>,
 
-    /// Why it would be refused as it is, in a word such as `TargetNotEmpty`. Left out where it would not.
+    /// Why the restore would be refused, as a word such as `TargetNotEmpty`. Left out if it would not be refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
-/// What would become of one sort of thing.
+/// A change to one type of object.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestoreChange {
-    /// What a restore would do with them.
+    /// What a restore would do with the objects: `Create`, `Replace`, `Drop` or `Keep`.
     pub action: RestoreAction,
-    /// What they are, such as `databases`, `tables`, `roles`, `keys` or `rows`.
+    /// Type of the objects, such as `databases`, `tables`, `roles`, `keys` or `rows`.
     pub what: String,
-    /// How many there are.
+    /// Number of the objects.
     pub count: i64,
-    /// The first of them by name.
+    /// Names of the first of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
 }
@@ -45,7 +45,7 @@ pub enum RestoreAction {
     Keep,
 }
 
-/// What becomes of newer objects that depend on what is replaced.
+/// What happens to newer objects that depend on what is replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnDependents {
     /// Nothing is restored; the message names them.

@@ -13,21 +13,22 @@ use serde::{Deserialize, Serialize};
 pub struct Restored {
     /// Name of the DatabaseBackup, or the bucket, such as `s3://causeway-prod-111122223333-eu-west-1`.
     pub backup: String,
-    /// How far it is.
+    /// Progress: `Running`, `Succeeded` (the backup is never restored again), `Failed` (delete the DatabaseRestore to
+    /// try again) or `Skipped` (the volumes already held data, so nothing is restored).
     #[serde(default)]
     pub outcome: RestoreOutcome,
     /// ID of the backup, such as `20261122T000500Z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// UID of the DatabaseRestore that does it.
+    /// UID of the DatabaseRestore that restores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// When it ended.
+    /// When the restore ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
 }
 
-/// How far the restore of a new database is.
+/// Progress of the restore of a new database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RestoreOutcome {
     /// The DatabaseRestore may begin, or has begun.

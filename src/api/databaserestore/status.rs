@@ -8,68 +8,71 @@ use serde::{Deserialize, Serialize};
 use super::{RecoveredTo, RestoreOutlook};
 use crate::api::common::conditioned;
 
-/// What is known of a restore.
+/// Observed state of the restore.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DatabaseRestoreStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// How far it is.
+    /// Phase of the restore: `Pending`, `Fetching` (the backup is fetched and checked; the target is not changed yet),
+    /// `Restoring` (the target is written), `Succeeded`, `Failed` (it is not tried again) or, with `spec.dryRun`,
+    /// `Planned`.
     #[serde(default)]
     pub phase: RestorePhase,
 
-    /// The backup that was chosen, such as `20261122T000500Z`.
+    /// ID of the backup that was chosen, such as `20261122T000500Z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup_id: Option<String>,
 
-    /// The database that was backed up.
+    /// The database that was backed up, such as `Redis cache`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 
-    /// The Job that does it.
+    /// Name of the Job that restores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
 
-    /// Keys that were brought back; rows of PostgreSQL, MySQL and MariaDB.
+    /// Number of keys that were restored; rows for PostgreSQL, MySQL and MariaDB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<i64>,
 
-    /// With `spec.pointInTime`: what the server came back from, and how far.
+    /// With `spec.pointInTime`: what the server was recovered from, and up to which instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered_to: Option<RecoveredTo>,
 
-    /// What the restore would do, with `dryRun`.
+    /// With `spec.dryRun`: what the restore would do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlook: Option<RestoreOutlook>,
 
-    /// When the Job was made.
+    /// When the Job was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Time>,
 
-    /// When it ended.
+    /// When the restore ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished: Option<Time>,
 
-    /// Why it failed, in a word such as `TargetNotEmpty`.
+    /// Why it failed, as a word such as `TargetNotEmpty`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 
-    /// What happened, in a sentence.
+    /// What happened, as a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
-    /// `Ready` is true once it succeeded; `Reconciling` while it is done, `Stalled` when it failed.
+    /// `Ready` is `True` after the restore succeeded, `Reconciling` while it is in progress, and `Stalled` after it
+    /// failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
 }
 
-/// How far a restore is.
+/// Phase of a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RestorePhase {
-    /// It is not begun.
+    /// The restore has not started.
     #[default]
     Pending,
     /// The backup is fetched and checked; the target is not touched yet.

@@ -4,27 +4,29 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Authentication of clients: off unless it is enabled. It can be turned on and off while the cluster runs.
+/// Authentication of clients; off by default. You can turn it on and off while the cluster runs.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("!has(self.secretName) || self.enabled", "spec.auth.secretName needs spec.auth.enabled: true"))]
 pub struct Auth {
-    /// Clients must log in. Users and roles are yours to add; the user `root` has its password in key `password` of the
-    /// Secret `<name>-auth`, which is made unless you name another.
+    /// Whether clients must log in; `false` unless given. The password of the user `root` is in key `password` of the
+    /// Secret `<name>-auth`, which Causeway creates unless `secretName` names another. You create all other users and
+    /// roles.
     #[serde(default)]
     pub enabled: bool,
 
-    /// Secret of yours with the password of the user `root` in key `password`. When it changes, so does the password in
-    /// etcd. Yours needs the label `causeway.example.com/usable-by: etcdcluster`.
+    /// Name of your own Secret with the password of the user `root` in key `password`, such as `etcd-root`. It needs
+    /// the label `causeway.example.com/usable-by: etcdcluster`. When the password in the Secret changes, Causeway
+    /// changes it in etcd. Left out, Causeway creates the Secret `<name>-auth`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub secret_name: Option<String>,
 }
 
-/// How far authentication is followed.
+/// Progress of authentication.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuthStatus {
-    /// The Secret with the password that the user `root` has now, in key `password`.
+    /// Name of the Secret whose key `password` holds the current password of the user `root`.
     pub secret_name: String,
 }

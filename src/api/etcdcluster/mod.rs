@@ -52,7 +52,7 @@ use super::{placement, pods};
     printcolumn(name = "Status", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
     printcolumn(name = "Leader", type_ = "string", json_path = ".status.leader", priority = "1"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    validation = ("self.metadata.name.size() <= 46 && self.metadata.name.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')", "metadata.name must have at most 46 lower case letters, digits and hyphens and begin with a letter: Services and pods are called after it")
+    validation = ("self.metadata.name.size() <= 46 && self.metadata.name.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')", "metadata.name must have at most 46 lower case letters, digits and hyphens and begin with a letter: Services and pods are named after it")
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -62,150 +62,160 @@ use super::{placement, pods};
     validation = ("!has(self.restoreFrom) || (has(oldSelf.restoreFrom) && self.restoreFrom == oldSelf.restoreFrom)", "spec.restoreFrom can only be given when the object is created, and only be removed later: make another object, or a DatabaseRestore")
 )]
 pub struct EtcdClusterSpec {
-    /// Version of etcd, such as 3.5.9. It may go up and back by one minor version at a time: from 3.5 to 3.6 and from 3.6 to
-    /// 3.5 only with 3.5.26 or a later 3.5.
+    /// Version of etcd, such as `3.5.9`. It can go up or down by one minor version at a time. The steps from 3.5 to 3.6
+    /// and from 3.6 to 3.5 need 3.5.26 or a later 3.5.
     #[schemars(length(max = 16))]
     #[x_kube(validation = ("self.matches('^3[.][56][.][0-9]{1,3}$')", "spec.version must be a release of etcd 3.5 or 3.6, such as 3.5.9"))]
     pub version: String,
 
-    /// Number of members: 1, 3, 5, 7 or 9.
+    /// Number of members: 1, 3, 5, 7 or 9; 3 unless given.
     #[serde(default = "three")]
     #[schemars(range(min = 1, max = 9))]
-    #[x_kube(validation = ("self % 2 == 1", "spec.replicas must be odd (1, 3, 5, 7 or 9): an even member adds no tolerance of failures, only another one that can fail"))]
+    #[x_kube(validation = ("self % 2 == 1", "spec.replicas must be odd (1, 3, 5, 7 or 9): an even number of members tolerates no more failures than one member less"))]
     pub replicas: i32,
 
-    /// Where each member keeps its data.
+    /// The volume of each member, such as `{ size: 10Gi, className: gp3 }`. Left out, `8Gi` of the Kubernetes cluster's
+    /// default storage class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
 
-    /// Short for `storage.size`, such as `10Gi`; only one of the two can be given.
+    /// Short for `storage.size`, such as `10Gi`. Give only one of the two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(validation = ("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))", "spec.storageSize must be a positive quantity such as 10Gi"))]
     pub storage_size: Option<String>,
 
-    /// Image to run in place of quay.io/coreos/etcd:v<version>. It must hold the version that `version` names.
+    /// Image to run instead of `quay.io/coreos/etcd:v<version>`, such as `registry.example.com/etcd:v3.5.9`. It must
+    /// contain etcd of the given `version`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     #[x_kube(validation = (r"!self.matches('\\s')", "spec.image must not contain white space: write it as registry/name:tag"))]
     pub image: Option<String>,
 
-    /// CPU and memory of each member, such as `{ requests: { memory: 2Gi }, limits: { memory: 4Gi } }`. Left out, a member
-    /// asks for 50m CPU and 64Mi, and takes at most 2Gi and four times `config.quota-backend-bytes`, which is 2Gi unless given.
+    /// CPU and memory of each member, such as `{ requests: { memory: 2Gi }, limits: { memory: 4Gi } }`. Left out, a
+    /// member requests 50m CPU and 64Mi memory, and its memory limit is 2Gi plus four times
+    /// `config.quota-backend-bytes` (2Gi unless given), so 10Gi by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "pods::resources")]
     pub resources: Option<ResourceRequirements>,
 
-    /// Flags of etcd by their names without the leading hyphens, such as `quota-backend-bytes: "8589934592"`. Those by
-    /// which Causeway runs the members, such as `name` or `initial-cluster`, are refused.
+    /// Flags of etcd by name, without the leading hyphens, such as `quota-backend-bytes: "8589934592"`. Causeway
+    /// refuses the flags that it sets itself to run the members, such as `name` and `initial-cluster`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 50, "additionalProperties" = { "type": "string", "maxLength": 256 }))]
     #[x_kube(validation = ("self.all(k, k.size() <= 64 && k.matches('^[a-z][a-z0-9-]*$'))", "spec.config keys must be flags of etcd without the leading hyphens, such as quota-backend-bytes"))]
     pub config: BTreeMap<String, String>,
 
-    /// TLS among the members, and between them and their clients.
+    /// TLS between the members (`peer`) and between clients and members (`client`), such as `{ peer: {}, client: {} }`.
+    /// Left out, no TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
 
-    /// Whether clients must log in.
+    /// Whether clients must log in, such as `{ enabled: true }`. Left out, they need not.
     #[serde(default, skip_serializing_if = "is_default")]
     pub auth: Auth,
 
-    /// Who may connect to port 2379, as in the `from` of a `NetworkPolicy`, such as
-    /// `[{ namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: shop } } }]`. Left out, the pods of the
-    /// namespace, and everybody where `service.type` is not `ClusterIP`; `[]` stands for nobody. The operator, Jobs of
-    /// backups and the members themselves are always let in.
+    /// Clients that may connect to port 2379, in the form of a `NetworkPolicy`'s `from`, such as
+    /// `[{ namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: shop } } }]`. Left out, all pods of the
+    /// namespace may connect, or everybody if `service.type` is not `ClusterIP`. With `[]` no client may. The operator,
+    /// Jobs of backups and the members themselves can always connect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "access::clients")]
     pub allowed_clients: Option<Vec<NetworkPolicyPeer>>,
 
-    /// Whether there is a `NetworkPolicy` `<name>-access` that lets in `allowedClients` and nobody else: `Enabled` or
-    /// `Disabled`. Left out, as the operator's option `NETWORK_POLICY` says: `Enabled` unless that is given.
+    /// Whether Causeway creates the `NetworkPolicy` `<name>-access`, which allows connections from `allowedClients`
+    /// only: `Enabled` or `Disabled`. Left out, the operator's option `NETWORK_POLICY` decides, which is `Enabled` by
+    /// default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<NetworkPolicyMode>,
 
-    /// When snapshots are taken, as a cron schedule of five fields in UTC, such as `0 2 * * *`. The cluster then owns a
-    /// DatabaseBackup.
+    /// When snapshots are taken: a cron schedule of five fields in UTC, such as `0 2 * * *`. The cluster then owns a
+    /// DatabaseBackup. Left out, none are taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     #[x_kube(validation = (r"self.matches('^@(yearly|annually|monthly|weekly|daily|midnight|hourly)$') || self.matches('^[0-9*][0-9*,/-]* +[0-9*][0-9*,/-]* +[0-9*][0-9*,/-]* +[0-9A-Za-z*][0-9A-Za-z*,/-]* +[0-9A-Za-z*][0-9A-Za-z*,/-]*$')", "spec.backupSchedule must be a cron schedule of five fields, such as 0 2 * * *"))]
     pub backup_schedule: Option<String>,
 
-    /// The backup that the cluster begins with. It can only be given when the object is created; the cluster then owns a
-    /// DatabaseRestore, and is ready once that succeeded. Where volumes of an earlier object of this name hold data,
-    /// those stay.
+    /// The backup that the new cluster starts with, such as `{ backup: nightly }`. You can give it only when you create
+    /// the object. The cluster then owns a DatabaseRestore, and becomes ready when that has succeeded. If the volumes
+    /// hold data of an earlier object of this name, the cluster keeps these data and restores nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restore_from: Option<BackupChoice>,
 
-    /// When members give back space that they do not use; never unless it is given.
+    /// Defragments the members on a schedule, to give unused space back to the volumes, such as
+    /// `{ schedule: "0 3 * * *" }`. Left out, never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defrag: Option<Defrag>,
 
-    /// Labels of the nodes that members may run on.
+    /// Labels that a Kubernetes node must have to run a member, such as `{ disktype: ssd }`. Left out, any node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 20, "additionalProperties" = { "type": "string", "maxLength": 63 }))]
     pub node_selector: BTreeMap<String, String>,
 
-    /// Taints that members tolerate.
+    /// Taints that the members' pods tolerate, as in a pod, such as `[{ key: dedicated, operator: Exists }]`. Left out,
+    /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "pods::tolerations")]
     pub tolerations: Vec<Toleration>,
 
-    /// Near whom and what members may run, as in a pod. It takes the place of the default, by which members keep to
-    /// different nodes where there are enough.
+    /// Affinity of the members' pods, as in a pod. It replaces the default, which places the members on different nodes
+    /// if there are enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "placement::affinity")]
     pub affinity: Option<Affinity>,
 
-    /// How members are spread, as in a pod; a constraint without `labelSelector` counts the members. It takes the place of
-    /// the default, by which they are spread over zones where there are enough.
+    /// Topology spread constraints of the members' pods, as in a pod, at most 10; `[]` means none. A constraint without
+    /// `labelSelector` counts the members. They replace the default, which spreads the members over zones if there are
+    /// enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "placement::constraints")]
     pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
 
-    /// Priority class of the members' pods.
+    /// Priority class of the members' pods, such as `databases`. Left out, the Kubernetes cluster's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub priority_class_name: Option<String>,
 
-    /// Labels and annotations of the members' pods. A change replaces the pods one by one.
+    /// Labels and annotations of the members' pods, such as `{ labels: { team: shop } }`. A change replaces the pods
+    /// one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_metadata: Option<PodMetadata>,
 
-    /// Secrets of the namespace with which images are pulled, as in a pod, such as `[{ name: registry }]`. A change replaces
-    /// the pods one by one.
+    /// Secrets of the namespace that are used to pull images, as in a pod, such as `[{ name: registry }]`. A change
+    /// replaces the pods one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub image_pull_secrets: Vec<ImagePullSecret>,
 
-    /// Service account of the pods, such as `etcd`; that of the namespace, `default`, unless given. Its token is not
-    /// mounted. A change replaces the pods one by one.
+    /// Service account of the pods, such as `etcd`; `default` unless given. Its token is not mounted. A change replaces
+    /// the pods one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = ("self != 'causeway-backup'", "spec.serviceAccountName must not be causeway-backup: only Causeway's own image may get the role that writes backups"))]
     pub service_account_name: Option<String>,
 
-    /// The Service for clients, which has the object's name.
+    /// The Service for clients, which has the name of this object, such as `{ type: NodePort }`. Left out, `ClusterIP`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceTemplate>,
 
-    /// Begins the cluster anew from what one member has, after the majority was lost for good. Writes that only the lost
-    /// members had are lost. Asked for while a majority answers, it is void.
+    /// Rebuilds the cluster from the data of one member, after the majority was lost for good, such as
+    /// `{ fromMember: prod-etcd-1, token: "2026-11-22" }`. Writes that only the lost members had are lost. While a
+    /// majority answers, a recovery has no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
 
-    /// Removes members that somebody else added to the cluster, also those that have run. Such that have never started are
-    /// removed in any case.
+    /// Also removes members that somebody else added and that have run; `false` unless given. Members that somebody
+    /// else added and that never started are always removed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub remove_unknown_members: bool,
 
-    /// What happens to the volumes when this object is deleted, `Retain` unless it is given: an object of the same name
-    /// finds the data again.
+    /// What happens to the volumes when this object is deleted: `Retain` (the default) or `Delete`. A new object of the
+    /// same name uses the retained data.
     #[serde(default = "retain")]
     pub deletion_policy: DeletionPolicy,
 
-    /// Stops everything but deletion: the members are left as they are.
+    /// Stops all changes except deletion; `false` unless given. The members keep running as they are.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
 }
@@ -224,20 +234,22 @@ pub fn published_image(version: &str) -> String {
     format!("quay.io/coreos/etcd:v{version}")
 }
 
-/// A cluster begun anew from one member.
+/// Rebuilds a cluster from one member.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Recovery {
-    /// Name of the member whose data are kept, such as prod-etcd-1. The others are emptied and follow it.
+    /// Name of the member whose data are kept, such as `prod-etcd-1`. The data of the other members are deleted, and
+    /// they join it again.
     #[schemars(length(min = 1, max = 63))]
     pub from_member: String,
 
-    /// Any text, such as today's date. Another text asks for another recovery; the same one is never done twice.
+    /// Any text, such as today's date. Each new text starts another recovery; the same text never starts a second one.
     #[schemars(length(min = 1, max = 63))]
     pub token: String,
 
-    /// Image with the etcd and the etcdutl by which revisions are skipped, unless the members' own image is to do it: that
-    /// of 3.5.9 cannot. It must hold a release of the same minor version, such as quay.io/coreos/etcd:v3.5.35.
+    /// Image with the etcd and etcdutl that skip revisions, such as `quay.io/coreos/etcd:v3.5.35`. It must contain a
+    /// release of the same minor version. Left out, the members' own image is used; that of 3.5.9 cannot skip
+    /// revisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     #[x_kube(validation = (r"!self.matches('\\s')", "spec.recovery.image must not contain white space: write it as registry/name:tag"))]

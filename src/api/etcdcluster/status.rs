@@ -11,63 +11,65 @@ use super::downgrade::DowngradeStatus;
 use crate::api::common::conditioned;
 use crate::api::databaserestore::Restored;
 
-/// What is known of the cluster and its members.
+/// Observed state of the cluster and its members.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EtcdClusterStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Pods that exist.
+    /// Number of pods that exist.
     #[serde(default)]
     pub replicas: i32,
 
-    /// Members that answer, have a leader and vote.
+    /// Number of members that answer, have a leader and vote.
     #[serde(default)]
     pub ready_replicas: i32,
 
-    /// Members as etcd itself counts them, learners included.
+    /// Number of members in etcd's own member list, including learners.
     #[serde(default)]
     pub member_count: i32,
 
-    /// The lowest version that a member runs.
+    /// The lowest version that a member runs, such as `3.5.9`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_version: Option<String>,
 
-    /// ID of the cluster, in hexadecimal. Once it is known, the cluster is never begun anew.
+    /// ID of the cluster, in hexadecimal. Once it is known, Causeway never bootstraps the cluster again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<String>,
 
-    /// Name of the leading member.
+    /// Name of the member that is the leader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader: Option<String>,
 
-    /// Token of the last recovery that was done, or was void.
+    /// `spec.recovery.token` of the last recovery that was completed, or that had no effect because a majority
+    /// answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered: Option<String>,
 
-    /// What became of revisions at that recovery; none where it was void.
+    /// Whether revisions were skipped in that recovery; left out if it had no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered_revisions: Option<RecoveredRevisions>,
 
-    /// What became of `spec.restoreFrom`.
+    /// Progress of `spec.restoreFrom`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Restored>,
 
-    /// Where the password is by which Causeway logs in; from before clients must log in until they need not any more.
+    /// The Secret with the password that Causeway logs in with. It is set before clients must log in, and removed after
+    /// they no longer have to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<AuthStatus>,
 
-    /// How far members are on their way back to an earlier minor version; none while they are not on one.
+    /// Progress of a downgrade to an earlier minor version; left out while there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub downgrade: Option<DowngradeStatus>,
 
-    /// How far `spec.defrag` was followed.
+    /// Progress of `spec.defrag`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defrag: Option<DefragStatus>,
 
-    /// Label selector of the pods, as autoscalers read it.
+    /// Label selector of the pods, for the scale subresource and autoscalers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
 
@@ -89,14 +91,14 @@ pub struct EtcdClusterStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// Whether a cluster that was begun anew gives revisions that were never given before.
+/// Whether a recovered cluster continues with revisions that were never used before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecoveredRevisions {
-    /// Its revisions begin above all that were ever given, and what was before counts as compacted.
+    /// The cluster's revisions start above all earlier ones, and all earlier revisions count as compacted.
     #[serde(default)]
     pub skipped: bool,
-    /// Why not.
+    /// Why revisions were not skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -105,20 +107,20 @@ pub struct RecoveredRevisions {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberStatus {
-    /// Its name, which is its pod's.
+    /// Name of the member, which is also the name of its pod.
     pub name: String,
-    /// Its ID, in hexadecimal as etcdctl prints it.
+    /// ID of the member, in hexadecimal as etcdctl prints it.
     pub id: String,
-    /// The version it runs.
+    /// The version that the member runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// It answers and has a leader.
+    /// The member answers and has a leader.
     #[serde(default)]
     pub is_healthy: bool,
-    /// It does not vote yet.
+    /// The member is a learner: it does not vote yet.
     #[serde(default)]
     pub is_learner: bool,
-    /// It leads.
+    /// The member is the leader.
     #[serde(default)]
     pub is_leader: bool,
 }
@@ -127,18 +129,18 @@ pub struct MemberStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnknownMember {
-    /// Its ID, in hexadecimal as etcdctl prints it.
+    /// ID of the member, in hexadecimal as etcdctl prints it.
     pub id: String,
-    /// Its name; none before it has started.
+    /// Name of the member; left out before it has started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Where its peers are told to reach it.
+    /// URLs under which the other members reach it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peer_urls: Vec<String>,
-    /// It has run.
+    /// The member has run.
     #[serde(default)]
     pub has_started: bool,
-    /// It does not vote.
+    /// The member is a learner: it does not vote.
     #[serde(default)]
     pub is_learner: bool,
 }

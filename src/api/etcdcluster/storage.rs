@@ -12,14 +12,15 @@ const USUAL_SIZE: &str = "8Gi";
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Storage {
-    /// Size of each member's volume, such as `10Gi`; `8Gi` unless given. It may grow where the storage class allows that; it
-    /// never shrinks.
+    /// Size of each member's volume, such as `10Gi`; `8Gi` unless given. It can grow if the storage class allows it,
+    /// and cannot shrink.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(validation = ("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))", "spec.storage.size must be a positive quantity such as 10Gi"))]
     pub size: Option<String>,
 
-    /// Storage class of the members' volumes, such as `gp3`; the cluster's default where it is left out. It cannot change.
+    /// Storage class of the members' volumes, such as `gp3`. Left out, the Kubernetes cluster's default. It cannot
+    /// change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub class_name: Option<String>,

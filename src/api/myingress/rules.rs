@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::Duration;
 
-/// A rule: which requests it takes, and what happens to them. All kinds of conditions that are given must hold; of one
-/// kind, one value must match. A rule may have five values in all; a path of type `Prefix` counts as two.
+/// A rule: which requests it matches, and what happens to them. All types of conditions that are given must match; of
+/// one type, one value must match. A rule may have at most five values in total; a path of type `Prefix` counts as two.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = ("has(self.hosts) || has(self.hostRegexes) || has(self.paths) || has(self.headers) || has(self.query) || has(self.queryAll) || has(self.methods) || has(self.sourceCidrs)", "a rule needs a condition (hosts, paths, headers, query, queryAll, methods or sourceCidrs): what goes for every request is the listener's defaultAction"),
+    validation = ("has(self.hosts) || has(self.hostRegexes) || has(self.paths) || has(self.headers) || has(self.query) || has(self.queryAll) || has(self.methods) || has(self.sourceCidrs)", "a rule needs a condition (hosts, paths, headers, query, queryAll, methods or sourceCidrs): for all requests, use the listener's defaultAction"),
     validation = ("!has(self.hosts) || !has(self.hostRegexes)", "a rule has hosts or hostRegexes, not both: make two rules")
 )]
 pub struct RuleSpec {
-    /// Hosts, in which `*` stands for any characters and `?` for one, for example `*.example.com`.
+    /// Hosts, for example `*.example.com`; `*` matches any characters and `?` one character.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5), inner(length(min = 1, max = 128)))]
     pub hosts: Vec<String>,
 
-    /// Regular expressions for the host, for example `^(www|shop)\.example\.com$`; not together with `hosts`.
+    /// Regular expressions for the host, for example `^(www|shop)\.example\.com$`. Not allowed together with `hosts`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5), inner(length(min = 1, max = 128)))]
     pub host_regexes: Vec<String>,
@@ -32,43 +32,47 @@ pub struct RuleSpec {
     #[schemars(length(min = 1, max = 5))]
     pub paths: Vec<PathMatch>,
 
-    /// Headers; each one must match. A header that is named twice must match both.
+    /// Headers, for example `[{ "name": "X-Env", "values": ["test"] }]`; each one must match. If a header is named
+    /// twice, both entries must match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5))]
     pub headers: Vec<HeaderMatch>,
 
-    /// Parameters of the query; one must match.
+    /// Query parameters, for example `[{ "key": "version", "value": "2" }]`; one must match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5))]
     pub query: Vec<QueryMatch>,
 
-    /// Parameters of the query; each one must match, for example `[{ "key": "a", "value": "1" }, { "key": "b", "value": "2" }]`.
+    /// Query parameters, for example `[{ "key": "a", "value": "1" }, { "key": "b", "value": "2" }]`; each one must
+    /// match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5))]
     pub query_all: Vec<QueryMatch>,
 
-    /// Methods in capital letters, for example `GET`; one must match.
+    /// HTTP methods in capital letters, for example `GET`; one must match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5), inner(length(min = 1, max = 40), regex(pattern = "^[A-Z_-]+$")))]
     pub methods: Vec<String>,
 
-    /// Networks of which the client must be in one, for example `192.0.2.0/24`. Behind a proxy it is the proxy's address.
+    /// Networks, for example `192.0.2.0/24`; one must contain the address of the client. Behind a proxy this is the
+    /// address of the proxy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5), inner(length(min = 1, max = 43)))]
     pub source_cidrs: Vec<String>,
 
-    /// Place of the rule among the listener's rules: 1 to 50000, the lowest is evaluated first. Left out, it is the next
-    /// free number after that of the rule that precedes it in this list (the lowest free one for the first rule). In a group of
-    /// another namespace it is the place among this object's own rules, which come after those of that namespace.
+    /// Priority of the rule on the listener: 1 to 50000, the lowest is evaluated first. Left out, the next free number
+    /// after that of the previous rule in this list (for the first rule, the lowest free number). In a group of another
+    /// namespace it orders only this object's own rules, which come after the rules of that namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 50_000))]
     pub priority: Option<u16>,
 
-    /// Rewrites the request before it is forwarded.
+    /// Rewrites the request before it is forwarded, for example
+    /// `{ "url": { "regex": "^/api/(.*)$", "replace": "/$1" } }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rewrite: Option<RewriteSpec>,
 
-    /// What happens to the request.
+    /// What happens to the request, for example `{ "forward": { "backends": [{ "name": "shop" }] } }`.
     pub action: ActionSpec,
 }
 
@@ -76,13 +80,14 @@ pub struct RuleSpec {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PathMatch {
-    /// How `value` is meant: `Prefix` (the default), `Exact`, `Pattern` or `Regex`.
+    /// How `value` is interpreted: `Prefix` (the default), `Exact`, `Pattern` or `Regex`.
     #[serde(rename = "type", default)]
     pub kind: PathType,
-    /// The path without its query, 1 to 128 characters; case matters. With type `Prefix` (at most 126 characters) and `Exact`
-    /// it begins with a slash and means itself: `*` and `?` are refused, for example `/shop`. With type `Pattern` it
-    /// begins with a slash or a wildcard, `*` stands for any characters (slashes too) and `?` for one, for example
-    /// `/*.png`. With type `Regex` it is a regular expression, for example `^/v[0-9]+/`.
+    /// The path without its query, 1 to 128 characters; it is case-sensitive. With type `Prefix` (at most 126
+    /// characters) or `Exact` it starts with a slash and is taken literally, for example `/shop`; `*` and `?` are
+    /// refused. With type `Pattern` it starts with a slash or a wildcard, for example `/*.png`; `*` matches any
+    /// characters, including slashes, and `?` one character. With type `Regex` it is a regular expression, for example
+    /// `^/v[0-9]+/`.
     #[schemars(length(min = 1, max = 128))]
     pub value: String,
 }
@@ -107,28 +112,29 @@ pub enum PathType {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("has(self.values) != has(self.regexes)", "a header has values or regexes, and not both"))]
 pub struct HeaderMatch {
-    /// Name; case does not matter. For `Host` use `hosts`.
+    /// Name of the header, case-insensitive, for example `X-Env`. For `Host` use `hosts`.
     #[schemars(length(min = 1, max = 40), regex(pattern = "^[A-Za-z0-9!#$%&'+.^_`|~-]+$"))]
     pub name: String,
-    /// Values, in which `*` stands for any characters and `?` for one; case does not matter.
+    /// Values, case-insensitive, for example `test-*`; `*` matches any characters and `?` one character. One must
+    /// match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5), inner(length(min = 1, max = 128)))]
     pub values: Vec<String>,
-    /// Regular expressions for the value.
+    /// Regular expressions for the value, for example `^test-[0-9]+$`; one must match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5), inner(length(min = 1, max = 128)))]
     pub regexes: Vec<String>,
 }
 
-/// A parameter of the query.
+/// A query parameter.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryMatch {
-    /// Key; left out, any key.
+    /// Key of the parameter, for example `version`. Left out, any key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub key: Option<String>,
-    /// Value, in which `*` stands for any characters and `?` for one.
+    /// Value of the parameter, for example `2*`; `*` matches any characters and `?` one character.
     #[schemars(length(min = 1, max = 128))]
     pub value: String,
 }
@@ -147,20 +153,21 @@ pub struct RewriteSpec {
     pub host: Option<Substitution>,
 }
 
-/// A regular expression and what replaces it.
+/// A regular expression and its replacement.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Substitution {
-    /// Regular expression, with capture groups in parentheses, for example `^/api/(.*)$`. What it does not match stays.
+    /// Regular expression, for example `^/api/(.*)$`; parentheses are capture groups. A value that it does not match
+    /// stays unchanged.
     #[schemars(length(min = 1, max = 1024))]
     pub regex: String,
-    /// What replaces it; `$1` is the first capture group, for example `/$1`.
+    /// Replacement, for example `/$1`; `$1` is the first capture group.
     #[schemars(length(max = 1024))]
     pub replace: String,
 }
 
-/// What happens to a request: one of `forward`, `redirect` and `fixedResponse`, after the client proved who it is where
-/// one of `authenticateOidc`, `authenticateCognito` and `validateJwt` asks for that (HTTPS listeners only).
+/// What happens to a request: exactly one of `forward`, `redirect` and `fixedResponse`. With one of `authenticateOidc`,
+/// `authenticateCognito` and `validateJwt` the client must authenticate first (HTTPS listeners only).
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -168,46 +175,48 @@ pub struct Substitution {
     validation = ("[has(self.authenticateOidc), has(self.authenticateCognito), has(self.validateJwt)].filter(x, x).size() <= 1", "an action has at most one of authenticateOidc, authenticateCognito and validateJwt")
 )]
 pub struct ActionSpec {
-    /// Sends the request to a backend.
+    /// Forwards the request to backends, for example `{ "backends": [{ "name": "shop" }] }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<ForwardSpec>,
-    /// Sends the client elsewhere.
+    /// Redirects the client, for example `{ "protocol": "HTTPS" }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirect: Option<RedirectSpec>,
-    /// Answers at once.
+    /// Answers with a fixed response, for example `{ "statusCode": 503 }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fixed_response: Option<FixedResponseSpec>,
-    /// Asks the client to log in with an OpenID Connect provider first.
+    /// Requires that the client logs in with an OpenID Connect provider first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authenticate_oidc: Option<OidcSpec>,
-    /// Asks the client to log in with a Cognito user pool first.
+    /// Requires that the client logs in with a Cognito user pool first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authenticate_cognito: Option<CognitoSpec>,
-    /// Takes only requests with a valid JSON web token.
+    /// Accepts only requests with a valid JSON web token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validate_jwt: Option<JwtSpec>,
 }
 
-/// Sends requests to backends.
+/// Forwards requests to backends.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = ("has(self.backends) || has(self.targetGroups)", "forward needs backends or targetGroups")
 )]
 pub struct ForwardSpec {
-    /// Backends that share the requests by weight, five at most together with `targetGroups`.
+    /// Backends that share the requests by weight, for example
+    /// `[{ "name": "shop", "weight": 9 }, { "name": "canary", "weight": 1 }]`: at most five together with
+    /// `targetGroups`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub backends: Vec<WeightedBackend>,
-    /// Target groups that exist in AWS and are not Causeway's: requests are forwarded to them, and nothing of them is ever
-    /// changed or deleted. Their VPC must be the balancer's, and no other balancer may use them.
+    /// Existing target groups in AWS that are not Causeway's. Requests are forwarded to them, and Causeway never
+    /// changes or deletes them. They must be in the load balancer's VPC, and no other load balancer may use them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["arn".into()]))]
     pub target_groups: Vec<WeightedTargetGroup>,
-    /// How long a client stays with the backend that served it first, for example `1h`: 1s to 168h (7 days). Left out, every
-    /// request goes to any of them.
+    /// How long a client stays with the backend of its first request, for example `1h`: 1s to 168h (7 days). Left out,
+    /// each request can go to any of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ("duration(self) >= duration('1s') && duration(self) <= duration('168h')", "forward.stickinessDuration must be 1s to 168h, such as 1h"))]
     pub stickiness_duration: Option<Duration>,
@@ -220,7 +229,7 @@ pub struct WeightedBackend {
     /// Name of one of `spec.backends`.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
-    /// Share of the requests, in proportion to the other weights; 1 unless given, 0 for none.
+    /// Share of the requests, in proportion to the other weights: 0 (none) to 999; 1 unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 999))]
     pub weight: Option<u16>,
@@ -239,36 +248,37 @@ pub struct WeightedTargetGroup {
     pub weight: Option<u16>,
 }
 
-/// Sends the client elsewhere. A part that is left out stays as it was in the request. Host, path and query may hold parts of
-/// the request: `#{protocol}`, `#{host}`, `#{port}`, `#{path}` (without its leading slash) and `#{query}` (without the
-/// question mark). For example `path: "/v2/#{path}"`.
+/// Redirects the client. A part that is left out stays as it was in the request. Host, path and query can contain parts
+/// of the request: `#{protocol}`, `#{host}`, `#{port}`, `#{path}` (without its leading slash) and `#{query}` (without
+/// the question mark). For example `path: "/v2/#{path}"`.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = ("has(self.protocol) || has(self.host) || has(self.port) || has(self.path)", "redirect must change protocol, host, port or path, or the client comes back for ever"))]
+#[x_kube(validation = ("has(self.protocol) || has(self.host) || has(self.port) || has(self.path)", "redirect must change protocol, host, port or path, or the client is redirected in a loop"))]
 pub struct RedirectSpec {
-    /// `HTTP`, `HTTPS` or `#{protocol}`; left out, `#{protocol}`: that of the request. From HTTPS to HTTP is refused.
+    /// `HTTP`, `HTTPS` or `#{protocol}`. Left out, `#{protocol}`: that of the request. A redirect from HTTPS to HTTP is
+    /// refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 11), regex(pattern = r"^(HTTP|HTTPS|#\{protocol\})$"))]
     pub protocol: Option<String>,
-    /// Host, for example `www.#{host}`; left out, `#{host}`: that of the request.
+    /// Host, for example `www.#{host}`. Left out, `#{host}`: that of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub host: Option<String>,
-    /// Port: 1 to 65535, or `#{port}`. Left out, that of the request; together with a new protocol, that protocol's own
-    /// (80 or 443).
+    /// Port: 1 to 65535, or `#{port}`. Left out, that of the request or, if `protocol` changes, the default port of the
+    /// new protocol (80 or 443).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 7), regex(pattern = r"^([1-9][0-9]{0,4}|#\{port\})$"))]
     pub port: Option<String>,
-    /// Path with its leading slash, for example `/new/#{path}`; left out, `/#{path}`: that of the request.
+    /// Path with its leading slash, for example `/new/#{path}`. Left out, `/#{path}`: that of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128), regex(pattern = "^/"))]
     pub path: Option<String>,
-    /// Query without the question mark, for example `from=old&#{query}`; left out, `#{query}`: that of the request. The empty
-    /// text removes it.
+    /// Query without the question mark, for example `from=old&#{query}`. Left out, `#{query}`: that of the request. An
+    /// empty string removes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub query: Option<String>,
-    /// 301 (for ever, the default: browsers remember it) or 302 (for now).
+    /// 301 (permanent, the default: browsers remember it) or 302 (temporary).
     #[serde(default = "permanent")]
     #[schemars(extend("enum" = [301, 302]))]
     pub status_code: u16,
@@ -278,11 +288,11 @@ fn permanent() -> u16 {
     301
 }
 
-/// Answers at once.
+/// Answers with a fixed response.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FixedResponseSpec {
-    /// HTTP status: 200 to 299 or 400 to 599.
+    /// HTTP status code: 200 to 299 or 400 to 599, for example `503`.
     #[schemars(range(min = 200, max = 599))]
     #[x_kube(validation = ("self < 300 || self >= 400", "fixedResponse.statusCode must be 200 to 299 or 400 to 599: for 3XX use redirect"))]
     pub status_code: u16,
@@ -290,7 +300,7 @@ pub struct FixedResponseSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["text/plain", "text/css", "text/html", "application/javascript", "application/json"]))]
     pub content_type: Option<String>,
-    /// Body, at most 1024 bytes in one line, for example `{"error":"closed"}`; left out, it is empty.
+    /// Body, at most 1024 bytes in one line, for example `{"error":"closed"}`. Left out, it is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub body: Option<String>,
@@ -303,7 +313,7 @@ pub struct OidcSpec {
     /// Issuer URL, as the provider's `/.well-known/openid-configuration` names it, for example `https://login.example.com`.
     #[schemars(length(min = 1, max = 1024), regex(pattern = "^https://"))]
     pub issuer: String,
-    /// Authorization endpoint, to which the browser is sent, for example `https://login.example.com/authorize`.
+    /// Authorization endpoint, to which the browser is redirected, for example `https://login.example.com/authorize`.
     #[schemars(length(min = 1, max = 1024), regex(pattern = "^https://"))]
     pub authorization_endpoint: String,
     /// Token endpoint, which the balancer calls, for example `https://login.example.com/token`.
@@ -312,18 +322,18 @@ pub struct OidcSpec {
     /// User info endpoint, which the balancer calls, for example `https://login.example.com/userinfo`.
     #[schemars(length(min = 1, max = 1024), regex(pattern = "^https://"))]
     pub user_info_endpoint: String,
-    /// Client id, as the provider gave it.
+    /// Client id that the provider assigned, for example `shop`.
     #[schemars(length(min = 1, max = 1024))]
     pub client_id: String,
-    /// Secret of this object's namespace with the client secret. It agrees by its label
+    /// Name of a Secret of this object's namespace with the client secret, for example `shop-login`. It needs the label
     /// `causeway.example.com/usable-by: myingress`.
     #[schemars(length(min = 1, max = 253), regex(pattern = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"))]
     pub client_secret_name: String,
-    /// Key of that Secret; `clientSecret` unless given.
+    /// Key of the client secret in that Secret; `clientSecret` unless given.
     #[serde(default = "client_secret")]
     #[schemars(length(min = 1, max = 253), regex(pattern = "^[-._a-zA-Z0-9]+$"))]
     pub client_secret_key: String,
-    /// What sessions are like.
+    /// Settings of the sessions of logged-in clients, for example `{ "timeout": "8h" }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionSpec>,
 }
@@ -339,35 +349,36 @@ pub struct CognitoSpec {
     /// ARN of the user pool, for example `arn:aws:cognito-idp:eu-west-1:111122223333:userpool/eu-west-1_AbCdEf`.
     #[schemars(length(max = 2048), regex(pattern = "^arn:[^:]+:cognito-idp:"))]
     pub user_pool_arn: String,
-    /// Id of the pool's client.
+    /// Id of the user pool's app client.
     #[schemars(length(min = 1, max = 1024))]
     pub client_id: String,
-    /// Domain prefix of the pool, for example `my-shop`, or its own domain, for example `login.example.com`.
+    /// Domain prefix of the user pool, for example `my-shop`, or its custom domain, for example `login.example.com`.
     #[schemars(length(min = 1, max = 1024))]
     pub domain: String,
-    /// What sessions are like.
+    /// Settings of the sessions of logged-in clients, for example `{ "timeout": "8h" }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionSpec>,
 }
 
-/// What sessions of logged-in clients are like.
+/// Settings of the sessions of logged-in clients.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionSpec {
-    /// Name of the cookie; `AWSELBAuthSessionCookie` unless given.
+    /// Name of the session cookie, for example `shop-session`; `AWSELBAuthSessionCookie` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128), regex(pattern = "^[A-Za-z0-9_.-]+$"))]
     pub cookie_name: Option<String>,
-    /// Scopes that are asked for, separated by spaces, for example `openid email`; `openid` unless given.
+    /// OAuth scopes to request, separated by spaces, for example `openid email`; `openid` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub scope: Option<String>,
-    /// How long until a client must log in again, for example `8h`: 1s to 168h (7 days); 168h unless given.
+    /// Time after which a client must log in again, for example `8h`: 1s to 168h (7 days); 168h unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ("duration(self) >= duration('1s') && duration(self) <= duration('168h')", "session.timeout must be 1s to 168h, such as 8h"))]
     pub timeout: Option<Duration>,
-    /// What clients without a session meet: `authenticate` (the default) sends them to the log-in page, `allow` lets the
-    /// request go on without the headers of a log-in, `deny` answers 401, which fits requests of scripts.
+    /// What happens to requests without a session: `authenticate` (the default) redirects to the log-in page, `allow`
+    /// forwards the request without the headers of a log-in, `deny` answers with status 401, which suits requests of
+    /// scripts.
     #[serde(default)]
     pub unauthenticated_requests: UnauthenticatedRequests,
     /// Further parameters of the authorization request, for example `prompt: login`.
@@ -376,7 +387,7 @@ pub struct SessionSpec {
     pub parameters: BTreeMap<String, String>,
 }
 
-/// What clients without a session meet.
+/// What happens to requests without a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum UnauthenticatedRequests {
@@ -389,7 +400,7 @@ pub enum UnauthenticatedRequests {
     Deny,
 }
 
-/// Takes only requests with a valid JSON web token.
+/// Accepts only requests with a valid JSON web token.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/listener-verify-jwt.html>
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -397,10 +408,10 @@ pub struct JwtSpec {
     /// Issuer that the token must name in its claim `iss`, for example `https://login.example.com`.
     #[schemars(length(min = 1, max = 256))]
     pub issuer: String,
-    /// Where the issuer's keys are, for example `https://login.example.com/.well-known/jwks.json`.
+    /// URL of the issuer's public keys, for example `https://login.example.com/.well-known/jwks.json`.
     #[schemars(length(min = 1, max = 256), regex(pattern = "^https://"))]
     pub jwks_endpoint: String,
-    /// Claims that the token must have, beside a valid signature, issuer and time; each one must hold.
+    /// Claims that the token must have, in addition to a valid signature, issuer and time; each one must match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub claims: Vec<JwtClaimSpec>,
@@ -410,13 +421,13 @@ pub struct JwtSpec {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JwtClaimSpec {
-    /// Name; not `exp`, `iss`, `nbf` or `iat`, which are checked in any case.
+    /// Name of the claim, for example `scope`. Not `exp`, `iss`, `nbf` or `iat`, which are always checked.
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
-    /// How the claim is written in the token: `single-string` (`"sub": "shop"`), `string-array` (`"aud": ["shop", "cart"]`)
+    /// Format of the claim in the token: `single-string` (`"sub": "shop"`), `string-array` (`"aud": ["shop", "cart"]`)
     /// or `space-separated-values` (`"scope": "read write"`).
     pub format: JwtClaimFormat,
-    /// Values of which one must be there, for example `["read"]`.
+    /// Values, for example `["read"]`; the claim must have one of them.
     #[schemars(length(min = 1, max = 10), inner(length(min = 1, max = 256)))]
     pub values: Vec<String>,
 }

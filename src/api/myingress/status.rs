@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::common::conditioned;
 
-/// What is known of the balancer.
+/// Observed state of the load balancer.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MyIngressStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The balancer that serves.
+    /// The load balancer that serves requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alb: Option<AlbStatus>,
 
-    /// The balancer that `alb` has taken over from. It goes on serving for a while, for clients that still have its
+    /// The load balancer that `alb` has replaced. It continues to serve for a while, for clients that still use its
     /// address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced: Option<ReplacedStatus>,
 
-    /// Healthy targets of all backends, and how many there are: `5/6`.
+    /// Number of healthy targets and of all targets, of all backends, such as `5/6`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub targets: Option<String>,
 
@@ -37,11 +37,12 @@ pub struct MyIngressStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub target_groups: Vec<TargetGroupStatus>,
 
-    /// Id of the security group that was made for the balancer.
+    /// Id of the security group that Causeway created for the load balancer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_group: Option<String>,
 
-    /// Keys that the spec set on the balancer, kept so that a key removed from the spec is removed in AWS too.
+    /// What the spec has set on the load balancer. If something is removed from the spec, Causeway also removes it in
+    /// AWS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed: Option<ManagedKeys>,
 
@@ -51,13 +52,13 @@ pub struct MyIngressStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// A balancer as AWS describes it.
+/// A load balancer as AWS describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AlbStatus {
-    /// DNS name under which the balancer is reached.
+    /// DNS name of the load balancer.
     pub dns: String,
-    /// Amazon resource name.
+    /// ARN of the load balancer.
     pub arn: String,
     /// Name in AWS.
     pub name: String,
@@ -68,17 +69,17 @@ pub struct AlbStatus {
     pub zone_id: Option<String>,
 }
 
-/// A balancer that another one has taken over from.
+/// A load balancer that was replaced by another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplacedStatus {
-    /// DNS name under which the balancer was reached.
+    /// DNS name of the load balancer.
     pub dns: String,
-    /// Amazon resource name.
+    /// ARN of the load balancer.
     pub arn: String,
     /// Name in AWS.
     pub name: String,
-    /// When the other one took over.
+    /// When it was replaced.
     pub since: Time,
 }
 
@@ -86,13 +87,13 @@ pub struct ReplacedStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListenerStatus {
-    /// Port.
+    /// Port of the listener.
     pub port: u16,
     /// `HTTP` or `HTTPS`.
     pub protocol: String,
-    /// Amazon resource name.
+    /// ARN of the listener.
     pub arn: String,
-    /// Rules of this object.
+    /// Number of rules of this object.
     pub rules: u16,
 }
 
@@ -104,18 +105,18 @@ pub struct TargetGroupStatus {
     pub backend: String,
     /// Name in AWS.
     pub name: String,
-    /// Amazon resource name.
+    /// ARN of the target group.
     pub arn: String,
-    /// Targets that get requests.
+    /// Number of targets that receive requests.
     pub healthy: u32,
-    /// Targets that are registered.
+    /// Number of registered targets.
     pub total: u32,
-    /// What keeps targets from being healthy or registered.
+    /// Why targets are not healthy or not registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// Keys of maps in the spec that were set in AWS.
+/// What the spec has set in AWS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "each stands for a part of its own")]
 #[serde(rename_all = "camelCase")]

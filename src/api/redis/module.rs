@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Module {
-    /// Its file in the image, such as `/usr/local/lib/redis/modules/rejson.so`. It must be executable, and cannot be where
-    /// data are or devices, such as `/data`: what runs in a node comes with its image.
+    /// File of the module in the image, such as `/usr/local/lib/redis/modules/rejson.so`. It must be executable. It
+    /// cannot be in a directory for data or devices, such as `/data`: what a node executes must come from its image.
     #[schemars(length(min = 1, max = 256))]
     #[x_kube(
         validation = (r"self.matches('^(/[A-Za-z0-9_+@-][A-Za-z0-9._+@-]*)+[.]so$')", "spec.modules[].path must be the whole path of a library in the image, such as /usr/local/lib/redis/modules/rejson.so"),
@@ -16,7 +16,7 @@ pub struct Module {
     )]
     pub path: String,
 
-    /// What it is told when it is loaded, word by word, such as `[TIMEOUT, "500"]`. Nothing unless given.
+    /// Arguments with which Redis loads the module, such as `[TIMEOUT, "500"]`. Left out, none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 256)))]
     #[x_kube(validation = (r"self.all(it, it.matches('^[ -~]*$') && !it.startsWith('--'))", "spec.modules[].args must be printable ASCII text that does not begin with --"))]

@@ -9,39 +9,40 @@ use serde::{Deserialize, Serialize};
 use crate::api::common::conditioned;
 use crate::api::databaserestore::Restored;
 
-/// What is known of a master and its replicas.
+/// Observed state of the master and its replicas.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RedisStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// In a word: `Creating`, `Restoring`, `Running`, `FailingOver`, `SwitchingOver`, `Updating`, `Degraded` or `Stalled`.
+    /// Summary of the state: `Creating`, `Restoring`, `Running`, `FailingOver`, `SwitchingOver`, `Updating`, `Degraded`
+    /// or `Stalled`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
 
-    /// Name of the pod that was made the master last.
+    /// Name of the pod that was last made the master, such as `cache-0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub master: Option<String>,
 
-    /// How often a master was made. A master of an earlier epoch never stays one.
+    /// How many times a master was made. A pod that became the master in an earlier epoch is no longer the master.
     #[serde(default)]
     pub epoch: i64,
 
-    /// Replicas that there are, beside the master.
+    /// Number of replicas that exist, without the master.
     #[serde(default)]
     pub replicas: i32,
 
-    /// Replicas that have all data of the master and follow it.
+    /// Number of replicas that follow the master and have all of its data.
     #[serde(default)]
     pub ready_replicas: i32,
 
-    /// Label selector of the pods, as autoscalers read it.
+    /// Label selector of the pods, for the scale subresource and autoscalers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
 
-    /// The lowest version that a node runs.
+    /// The lowest version that a node runs, such as `7.0.15`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 
@@ -49,32 +50,32 @@ pub struct RedisStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<Connection>,
 
-    /// The history of writes that the master goes on with, as Redis calls it: its replication ID.
+    /// Replication ID of the master, by which Redis identifies a history of writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<String>,
 
-    /// The nodes, by name. Offset and lag are as they were when something else changed last.
+    /// The nodes, by name. Offset and lag are updated only when something else in the status changes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub nodes: Vec<NodeStatus>,
 
-    /// The failover or switchover that is under way.
+    /// The failover or switchover in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failover: Option<Failover>,
 
-    /// The last one that was completed.
+    /// The last failover or switchover that was completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failover: Option<LastFailover>,
 
-    /// The last value of spec.switchover.master that was done, or was void.
+    /// The last value of `spec.switchover.master` that was carried out, or that had no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switched_to: Option<String>,
 
-    /// Since when there has been neither a master nor a replica that could take over without loss.
+    /// Since when there has been no master, and no replica that could take over without loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub masterless_since: Option<Time>,
 
-    /// What became of `spec.restoreFrom`.
+    /// Progress of `spec.restoreFrom`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Restored>,
 
@@ -89,18 +90,18 @@ pub struct RedisStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Connection {
-    /// Name of the Service, good in the whole cluster.
+    /// DNS name of the Service, which resolves in the whole Kubernetes cluster.
     pub host: String,
-    /// Its port.
+    /// Port of the Service.
     pub port: i32,
-    /// How URLs begin: `rediss` with TLS, `redis` without.
+    /// Scheme of URLs: `rediss` with TLS, `redis` without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheme: Option<String>,
-    /// Secret with the authorities that clients trust, in key `ca.crt`; only with TLS.
+    /// Secret with the certificate authorities that clients must trust, in key `ca.crt`; only with TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authority_secret_name: Option<String>,
-    /// Where clients of Redis Sentinel ask for the master of this object's name, such as `cache-sentinel.shop.svc:26379`; only
-    /// with `spec.sentinel`.
+    /// Address at which clients of Redis Sentinel ask for the master with the name of this object, such as
+    /// `cache-sentinel.shop.svc:26379`; only with `spec.sentinel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sentinel: Option<String>,
 }
@@ -109,47 +110,47 @@ pub struct Connection {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeStatus {
-    /// Its name, which is its pod's.
+    /// Name of the node, which is also the name of its pod.
     pub name: String,
     /// `master`, `replica`, or `unknown` while it does not answer.
     pub role: String,
-    /// It is the master, or has all of its data and follows it.
+    /// The node is the master, or it follows the master and has all of its data.
     #[serde(default)]
     pub ready: bool,
-    /// How far it is in the history of writes, in bytes.
+    /// Replication offset of the node, in bytes.
     #[serde(default)]
     pub offset: i64,
-    /// Keys that it holds.
+    /// Number of keys in the node.
     #[serde(default)]
     pub keys: i64,
-    /// Seconds since it last heard of the master.
+    /// Seconds since the node last heard from the master.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag_seconds: Option<i64>,
-    /// A replica's way to the master: `up`, `syncing` or `down`.
+    /// State of a replica's connection to the master: `up`, `syncing` or `down`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// It had all of the master's data when the master answered last: it may take over without loss.
+    /// The node had all of the master's data when the master last answered: it can take over without loss.
     #[serde(default)]
     pub in_sync: bool,
 }
 
-/// A failover or switchover that is under way.
+/// A failover or switchover in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Failover {
-    /// The epoch that begins with it.
+    /// The epoch that starts with it.
     pub epoch: i64,
-    /// The master so far.
+    /// Name of the pod that was the master before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// The master to be.
+    /// Name of the pod that becomes the master.
     pub target: String,
-    /// Why, in a word.
+    /// Why, as a word.
     pub reason: String,
-    /// The master so far hands over by itself, without loss.
+    /// The previous master hands over by itself, without loss.
     #[serde(default)]
     pub planned: bool,
-    /// When it was decided.
+    /// When Causeway decided on it.
     pub begun: Time,
 }
 
@@ -164,23 +165,24 @@ impl Failover {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LastFailover {
-    /// The epoch that began with it.
+    /// The epoch that started with it.
     pub epoch: i64,
-    /// The master before.
+    /// Name of the pod that was the master before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// The master since.
+    /// Name of the pod that became the master.
     pub to: String,
-    /// Why, in a word.
+    /// Why, as a word.
     pub reason: String,
     /// Milliseconds from the decision until the Service led to the new master.
     pub duration_ms: i64,
     /// When it was completed.
     pub at: Time,
-    /// Pods that were the master until a moment ago: clients may still be with them. Empty as soon as none is.
+    /// Pods that were the master until shortly before and to which clients may still be connected. Empty as soon as
+    /// there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
-    /// When connections of clients that had stayed with these were closed last.
+    /// When Causeway last closed the connections of clients that were still connected to the pods in `left`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<Time>,
 }

@@ -7,38 +7,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::Duration;
 
-/// TLS among the nodes, and between them and their clients.
+/// TLS between the nodes, and between clients and nodes.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("duration(self.authorityDuration).getSeconds() >= 3 * duration(self.certificateDuration).getSeconds()", "spec.tls.authorityDuration must be at least three times spec.tls.certificateDuration: no certificate may outlive the authority that issued it"))]
 pub struct Tls {
-    /// Secret of the same namespace with `tls.crt`, `tls.key` and `ca.crt`, as cert-manager makes them. The certificate
-    /// must be valid for the names of both Services, NAME.NAMESPACE.svc and NAME-replicas.NAMESPACE.svc, with
-    /// `spec.sentinel` for NAME-sentinel.NAMESPACE.svc, and for clients, too, unless `clientCertificates` is `Off`. Left out, Causeway issues one, and one for clients in the
-    /// Secret NAME-client-tls. Yours needs the label `causeway.example.com/usable-by: redis`.
+    /// Your own Secret of the namespace with `tls.crt`, `tls.key` and `ca.crt`, as cert-manager creates it. The
+    /// certificate must be valid for the names of both Services, `<name>.<namespace>.svc` and
+    /// `<name>-replicas.<namespace>.svc`, with `spec.sentinel` also for `<name>-sentinel.<namespace>.svc`, and also as
+    /// a client certificate unless `clientCertificates` is `Off`. The Secret needs the label
+    /// `causeway.example.com/usable-by: redis`. Left out, Causeway issues a certificate, and one for clients in the
+    /// Secret `<name>-client-tls`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub secret_name: Option<String>,
 
-    /// Whether clients, too, must show a certificate that the authority has signed: `Off`, the default, asks for none,
-    /// `Optional` checks one that is shown, `Required` serves nobody without.
+    /// Whether clients must present a certificate signed by the authority. `Off` (the default) asks for none,
+    /// `Optional` checks a certificate only if the client presents one, and `Required` refuses clients without one.
     #[serde(default)]
     pub client_certificates: ClientCertificates,
 
-    /// How long certificates are valid that Causeway issues, such as `720h`: 1h to 87600h, 2160h (90 days) unless given.
-    /// They are renewed after two thirds of that, without a restart.
+    /// How long certificates that Causeway issues are valid, such as `720h`: 1h to 87600h; 2160h (90 days) unless
+    /// given. Causeway renews a certificate after two thirds of this time, without a restart.
     #[serde(default = "ninety_days")]
     #[x_kube(validation = ("duration(self) >= duration('1h') && duration(self) <= duration('87600h')", "spec.tls.certificateDuration must be 1h to 87600h, such as 2160h"))]
     pub certificate_duration: Duration,
 
-    /// How long the authority is valid that signs them: 3h to 262800h, and at least three times `certificateDuration`;
-    /// 87600h (10 years) unless given. It is replaced after two thirds of that, and no connection is refused meanwhile.
+    /// How long the certificate authority that signs them is valid, such as `8760h`: 3h to 262800h, and at least three
+    /// times `certificateDuration`; 87600h (10 years) unless given. Causeway replaces the authority after two thirds of
+    /// this time, and no connection is refused meanwhile.
     #[serde(default = "ten_years")]
     #[x_kube(validation = ("duration(self) >= duration('3h') && duration(self) <= duration('262800h')", "spec.tls.authorityDuration must be 3h to 262800h, such as 87600h"))]
     pub authority_duration: Duration,
 
-    /// Any text, such as today's date. Another text asks for a new authority, and new certificates from it, as after a key
-    /// has become known.
+    /// Any text, such as today's date. Each new text makes Causeway replace the authority and all certificates, for
+    /// example after a key was leaked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub renewal: Option<String>,
@@ -60,12 +63,12 @@ impl Default for Tls {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[value(rename_all = "PascalCase")]
 pub enum ClientCertificates {
-    /// They are not asked for one.
+    /// Clients are not asked for a certificate.
     #[default]
     Off,
-    /// One that is shown must be good.
+    /// A certificate is checked if the client presents one.
     Optional,
-    /// Nobody is served without one.
+    /// Clients without a certificate are refused.
     Required,
 }
 

@@ -202,12 +202,9 @@ impl Action {
             Self::Verify { message, .. } => event("VerificationStarted", message.clone()),
             Self::Record(recording) if recording.accepted > 0 => {
                 let number = recording.accepted;
-                event(
-                    "BackupsAccepted",
-                    format!("{number} backups that no Job reported count from now on as they lie there"),
-                )
+                event("BackupsAccepted", format!("{number} backups in S3 that no Job reported count from now on"))
             }
-            Self::Hold { name, .. } => event("Held", format!("CronJob {name} stands still")),
+            Self::Hold { name, .. } => event("Held", format!("CronJob {name} is suspended: see the condition Ready")),
             Self::Stop { kind, name, .. } => event("Stopped", format!("{kind} {name}")),
             Self::Bucket { bucket, change } => {
                 let name = &bucket.place.bucket;
@@ -215,10 +212,10 @@ impl Action {
                     Change::Create(_) => event("BucketCreated", format!("Made bucket {name}")),
                     Change::DeleteObjects { backups: 0, .. } | Change::Abort(_) => None,
                     Change::DeleteObjects { backups, .. } => {
-                        event("BackupsDeleted", format!("Deleted {backups} backups that are not kept any more"))
+                        event("BackupsDeleted", format!("Deleted {backups} backups that spec.retention does not keep"))
                     }
                     Change::Delete => event("BucketDeleted", format!("Deleted bucket {name}")),
-                    Change::Tag(_) => event("BucketTagged", format!("Tagged bucket {name}, which we made")),
+                    Change::Tag(_) => event("BucketTagged", format!("Tagged bucket {name}, which Causeway created")),
                     Change::Harden(all) => {
                         let names: Vec<&str> = all.iter().map(Hardening::name).collect();
                         event("BucketHardened", format!("{} of bucket {name}", names.join(", ")))

@@ -152,7 +152,7 @@ impl Observer {
         match self.look_at_backups(object, &accepted, (&reported, denied), &mut observed).await {
             // The schedule mounts a Secret that may not be used any more: it has to stop, whether or not AWS answers.
             Err(error) if observed.mounts_more(object) => {
-                tracing::warn!(%error, "the schedule stands still: it mounts a Secret that may not be used");
+                tracing::warn!(%error, "the CronJob is suspended: it mounts a Secret that may not be used");
             }
             outcome => outcome?,
         }

@@ -61,7 +61,11 @@ impl Signer {
                 Ok(true) => {}
                 Ok(false) => {
                     let (folder, due) = (&it.folder, it.due);
-                    tracing::warn!(folder, id = id_of(due), "this manifest is not signed: it is not what was reported");
+                    tracing::warn!(
+                        folder,
+                        id = id_of(due),
+                        "manifest not signed: it differs from what its Job reported"
+                    );
                     self.odd.change(uid, BTreeSet::new, |odd| odd.insert((folder.clone(), due)));
                 }
                 Err(error) => return Err(error.to_string()),

@@ -210,7 +210,7 @@ impl Observer {
             }
         }
         let id = under.rsplit('/').next().unwrap_or_default();
-        Ok(parse(&bytes, id).map_err(|mistake| format!("has a manifest that is not believed: {mistake}")))
+        Ok(parse(&bytes, id).map_err(|mistake| format!("has an invalid manifest: {mistake}")))
     }
 }
 

@@ -274,7 +274,7 @@ impl Observer {
                 let read = transfer::document(&self.s3, (&place, &origin.owner), backup, record.as_ref());
                 match read.await.map_err(lasting)? {
                     Some(Ok(document)) => Ok(document),
-                    Some(Err(Disbelief::Invalid(mistake))) => Err(format!("{key} is not believed: {mistake}")),
+                    Some(Err(Disbelief::Invalid(mistake))) => Err(format!("{key} is invalid: {mistake}")),
                     Some(Err(Disbelief::Changed)) => Err(format!("{key} was written again after its Job reported it")),
                     None => Err(format!("{key} was deleted just now")),
                 }

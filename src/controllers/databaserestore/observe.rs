@@ -288,7 +288,7 @@ impl Observer {
         Ok(match found.await.map_err(lasting)? {
             Some(Ok(document)) => Ok((folder, document)),
             Some(Err(Disbelief::Invalid(mistake))) => {
-                Err(Choice::Refused("ManifestInvalid", format!("{key} is not believed: {mistake}")))
+                Err(Choice::Refused("ManifestInvalid", format!("{key} is invalid: {mistake}")))
             }
             Some(Err(Disbelief::Changed)) => {
                 let message = format!(

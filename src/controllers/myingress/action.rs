@@ -199,10 +199,12 @@ impl BalancerAction {
             Self::SetAttributes { attributes, .. } => {
                 ("Updated", format!("Set attributes {}", listed(attributes.keys())))
             }
-            Self::SetWebAcl { acl: Some(acl), .. } => ("Updated", format!("Put the balancer behind web ACL {acl}")),
-            Self::SetWebAcl { acl: None, .. } => ("Updated", "Took the balancer from behind its web ACL".into()),
+            Self::SetWebAcl { acl: Some(acl), .. } => {
+                ("Updated", format!("Associated web ACL {acl} with the load balancer"))
+            }
+            Self::SetWebAcl { acl: None, .. } => ("Updated", "Disassociated the web ACL from the load balancer".into()),
             Self::SetCapacity { units: Some(units), .. } => ("Updated", format!("Reserved {units} capacity units")),
-            Self::SetCapacity { units: None, .. } => ("Updated", "Gave reserved capacity back".into()),
+            Self::SetCapacity { units: None, .. } => ("Updated", "Removed the capacity reservation".into()),
             Self::AddTags { tags, .. } => ("Updated", format!("Set tags {}", listed(tags.keys()))),
             Self::Adopt { name, .. } => ("Adopted", format!("Adopted load balancer {name}")),
             Self::RemoveTags { keys, .. } => ("Updated", format!("Removed tags {}", listed(keys))),
@@ -229,10 +231,10 @@ impl SecurityAction {
         match self {
             Self::Create { name, .. } => ("Created", format!("Created security group {name}")),
             Self::Authorize { id, permissions } => {
-                ("Updated", format!("Let in {} by security group {id}", described(permissions)))
+                ("Updated", format!("Allowed {} in security group {id}", described(permissions)))
             }
             Self::Revoke { id, permissions } => {
-                ("Updated", format!("No longer let in {} by security group {id}", described(permissions)))
+                ("Updated", format!("Revoked {} in security group {id}", described(permissions)))
             }
             Self::AddTags { id, tags } => {
                 ("Updated", format!("Set tags {} of security group {id}", listed(tags.keys())))
@@ -241,10 +243,10 @@ impl SecurityAction {
                 ("Updated", format!("Removed tags {} of security group {id}", listed(keys)))
             }
             Self::LetIn(Entry { group, from, .. }) => {
-                ("Updated", format!("Let security group {from} in by security group {group} of the targets"))
+                ("Updated", format!("Allowed security group {from} in security group {group} of the targets"))
             }
             Self::ShutOut(Entry { group, from, .. }) => {
-                ("Updated", format!("No longer let security group {from} in by security group {group}"))
+                ("Updated", format!("Revoked security group {from} in security group {group}"))
             }
             Self::Delete { name, .. } => ("Deleted", format!("Deleted security group {name}")),
         }

@@ -160,7 +160,7 @@ fn note(differences: &[&Difference], right: Timestamp, silent: u32) -> String {
     }
     let often = match silent {
         0 => String::new(),
-        times => format!(" (the like was changed and put right {times} more times since it was told last)"),
+        times => format!(" (similar changes were repaired {times} more times since the last such event)"),
     };
     let right = right.round(jiff::Unit::Second).unwrap_or(right);
     format!("Put right what somebody else changed in AWS after {right}, when it was right{often}: {}", parts.join("; "))

@@ -320,7 +320,10 @@ fn made_event(made: &Made) -> ActionEvent {
         Named::Balancer => "load balancer",
         Named::Group => "target group",
     };
-    ActionEvent::normal("Created", format!("Created {what} {}: AWS's answer was lost, and a look found it", made.name))
+    ActionEvent::normal(
+        "Created",
+        format!("Created {what} {}: AWS's answer was lost, and a later read found it", made.name),
+    )
 }
 
 fn members_in(store: &Store<MyIngress>, group: &ObjectKey) -> Vec<ObjectKey> {

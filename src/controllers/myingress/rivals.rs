@@ -151,7 +151,7 @@ pub(super) async fn watch(kind: &MyIngressKind, environment: &Environment) {
 /// Publishes an event about the namespace whose uid stands for the cluster. If that fails, only the log has the
 /// message.
 async fn tell(recorder: &Recorder, note: &str) {
-    warn!(note, "another cluster has our name");
+    warn!(note, "another cluster has the same CLUSTER_NAME");
     let event = Event {
         type_: EventType::Warning,
         reason: REASON.into(),

@@ -55,7 +55,7 @@ impl<K: Kind> Reconciler<K> {
             let Err(Failed { trouble, .. }) = done else { break };
             let delay = self.failures.failed(&uid, trouble.class(), self.sweep).min(REMOVAL_RETRY);
             let (namespace, name) = (object.namespace(), object.name_any());
-            warn!(kind = K::NAME, namespace, name, error = %trouble, "what a vanished object had could not be removed yet");
+            warn!(kind = K::NAME, namespace, name, error = %trouble, "cannot clean up yet after a deleted object");
             tokio::select! {
                 () = sleep(delay) => {}
                 // The next process reports what is left.

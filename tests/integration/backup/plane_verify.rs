@@ -132,7 +132,7 @@ async fn a_flipped_bit_is_found_out_and_the_good_backup_before_it_is_kept() {
     assert_eq!(describe(&status, "Verified").0, "False");
     assert_eq!(verdicts(&status), (vec![good.as_str()], vec![bad.as_str()]));
     let reported = message(&status);
-    for words in [bad.as_str(), "Redis cache", "ChecksumMismatch", &format!("the newest that was proven is {good}")] {
+    for words in [bad.as_str(), "Redis cache", "ChecksumMismatch", &format!("the newest that passed is {good}")] {
         assert!(reported.contains(words), "{reported}\nshould say: {words}");
     }
     // Events come when everything is done, including what retention deletes.

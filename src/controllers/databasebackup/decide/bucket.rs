@@ -116,8 +116,8 @@ fn lost(object: &DatabaseBackup, observed: &Observed, name: &str) -> Option<Stri
     }
     let (object_name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
     Some(format!(
-        "bucket {name} is gone, and with it {} backups, the newest of {newest}: look who deleted it (CloudTrail has \
-         DeleteBucket). To begin anew in a new bucket: kubectl -n {namespace} annotate dbb {object_name} {LOST}={newest} \
+        "bucket {name} is gone, and with it {} backups, the newest of {newest}: check who deleted it (CloudTrail has \
+         DeleteBucket). To start again in a new bucket: kubectl -n {namespace} annotate dbb {object_name} {LOST}={newest} \
          --overwrite",
         backups().count()
     ))

@@ -159,7 +159,7 @@ pub fn unrecorded(view: &View<'_>) -> Option<ExtraCondition> {
     let more = if more > 0 { format!(", and {more} more") } else { String::new() };
     let bucket = view.observed.bucket.as_ref().map_or("", |bucket| bucket.place.bucket.as_str());
     let message = format!(
-        "under s3://{bucket}/{}/ lie backups that do not count and are neither restored nor deleted: {named}{more}. Look who may write there; then delete them (aws s3 rm --recursive), or let them count by spec.acceptUnrecordedBefore",
+        "under s3://{bucket}/{}/ lie backups that do not count and are neither restored nor deleted: {named}{more}. Check who may write there; then delete them (aws s3 rm --recursive), or accept them with spec.acceptUnrecordedBefore",
         view.prefix
     );
     Some(ExtraCondition { type_: TYPE, status: Some(true), reason: "NotRecorded", message })
@@ -200,7 +200,7 @@ pub fn not_overdue() -> ExtraCondition {
         type_: "BackupOverdue",
         status: Some(false),
         reason: "UpToDate",
-        message: "every backup is there that is due".into(),
+        message: "no backup is overdue".into(),
     }
 }
 
@@ -212,9 +212,13 @@ fn was_overdue(view: &View<'_>) -> Option<bool> {
 /// Whether the bucket can be used.
 pub fn bucket_part(name: &str, verdict: &Verdict) -> ExtraCondition {
     let (status, reason, message) = match verdict {
-        Verdict::Usable("Offered") => (true, "Offered", format!("bucket {name} is used as it is: its tag offers it")),
-        Verdict::Usable(reason) => (true, *reason, format!("bucket {name} is ours, private and encrypted")),
-        Verdict::Change(_) => (false, "Preparing", format!("bucket {name} is made ready")),
+        Verdict::Usable("Offered") => {
+            (true, "Offered", format!("bucket {name} is used as it is: its owner offered it with a tag"))
+        }
+        Verdict::Usable(reason) => {
+            (true, *reason, format!("bucket {name} belongs to Causeway, and is private and encrypted"))
+        }
+        Verdict::Change(_) => (false, "Preparing", format!("bucket {name} is being set up")),
         Verdict::Refused(reason, text) => (false, *reason, text.clone()),
     };
     ExtraCondition { type_: "BucketReady", status: Some(status), reason, message }

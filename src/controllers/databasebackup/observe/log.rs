@@ -179,7 +179,7 @@ impl Observer {
                         is_needed |= !bases.need_none_of(&contents);
                         held.insert(*due, contents);
                     }
-                    Err(why) => tracing::debug!(why, "a backup of the log is not believed, and stays"),
+                    Err(why) => tracing::debug!(why, "a backup of the log is not accepted and not deleted"),
                 }
             }
             if is_needed {
@@ -216,7 +216,7 @@ impl Observer {
         let document = match found {
             Some(Ok(document)) if document.manifest.kind == *folder => document,
             Some(Ok(_)) => return Ok(Err(format!("{key} is of another kind"))),
-            Some(Err(Disbelief::Invalid(mistake))) => return Ok(Err(format!("{key} is not believed: {mistake}"))),
+            Some(Err(Disbelief::Invalid(mistake))) => return Ok(Err(format!("{key} is invalid: {mistake}"))),
             Some(Err(Disbelief::Changed)) => {
                 return Ok(Err(format!("{key} was written again after its Job reported it")));
             }

@@ -38,11 +38,11 @@ pub fn part(view: &View<'_>, when: Option<&When>, agenda: &Agenda, results: &[Ba
     }
     if proven.is_empty() {
         let begin = match (when, agenda.next()) {
-            (When::AfterEach, _) => "the next backup is proven when it is complete".to_owned(),
+            (When::AfterEach, _) => "the next backup will be verified when it is complete".to_owned(),
             (When::On(_), Some(next)) => format!("the next verification is due at {next}"),
-            (When::On(_), None) => "spec.verify.schedule never comes: mend it".to_owned(),
+            (When::On(_), None) => "spec.verify.schedule has no next time: correct it".to_owned(),
         };
-        let message = format!("no backup was proven yet; {begin}");
+        let message = format!("no backup has passed verification yet; {begin}");
         return ExtraCondition { type_: VERIFIED, status: None, reason: NOT_TRIED, message };
     }
     let rest = match untried.as_slice() {
@@ -60,8 +60,8 @@ fn success(result: &BackupVerification) -> String {
 
 fn failure(result: &BackupVerification) -> String {
     let last = match result.proven.last() {
-        Some(proven) => format!("the newest that was proven is {proven}"),
-        None => "none was proven".into(),
+        Some(proven) => format!("the newest that passed is {proven}"),
+        None => "none has passed yet".into(),
     };
     format!("backup {} of {}: {} ({last})", result.id, result.source, result.message)
 }

@@ -117,7 +117,7 @@ fn each_backup_is_proven_once_when_it_is_complete_and_that_is_reported_once() {
     object = after(&object, plan, now());
     let (status, reason, message) = condition(&object).expect("a condition");
     assert_eq!((status.as_str(), reason.as_str()), ("Unknown", "NotTried"));
-    assert!(message.contains("the next backup is proven when it is complete"), "{message}");
+    assert!(message.contains("the next backup will be verified when it is complete"), "{message}");
 
     let mut observed = with(&object, &[OLD, NEW], now());
     assert_eq!(words(&decided(&object, &observed)), [format!("Verify(Job {})", name(&object, NEW, None))]);

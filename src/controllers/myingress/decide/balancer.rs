@@ -93,7 +93,7 @@ fn missing(scene: &Scene, security: &Groups, plan: &mut Plan<Action, MyIngressSt
             reason: "NameTaken",
             message: format!(
                 "spec.name: there is a load balancer {name} in this region that is not this object's: delete that one, or \
-                 create this object anew with spec.adopt to take it over, or with another spec.name"
+                 delete this object and create it again, with spec.adopt to take that one over, or with another spec.name"
             ),
         });
     }

@@ -82,7 +82,7 @@ pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<A
         status::describe(&mut plan, object, observed, current);
         plan.health = Health::stalled(
             "GroupWithoutBalancer",
-            "no valid member of the group says where its balancer stands: give one of them spec.subnets or spec.subnetSelector",
+            "no valid member of the group names subnets: give one of them spec.subnets or spec.subnetSelector",
         );
         return plan;
     };

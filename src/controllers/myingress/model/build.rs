@@ -80,7 +80,7 @@ fn attempt(
         candidates.partition(|object| key(object).0 == context.owner.namespace);
     let Some((anchor, start)) = anchor(&candidates, context, &mut complaints) else {
         let message =
-            "nobody says where the balancer of the group stands: give one of its members subnets or a subnetSelector";
+            "no member names the load balancer's subnets: give one of them spec.subnets or spec.subnetSelector";
         for object in candidates {
             let nowhere = || Complaint { reason: "SubnetsMissing", message: message.into() };
             complaints.entry(key(object)).or_insert_with(nowhere);
@@ -169,7 +169,7 @@ mod tests {
         let (one, other) = (joining("a", json!({})), joining("b", json!({ "tags": { "aws:x": "" } })));
         let built = built(&[&one, &other]);
         assert_eq!(built.model, None);
-        assert!(describe(&built, "a").starts_with("nobody says where the balancer of the group stands"));
+        assert!(describe(&built, "a").starts_with("no member names the load balancer's subnets"));
         assert!(describe(&built, "b").starts_with("spec.tags[aws:x]"));
     }
 

@@ -53,7 +53,7 @@ pub fn conditions_of(rule: &RuleSpec) -> Option<BTreeSet<Condition>> {
 
 fn within_limits(found: &BTreeSet<Condition>, limits: &Limits, field: &Field<'_>) -> Result<(), Complaint> {
     if found.is_empty() {
-        return field.complain("needs a condition: what goes for every request is the listener's defaultAction");
+        return field.complain("needs a condition: for all requests, use the listener's defaultAction");
     }
     let values: usize = found.iter().map(values).sum();
     if values > limits.values {
@@ -327,7 +327,7 @@ mod tests {
         let path = |kind: &str, value: &str| json!({ "paths": [{ "type": kind, "value": value }] });
         let header = |name: &str| json!({ "headers": [{ "name": name, "values": ["v"] }] });
         for (rule, words) in [
-            (json!({}), "spec needs a condition: what goes for every request is the listener's defaultAction"),
+            (json!({}), "spec needs a condition: for all requests, use the listener's defaultAction"),
             (json!({ "hosts": ["a.b"], "hostRegexes": ["a"] }), "spec has hosts and hostRegexes: make two rules"),
             (json!({ "hosts": ["localhost"] }), "spec.hosts[0] must be a host with a dot"),
             (json!({ "hosts": ["a.b", "10.0.0.1"] }), "spec.hosts[1] must be a host with a dot"),

@@ -178,7 +178,7 @@ async fn tell(recorder: &Recorder, orphan: &Orphan) {
 async fn remove(kind: &MyIngressKind, orphan: &Orphan) {
     let begun = Instant::now();
     for action in orphan.removal() {
-        info!(?action, "removing what this process made for an object that is gone");
+        info!(?action, "deleting what this process created in AWS for an object that no longer exists");
         if let Err(error) = kind.region.change(&orphan.owner, &action).await {
             warn!(uid = orphan.owner.uid, %error, "an orphan could not be removed yet");
             return;

@@ -52,7 +52,7 @@ impl Region {
                 }
             }
             Err(error) if !known.account.logged => {
-                tracing::warn!(%error, "the account's quotas could not be read: those of a new account are taken for them");
+                tracing::warn!(%error, "cannot read the account's quotas: assuming those of a new account");
                 known.account.logged = true;
             }
             Err(_) => {}

@@ -186,7 +186,7 @@ impl Region {
                     member.tags = tags;
                 }
                 known.written(arn);
-                Err(AwsError::raced(operation, "it is no longer tagged as ours".into()))
+                Err(AwsError::raced(operation, "its tags no longer name this object".into()))
             }
             None => Ok(false),
         }

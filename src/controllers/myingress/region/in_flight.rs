@@ -29,7 +29,7 @@ impl<'a> InFlight<'a> {
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         if !self.confirmed {
-            tracing::warn!(action = ?self.action, "a change was abandoned: what became of it is read before anything else");
+            tracing::warn!(action = ?self.action, "a change was abandoned: its result is read before anything else");
             self.region.distrust(self.owner, self.action, &AwsError::abandoned());
         }
     }

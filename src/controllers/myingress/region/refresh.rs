@@ -70,7 +70,7 @@ async fn watch_provisioning(region: &Region) {
             // Without provisioning balancers the poll makes no call.
             Ok(false) => pause = LONGEST_LOOK,
             Err(error) => {
-                tracing::warn!(%error, "balancers that are being set up could not be looked at");
+                tracing::warn!(%error, "cannot read the load balancers that are being provisioned");
                 pause = (pause * 2).min(LONGEST_LOOK);
             }
         }

@@ -80,11 +80,11 @@ impl Region {
         let begun = Instant::now();
         match self.read_balancer(&self.spare, arn, depth, &groups).await {
             Ok(tags) => self.enter_group_tags(tags, begun),
-            Err(error) => tracing::warn!(arn, %error, "its parts could not be looked at in this turn"),
+            Err(error) => tracing::warn!(arn, %error, "cannot read the parts of this load balancer in this turn"),
         }
         for group in &groups {
             if let Err(error) = self.read_group_attributes(&self.spare, group).await {
-                tracing::warn!(arn = group, %error, "attributes could not be looked at in this turn");
+                tracing::warn!(arn = group, %error, "cannot read the attributes of this target group in this turn");
             }
         }
         join_all(groups.iter().map(|group| recheck(targets, group))).await;
@@ -117,8 +117,8 @@ impl Region {
 async fn recheck(targets: &Targets, group: &str) {
     match timeout(RECHECK, targets.recheck(group)).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(arn = group, %error, "its targets could not be looked at in this turn"),
-        Err(_) => tracing::warn!(arn = group, "its targets were not looked at in time: the others are looked at first"),
+        Ok(Err(error)) => tracing::warn!(arn = group, %error, "cannot read the targets of this group in this turn"),
+        Err(_) => tracing::warn!(arn = group, "reading the targets took too long: other groups are read first"),
     }
 }
 

@@ -137,6 +137,6 @@ impl Region {
     pub(super) async fn tags_of(&self, arn: &str, name: &str) -> Result<Pairs, AwsError> {
         let mut tags = self.elb.tags(&[arn.to_owned()]).await?;
         // Reads lag behind writes. A resource without tags would count as somebody else's, so it must be read again.
-        tags.remove(arn).ok_or_else(|| AwsError::raced("DescribeTags", format!("{name} is not to be seen yet")))
+        tags.remove(arn).ok_or_else(|| AwsError::raced("DescribeTags", format!("{name} is not visible in AWS yet")))
     }
 }

@@ -63,7 +63,7 @@ fn explained(standing: &Standing) -> Option<Gate> {
     let target = format!("{}:{}", standing.target.id, standing.target.port);
     let Some(health) = &standing.health else {
         let trouble = standing.trouble.as_ref()?;
-        return Some(closed("TargetNotRegistered", format!("{target} is to be registered: {trouble}")));
+        return Some(closed("TargetNotRegistered", format!("{target} is not registered yet: {trouble}")));
     };
     let answer = health.description.as_ref().map(|answer| format!(": {answer}")).unwrap_or_default();
     Some(match health.state {
@@ -73,7 +73,7 @@ fn explained(standing: &Standing) -> Option<Gate> {
             closed("TargetUnused", format!("{target} is not checked: {why}"))
         }
         TargetState::Unavailable => closed("TargetUnavailable", format!("the health of {target} is not known{answer}")),
-        TargetState::Draining => closed("TargetNotRegistered", format!("{target} is to be registered anew")),
+        TargetState::Draining => closed("TargetNotRegistered", format!("{target} is draining and is registered again")),
         TargetState::Initial | TargetState::Healthy => {
             closed("TargetInitial", format!("{target} is registered; its first health checks are under way"))
         }
