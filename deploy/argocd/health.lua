@@ -15,14 +15,14 @@ local function is_true(kind)
   return condition[kind] ~= nil and condition[kind].status == "True"
 end
 
--- A restore ends, and is not Ready for ever.
+-- A restore that has ended need not be Ready.
 if status.phase == "Failed" then
   return { status = "Degraded", message = status.message or "it failed" }
 end
 if status.phase == "Succeeded" or status.phase == "Planned" then
   return { status = "Healthy", message = status.message or status.phase }
 end
--- What was said of an earlier generation says nothing of this one.
+-- Conditions of an earlier generation say nothing about this one.
 if ready == nil or (ready.observedGeneration or 0) < (obj.metadata.generation or 0) then
   return health
 end

@@ -19,7 +19,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Labels by which pods are selected: as in deploy/base, so that its objects can be taken over. */}}
+{{/* Labels that select pods: the same as in deploy/base, so that the chart can take over its objects. */}}
 {{- define "causeway.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "causeway.fullname" . }}
 {{- end -}}
@@ -44,7 +44,7 @@ app.kubernetes.io/part-of: causeway
 {{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end -}}
 {{- end -}}
 
-{{/* The role of the operator, where the way to credentials needs one. */}}
+{{/* The role of the operator, if the source of credentials needs one. */}}
 {{- define "causeway.roleArn" -}}
 {{- if has .Values.aws.identity (list "irsa" "webIdentity") -}}
 {{- required (printf "aws.roleArn is missing: with aws.identity %s it is the ARN of the operator's IAM role (iam/README.md); with EKS Pod Identity set aws.identity=podIdentity" .Values.aws.identity) .Values.aws.roleArn -}}
