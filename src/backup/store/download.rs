@@ -16,7 +16,7 @@ const READ_TIMEOUT: Duration = Duration::from_mins(1);
 pub struct Download {
     store: Store,
     key: String,
-    /// ETag of the object when reading began: bytes of another object are never appended.
+    /// `ETag` of the object when reading began: bytes of another object are never appended.
     etag: Option<String>,
     size: u64,
     read: u64,

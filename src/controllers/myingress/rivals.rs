@@ -126,20 +126,20 @@ fn rivals(assets: &Assets, cluster: &Cluster) -> BTreeMap<String, Rival> {
     rivals
 }
 
-/// Looks for other clusters with our name until it is dropped. So the conflict is reported even if no object is
+/// Looks for other clusters with our name until it is dropped. So the conflict is published even if no object is
 /// affected.
 pub(super) async fn watch(kind: &MyIngressKind, environment: &Environment) {
     let reporter = Reporter { controller: "causeway".into(), instance: Some(environment.instance.clone()) };
     let recorder = Recorder::new(environment.client.clone(), reporter);
     let cluster = kind.region.cluster();
-    let mut reported: BTreeSet<String> = BTreeSet::new();
+    let mut published: BTreeSet<String> = BTreeSet::new();
     loop {
         if kind.region.ready().await.is_ok() {
             let rivals = kind.region.found(|assets| rivals(assets, cluster));
             environment.metrics.set_cluster_name_rivals(rivals.len());
-            reported.retain(|uid| rivals.contains_key(uid));
+            published.retain(|uid| rivals.contains_key(uid));
             for (uid, rival) in rivals {
-                if reported.insert(uid) {
+                if published.insert(uid) {
                     tell(&recorder, &rival.message(cluster)).await;
                 }
             }
