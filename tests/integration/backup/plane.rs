@@ -164,7 +164,7 @@ impl Plane {
         answer.expect("a list").uploads().len()
     }
 
-    /// Keys of all objects with their ETags, which show whether they are still the same.
+    /// Keys of all objects with their `ETag`s, which show whether they are still the same.
     pub async fn etags(&self) -> Vec<(String, Option<String>)> {
         let page = self.s3.list_objects_v2().bucket(&self.bucket).send().await.expect("a list");
         let objects = page.contents.unwrap_or_default().into_iter();
