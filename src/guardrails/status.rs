@@ -92,7 +92,7 @@ mod tests {
         };
         let now = Timestamp::UNIX_EPOCH;
         for (spec, ready, reason, words) in [
-            (json!({ "namespaceSelector": {} }), "True", "InForce", "may name only what it lists"),
+            (json!({ "namespaceSelector": {} }), "True", "InForce", "may use only what this policy lists"),
             (json!({ "namespaceSelector": {}, "images": 7 }), "False", "Unreadable", "spec.images: invalid type"),
         ] {
             let first = status(&policy(spec.clone(), json!(null)), now).unwrap();

@@ -167,7 +167,7 @@ fn a_failure_is_reported_in_the_jobs_words_and_costs_no_good_backup() {
     let (status, reason, message) = condition(&object).expect("a condition");
     assert_eq!((status.as_str(), reason.as_str()), ("False", "VerificationFailed"));
     for part in
-        [NEW, "Redis cache", "ChecksumMismatch: redis-cache: the backup is damaged", "proven is 20261121T020000Z"]
+        [NEW, "Redis cache", "ChecksumMismatch: redis-cache: the backup is damaged", "passed is 20261121T020000Z"]
     {
         assert!(message.contains(part), "{message}\nshould say: {part}");
     }
