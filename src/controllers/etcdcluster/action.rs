@@ -37,8 +37,8 @@ pub enum Action {
     Compact { revision: i64, via: Endpoint },
     /// Defragment a member, which gives unused space back to the disk.
     Defragment { name: String, via: Endpoint },
-    /// End an alarm.
-    Disarm { alarm: Alarm, via: Endpoint },
+    /// End an alarm, for that reason.
+    Disarm { alarm: Alarm, why: &'static str, via: Endpoint },
     /// Enable the downgrade from one version to another. etcd takes only the minor version of the target.
     EnableDowngrade { from: String, to: String, minor: u8, via: Endpoint },
     /// Cancel the downgrade, for that reason.
@@ -94,7 +94,7 @@ impl Action {
             }
             Self::Compact { revision, .. } => ("Compacted", format!("Forgot what was before revision {revision}")),
             Self::Defragment { name, .. } => ("Defragmented", format!("Defragmented {name}")),
-            Self::Disarm { .. } => ("Disarmed", "Ended an alarm: there is space again".into()),
+            Self::Disarm { alarm, why, .. } => ("Disarmed", format!("Ended the alarm {}: {why}", alarm.kind.word())),
             Self::EnableDowngrade { from, to, .. } => (
                 "DowngradeEnabled",
                 format!(

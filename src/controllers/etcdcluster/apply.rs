@@ -56,7 +56,7 @@ pub async fn apply(sets: &Sets<EtcdCluster>, etcd: &Etcd, object: &EtcdCluster, 
             outcome => Ok(outcome?),
         },
         Action::Defragment { via, .. } => Ok(etcd.change(via, Request::Defragment).await?),
-        Action::Disarm { alarm, via } => Ok(etcd.change(via, Request::Disarm(*alarm)).await?),
+        Action::Disarm { alarm, via, .. } => Ok(etcd.change(via, Request::Disarm(*alarm)).await?),
         Action::EnableDowngrade { minor, via, .. } => {
             let request = Request::EnableDowngrade { target: format!("3.{minor}") };
             unless_there(etcd.change(via, request).await).map(drop).map_err(Error::from)

@@ -26,8 +26,6 @@ struct Login {
 pub struct Cache {
     /// Which history was compacted for lack of space.
     compacted: PerObject<Compaction>,
-    /// Generations of specs whose pods the apiserver refused, with its message.
-    refused: PerObject<(Option<i64>, String)>,
     /// How members let us in.
     logins: PerObject<Login>,
     /// Since when no majority answers; `None` while one does. No entry if none ever did.
@@ -53,17 +51,6 @@ impl Cache {
     /// Which history was compacted last for lack of space.
     pub fn compacted(&self, object: &EtcdCluster) -> Option<Compaction> {
         self.compacted.get(&uid(object))
-    }
-
-    /// Notes that the apiserver refused the pods of this very spec, with its message.
-    pub fn note_refusal(&self, object: &EtcdCluster, words: String) {
-        self.refused.set(&uid(object), (object.metadata.generation, words));
-    }
-
-    /// The apiserver's message, if it refused the pods of this very spec.
-    pub fn refusal(&self, object: &EtcdCluster) -> Option<String> {
-        let (generation, words) = self.refused.get(&uid(object))?;
-        (generation == object.metadata.generation).then_some(words)
     }
 
     /// Notes how members let us in, if at all, when these passwords were tried.
@@ -97,7 +84,6 @@ impl Cache {
     pub fn forget(&self, uid: &str) {
         self.quorate.forget(uid);
         self.compacted.forget(uid);
-        self.refused.forget(uid);
         self.logins.forget(uid);
     }
 
@@ -135,15 +121,5 @@ mod tests {
         cache.note_quorum(&object);
         let first = cache.without_quorum(&object).expect("one was there");
         assert!(cache.without_quorum(&object).expect("and is not back") >= first);
-    }
-
-    #[test]
-    fn a_refusal_is_one_of_the_spec_that_was_refused() {
-        let (cache, mut object) = (Cache::default(), cluster(3));
-        object.metadata.generation = Some(1);
-        cache.note_refusal(&object, "no".into());
-        assert_eq!(cache.refusal(&object).as_deref(), Some("no"));
-        object.metadata.generation = Some(2);
-        assert_eq!(cache.refusal(&object), None);
     }
 }

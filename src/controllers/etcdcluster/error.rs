@@ -13,9 +13,9 @@ pub enum Error {
     /// The `DatabaseBackup` could not be changed.
     #[error("cannot change the DatabaseBackup: {}", api_message(.0))]
     Backup(#[source] kube::Error),
-    /// The apiserver refuses the pods that the spec asks for.
-    #[error("the apiserver refuses the StatefulSet: {0}")]
-    Refused(String),
+    /// The apiserver refused a child. That is remembered, and everything else goes on.
+    #[error(transparent)]
+    SetAside(stateful::Error),
     /// Pods changed between deciding and acting.
     #[error("the members' pods changed meanwhile")]
     PodsChanged,
@@ -30,7 +30,7 @@ impl Failure for Error {
             Self::Children(error) => error.class(),
             Self::Backup(source) => class_of_kubernetes(source),
             // Observe and decide again: whatever else the spec asks for goes on.
-            Self::PodsChanged | Self::Refused(_) => Class::Conflict,
+            Self::PodsChanged | Self::SetAside(_) => Class::Conflict,
             Self::Etcd(error) => error.class(),
         }
     }
@@ -39,7 +39,7 @@ impl Failure for Error {
         match self {
             Self::Children(error) => error.reason(),
             Self::Backup(_) => "BackupFailed",
-            Self::Refused(_) => "SpecRefused",
+            Self::SetAside(error) => error.reason(),
             Self::PodsChanged => "Conflict",
             Self::Etcd(_) => "EtcdCallFailed",
         }

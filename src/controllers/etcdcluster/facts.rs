@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::auth::Auth;
+use super::refusals::{ChildKey, Refusal};
 use super::tls::Transport;
 use super::tls::facts::Certificates;
 use crate::external::etcd::{Alarm, Credentials, Endpoint, Member, Status};
@@ -48,8 +49,8 @@ pub struct Observed {
     pub backup: Backup,
     /// Our own image, whose program a recovery runs; none where the operator does not know it.
     pub own_image: Option<String>,
-    /// The apiserver's message, if it refused the pods that this very spec asks for.
-    pub refused: Option<String>,
+    /// What the apiserver refused of this very spec's children moments ago, by the child's kind and name.
+    pub refused: BTreeMap<ChildKey, Refusal>,
 }
 
 /// What is known of the `DatabaseBackup`.

@@ -25,6 +25,7 @@ mod membership;
 mod monitor;
 mod names;
 mod observe;
+mod refusals;
 mod resources;
 mod settings;
 #[cfg(test)]
@@ -93,6 +94,7 @@ impl Kind for EtcdClusterKind {
     fn forget(&self, uid: &str) {
         self.observer.monitor.forget(uid);
         self.observer.cache.forget(uid);
+        self.observer.refusals.forget(uid);
         self.observer.sets.forget(uid);
     }
 
@@ -105,7 +107,7 @@ impl Kind for EtcdClusterKind {
     }
 
     async fn apply(&self, object: &EtcdCluster, action: &Action) -> Result<(), Error> {
-        let Observer { cache, sets, .. } = &self.observer;
+        let Observer { cache, sets, refusals, .. } = &self.observer;
         sets.expect_change(object);
         let outcome = apply::apply(sets, &self.etcd, object, action).await;
         if action.is_about_login() || matches!(&outcome, Err(Error::Etcd(error)) if error.is_about_login()) {
@@ -120,11 +122,8 @@ impl Kind for EtcdClusterKind {
                 cache.note_defragmentation(object);
                 Ok(())
             }
-            (_, Err(Error::Children(stateful::Error::Apply { kind, source: kube::Error::Api(status), .. })))
-                if kind == "StatefulSet" && status.code == 422 =>
-            {
-                cache.note_refusal(object, status.message.clone());
-                Err(Error::Refused(status.message))
+            (Action::Child(child), Err(Error::Children(error))) if refusals.note(object, child, &error) => {
+                Err(Error::SetAside(error))
             }
             (_, Err(error)) if self.observer.backups.excuses(object, &error) => Ok(()),
             (_, outcome) => outcome,

@@ -9,6 +9,7 @@ use super::cache::Cache;
 use super::error::Error;
 use super::facts::{Observed, Pod};
 use super::monitor::Monitor;
+use super::refusals::Refusals;
 use super::tls::secrets::Secrets;
 use crate::api::EtcdCluster;
 use crate::external::etcd::Etcd;
@@ -22,6 +23,7 @@ pub struct Observer {
     pub sets: Sets<EtcdCluster>,
     pub backups: Backups,
     pub cache: Cache,
+    pub refusals: Refusals,
     pub monitor: Monitor,
 }
 
@@ -35,6 +37,7 @@ impl Observer {
             own_image,
             backups: Backups::default(),
             cache: Cache::default(),
+            refusals: Refusals::default(),
         }
     }
 
@@ -59,7 +62,7 @@ impl Observer {
             self.cache.forget_compaction(object);
         }
         observed.compacted = self.cache.compacted(object);
-        observed.refused = self.cache.refusal(object);
+        observed.refused = self.refusals.of(object);
         observed.own_image.clone_from(&self.own_image);
         Ok(observed)
     }

@@ -224,6 +224,17 @@ pub enum AlarmKind {
     Corrupt,
 }
 
+impl AlarmKind {
+    /// The word that etcd has for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NoSpace => "NOSPACE",
+            Self::Corrupt => "CORRUPT",
+        }
+    }
+}
+
 /// Carries a call to a member and its answer back. Tests implement it to let calls go wrong.
 pub trait Transport: Send + Sync {
     /// Makes one call.

@@ -3,7 +3,6 @@
 use super::{View, auth, certificates, children, downgrade};
 use crate::controllers::etcdcluster::{names, settings};
 use crate::schedule::Schedule;
-use crate::stateful::child_fields;
 
 /// The oldest 3.5 release from which members may go up to 3.6, and to which they may go back: minor and patch version.
 /// <https://etcd.io/blog/2025/zombie_members_upgrade/>
@@ -53,10 +52,12 @@ fn recovery(view: &View<'_>) -> Option<(&'static str, String)> {
     ordinal.is_none_or(|ordinal| !known(ordinal)).then(|| ("RecoveryInvalid", message()))
 }
 
-/// What only the apiserver can reject about pods, such as where they may run.
+/// What only the apiserver can reject about pods, such as where they may run. A cluster does not begin without any of its
+/// children, such as its network policy.
 fn refused(view: &View<'_>) -> Option<(&'static str, String)> {
-    let words = view.observed.refused.as_ref()?;
-    Some(("SpecRefused", format!("the pods that spec asks for are refused: {words}{}", child_fields::fix(words))))
+    let is_needed = |(kind, _): &(String, String)| kind == "StatefulSet" || !view.has_begun();
+    let (_, refusal) = view.observed.refused.iter().find(|(child, _)| is_needed(child))?;
+    Some((refusal.reason, refusal.message.clone()))
 }
 
 /// etcd goes up and back by one minor version at a time.

@@ -87,7 +87,7 @@ fn situation<'a>(view: &'a View<'_>, side: Side, names: &'a CertificateConfig, a
 
 /// Whether all members were started with the files of that label.
 fn all_started(view: &View<'_>, side: Side, label: &str) -> bool {
-    let mut channels = view.observed.set.pods.values().map(|pod| pod.own.transport.side(side));
+    let mut channels = view.pods().map(|pod| pod.own.transport.side(side));
     channels.all(|channel| !channel.mode.has_files() || channel.trust.as_deref() == Some(label))
 }
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::super::facts::Pod;
 use super::super::names;
+use super::super::refusals::{self, ChildKey};
 use super::super::resources::{self, Begin, Shape};
 use super::super::settings::{AT_FIRST_START, Start};
 use super::super::tls::{Mode, Side};
@@ -47,6 +48,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     if is_going {
         wanted.retain(|child| child.kind() != "StatefulSet");
     }
+    wanted.retain(|child| !view.observed.refused.contains_key(&(child.kind().to_owned(), child.name().to_owned())));
     let surplus = surplus(view.object, set).filter(|_| accepted);
     let actions = wanted.into_iter().filter_map(|child| set.unless_met(child)).chain(surplus);
     let message = match () {
@@ -177,11 +179,34 @@ fn replicas(view: &View<'_>, start: &Start) -> i32 {
 
 /// Grows volumes that are full, before their members are waited for.
 pub fn relieve(view: &View<'_>, accepted: bool) -> Option<Step> {
-    let is_full = |ordinal: i32| view.observed.set.pods.get(&ordinal).is_some_and(Pod::has_no_space);
-    view.observed.set.grow(view.object.spec.volume_size(), |ordinal| accepted && is_full(ordinal))
+    grow_those(view, |ordinal| accepted && is_full(view, ordinal))
 }
 
 /// Grows volumes. This comes last: a storage class that cannot do it must not hold up anything else.
 pub fn grow(view: &View<'_>, accepted: bool) -> Option<Step> {
-    view.observed.set.grow(view.object.spec.volume_size(), |_| accepted)
+    grow_those(view, |_| accepted)
+}
+
+fn grow_those(view: &View<'_>, whose: impl Fn(i32) -> bool) -> Option<Step> {
+    let set = &view.observed.set;
+    let is_refused = |ordinal: i32| {
+        set.claims.get(&ordinal).is_some_and(|claim| view.observed.refused.contains_key(&refusals::claim(&claim.name)))
+    };
+    set.grow(view.object.spec.volume_size(), |ordinal| whose(ordinal) && !is_refused(ordinal))
+}
+
+fn is_full(view: &View<'_>, ordinal: i32) -> bool {
+    view.observed.set.pods.get(&ordinal).is_some_and(Pod::has_no_space)
+}
+
+/// What the apiserver refuses of the children, although everything else goes on. A volume that cannot grow is reported if
+/// its member is out of space, or if nothing else is left to do.
+pub fn refused(view: &View<'_>, rests: bool) -> Option<(&'static str, String)> {
+    let is_urgent = |child: &ChildKey| {
+        let mut claims = view.observed.set.claims.iter();
+        let claim = claims.find(|(_, claim)| refusals::claim(&claim.name) == *child);
+        rests || claim.is_none_or(|(ordinal, _)| is_full(view, *ordinal))
+    };
+    let (_, refusal) = view.observed.refused.iter().find(|(child, _)| is_urgent(child))?;
+    Some((refusal.reason, refusal.message.clone()))
 }

@@ -4,10 +4,11 @@ use kube::ResourceExt;
 
 use super::super::damage::Loss;
 use super::super::facts::Pod;
-use super::{NEVER_STARTS, QUORUM_LOST, View, majority};
+use super::{NEVER_STARTS, QUORUM_LOST, View, majority, recovery};
 use crate::api::etcdcluster::MemberStatus;
 use crate::controllers::etcdcluster::{auth, membership, names};
 use crate::external::etcd::Member;
+use crate::runtime::UNREACHABLE;
 
 impl View<'_> {
     /// How many members voted when that was known last, and the strangers among them: from the list of a member that still
@@ -93,6 +94,9 @@ impl View<'_> {
             return ("MembersStarting", message);
         }
         let silent: Vec<&str> = silent.into_iter().map(|member| member.name.as_str()).collect();
+        if let Some(message) = self.unreachable(known, answering, &silent) {
+            return (UNREACHABLE, message);
+        }
         if let Some(message) = self.gone(known, answering, strangers.len(), &silent) {
             return (QUORUM_LOST, message);
         }
@@ -109,6 +113,33 @@ impl View<'_> {
             silent.first().copied().unwrap_or_default(),
         );
         (QUORUM_LOST, message)
+    }
+
+    /// The message if kubelets find a majority of the members ready: only Causeway cannot reach them. The readiness probe
+    /// reads what a majority has. What a kubelet reported before its node was lost says nothing.
+    fn unreachable(&self, known: usize, answering: usize, silent: &[&str]) -> Option<String> {
+        let serves = |name: &&str| {
+            let mut pods = self.observed.set.pods.values();
+            pods.any(|pod| pod.name == *name && pod.ready && !pod.terminating && pod.lost_node.is_none())
+        };
+        let ready: Vec<&str> = silent.iter().copied().filter(serves).collect();
+        if ready.len() < majority(known) {
+            return None;
+        }
+        let namespace = self.object.namespace().unwrap_or_default();
+        let recovery = if recovery::is_asked_for(self) {
+            ". spec.recovery is not followed meanwhile: it would lose the writes of the members that serve"
+        } else {
+            ""
+        };
+        Some(format!(
+            "{answering} of {known} members answer Causeway, but the kubelets find {} ready: the cluster seems to serve its \
+             clients. Causeway cannot reach port {}: check NetworkPolicies (kubectl -n {namespace} get networkpolicies), \
+             firewalls, and TLS (kubectl -n {namespace} logs {}){recovery}",
+            ready.join(", "),
+            names::CLIENT_PORT,
+            ready.first().copied().unwrap_or_default(),
+        ))
     }
 
     /// A member with the node that it is on.

@@ -5,7 +5,8 @@ use super::super::damage::Loss;
 use super::super::facts::{Claim, Pod};
 use super::super::names;
 use super::super::tls::Mode;
-use super::{Step, View, delete_claim, delete_pod, downgrade, leadership, rollout, strangers};
+use super::unwell::remedy;
+use super::{Step, View, by_urgency, delete_claim, delete_pod, downgrade, leadership, rollout, space, strangers};
 use crate::external::etcd::{AlarmKind, Member};
 use crate::stateful::ChildAction;
 
@@ -13,12 +14,18 @@ use crate::stateful::ChildAction;
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let present = || view.members.keys().last().map_or(0, |last| last + 1);
     let wanted = if accepted { view.object.spec.replicas } else { present() };
+    let newcomer = newcomer(view);
+    let joins = newcomer.and_then(|(ordinal, member)| joining(view, ordinal, member, wanted, accepted));
+    // Voters need not wait for a learner.
+    let (joins, waits) = if learner(newcomer).is_some() { by_urgency(joins) } else { (joins, None) };
     marks(view)
         .or_else(|| readdress(view))
-        .or_else(|| joining(view, wanted, accepted))
+        .or(joins)
         .or_else(|| rollout::mend(view, accepted))
-        .or_else(|| damaged(view))
+        .or_else(|| damaged(view, newcomer))
+        .or(waits)
         .or_else(|| gap(view, wanted))
+        .or_else(|| space::differ(view))
         .or_else(|| leftover(view))
         .or_else(|| smaller(view, wanted))
         .or_else(|| larger(view, wanted))
@@ -64,29 +71,38 @@ fn readdress(view: &View<'_>) -> Option<Step> {
     Some(Step::act(vec![action], "Applying", message))
 }
 
-/// A member that has not started yet, or does not vote yet: no other member is touched meanwhile.
-fn joining(view: &View<'_>, wanted: i32, accepted: bool) -> Option<Step> {
+/// A member that has not started yet, or does not vote yet.
+fn newcomer<'a>(view: &View<'a>) -> Option<(i32, &'a Member)> {
     let (ordinal, member) =
         view.members.iter().find(|(_, member)| member.is_learner || member.client_urls.is_empty())?;
-    let name = names::pod(view.object, *ordinal);
-    if member.is_learner && *ordinal >= wanted {
-        return remove(view, *ordinal, member, "spec.replicas is smaller");
+    Some((*ordinal, member))
+}
+
+fn learner(newcomer: Option<(i32, &Member)>) -> Option<(i32, &Member)> {
+    newcomer.filter(|(_, member)| member.is_learner)
+}
+
+/// The next step of a newcomer. No other member is added or removed meanwhile, unless it lost its data.
+fn joining(view: &View<'_>, ordinal: i32, member: &Member, wanted: i32, accepted: bool) -> Option<Step> {
+    let name = names::pod(view.object, ordinal);
+    if member.is_learner && ordinal >= wanted {
+        return remove(view, ordinal, member, "spec.replicas is smaller");
     }
-    let claim = view.observed.set.claims.get(ordinal).filter(|claim| !claim.terminating);
+    let claim = view.observed.set.claims.get(&ordinal).filter(|claim| !claim.terminating);
     if let Some(claim) = claim.filter(|claim| claim.member.is_some_and(|id| id != member.id)) {
-        return Some(wipe(view, *ordinal, claim, "it holds data of a member that was removed"));
+        return Some(wipe(view, ordinal, claim, "it holds data of a member that was removed"));
     }
-    let pod = view.observed.set.pods.get(ordinal).filter(|pod| !pod.terminating);
-    if member.is_learner && view.is_healthy(*ordinal) && has_caught_up(view, *ordinal, member) {
+    let pod = view.observed.set.pods.get(&ordinal).filter(|pod| !pod.terminating);
+    if member.is_learner && view.is_healthy(ordinal) && has_caught_up(view, ordinal, member) {
         let action = Action::Promote { name, id: member.id, via: view.via()? };
         return Some(Step::act(vec![action], "MemberJoining", "letting a member vote that has caught up"));
     }
     let message = format!("{name} joins: {} of {} members are healthy", healthy(view), view.members.len());
     let has_started = !member.client_urls.is_empty();
-    let loss = pod.and_then(Pod::loss).filter(|_| !view.is_healthy(*ordinal));
+    let loss = pod.and_then(Pod::loss).filter(|_| !view.is_healthy(ordinal));
     if matches!(loss, Some(Loss::Damaged(_))) || (loss == Some(Loss::Empty) && has_started) {
         // A learner has no vote and can always go; a voter goes only while the others can do without it.
-        return if member.is_learner { remove(view, *ordinal, member, "its data are lost") } else { None };
+        return if member.is_learner { remove(view, ordinal, member, "its data are lost") } else { None };
     }
     if let Some(pod) = pod.filter(|pod| accepted && !pod.ready && pod.trouble.is_some() && view.is_outdated(pod)) {
         let why = "it does not start, and was made from an earlier spec";
@@ -120,15 +136,17 @@ fn has_caught_up(view: &View<'_>, ordinal: i32, member: &Member) -> bool {
     index(ordinal, member).zip(leader).is_some_and(|(own, leader)| own >= leader / 10 * 9)
 }
 
-/// A member that lost its data, or whose data differ from the others': it is removed, and comes back empty.
-fn damaged(view: &View<'_>) -> Option<Step> {
+/// A voter that lost its data, or whose data differ from the others': it is removed, and comes back empty.
+fn damaged(view: &View<'_>, newcomer: Option<(i32, &Member)>) -> Option<Step> {
     let corrupt = |member: &Member| {
         let mut alarms = view.observed.quorum.iter().flat_map(|quorum| &quorum.alarms);
         alarms.any(|alarm| alarm.kind == AlarmKind::Corrupt && alarm.member == member.id)
     };
-    let found = view.members.iter().find_map(|(ordinal, member)| {
+    let found = view.members.iter().filter(|(_, member)| !member.is_learner).find_map(|(ordinal, member)| {
         let pod = view.observed.set.pods.get(ordinal)?;
         let why = match pod.loss().filter(|_| !view.is_healthy(*ordinal)) {
+            // One that has never started may have met settings from before it was added.
+            Some(Loss::Empty) if member.client_urls.is_empty() => return None,
             Some(Loss::Empty) => "its volume is empty".to_owned(),
             Some(Loss::Damaged(evidence)) => format!("its data are damaged: {evidence}"),
             None if corrupt(member) => "its data differ from the others'".to_owned(),
@@ -138,7 +156,11 @@ fn damaged(view: &View<'_>) -> Option<Step> {
     });
     let (ordinal, member, why) = found?;
     if view.can_remove(ordinal) {
-        return remove(view, ordinal, member, &why);
+        // It comes back as a learner, and etcd allows a single one at a time. A learner has acknowledged nothing.
+        return match learner(newcomer).filter(|(learner, _)| !view.is_healthy(*learner)) {
+            Some((learner, member)) => remove(view, learner, member, "a voting member must be replaced first"),
+            None => remove(view, ordinal, member, &why),
+        };
     }
     let name = names::pod(view.object, ordinal);
     let others = view.unwell(view.unhealthy_voters_without(ordinal));
@@ -156,9 +178,10 @@ fn gap(view: &View<'_>, wanted: i32) -> Option<Step> {
     if let Some(claim) = claim {
         // Whatever the volume holds, it belongs to no member any more.
         if claim.terminating {
-            let message = format!("volume claim {} goes away", claim.name);
-            let pod = view.observed.set.pods.get(&ordinal).filter(|pod| !pod.terminating);
+            let pod = view.observed.set.pods.get(&ordinal);
+            let message = format!("volume claim {} goes away{}", claim.name, pod.map_or_else(String::new, remedy));
             // The claim stays as long as a pod uses it.
+            let pod = pod.filter(|pod| !pod.terminating);
             let actions = pod.map(|pod| delete_pod(pod, "its volume is replaced")).into_iter().collect();
             return Some(Step::act(actions, "MemberReplacing", message));
         }
@@ -188,10 +211,22 @@ fn leftover(view: &View<'_>) -> Option<Step> {
         .map(|(_, claim)| delete_claim(claim, "its member was removed"))
         .collect();
     if actions.is_empty() {
-        let going = view.observed.set.pods.iter().find(|(ordinal, _)| **ordinal > last);
-        return going.map(|(_, pod)| Step::wait("Scaling", format!("waiting for pod {} to stop", pod.name)));
+        // One on a lost node may never stop: see `left_on_lost_node`.
+        let mut pods = view.observed.set.pods.iter();
+        let (_, pod) = pods.find(|(ordinal, pod)| **ordinal > last && pod.lost_node.is_none())?;
+        return Some(Step::wait("Scaling", format!("waiting for pod {} to stop", pod.place())));
     }
     Some(Step::act(actions, "Scaling", "removing volumes of members that were removed"))
+}
+
+/// A pod of a removed member on a lost node. Nothing but growth waits for it, so this comes last.
+pub fn left_on_lost_node(view: &View<'_>) -> Option<Step> {
+    let last = *view.members.keys().last()?;
+    let mut pods = view.observed.set.pods.iter();
+    let (_, pod) = pods.find(|(ordinal, pod)| **ordinal > last && pod.lost_node.is_some())?;
+    let (count, wanted) = (view.members.len(), view.object.spec.replicas);
+    let message = format!("{count} of {wanted} members; waiting for pod {} to stop{}", pod.name, remedy(pod));
+    Some(Step::trouble("NodeLost", message))
 }
 
 /// One member less: removed from the cluster first, then its pod stops.
@@ -219,6 +254,9 @@ fn larger(view: &View<'_>, wanted: i32) -> Option<Step> {
         return None;
     }
     if let Some(pod) = view.observed.set.pods.get(&next) {
+        if pod.lost_node.is_some() {
+            return None;
+        }
         // Its volume may hold data of a member that was removed; that is looked after once the pod is gone.
         return Some(Step::wait("Scaling", format!("pod {} goes away first", pod.name)));
     }

@@ -1,7 +1,8 @@
 //! Decides what to do about a cluster. Pure.
 //!
 //! A plan has at most one step that disturbs a member; then the next round observes again. The order of the steps:
-//! children, then a majority, then members that are half added or damaged, then size, then version and settings.
+//! children, then a majority, then members that are half added or damaged, then size, then space, then version and
+//! settings. A step of members that only waits holds up no recovery of space.
 
 mod accepted;
 mod auth;
@@ -38,7 +39,7 @@ use super::tls::Transport;
 use crate::api::etcdcluster::DowngradeStatus;
 use crate::api::{EtcdCluster, EtcdClusterStatus};
 use crate::external::etcd::{Endpoint, Member};
-use crate::runtime::{Health, Plan};
+use crate::runtime::{Health, Plan, UNREACHABLE};
 use crate::stateful::pod_trouble::Fields;
 use crate::stateful::restore_from::join;
 use crate::stateful::step::{LATER, SELDOM, SOON};
@@ -160,23 +161,32 @@ fn step(view: &View<'_>) -> (Step, bool) {
         .or_else(|| space::stale(view))
         .or_else(|| auth::step(view, complaint.is_none()))
         .or_else(|| strangers::step(view))
-        .or_else(|| members::step(view, complaint.is_none()))
-        .or_else(|| space::step(view))
+        .or_else(|| {
+            let (help, waiting) = by_urgency(members::step(view, complaint.is_none()));
+            let (freeing, full) = help.is_none().then(|| by_urgency(space::step(view))).unwrap_or_default();
+            help.or(freeing).or_else(|| space::differ(view)).or(full).or(waiting)
+        })
         .or_else(|| rollout::step(view, complaint.is_none()))
         .or_else(|| downgrade::step(view, complaint.is_none()))
         .or_else(|| transport::step(view, complaint.is_none()))
         .or_else(|| children::grow(view, complaint.is_none()))
         .or_else(|| backup::step(view, complaint.is_none()))
         .or_else(|| strangers::trouble(view))
-        .or_else(|| defrag::step(view));
-    match (step, complaint) {
-        (Some(step), None) => (step, false),
-        (Some(step), Some((reason, message))) => (Step { health: Health::stalled(reason, message), ..step }, false),
-        (None, Some((reason, message))) => {
+        .or_else(|| defrag::step(view))
+        .or_else(|| members::left_on_lost_node(view));
+    let refusal = children::refused(view, step.is_none());
+    match (step, complaint, refusal) {
+        (Some(step), None, None) => (step, false),
+        // What stops the cluster as a whole matters more than a child.
+        (Some(step), None, Some(_)) if matches!(step.health, Health::Stalled(_)) => (step, false),
+        (Some(step), Some((reason, message)), _) | (Some(step), None, Some((reason, message))) => {
+            (Step { health: Health::stalled(reason, message), ..step }, false)
+        }
+        (None, Some((reason, message)), _) | (None, None, Some((reason, message))) => {
             let again = if is_about_secrets(reason) || reason == "NameTaken" { OFTEN } else { LATER };
             (Step { again, ..Step::stalled(reason, message) }, true)
         }
-        (None, None) => {
+        (None, None, None) => {
             let members = view.members.len();
             let description = if members == 1 {
                 "the member is healthy".into()
@@ -186,6 +196,14 @@ fn step(view: &View<'_>) -> (Step, bool) {
             let health = Health::ready("AllMembersHealthy", description);
             (Step { health, again: LATER, ..Step::wait("AllMembersHealthy", "") }, true)
         }
+    }
+}
+
+/// The step, apart from one that only waits. Waiting must not hold up help that others need.
+fn by_urgency(step: Option<Step>) -> (Option<Step>, Option<Step>) {
+    match step {
+        Some(step) if step.actions.is_empty() => (None, Some(step)),
+        step => (step, None),
     }
 }
 
@@ -237,7 +255,7 @@ fn without_majority(view: &View<'_>, accepted: bool) -> Option<Step> {
     Some(match reason {
         // Whatever ends this trouble wakes the controller.
         reason if NEVER_STARTS.contains(&reason) => Step::trouble(reason, message),
-        QUORUM_LOST => Step { again: SELDOM, ..Step::stalled(reason, message) },
+        QUORUM_LOST | UNREACHABLE => Step { again: SELDOM, ..Step::stalled(reason, message) },
         _ => Step::wait(reason, message),
     })
 }
@@ -256,6 +274,14 @@ impl View<'_> {
     /// The transport of pods that are made now.
     fn transport(&self) -> &Transport {
         self.transport.get_or_init(|| transport::transport(self))
+    }
+
+    /// The pods, without those of removed members on lost nodes: these may never stop.
+    fn pods(&self) -> impl Iterator<Item = &Pod> {
+        let last = self.members.keys().last().copied();
+        let is_stranded =
+            move |ordinal: i32, pod: &Pod| pod.lost_node.is_some() && last.is_some_and(|last| ordinal > last);
+        self.observed.set.pods.iter().filter(move |(ordinal, pod)| !is_stranded(**ordinal, pod)).map(|(_, pod)| pod)
     }
 
     /// Whether the pod was made from another spec.

@@ -11,6 +11,7 @@ use super::super::action::Action;
 use super::super::facts::Skip;
 use super::super::names;
 use super::super::resources::Begin;
+use super::unwell::remedy;
 use super::{QUORUM_LOST, Step, View, delete_claim, delete_pod};
 use crate::api::etcdcluster::RecoveredRevisions;
 use crate::recovery::REVISIONS;
@@ -127,13 +128,7 @@ pub fn step(view: &View<'_>) -> Option<Step> {
         let others = || view.observed.set.pods.iter().filter(|(other, _)| **other != ordinal);
         if others().next().is_some() {
             let names: Vec<&str> = others().map(|(_, pod)| pod.name.as_str()).collect();
-            let lost = others().find_map(|(_, pod)| Some((&pod.name, pod.lost_node.as_ref()?)));
-            let remedy = lost.map_or_else(String::new, |(pod, node)| {
-                format!(
-                    ". Node {node} of {pod} does not answer: once it is surely off, delete it (kubectl delete node {node}), \
-                     or the pod (kubectl delete pod {pod} --force)"
-                )
-            });
+            let remedy = others().map(|(_, pod)| remedy(pod)).find(|text| !text.is_empty()).unwrap_or_default();
             let text =
                 format!("waiting for {} to stop before {name} begins the cluster anew{remedy}", names.join(", "));
             return Some(Step::trouble("Recovering", text));

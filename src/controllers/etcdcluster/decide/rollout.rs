@@ -20,8 +20,8 @@ pub fn mend(view: &View<'_>, accepted: bool) -> Option<Step> {
 /// The next pod to replace, or the members to wait for.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let outdated = |pod: &Pod| accepted && view.is_outdated(pod);
-    let count = view.observed.set.pods.values().filter(|pod| outdated(pod)).count();
-    let message = format!("{count} of {} pods to be replaced", view.observed.set.pods.len());
+    let count = view.pods().filter(|pod| outdated(pod)).count();
+    let message = format!("{count} of {} pods to be replaced", view.pods().count());
     let away: Vec<i32> = view.members.keys().copied().filter(|ordinal| !is_well(view, *ordinal)).collect();
     let is_outdated = |ordinal: &i32| view.observed.set.pods.get(ordinal).is_some_and(outdated);
     if !away.is_empty() {

@@ -1,5 +1,8 @@
-//! Recovery from the alarm NOSPACE: compact history, defragment members, and disarm the alarm.
+//! Alarms. After NOSPACE, Causeway compacts history, defragments members, and disarms the alarm. It disarms CORRUPT only
+//! once the member that etcd names was replaced.
 //! <https://etcd.io/docs/v3.5/op-guide/maintenance/#space-quota>
+
+use kube::ResourceExt;
 
 use super::super::action::Action;
 use super::super::names;
@@ -13,6 +16,9 @@ const DEFAULT_QUOTA: i64 = 2 * 1024 * 1024 * 1024;
 /// The reason while writes are refused.
 const NO_SPACE: &str = "NoSpace";
 
+/// The reason while data of members differ, and writes are refused.
+pub const CORRUPT: &str = "Corrupt";
+
 /// This many new revisions are not worth another compaction.
 const FEW: i64 = 1000;
 
@@ -20,8 +26,40 @@ const FEW: i64 = 1000;
 pub fn stale(view: &View<'_>) -> Option<Step> {
     let quorum = view.observed.quorum.as_ref()?;
     let gone = |alarm: &&Alarm| !quorum.members.iter().any(|member| member.id == alarm.member);
-    let stale: Vec<Alarm> = quorum.alarms.iter().filter(gone).copied().collect();
-    (!stale.is_empty()).then(|| disarm(&stale, view, "ending alarms of members that are gone"))
+    let stale: Vec<Alarm> = quorum.alarms.iter().filter(gone).filter(|alarm| !is_of_nobody(alarm)).copied().collect();
+    let reason = if stale.iter().any(is_of_data) { CORRUPT } else { NO_SPACE };
+    (!stale.is_empty()).then(|| disarm(&stale, view, reason, "its member was removed"))
+}
+
+fn is_of_data(alarm: &Alarm) -> bool {
+    alarm.kind == AlarmKind::Corrupt
+}
+
+/// Whether etcd found different data and does not know which member's are damaged. It then names member 0.
+/// <https://github.com/etcd-io/etcd/blob/v3.5.35/server/etcdserver/corrupt.go#L208>
+fn is_of_nobody(alarm: &Alarm) -> bool {
+    is_of_data(alarm) && alarm.member == 0
+}
+
+/// Whether data of members differ, and writes are refused.
+pub fn is_corrupt(view: &View<'_>) -> bool {
+    view.observed.quorum.iter().flat_map(|quorum| &quorum.alarms).any(is_of_data)
+}
+
+/// What to do if etcd does not know which member's data are damaged. If writes went on, the members would differ ever
+/// more.
+pub fn differ(view: &View<'_>) -> Option<Step> {
+    view.observed.quorum.as_ref()?.alarms.iter().find(|alarm| is_of_nobody(alarm))?;
+    let (namespace, cluster) = (view.object.namespace().unwrap_or_default(), view.object.name_any());
+    let etcdctl = format!("kubectl -n {namespace} exec {} -- etcdctl", names::pod(view.object, 0));
+    let message = format!(
+        "the data of members differ (alarm CORRUPT), and etcd does not know which member's are damaged: writes are refused, \
+         and Causeway leaves the alarm on. Compare them: {etcdctl} endpoint hashkv --cluster. Delete the volume and the pod of \
+         the member whose hash differs from the majority's, and Causeway replaces it: kubectl -n {namespace} delete pvc \
+         data-{cluster}-N --wait=false; kubectl -n {namespace} delete pod {cluster}-N. When all hashes are equal, end the \
+         alarm: {etcdctl} alarm disarm"
+    );
+    Some(Step::stalled(CORRUPT, message))
 }
 
 /// Whether writes are refused, and the status does not say so yet. It is written first, for defragmentation takes seconds.
@@ -37,7 +75,8 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     let alarms = &view.observed.quorum.as_ref()?.alarms;
     let via = view.via()?;
     let full: Vec<Alarm> = alarms.iter().filter(|alarm| alarm.kind == AlarmKind::NoSpace).copied().collect();
-    if full.is_empty() {
+    // etcd refuses to compact while data differ.
+    if full.is_empty() || is_corrupt(view) {
         return None;
     }
     let leader = view.leader()?;
@@ -59,7 +98,8 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     // The others first: the leader serves as long as it can.
     let next = |fits: &dyn Fn(&Status) -> bool| {
         let fits = |ordinal: &i32| view.observed.statuses.get(ordinal).is_some_and(fits);
-        let others = view.members.keys().copied().filter(|ordinal| *ordinal != leader);
+        // A learner cannot be defragmented.
+        let others = view.voters().filter(|ordinal| *ordinal != leader);
         others.chain([leader]).find(fits)
     };
     let give_back = |ordinal: i32| {
@@ -86,13 +126,13 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     if let Some(bloated) = next(&|status| status.db_size > enough) {
         return give_back(bloated);
     }
-    Some(disarm(&full, view, "there is space again"))
+    Some(disarm(&full, view, NO_SPACE, "there is space again"))
 }
 
-fn disarm(alarms: &[Alarm], view: &View<'_>, why: &'static str) -> Step {
+fn disarm(alarms: &[Alarm], view: &View<'_>, reason: &'static str, why: &'static str) -> Step {
     let via = view.via();
-    let actions = alarms.iter().filter_map(|alarm| Some(Action::Disarm { alarm: *alarm, via: via.clone()? }));
-    Step::act(actions.collect(), NO_SPACE, why)
+    let actions = alarms.iter().filter_map(|alarm| Some(Action::Disarm { alarm: *alarm, why, via: via.clone()? }));
+    Step::act(actions.collect(), reason, format!("ending an alarm: {why}"))
 }
 
 fn quota(view: &View<'_>) -> i64 {

@@ -2,11 +2,11 @@
 
 use super::super::membership::never_started;
 use super::super::names;
-use super::{View, auth, backup, certificates, majority, recovery};
+use super::{View, auth, backup, certificates, majority, recovery, space};
 use crate::api::EtcdClusterStatus;
 use crate::api::etcdcluster::{MemberStatus, UnknownMember};
 use crate::external::etcd::{AlarmKind, Member};
-use crate::runtime::ExtraCondition;
+use crate::runtime::{ExtraCondition, UNREACHABLE};
 use crate::stateful::names::selector_text;
 use crate::stateful::node_failure;
 use crate::stateful::step::numbers;
@@ -92,20 +92,22 @@ fn is_full(view: &View<'_>) -> bool {
 
 /// Conditions besides Ready, Reconciling and Stalled: whether there is a majority, whether all members are well, and alarms.
 pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
-    let Some(quorum) = &view.observed.quorum else {
+    if view.observed.quorum.is_none() {
         let (reason, message) = if view.has_begun() {
             view.missing_majority()
         } else {
             ("Bootstrapping", "the members have not found each other yet".into())
         };
-        let lost = ExtraCondition { type_: "Quorate", status: Some(false), reason, message };
+        let status = (reason != UNREACHABLE).then_some(false);
+        let lost = ExtraCondition { type_: "Quorate", status, reason, message };
         let (quorate, members) = match auth::quorate(view) {
             Some(quorate) => (quorate, "nobody who may ask them knows the members"),
+            None if reason == UNREACHABLE => (lost, "Causeway cannot reach the members"),
             None => (lost, "no majority agrees on the members"),
         };
         let members = ExtraCondition {
             type_: "AllMembersReady",
-            status: Some(false),
+            status: quorate.status.and(Some(false)),
             reason: quorate.reason,
             message: members.into(),
         };
@@ -114,7 +116,7 @@ pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
         parts.extend(backup::part(view));
         parts.extend(auth::part(view));
         return parts;
-    };
+    }
     let (voters, strangers) = (view.votes(), view.strangers().count());
     let ours = if strangers == 0 { String::new() } else { format!("; {strangers} members are not Causeway's") };
     let healthy = view.voters().filter(|voter| view.is_healthy(*voter)).count();
@@ -131,18 +133,17 @@ pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
         (false, []) => "a member does not vote yet".into(),
         (false, silent) => format!("{} not well{ours}", silent.join(", ")),
     };
-    let corrupt = quorum.alarms.iter().any(|alarm| alarm.kind == AlarmKind::Corrupt);
-    let full = is_full(view);
+    let (corrupt, full) = (space::is_corrupt(view), is_full(view));
+    let (reason, message) = if corrupt {
+        (space::CORRUPT, "a majority answers, but it refuses writes: data of members differ (condition Alarm)".into())
+    } else {
+        ("QuorumHealthy", format!("{healthy} of {voters} voting members are healthy{ours}"))
+    };
     let pods = view.voters().filter_map(|voter| view.observed.set.pods.get(&voter));
     let mut parts = vec![
         certificates::part(view),
         node_failure::part(pods, majority(voters), "the majority is lost"),
-        ExtraCondition {
-            type_: "Quorate",
-            status: Some(true),
-            reason: "QuorumHealthy",
-            message: format!("{healthy} of {voters} voting members are healthy{ours}"),
-        },
+        ExtraCondition { type_: "Quorate", status: Some(!corrupt), reason, message },
         ExtraCondition {
             type_: "AllMembersReady",
             status: Some(all),
@@ -152,12 +153,13 @@ pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
         ExtraCondition {
             type_: "Alarm",
             status: (corrupt || full).then_some(true),
-            reason: if corrupt { "Corrupt" } else { "NoSpace" },
-            message: if corrupt {
-                "data of a member differ from the others': it is replaced".into()
-            } else {
-                "no space is left, and writes are refused".into()
-            },
+            reason: if corrupt { space::CORRUPT } else { "NoSpace" },
+            message: match () {
+                () if space::differ(view).is_some() => "data differ, and etcd does not know which member's are damaged",
+                () if corrupt => "data of a member differ from the others': it is replaced",
+                () => "no space is left, and writes are refused",
+            }
+            .into(),
         },
     ];
     parts.push(recovery::part(view));

@@ -62,7 +62,7 @@ fn client_mode(view: &View<'_>, peer: Mode) -> Mode {
     if view.observed.quorum.is_none() && has_set(view) {
         return Mode::of(label_of_set(view, Side::Client.mode_label()).as_deref());
     }
-    let anybody = |mode: Mode| view.observed.set.pods.values().any(|pod| pod.own.transport.client.mode == mode);
+    let anybody = |mode: Mode| view.pods().any(|pod| pod.own.transport.client.mode == mode);
     match Side::Client.wanted(view.object) {
         Mode::Secure if anybody(Mode::Plain) => Mode::Both,
         Mode::Plain if anybody(Mode::Secure) => Mode::Both,
@@ -87,8 +87,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         return None;
     }
     let by_tls = Side::Peer.wanted(view.object) == Mode::Secure;
-    let all_listen =
-        view.observed.set.pods.values().all(|pod| pod.own.transport.peer.mode == Mode::Both && !pod.terminating);
+    let all_listen = view.pods().all(|pod| pod.own.transport.peer.mode == Mode::Both && !pod.terminating);
     let known = view.members.keys().all(|ordinal| view.observed.set.pods.contains_key(ordinal));
     let behind =
         |member: &&crate::external::etcd::Member| member.peer_urls.iter().any(|url| names::is_https(url) != by_tls);

@@ -1,7 +1,18 @@
 //! Members that are not well, in words: where each is, what is wrong with it, and the command that shows more.
 
+use super::super::facts::Pod;
 use super::super::names;
 use super::View;
+
+/// What to do about the lost node of a pod that is to stop, as the end of a sentence; empty if its node is not lost.
+pub fn remedy(pod: &Pod) -> String {
+    let Some(node) = &pod.lost_node else { return String::new() };
+    let pod = &pod.name;
+    format!(
+        ". Node {node} of {pod} does not answer: once it is surely off, delete it (kubectl delete node {node}), or the pod \
+         (kubectl delete pod {pod} --force)"
+    )
+}
 
 impl View<'_> {
     /// Describes the members at these ordinals.

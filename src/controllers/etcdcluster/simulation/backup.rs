@@ -37,11 +37,6 @@ impl Kubernetes {
         self.backup = Backup::Absent;
         Ok(())
     }
-
-    pub fn refuses(&self, child: &Manifest) -> bool {
-        let class = child.value["spec"]["template"]["spec"]["priorityClassName"].as_str();
-        class.is_some() && class == self.forbidden.as_deref()
-    }
 }
 
 impl Simulation {

@@ -74,6 +74,12 @@ pub struct Kubernetes {
     pub backup: Backup,
     /// A priority class that the apiserver refuses, with all pods that want it.
     pub forbidden: Option<String>,
+    /// Kinds of children that the apiserver refuses, as a quota or a webhook makes it do.
+    pub denied: BTreeSet<&'static str>,
+    /// Volumes cannot grow.
+    pub rigid: bool,
+    /// No node takes the pod of that ordinal.
+    pub homeless: Option<i32>,
     /// The `ConfigMap` as it was before its last change, and how long a kubelet may still have that.
     earlier: Option<(Child, u8)>,
     /// The kubelet reads the earlier settings.
@@ -203,6 +209,9 @@ impl Kubernetes {
         let Some(claim) = self.set.claims.get_mut(&ordinal).filter(|claim| !claim.facts.terminating) else {
             return Container::Waiting(Some("Unschedulable"));
         };
+        if self.homeless == Some(ordinal) {
+            return Container::Waiting(Some("Unschedulable"));
+        }
         let Some(version) = self.set.pods[&ordinal].version.clone() else {
             return Container::Waiting(Some("ImagePullBackOff"));
         };

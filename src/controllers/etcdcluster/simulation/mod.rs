@@ -1,8 +1,10 @@
 //! A small Kubernetes and an etcd in memory, in which every decision must lead to the same end and cost no data.
 
+mod alarms;
 mod auth;
 mod backup;
 mod defrag;
+mod denials;
 mod downgrades;
 mod faults;
 mod idle;
@@ -15,6 +17,7 @@ mod recovery;
 mod restore;
 mod rollouts;
 mod secrets;
+mod stuck;
 mod transport;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +29,7 @@ use super::action::Action;
 use super::auth::Access;
 use super::decide::decide;
 use super::facts::{Observed, Quorum};
+use super::refusals::{ChildKey, Refusal};
 use super::tls::{Channel, Mode, Side, Transport};
 use super::{names, resources};
 use crate::api::{EtcdCluster, EtcdClusterSpec};
@@ -61,8 +65,8 @@ pub struct Simulation {
     disturbed: bool,
     /// Ordinals of voters that were well until we deleted their pods, and are not well again yet.
     away: BTreeSet<i32>,
-    /// The spec whose pods were refused last, with the message.
-    refused: Option<(EtcdClusterSpec, String)>,
+    /// Children that were refused, each with the spec that asked for it.
+    refused: BTreeMap<ChildKey, (EtcdClusterSpec, Refusal)>,
     /// What was done.
     pub journal: Vec<Action>,
 }
@@ -80,7 +84,7 @@ impl Simulation {
             watched: None,
             disturbed: false,
             away: BTreeSet::new(),
-            refused: None,
+            refused: BTreeMap::new(),
             journal: Vec::new(),
         }
     }
@@ -101,7 +105,8 @@ impl Simulation {
             let status = observed.endpoint(*ordinal).and_then(|endpoint| self.status_at(&endpoint));
             observed.statuses.extend(status.map(|status| (*ordinal, status)));
         }
-        observed.refused = self.refused.clone().filter(|(spec, _)| *spec == object.spec).map(|(_, words)| words);
+        self.refused.retain(|_, (spec, _)| *spec == object.spec);
+        observed.refused = self.refused.iter().map(|(child, (_, refusal))| (child.clone(), refusal.clone())).collect();
         observed.statuses.retain(|ordinal, status| recovery::is_ours(object, &kept.set.pods[ordinal], status));
         observed.own_image = Some("causeway:1".into());
         let asked = observed.statuses.values().any(|status| status.leader != 0 && !status.is_learner);
@@ -277,13 +282,7 @@ impl Simulation {
     /// Carries out the action, if that is possible. Asserts that it is none that must never be done.
     fn act(&mut self, action: &Action) -> Result<(), Class> {
         match action {
-            Action::Child(ChildAction::Apply { child, .. }) if self.kubernetes.refuses(child) => {
-                self.refused = Some((
-                    self.object.spec.clone(),
-                    "spec.template.spec.priorityClassName: no such priority class".into(),
-                ));
-                Err(Class::Conflict)
-            }
+            Action::Child(action) if self.kubernetes.denies(action) => Err(self.refuse(action)),
             Action::Child(ChildAction::DeletePod { name, uid, .. } | ChildAction::Revive { name, uid, .. }) => {
                 self.delete_pod(self.ordinal(name), uid)
             }

@@ -1,5 +1,7 @@
 //! A majority is lost for good, and the cluster is rebuilt from the member that is left.
 
+use std::collections::BTreeMap;
+
 use super::Simulation;
 use super::faults::Mishap;
 use crate::api::EtcdCluster;
@@ -8,7 +10,7 @@ use crate::controllers::etcdcluster::decide::decide;
 use crate::controllers::etcdcluster::facts::Pod;
 use crate::controllers::etcdcluster::fixtures::cluster;
 use crate::external::etcd::Status;
-use crate::runtime::Health;
+use crate::runtime::{Health, merge_conditions};
 
 /// Whether the member of that pod belongs to the cluster that is recorded, or rebuilds it.
 pub fn is_ours(object: &EtcdCluster, pod: &Pod, status: &Status) -> bool {
@@ -17,7 +19,7 @@ pub fn is_ours(object: &EtcdCluster, pod: &Pod, status: &Status) -> bool {
 }
 
 /// A cluster of three of which only the last has its data.
-fn lost() -> Simulation {
+pub fn lost() -> Simulation {
     let mut simulation = Simulation::settled(cluster(3));
     for ordinal in [0, 1] {
         simulation.kubernetes.delete_pod(ordinal, &mut simulation.raft);
@@ -45,7 +47,7 @@ fn members_whose_pods_are_being_replaced_are_on_their_way() {
     }
     observed.statuses.values_mut().for_each(|status| status.leader = 0);
     for (terminating, ready, expected) in
-        [(false, true, "QuorumLost"), (false, false, "MembersStarting"), (true, true, "MembersStarting")]
+        [(false, true, "MembersUnreachable"), (false, false, "MembersStarting"), (true, true, "MembersStarting")]
     {
         for ordinal in [0, 1] {
             let pod = observed.set.pods.get_mut(&ordinal).unwrap();
@@ -56,7 +58,7 @@ fn members_whose_pods_are_being_replaced_are_on_their_way() {
     }
 }
 
-fn asked(mut simulation: Simulation) -> Simulation {
+pub fn asked(mut simulation: Simulation) -> Simulation {
     let recovery = Recovery { from_member: "prod-etcd-2".into(), token: "first".into(), image: None };
     simulation.object.spec.recovery = Some(recovery);
     simulation
@@ -149,4 +151,57 @@ fn a_recovery_that_cannot_be_names_the_members_that_are_left_or_says_that_there_
     assert!(message(&observed).ends_with("prod-etcd-2"), "{}", message(&observed));
     observed.set.claims.clear();
     assert!(message(&observed).contains("spec.restoreFrom"), "{}", message(&observed));
+}
+
+/// Causeway alone is cut off: by a network policy, or because its certificate is refused.
+#[test]
+fn members_that_kubelets_find_ready_are_not_called_lost_and_no_recovery_destroys_them() {
+    let mut simulation = asked(Simulation::settled(cluster(3)));
+    let object = simulation.object.clone();
+    let mut observed = simulation.observe(&object, false);
+    (observed.quorum, observed.statuses) = (None, BTreeMap::new());
+    let plan = decide(&object, &observed, simulation.now);
+    assert_eq!(plan.actions, []);
+    let Health::Stalled(cause) = &plan.health else { panic!("{:?}", plan.health) };
+    assert_eq!(cause.reason, "MembersUnreachable");
+    for words in ["prod-etcd-0", "port 2379", "NetworkPolicies", "spec.recovery is not followed"] {
+        assert!(cause.message.contains(words), "{words} is not in: {}", cause.message);
+    }
+    assert!(!cause.message.contains("refused. Bring"), "{}", cause.message);
+    for type_ in ["Quorate", "AllMembersReady"] {
+        let part = plan.parts.iter().find(|part| part.type_ == type_).unwrap();
+        assert_eq!((part.status, part.reason), (None, "MembersUnreachable"), "nobody knows");
+    }
+    let conditions = merge_conditions(&[], &plan.health, &plan.parts, None, simulation.now);
+    let quorate = conditions.iter().find(|condition| condition.type_ == "Quorate").unwrap();
+    assert_eq!(quorate.status, "Unknown");
+
+    // What a kubelet said before its node was lost is no evidence, and a pod that stops will not serve.
+    for (lost, terminating) in [(true, false), (false, true)] {
+        let mut observed = observed.clone();
+        for ordinal in [0, 1] {
+            let pod = observed.set.pods.get_mut(&ordinal).unwrap();
+            pod.terminating = terminating;
+            pod.lost_node = lost.then(|| "node-1".to_owned());
+        }
+        let plan = decide(&object, &observed, simulation.now);
+        assert!(plan.parts.iter().any(|part| part.reason == "QuorumLost"), "lost: {lost}: {:?}", plan.health);
+    }
+}
+
+#[test]
+fn a_member_that_answers_without_a_leader_says_nothing_of_a_majority_that_is_ready() {
+    let mut simulation = Simulation::settled(cluster(3));
+    let object = simulation.object.clone();
+    let mut observed = simulation.observe(&object, false);
+    observed.quorum = None;
+    observed.statuses.retain(|ordinal, _| *ordinal == 2);
+    observed.statuses.values_mut().for_each(|status| status.leader = 0);
+    let reason = |observed: &_| match decide(&object, observed, simulation.now).health {
+        Health::Stalled(cause) => cause.reason,
+        health => panic!("{health:?}"),
+    };
+    assert_eq!(reason(&observed), "MembersUnreachable");
+    observed.set.pods.get_mut(&0).unwrap().ready = false;
+    assert_eq!(reason(&observed), "QuorumLost", "one of them is not ready any more");
 }

@@ -1,0 +1,176 @@
+//! Children that the apiserver refuses. They are set aside for a while, so that members are helped meanwhile.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube::ResourceExt;
+use tokio::time::Instant;
+
+use crate::api::EtcdCluster;
+use crate::runtime::{Class, Failure, PerObject, api_message};
+use crate::stateful::step::LATER;
+use crate::stateful::{ChildAction, Error, child_fields};
+
+/// A refusal holds for so long: a quota may be raised, and a storage class corrected.
+const HOLDS: Duration = LATER;
+
+/// A child's kind and name.
+pub type ChildKey = (String, String);
+
+/// Why the apiserver refused a child.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// A stable `CamelCase` word.
+    pub reason: &'static str,
+    /// A sentence with the child, the apiserver's words, and what to do.
+    pub message: String,
+}
+
+/// Refusals of one spec, each with its time.
+struct Refused {
+    generation: Option<i64>,
+    children: BTreeMap<ChildKey, (Instant, Refusal)>,
+}
+
+/// What was refused of each cluster. A restart forgets this: it is then tried again.
+#[derive(Default)]
+pub struct Refusals(PerObject<Refused>);
+
+impl Refusals {
+    /// Notes that the apiserver refused the action, with its error. False if everything else must not go on: the error is
+    /// another one, or the same refusal holds already and was to be heeded.
+    pub fn note(&self, object: &EtcdCluster, action: &ChildAction, error: &Error) -> bool {
+        let Some((child, refusal)) = refusal_of(object, action, error) else { return false };
+        let generation = object.metadata.generation;
+        let begin = || Refused { generation, children: BTreeMap::new() };
+        self.0.change(&object.uid().unwrap_or_default(), begin, |refused| {
+            if refused.generation != generation {
+                *refused = begin();
+            }
+            let held = refused.children.insert(child, (Instant::now(), refusal));
+            held.is_none_or(|(at, _)| at.elapsed() >= HOLDS)
+        })
+    }
+
+    /// What was refused of this very spec less than a minute ago.
+    pub fn of(&self, object: &EtcdCluster) -> BTreeMap<ChildKey, Refusal> {
+        let held = |refused: &mut Refused| {
+            let is_current = refused.generation == object.metadata.generation;
+            let children = refused.children.iter().filter(|(_, (at, _))| is_current && at.elapsed() < HOLDS);
+            children.map(|(child, (_, refusal))| (child.clone(), refusal.clone())).collect()
+        };
+        self.0.with(&object.uid().unwrap_or_default(), held).unwrap_or_default()
+    }
+
+    /// Forgets the object with that UID, which is gone.
+    pub fn forget(&self, uid: &str) {
+        self.0.forget(uid);
+    }
+}
+
+/// The key of a volume claim.
+pub fn claim(name: &str) -> ChildKey {
+    ("PersistentVolumeClaim".to_owned(), name.to_owned())
+}
+
+/// Which child the apiserver refused, and why; `None` if the error is another one, or nothing may go on without the child.
+pub fn refusal_of(object: &EtcdCluster, action: &ChildAction, error: &Error) -> Option<(ChildKey, Refusal)> {
+    let refusal = |message: String| Refusal { reason: error.reason(), message };
+    match (action, error) {
+        (ChildAction::GrowClaim { name, .. }, Error::CannotGrow { .. }) => {
+            Some((claim(name), refusal(error.to_string())))
+        }
+        // The settings say which members may start without data: no member may vote before they are written.
+        (_, Error::Apply { kind, .. }) if kind == "ConfigMap" => None,
+        (ChildAction::Apply { .. }, Error::Apply { kind, name, source }) => {
+            let refusal = match error.class() {
+                Class::Invalid if kind == "StatefulSet" => {
+                    let words = api_message(source);
+                    let message =
+                        format!("the pods that spec asks for are refused: {words}{}", child_fields::fix(&words));
+                    Refusal { reason: "SpecRefused", message }
+                }
+                Class::Invalid => refusal(error.to_string()),
+                Class::Denied => refusal(format!("{error}{}", way_out(object, kind))),
+                _ => return None,
+            };
+            Some(((kind.clone(), name.clone()), refusal))
+        }
+        _ => None,
+    }
+}
+
+/// What to do about a child that a quota, a webhook or a missing right forbids.
+fn way_out(object: &EtcdCluster, kind: &str) -> String {
+    let field = match kind {
+        "Service" => "correct spec.service, or ",
+        "NetworkPolicy" => "correct spec.allowedClients and spec.networkPolicy, or ",
+        _ => "",
+    };
+    let namespace = object.namespace().unwrap_or_default();
+    format!(
+        ". Causeway tries again every minute: {field}allow it (kubectl -n {namespace} get resourcequotas; kubectl get \
+         validatingwebhookconfigurations)"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+    use tokio::time::advance;
+
+    use super::super::fixtures::cluster;
+    use super::super::resources;
+    use super::*;
+    use crate::stateful::Rules;
+
+    fn denied(code: u16, message: &str) -> kube::Error {
+        kube::Error::Api(Box::new(Status { code, message: message.into(), ..Status::default() }))
+    }
+
+    fn application(object: &EtcdCluster, kind: &str) -> ChildAction {
+        let children = resources::around(object, &Rules::default());
+        let child = children.into_iter().find(|child| child.kind() == kind).unwrap();
+        ChildAction::Apply { child: Box::new(child), uid: None }
+    }
+
+    fn error(kind: &str, code: u16) -> Error {
+        Error::Apply { kind: kind.into(), name: "prod-etcd".into(), source: denied(code, "exceeded quota: balancers") }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_holds_for_a_minute_and_for_the_spec_that_was_refused() {
+        let (refusals, mut object) = (Refusals::default(), cluster(3));
+        object.metadata.generation = Some(1);
+        let service = application(&object, "Service");
+        let of = |object: &EtcdCluster| refusals.of(object).into_keys().map(|(kind, _)| kind).collect::<Vec<_>>();
+        assert!(refusals.note(&object, &service, &error("Service", 403)));
+        assert_eq!(of(&object), ["Service"]);
+        assert!(!refusals.note(&object, &service, &error("Service", 403)), "it should have been left out");
+        advance(HOLDS).await;
+        assert!(of(&object).is_empty(), "the quota may be larger now");
+        assert!(refusals.note(&object, &service, &error("Service", 403)));
+        object.metadata.generation = Some(2);
+        assert!(of(&object).is_empty(), "this spec was not refused");
+        assert!(refusals.note(&object, &service, &error("Service", 403)));
+        refusals.forget(object.metadata.uid.as_deref().unwrap());
+        assert!(of(&object).is_empty());
+    }
+
+    #[test]
+    fn only_what_passes_by_no_retry_is_set_aside_and_never_the_settings() {
+        let object = cluster(3);
+        let service = application(&object, "Service");
+        let refusal = |kind: &str, code: u16| refusal_of(&object, &service, &error(kind, code)).map(|(_, it)| it);
+        for code in [409, 429, 500] {
+            assert_eq!(refusal("Service", code), None, "{code}");
+        }
+        assert_eq!(refusal("ConfigMap", 403), None);
+        assert_eq!(refusal("StatefulSet", 422).map(|refusal| refusal.reason), Some("SpecRefused"));
+        let refusal = refusal("Service", 403).unwrap();
+        assert_eq!(refusal.reason, "ApplyFailed");
+        for words in ["Service prod-etcd", "exceeded quota: balancers", "spec.service", "kubectl -n shop"] {
+            assert!(refusal.message.contains(words), "{words} is not in: {}", refusal.message);
+        }
+    }
+}

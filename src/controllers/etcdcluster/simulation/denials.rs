@@ -1,0 +1,156 @@
+//! What the apiserver refuses, such as by a quota or a webhook, keeps no member from being helped.
+
+use kube::core::Status;
+
+use super::Simulation;
+use super::faults::{Edit, Mishap};
+use super::kubernetes::Kubernetes;
+use super::recovery;
+use crate::api::pods::{ServiceTemplate, ServiceType};
+use crate::controllers::etcdcluster::action::Action;
+use crate::controllers::etcdcluster::facts::Backup;
+use crate::controllers::etcdcluster::fixtures::cluster;
+use crate::controllers::etcdcluster::refusals::refusal_of;
+use crate::runtime::{Class, Health};
+use crate::stateful::{ChildAction, Error};
+
+impl Kubernetes {
+    /// Whether the apiserver refuses that.
+    pub fn denies(&self, action: &ChildAction) -> bool {
+        match action {
+            ChildAction::Apply { child, .. } => {
+                let class = child.value["spec"]["template"]["spec"]["priorityClassName"].as_str();
+                self.denied.contains(child.kind()) || (class.is_some() && class == self.forbidden.as_deref())
+            }
+            ChildAction::GrowClaim { .. } => self.rigid,
+            _ => false,
+        }
+    }
+}
+
+fn error_of(action: &ChildAction) -> Error {
+    let source = |code: u16, message: &str| {
+        kube::Error::Api(Box::new(Status { code, message: message.into(), ..Status::default() }))
+    };
+    match action {
+        ChildAction::Apply { child, .. } => {
+            let is_class = child.kind() == "StatefulSet"
+                && !child.value["spec"]["template"]["spec"]["priorityClassName"].is_null();
+            let source = if is_class {
+                source(422, "spec.template.spec.priorityClassName: no such priority class")
+            } else {
+                source(403, "forbidden: exceeded quota: no-more")
+            };
+            Error::Apply { kind: child.kind().into(), name: child.name().into(), source }
+        }
+        ChildAction::GrowClaim { name, .. } => {
+            Error::CannotGrow { name: name.clone(), field: "spec.storage.size", message: "forbidden".into() }
+        }
+        _ => panic!("nobody refuses {action:?}"),
+    }
+}
+
+impl Simulation {
+    fn stalls(&self) -> (&'static str, &str) {
+        let Some(Health::Stalled(cause)) = &self.health else { panic!("{:?}", self.health) };
+        (cause.reason, &cause.message)
+    }
+
+    /// The apiserver refuses that. The operator remembers it, or fails.
+    pub fn refuse(&mut self, action: &ChildAction) -> Class {
+        let Some((child, refusal)) = refusal_of(&self.object, action, &error_of(action)) else { return Class::Denied };
+        assert!(self.refused.insert(child, (self.object.spec.clone(), refusal)).is_none(), "tried again: {action:?}");
+        Class::Conflict
+    }
+
+    /// The operator tries again.
+    fn refusals_expire(&mut self) {
+        self.refused.clear();
+    }
+
+    fn ask_for_load_balancer(&mut self) {
+        self.kubernetes.denied.insert("Service");
+        let service = ServiceTemplate { kind: ServiceType::LoadBalancer, ..ServiceTemplate::default() };
+        self.object.spec.service = Some(service);
+    }
+}
+
+#[test]
+fn a_service_that_is_refused_is_reported_and_members_are_replaced_all_the_same() {
+    let mut simulation = Simulation::settled(cluster(3));
+    simulation.ask_for_load_balancer();
+    simulation.works(5);
+    simulation.kubernetes.delete_pod(1, &mut simulation.raft);
+    simulation.kubernetes.drop_claim(1, &mut simulation.raft);
+    simulation.works(60);
+    assert_eq!(simulation.raft.healthy().len(), 3, "{:#?}", simulation.raft);
+    let (reason, message) = simulation.stalls();
+    assert_eq!(reason, "ApplyFailed");
+    assert!(message.contains("Service prod-etcd") && message.contains("spec.service"), "{message}");
+    assert!(message.contains("exceeded quota"), "{message}");
+    simulation.kubernetes.denied.clear();
+    simulation.refusals_expire();
+    simulation.settle();
+    simulation.assert_settled();
+}
+
+#[test]
+fn a_lost_majority_is_reported_and_a_recovery_done_while_a_service_is_refused() {
+    let mut simulation = recovery::lost();
+    simulation.ask_for_load_balancer();
+    simulation.works(5);
+    assert_eq!(simulation.stalls().0, "QuorumLost");
+    let mut simulation = recovery::asked(simulation);
+    simulation.works(120);
+    assert_eq!(simulation.raft.healthy().len(), 3, "{:#?}", simulation.raft);
+    assert_eq!(simulation.stalls().0, "ApplyFailed");
+}
+
+#[test]
+fn volumes_that_cannot_grow_are_reported_and_backups_are_made_all_the_same() {
+    let mut simulation = Simulation::settled(cluster(3));
+    (simulation.kubernetes.rigid, simulation.kubernetes.backup) = (true, Backup::Absent);
+    Edit::Size("20Gi").happens(&mut simulation);
+    simulation.object.spec.backup_schedule = Some("0 3 * * *".into());
+    simulation.settle();
+    let (reason, message) = simulation.stalls();
+    assert_eq!(reason, "VolumeCannotGrow");
+    assert!(message.contains("allowVolumeExpansion"), "{message}");
+    assert!(matches!(simulation.kubernetes.backup, Backup::Present(_)), "{:?}", simulation.kubernetes.backup);
+    simulation.kubernetes.rigid = false;
+    simulation.refusals_expire();
+    simulation.settle();
+    simulation.assert_settled();
+}
+
+/// Without its network policy, for example, a database would be open to everybody.
+#[test]
+fn a_cluster_does_not_begin_while_one_of_its_children_is_refused() {
+    for kind in ["Service", "PodDisruptionBudget", "ConfigMap", "StatefulSet"] {
+        let mut simulation = Simulation::new(cluster(3));
+        simulation.kubernetes.denied.insert(kind);
+        simulation.works(20);
+        assert!(simulation.kubernetes.set.pods.is_empty(), "{kind}: {:#?}", simulation.kubernetes.set.pods);
+        simulation.kubernetes.denied.clear();
+        simulation.refusals_expire();
+        simulation.settle();
+        simulation.assert_settled();
+    }
+}
+
+/// The settings say which members may start without data: until they are written, no member is changed.
+#[test]
+fn no_member_is_promoted_before_its_settings_are_accepted() {
+    let mut simulation = Simulation::settled(cluster(1));
+    Edit::Replicas(3).happens(&mut simulation);
+    while !simulation.raft.members.values().any(|member| member.is_learner && !member.client_urls.is_empty()) {
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+    }
+    simulation.kubernetes.denied.insert("ConfigMap");
+    simulation.works(20);
+    assert!(!simulation.journal.iter().any(|action| matches!(action, Action::Promote { .. })));
+    simulation.kubernetes.denied.clear();
+    simulation.settle();
+    simulation.assert_settled();
+}

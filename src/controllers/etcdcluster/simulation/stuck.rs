@@ -1,0 +1,117 @@
+//! One pod that is stuck keeps no other member from being helped.
+
+use std::collections::BTreeSet;
+
+use super::Simulation;
+use super::faults::{Edit, Mishap};
+use super::kubernetes::Container;
+use crate::controllers::etcdcluster::fixtures::cluster;
+use crate::runtime::Health;
+
+impl Simulation {
+    /// The operator works, and a while passes, that many times.
+    pub fn works(&mut self, passes: usize) {
+        for _ in 0..passes {
+            self.reconcile(&Mishap::default());
+            self.time_passes();
+        }
+    }
+
+    fn message(&self) -> &str {
+        match self.health.as_ref().unwrap() {
+            Health::Progressing(cause) | Health::Stalled(cause) => &cause.message,
+            health => panic!("{health:?}"),
+        }
+    }
+
+    /// The node of that pod stops answering.
+    fn lose_node(&mut self, ordinal: i32) {
+        self.kubernetes.stop(ordinal, Container::Waiting(None), &mut self.raft);
+        self.kubernetes.set.pods.get_mut(&ordinal).unwrap().lost = true;
+    }
+}
+
+/// etcd allows one learner at a time, and a voter that is replaced comes back as one.
+#[test]
+fn a_learner_that_never_starts_gives_way_to_a_voter_that_lost_its_data() {
+    for damaged in [true, false] {
+        let mut simulation = Simulation::settled(cluster(3));
+        simulation.kubernetes.homeless = Some(3);
+        Edit::Replicas(5).happens(&mut simulation);
+        simulation.works(20);
+        assert!(simulation.raft.members.values().any(|member| member.is_learner), "{:#?}", simulation.raft);
+        if damaged {
+            let data = simulation.kubernetes.set.claims.get_mut(&0).unwrap().volume.as_mut().unwrap();
+            data.damaged = true;
+            let member = data.member;
+            simulation.kubernetes.stop(0, Container::Waiting(None), &mut simulation.raft);
+            simulation.raft.lose(member);
+        } else {
+            simulation.kubernetes.delete_pod(0, &mut simulation.raft);
+            simulation.kubernetes.drop_claim(0, &mut simulation.raft);
+        }
+        simulation.works(80);
+        assert_eq!(simulation.raft.healthy().len(), 3, "damaged: {damaged}: {:#?}", simulation.raft);
+        assert!(simulation.ordinals().is_superset(&BTreeSet::from([0, 1, 2])), "{:#?}", simulation.raft);
+        assert!(simulation.message().contains("prod-etcd-3"), "{}", simulation.message());
+        simulation.kubernetes.homeless = None;
+        simulation.settle();
+        simulation.assert_settled();
+    }
+}
+
+#[test]
+fn a_voter_of_an_earlier_spec_that_is_stuck_gets_another_pod_while_a_learner_never_starts() {
+    let mut simulation = Simulation::settled(cluster(3));
+    simulation.kubernetes.homeless = Some(3);
+    Edit::Replicas(5).happens(&mut simulation);
+    simulation.works(20);
+    // A drain while the spec is wrong.
+    Edit::Image(Some("registry.example.com/nothing")).happens(&mut simulation);
+    simulation.works(2);
+    simulation.kubernetes.delete_pod(0, &mut simulation.raft);
+    simulation.works(6);
+    assert_eq!(simulation.raft.healthy().len(), 2, "{:#?}", simulation.raft);
+    Edit::Image(None).happens(&mut simulation);
+    simulation.works(20);
+    assert_eq!(simulation.raft.healthy().len(), 3, "{:#?}", simulation.raft);
+}
+
+#[test]
+fn a_removed_members_pod_on_a_lost_node_holds_up_nothing_but_growth_and_the_node_is_named() {
+    let mut simulation = Simulation::settled(cluster(5));
+    simulation.lose_node(4);
+    Edit::Replicas(3).happens(&mut simulation);
+    simulation.works(40);
+    assert_eq!(simulation.ordinals(), BTreeSet::from([0, 1, 2]), "{:?}", simulation.health);
+    Edit::Version("3.5.30").happens(&mut simulation);
+    simulation.works(40);
+    for ordinal in 0..3 {
+        let version = simulation.kubernetes.set.pods[&ordinal].version.as_deref();
+        assert_eq!(version, Some("3.5.30"), "pod {ordinal}: {:?}", simulation.health);
+    }
+    for words in ["prod-etcd-4", "kubectl delete node node-4", "--force"] {
+        assert!(simulation.message().contains(words), "{words} is not in: {}", simulation.message());
+    }
+    simulation.nodes_return();
+    simulation.settle();
+    simulation.assert_settled();
+}
+
+#[test]
+fn tls_is_turned_on_while_a_removed_members_pod_is_on_a_lost_node() {
+    let mut simulation = Simulation::settled(cluster(5));
+    simulation.lose_node(3);
+    Edit::Replicas(3).happens(&mut simulation);
+    simulation.works(40);
+    Edit::Replicas(5).happens(&mut simulation);
+    Edit::Tls(true, None).happens(&mut simulation);
+    simulation.works(80);
+    let urls: Vec<&String> = simulation.raft.members.values().flat_map(|member| &member.peer_urls).collect();
+    assert!(urls.iter().all(|url| url.starts_with("https:")), "{urls:?}: {:?}", simulation.health);
+    let message = simulation.message();
+    assert!(message.contains("3 of 5 members") && message.contains("kubectl delete node node-3"), "{message}");
+    simulation.nodes_return();
+    simulation.settle();
+    simulation.assert_settled();
+}
