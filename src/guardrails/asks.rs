@@ -52,9 +52,11 @@ fn all<'a>(topic: Topic, field: &'a str, values: &'a [String]) -> impl Iterator<
     values.iter().enumerate().map(move |(at, value)| ask(topic, format!("{field}[{at}]"), value))
 }
 
-/// What a `MyIngress` asks for.
-pub fn of_my_ingress(spec: &MyIngressSpec) -> Vec<Ask> {
+/// What a `MyIngress` of that namespace asks for.
+pub fn of_my_ingress(spec: &MyIngressSpec, namespace: &str) -> Vec<Ask> {
     let mut asks = Vec::new();
+    let of_group = spec.group.iter().find_map(|group| group.namespace.as_deref());
+    let is_guest = of_group.is_some_and(|home| home != namespace);
     // In a group, a member that names no subnets does not choose the balancer's scheme.
     if !spec.subnets.is_empty() || spec.subnet_selector.is_some() {
         asks.push(ask(Topic::Scheme, "spec.scheme", spec.scheme.as_str()));
@@ -76,8 +78,8 @@ pub fn of_my_ingress(spec: &MyIngressSpec) -> Vec<Ask> {
         asks.extend(all(Topic::Certificate, &field("certificateArns"), &listener.certificate_arns));
         asks.extend(all(Topic::Network, &field("inboundCidrs"), &listener.inbound_cidrs));
         let https = listener.protocol.map_or(listener.port == 443, |protocol| protocol == ListenerProtocol::Https);
-        // Otherwise a certificate is found by the hosts of the rules. In a group, another member may name it.
-        if https && listener.certificate_arns.is_empty() && spec.group.is_none() {
+        // A certificate is found by the hosts of the rules. A guest brings none: that listener is its hosts'.
+        if https && listener.certificate_arns.is_empty() && !is_guest {
             asks.push(Ask { topic: Topic::Certificate, field: field("certificateArns (found by AWS)"), value: None });
         }
     }
@@ -139,6 +141,13 @@ pub fn of_recovery(image: &str) -> Vec<Ask> {
     vec![ask(Topic::Image, "spec.pointInTime.image (left out, that of the DatabaseBackup)", image)]
 }
 
+/// What a restore or a verification asks for: the images of the server that is thrown away. They follow from the backup and
+/// from the database, which policies may have denied.
+pub fn of_scratch<'a>(images: impl IntoIterator<Item = &'a str>) -> Vec<Ask> {
+    let field = "the server into which the backup is loaded, whose image";
+    images.into_iter().map(|image| ask(Topic::Image, field, image)).collect()
+}
+
 /// What a `MyApp` asks for.
 pub fn of_my_app(spec: &MyAppSpec) -> Vec<Ask> {
     vec![ask(Topic::Image, "spec.image", &spec.image)]
@@ -166,6 +175,10 @@ mod tests {
         of(&spec).into_iter().map(describe).collect()
     }
 
+    fn of_shop(spec: &MyIngressSpec) -> Vec<Ask> {
+        of_my_ingress(spec, "shop")
+    }
+
     #[test]
     fn a_balancer_asks_for_all_that_aws_will_be_told() {
         let spec = json!({
@@ -178,11 +191,20 @@ mod tests {
                 { "port": 8443, "protocol": "HTTPS" },
             ],
         });
-        insta::assert_yaml_snapshot!(asked(of_my_ingress, spec));
+        insta::assert_yaml_snapshot!(asked(of_shop, spec));
         let hidden = json!({ "subnetSelector": { "tags": { "a": [] } }, "scheme": "internal" });
-        assert_eq!(asked(of_my_ingress, hidden), ["Scheme spec.scheme internal", "Subnet spec.subnetSelector ?"]);
-        let guest = json!({ "group": { "name": "g" }, "listeners": [{ "port": 443 }] });
-        assert_eq!(asked(of_my_ingress, guest), [""; 0], "who stands nowhere decides nothing");
+        assert_eq!(asked(of_shop, hidden), ["Scheme spec.scheme internal", "Subnet spec.subnetSelector ?"]);
+        let joining = json!({ "group": { "name": "g" }, "listeners": [{ "port": 80 }] });
+        assert_eq!(asked(of_shop, joining), [""; 0], "who stands nowhere decides nothing");
+    }
+
+    #[test]
+    fn a_certificate_that_is_found_is_asked_for_by_members_at_home_and_not_by_guests() {
+        let of = |group: Value| asked(of_shop, json!({ "group": group, "listeners": [{ "port": 443 }] }));
+        let found = ["Certificate spec.listeners[0].certificateArns (found by AWS) ?"];
+        assert_eq!(of(json!({ "name": "g" })), found, "a group of one is no way around");
+        assert_eq!(of(json!({ "name": "g", "namespace": "shop" })), found);
+        assert_eq!(of(json!({ "name": "g", "namespace": "edge" })), [""; 0]);
     }
 
     #[test]
@@ -226,6 +248,8 @@ mod tests {
                 "Image spec.source.postgresql.image evil/postgres",
             ]
         );
+        let scratch: Vec<String> = of_scratch(["evil/redis:7"]).into_iter().filter_map(|ask| ask.value).collect();
+        assert_eq!(scratch, ["evil/redis:7"]);
         let restore = json!({ "from": { "backup": "n" }, "target": { "mysql": server } });
         assert_eq!(asked(of_restore, restore), ["Image spec.target.mysql.image evil/postgres"]);
         let instant = json!({

@@ -18,6 +18,8 @@ pub enum Health {
     Retrying(Cause),
     /// The spec asks to leave everything as it is.
     Suspended,
+    /// Nothing is checked now, so nothing is known.
+    Unknown(Cause),
     /// The state is not known for a moment, and nothing indicates a change. Conditions for this generation stay, and
     /// the status is not written. If there are none for this generation, the inner state is used.
     Unchanged(Box<Health>),
@@ -36,13 +38,19 @@ pub struct Cause {
 /// status `Unknown`.
 pub const NOT_TRIED: &str = "NotTried";
 
+/// The reason of a part that may be well, but cannot be asked. Its condition has the status `Unknown`, too.
+pub const UNREACHABLE: &str = "MembersUnreachable";
+
+/// What a suspended object says if its kind has nothing to add.
+pub const SUSPENDED: &str = "spec.suspend is true: nothing is checked or changed";
+
 /// The state of a part of an object, as a condition beside the three.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtraCondition {
     /// Type of the condition.
     pub type_: &'static str,
     /// The status of the condition. `None` removes the condition, or sets it to `Unknown` if the reason is
-    /// [`NOT_TRIED`].
+    /// [`NOT_TRIED`] or [`UNREACHABLE`].
     pub status: Option<bool>,
     /// A stable `CamelCase` word.
     pub reason: &'static str,
@@ -62,6 +70,10 @@ impl Health {
     /// Stalled, with a reason and a sentence that names the field and the fix.
     pub fn stalled(reason: &'static str, message: impl Into<String>) -> Self {
         Self::Stalled(Cause { reason, message: message.into() })
+    }
+    /// Unknown, with a reason and a sentence.
+    pub fn unknown(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::Unknown(Cause { reason, message: message.into() })
     }
     /// Retrying, with a reason and a sentence.
     pub fn retrying(reason: &'static str, message: impl Into<String>) -> Self {
@@ -106,15 +118,16 @@ pub fn merge_conditions(
             wanted.push(("Reconciling", "True", reason, message));
         }
         Health::Suspended => {
-            wanted.push(("Ready", "Unknown", "Suspended", "spec.suspend is true: nothing is checked or changed"));
+            wanted.push(("Ready", "Unknown", "Suspended", SUSPENDED));
         }
+        Health::Unknown(Cause { reason, message }) => wanted.push(("Ready", "Unknown", reason, message)),
         Health::Unchanged(_) => {}
     }
     for part in parts {
         let status = match part.status {
             Some(true) => Some("True"),
             Some(false) => Some("False"),
-            None => (part.reason == NOT_TRIED).then_some("Unknown"),
+            None => [NOT_TRIED, UNREACHABLE].contains(&part.reason).then_some("Unknown"),
         };
         wanted.extend(status.map(|status| (part.type_, status, part.reason, part.message.as_str())));
     }

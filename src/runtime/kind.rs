@@ -10,6 +10,7 @@ use kube::runtime::Controller;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::conditions::SUSPENDED;
 use super::{ExtraCondition, Failure, Health};
 use crate::api::Conditioned;
 
@@ -47,6 +48,9 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// warnings.
     const TROUBLE: &'static [&'static str] = &[];
 
+    /// What the condition of a suspended object says.
+    const SUSPENDED: &'static str = SUSPENDED;
+
     /// The object's status in the cluster.
     fn status(object: &Self::Object) -> Option<&Self::Status>;
 
@@ -67,6 +71,12 @@ pub trait Kind: Send + Sync + Sized + 'static {
 
     /// Reads the world. Nothing else reads it.
     fn observe(&self, object: &Self::Object) -> impl Future<Output = Result<Self::Observed, Self::Error>> + Send;
+
+    /// Called instead of [`Kind::observe`] while the object is suspended or cannot be decoded. Work that goes on
+    /// between reconciles stops here, or begins after a restart.
+    fn stand_by(&self, _object: &Self::Object) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        std::future::ready(Ok(()))
+    }
 
     /// Observes an object before this process leads, so that less is left to observe then. Changes nothing.
     fn warm_up(&self, _object: &Self::Object) -> impl Future<Output = ()> + Send {

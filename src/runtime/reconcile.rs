@@ -1,6 +1,7 @@
 //! One reconcile: observe, decide and apply until nothing is left to do; then write the status and publish events.
 
 mod removal;
+mod standing;
 #[cfg(test)]
 mod tests;
 
@@ -90,8 +91,8 @@ enum Trouble<E: Failure> {
     Status(#[source] kube::Error),
     #[error("the object is gone")]
     Gone,
-    #[error("the world keeps changing: still something to do after {ROUNDS} rounds")]
-    Unsettled,
+    #[error("the world keeps changing: still something to do after {ROUNDS} rounds{}", last_words(.0.as_deref()))]
+    Unsettled(Option<String>),
     #[error("the reconcile did not end within {} s", DEADLINE.as_secs())]
     Deadline,
     #[error("the reconcile panicked; this is a bug in Causeway, the log has the details")]
@@ -104,7 +105,7 @@ impl<E: Failure> Failure for Trouble<E> {
             Self::Kind(error) => error.class(),
             Self::Finalizer(error) | Self::Status(error) => class_of_kubernetes(error),
             Self::Gone => Class::NotFound,
-            Self::Unsettled | Self::Deadline | Self::Panicked => Class::Transient,
+            Self::Unsettled(_) | Self::Deadline | Self::Panicked => Class::Transient,
         }
     }
     fn reason(&self) -> &'static str {
@@ -113,7 +114,7 @@ impl<E: Failure> Failure for Trouble<E> {
             Self::Finalizer(_) => "FinalizerFailed",
             Self::Status(_) => "StatusFailed",
             Self::Gone => "Gone",
-            Self::Unsettled => "Unsettled",
+            Self::Unsettled(_) => "Unsettled",
             Self::Deadline => "DeadlineExceeded",
             Self::Panicked => "Panicked",
         }
@@ -135,10 +136,10 @@ impl<K: Kind> From<Trouble<K::Error>> for Failed<K> {
 /// How far a plan was carried out.
 enum Carried {
     All,
-    /// Up to an action that conflicted with a change of the world.
-    Raced,
-    /// Up to an action for which something else must complete first.
-    NotYet,
+    /// Up to an action that conflicted with a change of the world, with the error's words.
+    Raced(String),
+    /// Up to an action for which something else must complete first, with the error's words.
+    NotYet(String),
 }
 
 impl<K: Kind> Reconciler<K> {
@@ -244,15 +245,11 @@ impl<K: Kind> Reconciler<K> {
                 self.remove(object, finalizer, news).await.map(|()| None)
             }
             (_, false) if let Some(problem) = undecodable(object.meta()) => {
-                let status = self.statuses.current(object).unwrap_or_default();
                 let message = format!("{problem}: correct the field; until then nothing of this object is changed");
-                self.write_status(object, status, &Health::stalled(UNDECODABLE, message), &[], news).await?;
-                Ok(None)
+                self.stand_still(object, &Health::stalled(UNDECODABLE, message), news).await
             }
             (_, false) if K::suspended(object) => {
-                let status = self.statuses.current(object).unwrap_or_default();
-                self.write_status(object, status, &Health::Suspended, &[], news).await?;
-                Ok(None)
+                self.stand_still(object, &Health::unknown("Suspended", K::SUSPENDED), news).await
             }
             (finalizer, false) => {
                 if let Some(finalizer) = finalizer
@@ -276,7 +273,7 @@ impl<K: Kind> Reconciler<K> {
     }
 
     async fn converge(&self, object: &K::Object, news: &mut PendingEvents) -> Result<Option<Duration>, Failed<K>> {
-        let (mut status, mut races) = (None, 0);
+        let (mut status, mut races, mut last) = (None, 0, None);
         for _ in 0..ROUNDS {
             let current = self.newest(object);
             let observed = {
@@ -306,16 +303,19 @@ impl<K: Kind> Reconciler<K> {
             }
             status = Some(planned);
             match self.carry_out(object, &actions, true, news).await {
-                Ok(Carried::All) => {}
-                Ok(Carried::Raced) => pause(&mut races).await,
-                Ok(Carried::NotYet) => {
+                Ok(Carried::All) => last = None,
+                Ok(Carried::Raced(error)) => {
+                    last = Some(error);
+                    pause(&mut races).await;
+                }
+                Ok(Carried::NotYet(_)) => {
                     self.write_status(object, status.unwrap_or_default(), &health, &parts, news).await?;
                     return Ok(Some(EARLY_PAUSE));
                 }
                 Err(error) => return Err(Failed { trouble: Trouble::Kind(error), status }),
             }
         }
-        Err(Failed { trouble: Trouble::Unsettled, status })
+        Err(Failed { trouble: Trouble::Unsettled(last), status })
     }
 
     /// Carries out the actions in order. A conflict ends the round without an error, and the world is observed again.
@@ -337,11 +337,11 @@ impl<K: Kind> Reconciler<K> {
                 }
                 Err(error) if matches!(error.class(), Class::Conflict | Class::NotFound) => {
                     info!(%error, "the world changed meanwhile, observing again");
-                    return Ok(Carried::Raced);
+                    return Ok(Carried::Raced(error.to_string()));
                 }
                 Err(error) if error.class() == Class::NotYet => {
                     info!(%error, "too early, looking again soon");
-                    return Ok(Carried::NotYet);
+                    return Ok(Carried::NotYet(error.to_string()));
                 }
                 Err(error) if setting_aside && self.kind.set_aside(object, action, &error) => {
                     warn!(%error, class = error.class().as_str(), "set aside; the others go on");
@@ -425,6 +425,11 @@ impl<K: Kind> Reconciler<K> {
             Err(error) => Err(Trouble::Finalizer(error).into()),
         }
     }
+}
+
+/// The words of the last conflict. One that does not end has a cause that only they name.
+fn last_words(last: Option<&str>) -> String {
+    last.map(|last| format!("; last: {last}")).unwrap_or_default()
 }
 
 /// Gives the other writer time to finish.

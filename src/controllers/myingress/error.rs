@@ -75,6 +75,9 @@ pub enum Error {
         /// AWS's words.
         api_message: String,
     },
+    /// A security group of somebody else has the name of ours.
+    #[error("{0}")]
+    SecurityGroupTaken(String),
     /// A Secret may not be read.
     #[error(
         "spec.listeners: the operator may not read Secret {name} in namespace {namespace}; bind the role causeway-secrets there, see docs/myingress.md"
@@ -218,6 +221,7 @@ impl Error {
             (Class::Invalid, _, "AssociateWebACL") => Self::WebAclInvalid(text),
             (Class::Invalid, _, "ModifyCapacityReservation") => Self::CapacityInvalid(text),
             (Class::Invalid, _, "AuthorizeSecurityGroupIngress") => Self::InboundInvalid(text),
+            (Class::Invalid, Some("InvalidGroup.Duplicate"), _) => Self::SecurityGroupTaken(text),
             (Class::Denied, Some(code), _) if code.starts_with("TooMany") || code.ends_with("LimitExceeded") => {
                 Self::QuotaReached(text)
             }
@@ -248,6 +252,7 @@ impl Failure for Error {
             | Self::CapacityInvalid(_)
             | Self::InboundInvalid(_)
             | Self::TargetSecurityGroupInvalid { .. }
+            | Self::SecurityGroupTaken(_)
             | Self::Refused(_) => Class::Invalid,
             Self::SecretUnread(error) => class_of_kubernetes(error),
             Self::EndpointsUnread(_) => Class::Transient,
@@ -277,6 +282,7 @@ impl Failure for Error {
             Self::CapacityInvalid(_) => "CapacityInvalid",
             Self::InboundInvalid(_) => "InboundInvalid",
             Self::TargetSecurityGroupInvalid { .. } => "TargetSecurityGroupInvalid",
+            Self::SecurityGroupTaken(_) => "OwnershipLost",
             Self::SecretDenied { .. } => SECRET_DENIED,
             Self::SecretNotShared { .. } => "SecretNotShared",
             Self::SecretUnread(_) => "SecretUnread",

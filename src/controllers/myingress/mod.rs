@@ -59,7 +59,7 @@ use crate::external::ec2::Ec2;
 use crate::external::elbv2::Elbv2;
 use crate::guardrails::Guardrails;
 use crate::metrics::Metrics;
-use crate::runtime::{self, ActionEvent, CacheSync, Kind, Plan, Removal};
+use crate::runtime::{self, ActionEvent, CacheSync, Kind, Plan, Removal, undecodable};
 use action::Action;
 use facts::Observed;
 
@@ -177,7 +177,9 @@ impl MyIngressKind {
         let assets = self.region.owned_by(&owner);
         if !assets.groups.is_empty() {
             let (members, built) = observe::wanted(self, object, &owner).await?;
-            self.bind(&decide::bindings(built.model.as_ref(), &members, &owner, &assets), &place);
+            // Without the field that cannot be decoded, another backend may be meant. A group leaves such members out.
+            let model = built.model.as_ref().filter(|_| members.grouped || undecodable(object.meta()).is_none());
+            self.bind(&decide::bindings(model, &members, &owner, &assets), &place);
         }
         Ok(())
     }
@@ -218,6 +220,9 @@ impl Kind for MyIngressKind {
     const NAME: &'static str = "MyIngress";
     const FINALIZER: Option<&'static str> = Some("causeway.example.com/load-balancer");
     const REMOVES_LATE: bool = true;
+    const SUSPENDED: &'static str = "spec.suspend is true: nothing is checked or changed, the targets neither. \
+         New pods get no requests, requests to pods that are gone fail, and new pods with the readiness gate do not become \
+         ready: set spec.suspend to false before pods are replaced";
 
     fn status(object: &MyIngress) -> Option<&MyIngressStatus> {
         object.status.as_ref()
@@ -234,9 +239,26 @@ impl Kind for MyIngressKind {
 
     async fn observe(&self, object: &MyIngress) -> Result<Observed, Error> {
         self.tell_group(object);
-        self.journal.says(&Owner::of(self.region.cluster(), object).uid, object);
+        let owner = Owner::of(self.region.cluster(), object);
+        self.journal.says(&owner, object);
         self.bind_early(object).await?;
-        observe::observe(self, object).await
+        let observed = observe::observe(self, object).await?;
+        if decide::retains(object, &observed) {
+            self.journal.forget(&owner);
+        }
+        Ok(observed)
+    }
+
+    /// Targets of a suspended object stay as they are. A mistake that hides a field from us does not stop them.
+    async fn stand_by(&self, object: &MyIngress) -> Result<(), Error> {
+        self.tell_group(object);
+        if !object.spec.suspend {
+            return self.bind_early(object).await;
+        }
+        let owner = Owner::of(self.region.cluster(), object);
+        let place = facts::key_of(&owner);
+        self.bind(&decide::bindings_without(object, &self.bound(&place), &self.region.owned_by(&owner)), &place);
+        Ok(())
     }
 
     fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<Action, MyIngressStatus> {
@@ -271,7 +293,7 @@ impl Kind for MyIngressKind {
     async fn apply(&self, object: &MyIngress, action: &Action) -> Result<(), Error> {
         let owner = Owner::of(self.region.cluster(), object);
         if action.creates() {
-            self.journal.makes(&owner.uid, object);
+            self.journal.makes(&owner, object);
         }
         apply::apply(self, &owner, object, action).await?;
         self.wake_others(object);

@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use kube::Resource;
+use kube::{Resource, ResourceExt};
 use tokio::time::timeout;
 
 use super::MyIngressKind;
+use super::assets::Assets;
 use super::error::Error;
 use super::facts::{Adoption, Observed, key_of};
 use super::members::{Members, key, members_of};
@@ -87,14 +88,20 @@ pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> 
     kind.guardrails.ready().await;
     let mut members = members_of(object, &known);
     for member in &members.present {
-        let asks = || asks::of_my_ingress(&member.spec);
+        let asks = || asks::of_my_ingress(&member.spec, &member.namespace().unwrap_or_default());
         if let Some((reason, message)) = kind.guardrails.denial(member.as_ref(), asks) {
             members.refused.entry(key(member)).or_insert(Complaint { reason, message });
         }
     }
     let secrets = kind.secrets.of(&mut members).await?;
-    let built = model::build(&members.active(), &Inputs { owner, secrets: &secrets, limits: &limits(kind) });
+    let standing = schemes(&kind.region.owned_by(owner));
+    let built = model::build_beside(&standing, &members, &Inputs { owner, secrets: &secrets, limits: &limits(kind) });
     Ok((members, built))
+}
+
+/// The schemes of the balancers.
+pub fn schemes(assets: &Assets) -> Vec<Scheme> {
+    assets.balancers.values().filter_map(|member| member.balancer.scheme).collect()
 }
 
 fn limits(kind: &MyIngressKind) -> Limits {

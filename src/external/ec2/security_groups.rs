@@ -58,6 +58,12 @@ impl Ec2 {
         Ok(found.iter().map(SecurityGroup::from_aws).collect())
     }
 
+    /// The security group that has that name in the VPC, whosever it is.
+    pub async fn security_group_named(&self, name: &str, vpc: &str) -> Outcome<Option<SecurityGroup>> {
+        let filters = [filter("group-name", [literal(name)]), filter("vpc-id", [vpc.to_owned()])];
+        Ok(self.groups(&filters).await?.first().map(SecurityGroup::from_aws))
+    }
+
     /// The rules of security groups, whosever they are, that let in what is in one of these groups.
     pub async fn entries(&self, sources: &BTreeSet<String>) -> Outcome<BTreeSet<Entry>> {
         let mut found = BTreeSet::new();

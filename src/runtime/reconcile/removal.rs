@@ -90,7 +90,7 @@ impl<K: Kind> Reconciler<K> {
 
     /// Removes what the object owned.
     async fn dismantle(&self, object: &K::Object, news: &mut PendingEvents) -> Result<(), Failed<K>> {
-        let mut races = 0;
+        let (mut races, mut last) = (0, None);
         for _ in 0..ROUNDS {
             let object = &self.newest(object);
             let observed = self.kind.observe(object).await.map_err(Trouble::Kind)?;
@@ -102,11 +102,17 @@ impl<K: Kind> Reconciler<K> {
                 return Ok(());
             }
             match self.carry_out(object, &actions, false, news).await.map_err(Trouble::Kind)? {
-                Carried::All => {}
-                Carried::Raced => pause(&mut races).await,
-                Carried::NotYet => sleep(EARLY_PAUSE).await,
+                Carried::All => last = None,
+                Carried::Raced(error) => {
+                    last = Some(error);
+                    pause(&mut races).await;
+                }
+                Carried::NotYet(error) => {
+                    last = Some(error);
+                    sleep(EARLY_PAUSE).await;
+                }
             }
         }
-        Err(Trouble::Unsettled.into())
+        Err(Trouble::Unsettled(last).into())
     }
 }

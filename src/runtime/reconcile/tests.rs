@@ -1,18 +1,19 @@
 //! Tests of the runner, with a kind that blocks while it observes, and an apiserver that records requests.
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Client;
 use kube::client::Body;
 use kube::runtime::Controller;
 use kube::runtime::events::Recorder;
 use kube::runtime::reflector;
 use kube::runtime::watcher::Event;
+use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -25,23 +26,29 @@ use crate::runtime::decoding::Decoded;
 use crate::runtime::watched::Watched;
 use crate::runtime::{ActionEvent, Class, Failure, Kind, Plan, Removal, Slots};
 
-/// A kind whose observation blocks until a test releases it.
+/// A kind whose observation blocks until a test releases it, except for objects with the image [`CONTESTED`].
 #[derive(Default)]
 struct Waiting {
     observing: Notify,
     go_on: Notify,
+    stood_by: AtomicUsize,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("never")]
-struct Never;
+/// The annotation of an object that could not be decoded as a whole.
+const MARK: &str = "causeway.example.com/not decoded";
+/// Every change for an object with this image conflicts.
+const CONTESTED: &str = "contested";
 
-impl Failure for Never {
+#[derive(Debug, thiserror::Error)]
+#[error("DeleteSecurityGroup: DependencyViolation: resource sg-1 has a dependent object")]
+struct Conflict;
+
+impl Failure for Conflict {
     fn class(&self) -> Class {
-        Class::Transient
+        Class::Conflict
     }
     fn reason(&self) -> &'static str {
-        "Never"
+        "Raced"
     }
 }
 
@@ -50,17 +57,24 @@ impl Kind for Waiting {
     type Status = MyAppStatus;
     type Observed = ();
     type Action = ();
-    type Error = Never;
+    type Error = Conflict;
     const NAME: &'static str = "MyApp";
     const FINALIZER: Option<&'static str> = None;
 
     fn status(object: &MyApp) -> Option<&MyAppStatus> {
         object.status.as_ref()
     }
-    fn suspended(_: &MyApp) -> bool {
-        false
+    fn suspended(object: &MyApp) -> bool {
+        object.spec.suspend
     }
-    async fn observe(&self, _: &MyApp) -> Result<(), Never> {
+    async fn stand_by(&self, _: &MyApp) -> Result<(), Conflict> {
+        self.stood_by.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+    async fn observe(&self, object: &MyApp) -> Result<(), Conflict> {
+        if object.spec.image == CONTESTED {
+            return Ok(());
+        }
         self.observing.notify_one();
         self.go_on.notified().await;
         Ok(())
@@ -68,9 +82,9 @@ impl Kind for Waiting {
     async fn warm_up(&self, _: &MyApp) {
         self.observing.notify_one();
     }
-    fn decide(_: &MyApp, (): &(), _: Timestamp) -> Plan<(), MyAppStatus> {
+    fn decide(object: &MyApp, (): &(), _: Timestamp) -> Plan<(), MyAppStatus> {
         Plan {
-            actions: Vec::new(),
+            actions: if object.spec.image == CONTESTED { vec![()] } else { Vec::new() },
             status: MyAppStatus::default(),
             health: Health::ready("Running", "all is well"),
             parts: Vec::new(),
@@ -81,8 +95,8 @@ impl Kind for Waiting {
     fn decide_removal(_: &MyApp, (): &()) -> Removal<()> {
         Removal { actions: Vec::new(), final_event: None }
     }
-    async fn apply(&self, _: &MyApp, (): &()) -> Result<(), Never> {
-        Ok(())
+    async fn apply(&self, _: &MyApp, (): &()) -> Result<(), Conflict> {
+        Err(Conflict)
     }
     fn event((): &()) -> Option<ActionEvent> {
         None
@@ -191,6 +205,43 @@ async fn an_object_is_observed_before_this_process_leads_and_read_again_before_i
     assert!(reconciler.warmed_up(&stale, "default").await);
     let known = reconciler.statuses.current(&stale).expect("a status");
     assert_eq!(known.conditions()[0].reason, "Running");
+}
+
+/// The condition `Ready` of the status that was written last.
+fn last_ready(sent: &Mutex<Vec<Value>>) -> Value {
+    let sent = sent.lock().unwrap();
+    let mut written = sent.iter().rev().filter_map(|it| it["status"]["conditions"].as_array());
+    let conditions = written.next().expect("a status");
+    conditions.iter().find(|it| it["type"] == "Ready").expect("a condition").clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_that_does_not_end_is_reported_in_its_own_words() {
+    let sent = Arc::default();
+    let mut object = object(&json!([]));
+    object.spec.image = CONTESTED.into();
+    reconciler(&apiserver(Arc::clone(&sent))).reconcile(&object).await;
+    let ready = last_ready(&sent);
+    assert_eq!(ready["reason"], "Unsettled");
+    assert_eq!(
+        ready["message"],
+        "the world keeps changing: still something to do after 12 rounds; last: DeleteSecurityGroup: \
+         DependencyViolation: resource sg-1 has a dependent object"
+    );
+}
+
+#[tokio::test]
+async fn an_object_that_is_suspended_or_cannot_be_decoded_is_stood_by_and_not_observed() {
+    for (suspend, problem, reason) in [(true, None, "Suspended"), (false, Some("spec.image: no text"), "Undecodable")] {
+        let sent = Arc::default();
+        let reconciler = reconciler(&apiserver(Arc::clone(&sent)));
+        let mut object = object(&json!([]));
+        object.spec.suspend = suspend;
+        object.annotations_mut().extend(problem.map(|problem| (MARK.into(), problem.into())));
+        reconciler.reconcile(&object).await;
+        assert_eq!(last_ready(&sent)["reason"], reason);
+        assert_eq!(reconciler.kind.stood_by.load(Ordering::Relaxed), 1);
+    }
 }
 
 #[tokio::test]

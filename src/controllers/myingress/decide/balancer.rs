@@ -11,6 +11,7 @@ use crate::api::{MyIngress, MyIngressStatus};
 use crate::controllers::myingress::action::{Action, BalancerAction};
 use crate::controllers::myingress::assets::Member;
 use crate::controllers::myingress::facts::{Adoption, Observed};
+use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::{Complaint, SubnetsModel, default_balancer_attribute};
 use crate::controllers::myingress::names::candidates;
 use crate::controllers::myingress::ownership::adoption_tag;
@@ -46,12 +47,26 @@ pub fn plan(
     plan: &mut Plan<Action, MyIngressStatus>,
 ) -> Result<(), Complaint> {
     let before = object.status.as_ref().and_then(|status| status.managed.as_ref());
-    plan.status.managed = status::managed(scene.model, before);
+    plan.status.managed = recorded(scene, before);
     plan.write_status_first = before != plan.status.managed.as_ref() && plan.status.managed.is_some();
-    let Some(member) = current else { return missing(scene, security, plan) };
-    let subnets = subnets(scene, Some(member))?;
+    let held = scene.observed.built.held_by.is_some();
+    let Some(member) = current else {
+        // A balancer that stays as it is is not replaced.
+        return if held { Ok(()) } else { missing(scene, security, plan) };
+    };
+    let subnets = if held { member.balancer.subnets.clone() } else { subnets(scene, Some(member))? };
     plan.actions.extend(repairs(scene, member, subnets, security, before).into_iter().map(Action::Balancer));
     Ok(())
+}
+
+/// The keys that are recorded before they are set. While the balancer stays as it is, none of its own is added.
+fn recorded(scene: &Scene, before: Option<&ManagedKeys>) -> Option<ManagedKeys> {
+    let mut keys = status::managed(scene.model, before)?;
+    if scene.observed.built.held_by.is_some() {
+        let before = before.cloned().unwrap_or_default();
+        (keys.attributes, keys.web_acl, keys.capacity) = (before.attributes, before.web_acl, before.capacity);
+    }
+    (keys != ManagedKeys::default()).then_some(keys)
 }
 
 fn missing(scene: &Scene, security: &Groups, plan: &mut Plan<Action, MyIngressStatus>) -> Result<(), Complaint> {
@@ -130,6 +145,7 @@ fn repairs(
 ) -> Vec<BalancerAction> {
     let (wanted, balancer) = (&scene.model.balancer, &member.balancer);
     let arn = || balancer.arn.clone();
+    let held = scene.observed.built.held_by.is_some();
     let mut actions = Vec::new();
     if let Groups::Are(Some(groups)) = security
         && *groups != balancer.security_groups
@@ -139,7 +155,7 @@ fn repairs(
     if subnets != balancer.subnets {
         actions.push(BalancerAction::SetSubnets { arn: arn(), subnets });
     }
-    if let Some(to) = wanted.ip_address_type.filter(|to| Some(*to) != balancer.ip_address_type) {
+    if let Some(to) = wanted.ip_address_type.filter(|to| !held && Some(*to) != balancer.ip_address_type) {
         actions.push(BalancerAction::SetIpAddressType { arn: arn(), to });
     }
     let tags = scene.tags(None);
@@ -151,16 +167,21 @@ fn repairs(
     if !tags.is_empty() {
         actions.push(BalancerAction::AddTags { arn: arn(), tags });
     }
+    let managed = before.cloned().unwrap_or_default();
+    let stays = |recorded: bool, by_holder: &dyn Fn(&ManagedKeys) -> bool| {
+        held && !(recorded && !holders_record(scene).is_some_and(by_holder))
+    };
     if let Some(present) = &member.attributes {
-        let attributes = drifted(&attributes(&wanted.attributes, before), present, default_balancer_attribute);
+        let mut attributes = drifted(&attributes(&wanted.attributes, before), present, default_balancer_attribute);
+        attributes.retain(|key, _| !stays(managed.attributes.contains(key), &|it| it.attributes.contains(key)));
         if !attributes.is_empty() {
             actions.push(BalancerAction::SetAttributes { arn: arn(), attributes });
         }
     }
-    let managed = before.cloned().unwrap_or_default();
     if let Some(present) = &member.web_acl
         && *present != wanted.web_acl
         && (wanted.web_acl.is_some() || managed.web_acl)
+        && !stays(managed.web_acl, &|it| it.web_acl)
     {
         actions.push(BalancerAction::SetWebAcl { arn: arn(), acl: wanted.web_acl.clone() });
     }
@@ -169,10 +190,19 @@ fn repairs(
         && serves(member)
         && *present != wanted.capacity
         && (wanted.capacity.is_some() || managed.capacity)
+        && !stays(managed.capacity, &|it| it.capacity)
     {
         actions.push(BalancerAction::SetCapacity { arn: arn(), units: wanted.capacity });
     }
     actions
+}
+
+/// What the member that decides about the balancer, and cannot take part now, has in its status. What only others have
+/// recorded was set without it, and is theirs to change.
+fn holders_record<'a>(scene: &Scene<'a>) -> Option<&'a ManagedKeys> {
+    let holder = scene.observed.built.held_by.as_ref()?;
+    let object = scene.observed.members.present.iter().find(|object| key(object) == *holder)?;
+    object.status.as_ref()?.managed.as_ref()
 }
 
 /// The attributes of the spec, and AWS's defaults for those that the spec set before.

@@ -6,16 +6,17 @@ use super::attributes::drifted;
 use super::followed::{backend_tag, remembered};
 use super::tags::stale;
 use super::{Scene, differing};
+use crate::api::MyIngress;
 use crate::api::myingress::Scheme;
 use crate::controllers::myingress::action::{Action, GroupAction};
 use crate::controllers::myingress::assets::{Assets, GroupMember, Member};
 use crate::controllers::myingress::facts::Observed;
-use crate::controllers::myingress::members::Members;
+use crate::controllers::myingress::members::{Members, key};
 use crate::controllers::myingress::model::{GroupModel, Model, default_group_attributes};
 use crate::controllers::myingress::names::TargetGroupIdentity;
-use crate::controllers::myingress::ownership::Owner;
+use crate::controllers::myingress::ownership::{Owner, member_of};
 use crate::controllers::myingress::targets::{Backend, Binding, CheckPort, Endpoints, Wanted};
-use crate::external::elbv2::{GroupKind, HealthCheck, NewTargetGroup, Protocol};
+use crate::external::elbv2::{GroupKind, HealthCheck, NewTargetGroup, Pairs, Protocol};
 
 /// Creates target groups and repairs them.
 pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
@@ -101,7 +102,11 @@ fn kind(wanted: &GroupModel, current: &Member) -> GroupKind {
 /// and rules to be read nor for a mistake in a spec to be corrected. Groups that no valid spec wants follow the backend
 /// that their tag names.
 pub fn bindings(model: Option<&Model>, members: &Members, owner: &Owner, assets: &Assets) -> Vec<Binding> {
-    let bindings = assets.groups.values().filter_map(|member| {
+    // What is left in AWS after the last member at home is nobody's any more.
+    if members.is_deserted() {
+        return Vec::new();
+    }
+    let bindings = assets.groups.values().filter(|member| !stands_still(members, &member.tags)).filter_map(|member| {
         let wanted = model.and_then(|model| binding(model, members, member));
         let as_before = || {
             Some(Binding {
@@ -132,13 +137,31 @@ fn vpc(member: &GroupMember) -> Option<String> {
     member.group.kind.as_ref().map(|kind| kind.vpc.clone())
 }
 
-/// Binds each existing group to its backend. Groups of members that cannot take part now stay bound as they are. So do
-/// groups that nobody wants any more while requests still go to them.
+/// The bindings that remain when the object is suspended: those of the other members of its group.
+pub fn bindings_without(object: &MyIngress, bound: &[Binding], assets: &Assets) -> Vec<Binding> {
+    let member = key(object);
+    let is_its =
+        |arn: &String| assets.groups.get(arn).is_some_and(|group| member_of(&group.tags).as_ref() == Some(&member));
+    let stays = |binding: &&Binding| object.spec.group.is_some() && !binding.group_arn.as_ref().is_some_and(is_its);
+    bound.iter().filter(stays).cloned().collect()
+}
+
+/// Whether a group belongs to a suspended member, so that even its targets stay as they are.
+fn stands_still(members: &Members, tags: &Pairs) -> bool {
+    let member = member_of(tags);
+    members.suspended().any(|suspended| !members.grouped || member.as_ref() == Some(&suspended))
+}
+
+/// Binds each existing group to its backend. Groups of members with a mistake stay bound as they are; those of
+/// suspended members are not bound. Groups that nobody wants any more stay bound while requests still go to them.
 pub fn bind(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
     let observed = scene.observed;
     let used: BTreeSet<&String> = used_by(current).collect();
     let mut wanted: Vec<Binding> = Vec::new();
     for (arn, member) in &observed.assets.groups {
+        if stands_still(&observed.members, &member.tags) {
+            continue;
+        }
         if let Some(binding) = binding(scene.model, &observed.members, member) {
             wanted.push(binding);
         } else if let Some(backend) = replaced(scene, current, member) {

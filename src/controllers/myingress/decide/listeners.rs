@@ -15,7 +15,7 @@ use crate::controllers::myingress::action::{Action, ListenerAction};
 use crate::controllers::myingress::assets::{ListenerMember, Member, RuleMember};
 use crate::controllers::myingress::certificates;
 use crate::controllers::myingress::model::{
-    CertificatesModel, Complaint, ListenerModel, RuleModel, default_listener_attributes,
+    CertificatesModel, Complaint, ListenerModel, RuleModel, default_listener_attributes, nothing_here,
 };
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};
 use crate::external::elbv2::{ListenerSettings, Pairs, RuleAction, RuleSettings};
@@ -79,12 +79,24 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Resul
 /// Whether a member of the group's own namespace that cannot take part now needs the listener: because of its spec, or
 /// of the rules or targets that it had there.
 pub fn is_kept(scene: &Scene, member: &ListenerMember) -> bool {
-    let has_port = |object: &MyIngress| {
-        object.spec.listeners.iter().any(|listener| listener.port == member.listener.settings.port)
-    };
     member.rules.values().any(|rule| scene.is_frozen_at_home(&rule.tags))
         || keeps_default(scene, member)
-        || scene.frozen_at_home().any(has_port)
+        || is_listed(scene, member.listener.settings.port)
+}
+
+/// Whether the spec of such a member has the port. The listener keeps what that member may have set and no other one
+/// sets.
+fn is_listed(scene: &Scene, port: u16) -> bool {
+    let has_port = |object: &MyIngress| object.spec.listeners.iter().any(|listener| listener.port == port);
+    scene.frozen_at_home().any(has_port)
+}
+
+/// Whether the default action forwards to targets of a member that can take part.
+fn forwards_to_active(scene: &Scene, member: &ListenerMember) -> bool {
+    member.listener.settings.default_actions.iter().flat_map(forwarded_to).any(|arn| {
+        let group = scene.observed.assets.groups.get(arn);
+        group.is_some_and(|group| !scene.is_frozen_at_home(&group.tags))
+    })
 }
 
 /// Whether the default action forwards to targets of such a member.
@@ -150,7 +162,7 @@ impl<'a> Listener<'a> {
     }
 
     fn create(&self) -> Result<Option<ListenerAction>, Complaint> {
-        let (default, _) = self.certificates()?;
+        let (default, _) = self.certificates(None)?;
         let Some(default_actions) = self.resolved(&self.wanted.default_actions) else { return Ok(None) };
         let mut tags = self.scene.tags(None);
         tags.extend(fingerprint_of(&self.scene.observed.owner, &default_actions).map(secret_tag));
@@ -167,7 +179,7 @@ impl<'a> Listener<'a> {
 
     fn change(&self, member: &ListenerMember, planned: &mut Vec<ListenerAction>) -> Result<(), Complaint> {
         let (balancer, arn) = (|| self.balancer.to_owned(), || member.listener.arn.clone());
-        let (default, further) = self.certificates()?;
+        let (default, further) = self.certificates(Some(&member.listener.settings))?;
         let missing: BTreeSet<String> = further.difference(&member.certificates).cloned().collect();
         if !missing.is_empty() {
             let (port, certificates) = (self.port, missing);
@@ -191,7 +203,7 @@ impl<'a> Listener<'a> {
         }
         if let Some(present) = &member.attributes {
             let defaults = default_listener_attributes(self.wanted.protocol);
-            let mut wanted = defaults.clone();
+            let mut wanted = if is_listed(self.scene, self.port) { Pairs::new() } else { defaults.clone() };
             wanted.extend(self.wanted.attributes.clone());
             let attributes = drifted(&wanted, present, |key| defaults.get(key).map(String::as_str));
             if !attributes.is_empty() {
@@ -213,7 +225,7 @@ impl<'a> Listener<'a> {
 
     /// Tag keys that the listener and its rules carry and should not, by ARN.
     fn stale(&self, member: &ListenerMember) -> Result<BTreeMap<String, BTreeSet<String>>, Complaint> {
-        let settings = self.settings(member, self.certificates()?.0);
+        let settings = self.settings(member, self.certificates(Some(&member.listener.settings))?.0);
         let actions = settings.as_ref().map(|settings| settings.default_actions.as_slice());
         let of_listener = tags::stale_with_secret(self.scene, &self.scene.tags(None), &member.tags, actions);
         let rules = self.becoming(member).into_iter().filter_map(|(arn, index)| {
@@ -276,7 +288,11 @@ impl<'a> Listener<'a> {
     /// The settings that the listener is to have; `None` while a target group is missing.
     fn settings(&self, member: &ListenerMember, default: Option<String>) -> Option<ListenerSettings> {
         let present = &member.listener.settings;
-        let kept = keeps_default(self.scene, member);
+        let listed = is_listed(self.scene, self.port);
+        let said = self.wanted.default_actions != nothing_here();
+        let kept = keeps_default(self.scene, member) || (listed && !said && !forwards_to_active(self.scene, member));
+        let mutual = || present.mutual_authentication.clone();
+        let stays = listed && present.protocol == self.wanted.protocol;
         Some(ListenerSettings {
             port: self.port,
             protocol: self.wanted.protocol,
@@ -287,7 +303,7 @@ impl<'a> Listener<'a> {
                 .ssl_policy
                 .clone()
                 .or_else(|| present.ssl_policy.clone().filter(|_| present.protocol == self.wanted.protocol)),
-            mutual_authentication: self.wanted.mutual_authentication.clone(),
+            mutual_authentication: self.wanted.mutual_authentication.clone().or_else(|| mutual().filter(|_| stays)),
             default_actions: if kept { present.default_actions.clone() } else { self.default_step(member)?.0 },
         })
     }
@@ -311,8 +327,11 @@ impl<'a> Listener<'a> {
         known != *settings
     }
 
-    /// The default certificate and the further ones.
-    fn certificates(&self) -> Result<(Option<String>, BTreeSet<String>), Complaint> {
+    /// The default certificate and the further ones of a listener, given its present settings.
+    fn certificates(
+        &self,
+        present: Option<&ListenerSettings>,
+    ) -> Result<(Option<String>, BTreeSet<String>), Complaint> {
         let all = match &self.wanted.certificates {
             CertificatesModel::None => Vec::new(),
             CertificatesModel::Given(arns) => arns.clone(),
@@ -320,7 +339,10 @@ impl<'a> Listener<'a> {
                 certificates::covering(hosts, &self.scene.observed.certificates, self.port)?
             }
         };
-        let mut all = all.into_iter();
+        let found = matches!(self.wanted.certificates, CertificatesModel::Discovered { .. });
+        let stays = found && is_listed(self.scene, self.port);
+        let present = present.filter(|it| stays && it.protocol == self.wanted.protocol);
+        let mut all = present.and_then(|it| it.certificate.clone()).into_iter().chain(all);
         let default = all.next();
         let further = all.filter(|arn| Some(arn) != default.as_ref()).collect();
         Ok((default, further))

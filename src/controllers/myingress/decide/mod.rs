@@ -42,8 +42,8 @@ use crate::runtime::{Health, Plan};
 use aside::Aside;
 
 pub use entries::{ours as entries_of, shut_out};
-pub use groups::bindings;
-pub use removal::decide_removal;
+pub use groups::{bindings, bindings_without};
+pub use removal::{decide_removal, retains};
 pub use shifts::forwarded_to;
 
 /// How soon a Secret that may not be read is tried again.
@@ -170,7 +170,7 @@ fn changes(
         scene.aside.leave_out(&mut plan.actions);
     }
     plan.health = if plan.actions.is_empty() {
-        if scene.aside.is_empty() {
+        if scene.aside.is_empty() && observed.built.held_by.is_none() {
             // The keys that the spec no longer has were removed from AWS, so forget them.
             plan.status.managed = tags::remember(scene, current, status::managed(model, None));
         }

@@ -19,11 +19,17 @@ pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action
         let note = format!("Left load balancer {} in AWS: its tags no longer name this object", lost.name);
         removal.final_event = Some(ActionEvent::normal("LeftAlone", note));
     }
-    if !observed.members.is_deserted() || is_guest(object) {
-        // Other members still need the balancer, or the object is a guest, which may not remove the group's balancer.
-        // Only the parts of this member are removed.
+    if !observed.members.is_deserted() {
+        // Other members still need the balancer. Only the parts of this member are removed.
         leave(object, observed, &mut removal);
         return removal;
+    }
+    if is_guest(object) {
+        // The last member at home has decided what becomes of the balancer, with all that is on it.
+        return removal;
+    }
+    if !observed.bound.is_empty() {
+        removal.actions.push(Action::Bind(Vec::new()));
     }
     if object.spec.deletion_policy == DeletionPolicy::Retain {
         let balancers = observed.assets.balancers.values();
@@ -31,9 +37,6 @@ pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action
         let note = format!("Left load balancer {} in AWS, as spec.deletionPolicy says", names.join(", "));
         removal.final_event = (!names.is_empty()).then(|| ActionEvent::normal("Retained", note));
         return removal;
-    }
-    if !observed.bound.is_empty() {
-        removal.actions.push(Action::Bind(Vec::new()));
     }
     let unprotect = unprotects(&object.spec);
     for member in observed.assets.balancers.values() {
@@ -51,6 +54,14 @@ pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action
     removal.actions.extend(entries::ours(&observed.assets, &observed.owner).map(entries::shut_out));
     removal.actions.extend(observed.assets.security_groups.values().map(security::delete));
     removal
+}
+
+/// Whether the balancer stays in AWS although its last object is deleted.
+pub fn retains(object: &MyIngress, observed: &Observed) -> bool {
+    object.metadata.deletion_timestamp.is_some()
+        && observed.members.is_deserted()
+        && !is_guest(object)
+        && object.spec.deletion_policy == DeletionPolicy::Retain
 }
 
 /// Whether the object is in a group of another namespace.

@@ -24,7 +24,9 @@ pub fn switch(object: &MyIngress, scene: &Scene, current: &Member, plan: &mut Pl
     let all = scene.observed.assets.balancers.values();
     let surplus: Vec<&Member> = all.filter(|it| it.balancer.arn != current.balancer.arn).collect();
     plan.status.replaced = replaced(object, scene, current, &surplus);
-    if surplus.is_empty() || !replaces(scene.observed, current) {
+    // While the member that decides about the balancer cannot take part, none is deleted.
+    let held = scene.observed.built.held_by.is_some();
+    if surplus.is_empty() || held || !replaces(scene.observed, current) {
         return;
     }
     // A balancer that was never in a status has no clients, and needs no grace period.
@@ -38,6 +40,12 @@ pub fn switch(object: &MyIngress, scene: &Scene, current: &Member, plan: &mut Pl
     // The new DNS name must be in the status before the old balancer stops answering.
     let shown = object.status.as_ref().and_then(|status| status.alb.as_ref());
     plan.write_status_first |= shown.is_none_or(|alb| alb.arn != current.balancer.arn);
+}
+
+/// The balancers that are being replaced: those of the other scheme.
+pub fn old<'a>(scene: &Scene<'a>) -> impl Iterator<Item = &'a Member> + use<'a> {
+    let scheme = scene.model.balancer.scheme;
+    scene.observed.assets.balancers.values().filter(move |it| it.balancer.scheme != Some(scheme))
 }
 
 /// The old balancer, and since when it is being replaced.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::swaps::swaps;
 use super::tags::stale;
-use super::{Scene, differing, entries, listeners, named};
+use super::{Scene, differing, entries, listeners, named, replacement};
 use crate::controllers::myingress::action::{Action, SecurityAction};
 use crate::controllers::myingress::assets::{ListenerMember, Member};
 use crate::controllers::myingress::model::{
@@ -24,21 +24,26 @@ pub enum Groups {
 
 /// Creates the group, and allows the wanted inbound traffic.
 pub fn plan(scene: &Scene, current: Option<&Member>, actions: &mut Vec<Action>) -> Result<Groups, Complaint> {
+    // A balancer that stays as it is keeps its groups. Only the inbound rules of our own group follow the listeners.
+    let held = scene.observed.built.held_by.is_some();
     match &scene.model.balancer.security {
         SecurityModel::Default => return Ok(Groups::Are(None)),
+        SecurityModel::Given(_) if held => return Ok(Groups::Are(None)),
         SecurityModel::Given(groups) => return user_provided(scene, current, groups),
         SecurityModel::Managed { .. } => {}
     }
     let tags = scene.tags(None);
     let Some(group) = scene.observed.assets.security_groups.values().next() else {
+        if held {
+            return Ok(Groups::Are(None));
+        }
         let vpc = vpc(scene, current)?.to_owned();
         let name = security_group_name(&scene.observed.owner);
         actions.push(Action::Security(SecurityAction::Create { name, vpc, tags }));
         return Ok(Groups::Later);
     };
-    let (id, mut wanted) = (group.id.clone(), scene.model.inbound());
-    wanted.extend(kept(scene, group, &wanted));
-    let swaps = swaps(&group.ingress, &wanted).into_iter();
+    let id = group.id.clone();
+    let swaps = swaps(&group.ingress, &inbound(scene, group)).into_iter();
     actions.extend(swaps.map(|swap| Action::Security(swap.action(id.clone()))));
     let keys = stale(scene, &tags, &group.tags);
     if !keys.is_empty() {
@@ -49,20 +54,47 @@ pub fn plan(scene: &Scene, current: Option<&Member>, actions: &mut Vec<Action>) 
         actions.push(Action::Security(SecurityAction::AddTags { id: group.id.clone(), tags }));
     }
     entries::plan(scene, group, actions);
-    Ok(Groups::Are(Some(BTreeSet::from([group.id.clone()]))))
+    let groups = Some(BTreeSet::from([group.id.clone()]));
+    Ok(Groups::Are(groups.filter(|_| !held)))
+}
+
+/// The wanted inbound rules, and those of the present ones that stay for now. If the security group has no room for
+/// both, the latter give way.
+fn inbound(scene: &Scene, group: &SecurityGroup) -> BTreeSet<Permission> {
+    let mut wanted = scene.model.inbound();
+    wanted.retain(|it| group.ingress.contains(it) || !port(it).is_some_and(|port| is_narrowed(scene, group, port)));
+    for kept in [of_frozen(scene, group), of_replaced(scene, group)] {
+        let (four, six) = counted(wanted.union(&kept));
+        if four.max(six) <= scene.observed.limits.security_group_rules {
+            wanted.extend(kept);
+        }
+    }
+    wanted
+}
+
+/// Inbound rules that a balancer of the other scheme needs, which serves until the new one has taken over and shares
+/// its group. They are those on its ports.
+fn of_replaced(scene: &Scene, group: &SecurityGroup) -> BTreeSet<Permission> {
+    let listens = |port: u16| {
+        let on_port = |it: &ListenerMember| it.listener.settings.port == port;
+        let mut old = replacement::old(scene).filter(|it| it.balancer.security_groups.contains(&group.id));
+        old.any(|it| it.listeners.as_ref().is_none_or(|listeners| listeners.values().any(on_port)))
+    };
+    group.ingress.iter().filter(|it| port(it).is_some_and(listens)).cloned().collect()
 }
 
 /// Inbound rules of members of the group's own namespace that cannot take part now: those on ports that only these
-/// members have, and those for their own networks on other ports. If the security group has no room for both, these
-/// rules give way to the wanted ones.
-fn kept(scene: &Scene, group: &SecurityGroup, wanted: &BTreeSet<Permission>) -> BTreeSet<Permission> {
+/// members have, and those for their networks and prefix lists on other ports.
+fn of_frozen(scene: &Scene, group: &SecurityGroup) -> BTreeSet<Permission> {
     if scene.frozen_at_home().next().is_none() {
         return BTreeSet::new();
     }
-    let is_theirs = |port: u16, source: &Source| {
-        let listeners = scene.frozen_at_home().flat_map(|object| &object.spec.listeners);
-        let networks = listeners.filter(|it| it.port == port).flat_map(|it| &it.inbound_cidrs);
-        networks.filter_map(|cidr| canonical_network(cidr)).any(|network| *source == Source::Network(network))
+    let everywhere = |source: &Source| {
+        scene.frozen_at_home().map(|object| &object.spec).any(|spec| {
+            let lists = &mut spec.inbound_prefix_lists.iter();
+            spec.inbound_cidrs.iter().any(|cidr| is(source, cidr))
+                || lists.any(|list| *source == Source::PrefixList(list.clone()))
+        })
     };
     let balancers = || scene.observed.assets.balancers.values();
     let is_open = |port: u16| {
@@ -70,16 +102,35 @@ fn kept(scene: &Scene, group: &SecurityGroup, wanted: &BTreeSet<Permission>) -> 
         balancers().any(|it| it.listeners.as_ref().is_none_or(|listeners| listeners.values().any(on_port)))
     };
     let stays = |permission: &&Permission| {
-        let port =
-            permission.ports.filter(|ports| ports.from == ports.to).and_then(|ports| u16::try_from(ports.from).ok());
-        port.is_some_and(|port| {
-            let is_shared = scene.model.listeners.contains_key(&port);
-            if is_shared { is_theirs(port, &permission.source) } else { is_open(port) }
+        let source = &permission.source;
+        port(permission).is_some_and(|port| match scene.model.listeners.get(&port) {
+            // Networks of a listener replace those of the balancer.
+            Some(shared) => names(scene, port, source) || (shared.inbound.is_empty() && everywhere(source)),
+            None => is_open(port),
         })
     };
-    let kept: BTreeSet<Permission> = group.ingress.iter().filter(stays).cloned().collect();
-    let (four, six) = counted(wanted.union(&kept));
-    if four.max(six) <= scene.observed.limits.security_group_rules { kept } else { BTreeSet::new() }
+    group.ingress.iter().filter(stays).cloned().collect()
+}
+
+/// Whether a listener in the spec of such a member names the network.
+fn names(scene: &Scene, port: u16, source: &Source) -> bool {
+    let listeners = scene.frozen_at_home().flat_map(|object| &object.spec.listeners);
+    listeners.filter(|it| it.port == port).flat_map(|it| &it.inbound_cidrs).any(|cidr| is(source, cidr))
+}
+
+/// Whether such a member has let in networks of its own on the port, which replace those of the balancer.
+fn is_narrowed(scene: &Scene, group: &SecurityGroup, on: u16) -> bool {
+    let others = scene.model.listeners.get(&on).is_some_and(|listener| !listener.inbound.is_empty());
+    !others && group.ingress.iter().any(|it| port(it) == Some(on) && names(scene, on, &it.source))
+}
+
+fn is(source: &Source, cidr: &str) -> bool {
+    canonical_network(cidr).is_some_and(|network| *source == Source::Network(network))
+}
+
+/// The port that the rule is for, if that is a single one.
+fn port(permission: &Permission) -> Option<u16> {
+    permission.ports.filter(|ports| ports.from == ports.to).and_then(|ports| u16::try_from(ports.from).ok())
 }
 
 /// The ids of the security groups that the spec names.
@@ -114,9 +165,11 @@ fn vpc<'a>(scene: &Scene<'a>, current: Option<&'a Member>) -> Result<&'a str, Co
     })
 }
 
-/// Deletes the group once nobody wants it. The rules that let it in are removed before.
+/// Deletes the group once nobody wants it. The rules that let it in are removed before, but not while a balancer that is
+/// being replaced needs them.
 pub fn clear(scene: &Scene, actions: &mut Vec<Action>) {
-    for group in scene.observed.assets.security_groups.values() {
+    let serves = |id: &String| replacement::old(scene).any(|it| it.balancer.security_groups.contains(id));
+    for group in scene.observed.assets.security_groups.values().filter(|group| !serves(&group.id)) {
         entries::clear(scene, group, actions);
     }
     if !matches!(scene.model.balancer.security, SecurityModel::Managed { .. }) {

@@ -140,7 +140,10 @@ pub fn health(object: &MyIngress, scene: &Scene, current: &Member) -> Health {
         );
     }
     match current.balancer.state {
-        State::Active => Health::ready("Active", "the load balancer is active"),
+        State::Active => match held_by(object, scene) {
+            Some(why) => Health::ready("BalancerHeldUp", format!("the load balancer is active. {why}")),
+            None => Health::ready("Active", "the load balancer is active"),
+        },
         State::ActiveImpaired => {
             Health::ready("ActiveImpaired", "the load balancer is active, but AWS lacks the resources to scale it")
         }
@@ -150,6 +153,19 @@ pub fn health(object: &MyIngress, scene: &Scene, current: &Member) -> Health {
             "AWS could not set the load balancer up: see its state reason in AWS, then delete this object and create it again",
         ),
     }
+}
+
+/// Why the balancer itself stays as it is. Guests decide nothing about it.
+fn held_by(object: &MyIngress, scene: &Scene) -> Option<String> {
+    let holder = scene.observed.built.held_by.as_ref().filter(|_| !scene.is_guest(&key(object)))?;
+    let all = &scene.observed.members;
+    let (namespace, name) = holder;
+    let complaint = all.refused.get(holder).or_else(|| scene.observed.built.complaints.get(holder));
+    let why = complaint.map_or("spec.suspend is true", |complaint| complaint.message.as_str());
+    Some(format!(
+        "Its scheme, subnets, security groups, attributes, web ACL and capacity stay as they are, for {namespace}/{name} \
+         decides about them and is left out: {why}. Correct it (kubectl -n {namespace} edit myingress {name}), or delete it"
+    ))
 }
 
 /// A host of the object's rules for which an HTTPS listener has no certificate. Only guests can have one: certificates

@@ -23,10 +23,11 @@ pub fn once_set(observed: &Observed) -> BTreeSet<String> {
     statuses.filter_map(|status| status.managed.as_ref()).flat_map(|managed| managed.tags.clone()).collect()
 }
 
-/// Keys that were set by a spec and are not wanted.
+/// Keys that were set by a spec and are not wanted. What a member has in its spec that cannot take part now stays.
 pub fn stale(scene: &Scene, wanted: &Pairs, present: &Pairs) -> BTreeSet<String> {
     let stale = scene.once_set.iter().filter(|key| present.contains_key(*key) && !wanted.contains_key(*key));
-    stale.cloned().collect()
+    let stays = |key: &String| scene.frozen_at_home().any(|object| object.spec.tags.contains_key(key));
+    stale.filter(|key| !stays(key)).cloned().collect()
 }
 
 /// The same for a listener or rule with these actions. The fingerprint of a client secret goes together with the
@@ -71,7 +72,7 @@ pub fn remember(scene: &Scene, current: &Member, managed: Option<ManagedKeys>) -
         let on_it = listeners.flat_map(|it| it.rules.values().map(|rule| &rule.tags).chain([&it.tags])).filter(owns);
         let groups = assets.groups.values().map(|it| &it.tags);
         let security = assets.security_groups.values().map(|it| &it.tags);
-        on_it.chain(groups).chain(security).any(|tags| tags.contains_key(*key))
+        on_it.chain(groups).chain(security).chain([&current.tags]).any(|tags| tags.contains_key(*key))
     };
     let kept: BTreeSet<String> = scene.once_set.iter().filter(carried).cloned().collect();
     if kept.is_empty() {

@@ -46,3 +46,18 @@ fn only_a_refusal_is_blamed_on_a_field() {
     let text = Error::of_action(error, &action, &owner(), &standing("web", json!({})));
     assert!(matches!(text, Error::Throttled(_)));
 }
+
+#[test]
+fn a_security_group_of_somebody_else_with_our_name_is_reported_and_not_tried_for_ever() {
+    let error = AwsError {
+        operation: "CreateSecurityGroup",
+        service: "ec2",
+        code: Some("InvalidGroup.Duplicate".into()),
+        message: "security group sg-1 has the name that this object's would have".into(),
+        class: Class::Invalid,
+        ambiguous: false,
+    };
+    let error = Error::of(error);
+    assert_eq!((error.class(), error.reason()), (Class::Invalid, "OwnershipLost"));
+    assert_eq!(error.to_string(), "security group sg-1 has the name that this object's would have");
+}

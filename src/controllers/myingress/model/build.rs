@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 
 use super::guests;
 use super::member::part;
 use super::merge::Draft;
 use super::{Complaint, Limits, Model};
 use crate::api::MyIngress;
-use crate::controllers::myingress::members::key;
+use crate::api::myingress::Scheme;
+use crate::controllers::myingress::members::{Members, key};
 use crate::controllers::myingress::ownership::{ObjectKey, Owner};
+use crate::runtime::undecodable;
 
 /// Client secrets of log-ins by (namespace, name of the Secret, key), where they could be read.
 pub type Secrets = BTreeMap<(String, String, String), String>;
@@ -25,6 +27,15 @@ pub struct Inputs<'a> {
     pub limits: &'a Limits,
 }
 
+/// A balancer that stays as it is.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// The member that decides about it, and cannot take part now.
+    pub holder: ObjectKey,
+    /// Its scheme.
+    pub scheme: Scheme,
+}
+
 /// The outcome of [`build`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
@@ -32,6 +43,8 @@ pub struct Built {
     pub model: Option<Model>,
     /// Members that were left out, and why.
     pub complaints: BTreeMap<ObjectKey, Complaint>,
+    /// The member that decides about the balancer, if it cannot take part now: the balancer itself stays as it is.
+    pub held_by: Option<ObjectKey>,
 }
 
 /// Sorts members: those of the group's own namespace first, then by `spec.group.order` (0 unless given), then by age,
@@ -52,15 +65,61 @@ pub fn order(members: &mut [&MyIngress], home: &str) {
 /// members contradict each other, so no other member can take the balancer away from the group. Otherwise the earlier
 /// member wins. Members of other namespaces, the guests, are added when all else is decided, and change nothing of it.
 pub fn build(members: &[&MyIngress], context: &Inputs<'_>) -> Built {
-    let mut hopeless: BTreeMap<ObjectKey, Complaint> = BTreeMap::new();
+    build_but(BTreeMap::new(), members, None, context)
+}
+
+/// The same for all who share a balancer, while balancers of these schemes stand.
+///
+/// If the member that decides about the balancer cannot take part now, the next one only says that there is one: the
+/// balancer keeps its scheme, and what else members say about the balancer itself is not compared.
+pub fn build_beside(standing: &[Scheme], members: &Members, context: &Inputs<'_>) -> Built {
+    let active = members.active();
+    let built = build(&active, context);
+    let Some((holder, scheme)) = holder(members, &built).and_then(|it| Some((it, kept_scheme(it, standing)?))) else {
+        return built;
+    };
+    let held = Held { holder: key(holder), scheme };
+    let hopeless = built.complaints.get(&held.holder).map(|complaint| (held.holder.clone(), complaint.clone()));
+    let built = build_but(hopeless.into_iter().collect(), &active, Some(&held), context);
+    Built { held_by: Some(held.holder), ..built }
+}
+
+/// The first member of the group's own namespace that says where the balancer stands, if it cannot take part although
+/// another one can. A member that cannot be read may say so.
+fn holder<'a>(members: &'a Members, built: &Built) -> Option<&'a MyIngress> {
+    built.model.as_ref()?;
+    let says = |object: &&MyIngress| {
+        let spec = &object.spec;
+        !spec.subnets.is_empty() || spec.subnet_selector.is_some() || undecodable(object.meta()).is_some()
+    };
+    let mut at_home = members.present.iter().map(AsRef::as_ref).filter(|object| !members.is_guest(&key(object)));
+    let first = at_home.find(says)?;
+    let place = key(first);
+    let unable = first.spec.suspend || members.refused.contains_key(&place) || built.complaints.contains_key(&place);
+    unable.then_some(first)
+}
+
+/// The scheme that the balancer keeps: of several, the one that the member asks for.
+fn kept_scheme(holder: &MyIngress, standing: &[Scheme]) -> Option<Scheme> {
+    let asked_for = standing.iter().find(|scheme| **scheme == holder.spec.scheme);
+    asked_for.or(standing.first()).copied()
+}
+
+/// Builds without the hopeless members. `held` is a balancer that stays as it is.
+fn build_but(
+    mut hopeless: BTreeMap<ObjectKey, Complaint>,
+    members: &[&MyIngress],
+    held: Option<&Held>,
+    context: &Inputs<'_>,
+) -> Built {
     loop {
-        let (draft, complaints) = attempt(members, &hopeless, context);
+        let (draft, complaints) = attempt(members, &hopeless, held, context);
         let Some(draft) = draft else {
-            return Built { model: None, complaints };
+            return Built { model: None, complaints, held_by: None };
         };
         let bare = draft.without_certificate();
         if bare.is_empty() {
-            return Built { model: draft.model(), complaints };
+            return Built { model: draft.model(), complaints, held_by: None };
         }
         hopeless.extend(bare);
     }
@@ -70,6 +129,7 @@ pub fn build(members: &[&MyIngress], context: &Inputs<'_>) -> Built {
 fn attempt(
     members: &[&MyIngress],
     hopeless: &BTreeMap<ObjectKey, Complaint>,
+    held: Option<&Held>,
     context: &Inputs<'_>,
 ) -> (Option<Draft>, BTreeMap<ObjectKey, Complaint>) {
     let mut complaints = hopeless.clone();
@@ -78,7 +138,7 @@ fn attempt(
     let candidates = members.iter().copied().filter(hopeful);
     let (candidates, guests): (Vec<&MyIngress>, Vec<&MyIngress>) =
         candidates.partition(|object| key(object).0 == context.owner.namespace);
-    let Some((anchor, start)) = anchor(&candidates, context, &mut complaints) else {
+    let Some((anchor, start)) = anchor(&candidates, held, context, &mut complaints) else {
         let message =
             "no member names the load balancer's subnets: give one of them spec.subnets or spec.subnetSelector";
         for object in candidates {
@@ -114,14 +174,19 @@ fn attempt(
 /// The first valid member that says where the balancer stands, and the draft with that member alone.
 fn anchor(
     candidates: &[&MyIngress],
+    held: Option<&Held>,
     context: &Inputs<'_>,
     complaints: &mut BTreeMap<ObjectKey, Complaint>,
 ) -> Option<(usize, Draft)> {
     candidates.iter().enumerate().find_map(|(place, object)| {
-        let begun = part(&key(object), &object.spec, object.spec.scheme, context)
-            .map(|part| Draft::of(&part, place, context.limits));
+        let scheme = held.map_or(object.spec.scheme, |held| held.scheme);
+        let begun =
+            part(&key(object), &object.spec, scheme, context).map(|part| Draft::of(&part, place, held, context.limits));
         match begun {
-            Ok(Some(Ok(draft))) => Some((place, draft)),
+            Ok(Some(Ok(draft))) => {
+                complaints.extend(draft.contradicts(object.spec.scheme).map(|complaint| (key(object), complaint)));
+                Some((place, draft))
+            }
             Ok(None) => None,
             Ok(Some(Err(complaint))) | Err(complaint) => {
                 complaints.insert(key(object), complaint);
@@ -134,7 +199,6 @@ fn anchor(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::myingress::Scheme;
     use crate::controllers::myingress::model::fixtures::{born, built, describe, joining, standing};
     use serde_json::json;
 
@@ -192,6 +256,6 @@ mod tests {
 
     #[test]
     fn without_members_there_is_no_model() {
-        assert_eq!(built(&[]), Built { model: None, complaints: BTreeMap::new() });
+        assert_eq!(built(&[]), Built { model: None, complaints: BTreeMap::new(), held_by: None });
     }
 }

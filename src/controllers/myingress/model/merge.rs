@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::balancer::{BalancerPart, within_tag_limit};
+use super::build::Held;
 use super::field::Field;
 use super::guests;
 use super::inbound;
@@ -25,6 +26,8 @@ const CONFLICT: &str = "GroupConflict";
 pub struct Draft {
     /// The member that says where the balancer stands.
     anchor: ObjectKey,
+    /// Whether the balancer itself stays as it is. Nothing that members say about it is compared but the scheme.
+    held: bool,
     balancer: BalancerModel,
     /// The member that gave a tag first.
     tagged_by: BTreeMap<String, ObjectKey>,
@@ -59,16 +62,18 @@ struct ListenerDraft {
 
 impl Draft {
     /// The draft of a member that says where the balancer stands; `None` if it does not. `place` is the member's
-    /// position in the group.
-    pub fn of(part: &Part, place: usize, limits: &Limits) -> Option<Result<Self, Complaint>> {
+    /// position in the group. A balancer that stays as it is gets nothing else from a member with another scheme.
+    pub fn of(part: &Part, place: usize, held: Option<&Held>, limits: &Limits) -> Option<Result<Self, Complaint>> {
         let theirs = part.balancer.clone();
+        let contradicts = held.is_some_and(|held| held.scheme != theirs.scheme);
         let draft = Self {
-            anchor: part.member.clone(),
+            anchor: held.map_or(&part.member, |held| &held.holder).clone(),
+            held: held.is_some(),
             balancer: BalancerModel {
-                scheme: theirs.scheme,
+                scheme: held.map_or(theirs.scheme, |held| held.scheme),
                 ip_address_type: theirs.ip_address_type,
                 subnets: theirs.subnets?,
-                security: theirs.security,
+                security: if contradicts { SecurityModel::Default } else { theirs.security },
                 attributes: theirs.attributes,
                 tags: BTreeMap::new(),
                 web_acl: theirs.web_acl,
@@ -80,7 +85,14 @@ impl Draft {
             groups: BTreeMap::new(),
             listeners: BTreeMap::new(),
         };
-        Some(draft.with(part, place, limits))
+        Some(if contradicts { Ok(draft) } else { draft.with(part, place, limits) })
+    }
+
+    /// The complaint about a member that asks for this scheme where the balancer has another one.
+    pub fn contradicts(&self, scheme: Scheme) -> Option<Complaint> {
+        let field = Field::spec().called(CONFLICT);
+        let text = differs_from(&self.anchor, "which says where the balancer stands");
+        (scheme != self.balancer.scheme).then(|| field.name("scheme").wrong(text))
     }
 
     /// The same draft with one more member.
@@ -133,6 +145,12 @@ impl Draft {
     /// Takes in what a member says about the balancer. The anchor's settings apply to all; others may repeat them, and
     /// add networks, prefix lists and security groups of targets.
     fn agree_on_balancer(&mut self, theirs: &BalancerPart) -> Result<(), Complaint> {
+        // A scheme that is left out reads as the default one. Without subnets it is no statement.
+        let says_scheme = theirs.subnets.is_some() || theirs.scheme != Scheme::default();
+        if self.held {
+            self.let_in(theirs);
+            return self.contradicts(theirs.scheme).filter(|_| says_scheme).map_or(Ok(()), Err);
+        }
         let field = Field::spec().called(CONFLICT);
         let (ours, anchor) = (&mut self.balancer, &self.anchor);
         let differs =
@@ -141,8 +159,6 @@ impl Draft {
             let ids = matches!(theirs.subnets, Some(SubnetsModel::Ids(_)));
             return Err(differs(if ids { "subnets" } else { "subnetSelector" }));
         }
-        // A scheme that is left out reads as the default one. Without subnets it is no statement.
-        let says_scheme = theirs.subnets.is_some() || theirs.scheme != Scheme::default();
         if says_scheme && theirs.scheme != ours.scheme {
             return Err(differs("scheme"));
         }
@@ -185,6 +201,22 @@ impl Draft {
             }
         }
         Ok(())
+    }
+
+    /// Takes in the networks, prefix lists and security groups of targets of a member while the balancer stays as it is.
+    fn let_in(&mut self, theirs: &BalancerPart) {
+        let ours = &mut self.balancer.security;
+        if let SecurityModel::Managed { cidrs: more, prefix_lists: more_lists, .. } = &theirs.security {
+            if *ours == SecurityModel::Default {
+                ours.clone_from(&theirs.security);
+            } else if let SecurityModel::Managed { cidrs, prefix_lists, .. } = ours {
+                cidrs.extend(more.clone());
+                prefix_lists.extend(more_lists.clone());
+            }
+        }
+        if let SecurityModel::Managed { targets, .. } = ours {
+            targets.extend(theirs.target_security_groups.clone());
+        }
     }
 
     fn add_tags(&mut self, part: &Part) -> Result<(), Complaint> {

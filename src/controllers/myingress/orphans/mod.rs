@@ -95,16 +95,26 @@ impl Orphan {
 pub struct Journal(Mutex<HashMap<String, DeletionPolicy>>);
 
 impl Journal {
-    /// Notes that something is created for the object.
-    pub fn makes(&self, uid: &str, object: &MyIngress) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_owned(), object.spec.deletion_policy);
+    /// Notes that something is created for the owner, as the object wants it.
+    pub fn makes(&self, owner: &Owner, object: &MyIngress) {
+        if decides(owner, object) {
+            let mut policies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            policies.insert(owner.uid.clone(), object.spec.deletion_policy);
+        }
     }
 
-    /// Updates the deletion policy of the object.
-    pub fn says(&self, uid: &str, object: &MyIngress) {
-        if let Some(policy) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(uid) {
+    /// Updates the deletion policy of the owner.
+    pub fn says(&self, owner: &Owner, object: &MyIngress) {
+        if let Some(policy) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&owner.uid)
+            && decides(owner, object)
+        {
             *policy = object.spec.deletion_policy;
         }
+    }
+
+    /// Forgets what was created for the owner: it is to stay.
+    pub fn forget(&self, owner: &Owner) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&owner.uid);
     }
 
     fn may_remove(&self, uid: &str) -> bool {
@@ -115,6 +125,12 @@ impl Journal {
     fn retain(&self, uids: &BTreeSet<String>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| uids.contains(uid));
     }
+}
+
+/// Whether the object has a say in what becomes of the owner's resources. In a group, those of its own namespace have:
+/// anybody may name a group of another one.
+fn decides(owner: &Owner, object: &MyIngress) -> bool {
+    object.metadata.namespace.as_ref() == Some(&owner.namespace)
 }
 
 /// Looks for orphans until it is dropped.
@@ -196,6 +212,12 @@ mod tests {
         Owner { cluster: "prod".into(), namespace: namespace.into(), name: "web".into(), uid: uid.into() }
     }
 
+    fn object(namespace: &str) -> MyIngress {
+        let mut object = MyIngress::new("web", serde_json::from_value(serde_json::json!({})).expect("a spec"));
+        object.metadata.namespace = Some(namespace.into());
+        object
+    }
+
     fn group(id: &str, owner: &Owner) -> (String, SecurityGroup) {
         let (name, vpc, ingress) = (id.to_owned(), "vpc".to_owned(), BTreeSet::new());
         (id.to_owned(), SecurityGroup { id: id.into(), name, vpc, tags: owner.tags(), ingress })
@@ -237,18 +259,33 @@ mod tests {
 
     #[test]
     fn only_what_this_process_made_and_nobody_wants_to_keep_is_removed() {
-        let journal = Journal::default();
-        let mut object = MyIngress::new("web", serde_json::from_value(serde_json::json!({})).expect("a spec"));
-        journal.says("1", &object);
+        let (journal, owner) = (Journal::default(), owner("shop", "1"));
+        let mut object = object("shop");
+        journal.says(&owner, &object);
         assert!(!journal.may_remove("1"));
-        journal.makes("1", &object);
+        journal.makes(&owner, &object);
         assert!(journal.may_remove("1"));
         object.spec.deletion_policy = DeletionPolicy::Retain;
-        journal.says("1", &object);
+        journal.says(&owner, &object);
         assert!(!journal.may_remove("1"));
         journal.retain(&BTreeSet::new());
         object.spec.deletion_policy = DeletionPolicy::Delete;
-        journal.says("1", &object);
+        journal.says(&owner, &object);
         assert!(!journal.may_remove("1"));
+    }
+
+    #[test]
+    fn an_object_of_another_namespace_has_no_say_in_what_becomes_of_a_group() {
+        let (journal, owner) = (Journal::default(), owner("shop", "group-1"));
+        let mut home = object("shop");
+        home.spec.deletion_policy = DeletionPolicy::Retain;
+        journal.makes(&owner, &home);
+        journal.says(&owner, &object("guests"));
+        journal.makes(&owner, &object("guests"));
+        assert!(!journal.may_remove("group-1"));
+        // What was kept when its last object went is not removed because of the next one.
+        journal.forget(&owner);
+        journal.says(&owner, &object("shop"));
+        assert!(!journal.may_remove("group-1"));
     }
 }

@@ -53,7 +53,7 @@ impl DryRunResult {
 
     fn end(&mut self, health: &Health) {
         let (stalled, reason, message) = match health {
-            Health::Ready(cause) | Health::Progressing(cause) | Health::Retrying(cause) => {
+            Health::Ready(cause) | Health::Progressing(cause) | Health::Retrying(cause) | Health::Unknown(cause) => {
                 (false, cause.reason, cause.message.clone())
             }
             Health::Stalled(cause) => (true, cause.reason, cause.message.clone()),
@@ -107,8 +107,9 @@ impl DryRun<'_> {
         }
         if result.object.spec.suspend {
             let status = result.object.status.clone().unwrap_or_default();
-            result.write_status(status, &Health::Suspended, &[]);
-            result.end(&Health::Suspended);
+            let suspended = Health::unknown("Suspended", MyIngressKind::SUSPENDED);
+            result.write_status(status, &suspended, &[]);
+            result.end(&suspended);
             return Ok(());
         }
         if !held {

@@ -223,7 +223,12 @@ impl Region {
         match action {
             SecurityAction::Create { name, vpc, tags } => {
                 let description = format!("Load balancer of {}/{}, by Causeway", owner.namespace, owner.name);
-                let id = self.ec2.create_security_group(name, &description, vpc, tags).await?;
+                let id = match self.ec2.create_security_group(name, &description, vpc, tags).await {
+                    Err(error) if error.is("InvalidGroup.Duplicate") => {
+                        return Err(self.duplicate(owner, error, name, vpc).await?);
+                    }
+                    made => made?,
+                };
                 return Ok(Answer::SecurityGroup(SecurityGroup {
                     id,
                     name: name.clone(),
@@ -241,6 +246,18 @@ impl Region {
             SecurityAction::Delete { id, .. } => self.ec2.delete_security_group(id).await?,
         }
         Ok(Answer::Done)
+    }
+
+    /// The error of a security group whose name is taken. If it is somebody else's, looking again changes nothing.
+    async fn duplicate(&self, owner: &Owner, error: AwsError, name: &str, vpc: &str) -> Result<AwsError, AwsError> {
+        let there = self.ec2.security_group_named(name, vpc).await?;
+        let Some(foreign) = there.filter(|group| !owner.owns(&group.tags)) else { return Ok(error) };
+        let message = format!(
+            "security group {} has the name that this object's would have ({name}), and its tags name another owner: put \
+             its tags causeway.example.com/cluster and /uid back ({} and {}), or delete it",
+            foreign.id, owner.cluster.name, owner.uid
+        );
+        Ok(AwsError { class: Class::Invalid, message, ..error })
     }
 
     async fn change_listener(&self, action: &ListenerAction) -> Result<Answer, AwsError> {

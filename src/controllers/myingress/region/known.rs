@@ -12,7 +12,7 @@ use super::lookups::Lookups;
 use super::sweep::List;
 use super::unconfirmed::{Made, Unconfirmed};
 use crate::controllers::myingress::assets::{GroupMember, Member};
-use crate::controllers::myingress::ownership::Concerned;
+use crate::controllers::myingress::ownership::{Concerned, Owner};
 use crate::external::elbv2::{Balancer, Pairs, TargetGroup};
 
 /// Reads lag behind writes: something that we created and no read has shown yet is not taken for gone within this time.
@@ -40,7 +40,8 @@ pub struct Known {
     /// Resources that were found although the answer to their create call was lost, by uid of the owner, until somebody
     /// asks.
     pub found_made: HashMap<String, Vec<Made>>,
-    /// ARNs that an object claims although their tags name another owner. The tags may be put back.
+    /// ARNs of balancers and target groups that an object claims although their tags name another owner. The tags may
+    /// be put back.
     pub disowned: BTreeSet<String>,
     /// How much is known of security groups.
     pub security: SecurityGroupsKnown,
@@ -68,6 +69,20 @@ pub struct Mark {
 }
 
 impl Known {
+    /// The names among these that a target group of somebody else has. They are noted as disowned.
+    pub fn taken_groups(&mut self, owner: &Owner, names: &BTreeSet<&String>) -> BTreeSet<String> {
+        let mut taken = BTreeSet::new();
+        for (arn, member) in self.assets.groups.iter().filter(|(_, it)| names.contains(&it.group.name)) {
+            if owner.owns(&member.tags) {
+                self.disowned.remove(arn);
+            } else {
+                self.disowned.insert(arn.clone());
+                taken.insert(member.group.name.clone());
+            }
+        }
+        taken
+    }
+
     /// Wakes these objects. A subscriber that hung up is removed.
     pub fn wake(&mut self, concerned: BTreeSet<Concerned>) {
         for one in concerned {
@@ -147,7 +162,8 @@ impl Known {
             return;
         }
         let Some(member) = self.assets.balancers.get_mut(&arn) else {
-            let tags = tags.unwrap_or_default();
+            // Without tags it would count as somebody else's. The next list shows it again.
+            let Some(tags) = tags else { return };
             wake(&tags);
             // Its listeners and rules are not known.
             self.assets.balancers.insert(arn, Member::unread(balancer, tags));
@@ -175,9 +191,15 @@ impl Known {
                 wake(&member.tags);
                 member.group = group;
             }
+            if let Some(tags) = tags.filter(|tags| *tags != member.tags) {
+                wake(&member.tags);
+                wake(&tags);
+                member.tags = tags;
+            }
             return;
         }
-        let tags = tags.unwrap_or_default();
+        // See above.
+        let Some(tags) = tags else { return };
         wake(&tags);
         self.assets.groups.insert(arn, GroupMember { group, tags, attributes: None, fresh: false });
     }
@@ -325,6 +347,29 @@ mod tests {
         let mut known = known();
         empty_lists(&mut known, Instant::now());
         assert_eq!(is_there(&known), [true, true]);
+    }
+
+    #[test]
+    fn a_target_group_whose_tags_are_put_back_is_ours_again() {
+        let owner = Owner { cluster: "prod".into(), namespace: "shop".into(), name: "web".into(), uid: "uid".into() };
+        let names = ["tg".to_owned()];
+        let taken = |known: &mut Known| known.taken_groups(&owner, &names.iter().collect()).len();
+        let mut known = known();
+        known.marks.clear();
+        assert_eq!((taken(&mut known), known.disowned.contains("tg")), (1, true));
+        let mut woken = Vec::new();
+        let mut tags = BTreeMap::from([("tg".to_owned(), owner.tags())]);
+        known.refresh_groups(vec![group("tg")], &mut tags, Instant::now(), &mut |tags| woken.push(tags.clone()));
+        assert!(woken.contains(&owner.tags()), "the object is looked at again");
+        assert_eq!((taken(&mut known), known.disowned.contains("tg")), (0, false));
+    }
+
+    #[test]
+    fn what_aws_shows_without_an_answer_about_its_tags_is_nobodys_yet() {
+        let mut known = Known::default();
+        known.refresh_balancers(vec![balancer("lb")], &mut BTreeMap::new(), Instant::now(), &mut |_| {});
+        known.refresh_groups(vec![group("tg")], &mut BTreeMap::new(), Instant::now(), &mut |_| {});
+        assert_eq!(is_there(&known), [false, false]);
     }
 
     #[test]

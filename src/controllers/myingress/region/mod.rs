@@ -181,11 +181,9 @@ impl Region {
         self.known().assets.taken(names)
     }
 
-    /// The names among these that a target group of somebody else has.
+    /// The names among these that a target group of somebody else has. Their tags are read in every sweep from now on.
     pub fn taken_groups(&self, owner: &Owner, names: &BTreeSet<&String>) -> BTreeSet<String> {
-        let known = self.known();
-        let taken = known.assets.groups.values().filter(|member| names.contains(&member.group.name));
-        taken.filter(|member| !owner.owns(&member.tags)).map(|member| member.group.name.clone()).collect()
+        self.known().taken_groups(owner, names)
     }
 
     /// What another cluster of the same name has and what keeps this owner from doing anything. `owns` says whether the

@@ -15,7 +15,7 @@ use crate::external::elbv2::{Balancer, Pairs, State, TargetGroup};
 pub enum List {
     /// Balancers, with the tags of ours.
     Balancers,
-    /// Target groups, with the tags of new ones.
+    /// Target groups, with the tags of new ones, and of those whose names are taken from us.
     Groups,
     /// Security groups of the cluster, once somebody needed one.
     SecurityGroups,
@@ -105,8 +105,11 @@ impl Region {
     async fn read_groups(&self) -> Result<(), AwsError> {
         let begun = Instant::now();
         let groups: Vec<TargetGroup> = self.elb.target_groups().await?;
-        let unknown = |arn: &String| !self.known().assets.groups.contains_key(arn);
-        let arns: Vec<String> = groups.iter().map(|it| it.arn.clone()).filter(unknown).collect();
+        let unknown_or_disowned = |arn: &String| {
+            let known = self.known();
+            known.disowned.contains(arn) || !known.assets.groups.contains_key(arn)
+        };
+        let arns: Vec<String> = groups.iter().map(|it| it.arn.clone()).filter(unknown_or_disowned).collect();
         let mut tags = self.elb.tags(&arns).await?;
         let mut known = self.known();
         let mut woken = BTreeSet::new();

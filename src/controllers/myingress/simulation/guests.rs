@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Simulation;
-use crate::api::MyIngress;
 use crate::api::myingress::Scheme;
+use crate::api::{DeletionPolicy, MyIngress};
 use crate::controllers::myingress::action::{Action, BalancerAction, ListenerAction};
-use crate::controllers::myingress::decide::decide;
+use crate::controllers::myingress::decide::{bindings, decide};
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::fixtures::{born, guest};
 use crate::controllers::myingress::ownership::{Owner, member_of};
@@ -250,4 +250,32 @@ fn a_guest_whose_rule_aws_refuses_does_not_keep_a_replaced_balancer() {
         simulation.sweep();
     }
     assert!(!simulation.aws.assets.balancers.contains_key(&old));
+}
+
+#[test]
+fn a_balancer_that_its_group_keeps_stays_as_it_is_whatever_becomes_of_its_guests() {
+    let mut simulation = with(&[rule("a.example.com", None)], &[]);
+    let backed = json!([{ "hosts": ["g.example.com"], "action": { "forward": { "backends": [{ "name": "app" }] } } }]);
+    let spec = &mut simulation.object("guest").spec;
+    spec.listeners = serde_json::from_value(json!([{ "port": 80, "rules": backed }])).unwrap();
+    spec.backends = serde_json::from_value(json!([{ "name": "app", "port": 80 }])).unwrap();
+    simulation.settle(None);
+    let owner = Simulation::owner(simulation.object("home"));
+    assert_eq!(
+        (evaluated(&simulation), simulation.followed(&owner).len()),
+        (vec!["home a".into(), "guest g".into()], 1)
+    );
+    simulation.object("home").spec.deletion_policy = DeletionPolicy::Retain;
+    let kept = simulation.aws.assets.clone();
+    simulation.delete("home");
+    simulation.settle(None);
+    assert_eq!(simulation.followed(&owner), [].into(), "nobody changes its targets any more");
+    let guest = simulation.object("guest").clone();
+    let observed = simulation.observe(&guest);
+    let early = bindings(observed.built.model.as_ref(), &observed.members, &owner, &observed.assets);
+    assert_eq!(early, [], "neither after a restart");
+    simulation.delete("guest");
+    simulation.settle(None);
+    assert!(simulation.objects.is_empty());
+    assert_eq!(simulation.aws.assets, kept);
 }

@@ -4,6 +4,8 @@ mod aws;
 mod drift;
 mod groups;
 mod guests;
+mod held;
+mod networks;
 mod refused;
 mod repaired;
 mod rivals;
@@ -24,12 +26,13 @@ use kube::{Resource, ResourceExt};
 
 use super::action::Action;
 use super::assets::Assets;
-use super::decide::{decide, decide_removal, leads};
+use super::decide::{bindings_without, decide, decide_removal, leads};
 use super::drift::{self as drift_memory, Decided, Repaired};
 use super::facts::{Adoption, Observed, key_of};
 use super::members::{key, members_of};
 use super::model::{self, GroupModel, Inputs, Limits, Model, SecurityModel, SubnetsModel, fixtures};
 use super::names::candidates;
+use super::observe::schemes;
 use super::ownership::{ObjectKey, Owner, adoption_tag};
 use super::refusals::Refusal;
 use super::rivals::rival;
@@ -115,8 +118,8 @@ impl Simulation {
         let known: Vec<Arc<MyIngress>> = self.objects.iter().map(|object| Arc::new(counted(object))).collect();
         let members = members_of(object, &known);
         let secrets = fixtures::secrets();
-        let built =
-            model::build(&members.active(), &Inputs { owner: &owner, secrets: &secrets, limits: &Limits::default() });
+        let inputs = Inputs { owner: &owner, secrets: &secrets, limits: &Limits::default() };
+        let built = model::build_beside(&schemes(&self.aws.assets.of(&owner)), &members, &inputs);
         let deleting = object.meta().deletion_timestamp.is_some();
         let status = object.status.clone().unwrap_or_default();
         let security = built.model.as_ref().map(|model| &model.balancer.security);
@@ -228,6 +231,10 @@ impl Simulation {
             return self.remove(place, &object);
         }
         if object.spec.suspend {
+            let owner = self.owner_of(&object);
+            if let Some(bound) = self.bound.get_mut(&key_of(&owner)) {
+                *bound = bindings_without(&object, bound, &self.aws.assets.of(&owner));
+            }
             return true;
         }
         for round in 0..ROUNDS {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::Simulation;
 use crate::api::MyIngress;
 use crate::controllers::myingress::action::{Action, GroupAction, SecurityAction};
+use crate::controllers::myingress::decide::bindings;
 use crate::controllers::myingress::model::fixtures::{born, joining, standing};
 use crate::controllers::myingress::ownership::entry_mark;
 use crate::controllers::myingress::targets::CheckPort;
@@ -201,4 +202,37 @@ fn a_named_port_of_checks_follows_its_service() {
     assert_eq!(simulation.repaired, [], "a Service that changes is no drift");
     let touched = |action: &&Action| matches!(action, Action::Security(SecurityAction::LetIn(_)));
     assert_eq!(simulation.journal.iter().filter(touched).count(), 0);
+}
+
+#[test]
+fn targets_of_a_suspended_object_stand_still_before_a_restart_and_after_it() {
+    let backed = |port: u16| {
+        json!({
+            "backends": [{ "name": "app", "port": 80 }],
+            "listeners": [{ "port": port, "defaultAction": { "forward": { "backends": [{ "name": "app" }] } } }],
+        })
+    };
+    let mut first = backed(80);
+    first["group"] = json!({ "name": "all" });
+    let alone = Simulation::with(vec![standing("a", backed(80))]);
+    let grouped = Simulation::with(vec![standing("a", first), joining("b", backed(81))]);
+    for (mut simulation, others) in [(alone, 0), (grouped, 1)] {
+        simulation.settle(None);
+        let owner = Simulation::owner(simulation.object("a"));
+        assert_eq!(simulation.followed(&owner).len(), others + 1);
+        simulation.object("a").spec.suspend = true;
+        simulation.settle(None);
+        assert_eq!(simulation.followed(&owner).len(), others, "before");
+        simulation.die();
+        for name in ["a", "b"].into_iter().take(others + 1) {
+            let object = simulation.object(name).clone();
+            let observed = simulation.observe(&object);
+            let early = bindings(observed.built.model.as_ref(), &observed.members, &owner, &observed.assets);
+            assert_eq!(early.len(), others, "as soon as it is known what there is");
+        }
+        simulation.settle(None);
+        simulation.object("a").spec.suspend = false;
+        simulation.settle(None);
+        assert_eq!(simulation.followed(&owner).len(), others + 1, "afterwards");
+    }
 }

@@ -1,0 +1,67 @@
+//! Who may reach a balancer while another one replaces it.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Simulation;
+use crate::controllers::myingress::action::{Action, BalancerAction, SecurityAction};
+use crate::controllers::myingress::model::fixtures::standing;
+
+fn spec(scheme: &str, port: u16, networks: &[String], targets: &[&str]) -> Value {
+    json!({
+        "scheme": scheme, "inboundCidrs": networks, "targetSecurityGroups": targets, "listeners": [{ "port": port }],
+    })
+}
+
+/// Ports and networks that are let in.
+fn ingress(simulation: &Simulation) -> Vec<(u16, String)> {
+    let all = simulation.aws.assets.security_groups.values().flat_map(|group| &group.ingress);
+    all.map(|it| (u16::try_from(it.ports.unwrap().from).unwrap(), format!("{:?}", it.source))).collect()
+}
+
+/// One edit of scheme, port, networks and security groups of targets, until the new balancer is being set up.
+fn replacing(before: &[String], after: &[String]) -> Simulation {
+    let mut simulation = Simulation::with(vec![standing("web", spec("internet-facing", 80, before, &["sg-nodes"]))]);
+    simulation.settle(None);
+    simulation.grace = Duration::from_mins(2);
+    simulation.objects[0].spec = standing("web", spec("internal", 8080, after, &[])).spec;
+    simulation.journal.clear();
+    let which = super::key(&simulation.objects[0]);
+    simulation.reconcile(&which);
+    simulation
+}
+
+#[test]
+fn a_balancer_that_is_being_replaced_can_be_reached_until_it_is_deleted_although_networks_change_too() {
+    let mut simulation = replacing(&["0.0.0.0/0".into()], &["10.0.0.0/8".into()]);
+    let both = |simulation: &Simulation| {
+        assert_eq!(simulation.aws.assets.balancers.len(), 2);
+        let open = ingress(simulation);
+        let has = |port: u16, network: &str| open.iter().any(|(it, source)| *it == port && source.contains(network));
+        assert!(has(80, "0.0.0.0/0") && has(8080, "10.0.0.0/8"), "{open:?}");
+        assert_eq!(open.len(), 2, "what the old one does not need is not let in: {open:?}");
+        assert_eq!(simulation.aws.assets.entries.len(), 1, "targets let the old one in");
+    };
+    both(&simulation);
+    simulation.activate();
+    let which = super::key(&simulation.objects[0]);
+    simulation.reconcile(&which);
+    both(&simulation);
+    simulation.settle(None);
+    let open = ingress(&simulation);
+    assert!(matches!(&open[..], [(8080, source)] if source.contains("10.0.0.0/8")), "{open:?}");
+    assert!(simulation.aws.assets.entries.is_empty());
+    let place = |is_it: &dyn Fn(&Action) -> bool| simulation.journal.iter().position(is_it).unwrap();
+    let deleted = place(&|it| matches!(it, Action::Balancer(BalancerAction::Delete { .. })));
+    let closed = place(&|it| matches!(it, Action::Security(SecurityAction::Revoke { .. })));
+    assert!(deleted < closed);
+}
+
+#[test]
+fn what_a_replaced_balancer_needs_gives_way_where_the_security_group_has_no_room_for_both() {
+    let networks = |from: usize| (from..from + 40).map(|it| format!("10.{it}.0.0/16")).collect::<Vec<_>>();
+    let simulation = replacing(&networks(0), &networks(100));
+    let open = ingress(&simulation);
+    assert!(open.len() == 40 && open.iter().all(|(port, _)| *port == 8080), "{open:?}");
+}
