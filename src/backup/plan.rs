@@ -152,9 +152,12 @@ pub struct Destination {
     /// Storage class of the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_class: Option<String>,
-    /// Key of KMS; none for the bucket's default.
+    /// Key of KMS; none for S3's own key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kms_key: Option<String>,
+    /// Whether what names no key is encrypted as the bucket says: the bucket is its owner's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bucket_encrypts: bool,
 }
 
 /// A database.

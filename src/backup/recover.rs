@@ -169,6 +169,7 @@ async fn fetched(shelf: &Shelf, it: &Kept, name: &str, options: &RecoverOptions)
             prefix: it.base.clone(),
             storage_class: None,
             kms_key: None,
+            bucket_encrypts: false,
         },
         folder: it.folder.clone(),
         id: it.manifest().id.clone(),

@@ -63,15 +63,16 @@ pub struct Destination {
 
     /// ARN of the KMS key that encrypts the data, such as
     /// `arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab`. It must be in the region of the
-    /// bucket. Left out, S3 encrypts with its own keys.
+    /// bucket. Left out, S3 encrypts with its own keys, or as the bucket says if its owner
+    /// offered it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     #[x_kube(validation = ("self.matches('^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$')", "spec.destination.kmsKeyId must be the ARN of a key, such as arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"))]
     pub kms_key_id: Option<String>,
 
     /// S3 Object Lock: for how long nobody can delete a backup, not even somebody who has taken over the operator, such
-    /// as `{ mode: Governance, days: 30 }`. It needs `bucket`, a bucket that holds nothing else. Left out, the lock of
-    /// the bucket stays as it is.
+    /// as `{ mode: Governance, days: 30 }`. It needs `bucket`, a bucket that no other namespace uses. Left out,
+    /// the lock of the bucket stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object_lock: Option<ObjectLock>,
 }

@@ -53,6 +53,7 @@ use super::{Duration, pods};
 #[x_kube(
     validation = ("!has(self.verify) || !has(self.encryption) || has(self.encryption.identitySecretName)", "spec.encryption.identitySecretName is needed for spec.verify: without a secret key no backup can be opened"),
     validation = ("self.method == 'Dump' || (has(self.source) && has(self.source.postgresql) && !has(self.source.postgresql.database))", "spec.method: BaseBackup and Wal are of a whole PostgreSQL: give spec.source.postgresql, without database"),
+    validation = ("self.method == oldSelf.method", "spec.method cannot change: make another DatabaseBackup"),
     validation = ("!has(self.verify) || self.method != 'Wal'", "spec.verify verifies dumps and base backups only: leave it out with method: Wal"),
     validation = ("self.method != 'Wal' || self.retention.keepLast + self.retention.keepHourly + self.retention.keepDaily + self.retention.keepWeekly + self.retention.keepMonthly + self.retention.keepYearly == 0", "spec.retention of method: Wal must be {}, which keeps log as long as a base backup needs it, or maxAge alone, longer than that of the base backups, such as { maxAge: 15d }: a log with gaps cannot be restored"),
     validation = ("self.method == 'Wal' || has(self.retention.maxAge) || self.retention.keepLast + self.retention.keepHourly + self.retention.keepDaily + self.retention.keepWeekly + self.retention.keepMonthly + self.retention.keepYearly > 0", "spec.retention keeps nothing: give at least one of keepLast, keepHourly, keepDaily, keepWeekly, keepMonthly, keepYearly and maxAge"),
@@ -91,7 +92,7 @@ pub struct DatabaseBackupSpec {
     /// How a PostgreSQL is backed up: `Dump` (the default) dumps its databases with `pg_dump`. Recovery to any point in
     /// time needs two objects: one with `BaseBackup`, for example each night, which copies the files of the server, and
     /// one with `Wal`, for example every five minutes, which stores the write-ahead log since its previous backup. The
-    /// database user of both needs `REPLICATION`.
+    /// database user of both needs `REPLICATION`. It cannot change: create another object.
     #[serde(default)]
     pub method: Method,
 

@@ -6,6 +6,7 @@ mod containers;
 mod foreign_image;
 mod outcomes;
 mod pod;
+mod regions;
 mod run;
 mod scratch;
 mod settings;

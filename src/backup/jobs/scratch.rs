@@ -101,6 +101,15 @@ impl Scratch {
         }
     }
 
+    /// The images that it runs.
+    pub fn images(&self) -> impl Iterator<Item = &str> {
+        let (first, other) = match self {
+            Self::Etcd { image } | Self::Redis { image, .. } | Self::Sql { image } => (image, None),
+            Self::Recovered { by, image } => (by, Some(image)),
+        };
+        [first].into_iter().chain(other).map(String::as_str)
+    }
+
     /// Its address within the pod; empty if the command starts it. etcd asks for a client certificate, whose user is root.
     #[must_use]
     pub fn address(&self) -> &'static str {
@@ -152,10 +161,10 @@ mod tests {
     fn image_of_scratch(manifest: &Manifest, served: (Option<&str>, Option<&str>)) -> String {
         let (version, image) = (served.0.map(Into::into), served.1.map(Into::into));
         let served = Served { version, image, ..Served::default() };
-        match Scratch::of(manifest, &served) {
-            Scratch::Etcd { image } | Scratch::Redis { image, .. } | Scratch::Sql { image } => image,
-            Scratch::Recovered { .. } => panic!("no backup is recovered by itself"),
-        }
+        let scratch = Scratch::of(manifest, &served);
+        let images: Vec<&str> = scratch.images().collect();
+        let [image] = images.as_slice() else { panic!("no backup is recovered by itself") };
+        (*image).to_owned()
     }
 
     #[test]
@@ -171,6 +180,12 @@ mod tests {
         assert_eq!(image_for("postgresql-base", "15.18", (None, Some("mirror/postgres:15"))), "mirror/postgres:15");
         assert_eq!(image_for("mysql", "10.11.19-MariaDB-0+deb12u1", (None, None)), "mariadb:10.11");
         assert_eq!(image_for("mysql", "8.4.2", (None, None)), "mysql:8.4");
+    }
+
+    #[test]
+    fn a_server_that_is_recovered_runs_two_images() {
+        let recovered = Scratch::Recovered { by: "postgres:15".into(), image: "postgres:17".into() };
+        assert!(recovered.images().eq(["postgres:15", "postgres:17"]));
     }
 
     #[test]

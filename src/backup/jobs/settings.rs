@@ -1,5 +1,6 @@
 //! The operator's settings for backups, and where backups go.
 
+use super::regions::REGIONS;
 use crate::api::databasebackup::Destination;
 use crate::backup::plan;
 use crate::runtime::fingerprint;
@@ -76,6 +77,26 @@ impl Settings {
         destination.region.as_deref().unwrap_or(&self.region)
     }
 
+    /// Whether there is a region of that name at AWS, as far as this version and the operator's options know.
+    #[must_use]
+    pub fn knows_region(&self, region: &str) -> bool {
+        self.known_regions().any(|it| it == region)
+    }
+
+    fn known_regions(&self) -> impl Iterator<Item = &str> {
+        let own = [&self.region].into_iter().chain(&self.regions).map(String::as_str);
+        own.chain(REGIONS)
+    }
+
+    /// The region of the bucket of that name, where it is one of objects that name none: of all namespaces.
+    #[must_use]
+    pub fn region_of_default(&self, bucket: &str, account: &str) -> Option<&str> {
+        if self.bucket.as_deref() == Some(bucket) {
+            return Some(&self.region);
+        }
+        self.known_regions().find(|region| usual_bucket(&self.cluster, account, region) == bucket)
+    }
+
     /// The destination in the plan of a Job.
     #[must_use]
     pub fn place(&self, destination: &Destination, bucket: &str, account: &str, prefix: &str) -> plan::Destination {
@@ -87,6 +108,7 @@ impl Settings {
             prefix: prefix.to_owned(),
             storage_class: destination.storage_class.clone(),
             kms_key: destination.kms_key_id.clone(),
+            bucket_encrypts: false,
         }
     }
 }
@@ -142,6 +164,26 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), clusters.len(), "{names:?}");
+    }
+
+    #[test]
+    fn buckets_of_objects_that_name_none_are_known_in_every_region() {
+        let mut settings = Settings { cluster: "prod".into(), region: "eu-new-1".into(), ..Settings::default() };
+        settings.regions = vec!["eu-newer-1".into()];
+        let region = |settings: &Settings, bucket: &str| settings.region_of_default(bucket, "1").map(str::to_owned);
+        for known in ["eu-west-1", "eu-new-1", "eu-newer-1"] {
+            assert_eq!(region(&settings, &format!("causeway-prod-1-{known}")).as_deref(), Some(known));
+            assert!(settings.knows_region(known), "{known}");
+        }
+        for other in ["causeway-prod-1-locked", "causeway-prod-2-eu-west-1", "causeway-other-1-eu-west-1", "shop"] {
+            assert_eq!(region(&settings, other), None, "{other}");
+        }
+        assert!(!settings.knows_region("eu-nowhere-1"));
+        settings.bucket = Some("shared".into());
+        assert_eq!(region(&settings, "shared").as_deref(), Some("eu-new-1"));
+        settings.cluster = "PROD/eu".into();
+        let usual = usual_bucket("PROD/eu", "1", "ap-southeast-1");
+        assert_eq!(region(&settings, &usual).as_deref(), Some("ap-southeast-1"), "{usual}");
     }
 
     #[test]

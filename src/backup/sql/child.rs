@@ -97,6 +97,12 @@ impl Program {
         self
     }
 
+    /// Its arguments.
+    #[cfg(test)]
+    pub fn arguments(&self) -> Vec<String> {
+        self.command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect()
+    }
+
     /// Starts it.
     pub fn start(mut self, input: Stdio) -> Result<Child, Error> {
         self.command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());

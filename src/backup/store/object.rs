@@ -10,6 +10,7 @@ use tokio_util::bytes::Bytes;
 
 use super::call::{DEADLINE, again, once, pause, pauses};
 use super::{Listed, Seen, Store, StoreError, Trouble, checksum};
+use crate::backup::plan::Destination;
 
 /// Further tries of a HEAD that is refused without an error code.
 const HEAD_AGAIN: usize = 4;
@@ -176,9 +177,39 @@ impl Store {
         }
     }
 
-    /// How S3 is to encrypt: by the bucket's default, or with a key of KMS.
+    /// How S3 is to encrypt.
     pub(super) fn encryption(&self) -> (Option<ServerSideEncryption>, Option<String>) {
-        let key = self.place.kms_key.clone();
-        (key.as_ref().map(|_| ServerSideEncryption::AwsKms), key)
+        encryption_of(&self.place)
+    }
+}
+
+/// How S3 is to encrypt what is put into a place: with a key of KMS, with its own key, or by the bucket's default.
+fn encryption_of(place: &Destination) -> (Option<ServerSideEncryption>, Option<String>) {
+    match &place.kms_key {
+        Some(key) => (Some(ServerSideEncryption::AwsKms), Some(key.clone())),
+        // Another S3 may have no key of its own, and refuses then what asks for it.
+        None if place.bucket_encrypts || place.endpoint.is_some() => (None, None),
+        // The bucket may have a default, which would be the key of somebody else.
+        None => (Some(ServerSideEncryption::Aes256), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_names_no_key_is_encrypted_by_s3_and_not_as_a_bucket_of_ours_says() {
+        let place = |more: serde_json::Value| -> Destination {
+            let mut place = serde_json::json!({ "bucket": "b", "owner": "0", "region": "r", "prefix": "p" });
+            place.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            serde_json::from_value(place).unwrap()
+        };
+        let asked = |more| encryption_of(&place(more));
+        assert_eq!(asked(serde_json::json!({})), (Some(ServerSideEncryption::Aes256), None));
+        let key = serde_json::json!({ "kmsKey": "arn:k", "bucketEncrypts": true });
+        assert_eq!(asked(key), (Some(ServerSideEncryption::AwsKms), Some("arn:k".into())));
+        assert_eq!(asked(serde_json::json!({ "bucketEncrypts": true })), (None, None), "its owner's");
+        assert_eq!(asked(serde_json::json!({ "endpoint": "https://minio" })), (None, None), "it may have no key");
     }
 }

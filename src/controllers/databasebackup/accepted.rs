@@ -1,6 +1,6 @@
 //! Checks a spec and the operator's options for mistakes that keep backups from being taken.
 
-use super::{regions, retention};
+use super::retention;
 use crate::api::DatabaseBackup;
 use crate::api::databasebackup::Verify;
 use crate::backup::age::Recipient;
@@ -100,7 +100,7 @@ fn in_a_region(object: &DatabaseBackup, settings: &Settings) -> Result<(), (&'st
         return Ok(());
     }
     let region = settings.region_of(destination);
-    if region != settings.region && !regions::is_known(region) && !settings.regions.iter().any(|it| it == region) {
+    if !settings.knows_region(region) {
         let message = format!(
             "spec.destination.region {region} is no region of AWS that this version knows: make another DatabaseBackup with a \
              region that there is, or, where {region} is new, add it to the operator's option BACKUP_REGIONS"

@@ -1,7 +1,7 @@
 //! Every change there can be.
 
 use super::facts::{Bucket, Recording, Unsigned};
-use crate::external::s3::{BucketFacts, Encryption, Lock, Tags, Upload};
+use crate::external::s3::{BucketFacts, Lock, Tags, Upload};
 use crate::runtime::ActionEvent;
 use crate::runtime::manifest::Manifest;
 
@@ -128,8 +128,8 @@ pub enum Hardening {
     BlockPublicAccess,
     /// Disable access control lists (ACLs): the bucket's owner owns every object.
     EnforceOwner,
-    /// Set the default encryption, for uploads that ask for none.
-    Encrypt(Encryption),
+    /// Set the default encryption, for uploads that ask for none: by S3's own keys.
+    Encrypt,
     /// Set the bucket policy that denies requests without TLS, and overwriting objects.
     Guard(Box<BucketFacts>),
     /// Abort multipart uploads that nobody completes.
@@ -181,7 +181,7 @@ impl Hardening {
         match self {
             Self::BlockPublicAccess => "BlockPublicAccess",
             Self::EnforceOwner => "EnforceOwner",
-            Self::Encrypt(_) => "Encrypt",
+            Self::Encrypt => "Encrypt",
             Self::Guard(_) => "Guard",
             Self::AbortUploads(_) => "AbortUploads",
             Self::KeepVersions => "KeepVersions",

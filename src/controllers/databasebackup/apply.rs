@@ -12,7 +12,7 @@ use super::action::{Action, Change, Ended, Hardening};
 use super::error::Error;
 use super::facts::Bucket;
 use super::names;
-use super::observe::Observer;
+use super::observe::{Observer, Step};
 use crate::api::DatabaseBackup;
 use crate::external::aws::AwsError;
 use crate::external::s3::S3;
@@ -98,10 +98,10 @@ pub async fn apply(
                     change_bucket(&clients.s3, bucket, change).await
                 }
             };
-            if let Err(error) = &outcome
-                && object.meta().deletion_timestamp.is_some()
-            {
-                observer.cleanup_failed(object, error);
+            match &outcome {
+                _ if object.meta().deletion_timestamp.is_none() => {}
+                Ok(()) => observer.cleanup_goes_on(object, Step::Delete),
+                Err(error) => observer.cleanup_failed(object, Step::Delete, error),
             }
             let message = |error: AwsError| match () {
                 () if error.is("BucketAlreadyExists") => Error::BucketTaken(bucket.place.bucket.clone()),
@@ -154,7 +154,7 @@ async fn harden(s3: &S3, bucket: &Bucket, hardening: &Hardening) -> Result<(), A
     match hardening {
         Hardening::BlockPublicAccess => s3.block_public_access(place, owner).await,
         Hardening::EnforceOwner => s3.enforce_owner(place, owner).await,
-        Hardening::Encrypt(encryption) => s3.encrypt(place, owner, encryption).await,
+        Hardening::Encrypt => s3.encrypt(place, owner).await,
         Hardening::Guard(facts) => s3.guard(place, owner, facts).await,
         Hardening::AbortUploads(facts) => s3.abort_uploads(place, owner, facts).await,
         Hardening::KeepVersions => s3.keep_versions(place, owner).await,

@@ -15,6 +15,7 @@ use crate::backup::report::KeptLog;
 use crate::consent::Refusal;
 use crate::external::s3::{Found, Keeping, Object, Place, Upload};
 use crate::guardrails::Denial;
+use crate::transfer::is_ours;
 
 /// How many backups the status lists.
 pub const RECENT: usize = 20;
@@ -70,6 +71,8 @@ pub struct Observed {
     pub manifests: BTreeMap<(String, Timestamp), Document>,
     /// What is known of the log that is kept with `method: Wal`.
     pub log: Log,
+    /// Why backups of a database are not proven, by its folder: policies deny an image that this takes.
+    pub unprovable: BTreeMap<String, Denial>,
     /// A backup that was to be proven, and why its manifest cannot be read.
     pub unreadable: Option<((String, Timestamp), String)>,
     /// What is left to clean up after a deleted object; none where nothing is to be.
@@ -201,11 +204,18 @@ pub struct Bucket {
     pub owner: String,
     /// Whether it has the name that the operator chooses by default.
     pub usual: bool,
+    /// Whether an object of another namespace has its backups there. Only known where a lock is asked for.
+    pub shared: bool,
     /// As it is; none where it was not looked at.
     pub found: Option<Found>,
 }
 
 impl Bucket {
+    /// Whether it is there, and its tags say that another than this cluster made it.
+    pub fn is_foreign(&self, cluster: &str) -> bool {
+        matches!(&self.found, Some(Found::There(facts)) if !is_ours(&facts.tags, cluster))
+    }
+
     /// Its versioning and its Object Lock.
     pub fn keeping(&self) -> Keeping {
         match &self.found {

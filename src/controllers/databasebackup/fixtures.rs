@@ -17,6 +17,7 @@ use super::observe::Observer;
 use crate::api::{DatabaseBackup, Redis};
 use crate::backup::jobs::{Identity, Served, Settings, of_redis};
 use crate::external::s3::{BucketFacts, Found, Place, S3, Tags};
+use crate::guardrails::Guardrails;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::transfer::{CAUSEWAY, CLUSTER, MANAGED_BY};
@@ -36,7 +37,7 @@ pub fn denied() -> (Observer, Arc<AtomicUsize>) {
     };
     let (client, metrics) = (Client::new(tower::service_fn(answer), "default"), Metrics::new());
     let s3 = S3::new(&SdkConfig::builder().build(), metrics.clone(), Fence::unfenced());
-    (Observer::new(client, s3, Settings::default(), metrics, Duration::from_mins(5)), calls)
+    (Observer::new(client, s3, Settings::default(), metrics, Duration::from_mins(5), Guardrails::default()), calls)
 }
 
 /// A backup of every database, each day.
@@ -78,7 +79,13 @@ pub fn observed() -> Observed {
             since: Timestamp::UNIX_EPOCH,
             served: Served::of_redis(&redis),
         }],
-        bucket: Some(Bucket { place, owner: "111122223333".into(), usual: true, found: Some(Found::Absent) }),
+        bucket: Some(Bucket {
+            place,
+            owner: "111122223333".into(),
+            usual: true,
+            shared: false,
+            found: Some(Found::Absent),
+        }),
         ..Observed::default()
     }
 }

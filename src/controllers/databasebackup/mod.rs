@@ -25,7 +25,6 @@ mod names;
 mod observe;
 mod outcomes;
 mod recording;
-mod regions;
 mod resources;
 mod retention;
 mod signing;
@@ -61,11 +60,11 @@ struct DatabaseBackupKind {
 pub async fn controller(context: Context) {
     let (client, metrics) = (context.environment.client.clone(), context.environment.metrics.clone());
     let s3 = S3::new(&context.aws, metrics.clone(), context.fence);
-    let observer =
-        Observer::new(client.clone(), s3.clone(), context.backups, metrics.clone(), context.environment.sweep);
+    let guardrails = context.environment.guardrails.clone();
+    let (sweep, asked) = (context.environment.sweep, guardrails.clone());
+    let observer = Observer::new(client.clone(), s3.clone(), context.backups, metrics.clone(), sweep, asked);
     let objects = observer.watches.objects.clone();
     metrics.tell_of_backups(move || objects.all().iter().map(|object| times::of(object)).collect());
-    let guardrails = context.environment.guardrails.clone();
     let kind = DatabaseBackupKind { guardrails, clients: Clients { client, s3, metrics }, observer };
     runtime::run(Arc::new(kind), context.environment).await;
 }

@@ -5,6 +5,9 @@ mod log;
 mod remains;
 mod secrets;
 mod slot;
+mod verification;
+
+pub use remains::Step;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +18,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job as KubernetesJob};
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use kube::{Client, Resource, ResourceExt};
 
-use super::accepted::{Accepted, When, accepted};
+use super::accepted::{Accepted, accepted};
 use super::buckets::Buckets;
 use super::children::observed;
 use super::error::Error;
@@ -24,17 +27,17 @@ use super::names::{self, LABEL, LOST, NOW, prefix};
 use super::outcomes;
 use super::recording;
 use super::signing::Signer;
-use super::verification::{candidate, unreported};
 use super::watches::Watches;
 use crate::api::DatabaseBackup;
 use crate::backup::jobs::{Catalog, SERVICE_ACCOUNT, Settings};
 use crate::backup::manifest::{Document, id_of};
 use crate::backup::record::{Record, Reported};
-use crate::external::aws::AwsError;
 use crate::external::s3::{Found, Place, S3};
+use crate::guardrails::Guardrails;
 use crate::metrics::Metrics;
 use crate::runtime::{Class, Failure, PerObject};
 use crate::transfer::{self, Disbelief, Records, key_of};
+use remains::Failing;
 
 /// What is in S3 is read at least this often: others may delete something.
 const STALE: Duration = Duration::from_hours(1);
@@ -49,6 +52,7 @@ pub struct Observer {
     s3: S3,
     settings: Settings,
     metrics: Metrics,
+    guardrails: Guardrails,
     pub buckets: Buckets,
     pub records: Records,
     pub signer: Signer,
@@ -57,8 +61,8 @@ pub struct Observer {
     changed: PerObject<()>,
     /// What there was in S3, by object.
     catalogs: PerObject<Seen>,
-    /// Objects that could not be cleaned up: since when, and why.
-    failing: PerObject<(Instant, String)>,
+    /// Objects that could not be cleaned up.
+    failing: PerObject<Failing>,
     /// Objects whose replication slot cannot be dropped: why.
     slots: PerObject<String>,
     /// What manifests of base backups and log say, by the object that keeps the log.
@@ -76,16 +80,24 @@ struct Seen {
 
 impl Observer {
     /// Reads with these clients and settings.
-    pub fn new(client: Client, s3: S3, settings: Settings, metrics: Metrics, sweep: Duration) -> Self {
+    pub fn new(
+        client: Client,
+        s3: S3,
+        settings: Settings,
+        metrics: Metrics,
+        sweep: Duration,
+        guardrails: Guardrails,
+    ) -> Self {
         let buckets = Buckets::new(s3.clone(), settings.cluster.clone(), sweep);
         let records = Records::new(client.clone(), settings.namespace.clone());
         let key = transfer::Signing::new(client.clone(), settings.namespace.clone());
-        let signer = Signer::new(s3.clone(), key);
+        let signer = Signer::new(s3.clone(), key, settings.cluster.clone());
         Self {
             client,
             s3,
             settings,
             metrics,
+            guardrails,
             buckets,
             records,
             signer,
@@ -106,12 +118,6 @@ impl Observer {
     /// Something was deleted from S3: the next look goes there.
     pub fn forget_catalog(&self, object: &DatabaseBackup) {
         self.catalogs.forget(&object.uid().unwrap_or_default());
-    }
-
-    /// What is in S3 of a deleted object could not be deleted.
-    pub fn cleanup_failed(&self, object: &DatabaseBackup, error: &AwsError) {
-        let begin = || (Instant::now(), String::new());
-        self.failing.change(&object.uid().unwrap_or_default(), begin, |(_, why)| *why = error.to_string());
     }
 
     /// The object with that UID is gone.
@@ -181,7 +187,8 @@ impl Observer {
         };
         let found = Some(self.buckets.look(&place, &owner).await?);
         let usual = destination.bucket.is_none();
-        let bucket = Bucket { place, owner, usual, found };
+        let shared = destination.object_lock.is_some() && self.is_shared(object, &place, &owner);
+        let bucket = Bucket { place, owner, usual, shared, found };
         if matches!(bucket.found, Some(Found::Absent)) && observed.recorded.is_none() {
             let record = recording::first(object, &bucket.place.bucket);
             observed.recording = Some(Recording { record, accepted: 0 });
@@ -204,6 +211,13 @@ impl Observer {
         }
         observed.bucket = Some(bucket);
         Ok(())
+    }
+
+    /// Whether an object of another namespace has its backups in a bucket.
+    fn is_shared(&self, object: &DatabaseBackup, place: &Place, owner: &str) -> bool {
+        let is_other = |other: &Arc<DatabaseBackup>| other.namespace() != object.namespace();
+        let all = self.watches.objects.all();
+        all.iter().filter(|other| is_other(other)).any(|other| uses(&self.settings, other, place, owner))
     }
 
     /// What Jobs reported that is not recorded yet, and the record that follows from that alone. That record is written
@@ -246,34 +260,6 @@ impl Observer {
         let recording = recording::next(object, before, &bucket.place.bucket, &found, (jobs, reported), now);
         let judged = recording.record.judged(found.as_ref().clone(), now);
         Ok((judged, recording))
-    }
-
-    /// What verifications found that is not reported yet.
-    async fn look_at_verifications(&self, object: &DatabaseBackup, observed: &mut Observed) -> Result<(), Error> {
-        let names = unreported(object, observed, Timestamp::now());
-        for it in observed.verifications.iter_mut().filter(|it| names.contains(&it.job.name)) {
-            outcomes::explain_verification(&self.client, object, it).await?;
-        }
-        Ok(())
-    }
-
-    /// The manifest of the backup that is to be proven next: it says which server can load it.
-    async fn look_at_candidate(
-        &self,
-        object: &DatabaseBackup,
-        bucket: &Bucket,
-        when: &When,
-        observed: &mut Observed,
-    ) -> Result<(), Error> {
-        let Some((folder, due)) = candidate(object, observed, when, Timestamp::now()) else { return Ok(()) };
-        let record = observed.recording.as_ref().map(|recording| recording.record.clone()).unwrap_or_default();
-        match self.manifest(object, bucket, &record, &folder, due).await? {
-            Some(Ok(document)) => drop(observed.manifests.insert((folder, due), document)),
-            Some(Err(why)) => observed.unreadable = Some(((folder, due), why)),
-            // Somebody deleted it, so the cached catalog is out of date.
-            None => self.forget_catalog(object),
-        }
-        Ok(())
     }
 
     /// Sets the metric of how many objects lack a backup, from their conditions.
@@ -392,6 +378,12 @@ impl Observer {
     }
 }
 
+/// Whether an object has its backups in a bucket.
+fn uses(settings: &Settings, object: &DatabaseBackup, place: &Place, owner: &str) -> bool {
+    let destination = &object.spec.destination;
+    destination.endpoint == place.endpoint && settings.bucket_of(destination, owner) == place.bucket
+}
+
 /// Whether a Job failed and that was not reported yet.
 fn is_news(object: &DatabaseBackup, job: &Job) -> bool {
     let text = object.status.as_ref().map(|status| status.ended.as_slice()).unwrap_or_default();
@@ -403,6 +395,21 @@ fn is_news(object: &DatabaseBackup, job: &Job) -> bool {
 mod tests {
     use super::super::fixtures::{backup, denied};
     use super::*;
+
+    #[test]
+    fn an_object_uses_the_bucket_that_it_names_or_the_one_of_all_where_that_is() {
+        let (mut object, settings) = (backup(), super::super::fixtures::observed().settings);
+        let place = |bucket: &str, endpoint: Option<&str>| Place {
+            bucket: bucket.into(),
+            region: "eu-west-1".into(),
+            endpoint: endpoint.map(str::to_owned),
+        };
+        let usual = place("causeway-prod-1-eu-west-1", None);
+        assert!(uses(&settings, &object, &usual, "1") && !uses(&settings, &object, &place("b", None), "1"));
+        object.spec.destination.bucket = Some("b".into());
+        assert!(uses(&settings, &object, &place("b", None), "1") && !uses(&settings, &object, &usual, "1"));
+        assert!(!uses(&settings, &object, &place("b", Some("https://minio.example.com")), "1"));
+    }
 
     #[tokio::test]
     async fn a_record_that_may_not_be_read_is_reported_and_does_not_keep_a_schedule_from_being_suspended() {

@@ -16,7 +16,7 @@ use crate::backup::jobs::{
     restore_pod, slot_pod,
 };
 use crate::backup::manifest::Document;
-use crate::backup::plan::{self, BackupPlan, RestorePlan};
+use crate::backup::plan::{self, BackupPlan, Destination, RestorePlan};
 use crate::runtime::fingerprint;
 use crate::runtime::manifest::{Manifest, controlled};
 
@@ -162,9 +162,10 @@ pub fn job_slot(object: &DatabaseBackup, settings: &Settings, database: &Databas
 /// The plan of the Jobs that take backups; none while the bucket is not known.
 pub fn plan(object: &DatabaseBackup, observed: &Observed, prefix: &str) -> Option<BackupPlan> {
     let bucket = observed.bucket.as_ref()?;
-    let (settings, destination) = (&observed.settings, &object.spec.destination);
+    let settings = &observed.settings;
+    let destination = settings.place(&object.spec.destination, &bucket.place.bucket, &bucket.owner, prefix);
     Some(BackupPlan {
-        destination: settings.place(destination, &bucket.place.bucket, &bucket.owner, prefix),
+        destination: Destination { bucket_encrypts: bucket.is_foreign(&settings.cluster), ..destination },
         sources: observed.sources.iter().map(|database| database.access.source.clone()).collect::<Vec<plan::Source>>(),
         recipients: object.spec.encryption.as_ref().map(|it| it.recipients.clone()).unwrap_or_default(),
         hooks: object.spec.hooks.as_ref().and_then(plan::Hooks::of),
@@ -210,8 +211,10 @@ fn metadata(object: &DatabaseBackup, name: String) -> ObjectMeta {
 mod tests {
     use serde_json::Value;
 
-    use super::super::fixtures::{backup, observed};
+    use super::super::fixtures::{backup, observed, tags};
     use super::*;
+    use crate::external::s3::{BucketFacts, Found, Tags};
+    use crate::transfer::OFFERED;
 
     #[test]
     fn the_children_stay_as_they_were_reviewed() {
@@ -224,6 +227,19 @@ mod tests {
         ];
         let values: Vec<&Value> = all.iter().map(|manifest| &manifest.value).collect();
         insta::assert_yaml_snapshot!(values);
+    }
+
+    #[test]
+    fn only_a_bucket_that_its_owner_offered_says_how_it_encrypts() {
+        let object = backup();
+        let bucket_encrypts = |tags: Tags| {
+            let mut observed = observed();
+            let facts = BucketFacts { tags, ..BucketFacts::default() };
+            observed.bucket.as_mut().expect("a bucket").found = Some(Found::There(Box::new(facts)));
+            plan(&object, &observed, "p").expect("a plan").destination.bucket_encrypts
+        };
+        assert!(!bucket_encrypts(tags()), "the operator made it");
+        assert!(bucket_encrypts(Tags::from([(OFFERED.into(), "prod".into())])));
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub const AGAIN: Duration = Duration::from_mins(1);
 pub struct Signer {
     s3: S3,
     key: transfer::Signing,
+    cluster: String,
     /// Why something could not be signed, and since when.
     failed: PerObject<(Instant, String)>,
     /// Backups that are not signed, because their manifests are invalid or differ from what was reported.
@@ -29,9 +30,9 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// Signs with this key.
-    pub fn new(s3: S3, key: transfer::Signing) -> Self {
-        Self { s3, key, failed: PerObject::default(), odd: PerObject::default() }
+    /// Signs with this key, for the cluster of that name.
+    pub fn new(s3: S3, key: transfer::Signing, cluster: String) -> Self {
+        Self { s3, key, cluster, failed: PerObject::default(), odd: PerObject::default() }
     }
 
     /// The key that signs the backups of an object, and the backups that are not signed because of their manifests.
@@ -84,7 +85,10 @@ impl Signer {
         if !is_reported || parse(&bytes, &id).is_err() {
             return Ok(false);
         }
-        self.s3.put_new(place, owner, &format!("{at}/{SIGNATURE}"), &key.sign(&at, &bytes)).await?;
+        // As the Jobs put what they write.
+        let own_key = place.endpoint.is_none() && !bucket.is_foreign(&self.cluster);
+        let (to, signature) = (format!("{at}/{SIGNATURE}"), key.sign(&at, &bytes));
+        self.s3.put_new(place, owner, &to, &signature, own_key).await?;
         Ok(true)
     }
 

@@ -41,7 +41,16 @@ impl Opened {
     pub fn origin(&self, prefix: &str) -> Destination {
         let Place { bucket, region, endpoint } = self.at.place.clone();
         let (owner, prefix) = (self.at.owner.clone(), prefix.to_owned());
-        Destination { bucket, owner, region, endpoint, prefix, storage_class: None, kms_key: None }
+        Destination {
+            bucket,
+            owner,
+            region,
+            endpoint,
+            prefix,
+            storage_class: None,
+            kms_key: None,
+            bucket_encrypts: false,
+        }
     }
 }
 
@@ -111,8 +120,16 @@ impl Observer {
             Ok(keys) => keys,
             Err(no) => return Ok(Err(no)),
         };
-        let owner = self.s3.account().await.map_err(lasting)?;
         let region = choice.region.clone().unwrap_or_else(|| self.settings.region.clone());
+        // Another S3 names its regions as it likes.
+        if choice.endpoint.is_none() && !self.settings.knows_region(&region) {
+            let message = format!(
+                "spec.from.s3.region {region} is no region of AWS that this version knows: make another DatabaseRestore with a \
+                 region that there is, or, where {region} is new, add it to the operator's option BACKUP_REGIONS first"
+            );
+            return Ok(Err(Choice::Refused("RegionUnknown", message)));
+        }
+        let owner = self.s3.account().await.map_err(lasting)?;
         let at =
             At { place: Place { bucket: choice.bucket.clone(), region, endpoint: choice.endpoint.clone() }, owner };
         if let Some(no) = self.kept_out(&at).await? {

@@ -163,7 +163,12 @@ impl Observer {
             return Ok(no);
         }
         let recovery = log.map(OfferedLog::recovery);
-        Ok(Choice::Made(Box::new(Chosen { manifest, sha256, folder, origin, target, identity, note, recovery })))
+        let chosen = Chosen { manifest, sha256, folder, origin, target, identity, note, recovery };
+        let scratch = resources::scratch(&chosen);
+        Ok(match self.guardrails.denial(object, || asks::of_scratch(scratch.images())) {
+            Some((reason, message)) => Choice::Refused(reason, message),
+            None => Choice::Made(Box::new(chosen)),
+        })
     }
 
     /// The backup that is asked for of a DatabaseBackup of the namespace, or of the earlier one in its `spec.adoptFrom`.

@@ -98,7 +98,8 @@ pub fn job(object: &DatabaseRestore, settings: &Settings, chosen: &Chosen) -> Ma
     })
 }
 
-fn scratch(chosen: &Chosen) -> Scratch {
+/// The server that is thrown away.
+pub fn scratch(chosen: &Chosen) -> Scratch {
     let scratch = Scratch::of(&chosen.manifest, &chosen.target.served);
     match (scratch, &chosen.recovery) {
         (Scratch::Sql { image }, Some(recovery)) => Scratch::Recovered { by: recovery.image.clone(), image },

@@ -47,23 +47,14 @@ pub struct BucketFacts {
     pub private: bool,
     /// Whether its owner owns everything in it, and access control lists do not count.
     pub owner_enforced: bool,
-    /// The default encryption of its objects.
-    pub encryption: Option<Encryption>,
+    /// Whether it says how its objects are encrypted by default.
+    pub encrypted: bool,
     /// Its policy.
     pub policy: Option<Value>,
     /// Its lifecycle rules.
     pub rules: Vec<LifecycleRule>,
     /// Whether it keeps versions, and locks them; not checked if it has no tags.
     pub keeping: Keeping,
-}
-
-/// How a bucket encrypts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Encryption {
-    /// KMS key; `None` for S3's own key.
-    pub kms_key: Option<String>,
-    /// Whether one data key is used for many objects.
-    pub bucket_key: bool,
 }
 
 impl BucketFacts {
@@ -93,7 +84,7 @@ impl BucketFacts {
         Self {
             private: true,
             owner_enforced: true,
-            encryption: self.encryption.clone().or(Some(Encryption { kms_key: None, bucket_key: false })),
+            encrypted: true,
             policy: Some(self.guarding_policy(bucket)),
             rules: self.rules_with_abort(),
             ..self
@@ -153,7 +144,7 @@ impl S3 {
             empty: false,
             private: block.and_then(|answer| answer.public_access_block_configuration).as_ref() == Some(&blocked()),
             owner_enforced: ownership.is_some() && ownership == enforced(),
-            encryption: encryption.and_then(|it| it.rules.into_iter().next()).map(|rule| encryption_of(&rule)),
+            encrypted: encryption.is_some_and(|it| !it.rules.is_empty()),
             policy: policy.and_then(|answer| serde_json::from_str(&answer.policy?).ok()),
             rules: rules.and_then(|answer| answer.rules).unwrap_or_default(),
             keeping,
@@ -208,19 +199,11 @@ impl S3 {
         self.caller().call("PutBucketOwnershipControls", call.send()).await.map(drop)
     }
 
-    /// Sets the default encryption.
-    pub async fn encrypt(&self, place: &Place, owner: &str, encryption: &Encryption) -> Outcome<()> {
-        let algorithm = match encryption.kms_key {
-            Some(_) => ServerSideEncryption::AwsKms,
-            None => ServerSideEncryption::Aes256,
-        };
-        let default = ServerSideEncryptionByDefault::builder()
-            .sse_algorithm(algorithm)
-            .set_kms_master_key_id(encryption.kms_key.clone())
-            .build();
+    /// Makes S3's own keys the default encryption.
+    pub async fn encrypt(&self, place: &Place, owner: &str) -> Outcome<()> {
+        let default = ServerSideEncryptionByDefault::builder().sse_algorithm(ServerSideEncryption::Aes256).build();
         let rule = ServerSideEncryptionRule::builder()
             .apply_server_side_encryption_by_default(built("PutBucketEncryption", default)?)
-            .bucket_key_enabled(encryption.bucket_key)
             .build();
         let configuration = ServerSideEncryptionConfiguration::builder().rules(rule).build();
         let configuration = built("PutBucketEncryption", configuration)?;
@@ -271,14 +254,6 @@ fn blocked() -> PublicAccessBlockConfiguration {
 fn enforced() -> Option<OwnershipControls> {
     let rule = OwnershipControlsRule::builder().object_ownership(ObjectOwnership::BucketOwnerEnforced).build().ok()?;
     OwnershipControls::builder().rules(rule).build().ok()
-}
-
-fn encryption_of(rule: &ServerSideEncryptionRule) -> Encryption {
-    let default = rule.apply_server_side_encryption_by_default();
-    Encryption {
-        kms_key: default.and_then(|it| it.kms_master_key_id()).map(str::to_owned),
-        bucket_key: rule.bucket_key_enabled() == Some(true),
-    }
 }
 
 fn abort_rule() -> Option<LifecycleRule> {

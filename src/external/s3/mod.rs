@@ -22,7 +22,7 @@ use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::Class;
 
-pub use bucket::{BucketFacts, Encryption, Found};
+pub use bucket::{BucketFacts, Found};
 pub use objects::{DELETED_AT_ONCE, Listing, Object, Upload};
 pub use versions::{Keeping, Lock};
 
@@ -42,6 +42,12 @@ pub struct Place {
     pub endpoint: Option<String>,
 }
 
+/// So many clients are kept. Objects name regions, and not all of them exist.
+const CLIENTS: usize = 128;
+
+/// A client for each region and endpoint.
+type Clients<C> = HashMap<(String, Option<String>), C>;
+
 /// The API in all regions. A clone is cheap and shares everything.
 #[derive(Clone)]
 pub struct S3(Arc<Inner>);
@@ -51,8 +57,7 @@ struct Inner {
     fence: Fence,
     s3: Caller,
     sts: Caller,
-    /// A client for each region and endpoint.
-    clients: Mutex<HashMap<(String, Option<String>), Client>>,
+    clients: Mutex<Clients<Client>>,
     account: OnceCell<String>,
 }
 
@@ -87,8 +92,7 @@ impl S3 {
 
     fn client(&self, place: &Place) -> Client {
         let mut clients = self.0.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (place.region.clone(), place.endpoint.clone());
-        clients.entry(key).or_insert_with(|| self.made(place)).clone()
+        kept(&mut clients, place, || self.made(place))
     }
 
     fn made(&self, place: &Place) -> Client {
@@ -106,6 +110,15 @@ impl S3 {
     fn caller(&self) -> &Caller {
         &self.0.s3
     }
+}
+
+/// The client of a place, which is made if it is not kept. Where too many are kept, all are made again.
+fn kept<C: Clone>(clients: &mut Clients<C>, place: &Place, make: impl FnOnce() -> C) -> C {
+    let key = (place.region.clone(), place.endpoint.clone());
+    if clients.len() >= CLIENTS && !clients.contains_key(&key) {
+        clients.clear();
+    }
+    clients.entry(key).or_insert_with(make).clone()
 }
 
 /// Classes of the service's own codes.
@@ -155,4 +168,20 @@ fn known<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
 /// A request that lacks a field is a bug of ours.
 fn built<T>(operation: &'static str, built: Result<T, aws_sdk_s3::error::BuildError>) -> Outcome<T> {
     built.map_err(|error| AwsError::raced(operation, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_of_regions_that_objects_make_up_do_not_stay_for_ever() {
+        let mut clients = Clients::new();
+        let place = |number: usize| Place { bucket: "b".into(), region: format!("r-{number}"), endpoint: None };
+        for number in 0..3 * CLIENTS {
+            assert_eq!(kept(&mut clients, &place(number), || number), number);
+            assert_eq!(kept(&mut clients, &place(number), || 0), number, "it is kept");
+            assert!(clients.len() <= CLIENTS);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The objects in a bucket.
 
 use aws_sdk_s3::primitives::ByteStream;
-use aws_sdk_s3::types::{Delete, ObjectIdentifier};
+use aws_sdk_s3::types::{Delete, ObjectIdentifier, ServerSideEncryption};
 use jiff::Timestamp;
 
 use super::{Outcome, Place, S3};
@@ -118,11 +118,13 @@ impl S3 {
         }
     }
 
-    /// Writes a small object, unless there is one already.
-    pub async fn put_new(&self, place: &Place, owner: &str, key: &str, body: &str) -> Outcome<()> {
+    /// Writes a small object, unless there is one already. S3 encrypts it with a key of its own where `own_key` says so,
+    /// and otherwise as the bucket says.
+    pub async fn put_new(&self, place: &Place, owner: &str, key: &str, body: &str, own_key: bool) -> Outcome<()> {
         const OPERATION: &str = "PutObject";
         let call = |none_match: Option<&str>| {
             let call = self.client(place).put_object().bucket(&place.bucket).expected_bucket_owner(owner).key(key);
+            let call = call.set_server_side_encryption(own_key.then_some(ServerSideEncryption::Aes256));
             call.set_if_none_match(none_match.map(str::to_owned)).body(ByteStream::from(body.as_bytes().to_vec()))
         };
         match self.caller().call(OPERATION, call(Some("*")).send()).await {

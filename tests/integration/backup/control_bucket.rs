@@ -1,6 +1,9 @@
 //! The bucket: hardened, put right, never taken over, and deleted only if the spec says so.
 
-use aws_sdk_s3::types::{BucketVersioningStatus, Tag, Tagging, VersioningConfiguration};
+use aws_sdk_s3::types::{
+    BucketVersioningStatus, ServerSideEncryption, ServerSideEncryptionByDefault, ServerSideEncryptionConfiguration,
+    ServerSideEncryptionRule, Tag, Tagging, VersioningConfiguration,
+};
 use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -9,7 +12,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 
 use super::stage::{NAME, NEVER, Stage, describe};
-use crate::support::{Operator, wait_for};
+use crate::support::{Operator, role, wait_for};
 
 /// Checks that a bucket has the settings with which the operator makes buckets.
 async fn is_hard(stage: &Stage, bucket: &str) -> Result<(), String> {
@@ -103,10 +106,12 @@ async fn versions(stage: &Stage, bucket: &str) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_locked_stays_until_its_lock_ends_and_that_is_told() {
     let stage = Stage::new("bucket-locked").await;
+    // A bucket of its own, where Jobs may write.
+    let issuer = role::trust_cluster(&stage).await;
+    role::put_jobs_of(&stage, &issuer, &stage.namespace, &["us-east-1", "locked"]).await;
+    let bucket = stage.bucket().replace("us-east-1", "locked");
     let _operator = Operator::start(&stage).await;
     stage.redis("cache").await;
-    // This has the name of the cluster's own bucket, where Jobs may write.
-    let bucket = stage.bucket();
     let destination = json!({ "bucket": bucket, "objectLock": { "mode": "Governance", "days": 1 } });
     let spec = json!({ "schedule": NEVER, "destination": destination, "retention": { "keepLast": 1 } });
     stage.create::<DatabaseBackup>(NAME, spec).await;
@@ -124,6 +129,88 @@ async fn what_is_locked_stays_until_its_lock_ends_and_that_is_told() {
     let version = answer.versions().first().expect("a version");
     let delete = stage.s3.delete_object().bucket(&bucket).set_key(version.key.clone());
     delete.set_version_id(version.version_id.clone()).send().await.expect_err("a locked version cannot be deleted");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_object_locks_the_bucket_of_all_or_takes_its_name_in_another_region() {
+    let stage = Stage::new("bucket-of-all").await;
+    let _operator = Operator::start(&stage).await;
+    let lock = json!({ "mode": "Compliance", "days": 3650 });
+    let elsewhere = stage.bucket().replace("us-east-1", "eu-west-1");
+    for (destination, reason, words) in [
+        (
+            json!({ "bucket": stage.bucket(), "objectLock": lock }),
+            "BucketShared",
+            format!("spec.destination.objectLock: bucket {} is not of this namespace alone", stage.bucket()),
+        ),
+        (
+            json!({ "bucket": elsewhere }),
+            "BucketNameReserved",
+            format!("bucket {elsewhere} is named as the one that the operator makes for region eu-west-1"),
+        ),
+    ] {
+        stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "destination": destination })).await;
+        let object = stage.becomes("a refusal", |status| describe(status, "Stalled").1 == reason).await;
+        let conditions = object.status.expect("a status").conditions;
+        let message = conditions.into_iter().find(|it| it.type_ == "Stalled").expect("a condition").message;
+        assert!(message.contains(&words), "{message}");
+        let bucket = destination["bucket"].as_str().expect("a name");
+        stage.s3.head_bucket().bucket(bucket).send().await.expect_err("it is not made");
+        stage.delete::<DatabaseBackup>(NAME).await;
+        stage.gone::<DatabaseBackup>(NAME).await;
+    }
+    // Where the bucket is there, it is not locked either.
+    stage.create::<DatabaseBackup>("usual", json!({ "schedule": NEVER })).await;
+    let head = || async { stage.s3.head_bucket().bucket(stage.bucket()).send().await.is_ok() };
+    wait_for("the bucket", head, |there| *there).await;
+    let destination = json!({ "bucket": stage.bucket(), "objectLock": lock });
+    stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "destination": destination })).await;
+    stage.becomes("a refusal", |status| describe(status, "Stalled").1 == "BucketShared").await;
+    let lock = stage.s3.get_object_lock_configuration().bucket(stage.bucket()).send().await;
+    assert!(lock.is_err() || lock.is_ok_and(|it| it.object_lock_configuration.is_none_or(|it| it.rule.is_none())));
+}
+
+/// How a bucket encrypts by default.
+async fn default_of(stage: &Stage, bucket: &str) -> Option<(ServerSideEncryption, Option<String>)> {
+    let answer = stage.s3.get_bucket_encryption().bucket(bucket).send().await.expect("an answer");
+    let rule = answer.server_side_encryption_configuration?.rules.into_iter().next()?;
+    let default = rule.apply_server_side_encryption_by_default?;
+    Some((default.sse_algorithm, default.kms_master_key_id))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_of_one_object_encrypts_nothing_of_another() {
+    let stage = Stage::new("bucket-key").await;
+    let _operator = Operator::start(&stage).await;
+    stage.redis("cache").await;
+    let bucket = stage.bucket();
+    let arn = format!("arn:aws:kms:us-east-1:{}:key/1234abcd-12ab-34cd-56ef-1234567890ab", stage.emulator.account());
+    let spec = json!({ "schedule": NEVER, "destination": { "kmsKeyId": arn } });
+    stage.create::<DatabaseBackup>("with-key", spec).await;
+    let api = stage.api::<DatabaseBackup>();
+    let look = || async { api.get("with-key").await.expect("the object").status.unwrap_or_default() };
+    wait_for("the bucket", look, |status| describe(status, "BucketReady").0 == "True").await;
+    assert_eq!(default_of(&stage, &bucket).await, Some((ServerSideEncryption::Aes256, None)));
+    // An earlier version left the bucket like this.
+    let default = ServerSideEncryptionByDefault::builder()
+        .sse_algorithm(ServerSideEncryption::AwsKms)
+        .kms_master_key_id(&arn)
+        .build()
+        .expect("a default");
+    let rule = ServerSideEncryptionRule::builder().apply_server_side_encryption_by_default(default).build();
+    let rules = ServerSideEncryptionConfiguration::builder().rules(rule).build().expect("rules");
+    let put = stage.s3.put_bucket_encryption().bucket(&bucket).server_side_encryption_configuration(rules);
+    put.send().await.expect("the default");
+    stage.backed_up(json!({ "redis": { "name": "cache" } })).await;
+    stage.has_signatures(1).await;
+    let keys = stage.keys(&bucket).await;
+    assert_eq!(keys.len(), 3, "data, manifest and signature: {keys:?}");
+    for key in keys {
+        let head = stage.s3.head_object().bucket(&bucket).key(&key).send().await.expect("the object");
+        assert_eq!(head.server_side_encryption, Some(ServerSideEncryption::Aes256), "{key}");
+    }
+    let left = default_of(&stage, &bucket).await.map(|(algorithm, _)| algorithm);
+    assert_eq!(left, Some(ServerSideEncryption::AwsKms), "it is the administrator's to reset");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -141,6 +141,9 @@ async fn a_backup_is_refused_in_words_that_name_field_and_fix() {
         json!({ "schedule": "@daily", "source": { "postgresql": sql(&json!({})) }, "method": "Wal", "retention": {} });
     let taken = scene.create::<DatabaseBackup>("log", log).await.spec.retention;
     assert_eq!((taken.keep_last, taken.max_age), (0, None), "base backups say how long log is kept");
+    let base = json!({ "schedule": "@daily", "source": { "postgresql": sql(&json!({})) }, "method": "BaseBackup" });
+    let answer = scene.try_create::<DatabaseBackup>("log", base).await.expect_err("the method stays").to_string();
+    assert!(answer.contains("spec.method cannot change: make another DatabaseBackup"), "{answer}");
     scene.create::<DatabaseBackup>("kept", json!({ "schedule": "@daily", "destination": { "prefix": "a" } })).await;
     let edited = scene.try_create::<DatabaseBackup>("kept", json!({ "schedule": "@daily" })).await;
     let answer = edited.expect_err("the prefix stays").to_string();

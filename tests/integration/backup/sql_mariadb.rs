@@ -290,3 +290,28 @@ async fn comes_back_beside_the_others(engine: &'static Engine) {
     assert_eq!((status.phase, status.keys), (RestorePhase::Succeeded, Some(14)), "{status:?}");
     assert_eq!(stage.ask(look).await, there.replacen('8', "9", 1));
 }
+
+/// Databases whose names are options of the programs, and one that sorts before them.
+const OPTIONS: &str = "CREATE DATABASE `-d`; CREATE DATABASE `--host=192.0.2.1`; CREATE DATABASE `!`;
+CREATE TABLE `-d`.a AS SELECT seq FROM NUMBERS_1000; CREATE TABLE `--host=192.0.2.1`.a AS SELECT 7 AS seq;
+CREATE TABLE `!`.a AS SELECT 1 AS seq UNION SELECT 2;";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_whose_name_looks_like_an_option_is_backed_up_and_comes_back() {
+    for engine in engines() {
+        Box::pin(comes_back_in_spite_of_its_name(engine)).await;
+    }
+}
+
+async fn comes_back_in_spite_of_its_name(engine: &'static Engine) {
+    let stage = SqlStage::new("sql-mariadb-names", engine).await;
+    let _operator = Operator::start(&stage).await;
+    stage.ask(&OPTIONS.replace("NUMBERS_1000", &numbers(1000))).await;
+    stage.back_up(NAME, &stage.server(&json!({})), true).await;
+    assert_eq!(stage.proven().await.recent[0].keys, 1003);
+    stage.ask("DROP DATABASE `-d`; DROP DATABASE `--host=192.0.2.1`; DROP DATABASE `!`;").await;
+    assert_eq!(stage.restored("back", &stage.server(&json!({})), false).await, 1003);
+    let look =
+        "SELECT COUNT(*), SUM(seq) FROM `-d`.a; SELECT seq FROM `--host=192.0.2.1`.a; SELECT COUNT(*) FROM `!`.a;";
+    assert_eq!(stage.ask(look).await, "1000\t500500\n7\n2");
+}

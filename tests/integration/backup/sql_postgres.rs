@@ -31,11 +31,12 @@ pub const POSTGRES: Engine = Engine {
     client_tls: "",
 };
 
-/// A database with something of everything.
+/// A database with something of everything, and an empty one whose name looks like a server to connect to.
 const FILL: &str = "
 CREATE ROLE app LOGIN PASSWORD 'of the app';
 CREATE DATABASE shop OWNER app;
 CREATE DATABASE nothing;
+CREATE DATABASE \" host=192.0.2.1 dbname=postgres sslmode=disable\";
 ALTER DATABASE shop SET work_mem TO '7MB';
 ALTER ROLE app IN DATABASE shop SET search_path TO public, pg_temp;
 GRANT TEMPORARY ON DATABASE shop TO app WITH GRANT OPTION;
@@ -85,9 +86,10 @@ SELECT pg_get_userbyid(datdba), pg_encoding_to_char(encoding), datcollate, datac
   shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = 'shop';
 SELECT setrole::regrole, setconfig FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase ORDER BY 1;
 SELECT rolcanlogin, rolpassword LIKE 'SCRAM%' FROM pg_authid WHERE rolname = 'app';
-SELECT count(*) FROM pg_database WHERE datname = 'nothing';";
+SELECT count(*) FROM pg_database WHERE datname IN ('nothing', ' host=192.0.2.1 dbname=postgres sslmode=disable');";
 
-const WIPE: &str = "DROP DATABASE shop WITH (FORCE); DROP DATABASE nothing; DROP ROLE app;";
+const WIPE: &str = "DROP DATABASE shop WITH (FORCE); DROP DATABASE nothing;
+DROP DATABASE \" host=192.0.2.1 dbname=postgres sslmode=disable\"; DROP ROLE app;";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_postgresql_that_is_written_to_comes_back_row_by_row() {

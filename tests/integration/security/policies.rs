@@ -5,10 +5,11 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use causeway::api::causewaypolicy::CausewayPolicy;
-use causeway::api::{DatabaseBackup, MyIngress, Redis};
+use causeway::api::databaserestore::RestorePhase;
+use causeway::api::{DatabaseBackup, DatabaseRestore, MyIngress, Redis};
 use causeway::guardrails::Guardrails;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::batch::v1::CronJob;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
@@ -17,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::tenant;
+use crate::backup::stage::{NAME, Stage};
 use crate::myingress::{ready, spec};
 use crate::support::wait::wait_for;
 use crate::support::{Operator, Scene};
@@ -108,4 +110,40 @@ async fn what_a_policy_does_not_allow_is_not_made_and_what_was_made_stays() {
     ready(&scene, "after").await;
     policies.delete(name, &DeleteParams::default()).await.expect("it is deleted");
     ready(&scene, "before").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_is_loaded_into_no_server_whose_image_a_policy_denies() {
+    const EVIL: &str = "evil.example.org/redis:7";
+    let stage = Stage::new("security-scratch").await;
+    let mut context = Operator::context(&stage, Operator::client().await, stage.aws.clone(), Duration::from_secs(2));
+    context.environment.guardrails = Guardrails::watching(&Operator::client().await);
+    let _operator = Operator::start_in(context);
+    stage.redis("cache").await;
+    stage.backed_up(json!({ "redis": { "name": "cache" } })).await;
+    let policies = Api::<CausewayPolicy>::all(stage.client.clone());
+    let name = stage.namespace.as_str();
+    let policy = json!({ "metadata": { "name": name }, "spec": {
+        "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": name } }, "images": ["redis:*"],
+    } });
+    let policy: CausewayPolicy = serde_json::from_value(policy).expect("a policy");
+    policies.create(&PostParams::default(), &policy).await.expect("the policy is taken");
+    // The Redis that runs stays as it is. A verification and a restore would start a server of the image in its spec.
+    stage.edit::<Redis>("cache", json!({ "image": EVIL })).await;
+    says::<Redis>(&stage, "cache", "PolicyDenied").await;
+    stage.edit::<DatabaseBackup>(NAME, json!({ "verify": { "afterEach": true } })).await;
+    let words = says::<DatabaseBackup>(&stage, NAME, "PolicyDenied").await;
+    assert!(words.contains("spec.verify") && words.contains(EVIL) && words.contains(name), "{words}");
+    let target = json!({ "redis": { "name": "cache" } });
+    let spec = json!({ "from": { "backup": NAME }, "target": target, "force": true });
+    stage.create::<DatabaseRestore>("back", spec).await;
+    let api = stage.api::<DatabaseRestore>();
+    let look = || async { api.get("back").await.expect("the object").status.unwrap_or_default() };
+    let status = wait_for("the restore to end", look, |status| status.phase.is_final()).await;
+    assert_eq!((status.phase, status.reason.as_deref()), (RestorePhase::Failed, Some("PolicyDenied")), "{status:?}");
+    assert!(status.message.is_some_and(|it| it.contains(EVIL)));
+    let jobs = stage.api::<Job>().list(&ListParams::default()).await.expect("Jobs").items;
+    let runs_evil = |job: &Job| serde_json::to_string(job).expect("JSON").contains(EVIL);
+    assert!(!jobs.iter().any(runs_evil), "{jobs:?}");
+    policies.delete(name, &DeleteParams::default()).await.expect("it is deleted");
 }

@@ -181,7 +181,8 @@ impl Tools {
             // A server that has GTIDs already refuses a dump that sets some.
             program = program.args(["--set-gtid-purged=OFF"]);
         }
-        program.args(if alone { vec![] } else { vec!["--databases"] }).args(databases)
+        // Whatever a database is called, its name is no option: everything after `--` is a name.
+        program.args((!alone).then_some("--databases")).args(["--"]).args(databases)
     }
 }
 
@@ -210,7 +211,27 @@ fn text(digits: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Login, Side};
     use super::*;
+
+    #[test]
+    fn names_of_databases_are_no_options_of_a_dump() {
+        let login = Login { username: Some("u".into()), password: "p".into() };
+        let (host, kind) = ("db".into(), "mysql");
+        let account = Account { side: Side::Source, kind, host, port: 3306, database: None, login, tls: None };
+        let tools = Tools { account, maria: true, client: "mariadb", dump: "mariadb-dump" };
+        let names = ["-d", "--host=evil", "shop"].map(str::to_owned);
+        for (alone, end) in [(false, &["--databases", "--"][..]), (true, &["--"])] {
+            for data_only in [false, true] {
+                let arguments = tools.dump(&names, alone, data_only).arguments();
+                let (options, given) = arguments.split_at(arguments.len() - names.len());
+                assert!(
+                    given == names && options.ends_with(&end.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>())
+                );
+                assert_eq!(options.iter().filter(|it| *it == "--databases").count(), usize::from(!alone));
+            }
+        }
+    }
 
     #[test]
     fn names_come_and_go_unharmed() {

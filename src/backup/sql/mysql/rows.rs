@@ -1,6 +1,8 @@
 //! Reads a dump of MySQL or MariaDB as it passes: which tables it has, and which rows. They cannot be counted with a query,
 //! because only the dump's own connection sees its snapshot. Pure.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use sha2::{Digest, Sha256};
 
 use super::super::tables::{Table, Tables};
@@ -19,8 +21,10 @@ pub struct Rows {
     /// Whether this is between `DELIMITER ;;` and `DELIMITER ;`: there are programs, whatever they look like.
     program: bool,
     database: String,
+    /// The databases that the dump chooses.
+    chosen: BTreeSet<String>,
     table: String,
-    tables: std::collections::BTreeMap<String, (u64, u128)>,
+    tables: BTreeMap<String, (u64, u128)>,
     complete: bool,
 }
 
@@ -48,6 +52,11 @@ impl Rows {
                 State::Row { hash, quoted, escaped } => self.row(bytes, hash, quoted, escaped),
             };
         }
+    }
+
+    /// Whether the dump has nothing of a database. Of a name with several lines that is not known.
+    pub fn lacks(&self, database: &str) -> bool {
+        !database.contains('\n') && !self.chosen.contains(database)
     }
 
     /// The tables of the dump; none if the dump has no end.
@@ -104,6 +113,7 @@ impl Rows {
             return;
         }
         if let Some((name, _)) = line.strip_prefix(b"USE ").and_then(identifier) {
+            self.chosen.insert(name.clone());
             self.database = name;
         } else if let Some((name, _)) = line.strip_prefix(b"LOCK TABLES ").and_then(identifier) {
             self.tables.entry(self.full(&name)).or_default();
@@ -247,6 +257,15 @@ mod tests {
         let dump = "USE `one`;\nINSERT INTO `t` VALUES (1);\nUSE `two`;\nINSERT INTO `t` VALUES (1),(2);\n\
                     -- Dump completed\n";
         assert_eq!(counts(dump, 5), [("one.t".into(), 1), ("two.t".into(), 2)]);
+    }
+
+    #[test]
+    fn a_database_that_a_dump_does_not_have_is_noticed() {
+        let mut rows = Rows::default();
+        rows.push(b"USE `one`;\nINSERT INTO `t` VALUES ('\nUSE `three`;\n');\nUSE `a``b`;\n-- Dump completed\n");
+        let lacking: Vec<&str> =
+            ["one", "a`b", "-d", "three", "two\nlines"].into_iter().filter(|it| rows.lacks(it)).collect();
+        assert_eq!(lacking, ["-d", "three"]);
     }
 
     proptest! {

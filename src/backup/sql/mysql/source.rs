@@ -58,6 +58,10 @@ impl MysqlDump {
         let written =
             into.observed(&format!("{DUMP}{name}"), dump, PROGRAM_SILENCE_TIMEOUT, |bytes| rows.push(bytes)).await;
         written.map_err(|failure| self.tools.account.side.failed(&failure))?;
+        if let Some(lost) = self.databases.iter().find(|name| alone.is_none() && rows.lacks(name)) {
+            let message = format!("{} ended well, but its dump has no database {lost}", self.tools.dump);
+            return Err(Error::SourceDamaged(message));
+        }
         let Some(tables) = rows.finish() else {
             let message = format!("{} ended well, but the last line of its dump is missing", self.tools.dump);
             return Err(Error::SourceDamaged(message));

@@ -8,9 +8,11 @@ use std::process::Stdio;
 
 use futures::TryFutureExt;
 
+use super::super::child::Program;
 use super::super::dump::Writer;
 use super::super::words::some_of;
 use super::super::{Account, DUMP, GLOBALS, PROGRAM_SILENCE_TIMEOUT, TABLES};
+use super::restore::connection;
 use super::session::{LOCK_SECONDS, Session};
 use super::{MAINTENANCE, locks, program, rights, steps};
 use crate::backup::Error;
@@ -74,17 +76,10 @@ impl PostgresDump {
     /// Writes the whole dump, and returns what it holds.
     pub async fn write(self, into: &mut Writer) -> Result<Contents, Error> {
         let first = self.databases.first().map_or(MAINTENANCE, String::as_str);
-        let mut globals = program("pg_dumpall", &self.account, first)?.args([
-            "--globals-only",
-            "--no-tablespaces",
-            "--no-password",
-            "--database",
-            first,
-        ]);
         if !self.superuser {
             tracing::warn!("the user is no superuser: passwords of roles are left out");
-            globals = globals.args(["--no-role-passwords"]);
         }
+        let globals = globals(&self.account, first, self.superuser)?;
         into.program(GLOBALS, globals.start(Stdio::null())?, PROGRAM_SILENCE_TIMEOUT)
             .await
             .map_err(|it| self.failed(&it))?;
@@ -120,6 +115,15 @@ impl PostgresDump {
     }
 }
 
+/// Dumps roles, by a connection to that database.
+fn globals(account: &Account, database: &str, superuser: bool) -> Result<Program, Error> {
+    let arguments = ["--globals-only", "--no-tablespaces", "--no-password"];
+    let dump = program("pg_dumpall", account, database)?.args(arguments);
+    // Unlike the variable, the option is read as a connection string if it looks like one.
+    let dump = dump.args(["--database", &connection(database)]);
+    Ok(dump.args((!superuser).then_some("--no-role-passwords")))
+}
+
 /// Names in the form of a fact of a manifest; none if there are none.
 fn listed(names: &[String]) -> Option<String> {
     let clean = |name: &String| name.chars().filter(|it| !it.is_control()).take(NAME).collect::<String>();
@@ -129,7 +133,21 @@ fn listed(names: &[String]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::{Login, Side};
     use super::*;
+
+    #[test]
+    fn a_database_is_never_taken_for_a_server_to_connect_to() {
+        let login = Login { username: Some("u".into()), password: "p".into() };
+        let (host, kind) = ("db".into(), "postgresql");
+        let account = Account { side: Side::Source, kind, host, port: 5432, database: None, login, tls: None };
+        let of = |name: &str, superuser| globals(&account, name, superuser).unwrap().arguments();
+        let database = |name: &str| of(name, true).last().cloned();
+        assert_eq!(database("shop").as_deref(), Some("dbname='shop'"));
+        let evil = " host=1.2.3.4 dbname=postgres sslmode=disable";
+        assert_eq!(database(evil), Some(format!("dbname='{evil}'")));
+        assert!(of("shop", false).contains(&"--no-role-passwords".into()));
+    }
 
     #[test]
     fn names_of_what_is_left_out_fit_into_a_manifest() {

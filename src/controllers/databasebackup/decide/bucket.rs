@@ -8,7 +8,7 @@ use super::super::names::LOST;
 use crate::api::DatabaseBackup;
 use crate::api::databasebackup::LockMode;
 use crate::backup::manifest::id_of;
-use crate::external::s3::{BucketFacts, Encryption, Found, Lock, Tags};
+use crate::external::s3::{BucketFacts, Found, Lock, Tags};
 use crate::transfer::{CAUSEWAY, CLUSTER, MANAGED_BY, OFFERED, is_ours};
 
 /// The reason where the bucket is somebody else's.
@@ -19,6 +19,9 @@ pub const BACKUPS_LOST: &str = "BackupsLost";
 
 /// The reason where the bucket is gone and was somebody else's.
 const OFFERED_BUCKET_LOST: &str = "OfferedBucketLost";
+
+/// The reason where a lock is asked for a bucket in which other namespaces have backups, too.
+const BUCKET_SHARED: &str = "BucketShared";
 
 /// What is to be done about the bucket.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +48,14 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
             );
             return Some(Verdict::Refused("BucketNameReserved", message));
         }
+        Found::Absent if let Some(region) = region_of_own(observed, bucket) => {
+            let message = format!(
+                "bucket {name} is named as the one that the operator makes for region {region}, and this object is of {}: \
+                 make another DatabaseBackup with another spec.destination.bucket or region, or leave both out",
+                place.region
+            );
+            return Some(Verdict::Refused("BucketNameReserved", message));
+        }
         Found::Absent if was_offered(object) => {
             let message = format!(
                 "bucket {name} is gone; its owner had offered it, so it is not made again: make it and give it the tag \
@@ -54,6 +65,9 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
         }
         Found::Absent if let Some(lost) = lost(object, observed, name) => {
             return Some(Verdict::Refused(BACKUPS_LOST, lost));
+        }
+        Found::Absent if asked_lock(object).is_some() && is_of_several(observed, bucket) => {
+            return Some(Verdict::Refused(BUCKET_SHARED, shared(name)));
         }
         Found::Absent => return Some(Verdict::Change(change(Change::Create(tags)))),
         Found::Forbidden(api_message) => {
@@ -89,6 +103,9 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
     }
     if place.endpoint.is_some() {
         return Some(Verdict::Usable("Owned"));
+    }
+    if missing_lock(object, found).is_some() && is_of_several(observed, bucket) {
+        return Some(Verdict::Refused(BUCKET_SHARED, shared(name)));
     }
     let changes = drift(object, name, found);
     Some(if changes.is_empty() { Verdict::Usable("Owned") } else { Verdict::Change(change(Change::Harden(changes))) })
@@ -131,6 +148,26 @@ fn is_of_another_cluster(bucket: &Bucket, cluster: &str) -> bool {
     !ours && name.starts_with("causeway-") && name.contains(&of_account)
 }
 
+/// The region of the operator's own bucket of that name, where the object is of another. A bucket made there would be in
+/// the way of all objects that name none.
+fn region_of_own<'a>(observed: &'a Observed, bucket: &Bucket) -> Option<&'a str> {
+    let place = &bucket.place;
+    let region = observed.settings.region_of_default(&place.bucket, &bucket.owner)?;
+    (place.endpoint.is_none() && region != place.region).then_some(region)
+}
+
+/// Whether other namespaces have backups in the bucket, or will have some: it is that of objects that name none.
+fn is_of_several(observed: &Observed, bucket: &Bucket) -> bool {
+    bucket.shared || observed.settings.region_of_default(&bucket.place.bucket, &bucket.owner).is_some()
+}
+
+fn shared(name: &str) -> String {
+    format!(
+        "spec.destination.objectLock: bucket {name} is not of this namespace alone, and a lock binds everything that is \
+         written there: make another DatabaseBackup with a spec.destination.bucket of its own, or leave objectLock out"
+    )
+}
+
 fn tags_of(cluster: &str) -> Tags {
     Tags::from([(CLUSTER.into(), cluster.to_owned()), (MANAGED_BY.into(), CAUSEWAY.into())])
 }
@@ -143,7 +180,10 @@ fn drift(object: &DatabaseBackup, name: &str, found: &BucketFacts) -> Vec<Harden
     if !found.owner_enforced {
         changes.push(Hardening::EnforceOwner);
     }
-    changes.extend(encryption(object, found).map(Hardening::Encrypt));
+    // A key of a spec is never the default: objects of other namespaces would be encrypted with it, too.
+    if !found.encrypted {
+        changes.push(Hardening::Encrypt);
+    }
     if !found.is_guarded(name) {
         changes.push(Hardening::Guard(Box::new(found.clone())));
     }
@@ -159,11 +199,15 @@ fn drift(object: &DatabaseBackup, name: &str, found: &BucketFacts) -> Vec<Harden
 
 /// The lock that the bucket lacks. One that it has is never shortened.
 fn missing_lock(object: &DatabaseBackup, found: &BucketFacts) -> Option<Lock> {
-    let asked = object.spec.destination.object_lock.as_ref()?;
-    let asked = Lock { compliance: asked.mode == LockMode::Compliance, days: asked.days };
+    let asked = asked_lock(object)?;
     let live = found.keeping.lock;
     let wanted = live.map_or(asked, |live| live.stricter(asked));
     (live != Some(wanted)).then_some(wanted)
+}
+
+fn asked_lock(object: &DatabaseBackup) -> Option<Lock> {
+    let asked = object.spec.destination.object_lock.as_ref()?;
+    Some(Lock { compliance: asked.mode == LockMode::Compliance, days: asked.days })
 }
 
 fn unlocked(name: &str, Lock { compliance, days }: Lock) -> String {
@@ -175,27 +219,13 @@ fn unlocked(name: &str, Lock { compliance, days }: Lock) -> String {
     )
 }
 
-/// The default encryption that the bucket lacks. A KMS key replaces S3's own key, and never another KMS key: objects
-/// that share a bucket may name different ones, and each upload names its own anyway.
-fn encryption(object: &DatabaseBackup, found: &BucketFacts) -> Option<Encryption> {
-    let key = object.spec.destination.kms_key_id.clone();
-    match &found.encryption {
-        None => Some(Encryption { bucket_key: key.is_some(), kms_key: key }),
-        Some(live) if live.kms_key.is_none() && key.is_some() => Some(Encryption { kms_key: key, bucket_key: true }),
-        Some(live) if live.kms_key.is_some() && !live.bucket_key => {
-            Some(Encryption { bucket_key: true, ..live.clone() })
-        }
-        Some(_) => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use serde_json::json;
 
-    use super::super::super::fixtures::{backup, observed};
+    use super::super::super::fixtures::{backup, observed, prepared, tags};
     use super::super::tests::{decided, words};
     use super::*;
     use crate::api::databasebackup::ObjectLock;
@@ -219,6 +249,73 @@ mod tests {
         let ours = "causeway-prod-111122223333-locked";
         assert!(matches!(verdict_on(ours, false), Some(Verdict::Change(_))), "of the same cluster");
         assert!(matches!(verdict_on("shop-backups", false), Some(Verdict::Change(_))));
+    }
+
+    #[test]
+    fn a_bucket_of_the_operator_is_not_made_in_the_region_of_another() {
+        let mut observed = observed();
+        let verdict_on = |observed: &Observed, name: &str, endpoint: Option<&str>| {
+            let mut bucket = observed.bucket.clone().expect("a bucket");
+            bucket.place.bucket = name.to_owned();
+            bucket.place.endpoint = endpoint.map(str::to_owned);
+            bucket.usual = false;
+            verdict(&backup(), observed, &bucket)
+        };
+        let usual = "causeway-prod-111122223333-us-east-1";
+        let refused = verdict_on(&observed, usual, None);
+        let Some(Verdict::Refused("BucketNameReserved", message)) = &refused else { panic!("{refused:?}") };
+        assert!(message.contains("for region us-east-1, and this object is of eu-west-1"), "{message}");
+        let own = "causeway-prod-111122223333-eu-west-1";
+        assert!(matches!(verdict_on(&observed, own, None), Some(Verdict::Change(_))));
+        let elsewhere = verdict_on(&observed, usual, Some("https://minio.example.com"));
+        assert!(matches!(elsewhere, Some(Verdict::Change(_))), "another S3");
+        (observed.settings.bucket, observed.settings.region) = (Some("all".into()), "eu-central-1".into());
+        assert!(matches!(verdict_on(&observed, "all", None), Some(Verdict::Refused("BucketNameReserved", _))));
+    }
+
+    #[test]
+    fn a_lock_is_put_only_on_a_bucket_of_one_namespace() {
+        let mut object = backup();
+        object.spec.destination.object_lock = Some(ObjectLock { mode: LockMode::Compliance, days: 3650 });
+        let mut observed = prepared();
+        observed.settings.bucket = Some("all".into());
+        let verdict_on = |object: &DatabaseBackup, name: &str, shared: bool, found: Option<Found>| {
+            let mut bucket = observed.bucket.clone().expect("a bucket");
+            bucket.place.bucket = name.to_owned();
+            (bucket.usual, bucket.shared) = (false, shared);
+            bucket.found = found.or(bucket.found);
+            verdict(object, &observed, &bucket)
+        };
+        let usual = "causeway-prod-111122223333-eu-west-1";
+        for (name, is_shared) in [(usual, false), ("all", false), ("locked", true)] {
+            // `all` is made in the operator's own region.
+            for found in [None, Some(Found::Absent)] {
+                let refused = verdict_on(&object, name, is_shared, found);
+                let Some(Verdict::Refused(reason, message)) = &refused else { panic!("{name}: {refused:?}") };
+                assert_eq!(*reason, "BucketShared", "{name}");
+                assert!(message.starts_with(&format!("spec.destination.objectLock: bucket {name} is")), "{message}");
+            }
+        }
+        assert!(matches!(verdict_on(&object, "locked", false, Some(Found::Absent)), Some(Verdict::Change(_))));
+        let locked = |days| {
+            let lock = Some(Lock { compliance: true, days });
+            let facts =
+                BucketFacts { tags: tags(), keeping: Keeping { versions: Some(true), lock }, ..BucketFacts::default() };
+            Some(Found::There(Box::new(facts.hardened("locked"))))
+        };
+        assert_eq!(verdict_on(&object, "locked", true, locked(3650)), Some(Verdict::Usable("Owned")), "as it is");
+        assert!(matches!(verdict_on(&object, "locked", true, locked(30)), Some(Verdict::Refused("BucketShared", _))));
+        object.spec.destination.object_lock = None;
+        assert!(matches!(verdict_on(&object, usual, false, Some(Found::Absent)), Some(Verdict::Change(_))));
+    }
+
+    #[test]
+    fn a_key_of_a_spec_is_never_the_default_of_a_bucket() {
+        let mut object = backup();
+        object.spec.destination.kms_key_id = Some("arn:aws:kms:eu-west-1:111122223333:key/1234abcd".into());
+        let changes = |encrypted| drift(&object, "b", &BucketFacts { encrypted, ..BucketFacts::default() });
+        assert!(changes(false).contains(&Hardening::Encrypt));
+        assert!(!changes(true).iter().any(|it| matches!(it, Hardening::Encrypt)), "whatever encrypts it");
     }
 
     #[test]

@@ -192,6 +192,22 @@ mod tests {
     }
 
     #[test]
+    fn no_rule_that_counts_deletes_log_whatever_the_spec_says() {
+        let counting = json!({ "keepLast": 1, "maxAge": "40h" });
+        for method in [Method::Dump, Method::BaseBackup] {
+            let changed = DatabaseBackup {
+                spec: crate::api::DatabaseBackupSpec { method, ..object(counting.clone()).spec },
+                ..object(counting.clone())
+            };
+            let observed = Observed { log: Log::default(), ..observed(&changed, Bases::Unknown) };
+            assert_eq!(deleted(&changed, &observed), Vec::<String>::new(), "{method:?}");
+        }
+        let counts = object(json!({ "keepLast": 1 }));
+        let known = Bases::Known(vec![base("20261122T010000Z", 15)]);
+        assert_eq!(deleted(&counts, &observed(&counts, known)), Vec::<String>::new(), "it is of an earlier version");
+    }
+
+    #[test]
     fn the_status_says_that_base_backups_keep_log() {
         let mut follows = object(json!({}));
         let run = |id: &str| {

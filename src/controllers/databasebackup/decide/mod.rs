@@ -175,6 +175,9 @@ impl View<'_> {
         if let Some(refused) = self.refused() {
             return refused;
         }
+        if let Some((folder, (reason, message))) = self.observed.unprovable.first_key_value() {
+            return Health::stalled(reason, format!("spec.verify: backups of {folder} are not proven: {message}"));
+        }
         let titles: Vec<&str> = self.observed.sources.iter().map(|it| it.access.source.title.as_str()).collect();
         let source = self.object.spec.source.as_ref();
         let named = source.and_then(|source| {

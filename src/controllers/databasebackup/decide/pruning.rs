@@ -11,9 +11,10 @@ use super::super::log;
 use super::super::retention::{Proofs, Reasons, follows_base_backups, kept, kept_proven};
 use super::super::verification;
 use super::super::view::View;
-use crate::api::databasebackup::{BackupVerification, LockedBackups};
+use crate::api::databasebackup::{BackupVerification, LockedBackups, Method, Retention};
 use crate::backup::jobs::{Catalog, Stored};
 use crate::backup::manifest::{DATA, NAME, due_of, id_of};
+use crate::backup::plan::WAL;
 use crate::backup::signature::SIGNATURE;
 use crate::external::s3::DELETED_AT_ONCE;
 use crate::schedule::Schedule;
@@ -106,10 +107,18 @@ pub fn reasons(
     complete: &BTreeSet<Timestamp>,
     results: &[BackupVerification],
 ) -> Reasons {
+    let (rules, zone) = (&view.object.spec.retention, schedule.zone());
     if follows_base_backups(view.object) {
         return log::kept(&view.observed.log, complete);
     }
-    let (rules, zone) = (&view.object.spec.retention, schedule.zone());
+    if folder == WAL {
+        // A log with holes brings nothing back: only its age counts, and only while the object still keeps log.
+        let max_age = rules.max_age.clone().filter(|_| view.object.spec.method == Method::Wal);
+        return match max_age {
+            None => log::kept(&view.observed.log, complete),
+            max_age => kept(&Retention { max_age, ..Retention::default() }, complete, zone, view.now),
+        };
+    }
     let result = results.iter().find(|result| result.folder == folder);
     match result.filter(|_| view.object.spec.verify.is_some()) {
         Some(result) => {
@@ -138,7 +147,6 @@ mod tests {
     use super::super::super::fixtures::backup;
     use super::super::tests::{catalog, decided, now, settled};
     use super::*;
-    use crate::api::databasebackup::Retention;
     use crate::external::s3::{Found, Keeping, Lock, Upload};
 
     const BEFORE: &str = "p/redis-cache/20261120T020000Z/data";

@@ -1,7 +1,7 @@
 //! What a deleted object leaves behind in S3.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -18,11 +18,47 @@ use crate::runtime::{Class, class_of_kubernetes};
 use crate::transfer::{self, is_ours};
 
 /// A cleanup that fails for this long is given up, because the deletion of the namespace may be waiting for it. The
-/// time starts with the first failure that this process saw. So the first failure after an outage of the operator does
-/// not end it.
+/// time starts with the first failure that this process saw, so the first failure after an outage of the operator does
+/// not end it, and starts again after each success.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// A step of the cleanup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// What is left is read.
+    Look,
+    /// It is deleted.
+    Delete,
+}
+
+/// A cleanup that fails.
+#[derive(Clone, Debug)]
+pub struct Failing {
+    since: Instant,
+    /// The furthest step that failed since then.
+    step: Step,
+    why: String,
+}
+
 impl Observer {
+    /// A step of the cleanup of a deleted object failed.
+    pub fn cleanup_failed(&self, object: &DatabaseBackup, step: Step, error: &AwsError) {
+        let begin = || Failing { since: Instant::now(), step, why: String::new() };
+        self.failing.change(&object.uid().unwrap_or_default(), begin, |failing| {
+            failing.step = failing.step.max(step);
+            failing.why = error.to_string();
+        });
+    }
+
+    /// A step of the cleanup succeeded: what failed before was passing. To read what is left does not show that it can be
+    /// deleted.
+    pub fn cleanup_goes_on(&self, object: &DatabaseBackup, step: Step) {
+        let uid = object.uid().unwrap_or_default();
+        if self.failing.with(&uid, |failing| failing.step <= step) == Some(true) {
+            self.failing.forget(&uid);
+        }
+    }
+
     /// What a deleted object leaves behind.
     pub(super) async fn look_at_remains(&self, object: &DatabaseBackup, observed: &mut Observed) -> Result<(), Error> {
         // The backups stay, so nothing is read: a missing permission must not block the deletion of the object.
@@ -36,14 +72,15 @@ impl Observer {
             return Ok(());
         }
         let failing = self.failing.get(&uid);
-        if let Some((_, why)) = failing.filter(|(since, _)| since.elapsed() > CLEANUP_TIMEOUT) {
-            observed.remains = Some(Remains { given_up: Some(why), ..Remains::default() });
+        if let Some(failing) = failing.filter(|failing| failing.since.elapsed() > CLEANUP_TIMEOUT) {
+            observed.remains = Some(Remains { given_up: Some(failing.why), ..Remains::default() });
             return Ok(());
         }
         let (bucket, remains) = self
             .remains(object, observed.recorded.as_ref())
             .await
-            .inspect_err(|error| self.cleanup_failed(object, error))?;
+            .inspect_err(|error| self.cleanup_failed(object, Step::Look, error))?;
+        self.cleanup_goes_on(object, Step::Look);
         (observed.bucket, observed.remains) = (Some(bucket), Some(remains));
         Ok(())
     }
@@ -104,7 +141,8 @@ impl Observer {
             let forgets = facts.keeping.versions.is_none();
             remains.bucket_may_go = last && forgets && empty && self.s3.is_empty(&place, &owner).await?;
         }
-        let bucket = Bucket { place, owner, usual: destination.bucket.is_none(), found: Some(found) };
+        let usual = destination.bucket.is_none();
+        let bucket = Bucket { place, owner, usual, shared: false, found: Some(found) };
         Ok((bucket, remains))
     }
 }
@@ -115,6 +153,24 @@ mod tests {
 
     use super::super::super::fixtures::{backup, denied};
     use super::*;
+
+    #[tokio::test]
+    async fn a_cleanup_that_goes_on_is_not_given_up_for_what_failed_before() {
+        let (object, (observer, _)) = (backup(), denied());
+        let error = AwsError::raced("DeleteObjects", "SlowDown".into());
+        let fails_since = || observer.failing.with("uid-1", |failing| failing.since);
+        observer.cleanup_failed(&object, Step::Look, &error);
+        observer.cleanup_goes_on(&object, Step::Look);
+        assert_eq!(fails_since(), None, "it was passing");
+        observer.cleanup_failed(&object, Step::Delete, &error);
+        let first = fails_since();
+        observer.cleanup_goes_on(&object, Step::Look);
+        observer.cleanup_failed(&object, Step::Look, &error);
+        observer.cleanup_goes_on(&object, Step::Look);
+        assert!(first.is_some() && fails_since() == first, "nothing was deleted since");
+        observer.cleanup_goes_on(&object, Step::Delete);
+        assert_eq!(fails_since(), None);
+    }
 
     #[tokio::test]
     async fn an_object_goes_whose_record_may_not_be_read() {

@@ -262,6 +262,9 @@ fn next<'a>(view: &View<'a>, when: &When) -> Option<(&'a Database, Timestamp, St
     let mut all: Vec<(Option<Timestamp>, &Database, Timestamp, String)> = Vec::new();
     for database in sources(view) {
         let folder = &database.access.source.folder;
+        if observed.unprovable.contains_key(folder) {
+            continue;
+        }
         let Some(newest) = catalog.complete(folder).last().copied() else { continue };
         let (id, result) = (id_of(newest), results.iter().find(|it| it.folder == *folder));
         let wanted = match when {

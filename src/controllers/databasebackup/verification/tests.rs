@@ -13,7 +13,7 @@ use crate::api::DatabaseBackupStatus;
 use crate::api::databasebackup::{Encryption, Verify};
 use crate::backup::jobs::{End, IDENTITY};
 use crate::external::s3::{Listing, Object};
-use crate::runtime::{Plan, merge_conditions};
+use crate::runtime::{Health, Plan, merge_conditions};
 
 const RECIPIENT: &str = "age1ljmwwkts2649rkhmf3tu0nk6vfz849ync5ynh5tjgqzzke2pz90sww4d6y";
 const OLD: &str = "20261121T020000Z";
@@ -313,6 +313,11 @@ fn of_several_databases_the_one_whose_turn_was_the_longest_ago_is_next() {
     }
     observed.catalog = all(&[OLD, NEW]);
     assert_eq!(next(&object, &observed).as_deref(), Some("redis-a"));
+    observed.unprovable.insert("redis-a".into(), ("PolicyDenied", "evil/redis:7 is not allowed here".into()));
+    assert_eq!(next(&object, &observed).as_deref(), Some(FOLDER), "policies deny the server of the other");
+    let Health::Stalled(cause) = decided(&object, &observed).health else { panic!("it is told") };
+    assert_eq!(cause.reason, "PolicyDenied");
+    assert!(cause.message.contains("redis-a are not proven: evil/redis:7 is not"), "{}", cause.message);
 }
 
 #[test]

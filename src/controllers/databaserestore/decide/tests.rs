@@ -50,6 +50,7 @@ fn chosen() -> Observed {
             prefix: "shop/nightly/uid-0".into(),
             storage_class: None,
             kms_key: None,
+            bucket_encrypts: false,
         },
         target: target("7.0.15"),
         identity: None,

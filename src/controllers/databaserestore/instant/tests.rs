@@ -48,6 +48,7 @@ fn origin(prefix: &str) -> Destination {
         prefix: prefix.into(),
         storage_class: None,
         kms_key: None,
+        bucket_encrypts: false,
     }
 }
 

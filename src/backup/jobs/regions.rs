@@ -2,7 +2,7 @@
 
 /// The regions in the data of botocore 1.40.40 (`botocore/data/endpoints.json`, September 2025), of all partitions. The
 /// option `BACKUP_REGIONS` adds newer ones.
-const REGIONS: [&str; 45] = [
+pub const REGIONS: [&str; 45] = [
     "af-south-1",
     "ap-east-1",
     "ap-east-2",
@@ -49,8 +49,3 @@ const REGIONS: [&str; 45] = [
     "us-isof-south-1",
     "eusc-de-east-1",
 ];
-
-/// Whether there is a region of that name.
-pub fn is_known(region: &str) -> bool {
-    REGIONS.contains(&region)
-}
