@@ -100,6 +100,8 @@ pub struct Node {
     pub state: NodeState,
     /// Whether it has answered since this operator began to listen to it.
     pub has_answered: bool,
+    /// For how long it has reported the same role, and the same link to its master.
+    pub unchanged: Duration,
     /// How many clients are connected to it; counted only if it was the master until a moment ago.
     pub clients: usize,
     /// What it answers to a write, if it is a master.
@@ -122,7 +124,7 @@ pub enum NodeState {
     Refuses(String),
     /// It has not answered for this long, and nothing shows that its process is gone.
     Silent(Duration),
-    /// There is no process.
+    /// Nobody listens where it should: there is no process, or a firewall rejects the operator.
     #[default]
     Gone,
 }

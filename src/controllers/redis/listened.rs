@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::external::redis::{Endpoint, Writes};
+use crate::external::redis::{Endpoint, Role, Writes};
 use crate::stateful::listeners::Listened;
 
 /// How often a node is asked.
@@ -16,8 +16,8 @@ pub struct Node {
     pub endpoint: Endpoint,
     /// How long the node must be silent to wake the controller.
     pub patience: Duration,
-    /// Whether it last answered that it is a master.
-    pub is_master: bool,
+    /// Its role by its last answer, and since when it reports exactly that.
+    pub role: Option<(Role, Instant)>,
     /// What it answers to a write, as long as it is a master, and when it did.
     pub writes: Option<(Writes, Instant)>,
 }
@@ -32,5 +32,18 @@ impl Listened for Node {
     fn refresh(&mut self, now: Self) {
         self.endpoint = now.endpoint;
         self.patience = now.patience;
+    }
+}
+
+impl Node {
+    /// Whether it last answered that it is a master.
+    pub fn is_master(&self) -> bool {
+        matches!(self.role, Some((Role::Master, _)))
+    }
+
+    /// For how long it has reported that role, and the same link to its master.
+    pub fn unchanged(&self, role: &Role) -> Duration {
+        let known = self.role.as_ref().filter(|(known, _)| known == role);
+        known.map_or(Duration::ZERO, |(_, since)| since.elapsed())
     }
 }

@@ -43,7 +43,7 @@ impl Monitor {
 
     /// Listens to these nodes of an object, and to no others of it any more.
     pub fn follow(&self, key: &Key, uid: &str, nodes: &[Endpoint], patience: Duration) {
-        let node = |endpoint: &Endpoint| Node { endpoint: endpoint.clone(), patience, is_master: false, writes: None };
+        let node = |endpoint: &Endpoint| Node { endpoint: endpoint.clone(), patience, role: None, writes: None };
         let left = self.listeners.follow(key, uid, nodes.iter().map(node).collect(), |latest| {
             let (redis, wake) = (self.redis.clone(), self.wake.clone());
             let probe = Probe { redis, node: locked(latest).node.id(), latest: latest.clone(), key: key.clone(), wake };
@@ -75,6 +75,11 @@ impl Monitor {
         self.listeners.ask(key, node, |latest| latest.is_heard()).unwrap_or_default()
     }
 
+    /// For how long a node has reported that role, and the same link to its master.
+    pub fn unchanged(&self, key: &Key, node: &Endpoint, role: &Role) -> Duration {
+        self.listeners.ask(key, node, |latest| latest.node.unchanged(role)).unwrap_or_default()
+    }
+
     /// What a master answered to the last write, if it was asked.
     pub fn writes(&self, key: &Key, node: &Endpoint) -> Option<Writes> {
         self.listeners.ask(key, node, |latest| latest.node.writes.as_ref().map(|(writes, _)| writes.clone()))?
@@ -93,6 +98,12 @@ enum State {
     Is(Role),
     Gone,
     Refuses,
+}
+
+impl State {
+    fn role(&self) -> Option<&Role> {
+        if let Self::Is(role) = self { Some(role) } else { None }
+    }
 }
 
 /// Listens to one node.
@@ -127,7 +138,9 @@ impl Probe {
                 {
                     let mut known = locked(&self.latest);
                     known.answered();
-                    known.node.is_master = latest == State::Is(Role::Master);
+                    if latest != state {
+                        known.node.role = latest.role().map(|role| (role.clone(), Instant::now()));
+                    }
                 }
                 if latest != state {
                     state = latest;

@@ -204,6 +204,9 @@ impl Observer {
         for (ordinal, node_state, writes, has_answered) in join_all(asked).await {
             if let Some(pod) = observed.set.pods.get_mut(&ordinal) {
                 (pod.own.state, pod.own.writes, pod.own.has_answered) = (node_state, writes, has_answered);
+                let known = pod.endpoint().zip(pod.info());
+                let unchanged = known.map(|(node, info)| self.monitor.unchanged(&key, &node, &info.role));
+                pod.own.unchanged = unchanged.unwrap_or_default();
             }
         }
         self.count_stragglers(object, observed).await;

@@ -29,7 +29,7 @@ impl Pulse {
                 if !latest.is_wanted() {
                     return;
                 }
-                (latest.node.endpoint.clone(), latest.node.is_master)
+                (latest.node.endpoint.clone(), latest.node.is_master())
             };
             // The monitor watches whether the process lives.
             let writes = if is_master { self.redis.writes(&node).await.ok() } else { None };
@@ -41,7 +41,7 @@ impl Pulse {
                 // On a busy machine, one missing answer says nothing.
                 let kept = || earlier.filter(|(_, at)| at.elapsed() < MOMENT);
                 let now = writes.map(|writes| (writes, Instant::now())).or_else(kept);
-                known.writes = now.filter(|_| known.is_master);
+                known.writes = now.filter(|_| known.is_master());
                 known.writes.as_ref().map(|(writes, _)| writes) != was.as_ref()
             };
             if changed && is_master {

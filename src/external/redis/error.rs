@@ -17,7 +17,7 @@ pub struct RedisError {
 /// What went wrong, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// Nobody listens there: the process is gone.
+    /// The connection is refused: the process is gone, or a firewall rejects packets.
     Gone,
     /// The connection ended before the answer: somebody closed it, or the process has just died.
     Broken,

@@ -54,7 +54,7 @@ pub struct Info {
     pub earlier_history: String,
     /// Its replication offset in that history, in bytes.
     pub offset: u64,
-    /// Seconds since it last received anything from its master.
+    /// Seconds since it last received anything from its master, be it a part of all data that it copies.
     pub quiet_seconds: Option<u64>,
     /// Seconds since it lost its master.
     pub lost_seconds: Option<u64>,
@@ -120,7 +120,7 @@ impl Info {
                 .unwrap_or_default()
                 .to_owned(),
             offset: number(own).or_else(|| number("master_repl_offset")).unwrap_or(0),
-            quiet_seconds: number("master_last_io_seconds_ago"),
+            quiet_seconds: number("master_last_io_seconds_ago").or_else(|| number("master_sync_last_io_seconds_ago")),
             lost_seconds: number("master_link_down_since_seconds"),
             attached: attached.map(|(_, text)| attached_of(text)).collect(),
             handing_over: !matches!(field("master_failover_state"), "" | "no-failover"),
@@ -222,11 +222,11 @@ mod tests {
     fn a_replica_reports_its_link() {
         let text = "role:slave\r\nmaster_host:10.0.0.7\r\nmaster_port:6379\r\nmaster_link_status:down\r\n\
             master_last_io_seconds_ago:-1\r\nmaster_sync_in_progress:1\r\nslave_read_repl_offset:9\r\n\
-            slave_repl_offset:8\r\nmaster_repl_offset:8\r\nmaster_replid:bb\r\nmaster_replid2:aa\r\nslave_priority:100\r\n";
+            master_sync_last_io_seconds_ago:1\r\nslave_repl_offset:8\r\nmaster_repl_offset:8\r\nmaster_replid:bb\r\nmaster_replid2:aa\r\nslave_priority:100\r\n";
         let info = Info::parse(text);
         let link = Link { host: "10.0.0.7".into(), port: 6379, up: false, syncing: true };
         assert_eq!(info.role, Role::Replica(link));
-        assert_eq!((info.offset, info.quiet_seconds), (8, None));
+        assert_eq!((info.offset, info.quiet_seconds), (8, Some(1)));
         assert!(info.continues("aa") && info.attached.is_empty());
     }
 

@@ -1,5 +1,6 @@
 //! Replicas follow the master, Services lead to the nodes that serve, and processes have their settings.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -14,9 +15,12 @@ use super::{Record, Step, View, hide, passwords, services, target};
 use crate::api::redis::LastFailover;
 use crate::stateful::ChildAction;
 
-/// A node that has been silent for this long while the master serves is replaced: a hung node does not recover by
-/// waiting, and one that was the master before must not wake up as a master.
+/// A node that has been silent for this long while the master serves and does not hear it either is replaced: a hung
+/// node does not recover by waiting, and one that was the master before must not wake up as a master.
 const HUNG: Duration = Duration::from_secs(10);
+/// For so long, a new pod that has never answered may still do so. Meanwhile no node is replaced for its silence: what
+/// silences all of them may lie between them and the operator.
+const STARTING: SignedDuration = SignedDuration::from_mins(5);
 
 /// How long the network may still lead clients to an earlier master.
 const STRAGGLE: SignedDuration = SignedDuration::from_secs(5);
@@ -132,21 +136,47 @@ pub fn configure(view: &View<'_>) -> Option<Step> {
     (!actions.is_empty()).then(|| Step::act(actions, "Configuring", "processes are told their settings"))
 }
 
-/// Replaces nodes that hang.
+/// Replaces nodes that hang, one after the other. A replica that the master hears is well: only the operator cannot
+/// reach it, and could not lead its successor to the master.
 pub fn mend(view: &View<'_>) -> Option<Step> {
     let (master, ..) = view.serving_master()?;
-    let hung = |(ordinal, pod): (&i32, &Pod)| {
-        // A master that lost the role by its silence would execute the writes that wait in its sockets as soon as it
-        // wakes up.
-        let last = view.before.last_failover.as_ref();
-        let silenced = last.is_some_and(|last| last.from.as_ref() == Some(&pod.name) && last.reason == SILENT);
-        let patience = if silenced { Duration::from_secs(1) } else { HUNG };
-        let silent = matches!(pod.own.state, NodeState::Silent(silence) if silence >= patience);
-        *ordinal != master && silent && !pod.terminating
+    let pods = &view.observed.set.pods;
+    let is_silent = |pod: &Pod, patience| matches!(pod.own.state, NodeState::Silent(silence) if silence >= patience);
+    let hung = |(ordinal, pod): &(&i32, &Pod)| {
+        let silent = if is_silenced(view, pod) {
+            is_silent(pod, Duration::from_secs(1))
+        } else {
+            is_silent(pod, HUNG) && !is_starting(view, pod)
+        };
+        **ordinal != master && silent && !pod.terminating && !view.is_attached(pod)
     };
-    let (_, pod) = view.observed.set.pods.iter().find(|(ordinal, pod)| hung((ordinal, pod)))?;
-    let why = "it does not answer";
+    let (ordinal, pod) =
+        pods.iter().filter(hung).max_by_key(|(ordinal, pod)| (is_silenced(view, pod), Reverse(**ordinal)))?;
+    let is_coming = |other: i32| match view.pod(other) {
+        // A pod that is refused may never come.
+        None => view.observed.set.unmade.is_none(),
+        Some(pod) => (pod.terminating && pod.young) || is_starting(view, pod),
+    };
+    let is_replacing = (0..view.wanted()).any(|other| other != *ordinal && other != master && is_coming(other));
+    if is_replacing && !is_silenced(view, pod) {
+        return None;
+    }
+    let why = "it answers neither Causeway nor the master";
     let (name, uid) = (pod.name.clone(), pod.uid.clone());
     let action = ChildAction::DeletePod { name, uid, why: why.to_owned(), at_once: true };
     Step::children([action], "Replacing", format!("replacing {}: {why}", pod.name))
+}
+
+/// Whether a pod is that of a master that lost the role by its silence. It would execute the writes that wait in its
+/// sockets as soon as it wakes up.
+fn is_silenced(view: &View<'_>, pod: &Pod) -> bool {
+    let last = view.before.last_failover.as_ref();
+    last.filter(|last| last.from.as_ref() == Some(&pod.name) && last.reason == SILENT)
+        .is_some_and(|last| pod.made.is_none_or(|made| made <= last.at.0))
+}
+
+/// Whether a pod was made lately, nothing shows that it cannot start, and it has not answered yet.
+fn is_starting(view: &View<'_>, pod: &Pod) -> bool {
+    let is_new = pod.made.is_some_and(|made| view.now.duration_since(made) < STARTING);
+    is_new && pod.trouble.is_none() && !pod.own.has_answered && pod.info().is_none()
 }

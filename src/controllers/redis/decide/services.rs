@@ -10,7 +10,7 @@ use super::super::action::{Action, Publication, Target};
 use super::super::facts::{Child, NodeState, Pod};
 use super::super::names;
 use super::super::resources::{Way, family_of, is_of_kubernetes, service_of, slice, ways_of};
-use super::{View, target};
+use super::{View, failover, target};
 use crate::external::redis::Info;
 
 /// Families of addresses; each has a slice of its own.
@@ -99,13 +99,13 @@ pub fn foreign<'a>(view: &View<'a>) -> Option<(String, &'a Child)> {
 }
 
 /// Whether that node may be behind the master's Service. A master that does not answer stays there: it may be the
-/// operator that is cut off. A master whose process is gone is taken out before it comes back, which it does as a
-/// replica.
+/// operator that is cut off. So does one that refuses connections while its replicas hear it. A master whose process is
+/// gone is taken out before it comes back, which it does as a replica.
 fn is_entitled(view: &View<'_>, pod: &Pod) -> bool {
     let may_lead = match &pod.own.state {
         NodeState::Answers(info) => info.is_master(),
         NodeState::Silent(_) | NodeState::Refuses(_) => true,
-        NodeState::Gone => false,
+        NodeState::Gone => failover::is_heard(view, pod),
     };
     let hands_over = pod.info().is_some_and(|info| info.handing_over);
     match &view.before.failover {

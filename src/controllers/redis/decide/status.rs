@@ -8,8 +8,8 @@ use kube::ResourceExt;
 
 use super::super::facts::Pod;
 use super::super::{names, tls};
-use super::failover::{is_cut_off, loss};
-use super::{Record, Step, View, certificates};
+use super::failover::{is_cut_off, is_heard, loss};
+use super::{Record, Step, View, certificates, evictions};
 use crate::api::RedisStatus;
 use crate::api::redis::{Connection, LastFailover, NodeStatus};
 use crate::external::redis::Info;
@@ -59,6 +59,11 @@ pub fn status(view: &View<'_>, step: &Step) -> RedisStatus {
     let serving = view.serving_master().filter(|_| view.before.failover.is_none());
     if let Some((_, _, info)) = serving {
         status.history = Some(info.history.clone());
+        status.masterless_since = None;
+    }
+    let silent = view.master().and_then(|master| view.pod(master)).filter(|_| view.before.failover.is_none());
+    if step.record == Record::Seen && silent.is_some_and(|pod| is_heard(view, pod)) {
+        // A replica that loses it later waits for `spec.failover.dataLossTimeout` from then on.
         status.masterless_since = None;
     }
     status.nodes = unless_trifling(&view.before.nodes, nodes(view));
@@ -126,7 +131,7 @@ fn describe(view: &View<'_>, ordinal: i32, pod: &Pod) -> NodeStatus {
     let is_master = view.master() == Some(ordinal) && pod.info().is_some_and(Info::is_master);
     let Some(info) = pod.info() else {
         // While the master serves, it reports which replicas follow.
-        let in_sync = before.in_sync && view.serving_master().is_none_or(|(_, _, master)| is_followed_by(master, pod));
+        let in_sync = before.in_sync && (view.serving_master().is_none() || view.is_attached(pod));
         return silent(NodeStatus { name: pod.name.clone(), in_sync, ..before });
     };
     let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
@@ -147,12 +152,6 @@ fn describe(view: &View<'_>, ordinal: i32, pod: &Pod) -> NodeStatus {
         link: link.map(str::to_owned),
         in_sync: in_sync(view, ordinal, info, before.in_sync),
     }
-}
-
-/// Whether the master has a node as an online replica that acknowledged within `LOST_SECONDS`.
-fn is_followed_by(master: &Info, pod: &Pod) -> bool {
-    let mut attached = master.attached.iter();
-    attached.any(|it| Some(&it.host) == pod.address.as_ref() && it.online && it.lag_seconds <= LOST_SECONDS)
 }
 
 /// Whether a node may take over without loss. That changes only while a master serves: when it dies, all its replicas
@@ -186,6 +185,7 @@ pub fn parts(view: &View<'_>, status: &RedisStatus) -> Vec<ExtraCondition> {
     let wanted = view.object.spec.replicas;
     let ready = status.ready_replicas;
     let all = ready >= wanted && view.serving_master().is_some();
+    let refused = evictions::refusal(view).map_or_else(String::new, |text| format!("; {text}"));
     let lost = status.last_failover.as_ref().and_then(|last| Some((loss(last)?, last.epoch)));
     vec![
         certificates::part(view),
@@ -194,7 +194,7 @@ pub fn parts(view: &View<'_>, status: &RedisStatus) -> Vec<ExtraCondition> {
             type_: "Replicated",
             status: Some(all),
             reason: if all { "AllInSync" } else { "ReplicasBehind" },
-            message: format!("{ready} of {wanted} replicas have all data and follow the master"),
+            message: format!("{ready} of {wanted} replicas have all data and follow the master{refused}"),
         },
         ExtraCondition {
             type_: "DataLost",

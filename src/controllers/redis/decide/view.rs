@@ -9,7 +9,7 @@ use super::super::facts::{NodeState, Observed, Pod};
 use super::super::{damage, modules, names, resources, settings};
 use crate::api::redis::NodeStatus;
 use crate::api::{Redis, RedisStatus};
-use crate::external::redis::Info;
+use crate::external::redis::{Attached, Info};
 use crate::stateful::pod_trouble::Fields;
 
 /// The fields that messages about pods name.
@@ -19,6 +19,9 @@ const FIELDS: Fields = Fields {
     apart: "spec.spread and spec.affinity",
     storage: "spec.storage",
 };
+
+/// A healthy replica acknowledges every second, so the master reports at most this lag.
+const LAG_SECONDS: u64 = 2;
 
 /// What is known, and what follows from it.
 pub struct View<'a> {
@@ -90,6 +93,13 @@ impl View<'_> {
             && self.info(ordinal).is_some_and(|own| !own.loading && own.continues(&info.history))
     }
 
+    /// Whether the serving master has a node as an online replica that acknowledged lately.
+    pub fn is_attached(&self, pod: &Pod) -> bool {
+        let Some((_, _, master)) = self.serving_master() else { return false };
+        let is_this = |it: &Attached| Some(&it.host) == pod.address.as_ref();
+        master.attached.iter().any(|it| is_this(it) && it.online && it.lag_seconds <= LAG_SECONDS)
+    }
+
     /// What was recorded of a node.
     pub fn recorded(&self, ordinal: i32) -> Option<&NodeStatus> {
         let name = names::pod(self.object, ordinal);
@@ -122,6 +132,10 @@ impl View<'_> {
             };
             let seen = match &pod.own.state {
                 _ if pod.terminating => "which is told to stop",
+                NodeState::Gone | NodeState::Silent(_) if self.is_attached(pod) => {
+                    "which Causeway cannot reach, although the master hears it: look for a NetworkPolicy or a firewall \
+                     between Causeway and the pod"
+                }
                 NodeState::Gone => "whose process does not run",
                 NodeState::Silent(_) => "which does not answer",
                 NodeState::Refuses(_) => "which refuses to answer",

@@ -25,17 +25,21 @@ pub use users::{hash, of as users_of, rules};
 /// Name of the volume with the certificates.
 const TLS_VOLUME: &str = "tls";
 
-/// Services, disruption budget and network policy: they do not change with the nodes.
+/// Services and network policy: they do not change with the nodes.
 pub fn around(object: &Redis, rules: &Rules) -> Vec<Manifest> {
     let mut all = vec![
         Manifest::hashed(&services::peers(object)),
         Manifest::hashed(&services::master(object)),
         Manifest::hashed(&services::replicas(object)),
-        Manifest::hashed(&services::disruption_budget(object)),
     ];
     all.extend(object.spec.sentinel.as_ref().map(|_| Manifest::hashed(&services::sentinel(object))));
     all.extend(network::policy(object, rules));
     all
+}
+
+/// How many pods may be evicted at the same time: none or one.
+pub fn disruption_budget(object: &Redis, allowed: i32) -> Manifest {
+    Manifest::hashed(&services::disruption_budget(object, allowed))
 }
 
 /// The settings that processes start with.
@@ -96,7 +100,7 @@ mod tests {
     fn the_children_stay_as_they_were_reviewed() {
         let object = redis(3);
         let mut all = around(&object, &Rules { namespace: "causeway-system".into(), ..Rules::default() });
-        all.extend([config_map(&object), pods(&object, 4, "causeway:1")]);
+        all.extend([disruption_budget(&object, 1), config_map(&object), pods(&object, 4, "causeway:1")]);
         let values: Vec<&Value> = all.iter().map(|manifest| &manifest.value).collect();
         insta::assert_yaml_snapshot!(values);
     }

@@ -45,7 +45,15 @@ fn ports() -> Vec<ServicePort> {
     vec![service_port("redis", PORT)]
 }
 
-/// Allows the disruption of one node at a time.
-pub fn disruption_budget(object: &Redis) -> PodDisruptionBudget {
-    builders::disruption_budget(object, None)
+/// Allows so many pods to be unavailable at the same time.
+///
+/// Pods that are not ready count as unavailable, but may be evicted only within the budget (no `AlwaysAllow`): one of
+/// them may be a master that serves beside a failing exporter.
+/// <https://kubernetes.io/docs/tasks/run-application/configure-pdb/#unhealthy-pod-eviction-policy>
+pub fn disruption_budget(object: &Redis, allowed: i32) -> PodDisruptionBudget {
+    let mut budget = builders::disruption_budget(object, None);
+    if let Some(spec) = &mut budget.spec {
+        spec.max_unavailable = Some(IntOrString::Int(allowed));
+    }
+    budget
 }

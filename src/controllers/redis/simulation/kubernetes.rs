@@ -37,7 +37,22 @@ pub struct PodState {
     pub unready: bool,
     /// Seconds until a process that was killed again and again is started again.
     pub waits: u8,
+    /// Seconds since it was made.
+    pub age: i64,
+    /// It has answered the operator.
+    pub heard: bool,
+    /// How packets between the operator and it are lost, if they are. All others reach it.
+    pub cut: Option<Cut>,
     pub process: Option<Process>,
+}
+
+/// How packets are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Nobody answers, since so many seconds.
+    Dropped(u64),
+    /// Connections are refused.
+    Rejected,
 }
 
 /// What is on a volume.
@@ -88,6 +103,9 @@ impl PodState {
             startable: !birth.image().contains("nothing"),
             unready: false,
             waits: 0,
+            age: 0,
+            heard: false,
+            cut: None,
             process: None,
         }
     }
@@ -115,6 +133,7 @@ impl Kubernetes {
             address: Some(pod.address.clone()),
             ready: pod.process.is_some() && !pod.unready,
             terminating: pod.terminating,
+            young: pod.terminating,
             controlled: self.set.children.keys().any(|(kind, _)| kind == "StatefulSet"),
             unlabelled: pod.unlabelled,
             trouble: if damaged(pod) {
@@ -129,12 +148,17 @@ impl Kubernetes {
                 settings: pod.settings.clone(),
                 certificates: pod.certificates.clone(),
                 state: match &pod.process {
+                    _ if pod.cut == Some(Cut::Rejected) => NodeState::Gone,
+                    _ if let Some(Cut::Dropped(seconds)) = pod.cut => NodeState::Silent(Duration::from_secs(seconds)),
                     None => NodeState::Gone,
                     Some(Process { hangs: Some(seconds), .. }) => NodeState::Silent(Duration::from_secs(*seconds)),
                     Some(process) => NodeState::Answers(Box::new(process.info(self.attached(&pod.address)))),
                 },
                 clients: pod.process.iter().filter(|process| process.client).count(),
-                writes: (pod.is_master() && pod.answers()).then(|| self.answer_to_a_write(pod, object)),
+                unchanged: unchanged(pod),
+                has_answered: pod.cut.is_some() && pod.heard,
+                writes: (pod.is_master() && pod.answers() && pod.cut.is_none())
+                    .then(|| self.answer_to_a_write(pod, object)),
                 drift: pod
                     .process
                     .iter()
@@ -176,7 +200,9 @@ impl Kubernetes {
     }
 
     pub fn process(&mut self, target: &Target) -> Result<&mut Process, ()> {
-        self.meant(target)?.process.as_mut().filter(|process| process.hangs.is_none()).ok_or(())
+        let pod = self.meant(target)?;
+        let is_reached = pod.cut.is_none();
+        pod.process.as_mut().filter(|process| process.hangs.is_none() && is_reached).ok_or(())
     }
 
     /// Carries out the action, if that can be done.
@@ -289,6 +315,12 @@ impl Kubernetes {
             let Objects { pods, claims, .. } = &mut self.set;
             let pod = pods.get_mut(&ordinal).unwrap();
             pod.waits = pod.waits.saturating_sub(1);
+            pod.age += 1;
+            pod.heard |= pod.cut.is_none() && pod.answers();
+            pod.cut = match pod.cut {
+                Some(Cut::Dropped(seconds)) => Some(Cut::Dropped(seconds + 1)),
+                cut => cut,
+            };
             if pod.waits > 0 {
                 continue;
             }
@@ -335,6 +367,7 @@ impl Kubernetes {
                         process.earlier.clone_from(&master.earlier);
                         following.up = true;
                         following.syncing = false;
+                        process.linked = true;
                     } else {
                         following.up = false;
                         following.syncing = true;
@@ -376,4 +409,10 @@ impl Kubernetes {
             }
         }
     }
+}
+
+/// For how long a process that does not find its master has reported that.
+fn unchanged(pod: &PodState) -> Duration {
+    let following = pod.process.as_ref().and_then(|process| process.follows.as_ref());
+    following.map_or(Duration::ZERO, |following| Duration::from_secs(following.quiet))
 }

@@ -6,6 +6,7 @@ use super::super::action::Action;
 use super::super::decide::decide;
 use super::super::facts::{NodeState, Observed};
 use super::super::fixtures::redis;
+use super::super::resources::disruption_budget;
 use super::Simulation;
 use super::story::Mishap;
 use crate::api::redis::Failover;
@@ -18,6 +19,22 @@ pub fn says(observed: &mut Observed, ordinal: i32, change: impl Fn(&mut Info)) {
     let pod = observed.set.pods.get_mut(&ordinal).unwrap();
     let NodeState::Answers(info) = &mut pod.own.state else { panic!("it answers") };
     change(info);
+}
+
+/// Nobody listens where a node was, and its replicas have lost it.
+pub fn dies(observed: &mut Observed, ordinal: i32) {
+    let pod = observed.set.pods.get_mut(&ordinal).unwrap();
+    pod.own.state = NodeState::Gone;
+    let address = pod.address.clone();
+    for other in observed.set.pods.values_mut() {
+        let NodeState::Answers(info) = &mut other.own.state else { continue };
+        if let Role::Replica(link) = &mut info.role
+            && Some(&link.host) == address.as_ref()
+        {
+            (link.up, link.syncing) = (false, false);
+            (info.quiet_seconds, info.lost_seconds) = (None, Some(0));
+        }
+    }
 }
 
 /// The target of a change of the master that this look begins, if any.
@@ -149,7 +166,7 @@ fn a_replica_that_is_cut_off_from_a_master_that_serves_does_not_take_over() {
         assert_eq!(status.nodes[1].in_sync, expected, "{quiet} s");
         simulation.object.status = Some(status);
     }
-    observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Gone;
+    dies(&mut observed, 0);
     assert_eq!(begins(&simulation, &observed), None);
 }
 
@@ -173,7 +190,10 @@ fn a_master_that_is_to_hand_over_keeps_its_role_while_it_does_not_answer_for_a_m
     };
     observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Silent(Duration::from_millis(700));
     assert!(!promoted(&observed) && begins(&simulation, &observed).is_none());
+    // A firewall refuses the operator, or the process is gone.
     observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Gone;
+    assert!(!promoted(&observed) && begins(&simulation, &observed).is_none());
+    dies(&mut observed, 0);
     assert!(promoted(&observed) || begins(&simulation, &observed).is_some());
 }
 
@@ -234,6 +254,8 @@ fn a_pod_of_the_earlier_spec_that_cannot_follow_is_replaced() {
             .any(|action| matches!(action, Action::Child(ChildAction::DeletePod { name, .. }) if name == "cache-1"))
     };
     observed.set.pods.get_mut(&1).unwrap().own.role = None;
+    let budget = ("PodDisruptionBudget".to_owned(), "cache".to_owned());
+    observed.set.children.get_mut(&budget).unwrap().value = disruption_budget(&simulation.object, 0).value;
     let slice = &mut observed.slices.get_mut("cache-replicas-ipv4").unwrap().value;
     assert_eq!(slice["endpoints"].as_array_mut().unwrap().remove(0)["targetRef"]["name"], "cache-1");
     assert!(replaced(&observed));

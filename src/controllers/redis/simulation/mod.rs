@@ -2,6 +2,8 @@
 //! acknowledged write.
 
 mod clients;
+mod cuts;
+mod evictions;
 mod idle;
 mod kubernetes;
 mod looks;
@@ -81,7 +83,14 @@ impl Simulation {
     }
 
     fn observe(&self) -> Observed {
-        self.kubernetes.observe(&self.object)
+        let mut observed = self.kubernetes.observe(&self.object);
+        // The age of a pod matters only while the operator cannot reach it.
+        let cut = self.kubernetes.set.pods.iter().filter(|(_, pod)| pod.cut.is_some());
+        for (ordinal, pod) in cut {
+            let made = self.now.checked_sub(SignedDuration::from_secs(pod.age)).unwrap();
+            observed.set.pods.get_mut(ordinal).unwrap().made = Some(made);
+        }
+        observed
     }
 
     /// One reconcile; true when it had nothing to do.

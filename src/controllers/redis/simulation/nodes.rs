@@ -27,6 +27,8 @@ pub struct Process {
     pub tampered: bool,
     /// A client keeps its connection to it.
     pub client: bool,
+    /// It has had a link to a master.
+    pub linked: bool,
 }
 
 /// A replica's link.
@@ -56,6 +58,7 @@ impl Process {
             full: false,
             tampered: false,
             client: false,
+            linked: false,
         }
     }
 
@@ -96,7 +99,7 @@ impl Process {
             earlier_history: self.earlier.clone(),
             offset: self.writes.len().try_into().unwrap(),
             quiet_seconds: self.follows.as_ref().map(|following| following.quiet),
-            lost_seconds: self.follows.as_ref().filter(|it| !it.up).map(|following| following.quiet),
+            lost_seconds: self.follows.as_ref().filter(|it| !it.up && self.linked).map(|following| following.quiet),
             attached,
             handing_over: false,
             log_fails: self.full,

@@ -26,6 +26,7 @@ pub fn assert_true(object: &Redis, observed: &Observed, health: &Health, actions
     let count = object.spec.replicas + 1;
     let mut children = resources::around(object, &observed.set.rules);
     children.extend([resources::config_map(object), resources::pods(object, count, OWN_IMAGE)]);
+    children.push(resources::disruption_budget(object, 1));
     for child in children {
         let live = observed.set.child(child.kind(), child.name());
         assert!(live.is_some_and(|live| child.is_met_by(&live.value)), "ready without {child:?}");

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Simulation;
-use super::looks::says;
+use super::looks::{dies, says};
 use crate::api::redis::Failover;
 use crate::api::{Redis, RedisStatus};
 use crate::controllers::redis::decide::{decide, failover_state};
@@ -98,6 +98,9 @@ impl States {
 
 fn is(observed: &mut Observed, ordinals: &[i32], state: &NodeState) {
     for ordinal in ordinals {
+        if *state == NodeState::Gone {
+            dies(observed, *ordinal);
+        }
         observed.set.pods.get_mut(ordinal).unwrap().own.state = state.clone();
     }
 }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::Simulation;
+use super::kubernetes::Cut;
 use super::nodes::Process;
 use crate::api::redis::Switchover;
 use crate::controllers::redis::names::{self, MASTER};
@@ -41,6 +42,10 @@ pub enum Fault {
     Unready(Index),
     /// Somebody changes whom a Service leads to.
     Mislead(Index),
+    /// The network drops packets between the operator and a pod.
+    Drop(Index),
+    /// The network rejects them.
+    Reject(Index),
 }
 
 /// How a reconcile goes wrong.
@@ -91,6 +96,8 @@ pub fn fault() -> impl Strategy<Value = Fault> {
         1 => place().prop_map(Fault::Tamper),
         1 => place().prop_map(Fault::Unready),
         1 => place().prop_map(Fault::Mislead),
+        1 => place().prop_map(Fault::Drop),
+        1 => place().prop_map(Fault::Reject),
     ]
 }
 
@@ -242,6 +249,8 @@ impl Fault {
                     pod.unready = !pod.unready;
                 }
             }
+            Self::Drop(place) => simulation.cut(*place, Cut::Dropped(0)),
+            Self::Reject(place) => simulation.cut(*place, Cut::Rejected),
             Self::Mislead(place) => {
                 let names: Vec<String> = simulation.kubernetes.slices.keys().cloned().collect();
                 if !names.is_empty() {
@@ -259,6 +268,13 @@ impl Simulation {
         self.kubernetes.set.pods.get_mut(&ordinal)?.process.as_mut()
     }
 
+    fn cut(&mut self, place: Index, cut: Cut) {
+        let pod = self.any_pod(place).and_then(|ordinal| self.kubernetes.set.pods.get_mut(&ordinal));
+        if let Some(pod) = pod {
+            pod.cut = Some(cut);
+        }
+    }
+
     /// The pod at some place.
     pub fn any_pod(&self, place: Index) -> Option<i32> {
         let ordinals: Vec<i32> = self.kubernetes.set.pods.keys().copied().collect();
@@ -273,10 +289,10 @@ impl Simulation {
         }
     }
 
-    /// Whatever hangs continues, disks have room, and kubelets answer.
+    /// Whatever hangs continues, disks have room, kubelets answer, and the operator reaches all pods.
     pub fn resume(&mut self) {
         for pod in self.kubernetes.set.pods.values_mut() {
-            pod.unready = false;
+            (pod.unready, pod.cut) = (false, None);
             if let Some(process) = pod.process.as_mut() {
                 process.hangs = None;
                 process.full = false;

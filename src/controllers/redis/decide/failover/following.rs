@@ -21,6 +21,22 @@ pub fn followers(view: &View<'_>, master: i32) -> Vec<Action> {
     actions
 }
 
+/// Makes nodes that follow nobody follow a master that does not answer the operator. If it serves, they say so; if they
+/// do not reach it either, they confirm that it hangs.
+///
+/// They lose no data by that. A process that was started again, maybe without data, is itself a replica without a
+/// master, and gives nothing to replicas (`NOMASTERLINK`). Only the process that was made the recorded master does.
+/// <https://github.com/redis/redis/blob/7.0/src/replication.c> (`syncCommand`)
+pub fn without_master(view: &View<'_>, master: &Pod) -> Vec<Action> {
+    let Some(address) = &master.address else { return Vec::new() };
+    let follows_nobody = |pod: &&Pod| {
+        let info = pod.info().filter(|info| !info.loading && !info.handing_over && !pod.terminating);
+        info.and_then(|info| info.link()).is_some_and(|link| link.host == NOBODY)
+    };
+    let follow = |pod: &Pod| Action::Follow { node: target(pod), master: address.clone(), drop_clients: false };
+    view.observed.set.pods.values().filter(follows_nobody).map(follow).collect()
+}
+
 /// Detaches replicas from their master, unless that is the node that is to become the master.
 pub fn attached_elsewhere(view: &View<'_>, to: i32) -> Vec<Action> {
     let heir = view.pod(to).and_then(|pod| pod.address.as_ref());

@@ -11,7 +11,7 @@
 //! | `Finishing` | failover, switchover | the recorded target answers as a master | leads clients and replicas to it, then records the end | master |
 //! | `Serving` | master | the recorded master answers as one | moves the role away if the pod goes, its node is lost or its disk fails | switchover |
 //! | `SwitchingOver` | switchover | the earlier master answers as one, or hands over | lets it hand over; gives up when that takes too long | master |
-//! | `MasterSilent` | master, switchover | the master does not answer, but does not count as hung or gone | waits | |
+//! | `MasterSilent` | master, switchover | the master does not answer, but does not count as hung or gone | leads replicas without a master to it, and waits | |
 //! | `MasterGone` | master, failover, switchover | the master is gone, and no node may take the role | waits for its data | |
 //!
 //! The record changes only as the last column says. While it stays the same, the observed facts choose among the states
@@ -37,7 +37,7 @@ use state::State;
 pub use finishing::since_change;
 pub use following::followers;
 pub use reasons::{SILENT, loss};
-pub use silence::is_cut_off;
+pub use silence::{is_cut_off, is_heard};
 pub use successor::is_ready;
 
 /// What a state asks for.

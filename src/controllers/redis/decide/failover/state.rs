@@ -3,7 +3,7 @@
 use super::super::View;
 use super::election::{self, Elected, Wait};
 use super::reasons::SILENT;
-use super::silence::hangs;
+use super::silence::{hangs, is_heard};
 use crate::api::redis::Failover;
 use crate::controllers::redis::facts::{NodeState, Pod};
 use crate::controllers::redis::names;
@@ -17,7 +17,7 @@ pub enum State<'a> {
     Serving { master: i32, pod: &'a Pod, info: &'a Info },
     /// A switchover is recorded, and the earlier master answers: as a master, or while it hands over.
     SwitchingOver { failover: &'a Failover, pod: &'a Pod, info: &'a Info },
-    /// The master, or the one that is to hand over, does not answer; nothing shows that it is gone.
+    /// The master, or the one that is to hand over, does not answer; nothing shows that it hangs or is gone.
     MasterSilent { pod: &'a Pod, failover: Option<&'a Failover> },
     /// The master is gone, and no node may take the role yet.
     MasterGone { from: i32, wait: Wait },
@@ -48,10 +48,11 @@ impl<'a> State<'a> {
             // Its process was replaced meanwhile.
             Some((_, NodeState::Answers(_))) => Self::after(view, recorded, from, "MasterRestarted"),
             // It may be handing over while it does not answer for a moment: it stays the master until it counts as
-            // hung.
-            Some((pod, NodeState::Silent(silence))) if !hangs(view, from, *silence) => {
+            // hung or gone.
+            Some((pod, NodeState::Silent(silence))) if !hangs(view, pod, *silence) => {
                 Self::MasterSilent { pod, failover: recorded }
             }
+            Some((pod, NodeState::Gone)) if is_heard(view, pod) => Self::MasterSilent { pod, failover: recorded },
             // The target is chosen again by what is known now: it may have died, or lost its data.
             _ => Self::after(view, recorded, from, &failover.reason),
         }
@@ -73,9 +74,11 @@ impl<'a> State<'a> {
                 Some(to) => Self::Electing { from: Some(master), to, reason: "SwitchedByHand", planned: true },
                 None => Self::after(view, None, master, "MasterRestarted"),
             },
-            NodeState::Gone => Self::after(view, None, master, "MasterGone"),
-            NodeState::Silent(silence) if hangs(view, master, *silence) => Self::after(view, None, master, SILENT),
-            NodeState::Silent(_) | NodeState::Refuses(_) => Self::MasterSilent { pod, failover: None },
+            NodeState::Gone if !is_heard(view, pod) => Self::after(view, None, master, "MasterGone"),
+            NodeState::Silent(silence) if hangs(view, pod, *silence) => Self::after(view, None, master, SILENT),
+            NodeState::Gone | NodeState::Silent(_) | NodeState::Refuses(_) => {
+                Self::MasterSilent { pod, failover: None }
+            }
         }
     }
 

@@ -1,10 +1,12 @@
-//! `Creating`, `MasterSilent` and `MasterGone`: nothing can be done about the master but to wait.
+//! `Creating`, `MasterSilent` and `MasterGone`: the operator waits for nodes, and for what replicas say about the master.
 
 use kube::ResourceExt;
 
 use super::super::{AT_ONCE, Record, SELDOM, SOON, Step, View, hide};
 use super::election::Wait;
+use super::following::without_master;
 use super::reasons::SILENT;
+use super::silence::{has_witness, hearers};
 use crate::api::redis::Failover;
 use crate::controllers::redis::action::Action;
 use crate::controllers::redis::facts::{NodeState, Pod};
@@ -32,9 +34,10 @@ pub fn creating(view: &View<'_>) -> Step {
     Step { again: SOON, record: masterless(view), ..step }
 }
 
-/// Waits for a master that does not answer now, and may answer again any moment.
+/// Waits for a master that does not answer now, and may answer again any moment. Nodes that follow nobody follow it.
 pub fn master_silent(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) -> Step {
     let place = pod.place();
+    let actions = if failover.is_none() { without_master(view, pod) } else { Vec::new() };
     if let NodeState::Refuses(message) = &pod.own.state {
         let message = format!(
             "{place} refuses to answer: {message}. If the Secrets of its users or certificates were lost, start all nodes anew: \
@@ -43,7 +46,7 @@ pub fn master_silent(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) ->
             selector_text(view.object),
         );
         let health = Health::stalled("MasterRefuses", message.clone());
-        return Step { health, ..Step::trouble("MasterRefuses", message) };
+        return Step { actions, health, ..Step::trouble("MasterRefuses", message) };
     }
     let lost = view.pod_trouble().filter(|_| pod.lost_node.is_some());
     let step = match failover {
@@ -56,18 +59,36 @@ pub fn master_silent(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) ->
                 pod.name
             ),
         ),
-        None => Step::wait(
-            SILENT,
-            format!(
-                "{place} does not answer: as long as its replicas hear it, it stays the master (kubectl describe pod {})",
-                pod.name
-            ),
-        ),
+        None => Step::wait(SILENT, unanswered(view, pod)),
         Some(failover) => {
             Step::wait("SwitchingOver", format!("{place} does not answer, and was to hand over to {}", failover.target))
         }
     };
-    Step { again: AT_ONCE * 4, ..step }
+    // A process that has just died may be refused before its replicas notice.
+    let again = if pod.own.state == NodeState::Gone { AT_ONCE * 2 } else { AT_ONCE * 4 };
+    Step { actions, again, ..step }
+}
+
+/// What is known about a master with replicas that does not answer, and what comes next.
+fn unanswered(view: &View<'_>, pod: &Pod) -> String {
+    let (place, name, hearers) = (pod.place(), &pod.name, hearers(view, pod));
+    let seen =
+        if pod.own.state == NodeState::Gone { "refuses Causeway's connections" } else { "does not answer Causeway" };
+    if !hearers.is_empty() {
+        return format!(
+            "{place} {seen}, but it still sends data to {}, so it stays the master: look for a NetworkPolicy or a firewall \
+             between Causeway and the pod (kubectl -n {} get networkpolicy)",
+            hearers.join(", "),
+            view.object.namespace().unwrap_or_default(),
+        );
+    }
+    let next = if has_witness(view, pod) {
+        "another node takes over if its replicas receive nothing from it for spec.failover.hangTimeout"
+    } else {
+        "no replica can say whether it serves. Replicas that answer are made to follow it. If they cannot connect to it, the \
+         node with most of the data takes over after spec.failover.dataLossTimeout"
+    };
+    format!("{place} {seen}: {next} (kubectl describe pod {name})")
 }
 
 /// The master is gone, and no node may take over yet.
@@ -118,7 +139,11 @@ fn for_data(view: &View<'_>, from: i32) -> Step {
         None => "NoMaster",
     };
     let again = if trouble.is_empty() { SOON } else { SELDOM };
-    Step { again, record: masterless(view), ..Step::act(hidden(view), reason, message) }
+    let mut actions = hidden(view);
+    // What refuses the operator may be a firewall: replicas that follow nobody find out whether the master serves.
+    let unseen = view.pod(from).filter(|pod| pod.info().is_none() && view.before.failover.is_none());
+    actions.extend(unseen.into_iter().flat_map(|pod| without_master(view, pod)));
+    Step { again, record: masterless(view), ..Step::act(actions, reason, message) }
 }
 
 /// Removes the role label from pods that are labelled as the master, but answer as replicas. Whoever selects pods by
