@@ -47,8 +47,8 @@ pub struct BucketFacts {
     pub private: bool,
     /// Whether its owner owns everything in it, and access control lists do not count.
     pub owner_enforced: bool,
-    /// Whether it says how its objects are encrypted by default.
-    pub encrypted: bool,
+    /// The algorithm that encrypts its objects by default.
+    pub encryption: Option<String>,
     /// Its policy.
     pub policy: Option<Value>,
     /// Its lifecycle rules.
@@ -84,7 +84,7 @@ impl BucketFacts {
         Self {
             private: true,
             owner_enforced: true,
-            encrypted: true,
+            encryption: self.encryption.clone().or(Some(ServerSideEncryption::Aes256.to_string())),
             policy: Some(self.guarding_policy(bucket)),
             rules: self.rules_with_abort(),
             ..self
@@ -144,7 +144,7 @@ impl S3 {
             empty: false,
             private: block.and_then(|answer| answer.public_access_block_configuration).as_ref() == Some(&blocked()),
             owner_enforced: ownership.is_some() && ownership == enforced(),
-            encrypted: encryption.is_some_and(|it| !it.rules.is_empty()),
+            encryption: encryption.and_then(|it| it.rules.into_iter().next()).and_then(algorithm_of),
             policy: policy.and_then(|answer| serde_json::from_str(&answer.policy?).ok()),
             rules: rules.and_then(|answer| answer.rules).unwrap_or_default(),
             keeping,
@@ -254,6 +254,10 @@ fn blocked() -> PublicAccessBlockConfiguration {
 fn enforced() -> Option<OwnershipControls> {
     let rule = OwnershipControlsRule::builder().object_ownership(ObjectOwnership::BucketOwnerEnforced).build().ok()?;
     OwnershipControls::builder().rules(rule).build().ok()
+}
+
+fn algorithm_of(rule: ServerSideEncryptionRule) -> Option<String> {
+    rule.apply_server_side_encryption_by_default.map(|default| default.sse_algorithm.to_string())
 }
 
 fn abort_rule() -> Option<LifecycleRule> {

@@ -181,7 +181,7 @@ fn drift(object: &DatabaseBackup, name: &str, found: &BucketFacts) -> Vec<Harden
         changes.push(Hardening::EnforceOwner);
     }
     // A key of a spec is never the default: objects of other namespaces would be encrypted with it, too.
-    if !found.encrypted {
+    if found.encryption.is_none() {
         changes.push(Hardening::Encrypt);
     }
     if !found.is_guarded(name) {
@@ -313,9 +313,11 @@ mod tests {
     fn a_key_of_a_spec_is_never_the_default_of_a_bucket() {
         let mut object = backup();
         object.spec.destination.kms_key_id = Some("arn:aws:kms:eu-west-1:111122223333:key/1234abcd".into());
-        let changes = |encrypted| drift(&object, "b", &BucketFacts { encrypted, ..BucketFacts::default() });
-        assert!(changes(false).contains(&Hardening::Encrypt));
-        assert!(!changes(true).iter().any(|it| matches!(it, Hardening::Encrypt)), "whatever encrypts it");
+        let changes = |encryption| drift(&object, "b", &BucketFacts { encryption, ..BucketFacts::default() });
+        assert!(changes(None).contains(&Hardening::Encrypt));
+        for algorithm in ["AES256", "aws:kms"] {
+            assert!(!changes(Some(algorithm.into())).contains(&Hardening::Encrypt), "{algorithm}");
+        }
     }
 
     #[test]
