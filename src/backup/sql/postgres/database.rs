@@ -70,7 +70,10 @@ fn user_provided(script: &str) -> String {
     let mut kept = String::with_capacity(script.len());
     for line in script.split_inclusive('\n') {
         let begins = quote.is_none();
-        if begins && (line.starts_with("--") || line.starts_with("\\connect ") || makes(line.trim_end())) {
+        // For a name with other characters than letters, digits, `_` and `.`, newer versions set the encoding before they
+        // connect. <https://github.com/postgres/postgres/blob/REL_15_STABLE/src/fe_utils/string_utils.c>
+        let connects = ["\\connect ", "\\encoding "].iter().any(|command| line.starts_with(command));
+        if begins && (line.starts_with("--") || connects || makes(line.trim_end())) {
             continue;
         }
         kept.push_str(line);
@@ -128,7 +131,8 @@ mod tests {
         let text = "COMMENT ON DATABASE shop IS 'as by\n\\connect shop\n-- it''s\nCREATE DATABASE shop;\n';\n";
         let script = format!(
             "SET lock_timeout = 0;\n-- it's\nCREATE DATABASE shop WITH TEMPLATE = template0;\n\
-             ALTER DATABASE shop OWNER TO app;\n\\connect shop\n{text}\\connect shop\n\
+             ALTER DATABASE shop OWNER TO app;\n\\connect shop\n{text}\\encoding SQL_ASCII\n\
+             \\connect -reuse-previous=on \"dbname='shop'\"\n\
              ALTER DATABASE shop SET work_mem TO '7MB';\n"
         );
         let expected = format!(
