@@ -37,9 +37,8 @@ impl Failure for Error {
 
     fn reason(&self) -> &'static str {
         match self {
-            Self::Children(error) => error.reason(),
+            Self::Children(error) | Self::SetAside(error) => error.reason(),
             Self::Backup(_) => "BackupFailed",
-            Self::SetAside(error) => error.reason(),
             Self::PodsChanged => "Conflict",
             Self::Etcd(_) => "EtcdCallFailed",
         }

@@ -169,7 +169,7 @@ fn repairs(
     }
     let managed = before.cloned().unwrap_or_default();
     let stays = |recorded: bool, by_holder: &dyn Fn(&ManagedKeys) -> bool| {
-        held && !(recorded && !holders_record(scene).is_some_and(by_holder))
+        held && (!recorded || holders_record(scene).is_some_and(by_holder))
     };
     if let Some(present) = &member.attributes {
         let mut attributes = drifted(&attributes(&wanted.attributes, before), present, default_balancer_attribute);
