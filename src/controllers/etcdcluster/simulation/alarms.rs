@@ -48,7 +48,9 @@ fn while_data_differ_no_member_is_added_and_one_whose_volume_its_user_deleted_is
     while !simulation.alarmed(&[OF_NOBODY]).actions.is_empty() {
         let actions = simulation.alarmed(&[OF_NOBODY]).actions;
         assert!(actions.iter().all(|action| matches!(action, Action::Child(_))), "{actions:?}");
-        actions.iter().for_each(|action| simulation.act(action).unwrap());
+        for action in &actions {
+            simulation.act(action).unwrap();
+        }
     }
     assert_eq!(simulation.raft.members.len(), 3);
 

@@ -8,6 +8,7 @@ pub type Write = u32;
 
 /// A running process.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Process {
     pub run: u32,
     /// Seconds since it was started.
