@@ -16,8 +16,6 @@ pub enum Health {
     Stalled(Cause),
     /// Something failed and is retried. If the object was ready for this generation, it still counts as ready.
     Retrying(Cause),
-    /// The spec asks to leave everything as it is.
-    Suspended,
     /// Nothing is checked now, so nothing is known.
     Unknown(Cause),
     /// The state is not known for a moment, and nothing indicates a change. Conditions for this generation stay, and
@@ -75,6 +73,10 @@ impl Health {
     pub fn unknown(reason: &'static str, message: impl Into<String>) -> Self {
         Self::Unknown(Cause { reason, message: message.into() })
     }
+    /// Unknown, for the spec asks to leave everything as it is. The sentence says what that means.
+    pub fn suspended(message: impl Into<String>) -> Self {
+        Self::unknown("Suspended", message)
+    }
     /// Retrying, with a reason and a sentence.
     pub fn retrying(reason: &'static str, message: impl Into<String>) -> Self {
         Self::Retrying(Cause { reason, message: message.into() })
@@ -116,9 +118,6 @@ pub fn merge_conditions(
                 wanted.push(("Ready", "False", reason, message));
             }
             wanted.push(("Reconciling", "True", reason, message));
-        }
-        Health::Suspended => {
-            wanted.push(("Ready", "Unknown", "Suspended", SUSPENDED));
         }
         Health::Unknown(Cause { reason, message }) => wanted.push(("Ready", "Unknown", reason, message)),
         Health::Unchanged(_) => {}

@@ -249,7 +249,7 @@ impl<K: Kind> Reconciler<K> {
                 self.stand_still(object, &Health::stalled(UNDECODABLE, message), news).await
             }
             (_, false) if K::suspended(object) => {
-                self.stand_still(object, &Health::unknown("Suspended", K::SUSPENDED), news).await
+                self.stand_still(object, &Health::suspended(K::SUSPENDED), news).await
             }
             (finalizer, false) => {
                 if let Some(finalizer) = finalizer

@@ -31,7 +31,7 @@ use super::verification;
 use super::view::View;
 use crate::api::{DatabaseBackup, DatabaseBackupStatus};
 use crate::consent::Refusal;
-use crate::runtime::{ExtraCondition, Health, Plan};
+use crate::runtime::{ExtraCondition, Health, Plan, SUSPENDED};
 
 pub use removal::decide_removal;
 
@@ -69,7 +69,7 @@ impl View<'_> {
         let mut parts = vec![status::not_overdue()];
         parts.extend(self.object.spec.verify.is_none().then(verification::not_asked));
         let actions = children::hold(self).into_iter().chain(self.record()).collect();
-        plan(actions, status, Health::Suspended, parts)
+        plan(actions, status, Health::suspended(SUSPENDED), parts)
     }
 
     fn decide(&self, accepted: &Accepted) -> Plan<Action, DatabaseBackupStatus> {

@@ -15,7 +15,7 @@ use crate::backup::jobs::{Catalog, Doubt, End};
 use crate::backup::manifest::{Contents, Document, LEFT_OUT, Manifest, due_of, id_of};
 use crate::backup::record::Record;
 use crate::external::s3::{BucketFacts, Found, Listing, Object, Tags};
-use crate::runtime::merge_conditions;
+use crate::runtime::{SUSPENDED, merge_conditions};
 use crate::transfer::{CLUSTER, MANAGED_BY, OFFERED};
 
 const NOW: &str = "2026-11-22T12:00:00Z";
@@ -396,12 +396,12 @@ fn suspended_the_schedule_stands_still_and_nothing_else_happens() {
     (observed.bucket, observed.sources) = (None, Vec::new());
     let plan = decided(&object, &observed);
     assert_eq!(words(&plan), ["Hold(nightly)"]);
-    assert_eq!((plan.health, plan.status.next_run), (Health::Suspended, None));
+    assert_eq!((plan.health, plan.status.next_run), (Health::suspended(SUSPENDED), None));
     // Other mistakes change nothing.
     object.spec.schedule = "61 * * * *".into();
     observed.settings.identity = None;
     let plan = decided(&object, &observed);
-    assert_eq!((words(&plan), plan.health), (vec!["Hold(nightly)".to_owned()], Health::Suspended));
+    assert_eq!((words(&plan), plan.health), (vec!["Hold(nightly)".to_owned()], Health::suspended(SUSPENDED)));
     let key = ("CronJob".to_owned(), "nightly".to_owned());
     let schedule = observed.children.get_mut(&key).expect("a schedule");
     schedule.ours = false;

@@ -57,7 +57,6 @@ impl DryRunResult {
                 (false, cause.reason, cause.message.clone())
             }
             Health::Stalled(cause) => (true, cause.reason, cause.message.clone()),
-            Health::Suspended => (false, "Suspended", "spec.suspend is true: nothing is checked or changed".into()),
             Health::Unchanged(otherwise) => return self.end(otherwise),
         };
         self.report.result = Outcome { stalled, reason: reason.into(), message };
