@@ -8,7 +8,6 @@ use kube::{Resource, ResourceExt};
 use tokio::time::timeout;
 
 use super::MyIngressKind;
-use super::assets::Assets;
 use super::error::Error;
 use super::facts::{Adoption, Observed, key_of};
 use super::members::{Members, key, members_of};
@@ -94,14 +93,9 @@ pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> 
         }
     }
     let secrets = kind.secrets.of(&mut members).await?;
-    let standing = schemes(&kind.region.owned_by(owner));
+    let standing = kind.region.schemes(owner);
     let built = model::build_beside(&standing, &members, &Inputs { owner, secrets: &secrets, limits: &limits(kind) });
     Ok((members, built))
-}
-
-/// The schemes of the balancers.
-pub fn schemes(assets: &Assets) -> Vec<Scheme> {
-    assets.balancers.values().filter_map(|member| member.balancer.scheme).collect()
 }
 
 fn limits(kind: &MyIngressKind) -> Limits {

@@ -49,7 +49,7 @@ pub fn plan(
     let before = object.status.as_ref().and_then(|status| status.managed.as_ref());
     plan.status.managed = recorded(scene, before);
     plan.write_status_first = before != plan.status.managed.as_ref() && plan.status.managed.is_some();
-    let held = scene.observed.built.held_by.is_some();
+    let held = scene.is_held();
     let Some(member) = current else {
         // A balancer that stays as it is is not replaced.
         return if held { Ok(()) } else { missing(scene, security, plan) };
@@ -62,7 +62,7 @@ pub fn plan(
 /// The keys that are recorded before they are set. While the balancer stays as it is, none of its own is added.
 fn recorded(scene: &Scene, before: Option<&ManagedKeys>) -> Option<ManagedKeys> {
     let mut keys = status::managed(scene.model, before)?;
-    if scene.observed.built.held_by.is_some() {
+    if scene.is_held() {
         let before = before.cloned().unwrap_or_default();
         (keys.attributes, keys.web_acl, keys.capacity) = (before.attributes, before.web_acl, before.capacity);
     }
@@ -145,7 +145,7 @@ fn repairs(
 ) -> Vec<BalancerAction> {
     let (wanted, balancer) = (&scene.model.balancer, &member.balancer);
     let arn = || balancer.arn.clone();
-    let held = scene.observed.built.held_by.is_some();
+    let held = scene.is_held();
     let mut actions = Vec::new();
     if let Groups::Are(Some(groups)) = security
         && *groups != balancer.security_groups

@@ -170,7 +170,7 @@ fn changes(
         scene.aside.leave_out(&mut plan.actions);
     }
     plan.health = if plan.actions.is_empty() {
-        if scene.aside.is_empty() && observed.built.held_by.is_none() {
+        if scene.aside.is_empty() && !scene.is_held() {
             // The keys that the spec no longer has were removed from AWS, so forget them.
             plan.status.managed = tags::remember(scene, current, status::managed(model, None));
         }
@@ -209,6 +209,11 @@ impl Scene<'_> {
     fn frozen_at_home(&self) -> impl Iterator<Item = &MyIngress> {
         let present = self.observed.members.present.iter().map(AsRef::as_ref);
         present.filter(move |object| self.frozen.contains(&key(object)) && !self.is_guest(&key(object)))
+    }
+
+    /// Whether the balancer itself stays as it is: the member that decides about it cannot take part now.
+    fn is_held(&self) -> bool {
+        self.observed.built.held_by.is_some()
     }
 
     fn is_guest(&self, member: &ObjectKey) -> bool {

@@ -8,7 +8,7 @@ use crate::controllers::myingress::assets::{GroupMember, Member};
 use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::{DELETION_PROTECTION, nothing_here, unprotects};
-use crate::controllers::myingress::ownership::{group_of, member_tag};
+use crate::controllers::myingress::ownership::member_tag;
 use crate::external::elbv2::{ListenerSettings, Pairs};
 use crate::runtime::{ActionEvent, Removal};
 
@@ -24,7 +24,7 @@ pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action
         leave(object, observed, &mut removal);
         return removal;
     }
-    if is_guest(object) {
+    if observed.members.is_guest(&key(object)) {
         // The last member at home has decided what becomes of the balancer, with all that is on it.
         return removal;
     }
@@ -60,13 +60,8 @@ pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action
 pub fn retains(object: &MyIngress, observed: &Observed) -> bool {
     object.metadata.deletion_timestamp.is_some()
         && observed.members.is_deserted()
-        && !is_guest(object)
+        && !observed.members.is_guest(&key(object))
         && object.spec.deletion_policy == DeletionPolicy::Retain
-}
-
-/// Whether the object is in a group of another namespace.
-fn is_guest(object: &MyIngress) -> bool {
-    group_of(object).is_some_and(|(namespace, _)| Some(namespace) != object.metadata.namespace)
 }
 
 /// Removes the rules of one member, then its target groups. A default action that forwards to one of these groups is

@@ -25,8 +25,7 @@ pub fn switch(object: &MyIngress, scene: &Scene, current: &Member, plan: &mut Pl
     let surplus: Vec<&Member> = all.filter(|it| it.balancer.arn != current.balancer.arn).collect();
     plan.status.replaced = replaced(object, scene, current, &surplus);
     // While the member that decides about the balancer cannot take part, none is deleted.
-    let held = scene.observed.built.held_by.is_some();
-    if surplus.is_empty() || held || !replaces(scene.observed, current) {
+    if surplus.is_empty() || scene.is_held() || !replaces(scene.observed, current) {
         return;
     }
     // A balancer that was never in a status has no clients, and needs no grace period.

@@ -25,7 +25,7 @@ pub enum Groups {
 /// Creates the group, and allows the wanted inbound traffic.
 pub fn plan(scene: &Scene, current: Option<&Member>, actions: &mut Vec<Action>) -> Result<Groups, Complaint> {
     // A balancer that stays as it is keeps its groups. Only the inbound rules of our own group follow the listeners.
-    let held = scene.observed.built.held_by.is_some();
+    let held = scene.is_held();
     match &scene.model.balancer.security {
         SecurityModel::Default => return Ok(Groups::Are(None)),
         SecurityModel::Given(_) if held => return Ok(Groups::Are(None)),

@@ -27,6 +27,7 @@ use tokio::sync::{Notify, watch};
 use super::assets::Assets;
 use super::ownership::{Concerned, Owner, concerned_by, owner_of};
 use super::rivals::Rival;
+use crate::api::myingress::Scheme;
 use crate::cluster::Cluster;
 use crate::external::acm::Acm;
 use crate::external::aws::AwsError;
@@ -134,6 +135,13 @@ impl Region {
     /// Everything that belongs to the owner.
     pub fn owned_by(&self, owner: &Owner) -> Assets {
         self.known().assets.of(owner)
+    }
+
+    /// The schemes of the owner's balancers.
+    pub fn schemes(&self, owner: &Owner) -> Vec<Scheme> {
+        let known = self.known();
+        let own = known.assets.balancers_of(owner).into_iter().filter_map(|arn| known.assets.balancers.get(arn));
+        own.filter_map(|member| member.balancer.scheme).collect()
     }
 
     /// How long ago the owner's balancers were read, or changed by us.

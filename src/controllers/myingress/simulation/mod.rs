@@ -32,7 +32,6 @@ use super::facts::{Adoption, Observed, key_of};
 use super::members::{key, members_of};
 use super::model::{self, GroupModel, Inputs, Limits, Model, SecurityModel, SubnetsModel, fixtures};
 use super::names::candidates;
-use super::observe::schemes;
 use super::ownership::{ObjectKey, Owner, adoption_tag};
 use super::refusals::Refusal;
 use super::rivals::rival;
@@ -119,14 +118,15 @@ impl Simulation {
         let members = members_of(object, &known);
         let secrets = fixtures::secrets();
         let inputs = Inputs { owner: &owner, secrets: &secrets, limits: &Limits::default() };
-        let built = model::build_beside(&schemes(&self.aws.assets.of(&owner)), &members, &inputs);
+        let mut assets = self.aws.assets.of(&owner);
+        let standing: Vec<Scheme> = assets.balancers.values().filter_map(|member| member.balancer.scheme).collect();
+        let built = model::build_beside(&standing, &members, &inputs);
         let deleting = object.meta().deletion_timestamp.is_some();
         let status = object.status.clone().unwrap_or_default();
         let security = built.model.as_ref().map(|model| &model.balancer.security);
         self.security_groups_known |=
             matches!(security, Some(SecurityModel::Managed { .. })) || status.security_group.is_some() || deleting;
 
-        let mut assets = self.aws.assets.of(&owner);
         for (arn, member) in &mut assets.groups {
             member.group.balancers = self.used_by.get(arn).cloned().unwrap_or_default();
         }
