@@ -32,24 +32,52 @@ pub struct Cause {
     pub message: String,
 }
 
-/// The reason of a part whose state cannot be known because nothing was tried yet. Its condition exists, with the
-/// status `Unknown`.
-pub const NOT_TRIED: &str = "NotTried";
-
-/// The reason of a part that may be well, but cannot be asked. Its condition has the status `Unknown`, too.
-pub const UNREACHABLE: &str = "MembersUnreachable";
-
 /// What a suspended object says if its kind has nothing to add.
 pub const SUSPENDED: &str = "spec.suspend is true: nothing is checked or changed";
+
+/// The status of a condition beside the three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConditionStatus {
+    /// It is so.
+    True,
+    /// It is not so.
+    False,
+    /// Nobody can say, or nobody has looked.
+    Unknown,
+    /// There is no such condition: an existing one is removed.
+    Absent,
+}
+
+impl ConditionStatus {
+    /// `True`, or no condition at all: for conditions that exist only while something is wrong.
+    pub fn only_if(wrong: bool) -> Self {
+        if wrong { Self::True } else { Self::Absent }
+    }
+
+    /// As Kubernetes writes it; `None` if there is no condition.
+    fn text(self) -> Option<&'static str> {
+        match self {
+            Self::True => Some("True"),
+            Self::False => Some("False"),
+            Self::Unknown => Some("Unknown"),
+            Self::Absent => None,
+        }
+    }
+}
+
+impl From<bool> for ConditionStatus {
+    fn from(status: bool) -> Self {
+        if status { Self::True } else { Self::False }
+    }
+}
 
 /// The state of a part of an object, as a condition beside the three.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtraCondition {
     /// Type of the condition.
     pub type_: &'static str,
-    /// The status of the condition. `None` removes the condition, or sets it to `Unknown` if the reason is
-    /// [`NOT_TRIED`] or [`UNREACHABLE`].
-    pub status: Option<bool>,
+    /// The status of the condition.
+    pub status: ConditionStatus,
     /// A stable `CamelCase` word.
     pub reason: &'static str,
     /// A sentence for the user.
@@ -123,12 +151,7 @@ pub fn merge_conditions(
         Health::Unchanged(_) => {}
     }
     for part in parts {
-        let status = match part.status {
-            Some(true) => Some("True"),
-            Some(false) => Some("False"),
-            None => [NOT_TRIED, UNREACHABLE].contains(&part.reason).then_some("Unknown"),
-        };
-        wanted.extend(status.map(|status| (part.type_, status, part.reason, part.message.as_str())));
+        wanted.extend(part.status.text().map(|status| (part.type_, status, part.reason, part.message.as_str())));
     }
     let ours = |type_: &str| {
         matches!(type_, "Ready" | "Reconciling" | "Stalled") || parts.iter().any(|part| part.type_ == type_)
@@ -150,6 +173,18 @@ pub fn merge_conditions(
         .collect();
     after.sort_by(|a, b| order(&a.type_).cmp(&order(&b.type_)));
     after
+}
+
+/// What existing conditions of these types become while the object is not observed.
+pub fn not_observed(before: &[Condition], types: &[&'static str]) -> Vec<ExtraCondition> {
+    let existing = types.iter().filter(|type_| find(before, type_).is_some());
+    let unknown = |type_: &&'static str| ExtraCondition {
+        type_,
+        status: ConditionStatus::Unknown,
+        reason: "NotObserved",
+        message: "nothing is checked; condition Ready says why".into(),
+    };
+    existing.map(unknown).collect()
 }
 
 /// The condition of that type.
@@ -201,7 +236,12 @@ mod tests {
 
     #[test]
     fn what_is_not_known_for_a_moment_leaves_what_was_said_but_not_for_a_newer_generation() {
-        let part = ExtraCondition { type_: "Quorate", status: Some(false), reason: "Electing", message: String::new() };
+        let part = ExtraCondition {
+            type_: "Quorate",
+            status: ConditionStatus::False,
+            reason: "Electing",
+            message: String::new(),
+        };
         let unsure = Health::Unchanged(Box::new(Health::progressing("Electing", "…")));
         let ready = merge_conditions(&[], &Health::ready("Active", "ok"), &[], Some(1), at(1));
         assert_eq!(merge_conditions(&ready, &unsure, std::slice::from_ref(&part), Some(1), at(2)), ready);
@@ -230,17 +270,42 @@ mod tests {
         let part =
             |status| ExtraCondition { type_: "TargetsHealthy", status, reason: "AllHealthy", message: String::new() };
         let ready = Health::ready("Active", "");
-        let first = merge_conditions(&[], &ready, &[part(Some(true))], Some(1), at(1));
+        let first = merge_conditions(&[], &ready, &[part(ConditionStatus::True)], Some(1), at(1));
         assert_eq!(statuses(&first), [("Ready", "True", "Active"), ("TargetsHealthy", "True", "AllHealthy")]);
-        let untold = merge_conditions(&first, &ready, &[], Some(1), at(2));
-        assert_eq!(untold, first);
-        let gone = merge_conditions(&first, &ready, &[part(None)], Some(1), at(2));
+        let left_out = merge_conditions(&first, &ready, &[], Some(1), at(2));
+        assert_eq!(left_out, first);
+        let gone = merge_conditions(&first, &ready, &[part(ConditionStatus::Absent)], Some(1), at(2));
         assert_eq!(statuses(&gone), [("Ready", "True", "Active")]);
     }
 
     #[test]
+    fn what_only_observing_shows_is_unknown_while_nobody_observes() {
+        let part = |type_| ExtraCondition { type_, status: ConditionStatus::True, reason: "R", message: String::new() };
+        let ready = Health::ready("Active", "");
+        let before = merge_conditions(&[], &ready, &[part("Replicated"), part("DataLost")], Some(1), at(1));
+        let parts = not_observed(&before, &["Replicated", "NodeFailureRisk"]);
+        let after = merge_conditions(&before, &Health::suspended(SUSPENDED), &parts, Some(2), at(2));
+        let expected =
+            [("Ready", "Unknown", "Suspended"), ("DataLost", "True", "R"), ("Replicated", "Unknown", "NotObserved")];
+        assert_eq!(statuses(&after), expected);
+        let again = merge_conditions(
+            &after,
+            &Health::suspended(SUSPENDED),
+            &not_observed(&after, &["Replicated"]),
+            Some(2),
+            at(3),
+        );
+        assert_eq!(again, after);
+    }
+
+    #[test]
     fn what_was_not_tried_yet_is_unknown() {
-        let part = ExtraCondition { type_: "Verified", status: None, reason: NOT_TRIED, message: String::new() };
+        let part = ExtraCondition {
+            type_: "Verified",
+            status: ConditionStatus::Unknown,
+            reason: "NotTried",
+            message: String::new(),
+        };
         let text = merge_conditions(&[], &Health::ready("Active", ""), &[part], Some(1), at(1));
         assert_eq!(statuses(&text), [("Ready", "True", "Active"), ("Verified", "Unknown", "NotTried")]);
     }

@@ -51,6 +51,10 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// What the condition of a suspended object says.
     const SUSPENDED: &'static str = SUSPENDED;
 
+    /// Types of conditions that hold only while the object is observed. They are unknown while it is not: it is
+    /// suspended, or cannot be decoded.
+    const OBSERVED_CONDITIONS: &'static [&'static str] = &[];
+
     /// The object's status in the cluster.
     fn status(object: &Self::Object) -> Option<&Self::Status>;
 

@@ -39,7 +39,7 @@ mod watched;
 pub use backoff::Failures;
 pub use cache_sync::CacheSync;
 pub use children::Children;
-pub use conditions::{ExtraCondition, Health, NOT_TRIED, SUSPENDED, UNREACHABLE, merge_conditions};
+pub use conditions::{ConditionStatus, ExtraCondition, Health, SUSPENDED, merge_conditions};
 pub use config_maps::ConfigMaps;
 pub use controller::{Environment, run};
 pub use decoding::{Decoded, decoded, undecodable};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::facts::Pod;
-use crate::runtime::ExtraCondition;
+use crate::runtime::{ConditionStatus, ExtraCondition};
 
 /// Present only while too many pods share a node: of these pods `needed` must be left, and `otherwise` says what happens
 /// if not.
@@ -27,7 +27,12 @@ pub fn part<'a, N: 'a>(pods: impl Iterator<Item = &'a Pod<N>>, needed: usize, ot
             pods.join(", ")
         )
     });
-    ExtraCondition { type_: "NodeFailureRisk", status: found.map(|_| true), reason: "PodsShareNode", message }
+    ExtraCondition {
+        type_: "NodeFailureRisk",
+        status: ConditionStatus::only_if(found.is_some()),
+        reason: "PodsShareNode",
+        message,
+    }
 }
 
 #[cfg(test)]
@@ -46,7 +51,7 @@ mod tests {
         };
         let pods: Vec<_> = nodes.iter().enumerate().map(pod).collect();
         let part = part(pods.iter(), needed, "the majority is lost");
-        part.status.map(|_| part.message)
+        (part.status == ConditionStatus::True).then_some(part.message)
     }
 
     #[test]

@@ -74,6 +74,8 @@ impl Kind for EtcdClusterKind {
     const NAME: &'static str = "EtcdCluster";
     const TROUBLE: &'static [&'static str] =
         &["QuorumLost", "MemberCrashing", "ContainerCrashing", "ImagePullFailed", "PodRefused", "Unschedulable"];
+    const OBSERVED_CONDITIONS: &'static [&'static str] =
+        &["Alarm", "AllMembersReady", "BackupReady", "CertificatesValid", "NodeFailureRisk", "Quorate"];
 
     fn status(object: &EtcdCluster) -> Option<&EtcdClusterStatus> {
         object.status.as_ref()

@@ -223,6 +223,7 @@ impl Kind for MyIngressKind {
     const SUSPENDED: &'static str = "spec.suspend is true: nothing is checked or changed, the targets neither. \
          New pods get no requests, requests to pods that are gone fail, and new pods with the readiness gate do not become \
          ready: set spec.suspend to false before pods are replaced";
+    const OBSERVED_CONDITIONS: &'static [&'static str] = &["TargetsHealthy"];
 
     fn status(object: &MyIngress) -> Option<&MyIngressStatus> {
         object.status.as_ref()

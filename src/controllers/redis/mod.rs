@@ -76,6 +76,7 @@ impl Kind for RedisKind {
     type Error = Error;
 
     const NAME: &'static str = "Redis";
+    const OBSERVED_CONDITIONS: &'static [&'static str] = &["CertificatesValid", "NodeFailureRisk", "Replicated"];
     const TROUBLE: &'static [&'static str] = &[
         "NoMaster",
         "MasterEmptied",

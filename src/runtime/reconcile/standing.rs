@@ -5,7 +5,8 @@ use std::time::Duration;
 use tracing::warn;
 
 use super::{Failed, Reconciler};
-use crate::runtime::conditions::Health;
+use crate::api::Conditioned;
+use crate::runtime::conditions::{Health, not_observed};
 use crate::runtime::events::PendingEvents;
 use crate::runtime::kind::Kind;
 
@@ -13,7 +14,7 @@ use crate::runtime::kind::Kind;
 const STAND_BY_RETRY: Duration = Duration::from_secs(30);
 
 impl<K: Kind> Reconciler<K> {
-    /// Reports why nothing is changed for the object.
+    /// Reports why nothing is changed for the object, and that nobody knows what only observing shows.
     pub(super) async fn stand_still(
         &self,
         object: &K::Object,
@@ -21,7 +22,8 @@ impl<K: Kind> Reconciler<K> {
         news: &mut PendingEvents,
     ) -> Result<Option<Duration>, Failed<K>> {
         let status = self.statuses.current(object).unwrap_or_default();
-        self.write_status(object, status, health, &[], news).await?;
+        let parts = not_observed(status.conditions(), K::OBSERVED_CONDITIONS);
+        self.write_status(object, status, health, &parts, news).await?;
         // The status says what to correct, and a failure must not hide that.
         let stood_by = self.kind.stand_by(object).await;
         Ok(stood_by.err().map(|error| {

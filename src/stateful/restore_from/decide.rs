@@ -6,7 +6,7 @@ use super::Step;
 use super::child::{Restorable, name, restore};
 use super::facts::{Live, Seen};
 use crate::api::databaserestore::{BackupChoice, RestoreOutcome, RestorePhase, Restored};
-use crate::runtime::{ExtraCondition, Health};
+use crate::runtime::{ConditionStatus, ExtraCondition, Health};
 
 /// Reason of a restore that failed because the database has data, and not half of an earlier restore.
 const NOT_EMPTY: &str = "TargetNotEmpty";
@@ -165,7 +165,12 @@ fn follow<O>(database: &Database<'_, O>, live: &Live, noted: Restored, name: &st
 /// `spec.restoreFrom` was removed, or never there. A restore that still writes into the database is stopped before that is
 /// reported ready: it would delete what clients write, because the backup lacks it.
 fn without<O: Restorable>(database: &Database<'_, O>) -> Decision {
-    let part = Some(ExtraCondition { type_: RESTORED, status: None, reason: "NotAsked", message: String::new() });
+    let part = Some(ExtraCondition {
+        type_: RESTORED,
+        status: ConditionStatus::Absent,
+        reason: "NotAsked",
+        message: String::new(),
+    });
     let nothing = |record| Decision { record, step: None, part: part.clone(), hold: None };
     let Some(before) = database.before else { return nothing(None) };
     if before.is_settled() {
@@ -197,7 +202,7 @@ fn runs_another(before: Option<&Restored>, live: &Live) -> bool {
 }
 
 fn settled(record: Restored, status: bool, reason: &'static str, message: String) -> Decision {
-    let part = ExtraCondition { type_: RESTORED, status: Some(status), reason, message };
+    let part = ExtraCondition { type_: RESTORED, status: status.into(), reason, message };
     Decision { record: Some(record), step: None, part: Some(part), hold: None }
 }
 
@@ -212,7 +217,7 @@ fn blocked<O>(database: &Database<'_, O>, reason: &'static str, message: String)
 }
 
 fn unsettled<O>(database: &Database<'_, O>, reason: &'static str, message: String, hold: Health) -> Decision {
-    let part = ExtraCondition { type_: RESTORED, status: Some(false), reason, message };
+    let part = ExtraCondition { type_: RESTORED, status: ConditionStatus::False, reason, message };
     Decision { record: database.before.cloned(), step: None, part: Some(part), hold: Some(hold) }
 }
 

@@ -121,7 +121,7 @@ fn what_succeeded_is_not_looked_at_and_not_done_again() {
     for seen in [Seen::Unknown, Seen::Absent, Seen::KindMissing, Seen::Present(live("restore-2"))] {
         let decision = next(true, Some(&done), &seen);
         assert_eq!((decision.step, decision.hold, decision.record.as_ref()), (None, None, Some(&done)), "{seen:?}");
-        assert_eq!(decision.part.and_then(|part| part.status), Some(true));
+        assert_eq!(decision.part.map(|part| part.status), Some(ConditionStatus::True));
     }
 }
 
@@ -166,7 +166,10 @@ fn a_restore_that_still_writes_is_stopped_before_the_database_is_ready_without_i
     }
     assert!(next(false, Some(&running), &Seen::Unknown).hold.is_some(), "nobody knows whether it writes");
     let never = next(false, None, &Seen::Unknown);
-    assert_eq!((never.step, never.hold, never.part.and_then(|part| part.status)), (None, None, None));
+    assert_eq!(
+        (never.step, never.hold, never.part.map(|part| part.status)),
+        (None, None, Some(ConditionStatus::Absent))
+    );
 }
 
 fn plan(actions: Vec<Step>, health: Health) -> Plan<Step, EtcdClusterStatus> {

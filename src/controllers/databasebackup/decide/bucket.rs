@@ -345,7 +345,7 @@ mod tests {
     fn planned(object: &DatabaseBackup, observed: &Observed) -> (Vec<String>, Option<String>) {
         let plan = decided(object, observed);
         let part = plan.parts.iter().find(|part| part.type_ == "BucketReady").expect("the condition");
-        let refused = matches!(plan.health, Health::Stalled(_)) && part.status == Some(false);
+        let refused = matches!(plan.health, Health::Stalled(_)) && part.status == ConditionStatus::False;
         (words(&plan), refused.then(|| format!("{}: {}", part.reason, part.message)))
     }
 

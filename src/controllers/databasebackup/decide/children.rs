@@ -139,7 +139,7 @@ mod tests {
         assert_eq!((cause.reason, plan.status.next_run.is_none()), ("SecretNotShared", true));
         assert!(cause.message.starts_with("Redis cache is not backed up: Secret cache-auth"), "{}", cause.message);
         let overdue = plan.parts.iter().find(|part| part.type_ == "BackupOverdue").expect("the condition");
-        assert_eq!(overdue.status, Some(true), "a backup is missing all the same: {overdue:?}");
+        assert_eq!(overdue.status, ConditionStatus::True, "a backup is missing all the same: {overdue:?}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::api::databasebackup::Method;
 use crate::backup::chain;
 use crate::backup::manifest::{Contents, id_of};
 use crate::backup::plan::WAL;
-use crate::runtime::ExtraCondition;
+use crate::runtime::{ConditionStatus, ExtraCondition};
 
 /// The log begins after a base backup that needs earlier log.
 const TOO_LATE: &str = "LogBeginsTooLate";
@@ -26,7 +26,7 @@ pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
 }
 
 fn none(type_: &'static str) -> ExtraCondition {
-    ExtraCondition { type_, status: None, reason: "None", message: String::new() }
+    ExtraCondition { type_, status: ConditionStatus::Absent, reason: "None", message: String::new() }
 }
 
 fn not_deleted(view: &View<'_>) -> Option<ExtraCondition> {
@@ -36,7 +36,7 @@ fn not_deleted(view: &View<'_>) -> Option<ExtraCondition> {
         Bases::Known(_) => Some(none(NOT_DELETED)),
         Bases::InDoubt((reason, why)) => Some(ExtraCondition {
             type_: NOT_DELETED,
-            status: Some(true),
+            status: ConditionStatus::True,
             reason,
             message: format!("no log is deleted: {why}"),
         }),
@@ -68,7 +68,7 @@ fn too_late(view: &View<'_>) -> Option<ExtraCondition> {
         id_of(oldest.due),
         oldest.object
     );
-    Some(ExtraCondition { type_: TOO_LATE, status: Some(true), reason, message })
+    Some(ExtraCondition { type_: TOO_LATE, status: ConditionStatus::True, reason, message })
 }
 
 /// Why the log begins too late, and what to do: a reason and a message.
@@ -246,7 +246,7 @@ mod tests {
         let gone = Some((None, "None", String::new()));
         assert_eq!(say(json!({}), std::slice::from_ref(&later)), gone, "it has all of its log");
         let (status, reason, message) = say(json!({ "maxAge": "2d" }), &[before.clone(), later.clone()]).expect("it");
-        assert_eq!((status, reason), (Some(true), "MaxAgeTooShort"));
+        assert_eq!((status, reason), (ConditionStatus::True, "MaxAgeTooShort"));
         for words in [
             "the log begins with backup 20261120T020000Z; base backup 20261119T010000Z of DatabaseBackup shop-base",
             "(complete at 2026-11-20T01:04:11Z) is older, and can be brought back only as it was when it was taken. ",

@@ -6,7 +6,7 @@ use super::super::action::Action;
 use super::super::facts::{Bucket, Signing, Unsigned};
 use super::super::view::View;
 use crate::backup::record::Evidence;
-use crate::runtime::ExtraCondition;
+use crate::runtime::{ConditionStatus, ExtraCondition};
 
 const UNSIGNED: &str = "UnsignedBackups";
 /// How many are signed before everything is looked at again.
@@ -42,14 +42,15 @@ pub fn step(view: &View<'_>, bucket: &Bucket) -> Option<Action> {
 
 /// The condition that backups are not signed; present only while that is so.
 pub fn part(view: &View<'_>) -> ExtraCondition {
-    let absent = ExtraCondition { type_: UNSIGNED, status: None, reason: "Signed", message: String::new() };
+    let absent =
+        ExtraCondition { type_: UNSIGNED, status: ConditionStatus::Absent, reason: "Signed", message: String::new() };
     let Signing::Refused(why) = &view.observed.signing else { return absent };
     let message = format!(
         "new backups are taken and count, but are not signed, so that no other cluster will know them as Causeway's: {why}. \
          Let the operator read and make its Secret (deploy/base/backup-records.yaml) and write signatures \
          (iam/policy-backup-operator.json)"
     );
-    ExtraCondition { status: Some(true), reason: "SigningFailed", message, ..absent }
+    ExtraCondition { status: ConditionStatus::True, reason: "SigningFailed", message, ..absent }
 }
 
 #[cfg(test)]
@@ -102,7 +103,7 @@ mod tests {
         let plan = decided(&object, &observed);
         assert!(words(&plan).is_empty() && matches!(plan.health, crate::runtime::Health::Ready(_)));
         let part = plan.parts.iter().find(|part| part.type_ == UNSIGNED).expect("the condition");
-        assert!(part.status == Some(true) && part.message.contains("AccessDenied"), "{part:?}");
+        assert!(part.status == ConditionStatus::True && part.message.contains("AccessDenied"), "{part:?}");
         assert!(plan.requeue.is_some(), "it is tried again");
     }
 }

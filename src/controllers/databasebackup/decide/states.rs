@@ -8,7 +8,7 @@ use super::super::view::View;
 use super::status;
 use crate::api::databasebackup::{BackupState, DatabaseState, KeptLogState};
 use crate::backup::jobs::Catalog;
-use crate::runtime::ExtraCondition;
+use crate::runtime::{ConditionStatus, ExtraCondition};
 use crate::schedule::Schedule;
 
 /// How many databases are reported.
@@ -95,7 +95,12 @@ pub fn failed(view: &View<'_>, states: &[DatabaseState]) -> Option<ExtraConditio
     let never = titles(states, BackupState::NeverSucceeded);
     let failed = titles(states, BackupState::Failed);
     if never.is_empty() && failed.is_empty() {
-        return Some(ExtraCondition { type_: TYPE, status: None, reason: "None", message: String::new() });
+        return Some(ExtraCondition {
+            type_: TYPE,
+            status: ConditionStatus::Absent,
+            reason: "None",
+            message: String::new(),
+        });
     }
     let mut words = Vec::new();
     if !never.is_empty() {
@@ -108,7 +113,7 @@ pub fn failed(view: &View<'_>, states: &[DatabaseState]) -> Option<ExtraConditio
     let reason = if never.is_empty() { "Failed" } else { "NeverSucceeded" };
     Some(ExtraCondition {
         type_: TYPE,
-        status: Some(true),
+        status: ConditionStatus::True,
         reason,
         message: format!("{}{why}{}", words.join("; "), filling(states)),
     })
@@ -195,7 +200,7 @@ mod tests {
         let mut observed = with_another(settled(&object));
         let plan = decided(&object, &observed);
         assert_eq!(reported(&plan), [("Redis cache", BackupState::Waiting), ("Redis other", BackupState::Waiting)]);
-        assert_eq!(condition(&plan, "BackupOverdue").status, Some(false), "none was due");
+        assert_eq!(condition(&plan, "BackupOverdue").status, ConditionStatus::False, "none was due");
 
         observed.catalog = Some(catalog(&["20261122T115500Z"], &[], now()));
         ended(&mut observed, "2026-11-22T11:59:00Z", true);
@@ -207,7 +212,7 @@ mod tests {
         assert_eq!(plan.status.up_to_date.as_deref(), Some("1/2"));
         for type_ in ["BackupOverdue", "BackupFailed"] {
             let found = condition(&plan, type_);
-            assert_eq!((found.status, found.reason), (Some(true), "NeverSucceeded"), "{type_}");
+            assert_eq!((found.status, found.reason), (ConditionStatus::True, "NeverSucceeded"), "{type_}");
             assert!(
                 found.message.contains("Redis other") && !found.message.contains("Redis cache"),
                 "{}",
@@ -255,12 +260,12 @@ mod tests {
         let plan = decided(&object, &observed);
         assert_eq!(reported(&plan), [("Redis cache", BackupState::Failed)]);
         assert_eq!(condition(&plan, "BackupFailed").reason, "Failed");
-        assert_eq!(condition(&plan, "BackupOverdue").status, Some(false), "that of the schedule is there");
+        assert_eq!(condition(&plan, "BackupOverdue").status, ConditionStatus::False, "that of the schedule is there");
         observed.catalog = Some(catalog(&["20261122T020000Z", "20261122T113000Z"], &[], now()));
         ended(&mut observed, "2026-11-22T11:35:00Z", false);
         let plan = decided(&object, &observed);
         assert_eq!(reported(&plan), [("Redis cache", BackupState::UpToDate)]);
-        assert_eq!(condition(&plan, "BackupFailed").status, None, "the condition goes");
+        assert_eq!(condition(&plan, "BackupFailed").status, ConditionStatus::Absent, "the condition goes");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::api::databasebackup::{
 };
 use crate::backup::jobs::{Catalog, Doubt};
 use crate::backup::manifest::{Document, LEFT_OUT, due_of, id_of};
-use crate::runtime::ExtraCondition;
+use crate::runtime::{ConditionStatus, ExtraCondition};
 use crate::schedule::Schedule;
 
 /// How many backups that do not count are reported by name.
@@ -147,7 +147,7 @@ pub fn unrecorded(view: &View<'_>) -> Option<ExtraCondition> {
     if doubtful.is_empty() {
         return (!is_running).then(|| ExtraCondition {
             type_: TYPE,
-            status: None,
+            status: ConditionStatus::Absent,
             reason: "None",
             message: String::new(),
         });
@@ -162,7 +162,7 @@ pub fn unrecorded(view: &View<'_>) -> Option<ExtraCondition> {
         "under s3://{bucket}/{}/ lie backups that do not count and are neither restored nor deleted: {named}{more}. Check who may write there; then delete them (aws s3 rm --recursive), or accept them with spec.acceptUnrecordedBefore",
         view.prefix
     );
-    Some(ExtraCondition { type_: TYPE, status: Some(true), reason: "NotRecorded", message })
+    Some(ExtraCondition { type_: TYPE, status: ConditionStatus::True, reason: "NotRecorded", message })
 }
 
 /// Whether no report of a Job can remove the doubt.
@@ -191,22 +191,22 @@ pub fn overdue(view: &View<'_>, schedule: &Schedule, states: &[DatabaseState]) -
         }
         _ => return not_overdue(),
     };
-    ExtraCondition { type_: "BackupOverdue", status: Some(true), reason, message }
+    ExtraCondition { type_: "BackupOverdue", status: ConditionStatus::True, reason, message }
 }
 
 /// Nothing is missing.
 pub fn not_overdue() -> ExtraCondition {
     ExtraCondition {
         type_: "BackupOverdue",
-        status: Some(false),
+        status: ConditionStatus::False,
         reason: "UpToDate",
         message: "no backup is overdue".into(),
     }
 }
 
-fn was_overdue(view: &View<'_>) -> Option<bool> {
-    let text = view.before.conditions.iter().find(|condition| condition.type_ == "BackupOverdue")?;
-    Some(text.status == "True")
+fn was_overdue(view: &View<'_>) -> ConditionStatus {
+    let before = view.before.conditions.iter().find(|condition| condition.type_ == "BackupOverdue");
+    before.map_or(ConditionStatus::Absent, |condition| (condition.status == "True").into())
 }
 
 /// Whether the bucket can be used.
@@ -221,7 +221,7 @@ pub fn bucket_part(name: &str, verdict: &Verdict) -> ExtraCondition {
         Verdict::Change(_) => (false, "Preparing", format!("bucket {name} is being set up")),
         Verdict::Refused(reason, text) => (false, *reason, text.clone()),
     };
-    ExtraCondition { type_: "BucketReady", status: Some(status), reason, message }
+    ExtraCondition { type_: "BucketReady", status: status.into(), reason, message }
 }
 
 /// Bytes for people.

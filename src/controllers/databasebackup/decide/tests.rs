@@ -342,7 +342,7 @@ fn what_no_job_reported_is_named_in_a_condition_and_neither_counts_nor_is_delete
         |plan: Plan<Action, DatabaseBackupStatus>| plan.parts.into_iter().find(|it| it.type_ == "UnrecordedBackups");
     let part = |observed: &Observed| part(decided(&object, observed));
     let condition = part(&observed).expect("a condition");
-    assert_eq!(condition.status, Some(true));
+    assert_eq!(condition.status, ConditionStatus::True);
     for words in
         ["20261122T020000Z was reported by no Job", "20991231T000000Z is due in the future", "shop/nightly/uid-1/"]
     {
@@ -353,7 +353,7 @@ fn what_no_job_reported_is_named_in_a_condition_and_neither_counts_nor_is_delete
     let condition = part(&observed).expect("a condition");
     assert!(!condition.message.contains("20261122T020000Z"), "{}", condition.message);
     let clean = Observed { catalog: Some(catalog(&[ours], &[], now())), jobs: Vec::new(), ..observed };
-    assert_eq!(part(&clean).and_then(|part| part.status), None, "the condition goes");
+    assert_eq!(part(&clean).map(|part| part.status), Some(ConditionStatus::Absent), "the condition goes");
 }
 
 #[test]

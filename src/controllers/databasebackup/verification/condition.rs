@@ -4,7 +4,7 @@ use super::super::accepted::When;
 use super::super::view::View;
 use super::{Agenda, sources};
 use crate::api::databasebackup::BackupVerification;
-use crate::runtime::{ExtraCondition, NOT_TRIED};
+use crate::runtime::{ConditionStatus, ExtraCondition};
 
 const VERIFIED: &str = "Verified";
 /// How many databases are reported by name.
@@ -12,7 +12,7 @@ const NAMED: usize = 10;
 
 /// No condition, because the spec asks for no verification.
 pub fn not_asked() -> ExtraCondition {
-    ExtraCondition { type_: VERIFIED, status: None, reason: "NotAsked", message: String::new() }
+    ExtraCondition { type_: VERIFIED, status: ConditionStatus::Absent, reason: "NotAsked", message: String::new() }
 }
 
 /// Whether the backups that were tried are good. A database that is not backed up any more does not count.
@@ -31,7 +31,7 @@ pub fn part(view: &View<'_>, when: Option<&When>, agenda: &Agenda, results: &[Ba
     if !failed.is_empty() {
         return ExtraCondition {
             type_: VERIFIED,
-            status: Some(false),
+            status: ConditionStatus::False,
             reason: "VerificationFailed",
             message: list(&failed, "; "),
         };
@@ -43,14 +43,14 @@ pub fn part(view: &View<'_>, when: Option<&When>, agenda: &Agenda, results: &[Ba
             (When::On(_), None) => "spec.verify.schedule has no next time: correct it".to_owned(),
         };
         let message = format!("no backup has passed verification yet; {begin}");
-        return ExtraCondition { type_: VERIFIED, status: None, reason: NOT_TRIED, message };
+        return ExtraCondition { type_: VERIFIED, status: ConditionStatus::Unknown, reason: "NotTried", message };
     }
     let rest = match untried.as_slice() {
         [] => String::new(),
         untried => format!("; not tried yet: {}", list(untried, ", ")),
     };
     let message = format!("proven: {}{rest}", list(&proven, ", "));
-    ExtraCondition { type_: VERIFIED, status: Some(true), reason: "Proven", message }
+    ExtraCondition { type_: VERIFIED, status: ConditionStatus::True, reason: "Proven", message }
 }
 
 fn success(result: &BackupVerification) -> String {

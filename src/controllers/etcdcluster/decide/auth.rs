@@ -10,7 +10,7 @@ use crate::api::etcdcluster::AuthStatus;
 use crate::consent::account::grant;
 use crate::consent::{ETCDCLUSTER, not_shared};
 use crate::external::etcd::Password;
-use crate::runtime::ExtraCondition;
+use crate::runtime::{ConditionStatus, ExtraCondition};
 
 /// The longest password, in bytes: bcrypt, with which etcd hashes passwords, takes no more.
 const LONGEST: usize = 72;
@@ -123,21 +123,23 @@ pub fn begins(view: &View<'_>) -> bool {
 
 /// Whether clients must log in; not reported while it is not known.
 pub fn part(view: &View<'_>) -> Option<ExtraCondition> {
-    let part = |status: Option<bool>, reason: &'static str, message: String| {
+    let part = |status: ConditionStatus, reason: &'static str, message: String| {
         Some(ExtraCondition { type_: "AuthEnabled", status, reason, message })
     };
     if !concerns(view.object) || record(view).is_none() {
-        return part(None, "NotAsked", String::new());
+        return part(ConditionStatus::Absent, "NotAsked", String::new());
     }
     if let Some(description) = shut_out(view) {
-        return part(Some(false), BROKEN, description);
+        return part(ConditionStatus::False, BROKEN, description);
     }
     let secret = kept_secret(view.object);
     match &view.observed.auth.access {
-        Access::With(_) => {
-            part(Some(true), "Enabled", format!("clients must log in; root's password is in Secret {secret}"))
-        }
-        Access::Free => part(Some(false), "Enabling", "clients need not log in yet".into()),
+        Access::With(_) => part(
+            ConditionStatus::True,
+            "Enabled",
+            format!("clients must log in; root's password is in Secret {secret}"),
+        ),
+        Access::Free => part(ConditionStatus::False, "Enabling", "clients need not log in yet".into()),
         _ => None,
     }
 }
@@ -152,7 +154,7 @@ pub fn quorate(view: &View<'_>) -> Option<ExtraCondition> {
     } else {
         format!("members tell nothing without a login; {description}")
     };
-    Some(ExtraCondition { type_: "Quorate", status: Some(led >= majority(known)), reason: BROKEN, message })
+    Some(ExtraCondition { type_: "Quorate", status: (led >= majority(known)).into(), reason: BROKEN, message })
 }
 
 fn shut_out(view: &View<'_>) -> Option<String> {

@@ -6,7 +6,7 @@ use super::super::action::Action;
 use super::super::facts::{Backup, Child};
 use super::super::{names, resources};
 use super::{Step, View};
-use crate::runtime::ExtraCondition;
+use crate::runtime::{ConditionStatus, ExtraCondition};
 
 /// Applies or deletes the `DatabaseBackup`. This comes last: members never wait for it.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
@@ -37,11 +37,11 @@ fn is_going(live: &Child) -> bool {
 
 /// The state of backups, in the words of the `DatabaseBackup`; `None` until somebody has looked for it.
 pub fn part(view: &View<'_>) -> Option<ExtraCondition> {
-    let part = |status: Option<bool>, reason: &'static str, message: String| {
+    let part = |status: ConditionStatus, reason: &'static str, message: String| {
         Some(ExtraCondition { type_: "BackupReady", status, reason, message })
     };
     if view.object.spec.backup_schedule.is_none() {
-        return part(None, "NotAsked", String::new());
+        return part(ConditionStatus::Absent, "NotAsked", String::new());
     }
     let name = names::backup(view.object);
     match &view.observed.backup {
@@ -49,30 +49,32 @@ pub fn part(view: &View<'_>) -> Option<ExtraCondition> {
         Backup::KindMissing => {
             let text = "spec.backupSchedule: no backups are taken, the kind DatabaseBackup of example.com/v1 is not \
                         installed: install its definition, or remove the field";
-            part(Some(false), "KindMissing", text.into())
+            part(ConditionStatus::False, "KindMissing", text.into())
         }
         Backup::Denied => {
             let text = "spec.backupSchedule: no backups are taken, for Causeway may not keep DatabaseBackups: allow get, \
                         list, watch, create, patch and delete of databasebackups.example.com";
-            part(Some(false), "BackupDenied", text.into())
+            part(ConditionStatus::False, "BackupDenied", text.into())
         }
-        Backup::Absent => part(Some(false), "BackupPending", format!("DatabaseBackup {name} is not there yet")),
+        Backup::Absent => {
+            part(ConditionStatus::False, "BackupPending", format!("DatabaseBackup {name} is not there yet"))
+        }
         Backup::Present(live) if !live.ours => {
             let text = format!(
                 "spec.backupSchedule: DatabaseBackup {name} exists and does not belong to this object: delete or rename it, \
                  or remove the field"
             );
-            part(Some(false), "NameTaken", text)
+            part(ConditionStatus::False, "NameTaken", text)
         }
         Backup::Present(live) => {
             let Some(ready) = ready(&live.value) else {
                 let text = format!("DatabaseBackup {name} has not told yet how it is");
-                return part(Some(false), "BackupPending", text);
+                return part(ConditionStatus::False, "BackupPending", text);
             };
             let word = |key: &str| ready[key].as_str().unwrap_or_default();
             let is_ready = word("status") == "True";
             let text = format!("DatabaseBackup {name}: {}: {}", word("reason"), word("message"));
-            part(Some(is_ready), if is_ready { "BackupReady" } else { "BackupNotReady" }, text)
+            part(is_ready.into(), if is_ready { "BackupReady" } else { "BackupNotReady" }, text)
         }
     }
 }

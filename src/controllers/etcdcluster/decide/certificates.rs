@@ -7,7 +7,7 @@ use super::super::action::Action;
 use super::super::tls::facts::{SideFacts, Source, StoredCertificate};
 use super::super::tls::{Mode, Side};
 use super::{Step, View};
-use crate::runtime::ExtraCondition;
+use crate::runtime::{ConditionStatus, ExtraCondition};
 use crate::stateful::tls::rotation::Situation;
 use crate::stateful::tls::write::Certify;
 use crate::stateful::tls::{CertificateConfig, RotationStep};
@@ -55,7 +55,7 @@ pub fn part(view: &View<'_>) -> ExtraCondition {
     let until = all.iter().map(|(side, ends)| format!("the {} side until {ends}", side.word()));
     ExtraCondition {
         type_: "CertificatesValid",
-        status: (!all.is_empty()).then_some(!expired),
+        status: if all.is_empty() { ConditionStatus::Absent } else { (!expired).into() },
         reason: if expired { "Expired" } else { "Valid" },
         message: format!("certificates are valid for {}", until.collect::<Vec<_>>().join(", for ")),
     }

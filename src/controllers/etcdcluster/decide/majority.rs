@@ -4,11 +4,10 @@ use kube::ResourceExt;
 
 use super::super::damage::Loss;
 use super::super::facts::Pod;
-use super::{NEVER_STARTS, QUORUM_LOST, View, majority, recovery};
+use super::{NEVER_STARTS, QUORUM_LOST, UNREACHABLE, View, majority, recovery};
 use crate::api::etcdcluster::MemberStatus;
 use crate::controllers::etcdcluster::{auth, membership, names};
 use crate::external::etcd::Member;
-use crate::runtime::UNREACHABLE;
 
 impl View<'_> {
     /// How many members voted when that was known last, and the strangers among them: from the list of a member that still

@@ -39,7 +39,7 @@ use super::tls::Transport;
 use crate::api::etcdcluster::DowngradeStatus;
 use crate::api::{EtcdCluster, EtcdClusterStatus};
 use crate::external::etcd::{Endpoint, Member};
-use crate::runtime::{Health, Plan, UNREACHABLE};
+use crate::runtime::{Health, Plan};
 use crate::stateful::pod_trouble::Fields;
 use crate::stateful::restore_from::join;
 use crate::stateful::step::{LATER, SELDOM, SOON};
@@ -60,6 +60,8 @@ const OFTEN: Duration = Duration::from_secs(15);
 
 /// The reason while the majority is lost, and writes are refused.
 const QUORUM_LOST: &str = "QuorumLost";
+/// The reason while a majority may be well, but cannot be asked.
+const UNREACHABLE: &str = "MembersUnreachable";
 
 /// What is known, and what follows from it.
 struct View<'a> {

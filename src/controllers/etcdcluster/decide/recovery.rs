@@ -15,7 +15,7 @@ use super::unwell::remedy;
 use super::{QUORUM_LOST, Step, View, delete_claim, delete_pod};
 use crate::api::etcdcluster::RecoveredRevisions;
 use crate::recovery::REVISIONS;
-use crate::runtime::ExtraCondition;
+use crate::runtime::{ConditionStatus, ExtraCondition};
 
 /// Whether a recovery is asked for that was not done yet.
 pub fn is_asked_for(view: &View<'_>) -> bool {
@@ -87,13 +87,13 @@ pub fn part(view: &View<'_>) -> ExtraCondition {
     let status = view.object.status.as_ref();
     let asked = view.object.spec.recovery.as_ref().filter(|_| !is_asked_for(view));
     match asked.and(status.and_then(|status| status.recovered_revisions.as_ref())) {
-        None => part(None, "NotAsked", String::new()),
+        None => part(ConditionStatus::Absent, "NotAsked", String::new()),
         Some(RecoveredRevisions { skipped: true, .. }) => {
             let text = format!(
                 "revisions begin above all that were ever given, {REVISIONS} further on: who watches or reads from an \
                  earlier one is told that it is compacted"
             );
-            part(Some(true), "Skipped", text)
+            part(ConditionStatus::True, "Skipped", text)
         }
         Some(RecoveredRevisions { reason, .. }) => {
             let text = format!(
@@ -101,7 +101,7 @@ pub fn part(view: &View<'_>) -> ExtraCondition {
                  or cache, then remove spec.recovery. They could not be skipped: {}",
                 reason.as_deref().unwrap_or_default()
             );
-            part(Some(false), "MayRepeat", text)
+            part(ConditionStatus::False, "MayRepeat", text)
         }
     }
 }

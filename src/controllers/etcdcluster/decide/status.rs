@@ -2,11 +2,11 @@
 
 use super::super::membership::never_started;
 use super::super::names;
-use super::{View, auth, backup, certificates, majority, recovery, space};
+use super::{UNREACHABLE, View, auth, backup, certificates, majority, recovery, space};
 use crate::api::EtcdClusterStatus;
 use crate::api::etcdcluster::{MemberStatus, UnknownMember};
 use crate::external::etcd::{AlarmKind, Member};
-use crate::runtime::{ExtraCondition, UNREACHABLE};
+use crate::runtime::{ConditionStatus, ExtraCondition};
 use crate::stateful::names::selector_text;
 use crate::stateful::node_failure;
 use crate::stateful::step::numbers;
@@ -98,7 +98,7 @@ pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
         } else {
             ("Bootstrapping", "the members have not found each other yet".into())
         };
-        let status = (reason != UNREACHABLE).then_some(false);
+        let status = if reason == UNREACHABLE { ConditionStatus::Unknown } else { ConditionStatus::False };
         let lost = ExtraCondition { type_: "Quorate", status, reason, message };
         let (quorate, members) = match auth::quorate(view) {
             Some(quorate) => (quorate, "nobody who may ask them knows the members"),
@@ -107,7 +107,7 @@ pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
         };
         let members = ExtraCondition {
             type_: "AllMembersReady",
-            status: quorate.status.and(Some(false)),
+            status: if quorate.status == ConditionStatus::Unknown { quorate.status } else { ConditionStatus::False },
             reason: quorate.reason,
             message: members.into(),
         };
@@ -143,16 +143,16 @@ pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
     let mut parts = vec![
         certificates::part(view),
         node_failure::part(pods, majority(voters), "the majority is lost"),
-        ExtraCondition { type_: "Quorate", status: Some(!corrupt), reason, message },
+        ExtraCondition { type_: "Quorate", status: (!corrupt).into(), reason, message },
         ExtraCondition {
             type_: "AllMembersReady",
-            status: Some(all),
+            status: all.into(),
             reason: if all { "AllReady" } else { "MembersNotReady" },
             message: text,
         },
         ExtraCondition {
             type_: "Alarm",
-            status: (corrupt || full).then_some(true),
+            status: ConditionStatus::only_if(corrupt || full),
             reason: if corrupt { space::CORRUPT } else { "NoSpace" },
             message: match () {
                 () if space::differ(view).is_some() => "data differ, and etcd does not know which member's are damaged",

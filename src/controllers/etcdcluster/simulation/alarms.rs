@@ -35,8 +35,8 @@ fn an_alarm_of_differing_data_that_names_no_member_stays_and_the_user_reads_how_
         assert!(cause.message.contains(command), "{command} is not in: {}", cause.message);
     }
     let condition = |type_: &str| plan.parts.iter().find(|part| part.type_ == type_).unwrap();
-    assert_eq!((condition("Quorate").status, condition("Quorate").reason), (Some(false), "Corrupt"));
-    assert_eq!((condition("Alarm").status, condition("Alarm").reason), (Some(true), "Corrupt"));
+    assert_eq!((condition("Quorate").status, condition("Quorate").reason), (ConditionStatus::False, "Corrupt"));
+    assert_eq!((condition("Alarm").status, condition("Alarm").reason), (ConditionStatus::True, "Corrupt"));
     assert!(!condition("Alarm").message.contains("replaced"), "{:?}", condition("Alarm"));
 }
 

@@ -89,7 +89,7 @@ fn a_schedule_makes_a_backup_of_this_very_cluster_and_is_followed_by_it() {
     simulation.object.spec.backup_schedule = None;
     simulation.settle();
     assert_eq!(simulation.kubernetes.backup, Backup::Absent);
-    assert_eq!(simulation.backup_ready().unwrap().status, None);
+    assert_eq!(simulation.backup_ready().unwrap().status, ConditionStatus::Absent);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_cluster_is_well_whatever_cannot_be_done_about_its_backup() {
         let mut simulation = scheduled(backup.clone());
         assert!(matches!(simulation.health, Some(Health::Ready(_))), "{:?}", simulation.health);
         let part = simulation.backup_ready().unwrap();
-        assert_eq!((part.status, part.reason), (Some(false), reason));
+        assert_eq!((part.status, part.reason), (ConditionStatus::False, reason));
         assert!(part.message.contains("spec.backupSchedule"), "{}", part.message);
         simulation.object.spec.backup_schedule = None;
         simulation.settle();

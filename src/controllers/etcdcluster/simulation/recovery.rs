@@ -170,7 +170,7 @@ fn members_that_kubelets_find_ready_are_not_called_lost_and_no_recovery_destroys
     assert!(!cause.message.contains("refused. Bring"), "{}", cause.message);
     for type_ in ["Quorate", "AllMembersReady"] {
         let part = plan.parts.iter().find(|part| part.type_ == type_).unwrap();
-        assert_eq!((part.status, part.reason), (None, "MembersUnreachable"), "nobody knows");
+        assert_eq!((part.status, part.reason), (ConditionStatus::Unknown, "MembersUnreachable"), "nobody knows");
     }
     let conditions = merge_conditions(&[], &plan.health, &plan.parts, None, simulation.now);
     let quorate = conditions.iter().find(|condition| condition.type_ == "Quorate").unwrap();

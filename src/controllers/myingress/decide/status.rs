@@ -14,7 +14,7 @@ use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::{CertificatesModel, Model, SecurityModel};
 use crate::controllers::myingress::targets::{CheckPort, Endpoints, Refused, Wanted};
 use crate::external::elbv2::{Condition, Match, Pairs, Protocol, State};
-use crate::runtime::{ExtraCondition, Health, Plan};
+use crate::runtime::{ConditionStatus, ExtraCondition, Health, Plan};
 
 /// Condition type: whether every backend has healthy targets.
 pub const TARGETS_HEALTHY: &str = "TargetsHealthy";
@@ -109,16 +109,16 @@ fn targets_healthy(groups: &[TargetGroupStatus]) -> ExtraCondition {
     let sick = groups.iter().find(|group| group.healthy < group.total || group.total == 0);
     let part = |status, reason, message| ExtraCondition { type_: TARGETS_HEALTHY, status, reason, message };
     match sick {
-        None if groups.is_empty() => part(None, "", String::new()),
-        None => part(Some(true), "AllHealthy", "every target of every backend is healthy".into()),
+        None if groups.is_empty() => part(ConditionStatus::Absent, "", String::new()),
+        None => part(ConditionStatus::True, "AllHealthy", "every target of every backend is healthy".into()),
         Some(group) if group.total == 0 => {
-            part(Some(false), "NoTargets", format!("backend {} has no ready endpoints", group.backend))
+            part(ConditionStatus::False, "NoTargets", format!("backend {} has no ready endpoints", group.backend))
         }
         Some(group) => {
             let cause = group.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
             let (healthy, total) = (group.healthy, group.total);
             let message = format!("backend {}: {healthy} of {total} targets are healthy{cause}", group.backend);
-            part(Some(false), "TargetsUnhealthy", message)
+            part(ConditionStatus::False, "TargetsUnhealthy", message)
         }
     }
 }

@@ -106,7 +106,7 @@ impl DryRun<'_> {
         }
         if result.object.spec.suspend {
             let status = result.object.status.clone().unwrap_or_default();
-            let suspended = Health::unknown("Suspended", MyIngressKind::SUSPENDED);
+            let suspended = Health::suspended(MyIngressKind::SUSPENDED);
             result.write_status(status, &suspended, &[]);
             result.end(&suspended);
             return Ok(());

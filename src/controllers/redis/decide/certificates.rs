@@ -6,7 +6,7 @@ use super::super::action::Action;
 use super::super::facts::Pod;
 use super::super::{settings, tls};
 use super::{Step, View, target};
-use crate::runtime::ExtraCondition;
+use crate::runtime::{ConditionStatus, ExtraCondition};
 use crate::stateful::tls::facts::{Source, StoredCertificate};
 use crate::stateful::tls::rotation::{Due, Situation};
 use crate::stateful::tls::write::Certify;
@@ -91,7 +91,7 @@ pub fn part(view: &View<'_>) -> ExtraCondition {
     let expired = ends.is_some_and(|ends| ends <= view.now);
     ExtraCondition {
         type_: "CertificatesValid",
-        status: ends.map(|_| !expired),
+        status: ends.map_or(ConditionStatus::Absent, |_| (!expired).into()),
         reason: if expired { "Expired" } else { "Valid" },
         message: ends.map_or_else(String::new, |ends| format!("the nodes' certificate is valid until {ends}")),
     }

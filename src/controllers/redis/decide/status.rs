@@ -13,7 +13,7 @@ use super::{Record, Step, View, certificates, evictions};
 use crate::api::RedisStatus;
 use crate::api::redis::{Connection, LastFailover, NodeStatus};
 use crate::external::redis::Info;
-use crate::runtime::{ExtraCondition, Health};
+use crate::runtime::{ConditionStatus, ExtraCondition, Health};
 use crate::sentinel;
 use crate::stateful::names::selector_text;
 use crate::stateful::node_failure;
@@ -192,13 +192,13 @@ pub fn parts(view: &View<'_>, status: &RedisStatus) -> Vec<ExtraCondition> {
         node_failure::part(view.observed.set.pods.values(), 1, "nothing is left that could take over"),
         ExtraCondition {
             type_: "Replicated",
-            status: Some(all),
+            status: all.into(),
             reason: if all { "AllInSync" } else { "ReplicasBehind" },
             message: format!("{ready} of {wanted} replicas have all data and follow the master{refused}"),
         },
         ExtraCondition {
             type_: "DataLost",
-            status: lost.as_ref().map(|_| true),
+            status: ConditionStatus::only_if(lost.is_some()),
             reason: "WritesLost",
             message: lost.map_or_else(String::new, |(how, epoch)| {
                 format!("{how}, in epoch {epoch}. The next failover or switchover takes this condition away")
