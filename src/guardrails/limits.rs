@@ -3,7 +3,7 @@
 use super::census::Standing;
 use super::{DENIED, Denial};
 use crate::api::causewaypolicy::CausewayPolicySpec;
-use crate::runtime::manifest::amount;
+use crate::runtime::quantity::amount;
 
 /// Kinds whose number a policy may limit.
 pub const COUNTED: [&str; 6] = ["MyApp", "MyIngress", "EtcdCluster", "Redis", "DatabaseBackup", "DatabaseRestore"];

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::allowed::is_network;
 use super::limits::COUNTED;
 use crate::api::causewaypolicy::CausewayPolicySpec;
-use crate::runtime::manifest::amount;
+use crate::runtime::quantity::amount;
 
 /// The policy; or the first field that cannot be read, why, and what it should be.
 pub fn read(spec: &Value) -> Result<CausewayPolicySpec, String> {

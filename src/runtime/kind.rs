@@ -65,7 +65,7 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// Whether the spec asks to leave everything as it is.
     fn suspended(object: &Self::Object) -> bool;
 
-    /// The storage of all volumes of the object together, in thousandths of a byte, like [`super::manifest::amount`].
+    /// The storage of all volumes of the object together, in thousandths of a byte, like [`super::quantity::amount`].
     fn storage(_object: &Self::Object) -> i128 {
         0
     }

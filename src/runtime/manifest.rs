@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::fingerprint;
+use super::quantity::same_amount;
 use crate::api::common::{FIELD_MANAGER, PREFIX};
 
 /// The wanted state of a child; fields that are not in it are left to others.
@@ -290,48 +291,6 @@ fn name_of(value: &Value) -> Option<&str> {
     value.get("name")?.as_str()
 }
 
-/// Whether two quantities are equal.
-fn same_amount(one: &str, other: &str) -> bool {
-    amount(one).is_some_and(|one| amount(other) == Some(one))
-}
-
-/// Parses a quantity into thousandths.
-/// <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>
-pub fn amount(quantity: &str) -> Option<i128> {
-    let text = quantity.trim();
-    let end = text.find(|it: char| !(it.is_ascii_digit() || matches!(it, '.' | '+' | '-'))).unwrap_or(text.len());
-    let (number, suffix) = text.split_at(end);
-    let (numerator, denominator): (i128, i128) = match suffix {
-        "" => (1, 1),
-        "n" => (1, 1_000_000_000),
-        "u" => (1, 1_000_000),
-        "m" => (1, 1_000),
-        "k" => (1_000, 1),
-        "M" => (1_000_000, 1),
-        "G" => (1_000_000_000, 1),
-        "T" => (1_000_000_000_000, 1),
-        "P" => (1_000_000_000_000_000, 1),
-        "E" => (1_000_000_000_000_000_000, 1),
-        "Ki" => (1 << 10, 1),
-        "Mi" => (1 << 20, 1),
-        "Gi" => (1 << 30, 1),
-        "Ti" => (1 << 40, 1),
-        "Pi" => (1 << 50, 1),
-        "Ei" => (1 << 60, 1),
-        exponent => {
-            let power: u32 = exponent.strip_prefix(['e', 'E'])?.parse().ok().filter(|power| *power <= 18)?;
-            (10_i128.pow(power), 1)
-        }
-    };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if fraction.len() > 9 || (whole.is_empty() && fraction.is_empty()) {
-        return None;
-    }
-    let scale = 10_i128.pow(u32::try_from(fraction.len()).ok()?);
-    let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
-    digits.checked_mul(numerator)?.checked_mul(1000)?.checked_div(scale * denominator)
-}
-
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
@@ -367,16 +326,6 @@ mod tests {
             assert!(!covers(&changed, &wanted), "{changed}");
         }
         assert!(covers(&wanted, &wanted));
-    }
-
-    #[test]
-    fn quantities_are_amounts() {
-        for (one, other) in [("1", "1000m"), ("1024Mi", "1Gi"), ("0.5", "500m"), ("1e3", "1k"), ("1.5Gi", "1536Mi")] {
-            assert!(same_amount(one, other), "{one} {other}");
-        }
-        for (one, other) in [("1", "2"), ("1Gi", "1G"), ("abc", "abd"), ("", "0"), ("1x", "1y")] {
-            assert!(!same_amount(one, other), "{one} {other}");
-        }
     }
 
     #[tokio::test]

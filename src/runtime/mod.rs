@@ -27,6 +27,7 @@ mod kind;
 pub mod manifest;
 mod per_object;
 mod pods;
+pub mod quantity;
 mod reconcile;
 mod round_robin;
 mod slots;

@@ -54,7 +54,7 @@ use crate::api::pods::{ImagePullSecret, PodMetadata};
 use crate::guardrails::Ask;
 use crate::runtime::child_watch::Owner;
 use crate::runtime::hexadecimal;
-use crate::runtime::manifest::amount;
+use crate::runtime::quantity::amount;
 use crate::stateful::restore_from::Restorable;
 
 /// A kind of databases in `StatefulSet`s.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kube::ResourceExt;
 
 use super::Database;
+use crate::runtime::fingerprint;
 
 /// Label of volume claims: the uid of the object that they were made for.
 pub const INCARNATION: &str = "causeway.example.com/incarnation";
@@ -17,6 +18,8 @@ pub const ADOPTED: &str = "causeway.example.com/adopted-by";
 /// Annotation of a `StatefulSet` that is written to wake its controller, which any change does. The value is the version
 /// of the `StatefulSet` before.
 pub const HURRIED: &str = "causeway.example.com/hurried";
+/// Digits of a hash that tell long names apart.
+const DIGITS: usize = 8;
 /// Name of the volume in the pods, and the beginning of the claims' names.
 pub const VOLUME: &str = "data";
 
@@ -33,6 +36,18 @@ pub fn pod(object: &impl ResourceExt, ordinal: i32) -> String {
 /// Name of the volume claim of the pod with that ordinal.
 pub fn claim(object: &impl ResourceExt, ordinal: i32) -> String {
     format!("{VOLUME}-{}", pod(object, ordinal))
+}
+
+/// Name of a child that ends with `suffix` and has at most `longest` characters. If it would be too long, the end of the
+/// object's name becomes a hash.
+pub fn child(object: &impl ResourceExt, suffix: &str, longest: usize) -> String {
+    let owner = object.name_any();
+    if owner.len() + suffix.len() <= longest {
+        return format!("{owner}{suffix}");
+    }
+    let hash = fingerprint(&[owner.as_bytes()], DIGITS);
+    let kept: String = owner.chars().take(longest.saturating_sub(suffix.len() + DIGITS + 1)).collect();
+    format!("{}-{hash}{suffix}", kept.trim_end_matches(['-', '.']))
 }
 
 /// The ordinal in the name of a pod, or of a claim.
@@ -66,6 +81,15 @@ pub fn labels<D: Database>(object: &D) -> BTreeMap<String, String> {
 mod tests {
     use super::*;
     use crate::api::{Redis, RedisSpec};
+
+    #[test]
+    fn the_end_of_a_long_name_becomes_a_hash_and_a_short_name_stays() {
+        let named = |name: &str| child(&Redis::new(name, RedisSpec::default()), "-backup", 38);
+        assert_eq!(named(&"a".repeat(31)), format!("{}-backup", "a".repeat(31)));
+        let (one, other) = (named(&"b".repeat(32)), named(&"b".repeat(46)));
+        assert!(one.len() == 38 && other.len() == 38 && one != other, "{one} {other}");
+        assert!(!named("payments-production-eu-west-1-etcd").contains("--"));
+    }
 
     #[test]
     fn ordinals_are_read_from_names_whatever_the_object_is_called() {

@@ -29,7 +29,8 @@ impl Placement<'_> {
     pub fn put(&self, pod: PodSpec) -> PodSpec {
         PodSpec {
             node_selector: Some(self.node_selector.clone()).filter(|labels| !labels.is_empty()),
-            tolerations: Some(self.tolerations.to_vec()).filter(|all| !all.is_empty()),
+            tolerations: Some(self.tolerations.iter().map(without_empty).collect::<Vec<_>>())
+                .filter(|all| !all.is_empty()),
             affinity: Some(self.affinity.cloned().unwrap_or_else(|| self.apart())),
             topology_spread_constraints: Some(self.spread()).filter(|all| !all.is_empty()),
             ..pod
@@ -81,6 +82,18 @@ impl Placement<'_> {
     }
 }
 
+/// The toleration as the API server keeps it: without texts that are empty.
+fn without_empty(toleration: &Toleration) -> Toleration {
+    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    Toleration {
+        effect: given(&toleration.effect),
+        key: given(&toleration.key),
+        operator: given(&toleration.operator),
+        value: given(&toleration.value),
+        ..toleration.clone()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::NodeAffinity;
@@ -110,6 +123,18 @@ mod tests {
         let user_provided = Placement { affinity: Some(&affinity), constraints: Some(&none), ..placement() };
         let user_provided = user_provided.put(PodSpec::default());
         assert_eq!((user_provided.affinity, user_provided.topology_spread_constraints), (Some(affinity), None));
+    }
+
+    #[test]
+    fn empty_texts_of_a_toleration_which_the_api_server_leaves_out_are_not_asked_for() {
+        let text = |text: &str| Some(text.to_owned());
+        let taint =
+            Toleration { key: text("dedicated"), operator: text("Equal"), value: text(""), ..Default::default() };
+        let all = Toleration { key: text(""), operator: text("Exists"), effect: text(""), ..Default::default() };
+        let tolerations = [taint, all];
+        let pod = Placement { tolerations: &tolerations, ..placement() }.put(PodSpec::default());
+        let json = serde_json::to_value(pod.tolerations).unwrap();
+        assert_eq!(json, serde_json::json!([{ "key": "dedicated", "operator": "Equal" }, { "operator": "Exists" }]));
     }
 
     #[test]

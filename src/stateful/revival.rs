@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
 use super::{Claim, facts};
-use crate::runtime::manifest::amount;
+use crate::runtime::quantity::amount;
 
 /// How long to wait after the first help; twice as long after each further one.
 const FIRST: Duration = Duration::from_secs(30);

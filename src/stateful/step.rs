@@ -6,7 +6,8 @@ use kube::Resource;
 
 use super::{Child, ChildAction, Pod, Set};
 use crate::runtime::Health;
-use crate::runtime::manifest::{Manifest, amount, is_left_over, left_over, owners_of};
+use crate::runtime::manifest::{Manifest, is_left_over, left_over, owners_of};
+use crate::runtime::quantity::amount;
 use crate::stateful::pod_trouble::Unmade;
 
 /// Look again while something is under way that no watch may report.

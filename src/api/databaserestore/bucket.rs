@@ -27,7 +27,7 @@ pub struct BucketChoice {
     /// Region of the bucket, such as `eu-west-1`. Left out, the operator's region.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 3, max = 32))]
-    #[x_kube(validation = ("self.matches('^[a-z]{2}(-[a-z]+)+-[0-9]$')", "region must be a region of AWS, such as eu-west-1"))]
+    #[x_kube(validation = ("self.matches('^[a-z]{2,4}(-[a-z]+)+-[0-9]$')", "region must be a region of AWS, such as eu-west-1"))]
     pub region: Option<String>,
 
     /// An S3 endpoint other than AWS's, such as `https://minio.example.com`. The operator must allow it (option

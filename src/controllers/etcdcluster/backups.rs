@@ -1,6 +1,7 @@
 //! The `DatabaseBackup`s that clusters own. Their kind may be installed later, or never: it is looked for seldom, and
 //! watched as soon as it is there.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -38,28 +39,36 @@ struct Watched {
 }
 
 /// What is known of the kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Access {
     /// What the watch found last.
     seen: Kind,
-    /// Why a change was refused last, and when.
-    refused: Option<(Kind, Instant)>,
+    /// Why a change for a cluster was refused last, and when, by the cluster's uid.
+    refused: BTreeMap<String, (Kind, Instant)>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Kind {
     /// Nobody has looked yet.
     #[default]
     Unknown,
     Missing,
     Denied,
+    /// The API server's words.
+    Refused(String),
     Served,
 }
 
 impl Access {
-    fn kind(self, now: Instant) -> Kind {
-        let refused = self.refused.filter(|(_, at)| now.duration_since(*at) < SELDOM).map(|(kind, _)| kind);
-        refused.filter(|_| self.seen == Kind::Served).unwrap_or(self.seen)
+    /// What is known of it for the cluster with that uid.
+    fn kind(&self, uid: &str, now: Instant) -> Kind {
+        let refused = self.refused.get(uid).filter(|(_, at)| now.duration_since(*at) < SELDOM).map(|(kind, _)| kind);
+        refused.filter(|_| self.seen == Kind::Served).unwrap_or(&self.seen).clone()
+    }
+
+    fn refuse(&mut self, uid: String, kind: Kind, now: Instant) {
+        self.refused.retain(|_, (_, at)| now.duration_since(*at) < SELDOM);
+        self.refused.insert(uid, (kind, now));
     }
 }
 
@@ -98,11 +107,12 @@ impl Backups {
     /// The cluster's `DatabaseBackup` as the watch saw it last.
     fn seen(&self, object: &EtcdCluster) -> Backup {
         let Some(watched) = self.of(object) else { return Backup::Unknown };
-        let access = *locked(&watched.access);
-        match access.kind(Instant::now()) {
+        let kind = locked(&watched.access).kind(&object.uid().unwrap_or_default(), Instant::now());
+        match kind {
             Kind::Unknown => Backup::Unknown,
             Kind::Missing => Backup::KindMissing,
             Kind::Denied => Backup::Denied,
+            Kind::Refused(message) => Backup::Refused(message),
             Kind::Served => {
                 let key = ObjectRef::new_with(&names::backup(object), backup_kind())
                     .within(&object.namespace().unwrap_or_default());
@@ -132,18 +142,19 @@ impl Backups {
         }
     }
 
-    /// Whether a change failed because the kind is gone, or we must not change it. Nothing else of the cluster waits for
-    /// that.
+    /// Whether a change failed because the kind is gone, we must not change it, or the object is refused. Nothing else of
+    /// the cluster waits for that.
     pub fn excuses(&self, object: &EtcdCluster, error: &Error) -> bool {
         let Error::Backup(kube::Error::Api(status)) = error else { return false };
         let kind = match status.code {
             404 => Kind::Missing,
             403 => Kind::Denied,
+            400 | 422 => Kind::Refused(status.message.clone()),
             _ => return false,
         };
         tracing::info!(code = status.code, message = status.message, "the DatabaseBackup could not be changed");
         if let Some(watched) = self.of(object) {
-            locked(&watched.access).refused = Some((kind, Instant::now()));
+            locked(&watched.access).refuse(object.uid().unwrap_or_default(), kind, Instant::now());
         }
         true
     }
@@ -217,11 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_is_tried_again_after_a_while() {
+    fn what_was_refused_to_a_cluster_is_tried_again_after_a_while_and_concerns_no_other() {
         let now = Instant::now();
-        let access = Access { seen: Kind::Served, refused: Some((Kind::Denied, now)) };
-        assert_eq!(access.kind(now), Kind::Denied);
-        assert_eq!(access.kind(now + SELDOM), Kind::Served);
-        assert_eq!(Access { seen: Kind::Missing, ..access }.kind(now), Kind::Missing);
+        let mut access = Access { seen: Kind::Served, ..Access::default() };
+        access.refuse("a".into(), Kind::Denied, now);
+        assert_eq!((access.kind("a", now), access.kind("b", now)), (Kind::Denied, Kind::Served));
+        assert_eq!(access.kind("a", now + SELDOM), Kind::Served);
+        access.refuse("b".into(), Kind::Refused("too long".into()), now + SELDOM);
+        assert_eq!(access.refused.len(), 1, "what is over is forgotten");
+        assert_eq!(Access { seen: Kind::Missing, ..access }.kind("b", now), Kind::Missing);
     }
 }

@@ -63,6 +63,8 @@ pub enum Backup {
     KindMissing,
     /// We must not read or change it.
     Denied,
+    /// The API server refuses it, with these words.
+    Refused(String),
     /// There is none.
     Absent,
     /// It is there.

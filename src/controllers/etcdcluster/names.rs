@@ -3,6 +3,7 @@
 use kube::ResourceExt;
 
 use crate::api::EtcdCluster;
+use crate::stateful::names::child;
 pub use crate::stateful::names::{REVISION, VOLUME, labels, ordinal_of, peers, pod};
 
 /// Label of every child, with the cluster's name.
@@ -22,9 +23,12 @@ pub const PEER_TLS_PORT: u16 = 2382;
 /// Port for probes and metrics, without TLS.
 pub const METRICS_PORT: u16 = 2381;
 
-/// Name of the `DatabaseBackup`.
+/// The longest name of a `DatabaseBackup`.
+const LONGEST_BACKUP: usize = 38;
+
+/// Name of the `DatabaseBackup`. If it would be too long, the end of the cluster's name becomes a hash.
 pub fn backup(object: &EtcdCluster) -> String {
-    format!("{}-backup", object.name_any())
+    child(object, "-backup", LONGEST_BACKUP)
 }
 
 /// Where the peers of the member with that ordinal reach it, with or without TLS.

@@ -139,6 +139,9 @@ fn variable(flag: &str) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value {
     Whole,
+    /// Of at most so much: etcd reads the flag into a narrower type, and does not start with more.
+    /// <https://github.com/etcd-io/etcd/blob/v3.5.21/server/embed/config.go>
+    WholeUpTo(u64),
     Switch,
     Time,
     WholeOrTime,
@@ -150,6 +153,7 @@ impl Value {
     fn admits(self, text: &str) -> bool {
         match self {
             Self::Whole => text.parse::<u64>().is_ok(),
+            Self::WholeUpTo(most) => text.parse::<u64>().is_ok_and(|number| number <= most),
             Self::Switch => matches!(text, "true" | "false"),
             Self::Time => is_duration(text),
             Self::WholeOrTime => text.parse::<u64>().is_ok() || is_duration(text),
@@ -161,6 +165,7 @@ impl Value {
     fn describe(self) -> String {
         match self {
             Self::Whole => "a whole number".into(),
+            Self::WholeUpTo(most) => format!("a whole number of at most {most}"),
             Self::Switch => "true or false".into(),
             Self::Time => "a duration such as 500ms, 30s or 1h".into(),
             Self::WholeOrTime => "a whole number, or a duration such as 30s or 1h".into(),
@@ -170,18 +175,21 @@ impl Value {
     }
 }
 
+/// A whole number that etcd reads as `int64`, or as `int`.
+const INT64: Value = Value::WholeUpTo(i64::MAX as u64);
+
 /// Flags that a user may set, with the first minor version that knows them, and the first one after the last.
 const FLAGS: &[(&str, Value, u8, u8)] = &[
     ("auth-token-ttl", Value::Whole, 5, 7),
     ("auto-compaction-mode", Value::OneOf(&["periodic", "revision"]), 5, 7),
     ("auto-compaction-retention", Value::WholeOrTime, 5, 7),
     ("backend-batch-interval", Value::Time, 5, 7),
-    ("backend-batch-limit", Value::Whole, 5, 7),
+    ("backend-batch-limit", INT64, 5, 7),
     ("backend-bbolt-freelist-type", Value::OneOf(&["array", "map"]), 5, 7),
     ("bcrypt-cost", Value::Whole, 5, 7),
     ("compact-hash-check-enabled", Value::Switch, 6, 7),
     ("compact-hash-check-time", Value::Time, 6, 7),
-    ("compaction-batch-limit", Value::Whole, 6, 7),
+    ("compaction-batch-limit", INT64, 6, 7),
     ("compaction-sleep-interval", Value::Time, 6, 7),
     ("corrupt-check-time", Value::Time, 6, 7),
     ("cors", Value::Text, 5, 7),
@@ -190,7 +198,7 @@ const FLAGS: &[(&str, Value, u8, u8)] = &[
     ("enable-pprof", Value::Switch, 5, 7),
     ("experimental-compact-hash-check-enabled", Value::Switch, 5, 7),
     ("experimental-compact-hash-check-time", Value::Time, 5, 7),
-    ("experimental-compaction-batch-limit", Value::Whole, 5, 7),
+    ("experimental-compaction-batch-limit", INT64, 5, 7),
     ("experimental-corrupt-check-time", Value::Time, 5, 7),
     ("experimental-initial-corrupt-check", Value::Switch, 5, 7),
     ("experimental-txn-mode-write-with-shared-buffer", Value::Switch, 5, 7),
@@ -202,14 +210,14 @@ const FLAGS: &[(&str, Value, u8, u8)] = &[
     ("heartbeat-interval", Value::Whole, 5, 7),
     ("host-whitelist", Value::Text, 5, 7),
     ("log-level", Value::OneOf(&["debug", "info", "warn", "error", "panic", "fatal"]), 5, 7),
-    ("max-concurrent-streams", Value::Whole, 5, 7),
+    ("max-concurrent-streams", Value::WholeUpTo(u32::MAX as u64), 5, 7),
     ("max-request-bytes", Value::Whole, 5, 7),
     ("max-snapshots", Value::Whole, 5, 7),
     ("max-txn-ops", Value::Whole, 5, 7),
     ("max-wals", Value::Whole, 5, 7),
     ("metrics", Value::OneOf(&["basic", "extensive"]), 5, 7),
     ("pre-vote", Value::Switch, 5, 7),
-    ("quota-backend-bytes", Value::Whole, 5, 7),
+    ("quota-backend-bytes", INT64, 5, 7),
     ("snapshot-count", Value::Whole, 5, 7),
     ("socket-reuse-address", Value::Switch, 5, 7),
     ("socket-reuse-port", Value::Switch, 5, 7),
@@ -321,6 +329,11 @@ mod tests {
             ("quota-backend-bytes", "8589934592", ""),
             ("quota-backend-bytes", "8Gi", "must be a whole number"),
             ("quota-backend-bytes", "-1", "must be a whole number"),
+            ("quota-backend-bytes", "9223372036854775807", ""),
+            ("quota-backend-bytes", "9223372036854775808", "at most 9223372036854775807"),
+            ("backend-batch-limit", "9223372036854775808", "at most 9223372036854775807"),
+            ("max-concurrent-streams", "4294967295", ""),
+            ("max-concurrent-streams", "4294967296", "at most 4294967295"),
             ("log-level", "loud", "one of debug, info"),
             ("grpc-keepalive-interval", "1h30m", ""),
             ("grpc-keepalive-interval", "2 hours", "a duration such as"),

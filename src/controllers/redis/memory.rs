@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 
 use super::drift;
 use crate::api::Redis;
-use crate::runtime::manifest::amount;
+use crate::runtime::quantity::amount;
 use crate::runtime::requirements;
 
 /// CPU and memory that a node requests.

@@ -9,15 +9,11 @@ use serde_json::to_value;
 use crate::api::databasebackup::Source;
 use crate::api::databaserestore::{BackupChoice, Excluded, Included, OnDependents};
 use crate::api::{DatabaseRestore, DatabaseRestoreSpec, Duration};
-use crate::runtime::fingerprint;
 use crate::runtime::manifest::Manifest;
+use crate::stateful::names::child;
 
 /// The longest name of a `DatabaseRestore`.
 const LONGEST: usize = 48;
-/// What its name ends with.
-const SUFFIX: &str = "-restore";
-/// Digits of a hash that tell long names apart.
-const DIGITS: usize = 8;
 /// How long a new database waits for its data: large ones take hours.
 const DEADLINE_HOURS: u32 = 6;
 
@@ -29,13 +25,7 @@ pub trait Restorable: Resource<DynamicType = ()> {
 
 /// Its name. If it would be too long, its end becomes a hash.
 pub fn name(object: &impl Restorable) -> String {
-    let owner = object.name_any();
-    if owner.len() + SUFFIX.len() <= LONGEST {
-        return format!("{owner}{SUFFIX}");
-    }
-    let hash = fingerprint(&[owner.as_bytes()], DIGITS);
-    let kept: String = owner.chars().take(LONGEST - SUFFIX.len() - DIGITS - 1).collect();
-    format!("{}-{hash}{SUFFIX}", kept.trim_end_matches('-'))
+    child(object, "-restore", LONGEST)
 }
 
 /// The `DatabaseRestore` of that backup into this very object. Never with `force`: what the database holds is somebody's.

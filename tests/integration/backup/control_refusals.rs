@@ -148,6 +148,32 @@ async fn a_backup_is_refused_in_words_that_name_field_and_fix() {
     let edited = scene.try_create::<DatabaseBackup>("kept", json!({ "schedule": "@daily" })).await;
     let answer = edited.expect_err("the prefix stays").to_string();
     assert!(answer.contains("cannot change: make another DatabaseBackup"), "{answer}");
+    the_server_stays(&scene).await;
+}
+
+/// Another server's backups would be taken for those of the one before, which retention would then delete.
+async fn the_server_stays(scene: &Scene) {
+    let spec = |source: &Value| json!({ "schedule": "@daily", "source": source });
+    let postgresql = |more: Value| json!({ "postgresql": sql(&more) });
+    let etcd = |endpoints: &[&str]| json!({ "etcd": { "endpoints": endpoints } });
+    let redis = |address: &str| json!({ "redisServer": { "address": address } });
+    let cases = [
+        ("host", postgresql(json!({})), postgresql(json!({ "host": "another.example.com" })), "spec.source.postgresql"),
+        ("database", postgresql(json!({})), postgresql(json!({ "database": "other" })), "spec.source.postgresql"),
+        ("kind", postgresql(json!({})), redis("cache:6379"), "spec.source.postgresql"),
+        ("address", redis("cache:6379"), redis("other:6379"), "spec.source.redisServer"),
+        ("endpoints", etcd(&["http://a:2379", "http://b:2379"]), etcd(&["http://c:2379"]), "spec.source.etcd"),
+    ];
+    for (name, before, after, words) in cases {
+        scene.create::<DatabaseBackup>(name, spec(&before)).await;
+        let answer = scene.try_create::<DatabaseBackup>(name, spec(&after)).await.expect_err("a refusal").to_string();
+        assert!(answer.contains(words) && answer.contains("cannot change"), "{name}: {answer}");
+        let without = scene.try_create::<DatabaseBackup>(name, json!({ "schedule": "@daily" })).await;
+        assert!(without.expect_err("a refusal").to_string().contains(words), "{name}");
+    }
+    // The same server in other words, and an etcd that loses a member.
+    scene.create::<DatabaseBackup>("host", spec(&postgresql(json!({ "port": 5432, "image": "postgres:16" })))).await;
+    scene.create::<DatabaseBackup>("endpoints", spec(&etcd(&["http://b:2379", "http://c:2379"]))).await;
 }
 
 #[tokio::test]

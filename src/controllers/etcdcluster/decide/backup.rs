@@ -56,6 +56,10 @@ pub fn part(view: &View<'_>) -> Option<ExtraCondition> {
                         list, watch, create, patch and delete of databasebackups.example.com";
             part(ConditionStatus::False, "BackupDenied", text.into())
         }
+        Backup::Refused(message) => {
+            let text = format!("spec.backupSchedule: Kubernetes refuses DatabaseBackup {name}: {message}");
+            part(ConditionStatus::False, "BackupRefused", text)
+        }
         Backup::Absent => {
             part(ConditionStatus::False, "BackupPending", format!("DatabaseBackup {name} is not there yet"))
         }

@@ -100,7 +100,7 @@ fn backups_are_as_ready_as_the_backup_says() {
         let ready = json!({ "type": "Ready", "status": status, "reason": "Why", "message": "in its words" });
         live.value["status"] = json!({ "conditions": [{ "type": "Other", "status": "True" }, ready] });
         let part = simulation.backup_ready().unwrap();
-        assert_eq!((part.status, part.reason), (Some(expected.0), expected.1));
+        assert_eq!((part.status, part.reason), (expected.0.into(), expected.1));
         assert!(part.message.contains("Why: in its words"), "{}", part.message);
     }
 }
@@ -110,6 +110,7 @@ fn a_cluster_is_well_whatever_cannot_be_done_about_its_backup() {
     for (backup, reason) in [
         (Backup::KindMissing, "KindMissing"),
         (Backup::Denied, "BackupDenied"),
+        (Backup::Refused("metadata.name is too long".into()), "BackupRefused"),
         (live(&json!({ "schedule": "0 1 * * *" }), false), "NameTaken"),
     ] {
         let mut simulation = scheduled(backup.clone());
