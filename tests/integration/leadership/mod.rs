@@ -3,6 +3,7 @@
 mod options;
 pub mod process;
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use causeway::api::{MyApp, MyIngress};
@@ -124,7 +125,11 @@ async fn a_leader_that_was_frozen_changes_nothing_after_another_took_over_and_st
     }
     let begun =
         || async { scene.emulator.elb_operations().await.iter().filter(|it| *it == "CreateLoadBalancer").count() };
-    wait_for("the leader to have its hands full", begun, |count| *count >= AT_ONCE).await;
+    // No call begins any more: a process that is frozen between its look at the lease and the call would make that call
+    // later.
+    let before = Cell::new(0);
+    let is_full = |count: &usize| before.replace(*count) == *count && *count >= AT_ONCE;
+    wait_for("the leader to have its hands full", begun, is_full).await;
     first.signal("STOP");
     let taken = leads(&scene, "second").await.acquire_time.expect("a time").0;
     // Every change that the first process asks for from here on would be that of a second leader.
