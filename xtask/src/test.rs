@@ -23,7 +23,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
@@ -100,17 +100,18 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let everything = options.filter.is_none();
     let mut report = Report::new(match (everything, options.unit) {
         (true, true) => 4,
-        (true, false) => 9 + cluster::STEPS,
+        (true, false) => 7 + cluster::STEPS,
         (false, true) => 2,
-        (false, false) => 6 + 2 * usize::from(options.installs()) + usize::from(options.tries_e2e()) + cluster::STEPS,
+        (false, false) => 5 + 2 * usize::from(options.installs()) + usize::from(options.tries_e2e()) + cluster::STEPS,
     });
 
     if everything {
         report.step("Formatting", checks::formatting);
     }
-    let mut tests = None;
+    let (mut tests, mut begun) = (None, Vec::new());
     report.step("Build the tests and what they need", |step| {
-        tests = Some(build(step, options.unit)?);
+        let early: &[Early] = if everything && !options.unit { EARLY } else { &[] };
+        tests = Some(build(step, options.unit, early, &mut begun)?);
         Ok(Outcome::Passed)
     });
     let filter = options.filter.as_deref();
@@ -128,12 +129,14 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     // These parts use processor time that the integration tests leave.
     let mut meanwhile = Vec::new();
     if everything && !options.unit {
-        meanwhile = beside_the_tests(tests.is_some(), options.keep);
+        meanwhile = beside_the_tests(begun, tests.is_some(), options.keep);
         if tests.is_none() {
             report.skip(installed::STEP, "there is nothing to install");
         }
     } else {
-        report.step("Unit tests", |step| suites::cargo(&Suite::Unit { behind: false }, filter, step));
+        report.step("Unit tests", |step| {
+            suites::cargo(&Suite::Unit { behind: false, thorough: options.thorough }, filter, step)
+        });
     }
     if !options.unit {
         on_the_cluster(&mut report, options, tests.as_deref(), &mut meanwhile);
@@ -146,17 +149,23 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(report.finish())
 }
 
-/// The parts that run beside the integration tests. With `install`, one of them installs the operator, in a cluster
-/// that remains if `kept`.
-fn beside_the_tests<'a>(install: bool, kept: bool) -> Vec<Part<'a>> {
+/// A step that begins during the build.
+type Early = (&'static str, fn(&Step) -> Result<Outcome>);
+
+/// They need no program of ours. While the last crates are compiled, a processor has nothing else to do.
+const EARLY: &[Early] = &[("Python of LocalStack", suites::python), ("Go of the cluster", checks::go)];
+
+/// The parts that run beside the integration tests, with those that have `begun`. With `install`, one of them installs
+/// the operator, in a cluster that remains if `kept`.
+fn beside_the_tests<'a>(begun: Vec<Part<'a>>, install: bool, kept: bool) -> Vec<Part<'a>> {
     // Each channel orders parts: a receiver returns when all parts that hold its sender have ended.
     let (before_lints, lints_turn) = mpsc::channel::<()>();
     let (before_installing, installing_turn) = mpsc::channel::<()>();
-    let unit = Part::new("Unit tests", |step| suites::cargo(&Suite::Unit { behind: true }, None, step));
+    let unit =
+        Part::new("Unit tests", |step| suites::cargo(&Suite::Unit { behind: true, thorough: false }, None, step));
     let mut first = of_deployments();
-    first.push(Part::new("Python of LocalStack", suites::python));
+    first.extend(begun);
     first.push(Part::new("Linters of what is deployed", linters::check));
-    first.push(Part::new("Go of the cluster", checks::go));
     first.push(unit.holding(before_lints));
     let mut parts: Vec<Part> = first.into_iter().map(|part| part.holding(before_installing.clone())).collect();
     parts.push(Part::new("Lints", move |step| {
@@ -198,24 +207,20 @@ fn on_the_cluster(report: &mut Report, options: &Options, tests: Option<&Path>, 
         report.skip(INTEGRATION, "there is no cluster");
         return;
     };
+    let localstack: OnceLock<LocalStack> = OnceLock::new();
+    let mut parts = vec![
+        Part::new("Push images", |step| push_images(&cluster, options.thorough, step)),
+        Part::new("Start LocalStack", |step| {
+            let started = localstack::start(&cluster, step)?;
+            let _ = localstack.set(started);
+            Ok(Outcome::Passed)
+        }),
+    ];
     if everything {
-        report.step(MANIFESTS, |step| manifests::validate(&cluster, step));
+        parts.push(Part::new(MANIFESTS, |step| manifests::validate(&cluster, step)));
     }
-    report.step("Push images", |step| {
-        images::push(Which::All, &cluster, step)?;
-        if options.thorough {
-            images::push_thorough(&cluster, step)?;
-        }
-        // The image of backup Jobs.
-        let binary = images::operator::target_directory()?.join("debug/causeway");
-        images::operator::image(&binary)?.push(&cluster, step).map(|_| Outcome::Passed)
-    });
-    let mut localstack: Option<LocalStack> = None;
-    report.step("Start LocalStack", |step| {
-        localstack = Some(localstack::start(&cluster, step)?);
-        Ok(Outcome::Passed)
-    });
-    let (Some(localstack), Some(tests)) = (&localstack, tests) else {
+    report.side_by_side(parts);
+    let (Some(localstack), Some(tests)) = (localstack.get(), tests) else {
         report.skip(INTEGRATION, "there is no LocalStack, or there are no tests");
         return;
     };
@@ -242,14 +247,25 @@ fn on_the_cluster(report: &mut Report, options: &Options, tests: Option<&Path>, 
     }
 }
 
+/// Pushes the images that tests start, and that of backup Jobs.
+fn push_images(cluster: &Cluster, thorough: bool, step: &Step) -> Result<Outcome> {
+    images::push(Which::All, cluster, step)?;
+    if thorough {
+        images::push_thorough(cluster, step)?;
+    }
+    let binary = images::operator::target_directory()?.join("debug/causeway");
+    images::operator::image(&binary)?.push(cluster, step).map(|_| Outcome::Passed)
+}
+
 /// Builds everything that takes long; downloads run during compilation. Returns the program with the integration tests.
-fn build(step: &Step, unit: bool) -> Result<PathBuf> {
+/// As soon as the programs of others are there, `early` steps begin, and are added to `begun`.
+fn build(step: &Step, unit: bool, early: &[Early], begun: &mut Vec<Part>) -> Result<PathBuf> {
     host::install_build_tools(step)?;
     if let Err(error) = crates::fetch(step) {
         step.note(format!("compiled crates of other checkouts are of no use: {error:#}"));
     }
     thread::scope(|scope| {
-        let others = scope.spawn(|| {
+        let others = scope.spawn(|| -> Result<()> {
             if unit {
                 return Ok(());
             }
@@ -263,7 +279,9 @@ fn build(step: &Step, unit: bool) -> Result<PathBuf> {
             }
             linters::prepare(step)?;
             clients::prepare(step)?;
-            cluster::build(step).map(|_| ())
+            cluster::build(step)?;
+            begun.extend(early.iter().map(|(name, work)| Part::begun(name, step, *work)));
+            Ok(())
         });
         let mut compile = cargo(["test", "--workspace", "--no-run"])?;
         let tests = crate::cargo::run(&mut compile, "the tests", &log("build")?, step);
