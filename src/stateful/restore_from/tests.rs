@@ -14,7 +14,7 @@ use super::fixtures::{self, live, live_in};
 use super::{Step, join};
 use crate::api::databaserestore::{BackupChoice, RestoreOutcome, RestorePhase, Restored};
 use crate::api::{EtcdCluster, EtcdClusterStatus, Redis};
-use crate::runtime::{Health, Plan};
+use crate::runtime::{ConditionStatus, Health, Plan};
 
 fn cluster(name: &str) -> EtcdCluster {
     let object = json!({

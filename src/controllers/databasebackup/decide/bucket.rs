@@ -232,7 +232,7 @@ mod tests {
     use crate::backup::manifest::due_of;
     use crate::backup::record::{Evidence, Record};
     use crate::external::s3::Keeping;
-    use crate::runtime::Health;
+    use crate::runtime::{ConditionStatus, Health};
 
     #[test]
     fn a_bucket_that_another_cluster_will_need_is_not_made() {

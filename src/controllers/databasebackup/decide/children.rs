@@ -56,7 +56,7 @@ mod tests {
     use crate::api::DatabaseBackup;
     use crate::consent::Refusal;
     use crate::external::s3::{BucketFacts, Found, Tags};
-    use crate::runtime::Health;
+    use crate::runtime::{ConditionStatus, Health};
     use kube::ResourceExt;
     use serde_json::json;
 

@@ -167,7 +167,11 @@ mod tests {
         keys.flatten().collect()
     }
 
-    fn condition(object: &DatabaseBackup, bases: Bases, type_: &str) -> Option<(Option<bool>, &'static str, String)> {
+    fn condition(
+        object: &DatabaseBackup,
+        bases: Bases,
+        type_: &str,
+    ) -> Option<(ConditionStatus, &'static str, String)> {
         let parts = decided(object, &observed(object, bases)).parts.into_iter();
         parts.filter(|it| it.type_ == type_).map(|it| (it.status, it.reason, it.message)).next()
     }
@@ -230,9 +234,9 @@ mod tests {
         let not_deleted = |object: &DatabaseBackup, bases: Bases| condition(object, bases, NOT_DELETED);
         let follows = object(json!({}));
         let message = "no log is deleted: there is no base backup".to_owned();
-        assert_eq!(not_deleted(&follows, doubt()), Some((Some(true), BASE_BACKUP_MISSING, message)));
+        assert_eq!(not_deleted(&follows, doubt()), Some((ConditionStatus::True, BASE_BACKUP_MISSING, message)));
         assert_eq!(not_deleted(&follows, Bases::Unknown), None, "as before");
-        let gone = Some((None, "None", String::new()));
+        let gone = Some((ConditionStatus::Absent, "None", String::new()));
         assert_eq!(not_deleted(&follows, Bases::Known(vec![base("20261122T010000Z", 35)])), gone);
         assert_eq!(not_deleted(&object(json!({ "maxAge": "20d" })), doubt()), gone);
         assert_eq!(not_deleted(&backup(), Bases::Unknown), gone, "it keeps no log");
@@ -243,7 +247,7 @@ mod tests {
         let (before, later) = (base("20261119T010000Z", 5), base("20261121T010000Z", 15));
         let say =
             |retention: Value, bases: &[Base]| condition(&object(retention), Bases::Known(bases.to_vec()), TOO_LATE);
-        let gone = Some((None, "None", String::new()));
+        let gone = Some((ConditionStatus::Absent, "None", String::new()));
         assert_eq!(say(json!({}), std::slice::from_ref(&later)), gone, "it has all of its log");
         let (status, reason, message) = say(json!({ "maxAge": "2d" }), &[before.clone(), later.clone()]).expect("it");
         assert_eq!((status, reason), (ConditionStatus::True, "MaxAgeTooShort"));

@@ -15,7 +15,7 @@ use crate::backup::jobs::{Catalog, Doubt, End};
 use crate::backup::manifest::{Contents, Document, LEFT_OUT, Manifest, due_of, id_of};
 use crate::backup::record::Record;
 use crate::external::s3::{BucketFacts, Found, Listing, Object, Tags};
-use crate::runtime::{SUSPENDED, merge_conditions};
+use crate::runtime::{ConditionStatus, SUSPENDED, merge_conditions};
 use crate::transfer::{CLUSTER, MANAGED_BY, OFFERED};
 
 const NOW: &str = "2026-11-22T12:00:00Z";
@@ -285,12 +285,20 @@ fn a_backup_that_is_not_there_when_it_should_be_is_overdue() {
         let mut observed = settled(&object);
         observed.catalog = Some(catalog(complete, &[], now()));
         let plan = decide(&object, &observed, at.parse().expect("an instant"));
-        plan.parts.into_iter().find(|part| part.type_ == "BackupOverdue").and_then(|part| part.status)
+        plan.parts.into_iter().find(|part| part.type_ == "BackupOverdue").map(|part| part.status)
     };
-    assert_eq!(overdue(&["20261122T020000Z"], NOW), Some(false));
-    assert_eq!(overdue(&["20261121T020000Z"], "2026-11-22T02:59:59Z"), Some(false), "it may still be running");
-    assert_eq!(overdue(&["20261121T020000Z"], "2026-11-22T03:00:00Z"), Some(true));
-    assert_eq!(overdue(&[], "2026-11-01T01:00:00Z"), Some(false), "none was due since the object was made");
+    assert_eq!(overdue(&["20261122T020000Z"], NOW), Some(ConditionStatus::False));
+    assert_eq!(
+        overdue(&["20261121T020000Z"], "2026-11-22T02:59:59Z"),
+        Some(ConditionStatus::False),
+        "it may still be running"
+    );
+    assert_eq!(overdue(&["20261121T020000Z"], "2026-11-22T03:00:00Z"), Some(ConditionStatus::True));
+    assert_eq!(
+        overdue(&[], "2026-11-01T01:00:00Z"),
+        Some(ConditionStatus::False),
+        "none was due since the object was made"
+    );
 }
 
 #[test]

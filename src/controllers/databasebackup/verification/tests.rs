@@ -13,7 +13,7 @@ use crate::api::DatabaseBackupStatus;
 use crate::api::databasebackup::{Encryption, Verify};
 use crate::backup::jobs::{End, IDENTITY};
 use crate::external::s3::{Listing, Object};
-use crate::runtime::{Health, Plan, merge_conditions};
+use crate::runtime::{ConditionStatus, Health, Plan, merge_conditions};
 
 const RECIPIENT: &str = "age1ljmwwkts2649rkhmf3tu0nk6vfz849ync5ynh5tjgqzzke2pz90sww4d6y";
 const OLD: &str = "20261121T020000Z";
@@ -225,8 +225,8 @@ fn verifications_are_no_backups() {
     observed.verifications = vec![job(&object, NEW, Some("damaged"), Some(0))];
     let plan = decided(&object, &observed);
     assert_eq!((plan.status.last_failure, plan.status.ended), (None, vec![name(&object, NEW, None)]));
-    let overdue = plan.parts.iter().find(|part| part.type_ == "BackupOverdue").and_then(|part| part.status);
-    assert_eq!(overdue, Some(false));
+    let overdue = plan.parts.iter().find(|part| part.type_ == "BackupOverdue").map(|part| part.status);
+    assert_eq!(overdue, Some(ConditionStatus::False));
     assert!(matches!(plan.actions.as_slice(), [Action::Tell { what: Ended::Verification, success: false, .. }]));
 }
 

@@ -7,7 +7,7 @@ use crate::controllers::etcdcluster::action::Action;
 use crate::controllers::etcdcluster::decide::decide;
 use crate::controllers::etcdcluster::fixtures::cluster;
 use crate::external::etcd::{Alarm, AlarmKind};
-use crate::runtime::{Health, Plan};
+use crate::runtime::{ConditionStatus, Health, Plan};
 
 /// etcd 3.5 raises CORRUPT for no member: it does not know whose data are damaged.
 const OF_NOBODY: Alarm = Alarm { member: 0, kind: AlarmKind::Corrupt };

@@ -10,7 +10,7 @@ use crate::controllers::etcdcluster::decide::decide;
 use crate::controllers::etcdcluster::facts::{Backup, Child};
 use crate::controllers::etcdcluster::fixtures::cluster;
 use crate::runtime::manifest::Manifest;
-use crate::runtime::{Class, ExtraCondition, Health};
+use crate::runtime::{Class, ConditionStatus, ExtraCondition, Health};
 use crate::stateful::ChildAction;
 
 impl Kubernetes {

@@ -10,7 +10,7 @@ use crate::controllers::etcdcluster::decide::decide;
 use crate::controllers::etcdcluster::facts::Pod;
 use crate::controllers::etcdcluster::fixtures::cluster;
 use crate::external::etcd::Status;
-use crate::runtime::{Health, merge_conditions};
+use crate::runtime::{ConditionStatus, Health, merge_conditions};
 
 /// Whether the member of that pod belongs to the cluster that is recorded, or rebuilds it.
 pub fn is_ours(object: &EtcdCluster, pod: &Pod, status: &Status) -> bool {
