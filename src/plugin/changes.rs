@@ -74,19 +74,16 @@ fn switchover(object: &DynamicObject, to: &str) -> Patch {
     let carried_out = &status["switchedTo"];
     // While another value waits, the field is set even to the pod that is the master: that calls the other one off.
     let waits = asked.is_string() && asked != carried_out;
-    let done = match () {
-        () if status["master"] == to && (!waits || asked == to) => {
-            Some(format!("{to} is the master already: nothing was changed"))
-        }
-        () if waits && asked == to => Some(format!(
+    let unchanged = |done| Patch { removal: None, body: None, done };
+    if status["master"] == to && (!waits || asked == to) {
+        return unchanged(format!("{to} is the master already: nothing was changed"));
+    }
+    if waits && asked == to {
+        return unchanged(format!(
             "spec.switchover.master is {to} already, and Causeway has not switched over yet: nothing was changed; see: \
              kubectl causeway why redis/{}",
             object.name_any()
-        )),
-        () => None,
-    };
-    if let Some(done) = done {
-        return Patch { removal: None, body: None, done };
+        ));
     }
     let removal =
         (status["master"] != to && carried_out == to).then(|| json!({ "spec": { "switchover": Value::Null } }));
