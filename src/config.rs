@@ -141,11 +141,10 @@ impl DatabaseOptions {
     /// What these options mean for the controllers of an operator in `namespace`. An empty value counts as not set.
     #[must_use]
     pub fn rules(&self, namespace: &str) -> Rules {
-        let scrapers = self.scrape_namespaces.iter().map(|name| name.trim().to_owned());
         Rules {
             namespace: namespace.to_owned(),
             network_policy: self.network_policy,
-            scrape_namespaces: scrapers.filter(|name| !name.is_empty()).collect(),
+            scrape_namespaces: named(&self.scrape_namespaces),
             require_auth: self.require_auth,
             require_tls: self.require_tls,
         }
@@ -187,9 +186,6 @@ impl BackupOptions {
     #[must_use]
     pub fn settings(&self, cluster: &str, region: Option<String>, aws_endpoint: Option<String>) -> Settings {
         let user_provided = |option: &Option<String>| option.clone().filter(|text| !text.is_empty());
-        let listed = |list: &[String]| {
-            list.iter().map(|it| it.trim().to_owned()).filter(|it| !it.is_empty()).collect::<Vec<_>>()
-        };
         Settings {
             cluster: cluster.to_owned(),
             bucket: user_provided(&self.backup_bucket),
@@ -200,8 +196,8 @@ impl BackupOptions {
             image: user_provided(&self.job_image),
             region: region.unwrap_or_default(),
             aws_endpoint,
-            endpoints: listed(&self.backup_endpoints),
-            regions: listed(&self.backup_regions),
+            endpoints: named(&self.backup_endpoints),
+            regions: named(&self.backup_regions),
             namespace: String::new(),
         }
     }
@@ -217,9 +213,13 @@ impl RunOptions {
     /// The namespaces to serve; empty means all. Empty entries and blanks around commas are ignored.
     #[must_use]
     pub fn namespaces(&self) -> Vec<String> {
-        let named = self.watch_namespaces.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
-        named.map(str::to_owned).collect()
+        named(&self.watch_namespaces)
     }
+}
+
+/// The names in a list that was separated by commas. Empty entries and blanks around commas are ignored.
+fn named(list: &[String]) -> Vec<String> {
+    list.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 fn budget(share: f64) -> Budget {

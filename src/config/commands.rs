@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 
-use super::{budget, cluster_name, cluster_uid, share};
+use super::{budget, cluster_name, cluster_uid, named, share};
 use crate::external::budget::Budget;
 
 /// Options of `causeway plan`.
@@ -75,6 +75,10 @@ pub struct OrphansOptions {
     /// Uid of this cluster in ownership tags; as the operator has it; unless given, that of the namespace kube-system
     #[arg(long, env = "CLUSTER_UID", value_parser = cluster_uid)]
     pub cluster_uid: Option<String>,
+
+    /// Namespaces to look at, separated by commas, as the operator has them; none for all
+    #[arg(long, visible_alias = "watch-namespace", env = "WATCH_NAMESPACE", value_delimiter = ',')]
+    pub watch_namespaces: Vec<String>,
 
     /// Share of AWS's default limits on the rate of calls that is used; 0 for no limit
     #[arg(long, env = "AWS_RATE_SHARE", default_value_t = 1.0, value_parser = share)]
@@ -169,5 +173,33 @@ impl OrphansOptions {
     #[must_use]
     pub fn budget(&self) -> Budget {
         budget(self.aws_rate_share)
+    }
+    /// The namespaces to look at; empty means all. Empty entries and blanks around commas are ignored.
+    #[must_use]
+    pub fn namespaces(&self) -> Vec<String> {
+        named(&self.watch_namespaces)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        options: OrphansOptions,
+    }
+
+    #[test]
+    fn orphans_are_looked_for_in_the_namespaces_that_the_operator_serves() {
+        let namespaces = |more: &[&str]| {
+            let arguments = ["causeway", "--cluster-name", "prod"].iter().chain(more).chain(&["ls"]);
+            Command::try_parse_from(arguments).unwrap().options.namespaces()
+        };
+        assert_eq!(namespaces(&["--watch-namespaces", "a, b,"]), ["a", "b"]);
+        assert_eq!(namespaces(&["--watch-namespaces", ""]), Vec::<String>::new());
     }
 }

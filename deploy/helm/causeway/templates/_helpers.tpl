@@ -94,3 +94,31 @@ app.kubernetes.io/part-of: causeway
 {{- end }}
 {{- end }}
 {{- end -}}
+
+{{/* Rules of egress that deploy/base lacks and other values need. */}}
+{{- define "causeway.egress" -}}
+{{- $egress := list -}}
+{{- /* The node's role and region come from its metadata service, with webIdentity the region if none is set:
+       https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-service.html */ -}}
+{{- if or (eq .Values.aws.identity "other") (and (eq .Values.aws.identity "webIdentity") (not .Values.aws.region)) -}}
+{{- $to := list (dict "ipBlock" (dict "cidr" "169.254.169.254/32")) (dict "ipBlock" (dict "cidr" "fd00:ec2::254/128")) -}}
+{{- $egress = append $egress (dict "to" $to "ports" (list (dict "protocol" "TCP" "port" 80))) -}}
+{{- end -}}
+{{- /* Endpoints at other ports than those that deploy/base allows. Their addresses are not known here. */ -}}
+{{- $known := list "443" "6443" -}}
+{{- $ports := list -}}
+{{- range $endpoint := append .Values.backups.endpoints .Values.aws.endpointUrl -}}
+{{- with $endpoint -}}
+{{- $url := urlParse . -}}
+{{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (ternary "80" "443" (eq $url.scheme "http")) -}}
+{{- if not (has $port $known) -}}
+{{- $known = append $known $port -}}
+{{- $ports = append $ports (dict "protocol" "TCP" "port" (int $port)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with $ports -}}
+{{- $egress = append $egress (dict "ports" .) -}}
+{{- end -}}
+{{- toYaml $egress -}}
+{{- end -}}

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use kube::Api;
 use kube::api::ListParams;
+use kube::{Api, Client};
 
 use super::{Orphan, orphans};
 use crate::api::MyIngress;
@@ -29,8 +29,13 @@ pub enum Error {
     #[error("cannot read the namespace kube-system, whose uid stands for the cluster: {}", api_message(.0))]
     Cluster(#[source] kube::Error),
     /// Without a list of all objects nobody knows what is an orphan.
-    #[error("cannot list MyIngress objects of all namespaces: {}", api_message(.0))]
-    Listing(#[source] kube::Error),
+    #[error("cannot list MyIngress objects of {place}: {}", api_message(.source))]
+    Listing {
+        /// The namespace, or all.
+        place: String,
+        /// The apiserver's answer.
+        source: kube::Error,
+    },
     /// An object has no name that tags could be compared with.
     #[error("MyIngress {0} cannot be decoded at all: correct it first, for what is in AWS may be its own")]
     Lost(String),
@@ -70,15 +75,9 @@ pub async fn run(options: OrphansOptions) -> Result<(), Error> {
     // AWS is read before the objects: what is created for a newer object is then not in the snapshot.
     region.sweep().await.map_err(Error::Aws)?;
     region.read_security_groups().await.map_err(Error::Aws)?;
-    let api: Api<Decoded<MyIngress>> = Api::all(client);
-    let mut living = BTreeSet::new();
-    for object in api.list(&ListParams::default()).await.map_err(Error::Listing)?.items {
-        match object {
-            Decoded::Object(object) => living.insert(Owner::of(&cluster, &object).uid),
-            Decoded::Lost { metadata, .. } => return Err(Error::Lost(metadata.name.unwrap_or_default())),
-        };
-    }
-    let orphans = region.found(|assets| orphans(assets, &cluster, &living, &[]));
+    let namespaces = options.namespaces();
+    let living = living(&client, &cluster, &namespaces).await?;
+    let orphans = region.found(|assets| orphans(assets, &cluster, &living, &namespaces));
     match &options.action {
         OrphansAction::Ls => list(&orphans)?,
         OrphansAction::Rm { uids } => {
@@ -89,6 +88,24 @@ pub async fn run(options: OrphansOptions) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// The uids that tags of existing objects carry. An operator that serves some namespaces may list only those.
+async fn living(client: &Client, cluster: &Cluster, namespaces: &[String]) -> Result<BTreeSet<String>, Error> {
+    let all = || ("all namespaces".to_owned(), Api::<Decoded<MyIngress>>::all(client.clone()));
+    let one = |name: &String| (format!("namespace {name}"), Api::namespaced(client.clone(), name));
+    let places = if namespaces.is_empty() { vec![all()] } else { namespaces.iter().map(one).collect() };
+    let mut living = BTreeSet::new();
+    for (place, api) in places {
+        let listed = api.list(&ListParams::default()).await;
+        for object in listed.map_err(|source| Error::Listing { place, source })?.items {
+            match object {
+                Decoded::Object(object) => living.insert(Owner::of(cluster, &object).uid),
+                Decoded::Lost { metadata, .. } => return Err(Error::Lost(metadata.name.unwrap_or_default())),
+            };
+        }
+    }
+    Ok(living)
 }
 
 fn list(orphans: &[Orphan]) -> Result<(), Error> {
@@ -116,4 +133,53 @@ async fn remove(region: &Region, orphan: &Orphan) -> Result<(), Error> {
         writeln!(io::stdout(), "deleted {what}")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use kube::Resource;
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    /// An apiserver that lets its client list the objects of the namespace shop and no others.
+    fn apiserver() -> Client {
+        let answer = |request: http::Request<Body>| async move {
+            let (status, body) = if request.uri().path().contains("/namespaces/shop/") {
+                let version = MyIngress::api_version(&());
+                let object = json!({
+                    "apiVersion": version, "kind": "MyIngress", "spec": {},
+                    "metadata": { "name": "web", "namespace": "shop", "uid": "uid-1" },
+                });
+                (200, json!({ "apiVersion": version, "kind": "MyIngressList", "metadata": {}, "items": [object] }))
+            } else {
+                let message = "myingresses is forbidden";
+                (
+                    403,
+                    json!({ "kind": "Status", "status": "Failure", "reason": "Forbidden", "message": message, "code": 403 }),
+                )
+            };
+            let answer = http::Response::builder().status(status).body(Body::from(body.to_string().into_bytes()));
+            Ok::<_, Infallible>(answer.expect("an answer"))
+        };
+        Client::new(tower::service_fn(answer), "default")
+    }
+
+    #[tokio::test]
+    async fn an_operator_of_some_namespaces_lists_the_objects_of_these_alone() {
+        let (client, cluster) = (apiserver(), Cluster::from("prod"));
+        let found = living(&client, &cluster, &["shop".to_owned()]).await.expect("a list");
+        assert_eq!(found, BTreeSet::from(["uid-1".to_owned()]));
+        let refusal = |namespaces: Vec<String>| {
+            let (client, cluster) = (client.clone(), cluster.clone());
+            async move { living(&client, &cluster, &namespaces).await.expect_err("it is forbidden").to_string() }
+        };
+        assert!(refusal(Vec::new()).await.contains("of all namespaces: "));
+        // Without a list of every namespace nothing may be called an orphan.
+        let partly = refusal(vec!["shop".into(), "bank".into()]).await;
+        assert!(partly.contains("of namespace bank: "), "{partly}");
+    }
 }
