@@ -267,6 +267,15 @@ const FEATURES: &[Feature] = &[
            FROM pg_database d WHERE datname = 'shop';",
     ),
     of(
+        "databases that are read-only by default",
+        "CREATE DATABASE archive;
+         \\c archive
+         CREATE TABLE settled AS SELECT generate_series(1, 5) AS i;
+         ALTER DATABASE archive SET default_transaction_read_only TO on;",
+        "\\c archive
+         SELECT count(*), current_setting('default_transaction_read_only') FROM settled;",
+    ),
+    of(
         "encoding and locale of a database",
         "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0;",
         "SELECT pg_encoding_to_char(encoding), datcollate, datctype FROM pg_database WHERE datname = 'latin';",
