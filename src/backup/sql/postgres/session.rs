@@ -19,6 +19,10 @@ const END: &str = "causeway-end";
 /// Settings by which values are printed in one form, whatever the settings of the database or the user are.
 const SETTINGS: &str = "SET search_path = ''; SET datestyle = ISO; SET intervalstyle = postgres; SET timezone = 'UTC'; \
                         SET bytea_output = hex; SET extra_float_digits = 3; SET row_security = off";
+/// Settings that end a connection or a transaction after some time, and that not every version has: 14 and 17 brought them.
+/// Ours stay idle while programs load, and hold a snapshot as long as a dump takes.
+/// <https://www.postgresql.org/docs/current/runtime-config-client.html>
+const TIMEOUTS: [&str; 2] = ["idle_session_timeout", "transaction_timeout"];
 /// Objects that neither the server nor an extension made.
 pub const OURS: &str = "n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', 'causeway_restore') AND NOT EXISTS (SELECT 1 FROM \
                     pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND \
@@ -64,11 +68,21 @@ pub fn literally(script: &str) -> String {
     format!("SELECT {quote}{script}\n{quote} \\gexec\n")
 }
 
+/// The query that turns [`TIMEOUTS`] off, as far as the server has them.
+fn without_timeouts() -> String {
+    format!(
+        "SELECT pg_catalog.json_build_array(pg_catalog.set_config(name, '0', false)) FROM pg_catalog.pg_settings WHERE name IN \
+         ('{}')",
+        TIMEOUTS.join("', '")
+    )
+}
+
 impl Session {
-    /// Logs in, and applies the settings by which values are printed in one form.
+    /// Logs in, applies the settings by which values are printed in one form, and turns timeouts off.
     pub async fn open(account: &Account, database: &str) -> Result<Self, Error> {
         let mut session = Self::log_in(account, database).await?;
         session.tell(SETTINGS).await?;
+        let _: Vec<(String,)> = session.ask(&without_timeouts()).await?;
         Ok(session)
     }
 
@@ -384,6 +398,17 @@ mod tests {
         assert_eq!(first, " WHERE ctid >= '(0,0)'::pg_catalog.tid AND ctid < '(100,0)'::pg_catalog.tid");
         assert_eq!(middle, " WHERE ctid >= '(100,0)'::pg_catalog.tid AND ctid < '(200,0)'::pg_catalog.tid");
         assert_eq!(last, " WHERE ctid >= '(200,0)'::pg_catalog.tid");
+    }
+
+    #[test]
+    fn a_connection_of_ours_has_no_timeout_that_would_end_it_or_its_transaction() {
+        let query = without_timeouts();
+        for name in ["idle_session_timeout", "transaction_timeout"] {
+            assert!(query.contains(&format!("'{name}'")), "{query}");
+        }
+        // Each row is an array of JSON. On a server without the settings there are no rows, and no error.
+        assert!(query.starts_with("SELECT pg_catalog.json_build_array(pg_catalog.set_config(name, '0', false))"));
+        assert!(super::super::OPTIONS.contains("-c idle_in_transaction_session_timeout=0"));
     }
 
     #[test]
