@@ -71,8 +71,8 @@ const FEATURES: &[Feature] = &[
     of(
         "inheritance",
         "CREATE TABLE places (name text); CREATE TABLE capitals (state text) INHERITS (places);
-         INSERT INTO capitals VALUES ('Bern', 'BE');",
-        "SELECT (SELECT count(*) FROM ONLY places), (SELECT count(*) FROM places);",
+         INSERT INTO capitals VALUES ('Bern', 'BE'); ALTER TABLE places ADD COLUMN area int; UPDATE capitals SET area = 52;",
+        "SELECT (SELECT count(*) FROM ONLY places), (SELECT count(*) FROM places), (SELECT area || state FROM capitals);",
     ),
     of(
         "views and rules",
