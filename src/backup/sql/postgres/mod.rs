@@ -14,6 +14,7 @@ mod present;
 mod recovered;
 mod restore;
 mod rights;
+mod row_security;
 mod rows;
 mod scratch;
 mod selection;

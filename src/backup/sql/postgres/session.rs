@@ -56,6 +56,14 @@ pub struct Session {
     number: i64,
 }
 
+/// Attributes of a user: <https://www.postgresql.org/docs/current/role-attributes.html>.
+#[derive(Clone, Copy, Debug)]
+pub struct Attributes {
+    pub superuser: bool,
+    /// Whether it has `BYPASSRLS`. Superusers bypass row security without that.
+    pub bypasses_row_security: bool,
+}
+
 /// A script with which `psql` sends a text to the server as it is, and takes no line of it for a command of its own. The lines
 /// of a dump are untrusted. `\restrict` alone did not keep commands out of them (CVE-2025-8714, CVE-2026-18408).
 /// <https://www.postgresql.org/docs/current/app-psql.html#APP-PSQL-META-COMMAND-GEXEC>
@@ -168,11 +176,12 @@ impl Session {
         Ok(self.one::<(String,)>(query).await?.0)
     }
 
-    /// Whether the user is a superuser.
-    pub async fn is_superuser(&mut self) -> Result<bool, Error> {
-        let query =
-            "SELECT pg_catalog.json_build_array(rolsuper) FROM pg_catalog.pg_roles WHERE rolname = current_user";
-        Ok(self.one::<(bool,)>(query).await?.0)
+    /// The attributes of the user.
+    pub async fn attributes(&mut self) -> Result<Attributes, Error> {
+        let query = "SELECT pg_catalog.json_build_array(rolsuper, rolbypassrls) FROM pg_catalog.pg_roles WHERE rolname = \
+                     current_user";
+        let (superuser, bypasses_row_security) = self.one(query).await?;
+        Ok(Attributes { superuser, bypasses_row_security })
     }
 
     /// When the last transaction was committed that the server replayed during recovery.
