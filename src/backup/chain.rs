@@ -6,6 +6,10 @@ use super::manifest::{Contents, Manifest};
 
 /// Leading characters of a segment's name that are its timeline.
 const TIMELINE: usize = 8;
+/// The fact of a backup of the log with the names of the segments in which earlier timelines of the server ended, separated by
+/// spaces. The next timeline begins with that segment. A server that never left its first timeline has no such fact, nor have
+/// backups of earlier versions.
+pub const BRANCHES: &str = "branches";
 
 /// Why a backup of the log does not go on where the one before it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +33,30 @@ pub fn gap(before: &Contents, next: &Contents) -> Option<Gap> {
         let system = |of: &Contents| of.facts.get("system").map_or("unknown", String::as_str).to_owned();
         return Some(Gap::OtherServer(system(before), system(next)));
     }
-    let is_broken = begin[TIMELINE..] > end[TIMELINE..] || begin[..TIMELINE] < end[..TIMELINE];
-    is_broken.then(|| Gap::Missing(end.to_owned(), begin.to_owned()))
+    first_missing(end, begin, next).map(|missing| Gap::Missing(missing, begin.to_owned()))
+}
+
+/// The first segment that is missing between `end`, which the backups before do not have, and `begin` of `next`. If a server
+/// was promoted or recovered to an instant, what an earlier timeline has after the branch is not in its past. So the backups
+/// before hold nothing of its past from the branch on, however far they go.
+/// <https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-TIMELINES>
+fn first_missing(end: &str, begin: &str, next: &Contents) -> Option<String> {
+    let ((before, place), (timeline, start)) = (end.split_at(TIMELINE), begin.split_at(TIMELINE));
+    if before == timeline {
+        return (start > place).then(|| end.to_owned());
+    }
+    // A timeline that does not descend from the one before, or does not say where, shares no known past with it.
+    match branch(next, before).filter(|_| before < timeline) {
+        None => Some(end.to_owned()),
+        Some(branch) if branch <= place => (start > branch).then(|| format!("{timeline}{branch}")),
+        Some(_) => (start > place).then(|| end.to_owned()),
+    }
+}
+
+/// Where the past of a backup leaves a timeline: the end of the name of a segment. None if the backup does not say that.
+fn branch<'a>(contents: &'a Contents, timeline: &str) -> Option<&'a str> {
+    let names = contents.facts.get(BRANCHES)?.split(' ').filter(|name| is_segment(name));
+    names.map(|name| name.split_at(TIMELINE)).find_map(|(its, place)| (its == timeline).then_some(place))
 }
 
 /// Whether a new backup of the log goes on where the one before ended.
@@ -87,6 +113,75 @@ fn place(contents: &Contents, fact: &'static str) -> Option<(u64, u64)> {
 
 /// The name of the segment that the fact holds; the name of the fact if it holds none.
 fn segment<'a>(contents: &'a Contents, fact: &'static str) -> Result<&'a str, &'static str> {
-    let name = contents.facts.get(fact).map(String::as_str);
-    name.filter(|it| it.len() == 24 && it.bytes().all(|it| it.is_ascii_hexdigit())).ok_or(fact)
+    contents.facts.get(fact).map(String::as_str).filter(|name| is_segment(name)).ok_or(fact)
+}
+
+fn is_segment(name: &str) -> bool {
+    name.len() == 24 && name.bytes().all(|it| it.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name((timeline, number): (u32, u32)) -> String {
+        format!("{timeline:08X}00000000{number:08X}")
+    }
+
+    fn contents(facts: &[(&str, String)]) -> Contents {
+        let system = [("system", "7".to_owned())];
+        let facts = facts.iter().chain(&system);
+        Contents { keys: 0, facts: facts.map(|(name, value)| ((*name).to_owned(), value.clone())).collect() }
+    }
+
+    /// The gap between backups that end before `next` and one that begins with `first`, on a server whose earlier timelines
+    /// ended in these segments.
+    fn between(next: (u32, u32), first: (u32, u32), branches: &[(u32, u32)]) -> Option<Gap> {
+        let names: Vec<String> = branches.iter().copied().map(name).collect();
+        let branches = (!names.is_empty()).then(|| (BRANCHES, names.join(" ")));
+        let begun: Vec<_> = [("first", name(first))].into_iter().chain(branches).collect();
+        gap(&contents(&[("next", name(next))]), &contents(&begun))
+    }
+
+    fn missing(from: (u32, u32), to: (u32, u32)) -> Option<Gap> {
+        Some(Gap::Missing(name(from), name(to)))
+    }
+
+    #[test]
+    fn on_one_timeline_a_backup_begins_where_the_one_before_ended_or_earlier() {
+        assert_eq!(between((1, 9), (1, 9), &[]), None);
+        assert_eq!(between((1, 9), (1, 5), &[]), None);
+        assert_eq!(between((1, 9), (1, 10), &[]), missing((1, 9), (1, 10)));
+    }
+
+    #[test]
+    fn a_server_that_was_rewound_has_to_be_backed_up_from_where_its_timeline_began() {
+        let rewound = [(1, 0x50)];
+        assert_eq!(between((1, 0x100), (2, 0x60), &rewound), missing((2, 0x50), (2, 0x60)));
+        assert_eq!(between((1, 0x100), (2, 0x51), &rewound), missing((2, 0x50), (2, 0x51)));
+        assert_eq!(between((1, 0x100), (2, 0x50), &rewound), None);
+        // Promoted where the log in S3 ends, or later: what the old timeline wrote up to then is needed.
+        assert_eq!(between((1, 9), (2, 9), &[(1, 9)]), None);
+        assert_eq!(between((1, 9), (2, 10), &[(1, 9)]), missing((2, 9), (2, 10)));
+        assert_eq!(between((1, 9), (2, 11), &[(1, 11)]), missing((1, 9), (2, 11)));
+    }
+
+    #[test]
+    fn the_branch_that_counts_is_the_one_from_the_timeline_before() {
+        let both = [(1, 0x50), (2, 0x60)];
+        assert_eq!(between((2, 0x100), (3, 0x60), &both), None);
+        assert_eq!(between((2, 0x100), (3, 0x61), &both), missing((3, 0x60), (3, 0x61)));
+        assert_eq!(between((1, 0x50), (3, 0x60), &both), missing((3, 0x50), (3, 0x60)));
+        // It was recovered to before the timeline that is in S3 began.
+        assert_eq!(between((2, 0x100), (3, 0x50), &[(1, 0x50)]), missing((2, 0x100), (3, 0x50)));
+    }
+
+    #[test]
+    fn a_timeline_that_goes_back_or_does_not_say_where_it_began_is_a_gap() {
+        assert_eq!(between((2, 9), (1, 9), &[(2, 9)]), missing((2, 9), (1, 9)));
+        assert_eq!(between((1, 9), (2, 9), &[]), missing((1, 9), (2, 9)), "as backups of earlier versions");
+        let mut strange = contents(&[("first", name((2, 9)))]);
+        strange.facts.insert(BRANCHES.into(), "00000001 \u{e9}0000001000000000000009".into());
+        assert_eq!(gap(&contents(&[("next", name((1, 9)))]), &strange), missing((1, 9), (2, 9)));
+    }
 }

@@ -32,6 +32,13 @@ fn log(timeline: u8, from: u8, to: u8, minute: u8) -> Document {
     document(WAL, minute, &[("first", &name(timeline, from)), ("next", &name(timeline, to)), ("until", &until)])
 }
 
+/// The same on timeline 2, which began in that segment of timeline 1.
+fn branched(branch: u8, log: Document) -> Document {
+    let mut log = log;
+    log.manifest.contents.facts.insert(chain::BRANCHES.into(), name(1, branch));
+    log
+}
+
 /// Began at minute 7, and was complete at minute 8.
 fn base() -> Manifest {
     document(BASE, 7, &[("first", &name(1, 5)), ("until", "2026-11-22T00:08:00Z")]).manifest
@@ -56,7 +63,7 @@ fn found(log: &[Document], until: Option<&str>) -> Result<Vec<String>, Missing> 
 }
 
 fn whole() -> Vec<Document> {
-    vec![log(1, 1, 3, 0), log(1, 3, 6, 5), log(1, 6, 6, 10), log(1, 5, 9, 15), log(2, 9, 12, 20)]
+    vec![log(1, 1, 3, 0), log(1, 3, 6, 5), log(1, 6, 6, 10), log(1, 5, 9, 15), branched(9, log(2, 9, 12, 20))]
 }
 
 #[test]
@@ -87,11 +94,20 @@ fn a_hole_is_told_with_the_last_instant_before_it() {
         // A hole after the instant does not matter.
         assert!(found(&log, Some("2026-11-22T00:05:00.5Z")).is_ok());
     }
-    let back = found(&[log(1, 3, 6, 5), log(2, 6, 7, 10), log(1, 7, 9, 15)], None).unwrap_err();
-    assert!(matches!(back, Missing::Hole { .. }), "a timeline never goes back: {back}");
+    let back = found(&[log(1, 3, 6, 5), branched(6, log(2, 6, 7, 10)), log(1, 7, 9, 15)], None).unwrap_err();
+    assert!(back.to_string().contains("backup 20261122T001000Z ends before"), "a timeline never goes back: {back}");
     let mut without_first = log(1, 6, 7, 10);
     without_first.manifest.contents.facts.remove("first");
     assert_eq!(found(&[log(1, 3, 6, 5), without_first], None).unwrap_err().reason(), "LogBroken");
+}
+
+#[test]
+fn log_of_a_server_that_was_rewound_has_a_hole_unless_it_begins_at_the_branch() {
+    let rewound = |from: u8| [log(1, 3, 9, 5), branched(6, log(2, from, 12, 15))];
+    assert_eq!(found(&rewound(6), None).unwrap(), ["0005", "0015"]);
+    let hole = found(&rewound(8), None).unwrap_err();
+    let words = format!("ends before segment {}, and the next one that counts, 20261122T001500Z", name(2, 6));
+    assert!(hole.reason() == "LogBroken" && hole.to_string().contains(&words), "{hole}");
 }
 
 #[test]

@@ -103,6 +103,14 @@ impl Program {
         self.command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect()
     }
 
+    /// What it gets as a variable of its environment.
+    #[cfg(test)]
+    pub fn variable(&self, name: &str) -> Option<String> {
+        let mut all = self.command.get_envs();
+        let value = all.find_map(|(its, value)| value.filter(|_| its == name));
+        value.map(|value| value.to_string_lossy().into_owned())
+    }
+
     /// Starts it.
     pub fn start(mut self, input: Stdio) -> Result<Child, Error> {
         self.command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -8,6 +8,9 @@ use crate::backup::Error;
 /// Bytes of log that share the middle part of a segment's name: 4 GiB.
 /// <https://www.postgresql.org/docs/current/wal-internals.html>
 const FILE: u64 = 1 << 32;
+/// The most branches that a manifest has room for: a fact has at most 128 characters. The newest count, because backups are
+/// only compared with the one before.
+const BRANCHES: usize = 5;
 
 /// A server's log at one moment.
 #[derive(Clone, Debug)]
@@ -62,8 +65,27 @@ impl Log {
 
     /// The name of the segment that has this byte.
     pub fn segment(&self, position: u64) -> String {
+        self.segment_of(&self.timeline, position)
+    }
+
+    fn segment_of(&self, timeline: &str, position: u64) -> String {
         let (number, each) = (position / self.size, FILE / self.size);
-        format!("{}{:08X}{:08X}", self.timeline, number / each, number % each)
+        format!("{timeline}{:08X}{:08X}", number / each, number % each)
+    }
+
+    /// The segments in which earlier timelines ended, as the fact [`BRANCHES`](crate::backup::chain::BRANCHES) has them. A line
+    /// of a timeline's history has the number of an earlier timeline, and the position where the next one began.
+    /// <https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-TIMELINES>
+    pub fn branches(&self, history: &str) -> String {
+        let branch = |line: &str| {
+            let mut words = line.split_whitespace();
+            let timeline: u32 = words.next()?.parse().ok()?;
+            let (file, offset) = words.next()?.split_once('/')?;
+            let number = |text| u32::from_str_radix(text, 16).ok().map(u64::from);
+            Some(self.segment_of(&format!("{timeline:08X}"), number(file)? * FILE + number(offset)?))
+        };
+        let all: Vec<String> = history.lines().filter_map(branch).collect();
+        all[all.len().saturating_sub(BRANCHES)..].join(" ")
     }
 }
 
@@ -99,5 +121,19 @@ mod tests {
         assert_eq!(usual.segment(0x2_0000_0000), "000000020000000200000000");
         assert_eq!(log(1 << 30).segment(0x2_C000_0000), "000000020000000200000003");
         assert_eq!(lsn(0x2_0000_0718), "2/718");
+    }
+
+    #[test]
+    fn a_history_says_in_which_segments_earlier_timelines_ended() {
+        let (system, timeline, now) = ("7".into(), "0000000B".into(), String::new());
+        let log = Log { system, timeline, size: 16 << 20, position: 0, now };
+        let history = "# made by hand\n\n1\t0/50000028\tno recovery target specified\n\
+                       10\t2/61000000\tbefore 2026-11-22 00:20:00+00\nstrange\n";
+        assert_eq!(log.branches(history), "000000010000000000000050 0000000A0000000200000061");
+        assert_eq!(log.branches(""), "");
+        let long: String = (1..9).map(|number| format!("{number}\t0/{number}000000\twhy\n")).collect();
+        let kept = log.branches(&long);
+        assert!(kept.starts_with("000000040000000000000004 ") && kept.ends_with(" 000000080000000000000008"), "{kept}");
+        assert!(kept.len() <= 128, "{kept}");
     }
 }

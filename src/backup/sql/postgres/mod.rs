@@ -14,6 +14,8 @@ mod present;
 mod recovered;
 mod restore;
 mod rights;
+mod row_security;
+mod rows;
 mod scratch;
 mod selection;
 mod session;
@@ -38,6 +40,11 @@ use crate::backup::Error;
 
 /// The database to connect to for questions about the others.
 const MAINTENANCE: &str = "postgres";
+/// Settings of each connection. They take precedence over those of the database and the user, by which a server could end our
+/// work or refuse to be written to. Only settings that PostgreSQL has since 9.6: older servers refuse a connection with others.
+/// <https://www.postgresql.org/docs/current/runtime-config-client.html>
+const OPTIONS: &str = "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c \
+                       default_transaction_read_only=off";
 
 /// A program of PostgreSQL that talks to the server. How to reach it is in the program's environment.
 /// <https://www.postgresql.org/docs/current/libpq-envars.html>
@@ -50,7 +57,7 @@ fn program(name: &'static str, account: &Account, database: &str) -> Result<Prog
         .env("PGCONNECT_TIMEOUT", CONNECT_SECONDS)
         .env("PGCLIENTENCODING", "UTF8")
         .env("PGAPPNAME", format!("causeway {name}"))
-        .env("PGOPTIONS", "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0")
+        .env("PGOPTIONS", OPTIONS)
         .secret("PGPASSWORD", &account.login.password);
     let Some(tls) = &account.tls else { return Ok(program) };
     let mut program = program.env("PGSSLMODE", "verify-full").env("PGSSLROOTCERT", &tls.authority);
@@ -71,4 +78,29 @@ fn private(key: &std::path::Path) -> Result<std::path::PathBuf, Error> {
     let file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
     file.and_then(|mut file| file.write_all(&bytes)).map_err(failed)?;
     Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Side;
+    use super::*;
+    use crate::backup::secrets::Login;
+
+    #[test]
+    fn no_timeout_and_no_read_only_default_of_a_database_holds_for_our_programs() {
+        let login = Login { username: Some("backup".into()), password: "p".into() };
+        let (host, kind) = ("db".into(), "postgresql");
+        let account = Account { side: Side::Target, kind, host, port: 5432, database: None, login, tls: None };
+        let started = program("pg_restore", &account, "shop").unwrap().variable("PGOPTIONS").unwrap();
+        for options in [started, steps::quick()] {
+            for setting in [
+                "statement_timeout=0",
+                "lock_timeout=0",
+                "idle_in_transaction_session_timeout=0",
+                "default_transaction_read_only=off",
+            ] {
+                assert!(options.split(" -c ").any(|it| it.trim_start_matches("-c ") == setting), "{options}");
+            }
+        }
+    }
 }

@@ -11,11 +11,11 @@ use super::dependents::{Dependent, dependents};
 use super::locks::Room;
 use super::restore::State;
 use super::selection::{Present, Selected, Wanted};
-use super::session::Session;
+use super::session::{Attributes, Session};
 use super::steps::{Progress, Steps};
 use super::target::{ownerless, run, write_list};
 use super::toc::Toc;
-use super::{MAINTENANCE, present, program};
+use super::{MAINTENANCE, present, program, row_security};
 use crate::backup::Error;
 
 /// A dump, and where it goes.
@@ -62,8 +62,9 @@ impl<'a> Pair<'a> {
         how: &How<'_>,
         (name, dump): (&'a str, &'a Path),
         admin: &mut Session,
-        (is_there, superuser): (bool, bool),
+        (is_there, user): (bool, Attributes),
     ) -> Result<Self, Error> {
+        let superuser = user.superuser;
         let (into, mut tables) = (account.database.as_deref().unwrap_or(name), fetched.tables(name)?);
         let wanted = Wanted { include: &how.include, exclude: &how.exclude, superuser };
         let is_part = wanted.is_part();
@@ -76,10 +77,13 @@ impl<'a> Pair<'a> {
         } else {
             present::of_none(admin).await?
         };
-        let toc = toc(account, dump).await?;
-        let selected = wanted.select(&toc, &there).map_err(Error::Unsupported)?;
+        let script = script(account, dump).await?;
+        let selected = wanted.select(&toc(account, dump, &script).await?, &there).map_err(Error::Unsupported)?;
         if is_part {
             tables.0.retain(|name, _| unquoted(name).is_some_and(|name| selected.relations.contains(&name)));
+        }
+        if !superuser && !user.bypasses_row_security {
+            row_security::check(&script, &tables, account, into)?;
         }
         let contents = Contents::of(&selected.lines.join("\n"));
         let there = count(&selected, &there);
@@ -158,12 +162,16 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// The table of contents of a dump, with the dependencies between its entries.
-async fn toc(account: &Account, dump: &Path) -> Result<Toc, Error> {
-    let list = program("pg_restore", account, MAINTENANCE)?.args(["--list", "--verbose"]).args([dump]);
+/// The script of all that a dump makes, without rows.
+async fn script(account: &Account, dump: &Path) -> Result<String, Error> {
     let arguments = ["--schema-only", "--verbose", "--file", "/dev/stdout"];
-    let script = program("pg_restore", account, MAINTENANCE)?.args(arguments).args([dump]);
-    Ok(Toc::read(&run(account, list).await?, &run(account, script).await?))
+    run(account, program("pg_restore", account, MAINTENANCE)?.args(arguments).args([dump])).await
+}
+
+/// The table of contents of a dump, with the dependencies between its entries.
+async fn toc(account: &Account, dump: &Path, script: &str) -> Result<Toc, Error> {
+    let list = program("pg_restore", account, MAINTENANCE)?.args(["--list", "--verbose"]).args([dump]);
+    Ok(Toc::read(&run(account, list).await?, script))
 }
 
 /// How many of the selected tables, views and sequences the target has.
@@ -172,7 +180,7 @@ fn count(selected: &Selected, there: &Present) -> u64 {
 }
 
 /// Schema and name from the form in which statements name a table: `public."Lines"`.
-fn unquoted(name: &str) -> Option<(String, String)> {
+pub fn unquoted(name: &str) -> Option<(String, String)> {
     let (schema, rest) = part(name)?;
     let (table, rest) = part(rest.strip_prefix('.')?)?;
     rest.is_empty().then_some((schema, table))

@@ -113,14 +113,14 @@ impl<'a> Ground<'a> {
         let first = account.database.as_deref().unwrap_or(MAINTENANCE);
         let mut admin = Session::open(account, first).await?;
         let exact = alike(&admin.version().await?, &fetched.version);
-        let (superuser, room) = (admin.is_superuser().await?, Room::ask(&mut admin).await?);
+        let (user, room) = (admin.attributes().await?, Room::ask(&mut admin).await?);
         let present: Vec<String> = admin.databases().await?.into_iter().map(|(name, _)| name).collect();
         let mut pairs = Vec::new();
         for dump in chosen(account, fetched, how)? {
             let is_there = present.iter().any(|it| account.database.as_ref().map_or(dump.0, |name| name) == it);
-            pairs.push(Pair::of(account, fetched, how, dump, &mut admin, (is_there, superuser)).await?);
+            pairs.push(Pair::of(account, fetched, how, dump, &mut admin, (is_there, user)).await?);
         }
-        Ok(Self { account, first, admin, superuser, exact, room, present, pairs })
+        Ok(Self { account, first, admin, superuser: user.superuser, exact, room, present, pairs })
     }
 
     /// Whether the target has the database of a pair.

@@ -12,6 +12,7 @@ use super::super::child::{Child, Failure};
 use super::super::tables::{Table, Tables};
 use super::super::{Account, PROGRAM_SILENCE_TIMEOUT};
 use super::program;
+use super::rows::HashedTable;
 use crate::backup::Error;
 
 /// Printed after each answer. It cannot be taken for a row, because rows are JSON.
@@ -19,6 +20,10 @@ const END: &str = "causeway-end";
 /// Settings by which values are printed in one form, whatever the settings of the database or the user are.
 const SETTINGS: &str = "SET search_path = ''; SET datestyle = ISO; SET intervalstyle = postgres; SET timezone = 'UTC'; \
                         SET bytea_output = hex; SET extra_float_digits = 3; SET row_security = off";
+/// Settings that end a connection or a transaction after some time, and that not every version has: 14 and 17 brought them.
+/// Ours stay idle while programs load, and hold a snapshot as long as a dump takes.
+/// <https://www.postgresql.org/docs/current/runtime-config-client.html>
+const TIMEOUTS: [&str; 2] = ["idle_session_timeout", "transaction_timeout"];
 /// Objects that neither the server nor an extension made.
 pub const OURS: &str = "n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', 'causeway_restore') AND NOT EXISTS (SELECT 1 FROM \
                     pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND \
@@ -31,8 +36,6 @@ pub const LOCK_SECONDS: u32 = 60;
 const LOCKED_AT_ONCE: usize = 100;
 /// How many times it is tried to lock all tables.
 const HOLDS: u32 = 3;
-/// The first version with hashes of 64 bits: PostgreSQL 11.
-const LONG_HASHES: i64 = 110_000;
 /// From this version, the rows of some blocks are read without a scan of the whole table.
 /// <https://www.postgresql.org/docs/14/release-14.html>
 const READS_RANGES: i64 = 140_000;
@@ -53,6 +56,14 @@ pub struct Session {
     number: i64,
 }
 
+/// Attributes of a user: <https://www.postgresql.org/docs/current/role-attributes.html>.
+#[derive(Clone, Copy, Debug)]
+pub struct Attributes {
+    pub superuser: bool,
+    /// Whether it has `BYPASSRLS`. Superusers bypass row security without that.
+    pub bypasses_row_security: bool,
+}
+
 /// A script with which `psql` sends a text to the server as it is, and takes no line of it for a command of its own. The lines
 /// of a dump are untrusted. `\restrict` alone did not keep commands out of them (CVE-2025-8714, CVE-2026-18408).
 /// <https://www.postgresql.org/docs/current/app-psql.html#APP-PSQL-META-COMMAND-GEXEC>
@@ -64,11 +75,21 @@ pub fn literally(script: &str) -> String {
     format!("SELECT {quote}{script}\n{quote} \\gexec\n")
 }
 
+/// The query that turns [`TIMEOUTS`] off, as far as the server has them.
+fn without_timeouts() -> String {
+    format!(
+        "SELECT pg_catalog.json_build_array(pg_catalog.set_config(name, '0', false)) FROM pg_catalog.pg_settings WHERE name IN \
+         ('{}')",
+        TIMEOUTS.join("', '")
+    )
+}
+
 impl Session {
-    /// Logs in, and applies the settings by which values are printed in one form.
+    /// Logs in, applies the settings by which values are printed in one form, and turns timeouts off.
     pub async fn open(account: &Account, database: &str) -> Result<Self, Error> {
         let mut session = Self::log_in(account, database).await?;
         session.tell(SETTINGS).await?;
+        let _: Vec<(String,)> = session.ask(&without_timeouts()).await?;
         Ok(session)
     }
 
@@ -155,11 +176,12 @@ impl Session {
         Ok(self.one::<(String,)>(query).await?.0)
     }
 
-    /// Whether the user is a superuser.
-    pub async fn is_superuser(&mut self) -> Result<bool, Error> {
-        let query =
-            "SELECT pg_catalog.json_build_array(rolsuper) FROM pg_catalog.pg_roles WHERE rolname = current_user";
-        Ok(self.one::<(bool,)>(query).await?.0)
+    /// The attributes of the user.
+    pub async fn attributes(&mut self) -> Result<Attributes, Error> {
+        let query = "SELECT pg_catalog.json_build_array(rolsuper, rolbypassrls) FROM pg_catalog.pg_roles WHERE rolname = \
+                     current_user";
+        let (superuser, bypasses_row_security) = self.one(query).await?;
+        Ok(Attributes { superuser, bypasses_row_security })
     }
 
     /// When the last transaction was committed that the server replayed during recovery.
@@ -238,48 +260,43 @@ impl Session {
         }
         let sizes = self.table_sizes().await?;
         let mut tables = Tables::default();
-        let row = "\"causeway's row\"";
-        // The row is not cast to text: such a cast may be a function of the table's owner, which would run with our rights.
-        // https://www.postgresql.org/docs/current/sql-createcast.html
-        let text = format!("pg_catalog.textin(pg_catalog.record_out({row}))");
-        let hash = if self.number >= LONG_HASHES {
-            format!("pg_catalog.hashtextextended({text}, 0)::numeric")
-        } else {
-            format!("pg_catalog.hashtext({text})::numeric")
-        };
-        for (at, (name, blocks, at_once)) in sizes.into_iter().filter(|(name, ..)| wanted(name)).enumerate() {
+        for (at, table) in sizes.into_iter().filter(|table| wanted(&table.name)).enumerate() {
             if let Some(begin) = begin.as_ref().filter(|_| at % LOCKED_AT_ONCE == LOCKED_AT_ONCE - 1) {
                 self.tell(&format!("COMMIT; {begin}")).await?;
             }
             let (mut rows, mut sum) = (0, 0_i128);
-            for piece in pieces(blocks, at_once) {
-                let query = format!(
-                    "SELECT pg_catalog.json_build_array(pg_catalog.count(*), coalesce(pg_catalog.sum({hash}), 0)::text) FROM \
-                     ONLY {name} AS {row}{piece}"
-                );
+            for query in table.queries(self.number) {
                 let (more, some): (u64, String) = self.one(&query).await?;
                 let strange = |error| Error::SourceFailed(format!("{some} is no sum of hashes: {error}"));
                 (rows, sum) = (rows + more, sum.wrapping_add(some.parse::<i128>().map_err(strange)?));
             }
-            tables.0.insert(name, Table { rows, sum: sum.to_string() });
+            let held = Table { rows, sum: table.sum(sum) };
+            tables.0.insert(table.name, held);
         }
         Ok(tables)
     }
 
-    /// Tables that hold rows, as statements name them, how many blocks each has, and how many of these are read at a time. A
-    /// table that can only be read as a whole has 0 blocks.
-    async fn table_sizes(&mut self) -> Result<Vec<(String, u64, u64)>, Error> {
+    /// Tables that hold rows. A partition does not count as one that inherits: a dump keeps the order of its columns.
+    async fn table_sizes(&mut self) -> Result<Vec<HashedTable>, Error> {
         let blocks = if self.number >= READS_RANGES {
             "CASE a.amname WHEN 'heap' THEN coalesce(pg_catalog.pg_relation_size(c.oid), 0) / b.size ELSE 0 END"
         } else {
             "0"
         };
+        // The parent of a partition is a partitioned table.
+        let inherits = "EXISTS (SELECT 1 FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class p ON p.oid = i.inhparent WHERE \
+                        i.inhrelid = c.oid AND p.relkind <> 'p')";
+        let columns = "(SELECT pg_catalog.json_agg(pg_catalog.quote_ident(k.attname)) FROM pg_catalog.pg_attribute k WHERE \
+                       k.attrelid = c.oid AND k.attnum > 0 AND NOT k.attisdropped)";
         let query = format!(
-            "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname), {blocks}, {PIECE} / b.size) FROM \
-             (SELECT pg_catalog.current_setting('block_size')::bigint AS size) b, {RELATIONS} LEFT JOIN pg_catalog.pg_am a ON \
-             a.oid = c.relam WHERE c.relkind = 'r' AND {OURS} ORDER BY n.nspname, c.relname"
+            "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname), {blocks}, {PIECE} / b.size, CASE \
+             WHEN {inherits} THEN {columns} END) FROM (SELECT pg_catalog.current_setting('block_size')::bigint AS size) b, \
+             {RELATIONS} LEFT JOIN pg_catalog.pg_am a ON a.oid = c.relam WHERE c.relkind = 'r' AND {OURS} ORDER BY n.nspname, \
+             c.relname"
         );
-        self.ask(&query).await
+        let found: Vec<(String, u64, u64, Option<Vec<String>>)> = self.ask(&query).await?;
+        let table = |(name, blocks, at_once, inherited)| HashedTable { name, blocks, at_once, inherited };
+        Ok(found.into_iter().map(table).collect())
     }
 
     /// Tables that hold rows, as statements name them.
@@ -348,18 +365,6 @@ impl Session {
     }
 }
 
-/// Conditions for queries that together read each row of a table with `blocks` blocks once, `at_once` blocks at a time. The
-/// last one has no upper bound, because the table may have grown.
-fn pieces(blocks: u64, at_once: u64) -> Vec<String> {
-    let count = blocks.div_ceil(at_once.max(1)).max(1);
-    let piece = |at: u64| match (at * at_once, (at + 1) * at_once) {
-        (0, _) if count == 1 => String::new(),
-        (from, _) if at + 1 == count => format!(" WHERE ctid >= '({from},0)'::pg_catalog.tid"),
-        (from, to) => format!(" WHERE ctid >= '({from},0)'::pg_catalog.tid AND ctid < '({to},0)'::pg_catalog.tid"),
-    };
-    (0..count).map(piece).collect()
-}
-
 /// Why the tables could not be locked, with a query that finds the session that blocks us.
 fn not_held(failure: Failure, database: &str) -> Failure {
     if !failure.api_message().contains("lock timeout") {
@@ -377,13 +382,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_row_of_a_large_table_is_read_by_one_query() {
-        assert_eq!(pieces(0, 100), [""]);
-        assert_eq!(pieces(100, 100), [""]);
-        let [first, middle, last] = <[String; 3]>::try_from(pieces(201, 100)).unwrap();
-        assert_eq!(first, " WHERE ctid >= '(0,0)'::pg_catalog.tid AND ctid < '(100,0)'::pg_catalog.tid");
-        assert_eq!(middle, " WHERE ctid >= '(100,0)'::pg_catalog.tid AND ctid < '(200,0)'::pg_catalog.tid");
-        assert_eq!(last, " WHERE ctid >= '(200,0)'::pg_catalog.tid");
+    fn a_connection_of_ours_has_no_timeout_that_would_end_it_or_its_transaction() {
+        let query = without_timeouts();
+        for name in ["idle_session_timeout", "transaction_timeout"] {
+            assert!(query.contains(&format!("'{name}'")), "{query}");
+        }
+        // Each row is an array of JSON. On a server without the settings there are no rows, and no error.
+        assert!(query.starts_with("SELECT pg_catalog.json_build_array(pg_catalog.set_config(name, '0', false))"));
+        assert!(super::super::OPTIONS.contains("-c idle_in_transaction_session_timeout=0"));
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl PostgresDump {
             Some(database) => vec![(database.clone(), true)],
             None => session.databases().await?,
         };
-        let (version, superuser) = (session.version().await?, session.is_superuser().await?);
+        let (version, superuser) = (session.version().await?, session.attributes().await?.superuser);
         let (mut databases, mut left_out) = (Vec::new(), Vec::new());
         for (database, open) in found {
             let session = if open { Self::enter(&account, &database).await? } else { None };

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 use super::super::Account;
 use super::contents::{Contents, tables_of};
-use super::program;
 use super::restore::connection;
 use super::session::{OURS, RELATIONS, Session};
 use super::target::{ownerless, run, write_list};
+use super::{OPTIONS, program};
 use crate::backup::Error;
 
 /// The schema in a target while it is restored in steps. A dump leaves it out.
@@ -27,9 +27,11 @@ pub const MARK: &str = "causeway_restore";
 const END_TIMEOUT: Duration = Duration::from_mins(1);
 /// How often to check whether it has ended.
 const RHYTHM: Duration = Duration::from_millis(200);
+
 /// Options without a wait for the disk at each commit. The commit that notes the next step waits for all of them.
-const QUICK: &str = "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c \
-                     synchronous_commit=off";
+pub fn quick() -> String {
+    format!("{OPTIONS} -c synchronous_commit=off")
+}
 
 /// How far a restore of a database is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,7 +172,7 @@ impl Steps<'_> {
 
     async fn load(&self, section: &str, how: &[&str], list: Option<&Path>) -> Result<(), Error> {
         let arguments = ["--exit-on-error", "--no-tablespaces", "--no-password", "--section", section];
-        let mut restore = program("pg_restore", self.account, self.into)?.env("PGOPTIONS", QUICK).args(arguments);
+        let mut restore = program("pg_restore", self.account, self.into)?.env("PGOPTIONS", quick()).args(arguments);
         restore = restore.args(how).args(ownerless(self.superuser)).args(["--dbname", &connection(self.into)]);
         if let Some(list) = list {
             restore = restore.args(["--use-list".as_ref(), list.as_os_str()]);

@@ -17,6 +17,7 @@ use super::log::{Log, lsn, refused};
 use super::session::Session;
 use super::{MAINTENANCE, program};
 use crate::backup::Error;
+use crate::backup::chain::BRANCHES;
 use crate::backup::manifest::Contents;
 use crate::backup::plan::SqlServer;
 use crate::backup::report::KeptLog;
@@ -62,11 +63,12 @@ impl WalDump {
         Ok(Self { version: session.version().await?, account, log, from, to, kept })
     }
 
-    /// Writes all segments. The contents name the first one, and the next one after them.
+    /// Writes all segments. The contents name the first one, the next one after them, and where earlier timelines ended.
     pub async fn write(mut self, into: &mut Writer) -> Result<Contents, Error> {
         let directory = Path::new(WAL_DIRECTORY).join("received");
         let (first, size) = (self.log.segment(self.from), self.log.size);
         let at_once = (AT_ONCE / size).max(1) * size;
+        let mut branches = String::new();
         let mut at = self.from;
         while at < self.to {
             let end = self.to.min(at + at_once);
@@ -80,7 +82,12 @@ impl WalDump {
             self.log.timeline = last[..8].to_owned();
             for name in &names {
                 let path = directory.join(name);
-                into.file(name, &path).await.map_err(|source| Error::Work { path, source })?;
+                let failed = |source| Error::Work { path: path.clone(), source };
+                // `pg_receivewal` fetches the history of each timeline but the first. The last one has all branches.
+                if name.ends_with(".history") {
+                    branches = self.log.branches(&String::from_utf8_lossy(&fs::read(&path).map_err(failed)?));
+                }
+                into.file(name, &path).await.map_err(failed)?;
             }
             at = end;
         }
@@ -89,6 +96,9 @@ impl WalDump {
         let system = self.log.system;
         let facts = [("system", system), ("first", first), ("next", next), ("until", until), ("end", lsn(self.to))];
         contents.facts.extend(facts.map(|(name, value)| (name.to_owned(), value)));
+        if !branches.is_empty() {
+            contents.facts.insert(BRANCHES.into(), branches);
+        }
         Ok(contents)
     }
 
@@ -171,6 +181,7 @@ async fn position(session: &mut Session, slot: &str) -> Result<(u64, KeptLog), E
     let mut found: Vec<Slot> = session.ask(&find).await?;
     if found.is_empty() {
         session.tell(&format!("SELECT FROM pg_catalog.pg_create_physical_replication_slot('{slot}', true)")).await?;
+        // Whether log is missing now is seen when the new backup is compared with the one before.
         tracing::warn!(slot, "the slot is made: what was written before is not kept for this object");
         found = session.ask(&find).await?;
     }

@@ -71,8 +71,8 @@ const FEATURES: &[Feature] = &[
     of(
         "inheritance",
         "CREATE TABLE places (name text); CREATE TABLE capitals (state text) INHERITS (places);
-         INSERT INTO capitals VALUES ('Bern', 'BE');",
-        "SELECT (SELECT count(*) FROM ONLY places), (SELECT count(*) FROM places);",
+         INSERT INTO capitals VALUES ('Bern', 'BE'); ALTER TABLE places ADD COLUMN area int; UPDATE capitals SET area = 52;",
+        "SELECT (SELECT count(*) FROM ONLY places), (SELECT count(*) FROM places), (SELECT area || state FROM capitals);",
     ),
     of(
         "views and rules",
@@ -265,6 +265,15 @@ const FEATURES: &[Feature] = &[
         "ALTER DATABASE shop SET work_mem TO '7MB'; ALTER DATABASE shop CONNECTION LIMIT 90;",
         "SELECT datconnlimit, (SELECT setconfig FROM pg_db_role_setting WHERE setdatabase = d.oid AND setrole = 0)
            FROM pg_database d WHERE datname = 'shop';",
+    ),
+    of(
+        "databases that are read-only by default",
+        "CREATE DATABASE archive;
+         \\c archive
+         CREATE TABLE settled AS SELECT generate_series(1, 5) AS i;
+         ALTER DATABASE archive SET default_transaction_read_only TO on;",
+        "\\c archive
+         SELECT count(*), current_setting('default_transaction_read_only') FROM settled;",
     ),
     of(
         "encoding and locale of a database",
