@@ -1,12 +1,16 @@
-//! The operator's record of backups, in a `ConfigMap` of its own namespace, where tenants cannot write. Pure.
+//! The operator's record of backups, in `ConfigMaps` of its own namespace, where tenants cannot write. Pure.
 //!
 //! Anybody who may write into the bucket can forge keys and manifests, and anybody who may write the status can forge that.
 //! So the operator counts, deletes by retention and restores only backups that a Job of the object reported. The recorded
 //! SHA-256 of the manifest keeps another manifest from taking its place.
 
 mod data;
+mod pages;
 #[cfg(test)]
 mod tests;
+
+use pages::PAGE;
+pub use pages::Page;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +20,9 @@ use super::jobs::{Catalog, Doubt, Stored};
 use super::manifest::{SECONDS, due_of, is_early, is_future, is_sha256};
 use super::report::{Outcome, Report};
 
-/// The most backups of one object that are recorded: a `ConfigMap` has room for no more.
-const MOST: usize = 10_000;
+/// The most backups of one object that are recorded. A listing of S3 has at most 200,000 objects, two or three for each
+/// backup.
+const MOST: usize = 100_000;
 /// The most by which the clocks of S3 and of Kubernetes differ.
 const CLOCKS: SignedDuration = SignedDuration::from_mins(1);
 /// Characters of the longest name of a folder.
@@ -36,6 +41,8 @@ pub struct Record {
     pub backups: BTreeMap<String, BTreeMap<Timestamp, Evidence>>,
     /// UIDs of ended Jobs whose reports are recorded, for as long as these Jobs exist.
     pub jobs: BTreeSet<String>,
+    /// The further `ConfigMaps` that have its older backups, from the oldest on.
+    pub pages: Vec<Page>,
 }
 
 /// Why a backup counts.
@@ -75,6 +82,12 @@ impl Record {
     #[must_use]
     pub fn name_of(uid: &str) -> String {
         format!("causeway-backups-{uid}")
+    }
+
+    /// Name of the page with that number.
+    #[must_use]
+    pub fn page_name_of(uid: &str, number: u32) -> String {
+        format!("{}-{number}", Self::name_of(uid))
     }
 
     /// The evidence of a backup.
@@ -186,10 +199,15 @@ impl Record {
         }
         self.shorten();
         self.backups.retain(|_, backups| !backups.is_empty());
+        self.paginate(PAGE);
     }
 
-    /// Forgets the oldest backups if there are more than a `ConfigMap` has room for.
+    /// Forgets the oldest backups if there are more than are recorded. What is
+    /// forgotten is neither restored nor deleted any more.
     fn shorten(&mut self) {
+        if self.count() <= MOST {
+            return;
+        }
         let all = self.backups.values().flat_map(BTreeMap::keys);
         let mut dues: Vec<Timestamp> = all.copied().collect();
         let Some(beyond) = dues.len().checked_sub(MOST).filter(|beyond| *beyond > 0) else { return };

@@ -1,58 +1,91 @@
-//! A record as the data of a `ConfigMap`: a key for each folder, a line for each backup.
+//! A record as the data of `ConfigMaps`: a key for each folder, a line for each backup.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::{Evidence, Record, is_folder};
+use super::{Evidence, Page, Record, is_folder};
 use crate::backup::manifest::{due_of, id_of, is_sha256};
 
 /// What keys of folders begin with.
 const BACKUPS: &str = "backups.";
+/// The key of the list of pages.
+const PAGES: &str = "pages";
 /// What evidence of a manifest begins with.
 const SHA256: &str = "sha256:";
 /// What evidence of a listing begins with: seconds since the epoch follow.
 const LISTED: &str = "listed:";
 
 impl Record {
-    /// As the data of a `ConfigMap`, which are at most 1 MiB. A backup takes 90 bytes of that.
-    /// <https://kubernetes.io/docs/concepts/configuration/configmap/>
+    /// As the data of the first `ConfigMap`.
     #[must_use]
     pub fn data(&self) -> BTreeMap<String, String> {
-        let Self { namespace, name, bucket, backups, jobs } = self;
+        let Self { namespace, name, bucket, backups: _, jobs, pages } = self;
         let mut data = BTreeMap::from([
             ("namespace".to_owned(), namespace.clone()),
             ("name".to_owned(), name.clone()),
             ("bucket".to_owned(), bucket.clone()),
             ("jobs".to_owned(), jobs.iter().map(String::as_str).collect::<Vec<_>>().join("\n")),
         ]);
+        let line = |Page { number, until }: &Page| format!("{number} {}", id_of(*until));
+        let list = pages.iter().map(line).collect::<Vec<_>>().join("\n");
+        data.extend((!list.is_empty()).then(|| (PAGES.to_owned(), list)));
+        data.extend(self.lines(None));
+        data
+    }
+
+    /// As the data of the page with that number.
+    #[must_use]
+    pub fn data_of(&self, page: u32) -> BTreeMap<String, String> {
+        self.lines(Some(page))
+    }
+
+    /// The lines of one `ConfigMap`, by its keys.
+    fn lines(&self, page: Option<u32>) -> BTreeMap<String, String> {
         let line = |(due, evidence): (&Timestamp, &Evidence)| match evidence {
             Evidence::Manifest(hash) => format!("{} {SHA256}{hash}", id_of(*due)),
             Evidence::Listed(at) => format!("{} {LISTED}{}", id_of(*due), at.as_second()),
         };
-        data.extend(backups.iter().map(|(folder, backups)| {
-            (format!("{BACKUPS}{folder}"), backups.iter().map(line).collect::<Vec<_>>().join("\n"))
-        }));
-        data
+        let range = self.range_of(page);
+        let folders = self.backups.iter().filter_map(|(folder, backups)| {
+            let lines = backups.range(range).map(line).collect::<Vec<_>>().join("\n");
+            (!lines.is_empty()).then(|| (format!("{BACKUPS}{folder}"), lines))
+        });
+        folders.collect()
     }
 
-    /// From the data of a `ConfigMap`. Ignores lines that the operator would not write.
+    /// From the data of the first `ConfigMap`. Ignores lines that the operator would not write.
     #[must_use]
     pub fn from_data(data: &BTreeMap<String, String>) -> Self {
         let text = |key: &str| data.get(key).cloned().unwrap_or_default();
-        let folders = data.iter().filter_map(|(key, lines)| {
-            let folder = key.strip_prefix(BACKUPS).filter(|folder| is_folder(folder))?;
-            let backups: BTreeMap<Timestamp, Evidence> = lines.lines().filter_map(backup).collect();
-            (!backups.is_empty()).then(|| (folder.to_owned(), backups))
-        });
-        Self {
+        let mut record = Self {
             namespace: text("namespace"),
             name: text("name"),
             bucket: text("bucket"),
-            backups: folders.collect(),
+            backups: BTreeMap::new(),
             jobs: text("jobs").lines().map(str::to_owned).collect(),
+            pages: text(PAGES).lines().filter_map(page).collect(),
+        };
+        record.pages.sort_by_key(|page| page.until);
+        record.pages.dedup_by_key(|page| page.until);
+        record.add(data);
+        record
+    }
+
+    /// Adds the backups of a `ConfigMap`.
+    pub fn add(&mut self, data: &BTreeMap<String, String>) {
+        for (key, lines) in data {
+            let Some(folder) = key.strip_prefix(BACKUPS).filter(|folder| is_folder(folder)) else { continue };
+            for (due, evidence) in lines.lines().filter_map(backup) {
+                self.backups.entry(folder.to_owned()).or_default().entry(due).or_insert(evidence);
+            }
         }
     }
+}
+
+fn page(line: &str) -> Option<Page> {
+    let (number, until) = line.split_once(' ')?;
+    Some(Page { number: number.parse().ok()?, until: due_of(until)? })
 }
 
 fn backup(line: &str) -> Option<(Timestamp, Evidence)> {
@@ -67,6 +100,23 @@ fn backup(line: &str) -> Option<(Timestamp, Evidence)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_list_of_pages_is_read_as_it_was_written() {
+        let until = |id| due_of(id).unwrap();
+        let pages = vec![
+            Page { number: 7, until: until("20261121T000500Z") },
+            Page { number: 2, until: until("20261122T000500Z") },
+        ];
+        let record = Record { pages, ..Record::default() };
+        let mut data = record.data();
+        assert_eq!(data["pages"], "7 20261121T000500Z\n2 20261122T000500Z");
+        assert_eq!(Record::from_data(&data), record);
+        data.insert("pages".into(), "2 20261122T000500Z\n7 20261121T000500Z\n9 20261122T000500Z".into());
+        assert_eq!(Record::from_data(&data), record, "each begins where the one before ends");
+        data.insert("pages".into(), "x 20261121T000500Z\n7\n3 latest".into());
+        assert!(Record::from_data(&data).pages.is_empty());
+    }
 
     #[test]
     fn a_record_is_read_as_it_was_written() {

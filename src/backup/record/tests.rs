@@ -167,20 +167,36 @@ fn what_is_accepted_is_what_lay_there_before_and_never_the_future() {
     assert_eq!(believed(found, now()).complete("redis-a").len(), 2, "whoever believes all gets no future, too");
 }
 
+/// So many backups of the log, one each minute from an instant on, as Jobs reported them.
+fn minutes(first: Timestamp, count: usize) -> BTreeMap<Timestamp, Evidence> {
+    let dues = (0..).map(|minutes| first + SignedDuration::from_mins(minutes)).take(count);
+    dues.map(|due| (due, Evidence::Manifest("a".repeat(64)))).collect()
+}
+
 #[test]
-fn a_record_fits_a_config_map_also_where_not_all_was_listed() {
+fn a_record_never_forgets_what_is_kept_also_where_not_all_was_listed() {
     let mut record = Record::default();
-    let backups = record.backups.entry("redis-a".into()).or_default();
-    let first = due(OLD);
-    let dues = (0..).map(|minutes| first + SignedDuration::from_mins(minutes)).take(MOST + 5);
-    backups.extend(dues.map(|due| (due, Evidence::Manifest("a".repeat(64)))));
-    record.backups.entry("redis-gone".into()).or_default().insert(first, Evidence::Listed(first));
+    let (first, count) = (due(OLD), 30_005);
+    record.backups.insert("postgresql-wal".into(), minutes(first, count));
+    record.backups.entry("redis-gone".into()).or_default();
     record.tidy(&Catalog { cut: true, ..Catalog::default() }, &BTreeSet::new());
-    assert_eq!(record.backups.keys().collect::<Vec<_>>(), ["redis-a"]);
+    assert_eq!(record.backups.keys().collect::<Vec<_>>(), ["postgresql-wal"]);
+    assert_eq!(record.backups["postgresql-wal"].len(), count);
+    let pages = record.pages.iter().map(|page| record.data_of(page.number)).chain([record.data()]);
+    for data in pages {
+        let bytes: usize = data.iter().map(|(key, text)| key.len() + text.len()).sum();
+        assert!(bytes < 1024 * 1024, "{bytes}: a ConfigMap has room for it");
+    }
+}
+
+#[test]
+fn a_record_is_bounded_and_the_oldest_backups_are_forgotten_first() {
+    let mut record = Record::default();
+    let first = due(OLD);
+    record.backups.insert("redis-a".into(), minutes(first, MOST + 5));
+    record.tidy(&Catalog { cut: true, ..Catalog::default() }, &BTreeSet::new());
     assert_eq!(record.backups["redis-a"].len(), MOST);
-    assert!(record.evidence("redis-a", first).is_none(), "the oldest go");
-    let bytes: usize = record.data().iter().map(|(key, text)| key.len() + text.len()).sum();
-    assert!(bytes < 1024 * 1024, "{bytes}");
+    assert!(record.evidence("redis-a", first).is_none());
 }
 
 #[test]

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use crate::api::DatabaseBackupStatus;
     use crate::backup::jobs::End;
-    use crate::backup::manifest::due_of;
+    use crate::backup::manifest::{due_of, id_of};
     use crate::backup::record::Evidence;
 
     const OLD: &str = "20261121T020000Z";
@@ -212,6 +212,21 @@ mod tests {
         let pods = [pod("u", Some(before)), pod("u", Some(report))];
         let reported = [reported_by(&ended(None), &pods), reported_by(&ended(None), &[])];
         assert_eq!(notes(&reported), BTreeMap::from([("u".to_owned(), "spec.hooks.after: no".to_owned())]));
+    }
+
+    /// One backup of the log every five minutes, for longer than 34 days.
+    #[test]
+    fn log_that_older_base_backups_need_stays_recorded_however_often_it_is_backed_up() {
+        let due = |at: i64| due_of(OLD).expect("an ID") - jiff::SignedDuration::from_mins(5 * at);
+        let ids: Vec<String> = (0..10_005).map(|at| id_of(due(at))).collect();
+        let found = catalog_of(&ids.iter().map(String::as_str).collect::<Vec<_>>(), &[], now());
+        let mut before = first(&backup(), "b");
+        let evidence = (0..10_005).map(|at| (due(at), Evidence::Manifest("ab".repeat(32)))).collect();
+        before.backups.insert("redis-cache".into(), evidence);
+        let Recording { record, .. } = next(&backup(), Some(&before), "b", &found, (&[], &[]), now());
+        assert_eq!(record.judged(found.clone(), now()).doubtful().count(), 0);
+        let Recording { record, .. } = without_s3(&before, (&[], &[]), now());
+        assert_eq!(record.judged(found, now()).doubtful().count(), 0);
     }
 
     #[test]
