@@ -97,7 +97,8 @@ pub struct Contents {
 /// The fact of Redis that names the modules that were loaded, such as `ReJSON, search`; left out if there were none.
 pub const MODULES: &str = "modules";
 
-/// The fact of PostgreSQL that names databases to which the user may not connect; left out if there were none.
+/// The fact of PostgreSQL that names databases to which the user may not connect, or of MySQL and MariaDB that says that
+/// databases may be hidden from it; left out if there were none.
 pub const LEFT_OUT: &str = "leftOut";
 
 /// The ID of a backup that was due at an instant, such as `20261122T000500Z`.

@@ -212,7 +212,8 @@ pub struct BackupRun {
     pub keys: i64,
     /// Databases of a PostgreSQL that are not in it, such as `vault, audit`, because its user, or nobody, may connect
     /// to them. To include them, run `GRANT CONNECT ON DATABASE vault TO` that user, or
-    /// `ALTER DATABASE vault ALLOW_CONNECTIONS true`. Left out if there are none.
+    /// `ALTER DATABASE vault ALLOW_CONNECTIONS true`. Of a MySQL or MariaDB whose user lacks `SHOW DATABASES`: that
+    /// there may be databases that it does not see. Left out if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,
     /// Whether a verification restored it successfully; left out if it was not verified.

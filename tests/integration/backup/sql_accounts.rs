@@ -6,7 +6,7 @@ use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
 use serde_json::{Value, json};
 
 use super::disaster::by_hand;
-use super::sql_mariadb::engines;
+use super::sql_mariadb::{engines, read_routines};
 use super::sql_stage::{Engine, SqlStage};
 use super::stage::{NAME, WAIT_TIMEOUT};
 use crate::support::Operator;
@@ -24,6 +24,7 @@ CREATE ROLE staff; GRANT SELECT ON shop.orders TO staff; GRANT staff TO member@'
 GRANT ALL ON shop.* TO app@'%'; GRANT SELECT ON bank.* TO app@'%'; GRANT SELECT (id) ON shop.orders TO definer@'%';
 GRANT SELECT ON shop.orders TO 'o''dd "`\\u'@'%'; GRANT SELECT ON shop.* TO kept@'%';
 GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES ON shop.* TO reader@'%'; GRANT PROCESS ON *.* TO reader@'%';
+GRANT READ_ROUTINES TO reader@'%';
 CREATE DEFINER=definer@'%' VIEW totals AS SELECT COUNT(id) AS n FROM orders;
 SET GLOBAL event_scheduler = OFF;
 CREATE EVENT tick ON SCHEDULE EVERY 1 SECOND DO INSERT INTO shop.ticks VALUES (1);"#;
@@ -85,7 +86,8 @@ async fn come_back(engine: &'static Engine) {
     let is_mysql = engine.image.starts_with("mysql");
     let default =
         if is_mysql { "SET DEFAULT ROLE staff TO member@'%'" } else { "SET DEFAULT ROLE staff FOR member@'%'" };
-    stage.ask(&FILL.replace("DEFAULT_ROLE", default)).await;
+    let fill = FILL.replace("DEFAULT_ROLE", default).replace("READ_ROUTINES", read_routines(engine));
+    stage.ask(&fill).await;
     stage.back_up(NAME, &stage.server(&json!({})), true).await;
     stage.proven().await;
     // A login that may not read accounts backs up the databases without them.

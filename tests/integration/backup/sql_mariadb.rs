@@ -53,6 +53,11 @@ pub fn engines() -> &'static [&'static Engine] {
     if is_thorough() { &[&MARIADB, &MYSQL] } else { &[&MARIADB] }
 }
 
+/// The right to read all routines.
+pub fn read_routines(engine: &Engine) -> &'static str {
+    if engine.image.starts_with("mysql") { "SHOW_ROUTINE ON *.*" } else { "SELECT ON mysql.proc" }
+}
+
 /// SQL for so many rows with the column `seq`, which both engines understand.
 pub fn numbers(count: usize) -> String {
     format!("JSON_TABLE(CONCAT('[0', REPEAT(',0', {count} - 1), ']'), '$[*]' COLUMNS (seq FOR ORDINALITY)) AS numbers")
@@ -314,4 +319,45 @@ async fn comes_back_in_spite_of_its_name(engine: &'static Engine) {
     let look =
         "SELECT COUNT(*), SUM(seq) FROM `-d`.a; SELECT seq FROM `--host=192.0.2.1`.a; SELECT COUNT(*) FROM `!`.a;";
     assert_eq!(stage.ask(look).await, "1000\t500500\n7\n2");
+}
+
+/// A database with a trigger; a login that may read all but triggers of it, one that may read its tables alone, and one by a
+/// role.
+const RIGHTS: &str = "CREATE DATABASE a_b; CREATE DATABASE vault; CREATE TABLE a_b.t (id INT); INSERT INTO a_b.t VALUES (1), (2);
+CREATE TRIGGER a_b.noted BEFORE DELETE ON a_b.t FOR EACH ROW SET @noted = 1; CREATE PROCEDURE a_b.p() SELECT 1;
+CREATE USER blind@'%' IDENTIFIED BY 'of blind', narrow@'%' IDENTIFIED BY 'of narrow', reader@'%' IDENTIFIED BY 'of reader';
+GRANT SELECT, SHOW VIEW, EVENT, LOCK TABLES ON `a\\_b`.* TO blind@'%'; GRANT READ_ROUTINES TO blind@'%';
+GRANT SELECT, SHOW VIEW, EVENT, TRIGGER ON `a\\_b`.* TO narrow@'%';
+CREATE ROLE readers; GRANT SELECT, SHOW VIEW, EVENT, TRIGGER ON `a\\_b`.* TO readers; GRANT READ_ROUTINES TO readers;
+GRANT readers TO reader@'%'; SET DEFAULT ROLE readers DEFAULT_OF reader@'%';";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_login_that_would_leave_something_out_of_a_backup_of_mariadb_is_refused() {
+    for engine in engines() {
+        Box::pin(is_refused(engine)).await;
+    }
+}
+
+async fn is_refused(engine: &'static Engine) {
+    let stage = SqlStage::new("sql-mariadb-rights", engine).await;
+    let _operator = Operator::start(&stage).await;
+    let default = if engine.image.starts_with("mysql") { "TO" } else { "FOR" };
+    stage.ask(&RIGHTS.replace("READ_ROUTINES", read_routines(engine)).replace("DEFAULT_OF", default)).await;
+    let routines = format!("routines of database a_b (GRANT {} TO `narrow`@`%`)", read_routines(engine));
+    for (user, words) in [
+        ("blind", "TRIGGER of database a_b (GRANT TRIGGER ON `a\\_b`.* TO `blind`@`%`)"),
+        ("narrow", routines.as_str()),
+    ] {
+        let mut login = stage.login(user, &format!("of {user}")).await;
+        login["database"] = "a_b".into();
+        stage.back_up(user, &stage.server(&login), false).await;
+        let (reason, text) = stage.failure(user).await;
+        assert_eq!(reason, "RightsMissing", "{text}");
+        assert!(text.contains("spec.source.mysql.authSecretName") && text.contains(words), "{text}");
+    }
+    // Who may read one database of two backs it up, and the status says that there may be others.
+    let reader = stage.login("reader", "of reader").await;
+    let run = stage.backed_up(stage.server(&reader)).await.recent.remove(0);
+    let hidden = "databases hidden from it (it lacks SHOW DATABASES)";
+    assert_eq!((run.keys, run.left_out.as_deref()), (2, Some(hidden)));
 }

@@ -6,6 +6,7 @@ mod mark;
 mod outlook;
 mod part;
 mod restore;
+mod rights;
 mod rows;
 mod scratch;
 mod sections;

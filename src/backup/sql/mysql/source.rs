@@ -5,20 +5,25 @@ use std::process::Stdio;
 use super::super::dump::Writer;
 use super::super::{Account, DATABASES, DUMP, PROGRAM_SILENCE_TIMEOUT, TABLES, USERS};
 use super::rows::Rows;
-use super::{Tools, accounts};
+use super::{Tools, accounts, rights};
 use crate::backup::Error;
-use crate::backup::manifest::Contents;
+use crate::backup::manifest::{Contents, LEFT_OUT};
+
+/// Said of a backup of all databases by a login to which the server does not list all of them.
+const HIDDEN: &str = "databases hidden from it (it lacks SHOW DATABASES)";
 
 /// A server to dump.
 pub struct MysqlDump {
     tools: Tools,
     databases: Vec<String>,
+    /// Whether there may be further databases that the server does not list for this login.
+    is_partial: bool,
     /// The server's version.
     pub version: String,
 }
 
 impl MysqlDump {
-    /// Logs in, and lists the databases.
+    /// Logs in, lists the databases, and checks that all of them may be read.
     pub async fn open(account: Account) -> Result<Self, Error> {
         let tools = Tools::find(account).await?;
         let version = tools.log_in().await?;
@@ -26,8 +31,13 @@ impl MysqlDump {
             Some(database) => vec![database.clone()],
             None => tools.databases().await?,
         };
+        let sees_all = rights::check(&tools, &version, &databases).await?;
+        let is_partial = tools.account.database.is_none() && !sees_all;
+        if is_partial {
+            tracing::warn!("left out: {HIDDEN}");
+        }
         tracing::info!(host = tools.account.host, version, databases = databases.len(), "a server can be dumped");
-        Ok(Self { tools, databases, version })
+        Ok(Self { tools, databases, is_partial, version })
     }
 
     /// Writes the whole dump, and returns what it holds.
@@ -49,6 +59,7 @@ impl MysqlDump {
         contents.facts.insert("accounts".into(), accounts);
         contents.facts.insert("databases".into(), self.databases.len().to_string());
         contents.facts.insert("tables".into(), "0".into());
+        contents.facts.extend(self.is_partial.then(|| (LEFT_OUT.to_owned(), HIDDEN.to_owned())));
         // Without databases there is nothing to dump: the program would refuse to run.
         if self.databases.is_empty() {
             return Ok(contents);

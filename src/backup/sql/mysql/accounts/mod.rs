@@ -13,10 +13,11 @@ mod source;
 mod statement;
 mod tokens;
 
-pub use plan::Only;
+pub use plan::{Only, escaped, matches, nearness};
 pub use restore::Accounts;
-pub use source::dumped;
-pub use statement::Who;
+pub use source::{dumped, own};
+pub use statement::{Level, Statement, Who};
+pub use tokens::{Kind, Token, render, statements};
 
 use std::collections::BTreeSet;
 
@@ -43,7 +44,7 @@ async fn all(tools: &Tools, version: &str) -> Result<Result<BTreeSet<Who>, Failu
 }
 
 /// The account that is logged in.
-async fn me(tools: &Tools) -> Result<Who, Error> {
+pub async fn me(tools: &Tools) -> Result<Who, Error> {
     let name = tools.ask("SELECT HEX(CURRENT_USER())").await?.first().map(|name| text(name)).unwrap_or_default();
     let (user, host) = name.rsplit_once('@').unwrap_or((&name, ""));
     Ok(Who { user: user.to_owned(), host: Some(host.to_owned()) })

@@ -222,7 +222,7 @@ fn is_nearest(pattern: &str, who: &Who, database: &str, all: &[Statement]) -> bo
 }
 
 /// How many characters of a pattern come before its first wildcard. A pattern without one is the nearest.
-fn nearness(pattern: &str) -> usize {
+pub fn nearness(pattern: &str) -> usize {
     let (mut letters, mut read) = (pattern.chars(), 0);
     while let Some(letter) = letters.next() {
         match letter {
@@ -239,7 +239,7 @@ fn nearness(pattern: &str) -> usize {
 
 /// Whether a pattern of a right matches a database: `_` and `%` are wildcards unless they are escaped.
 /// <https://dev.mysql.com/doc/refman/8.4/en/grant.html#grant-database-privileges>
-fn matches(pattern: &str, name: &str) -> bool {
+pub fn matches(pattern: &str, name: &str) -> bool {
     let name: Vec<char> = name.chars().collect();
     // `reached[n]`: whether the pattern read so far matches the first n characters of the name.
     let mut reached = vec![false; name.len() + 1];
@@ -265,6 +265,6 @@ fn matches(pattern: &str, name: &str) -> bool {
 }
 
 /// A pattern that matches only this database.
-fn escaped(name: &str) -> String {
+pub fn escaped(name: &str) -> String {
     name.replace('\\', "\\\\").replace('_', "\\_").replace('%', "\\%")
 }

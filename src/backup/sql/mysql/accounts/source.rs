@@ -3,6 +3,7 @@
 use super::super::super::child::Failure;
 use super::super::Tools;
 use super::plan::{file, is_theirs};
+use super::statement::PUBLIC;
 use super::{NEEDS, Who, all, me};
 use crate::backup::Error;
 
@@ -56,6 +57,34 @@ async fn printed(tools: &Tools, accounts: &[Who]) -> Result<Result<Vec<String>, 
     Ok(Ok(all))
 }
 
+/// The statements that the server prints for this login and for the roles of its sessions; or why it prints none.
+///
+/// MariaDB prints what the role of the session has; MySQL has to be given the roles. MariaDB does not print what `PUBLIC`
+/// has, and does not let every login ask for it.
+/// <https://dev.mysql.com/doc/refman/8.4/en/show-grants.html>, <https://mariadb.com/kb/en/show-grants/>
+pub async fn own(tools: &Tools, version: &str) -> Result<Result<Vec<String>, Failure>, Error> {
+    let is_maria = version.contains("MariaDB");
+    // MySQL 5.7 has no roles, and no such function.
+    let roles = if is_maria { Vec::new() } else { tools.answer("SELECT CURRENT_ROLE()").await?.unwrap_or_default() };
+    let statement = show_own(roles.first().map(|roles| unescaped(roles)).as_deref());
+    let mut lines = match tools.answer(&format!("{SESSION}{statement}")).await? {
+        Ok(lines) => lines,
+        Err(failure) => return Ok(Err(failure)),
+    };
+    if is_maria {
+        lines.extend(tools.answer(&format!("{SESSION}SHOW GRANTS FOR {PUBLIC}")).await?.unwrap_or_default());
+    }
+    Ok(Ok(lines.iter().map(|line| unescaped(line)).collect()))
+}
+
+/// The statement that asks for the rights of this login, with those of the roles that `CURRENT_ROLE()` names.
+fn show_own(roles: Option<&str>) -> String {
+    match roles {
+        None | Some("" | "NONE" | "NULL") => "SHOW GRANTS".into(),
+        Some(roles) => format!("SHOW GRANTS FOR CURRENT_USER() USING {roles}"),
+    }
+}
+
 /// The value before the client escaped it: in batch mode it prints no line breaks within a value.
 /// <https://dev.mysql.com/doc/refman/8.4/en/mysql-command-options.html#option_mysql_batch>
 fn unescaped(line: &str) -> String {
@@ -76,6 +105,15 @@ fn unescaped(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rights_of_the_roles_of_a_session_are_asked_for() {
+        for none in [None, Some("NONE"), Some("NULL")] {
+            assert_eq!(show_own(none), "SHOW GRANTS");
+        }
+        let roles = Some("`a`@`%`,`b`@`%`");
+        assert_eq!(show_own(roles), "SHOW GRANTS FOR CURRENT_USER() USING `a`@`%`,`b`@`%`");
+    }
 
     #[test]
     fn what_the_client_escapes_is_what_it_was() {
