@@ -29,6 +29,11 @@ impl CacheSync {
     pub async fn wait(&self) {
         self.0.clone().await;
     }
+
+    /// Whether it is over.
+    pub fn is_over(&self) -> bool {
+        self.0.clone().now_or_never().is_some()
+    }
 }
 
 #[cfg(test)]

@@ -206,6 +206,9 @@ pub struct Bucket {
     pub usual: bool,
     /// Whether an object of another namespace has its backups there. Only known where a lock is asked for.
     pub shared: bool,
+    /// Namespaces whose objects cannot be listed, so that they may have backups there as well. Only known where a lock
+    /// is asked for.
+    pub unlisted: Option<String>,
     /// As it is; none where it was not looked at.
     pub found: Option<Found>,
 }

@@ -133,7 +133,7 @@ impl Observer {
 
     /// Reads all that matters to one object.
     pub async fn observe(&self, object: &DatabaseBackup) -> Result<Observed, Error> {
-        self.watches.ready().await;
+        self.watches.ready(object).await;
         self.count_overdue();
         let uid = object.uid().unwrap_or_default();
         let fresh = self.changed.take(&uid).is_some();
@@ -187,8 +187,10 @@ impl Observer {
         };
         let found = Some(self.buckets.look(&place, &owner).await?);
         let usual = destination.bucket.is_none();
-        let shared = destination.object_lock.is_some() && self.is_shared(object, &place, &owner);
-        let bucket = Bucket { place, owner, usual, shared, found };
+        let locks = destination.object_lock.is_some();
+        let shared = locks && self.is_shared(object, &place, &owner);
+        let unlisted = locks.then(|| self.watches.objects.unlisted().names()).flatten();
+        let bucket = Bucket { place, owner, usual, shared, unlisted, found };
         if matches!(bucket.found, Some(Found::Absent)) && observed.recorded.is_none() {
             let record = recording::first(object, &bucket.place.bucket);
             observed.recording = Some(Recording { record, accepted: 0 });

@@ -17,7 +17,7 @@ use crate::external::aws::AwsError;
 use crate::external::elbv2::Elbv2;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
-use crate::runtime::{Decoded, api_message};
+use crate::runtime::{Decoded, Unlisted, api_message};
 
 /// Why orphans could not be listed or removed.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +78,7 @@ pub async fn run(options: OrphansOptions) -> Result<(), Error> {
             Decoded::Lost { metadata, .. } => return Err(Error::Lost(metadata.name.unwrap_or_default())),
         };
     }
-    let orphans = region.found(|assets| orphans(assets, &cluster, &living, &[]));
+    let orphans = region.found(|assets| orphans(assets, &cluster, &living, (&[], &Unlisted::default())));
     match &options.action {
         OrphansAction::Ls => list(&orphans)?,
         OrphansAction::Rm { uids } => {
