@@ -1,9 +1,12 @@
 //! Waits for a watch's first list.
 
+use std::sync::Arc;
+
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use kube::Resource;
 use kube::runtime::reflector::{Lookup, Store};
+use tokio::sync::Notify;
 
 /// The first list of a watch, for any number of waiting tasks.
 ///
@@ -23,6 +26,22 @@ impl CacheSync {
             store.wait_until_ready().await.ok();
         };
         Self(listed.boxed().shared())
+    }
+
+    /// For the first list of that store, or the first notification that its kind is not installed, so that it has no
+    /// objects.
+    pub fn of_optional<K>(store: Store<K>, missing: Arc<Notify>) -> Self
+    where
+        K: Resource<DynamicType = ()> + Lookup<DynamicType = ()> + Clone + Send + Sync + 'static,
+    {
+        let listed = Self::of(store);
+        let either = async move {
+            tokio::select! {
+                () = listed.wait() => {}
+                () = missing.notified() => {}
+            }
+        };
+        Self(either.boxed().shared())
     }
 
     /// Waits for the first list.

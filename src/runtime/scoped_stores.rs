@@ -31,6 +31,11 @@ where
     /// Adds the store of a namespace, or of all.
     pub fn add(&self, namespace: Option<&str>, store: Store<K>) {
         let listed = CacheSync::of(store.clone());
+        self.add_listed(namespace, store, listed);
+    }
+
+    /// Adds a store whose first list `listed` waits for.
+    pub fn add_listed(&self, namespace: Option<&str>, store: Store<K>, listed: CacheSync) {
         self.scopes().push(Scope { namespace: namespace.map(str::to_owned), store, listed });
     }
 

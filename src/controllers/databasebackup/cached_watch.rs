@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::future::ready;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::{Stream, StreamExt};
 use kube::runtime::reflector::store::Writer;
@@ -10,18 +11,22 @@ use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch_all};
 use kube::{Api, Client, Resource, ResourceExt};
+use tokio::sync::Notify;
+use tracing::info;
 
 use crate::runtime::child_watch::Owner;
-use crate::runtime::{Decoded, ScopedStores, Unlisted, decoded};
+use crate::runtime::{CacheSync, Decoded, ScopedStores, SlowBackoff, Unlisted, decoded};
 
 /// The objects of a kind, in one store for each namespace that the operator serves.
 pub struct CachedWatch<K: Resource<DynamicType = ()> + Clone + 'static> {
     stores: ScopedStores<K>,
+    /// Whether the kind was not installed when it was last looked for.
+    missing: Arc<AtomicBool>,
 }
 
 impl<K: Resource<DynamicType = ()> + Clone + 'static> Default for CachedWatch<K> {
     fn default() -> Self {
-        Self { stores: ScopedStores::default() }
+        Self { stores: ScopedStores::default(), missing: Arc::default() }
     }
 }
 
@@ -40,6 +45,22 @@ impl<K: Owner> CachedWatch<K> {
         news(watch_all(api(client, namespace), config).default_backoff(), writer, version)
     }
 
+    /// The same for a kind that need not be installed. Then there are no objects, and the kind is looked for seldom.
+    pub fn watch_optional(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+        version: fn(&K) -> Option<i64>,
+    ) -> impl Stream<Item = Result<K, watcher::Error>> + Send + use<K> {
+        let (reader, writer) = reflector::store();
+        let (missing, noticed) = (self.missing.clone(), Arc::new(Notify::new()));
+        self.stores.add_listed(namespace, reader.clone(), CacheSync::of_optional(reader, noticed.clone()));
+        let events = watch_all(api(client, namespace), watcher::Config::default())
+            .backoff(SlowBackoff::default())
+            .filter_map(move |event| ready(of_installed(event, &missing, &noticed)));
+        news(events, writer, version)
+    }
+
     /// Waits until the objects of that namespace have been listed once.
     pub async fn ready(&self, namespace: &str) {
         self.stores.ready(namespace).await;
@@ -48,6 +69,11 @@ impl<K: Owner> CachedWatch<K> {
     /// Namespaces whose objects are not known.
     pub fn unlisted(&self) -> Unlisted {
         self.stores.unlisted()
+    }
+
+    /// Whether the kind was not installed when it was last looked for.
+    pub fn is_missing(&self) -> bool {
+        self.missing.load(Ordering::Relaxed)
     }
 
     /// All that there are.
@@ -72,6 +98,27 @@ fn api<K: Owner>(client: &Client, namespace: Option<&str>) -> Api<Decoded<K>> {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     }
+}
+
+/// The event, unless it only says that the kind is not installed. That needs no warning at every attempt.
+fn of_installed<K: Owner>(
+    event: Result<Event<Decoded<K>>, watcher::Error>,
+    missing: &AtomicBool,
+    noticed: &Notify,
+) -> Option<Result<Event<Decoded<K>>, watcher::Error>> {
+    match &event {
+        // A list of a kind that is installed is never answered with 404, whether or not its namespace exists.
+        Err(watcher::Error::InitialListFailed(kube::Error::Api(status))) if status.code == 404 => {
+            if !missing.swap(true, Ordering::Relaxed) {
+                info!(kind = %K::kind(&()), "the kind is not installed, so there are no objects of it");
+            }
+            noticed.notify_one();
+            return None;
+        }
+        Ok(Event::InitDone) => missing.store(false, Ordering::Relaxed),
+        _ => {}
+    }
+    Some(event)
 }
 
 /// Fills the store, and yields the objects whose version changed.
@@ -110,9 +157,9 @@ mod tests {
     use tower::service_fn;
 
     use super::*;
-    use crate::api::EtcdCluster;
+    use crate::api::{EtcdCluster, Redis};
 
-    /// An apiserver where the namespace `shop` is denied. Its watches never send an event.
+    /// An apiserver without the kind Redis, where the namespace `shop` is denied. Its watches never send an event.
     fn apiserver() -> Client {
         let answer = move |request: Request<Body>| async move {
             let uri = request.uri().clone();
@@ -120,6 +167,7 @@ mod tests {
                 return std::future::pending().await;
             }
             let code = match uri.path() {
+                path if path.contains("/redises") => 404,
                 path if path.contains("/namespaces/shop/") => 403,
                 _ => 200,
             };
@@ -135,6 +183,21 @@ mod tests {
 
     async fn is_ready<K: Owner>(watch: &CachedWatch<K>, namespace: &str) -> bool {
         timeout(Duration::from_mins(6), watch.ready(namespace)).await.is_ok()
+    }
+
+    /// Follows a stream, and fails at an error that would be logged.
+    fn follow<K: Owner>(stream: impl Stream<Item = Result<K, watcher::Error>> + Send + 'static) {
+        tokio::spawn(stream.for_each(|event| ready(drop(event.expect("no error")))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_is_not_installed_has_no_objects_and_holds_up_nobody() {
+        let (redises, clusters) = (CachedWatch::<Redis>::default(), CachedWatch::<EtcdCluster>::default());
+        follow(redises.watch_optional(&apiserver(), None, |_| None));
+        follow(clusters.watch_optional(&apiserver(), None, |_| None));
+        assert!(is_ready(&redises, "shop").await && is_ready(&clusters, "shop").await);
+        assert!(redises.is_missing() && !clusters.is_missing());
+        assert!(redises.all().is_empty());
     }
 
     #[tokio::test(start_paused = true)]

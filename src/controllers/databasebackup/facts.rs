@@ -35,6 +35,8 @@ pub struct Observed {
     pub children: BTreeMap<(String, String), Child>,
     /// The service account of the namespace's Jobs.
     pub account: Option<Value>,
+    /// Whether the kind of the database that the spec names is not installed.
+    pub lacks_kind: bool,
     /// Databases to back up, in the order of their folders.
     pub sources: Vec<Database>,
     /// Databases to back up whose Secrets may not be used.

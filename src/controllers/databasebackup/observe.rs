@@ -139,6 +139,7 @@ impl Observer {
         let fresh = self.changed.take(&uid).is_some();
         let mut observed = if fresh { self.read(object).await? } else { self.watched(object).await? };
         observed.settings = self.settings.clone();
+        observed.lacks_kind = self.watches.lacks_kind(object);
         if object.meta().deletion_timestamp.is_some() {
             observed.are_stops_overdue = observed.jobs_are_overdue(object, Timestamp::now());
             self.look_at_remains(object, &mut observed).await?;

@@ -61,10 +61,10 @@ impl Watches {
             let objects = objects.clone();
             move |namespace: Option<String>| objects.within(&namespace.unwrap_or_default())
         };
-        let clusters = self.clusters.watch(client, namespace, watcher::Config::default(), cluster);
+        let clusters = self.clusters.watch_optional(client, namespace, cluster);
         let concerned = databases(&self.objects);
         let controller = controller.watches_stream(clusters, move |it: EtcdCluster| concerned(it.namespace()));
-        let redises = self.redises.watch(client, namespace, watcher::Config::default(), redis);
+        let redises = self.redises.watch_optional(client, namespace, redis);
         let concerned = databases(&self.objects);
         let controller = controller.watches_stream(redises, move |it: Redis| concerned(it.namespace()));
         let objects = self.objects.watch(client, namespace, watcher::Config::default(), |_| None);
@@ -83,6 +83,15 @@ impl Watches {
             self.redises.ready(&namespace),
             self.objects.ready(&namespace),
         );
+    }
+
+    /// Whether the kind of the database that the object names is not installed.
+    pub fn lacks_kind(&self, object: &DatabaseBackup) -> bool {
+        let source = object.spec.source.as_ref();
+        source.is_some_and(|source| {
+            (source.etcd_cluster.is_some() && self.clusters.is_missing())
+                || (source.redis.is_some() && self.redises.is_missing())
+        })
     }
 }
 
