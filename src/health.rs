@@ -25,8 +25,27 @@ struct Condition {
     ready: bool,
     /// Every controller that was started, and whether its stream still runs.
     controllers: BTreeMap<&'static str, bool>,
-    /// Watches that fail, by kind and namespace, with the time of the first failure.
-    failing: BTreeMap<(&'static str, String), Instant>,
+    /// Watches that fail.
+    failing: BTreeMap<Watch, Failing>,
+    /// Watches that were answered last.
+    answered: BTreeSet<Watch>,
+}
+
+/// A watch: kind and namespace. The namespace is empty for a watch of all.
+type Watch = (&'static str, String);
+
+#[derive(Debug)]
+struct Failing {
+    /// The first failure.
+    since: Instant,
+    /// Whether the operator may not list or watch the namespace.
+    denied: bool,
+}
+
+impl Failing {
+    fn for_long(&self) -> bool {
+        self.since.elapsed() >= WATCH_TIMEOUT
+    }
 }
 
 /// A watch that has failed for this long makes the process unhealthy. A restart may help where retries did not.
@@ -40,23 +59,43 @@ const ELSEWHERE: &str = "metrics are served only at METRICS_TLS_ADDRESS (port 84
 #[derive(Debug)]
 pub struct WatchHealth {
     health: Health,
-    key: (&'static str, String),
-    failing: bool,
+    key: Watch,
+    /// Whether the last report was an answer; `None` before the first one.
+    answered: Option<bool>,
 }
 
 impl WatchHealth {
     /// The API server answered.
     pub fn answered(&mut self) {
-        if self.failing {
-            self.failing = false;
-            self.health.condition().failing.remove(&self.key);
+        if self.answered != Some(true) {
+            self.answered = Some(true);
+            let mut condition = self.health.condition();
+            condition.failing.remove(&self.key);
+            condition.answered.insert(self.key.clone());
         }
     }
 
-    /// The API server did not answer, or its answer could not be decoded.
-    pub fn failed(&mut self) {
-        self.failing = true;
-        self.health.condition().failing.entry(self.key.clone()).or_insert_with(Instant::now);
+    /// The API server did not answer, its answer could not be decoded, or the operator was `denied` the namespace.
+    pub fn failed(&mut self, denied: bool) {
+        self.answered = Some(false);
+        let mut condition = self.health.condition();
+        condition.answered.remove(&self.key);
+        let now = Instant::now();
+        let failing = condition.failing.entry(self.key.clone()).or_insert(Failing { since: now, denied });
+        // A namespace may be denied for days without harm. That time does not count for another failure.
+        if failing.denied && !denied {
+            failing.since = now;
+        }
+        failing.denied = denied;
+    }
+}
+
+impl Condition {
+    /// Whether a watch of the kind works, or worked until a moment ago. Then a restart does not help a namespace that
+    /// the operator is denied, and stops the work in the others.
+    fn serves_elsewhere(&self, kind: &str) -> bool {
+        self.answered.iter().any(|(of, _)| *of == kind)
+            || self.failing.iter().any(|((of, _), failing)| *of == kind && !failing.for_long())
     }
 }
 
@@ -77,11 +116,12 @@ impl Health {
         let mut condition = self.condition();
         condition.controllers.retain(|kind, _| !kinds.contains(kind));
         condition.failing.retain(|(kind, _), _| !kinds.contains(kind));
+        condition.answered.retain(|(kind, _)| !kinds.contains(kind));
     }
 
     /// Reports the health of the watch of a kind in one namespace, or in all.
     pub fn watch(&self, kind: &'static str, namespace: Option<&str>) -> WatchHealth {
-        WatchHealth { health: self.clone(), key: (kind, namespace.unwrap_or_default().to_owned()), failing: false }
+        WatchHealth { health: self.clone(), key: (kind, namespace.unwrap_or_default().to_owned()), answered: None }
     }
 
     /// Sets whether start-up is over, which means that the kinds are served and may be listed.
@@ -96,7 +136,10 @@ impl Health {
         if !dead.is_empty() {
             return Err(format!("these controllers stopped: {}", dead.join(", ")));
         }
-        let failing = condition.failing.iter().filter(|(_, since)| since.elapsed() >= WATCH_TIMEOUT);
+        let failing = condition
+            .failing
+            .iter()
+            .filter(|(watch, failing)| failing.for_long() && !(failing.denied && condition.serves_elsewhere(watch.0)));
         let failing: BTreeSet<_> = failing.map(|((kind, _), _)| *kind).collect();
         if !failing.is_empty() {
             let kinds: Vec<_> = failing.into_iter().collect();
@@ -182,14 +225,45 @@ mod tests {
     async fn a_watch_that_fails_for_long_is_unhealthy_until_it_is_answered() {
         let health = Health::default();
         let mut watch = health.watch("Redis", Some("shop"));
-        watch.failed();
+        watch.failed(false);
         assert_eq!(health.healthy(), Ok(()));
         tokio::time::advance(WATCH_TIMEOUT / 2).await;
-        watch.failed();
+        watch.failed(false);
         tokio::time::advance(WATCH_TIMEOUT / 2).await;
         assert!(health.healthy().is_err_and(|why| why.ends_with("5 minutes: Redis")), "{:?}", health.healthy());
         watch.answered();
         assert_eq!(health.healthy(), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_that_is_denied_is_no_reason_to_restart_while_another_is_served() {
+        let health = Health::default();
+        let (mut shop, mut blog) = (health.watch("Redis", Some("shop")), health.watch("Redis", Some("blog")));
+        blog.answered();
+        shop.failed(true);
+        tokio::time::advance(Duration::from_mins(6)).await;
+        shop.failed(true);
+        assert_eq!(health.healthy(), Ok(()));
+        // The other one fails for a moment, and the apiserver does not answer about the denied one either.
+        blog.failed(false);
+        assert_eq!(health.healthy(), Ok(()));
+        shop.failed(false);
+        blog.answered();
+        assert_eq!(health.healthy(), Ok(()));
+        tokio::time::advance(Duration::from_mins(6)).await;
+        assert!(health.healthy().is_err(), "this is another failure than a denial");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_operator_that_is_denied_all_namespaces_is_unhealthy() {
+        let health = Health::default();
+        let mut watches = ["shop", "blog"].map(|namespace| health.watch("Redis", Some(namespace)));
+        watches.iter_mut().for_each(WatchHealth::answered);
+        // Another kind does not speak for this one.
+        health.watch("MyApp", Some("blog")).answered();
+        watches.iter_mut().for_each(|watch| watch.failed(true));
+        tokio::time::advance(Duration::from_mins(6)).await;
+        assert!(health.healthy().is_err());
     }
 
     #[tokio::test]

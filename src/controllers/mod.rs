@@ -18,7 +18,7 @@ pub use crate::context::{Context, Served};
 /// returns.
 pub async fn run(context: Context) {
     let environment = &context.environment;
-    environment.guardrails.expect(context.kinds.iter().map(|kind| kind.name()), environment.namespaces.len().max(1));
+    environment.guardrails.expect(context.kinds.iter().map(|kind| kind.name()), &environment.namespaces);
     join_all(context.kinds.iter().map(|kind| controller(*kind, context.clone()))).await;
 }
 

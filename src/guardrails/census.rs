@@ -1,6 +1,6 @@
 //! Counts objects and the storage that they ask for, to enforce limits of policies. Pure.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
@@ -11,8 +11,8 @@ pub struct Census(BTreeMap<&'static str, Kind>);
 
 #[derive(Debug, Default)]
 struct Kind {
-    /// How many lists have not arrived yet.
-    unlisted: usize,
+    /// The namespaces whose list has not arrived yet; `None` stands for all.
+    unlisted: BTreeSet<Option<String>>,
     /// By namespace, then by name.
     objects: HashMap<String, BTreeMap<String, Asked>>,
 }
@@ -41,15 +41,16 @@ pub struct Standing {
 }
 
 impl Census {
-    /// Objects of that kind will be listed in this many scopes.
-    pub fn expect(&mut self, kind: &'static str, scopes: usize) {
-        self.0.entry(kind).or_default().unlisted = scopes;
+    /// Objects of that kind will be listed in these namespaces, or in all if there are none.
+    pub fn expect(&mut self, kind: &'static str, namespaces: &[String]) {
+        let each = namespaces.iter().cloned().map(Some);
+        let all = namespaces.is_empty().then_some(None);
+        self.0.entry(kind).or_default().unlisted = each.chain(all).collect();
     }
 
-    /// One scope of the kind was listed.
-    pub fn listed(&mut self, kind: &'static str) {
-        let kind = self.0.entry(kind).or_default();
-        kind.unlisted = kind.unlisted.saturating_sub(1);
+    /// The kind was listed in that namespace, or in all.
+    pub fn listed(&mut self, kind: &'static str, namespace: Option<&str>) {
+        self.0.entry(kind).or_default().unlisted.remove(&namespace.map(str::to_owned));
     }
 
     /// Records an object and the storage that it asks for; `None` if the object cannot be decoded. Returns true if it
@@ -74,7 +75,9 @@ impl Census {
     /// The rank of an object, or why it is not known.
     pub fn standing(&self, kind: &str, object: &impl Resource) -> Result<Standing, String> {
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-        if let Some((kind, _)) = self.0.iter().find(|(_, kind)| kind.unlisted > 0) {
+        // Limits count the objects of one namespace, so others that cannot be listed do not matter.
+        let is_here = |unlisted: &Option<String>| unlisted.as_ref().is_none_or(|unlisted| *unlisted == namespace);
+        if let Some((kind, _)) = self.0.iter().find(|(_, kind)| kind.unlisted.iter().any(is_here)) {
             return Err(format!("objects of kind {kind} were not counted yet"));
         }
         let here = |kind: &str| self.0.get(kind).and_then(|kind| kind.objects.get(&namespace));
@@ -118,17 +121,19 @@ mod tests {
     #[test]
     fn objects_stand_by_age_then_name_and_databases_add_up() {
         let mut census = Census::default();
-        census.expect("Redis", 2);
-        census.expect("EtcdCluster", 1);
+        census.expect("Redis", &["shop".into(), "bank".into()]);
+        census.expect("EtcdCluster", &[]);
         let all = [redis("shop", "b", 1), redis("shop", "a", 1), redis("shop", "young", 9), redis("bank", "a", 0)];
         for object in &all {
             census.seen("Redis", object, Some(10));
         }
         census.seen("EtcdCluster", &etcd("kept", 5), Some(100));
-        census.listed("Redis");
-        census.listed("EtcdCluster");
-        assert!(census.standing("Redis", &all[0]).is_err(), "another namespace is still to be listed");
-        census.listed("Redis");
+        census.listed("Redis", Some("shop"));
+        assert!(census.standing("Redis", &all[0]).is_err(), "the other kind is still to be listed");
+        census.listed("EtcdCluster", None);
+        assert!(census.standing("Redis", &all[0]).is_ok(), "another namespace does not matter");
+        assert!(census.standing("Redis", &all[3]).is_err(), "this one is still to be listed");
+        census.listed("Redis", Some("bank"));
         let stands = |census: &Census, object: &Redis| {
             let standing = census.standing("Redis", object).unwrap();
             (standing.place, standing.own, standing.sum)

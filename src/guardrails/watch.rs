@@ -150,18 +150,18 @@ impl Guardrails {
         ))
     }
 
-    /// Sets which kinds are served, and in how many scopes each is listed. Limits are not known before all of those are
-    /// listed.
-    pub fn expect(&self, kinds: impl Iterator<Item = &'static str>, scopes: usize) {
+    /// Sets which kinds are served, and in which namespaces each is listed; none for all. The limits of a namespace are
+    /// not known before all kinds are listed there.
+    pub fn expect(&self, kinds: impl Iterator<Item = &'static str>, namespaces: &[String]) {
         let Some(inner) = &self.0 else { return };
         let mut known = inner.known();
-        kinds.for_each(|kind| known.census.expect(kind, scopes));
+        kinds.for_each(|kind| known.census.expect(kind, namespaces));
     }
 
-    /// One scope of the kind was listed.
-    pub fn listed(&self, kind: &'static str) {
+    /// The kind was listed in that namespace, or in all.
+    pub fn listed(&self, kind: &'static str, namespace: Option<&str>) {
         self.count(|census| {
-            census.listed(kind);
+            census.listed(kind, namespace);
             true
         });
     }

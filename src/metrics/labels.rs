@@ -17,6 +17,13 @@ pub struct Kind {
     pub kind: &'static str,
 }
 
+/// The namespace is one of those in the operator's options.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
+pub struct KindNamespace {
+    pub kind: &'static str,
+    pub namespace: String,
+}
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct KindOutcome {
     pub kind: &'static str,

@@ -1,6 +1,6 @@
 //! The metrics that Prometheus reads. Labels are names from this program's source (kinds, error classes, operations),
 //! not from objects, which bounds their number; the types enforce that. Only the times of the last successful backups
-//! need an object's name.
+//! need an object's name, and a denied namespace is named by one of the operator's options.
 
 mod access;
 mod backups;
@@ -11,10 +11,10 @@ mod stalled;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::text;
@@ -28,7 +28,8 @@ use prometheus_client::registry::{Registry, Unit};
 pub use backups::BackupTimes;
 use backups::Backups;
 use labels::{
-    AwsCall, DatabaseCall, Event, Kind, KindClass, KindOutcome, KubernetesCall, Lease, Operation, Outcome, Part, Quota,
+    AwsCall, DatabaseCall, Event, Kind, KindClass, KindNamespace, KindOutcome, KubernetesCall, Lease, Operation,
+    Outcome, Part, Quota,
 };
 use process::Process;
 use stalled::Stalled;
@@ -57,6 +58,9 @@ struct Inner {
     failing: Family<Kind, Gauge>,
     stalled: Stalled,
     undecodable: Family<Kind, Gauge>,
+    denied_namespaces: Family<KindNamespace, Gauge>,
+    /// The series of `denied_namespaces`.
+    denied: Mutex<BTreeSet<KindNamespace>>,
     orphans: Gauge,
     quota_used: Family<Quota, Gauge>,
     quota_limit: Family<Quota, Gauge>,
@@ -96,6 +100,8 @@ impl Metrics {
             failing: Family::default(),
             stalled: Stalled::default(),
             undecodable: Family::default(),
+            denied_namespaces: Family::default(),
+            denied: Mutex::default(),
             orphans: Gauge::default(),
             quota_used: Family::default(),
             quota_limit: Family::default(),
@@ -158,6 +164,20 @@ impl Metrics {
     /// How many objects cannot be decoded and are therefore left as they are.
     pub fn set_undecodable(&self, kind: &'static str, count: usize) {
         self.0.undecodable.get_or_create(&Kind { kind }).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Whether the operator is denied the objects of that kind in a namespace that it is to serve; an empty name stands
+    /// for all namespaces.
+    pub fn set_namespace_denied(&self, kind: &'static str, namespace: &str, denied: bool) {
+        let key = KindNamespace { kind, namespace: namespace.to_owned() };
+        let mut all = self.0.denied.lock().unwrap_or_else(PoisonError::into_inner);
+        if denied {
+            self.0.denied_namespaces.get_or_create(&key).set(1);
+            all.insert(key);
+        } else {
+            self.0.denied_namespaces.remove(&key);
+            all.remove(&key);
+        }
     }
 
     /// One more object of that kind waits for its reconcile, until the returned value is dropped.
@@ -255,6 +275,9 @@ impl Metrics {
             }
             all.stalled.forget(kind);
         }
+        let mut denied = all.denied.lock().unwrap_or_else(PoisonError::into_inner);
+        denied.retain(|key| !kinds.contains(&key.kind) || !all.denied_namespaces.remove(key));
+        drop(denied);
         if kinds.contains(&"MyIngress") {
             all.orphans.set(0);
             all.cluster_name_rivals.set(0);
@@ -296,6 +319,8 @@ impl Inner {
         );
         let help = "Objects that cannot be decoded and are therefore not reconciled";
         ours.register("undecodable_objects", help, self.undecodable.clone());
+        let help = "1 for each served namespace in which the operator may not list or watch the kind";
+        ours.register("denied_namespaces", help, self.denied_namespaces.clone());
         let help = "Objects that are not in the cluster but still have resources in AWS";
         ours.register("orphans", help, self.orphans.clone());
         let help = "Usage of a quota of Elastic Load Balancing by the whole account in the region";

@@ -13,6 +13,7 @@ pub(crate) fn populated() -> Metrics {
     metrics.set_failing_objects("MyApp", 3);
     metrics.set_stalled_objects("EtcdCluster", || BTreeMap::from([("QuorumLost", 2)]));
     metrics.set_undecodable("MyApp", 1);
+    metrics.set_namespace_denied("MyApp", "shop", true);
     metrics.set_quota("target-groups", 7, 3000);
     metrics.set_cluster_name_rivals(1);
     metrics.drift_repaired("rule");
@@ -48,6 +49,7 @@ fn everything_that_happened_is_reported() {
         r#"causeway_failing_objects{kind="MyApp"} 3"#,
         r#"causeway_stalled_objects{kind="EtcdCluster",reason="QuorumLost"} 2"#,
         r#"causeway_undecodable_objects{kind="MyApp"} 1"#,
+        r#"causeway_denied_namespaces{kind="MyApp",namespace="shop"} 1"#,
         r#"causeway_aws_quota_used{quota="target-groups"} 7"#,
         r#"causeway_aws_quota_limit{quota="target-groups"} 3000"#,
         "causeway_cluster_name_rivals 1",
@@ -109,6 +111,21 @@ fn a_reason_why_objects_are_stalled_is_reported_while_there_is_one() {
     assert!(reported("QuorumLost") && !reported("PodRefused"));
     metrics.stopped_leading("causeway-databases", &["EtcdCluster", "Redis"]);
     assert!(!reported("QuorumLost") && reported("BackupsLost"));
+}
+
+#[test]
+fn a_namespace_is_reported_as_denied_until_it_is_served_again_or_another_process_leads() {
+    let metrics = Metrics::new();
+    let denied =
+        || metrics.encode().unwrap().lines().filter(|it| it.starts_with("causeway_denied_namespaces{")).count();
+    for kind in ["MyApp", "Redis"] {
+        metrics.set_namespace_denied(kind, "shop", true);
+        metrics.set_namespace_denied(kind, "blog", true);
+    }
+    metrics.set_namespace_denied("MyApp", "shop", false);
+    assert_eq!(denied(), 3);
+    metrics.stopped_leading("causeway-databases", &["Redis"]);
+    assert_eq!(denied(), 1);
 }
 
 #[test]

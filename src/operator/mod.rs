@@ -175,10 +175,11 @@ fn stop_on_signal() -> Result<CancellationToken, Error> {
     Ok(stop)
 }
 
-/// Waits until the cluster serves our kinds and lets us list them. Without that there is nothing to do.
+/// Waits until the cluster serves our kinds and lets us list them, at least in one namespace. Without that there is
+/// nothing to do.
 async fn definitions_served(client: &Client, namespaces: &[String], kinds: &[Served]) {
     let mut message = None;
-    while let Err(problem) = list_each(client, namespaces.first().map(String::as_str), kinds).await {
+    while let Err(problem) = list_somewhere(client, namespaces, kinds).await {
         let problem = problem.to_string();
         if message.as_ref() != Some(&problem) {
             warn!(%problem, "waiting for the custom resource definitions (install crds/) and the right to list them");
@@ -204,6 +205,31 @@ async fn identified(client: &Client, options: &RunOptions) -> Cluster {
     }
 }
 
+/// Lists the kinds in the first of the namespaces where that is not forbidden, or in all namespaces at once. Whoever may
+/// delete a RoleBinding in one namespace must not keep the operator from serving the others.
+async fn list_somewhere(client: &Client, namespaces: &[String], kinds: &[Served]) -> Result<(), kube::Error> {
+    if namespaces.is_empty() {
+        return list_each(client, None, kinds).await;
+    }
+    let mut forbidden = None;
+    for namespace in namespaces {
+        match list_each(client, Some(namespace), kinds).await {
+            Err(problem) if class_of_kubernetes(&problem) == Class::Denied => {
+                forbidden.get_or_insert(problem);
+            }
+            Ok(()) => {
+                if let Some(problem) = forbidden {
+                    let problem = api_message(&problem);
+                    warn!(%problem, "a namespace is not served: the operator may not list objects there");
+                }
+                return Ok(());
+            }
+            unknown => return unknown,
+        }
+    }
+    forbidden.map_or(Ok(()), Err)
+}
+
 async fn list_each(client: &Client, namespace: Option<&str>, kinds: &[Served]) -> Result<(), kube::Error> {
     // All at the same time, so that a process that was killed is back soon.
     try_join_all(kinds.iter().map(|kind| async move {
@@ -216,4 +242,52 @@ async fn list_each(client: &Client, namespace: Option<&str>, kinds: &[Served]) -
     }))
     .await
     .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+    use tokio::time::timeout;
+    use tower::service_fn;
+
+    use super::*;
+
+    /// An apiserver that answers lists in the namespace `shop` with this status code, and lists nothing in others.
+    fn apiserver(shop: u16) -> Client {
+        let answer = move |request: Request<Body>| async move {
+            let (code, body) = if request.uri().path().contains("/namespaces/shop/") && shop != 200 {
+                let status =
+                    json!({ "kind": "Status", "status": "Failure", "code": shop, "message": "no", "reason": "" });
+                (shop, status)
+            } else {
+                let list = json!({ "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": {}, "items": [] });
+                (200, list)
+            };
+            let answer = Response::builder().status(code).body(Body::from(serde_json::to_vec(&body).unwrap()));
+            Ok::<_, kube::Error>(answer.unwrap())
+        };
+        Client::new(service_fn(answer), "default")
+    }
+
+    async fn are_served(client: &Client, namespaces: &[&str]) -> bool {
+        let namespaces: Vec<String> = namespaces.iter().map(|it| (*it).to_owned()).collect();
+        let kinds = [Served::Redis, Served::MyIngress];
+        timeout(Duration::from_mins(6), definitions_served(client, &namespaces, &kinds)).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_that_is_denied_does_not_keep_the_others_from_being_served() {
+        let denied = apiserver(403);
+        assert!(are_served(&denied, &["shop", "blog"]).await);
+        assert!(are_served(&denied, &["blog", "shop"]).await);
+        assert!(!are_served(&denied, &["shop"]).await, "there is nothing to do");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_operator_waits_for_definitions_that_are_missing() {
+        assert!(!are_served(&apiserver(404), &["shop", "blog"]).await);
+        assert!(are_served(&apiserver(200), &["shop"]).await);
+    }
 }

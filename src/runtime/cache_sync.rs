@@ -1,9 +1,12 @@
 //! Waits for a watch's first list.
 
+use std::sync::Arc;
+
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use kube::Resource;
 use kube::runtime::reflector::{Lookup, Store};
+use tokio::sync::Notify;
 
 /// The first list of a watch, for any number of waiting tasks.
 ///
@@ -25,9 +28,30 @@ impl CacheSync {
         Self(listed.boxed().shared())
     }
 
+    /// For the first list of that store, or the first notification that its kind is not installed, so that it has no
+    /// objects.
+    pub fn of_optional<K>(store: Store<K>, missing: Arc<Notify>) -> Self
+    where
+        K: Resource<DynamicType = ()> + Lookup<DynamicType = ()> + Clone + Send + Sync + 'static,
+    {
+        let listed = Self::of(store);
+        let either = async move {
+            tokio::select! {
+                () = listed.wait() => {}
+                () = missing.notified() => {}
+            }
+        };
+        Self(either.boxed().shared())
+    }
+
     /// Waits for the first list.
     pub async fn wait(&self) {
         self.0.clone().await;
+    }
+
+    /// Whether it is over.
+    pub fn is_over(&self) -> bool {
+        self.0.clone().now_or_never().is_some()
     }
 }
 

@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 use std::future::ready;
 use std::hash::Hash;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::NamespaceResourceScope;
-use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::{Controller, WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
-use super::cache_sync::CacheSync;
 use super::decoding::{Decoded, decoded};
+use super::scoped_stores::ScopedStores;
 
 /// Objects in one page of a list, each of which may have more than a megabyte. Pages are requested one after the other,
 /// and databases are not reconciled before all have arrived.
@@ -47,7 +47,7 @@ impl<O> Owner for O where
 /// The watch of one kind of children, with a store for each namespace that is served.
 pub struct Watch<O, K: Resource<DynamicType = ()> + Clone + 'static> {
     label: &'static str,
-    stores: Mutex<Vec<(Store<K>, CacheSync)>>,
+    stores: ScopedStores<K>,
     /// Removes unneeded fields before the child is stored.
     prune: fn(&mut K, &str),
     owner: PhantomData<fn() -> O>,
@@ -61,7 +61,7 @@ where
 {
     /// For children whose `label` names their object.
     pub fn new(label: &'static str) -> Self {
-        Self { label, stores: Mutex::default(), prune: |_, _| {}, owner: PhantomData }
+        Self { label, stores: ScopedStores::default(), prune: |_, _| {}, owner: PhantomData }
     }
 
     /// Sets what to remove from children before they are stored.
@@ -77,8 +77,7 @@ where
             None => Api::all(client.clone()),
         };
         let (reader, writer) = reflector::store();
-        let listed = CacheSync::of(reader.clone());
-        self.stores.lock().unwrap_or_else(PoisonError::into_inner).push((reader, listed));
+        self.stores.add(namespace, reader);
         let (label, prune) = (self.label, self.prune);
         let seen = watcher(api, watcher::Config::default().labels(label).page_size(PAGE))
             .default_backoff()
@@ -89,17 +88,9 @@ where
         controller.watches_stream(seen, move |child: K| concerned(&child, label))
     }
 
-    fn stores(&self) -> Vec<Store<K>> {
-        let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        stores.iter().map(|(store, _)| store.clone()).collect()
-    }
-
-    /// Waits until the first list is complete.
-    pub async fn ready(&self) {
-        let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for (_, listed) in stores {
-            listed.wait().await;
-        }
+    /// Waits until the first list of the object's namespace is complete.
+    pub async fn ready(&self, object: &O) {
+        self.stores.ready(&object.namespace().unwrap_or_default()).await;
     }
 
     /// The child with the object's own name.
@@ -109,14 +100,12 @@ where
 
     /// The child of that name in the object's namespace.
     pub fn named(&self, object: &O, name: &str) -> Option<Arc<K>> {
-        let key = ObjectRef::new(name).within(&object.namespace().unwrap_or_default());
-        self.stores().iter().find_map(|store| store.get(&key))
+        self.stores.get(&object.namespace().unwrap_or_default(), name)
     }
 
     /// Whether there is a child of that name.
     pub fn has(&self, namespace: &str, name: &str) -> bool {
-        let key = ObjectRef::new(name).within(namespace);
-        self.stores().iter().any(|store| store.get(&key).is_some())
+        self.stores.get(namespace, name).is_some()
     }
 
     /// The children with the object's label.
@@ -124,7 +113,7 @@ where
         let is_of = |child: &Arc<K>| {
             child.namespace() == object.namespace() && child.labels().get(self.label) == Some(&object.name_any())
         };
-        self.stores().iter().flat_map(Store::state).filter(is_of).collect()
+        self.stores.all().into_iter().filter(is_of).collect()
     }
 }
 

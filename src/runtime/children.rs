@@ -53,16 +53,16 @@ impl<O: Owner> Children<O> {
         self.claims.add_to(controller, client, namespace)
     }
 
-    /// Waits until the first list of every kind is complete.
-    pub async fn ready(&self) {
+    /// Waits until the first list of every kind in the object's namespace is complete.
+    pub async fn ready(&self, object: &O) {
         tokio::join!(
-            self.statefulsets.ready(),
-            self.budgets.ready(),
-            self.policies.ready(),
-            self.config_maps.ready(),
-            self.services.ready(),
-            self.pods.ready(),
-            self.claims.ready(),
+            self.statefulsets.ready(object),
+            self.budgets.ready(object),
+            self.policies.ready(object),
+            self.config_maps.ready(object),
+            self.services.ready(object),
+            self.pods.ready(object),
+            self.claims.ready(object),
         );
     }
 }

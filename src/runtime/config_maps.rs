@@ -41,9 +41,9 @@ impl<O: Owner> ConfigMaps<O> {
         self.seen.add_to(controller, &of_metadata(client), namespace)
     }
 
-    /// Waits until the first list is complete.
-    pub async fn ready(&self) {
-        self.seen.ready().await;
+    /// Waits until the first list of the object's namespace is complete.
+    pub async fn ready(&self, object: &O) {
+        self.seen.ready(object).await;
     }
 
     /// The `ConfigMap` of that name in the object's namespace, read if its version changed. If the object does not

@@ -95,7 +95,7 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
     let (reader, writer) = reflector::store();
     let listed = reader.clone();
     let (health, guardrails) = (environment.health.watch(K::NAME, namespace), environment.guardrails.clone());
-    let mut watched = Watched::new(reconciler.clone(), reader.clone(), health, guardrails);
+    let mut watched = Watched::new(reconciler.clone(), namespace, reader.clone(), health, guardrails);
     let objects = watcher(api, watcher::Config::default())
         .default_backoff()
         .filter_map(move |event| ready(watched.take(event)))

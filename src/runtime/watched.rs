@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::{self, Event};
 use kube::{Resource, ResourceExt};
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::decoding::{Decoded, undecodable};
 use super::kind::Kind;
@@ -18,10 +18,14 @@ use crate::health::WatchHealth;
 /// The watch of one kind in one scope.
 pub struct Watched<K: Kind> {
     reconciler: Arc<Reconciler<K>>,
+    /// The namespace, or `None` for all.
+    scope: Option<String>,
     /// The objects as they were before the current event.
     store: Store<K::Object>,
     health: WatchHealth,
     guardrails: Guardrails,
+    /// Whether the operator may not list or watch the scope.
+    denied: bool,
     /// Whether a list has completed before.
     was_listed: bool,
     /// The uids in the list that is being received.
@@ -29,14 +33,16 @@ pub struct Watched<K: Kind> {
 }
 
 impl<K: Kind> Watched<K> {
-    /// For the watch whose objects go into this store.
+    /// For the watch of a namespace, or of all, whose objects go into this store.
     pub fn new(
         reconciler: Arc<Reconciler<K>>,
+        scope: Option<&str>,
         store: Store<K::Object>,
         health: WatchHealth,
         guardrails: Guardrails,
     ) -> Self {
-        Self { reconciler, store, health, guardrails, was_listed: false, listed: BTreeSet::new() }
+        let scope = scope.map(str::to_owned);
+        Self { reconciler, scope, store, health, guardrails, denied: false, was_listed: false, listed: BTreeSet::new() }
     }
 
     /// Processes an event, and returns what goes into the store.
@@ -47,13 +53,18 @@ impl<K: Kind> Watched<K> {
         let event = match event {
             Ok(event) => event,
             Err(error) => {
-                self.health.failed();
+                let denied = is_denied(&error);
+                self.health.failed(denied);
+                if denied {
+                    self.note_denied(true);
+                }
                 return Some(Err(error));
             }
         };
         // A watcher sends `Init` before the list that may fail.
         if !matches!(event, Event::Init) {
             self.health.answered();
+            self.note_denied(false);
         }
         let event = match event {
             Event::Apply(object) => Event::Apply(self.decoded(object)?),
@@ -90,12 +101,31 @@ impl<K: Kind> Watched<K> {
                     self.reconciler.gone(&object);
                 });
                 if !std::mem::replace(&mut self.was_listed, true) {
-                    self.guardrails.listed(K::NAME);
+                    self.guardrails.listed(K::NAME, self.scope.as_deref());
                 }
                 Event::InitDone
             }
         };
         Some(Ok(event))
+    }
+
+    /// Reports that the operator may not list or watch the scope, or that it may again.
+    fn note_denied(&mut self, denied: bool) {
+        if std::mem::replace(&mut self.denied, denied) == denied {
+            return;
+        }
+        let scope = self.scope.as_deref();
+        self.reconciler.metrics.set_namespace_denied(K::NAME, scope.unwrap_or_default(), denied);
+        if denied {
+            warn!(
+                kind = K::NAME,
+                namespace = scope,
+                "the operator may not list or watch these objects, and changes nothing of them until it may: is its \
+                 RoleBinding missing?"
+            );
+        } else {
+            info!(kind = K::NAME, namespace = scope, "the operator may list and watch these objects again");
+        }
     }
 
     /// Records whether the object could be decoded as a whole, and returns it. If nothing of it could be decoded, the
@@ -130,6 +160,17 @@ impl<K: Kind> Watched<K> {
                 None
             }
         }
+    }
+}
+
+/// Whether an error of a watch says that the operator lacks the permission.
+fn is_denied(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => matches!(error, kube::Error::Api(status) if status.code == 403),
+        watcher::Error::WatchError(status) => status.code == 403,
+        watcher::Error::NoResourceVersion => false,
     }
 }
 

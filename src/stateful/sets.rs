@@ -114,7 +114,7 @@ impl<D: Database> Sets<D> {
 
     async fn watched(&self, object: &D) -> Result<Set<D::Node>, Error> {
         let watches = &self.watches;
-        watches.ready().await;
+        watches.ready(object).await;
         let mut set = Set::default();
         set.add(watches.statefulsets.get(object).as_deref(), object);
         set.add(watches.budgets.get(object).as_deref(), object);

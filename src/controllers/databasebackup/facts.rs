@@ -35,6 +35,8 @@ pub struct Observed {
     pub children: BTreeMap<(String, String), Child>,
     /// The service account of the namespace's Jobs.
     pub account: Option<Value>,
+    /// Whether the kind of the database that the spec names is not installed.
+    pub lacks_kind: bool,
     /// Databases to back up, in the order of their folders.
     pub sources: Vec<Database>,
     /// Databases to back up whose Secrets may not be used.
@@ -206,6 +208,9 @@ pub struct Bucket {
     pub usual: bool,
     /// Whether an object of another namespace has its backups there. Only known where a lock is asked for.
     pub shared: bool,
+    /// Namespaces whose objects cannot be listed, so that they may have backups there as well. Only known where a lock
+    /// is asked for.
+    pub unlisted: Option<String>,
     /// As it is; none where it was not looked at.
     pub found: Option<Found>,
 }

@@ -84,6 +84,7 @@ pub fn observed() -> Observed {
             owner: "111122223333".into(),
             usual: true,
             shared: false,
+            unlisted: None,
             found: Some(Found::Absent),
         }),
         ..Observed::default()

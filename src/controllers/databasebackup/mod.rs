@@ -13,6 +13,7 @@ mod accepted;
 mod action;
 mod apply;
 mod buckets;
+mod cached_watch;
 mod children;
 mod databases;
 mod decide;

@@ -133,12 +133,13 @@ impl Observer {
 
     /// Reads all that matters to one object.
     pub async fn observe(&self, object: &DatabaseBackup) -> Result<Observed, Error> {
-        self.watches.ready().await;
+        self.watches.ready(object).await;
         self.count_overdue();
         let uid = object.uid().unwrap_or_default();
         let fresh = self.changed.take(&uid).is_some();
         let mut observed = if fresh { self.read(object).await? } else { self.watched(object).await? };
         observed.settings = self.settings.clone();
+        observed.lacks_kind = self.watches.lacks_kind(object);
         if object.meta().deletion_timestamp.is_some() {
             observed.are_stops_overdue = observed.jobs_are_overdue(object, Timestamp::now());
             self.look_at_remains(object, &mut observed).await?;
@@ -187,8 +188,10 @@ impl Observer {
         };
         let found = Some(self.buckets.look(&place, &owner).await?);
         let usual = destination.bucket.is_none();
-        let shared = destination.object_lock.is_some() && self.is_shared(object, &place, &owner);
-        let bucket = Bucket { place, owner, usual, shared, found };
+        let locks = destination.object_lock.is_some();
+        let shared = locks && self.is_shared(object, &place, &owner);
+        let unlisted = locks.then(|| self.watches.objects.unlisted().names()).flatten();
+        let bucket = Bucket { place, owner, usual, shared, unlisted, found };
         if matches!(bucket.found, Some(Found::Absent)) && observed.recorded.is_none() {
             let record = recording::first(object, &bucket.place.bucket);
             observed.recording = Some(Recording { record, accepted: 0 });

@@ -106,6 +106,12 @@ pub enum Error {
     /// Services and endpoints cannot be read.
     #[error("the Services and endpoints of the cluster cannot be read: {0}")]
     EndpointsUnread(String),
+    /// The objects in the namespace of the group are not known.
+    #[error(
+        "spec.group.namespace: the operator cannot list the objects in namespace {0}, so nothing of this group is changed: its \
+         RoleBinding there may be missing"
+    )]
+    GroupUnknown(String),
     /// Any other refusal for which only a person can do something.
     #[error("AWS refuses the balancer: {0}")]
     Refused(#[source] AwsError),
@@ -255,7 +261,7 @@ impl Failure for Error {
             | Self::SecurityGroupTaken(_)
             | Self::Refused(_) => Class::Invalid,
             Self::SecretUnread(error) => class_of_kubernetes(error),
-            Self::EndpointsUnread(_) => Class::Transient,
+            Self::EndpointsUnread(_) | Self::GroupUnknown(_) => Class::Transient,
             Self::SecretDenied { .. }
             | Self::SecretNotShared { .. }
             | Self::QuotaReached(_)
@@ -287,6 +293,7 @@ impl Failure for Error {
             Self::SecretNotShared { .. } => "SecretNotShared",
             Self::SecretUnread(_) => "SecretUnread",
             Self::EndpointsUnread(_) => "EndpointsUnread",
+            Self::GroupUnknown(_) => "GroupUnknown",
             Self::Refused(_) => "Refused",
             Self::NoCredentials(_) => "CredentialsMissing",
             Self::Denied(_) => "PermissionMissing",

@@ -74,12 +74,22 @@ pub fn key_of(owner: &Owner) -> ObjectKey {
 
 impl Observed {
     /// Fills in the summary of each group that is not followed yet: it will have the targets of its backend, and none
-    /// of them is healthy so far.
+    /// of them is healthy so far. A backend that is not known yet counts as one that has targets, so that no requests go to
+    /// a group that is still empty.
     pub fn expect_targets(&mut self) {
         for (name, endpoints) in &self.endpoints {
-            if let (Endpoints::Known(wanted), Some(member)) = (endpoints, self.assets.group_named(name)) {
-                let summary = Summary { total: wanted.targets.len(), ..Summary::default() };
-                self.summaries.entry(member.group.arn.clone()).or_insert(summary);
+            let Some(member) = self.assets.group_named(name) else { continue };
+            let arn = member.group.arn.clone();
+            match endpoints {
+                Endpoints::Known(wanted) => {
+                    let summary = Summary { total: wanted.targets.len(), ..Summary::default() };
+                    self.summaries.entry(arn).or_insert(summary);
+                }
+                Endpoints::NotReadyYet => {
+                    let summary = self.summaries.entry(arn).or_default();
+                    summary.total = summary.total.max(1);
+                }
+                _ => {}
             }
         }
     }

@@ -8,7 +8,7 @@ use kube::{Resource, ResourceExt};
 use super::model::{Complaint, order};
 use super::ownership::{ObjectKey, group_of};
 use crate::api::MyIngress;
-use crate::runtime::undecodable;
+use crate::runtime::{Unlisted, undecodable};
 
 /// Who shares a balancer.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +23,8 @@ pub struct Members {
     pub grouped: bool,
     /// The group's own namespace; `None` where there is no group.
     pub home: Option<String>,
+    /// Namespaces whose objects are not known, so that there may be more members.
+    pub unlisted: Unlisted,
 }
 
 impl Members {
@@ -36,6 +38,20 @@ impl Members {
     /// nothing else.
     pub fn is_guest(&self, member: &ObjectKey) -> bool {
         self.home.as_ref().is_some_and(|home| member.0 != *home)
+    }
+
+    /// Whether a guest may be there that is not among those present, because the objects of its namespace are not known.
+    /// Guests that the group does not allow are left out: it keeps nothing for them.
+    pub fn may_be_unseen(&self, member: &ObjectKey) -> bool {
+        self.unlisted.contains(&member.0) && self.is_guest(member) && self.may_allow(&member.0)
+    }
+
+    fn may_allow(&self, namespace: &str) -> bool {
+        let mut at_home = self.present.iter().filter(|member| member.namespace() == self.home);
+        at_home.any(|member| {
+            let mut allowed = member.spec.group.iter().flat_map(|group| &group.allowed_namespaces);
+            undecodable(member.meta()).is_some() || allowed.any(|allowed| allowed == "*" || allowed == namespace)
+        })
     }
 
     /// Whether no member is left that the balancer must stay for.
@@ -98,7 +114,17 @@ pub fn members_of(object: &MyIngress, known: &[Arc<MyIngress>]) -> Members {
             refused.insert(key(member), complaint);
         }
     }
-    Members { present: all, refused, strangers, grouped: true, home: Some(group.0) }
+    Members { present: all, refused, strangers, grouped: true, home: Some(group.0), unlisted: Unlisted::default() }
+}
+
+/// The same where the objects of some namespaces are not known: what guests have stays as long as it is not known whether
+/// they are there. Fails with the group's namespace if that is one of these, for only members there say whether the group
+/// is needed, and who may join it.
+pub fn members_but(object: &MyIngress, known: &[Arc<MyIngress>], unlisted: Unlisted) -> Result<Members, String> {
+    match group_of(object) {
+        Some((home, _)) if unlisted.contains(&home) => Err(home),
+        _ => Ok(Members { unlisted, ..members_of(object, known) }),
+    }
 }
 
 /// An object as (namespace, name).
@@ -153,6 +179,28 @@ mod tests {
         let members = members_of(&guest, &[home]);
         assert_eq!(members.present.iter().map(|it| it.name_any()).collect::<Vec<_>>(), ["late", "early"]);
         assert!(members.is_guest(&("b".into(), "early".into())) && !members.is_guest(&("a".into(), "late".into())));
+    }
+
+    #[test]
+    fn a_group_is_left_alone_while_its_own_namespace_is_not_known() {
+        let guest = member("b", "two", &json!({ "name": "shared", "namespace": "a" }));
+        assert_eq!(members_but(&guest, &[], Unlisted::of(&["a", "c"])).err().as_deref(), Some("a"));
+        assert!(members_but(&guest, &[], Unlisted::of(&["c"])).is_ok_and(|members| members.is_deserted()));
+        let alone = member("b", "three", &json!(null));
+        assert!(members_but(&alone, &[], Unlisted::of(&["a"])).is_ok());
+    }
+
+    #[test]
+    fn guests_that_are_not_known_may_be_there_if_the_group_allows_them() {
+        let home = |allowed: &[&str]| member("a", "one", &json!({ "name": "shared", "allowedNamespaces": allowed }));
+        let (of_b, of_c) = (("b".to_owned(), "two".to_owned()), ("c".to_owned(), "two".to_owned()));
+        let unseen = |allowed: &[&str]| {
+            let members = members_but(&home(allowed), &[], Unlisted::of(&["b"])).unwrap();
+            (members.may_be_unseen(&of_b), members.may_be_unseen(&of_c))
+        };
+        assert_eq!(unseen(&["b", "c"]), (true, false), "the objects of the other namespace are known");
+        assert_eq!(unseen(&["*"]), (true, false));
+        assert_eq!(unseen(&["c"]), (false, false));
     }
 
     #[test]

@@ -42,6 +42,7 @@ use jiff::Timestamp;
 use kube::runtime::Controller;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Resource, ResourceExt};
+use tokio::time::{Instant, timeout_at};
 
 use drift::Decided;
 use error::Error;
@@ -59,9 +60,12 @@ use crate::external::ec2::Ec2;
 use crate::external::elbv2::Elbv2;
 use crate::guardrails::Guardrails;
 use crate::metrics::Metrics;
-use crate::runtime::{self, ActionEvent, CacheSync, Kind, Plan, Removal, undecodable};
+use crate::runtime::{self, ActionEvent, Kind, Plan, Removal, ScopedStores, Unlisted, undecodable};
 use action::Action;
 use facts::Observed;
+
+/// The longest wait for the lists of all namespaces after the start.
+const LISTED: Duration = Duration::from_secs(10);
 
 /// Runs the controller. Meanwhile it keeps the snapshot of AWS fresh and lets targets follow endpoints.
 pub async fn controller(context: Context) {
@@ -72,7 +76,8 @@ pub async fn controller(context: Context) {
         region: Region::new(&context.aws, &metrics, &fence, budget, elb.clone(), context.cluster),
         targets: Targets::new(elb, Ec2::new(&context.aws, metrics.clone(), fence.clone()), guardrails.clone()),
         secrets: Secrets::new(context.environment.client.clone()),
-        stores: Mutex::default(),
+        stores: ScopedStores::default(),
+        begun: Instant::now(),
         bound: Mutex::default(),
         groups_seen: Mutex::default(),
         refusals: Refusals::default(),
@@ -104,7 +109,9 @@ struct MyIngressKind {
     /// The bindings in force, by owner.
     bound: Mutex<HashMap<ObjectKey, Vec<Binding>>>,
     /// The objects, as the watches show them.
-    stores: Mutex<Vec<(Store<MyIngress>, CacheSync)>>,
+    stores: ScopedStores<MyIngress>,
+    /// When this process began to list them.
+    begun: Instant,
     /// The version of each group member for which the other members were woken last.
     groups_seen: Mutex<HashMap<String, (Option<i64>, bool)>>,
     /// What AWS refused.
@@ -127,8 +134,7 @@ struct MyIngressKind {
 impl MyIngressKind {
     /// All objects that are served.
     fn objects(&self) -> Vec<Arc<MyIngress>> {
-        let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        stores.iter().flat_map(|(store, _)| store.state()).collect()
+        self.stores.all()
     }
 
     /// Uids of all owners: the served objects, and the groups that they are in.
@@ -136,12 +142,11 @@ impl MyIngressKind {
         self.objects().iter().map(|object| Owner::of(self.region.cluster(), object).uid).collect()
     }
 
-    /// Waits until all objects that are served have been listed.
-    async fn listed(&self) {
-        let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for (_, listed) in stores {
-            listed.wait().await;
-        }
+    /// Waits until all objects that are served have been listed, but not for long: a namespace that the operator is
+    /// denied must not hold up groups of others. Returns the namespaces that are not known.
+    async fn listed(&self) -> Unlisted {
+        let _ = timeout_at(self.begun + LISTED, self.stores.all_ready()).await;
+        self.stores.unlisted()
     }
 
     /// Wakes an object, or its group.
@@ -317,7 +322,7 @@ impl Kind for MyIngressKind {
 
     fn triggers(&self, controller: Controller<MyIngress>, namespace: Option<&str>) -> Controller<MyIngress> {
         let store = controller.store();
-        self.stores.lock().unwrap_or_else(PoisonError::into_inner).push((store.clone(), CacheSync::of(store.clone())));
+        self.stores.add(namespace, store.clone());
         let served = namespace.map(str::to_owned);
         let is_served = move |namespace: &str| served.as_ref().is_none_or(|served| *served == namespace);
         let members = move |concerned: Concerned| -> Vec<ObjectKey> {

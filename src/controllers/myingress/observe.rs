@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::MyIngressKind;
 use super::error::Error;
 use super::facts::{Adoption, Observed, key_of};
-use super::members::{Members, key, members_of};
+use super::members::{Members, key, members_but};
 use super::model::{
     self, Built, CertificatesModel, Complaint, Inputs, Limits, SecurityModel, SubnetsModel, unprotects,
 };
@@ -20,6 +20,7 @@ use super::region::Depth;
 use crate::api::myingress::Scheme;
 use crate::api::{MyIngress, MyIngressStatus};
 use crate::guardrails::asks;
+use crate::runtime::Unlisted;
 
 /// A create call whose answer was lost may take effect, and become visible, up to this long after it was sent. Only a
 /// deletion waits for that, because nobody looks again after it.
@@ -71,21 +72,21 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
         assets,
     };
     if !deleting && observed.rival.is_none() {
-        look_up(kind, &mut observed).await?;
+        look_up(kind, object, &mut observed).await?;
     }
     Ok(observed)
 }
 
 /// The members that share the balancer, and what they want together.
 pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> Result<(Members, Built), Error> {
-    let mut known = Vec::new();
+    let (mut known, mut unlisted) = (Vec::new(), Unlisted::default());
     if object.spec.group.is_some() {
         // A member that is not listed yet would lose its rules.
-        kind.listed().await;
+        unlisted = kind.listed().await;
         known = kind.objects();
     }
     kind.guardrails.ready().await;
-    let mut members = members_of(object, &known);
+    let mut members = members_but(object, &known, unlisted).map_err(Error::GroupUnknown)?;
     for member in &members.present {
         let asks = || asks::of_my_ingress(&member.spec, &member.namespace().unwrap_or_default());
         if let Some((reason, message)) = kind.guardrails.denial(member.as_ref(), asks) {
@@ -103,7 +104,7 @@ fn limits(kind: &MyIngressKind) -> Limits {
 }
 
 /// Looks up what only this model needs.
-async fn look_up(kind: &MyIngressKind, observed: &mut Observed) -> Result<(), Error> {
+async fn look_up(kind: &MyIngressKind, object: &MyIngress, observed: &mut Observed) -> Result<(), Error> {
     let Some(model) = &observed.built.model else { return Ok(()) };
     let region = &kind.region;
     observed.taken_groups = region.taken_groups(&observed.owner, &model.groups.keys().collect());
@@ -137,8 +138,10 @@ async fn look_up(kind: &MyIngressKind, observed: &mut Observed) -> Result<(), Er
     if model.listeners.values().any(|listener| discovered(&listener.certificates)) {
         observed.certificates = region.certificates(&observed.owner).await.map_err(Error::of)?;
     }
-    if !model.groups.is_empty() && timeout(ENDPOINTS_TIMEOUT, kind.targets.ready()).await.is_err() {
-        return Err(Error::EndpointsUnread(kind.targets.watch_trouble().unwrap_or_default()));
+    // The backends of guests in other namespaces may be unknown for as long as the operator is denied these.
+    let namespace = object.namespace().unwrap_or_default();
+    if !model.groups.is_empty() && timeout(ENDPOINTS_TIMEOUT, kind.targets.ready(&namespace)).await.is_err() {
+        return Err(Error::EndpointsUnread(kind.targets.watch_trouble(&namespace).unwrap_or_default()));
     }
     let endpoints = model.groups.iter().map(|(name, group)| (name.clone(), kind.targets.endpoints(&group.backend)));
     observed.endpoints = endpoints.collect();

@@ -91,10 +91,15 @@ impl Owner {
         !self.uid.is_empty() && tags.get(UID) == Some(&self.uid) && has_name_of(&self.cluster, tags)
     }
 
+    /// Whether the owner is a group.
+    pub fn is_group(&self) -> bool {
+        self.uid.starts_with(GROUP_UID)
+    }
+
     /// The objects to wake when something of this owner changes.
     pub fn concerned(&self) -> Concerned {
         let place = (self.namespace.clone(), self.name.clone());
-        if self.uid.starts_with(GROUP_UID) { Concerned::Group(place) } else { Concerned::Object(place) }
+        if self.is_group() { Concerned::Group(place) } else { Concerned::Object(place) }
     }
 }
 

@@ -51,7 +51,7 @@ impl Slices {
 
     /// The slices as the watch has them, or as this process has written them since.
     async fn watched(&self, object: &Object) -> BTreeMap<String, Child> {
-        self.watch.ready().await;
+        self.watch.ready(object).await;
         let seen = self.watch.of(object);
         let written = self.of(object);
         let newest = |seen: Arc<EndpointSlice>| {

@@ -12,7 +12,7 @@ use kube::client::Body;
 use kube::runtime::Controller;
 use kube::runtime::events::Recorder;
 use kube::runtime::reflector;
-use kube::runtime::watcher::Event;
+use kube::runtime::watcher::{self, Event};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -284,7 +284,7 @@ async fn an_object_of_which_nothing_can_be_decoded_is_reported_once() {
     let reconciler = reconciler(&apiserver(sent.clone()));
     let (store, _writer) = reflector::store();
     let health = crate::health::Health::default().watch("MyApp", None);
-    let mut watched = Watched::new(reconciler, store, health, crate::guardrails::Guardrails::default());
+    let mut watched = Watched::new(reconciler, None, store, health, crate::guardrails::Guardrails::default());
     let metadata = ObjectMeta { name: Some("app".into()), uid: Some("uid-1".into()), ..ObjectMeta::default() };
     let lost = || Decoded::Lost { metadata: Box::new(metadata.clone()), problem: "spec: no object".into() };
     for _ in 0..2 {
@@ -297,4 +297,30 @@ async fn an_object_of_which_nothing_can_be_decoded_is_reported_once() {
     }
     let reported: Vec<_> = events().iter().map(|it| (it["reason"].clone(), it["regarding"]["name"].clone())).collect();
     assert_eq!(reported, [(json!("Undecodable"), json!("app"))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_is_denied_is_named_and_does_not_stop_the_process() {
+    let reconciler = reconciler(&apiserver(Arc::default()));
+    let (metrics, health) = (reconciler.metrics.clone(), crate::health::Health::default());
+    let watched = |namespace| {
+        let (store, writer) = reflector::store();
+        let (health, guardrails) = (health.watch("MyApp", Some(namespace)), crate::guardrails::Guardrails::default());
+        (Watched::new(reconciler.clone(), Some(namespace), store, health, guardrails), writer)
+    };
+    let ((mut shop, _of_shop), (mut blog, _of_blog)) = (watched("shop"), watched("blog"));
+    let is_named =
+        || metrics.encode().unwrap().contains(r#"causeway_denied_namespaces{kind="MyApp",namespace="shop"} 1"#);
+    blog.take(Ok(Event::Init));
+    blog.take(Ok(Event::InitDone));
+    for _ in 0..13 {
+        shop.take(Ok(Event::Init));
+        let status = kube::core::Status::failure("no RoleBinding", "Forbidden").with_code(403);
+        shop.take(Err(watcher::Error::InitialListFailed(kube::Error::Api(status.boxed()))));
+        tokio::time::advance(Duration::from_secs(30)).await;
+        assert_eq!((health.healthy(), is_named()), (Ok(()), true));
+    }
+    shop.take(Ok(Event::Init));
+    shop.take(Ok(Event::InitDone));
+    assert!(!is_named());
 }

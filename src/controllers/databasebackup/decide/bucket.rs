@@ -66,8 +66,8 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
         Found::Absent if let Some(lost) = lost(object, observed, name) => {
             return Some(Verdict::Refused(BACKUPS_LOST, lost));
         }
-        Found::Absent if asked_lock(object).is_some() && is_of_several(observed, bucket) => {
-            return Some(Verdict::Refused(BUCKET_SHARED, shared(name)));
+        Found::Absent if let Some(why) = asked_lock(object).and_then(|_| why_unlocked(observed, bucket)) => {
+            return Some(Verdict::Refused(BUCKET_SHARED, why));
         }
         Found::Absent => return Some(Verdict::Change(change(Change::Create(tags)))),
         Found::Forbidden(api_message) => {
@@ -104,8 +104,8 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
     if place.endpoint.is_some() {
         return Some(Verdict::Usable("Owned"));
     }
-    if missing_lock(object, found).is_some() && is_of_several(observed, bucket) {
-        return Some(Verdict::Refused(BUCKET_SHARED, shared(name)));
+    if let Some(why) = missing_lock(object, found).and_then(|_| why_unlocked(observed, bucket)) {
+        return Some(Verdict::Refused(BUCKET_SHARED, why));
     }
     let changes = drift(object, name, found);
     Some(if changes.is_empty() { Verdict::Usable("Owned") } else { Verdict::Change(change(Change::Harden(changes))) })
@@ -161,10 +161,25 @@ fn is_of_several(observed: &Observed, bucket: &Bucket) -> bool {
     bucket.shared || observed.settings.region_of_default(&bucket.place.bucket, &bucket.owner).is_some()
 }
 
+/// Why the bucket must not be locked, if it must not.
+fn why_unlocked(observed: &Observed, bucket: &Bucket) -> Option<String> {
+    let name = &bucket.place.bucket;
+    let unknown = || bucket.unlisted.as_ref().map(|namespaces| unknown(name, namespaces));
+    if is_of_several(observed, bucket) { Some(shared(name)) } else { unknown() }
+}
+
 fn shared(name: &str) -> String {
     format!(
         "spec.destination.objectLock: bucket {name} is not of this namespace alone, and a lock binds everything that is \
          written there: make another DatabaseBackup with a spec.destination.bucket of its own, or leave objectLock out"
+    )
+}
+
+/// The message about a bucket of which it is not known whether other namespaces use it.
+fn unknown(name: &str, namespaces: &str) -> String {
+    format!(
+        "spec.destination.objectLock: bucket {name} is not locked yet, for it is not known whether objects in {namespaces} use it: \
+         let the operator list objects there (its RoleBinding may be missing), or take the namespace out of WATCH_NAMESPACE"
     )
 }
 
@@ -297,6 +312,14 @@ mod tests {
             }
         }
         assert!(matches!(verdict_on(&object, "locked", false, Some(Found::Absent)), Some(Verdict::Change(_))));
+        let mut bucket = observed.bucket.clone().expect("a bucket");
+        (bucket.place.bucket, bucket.usual, bucket.unlisted) = ("locked".into(), false, Some("shop".into()));
+        for found in [Some(Found::Absent), bucket.found.clone()] {
+            let refused = verdict(&object, &observed, &Bucket { found, ..bucket.clone() });
+            assert!(
+                matches!(refused, Some(Verdict::Refused("BucketShared", why)) if why.contains("objects in shop use it"))
+            );
+        }
         let locked = |days| {
             let lock = Some(Lock { compliance: true, days });
             let facts =

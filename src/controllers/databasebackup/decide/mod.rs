@@ -191,6 +191,13 @@ impl View<'_> {
             Some((field, ..)) if !starting.is_empty() => {
                 Health::progressing("SourceNotStarted", format!("spec.source.{field}: {left_out}"))
             }
+            Some((field, kind, _)) if self.observed.lacks_kind => {
+                let message = format!(
+                    "spec.source.{field}: the kind {kind} is not installed in this cluster: install its definition from \
+                     crds/, or name another source"
+                );
+                Health::progressing("KindMissing", message)
+            }
             Some((field, kind, name)) => {
                 let message = format!(
                     "spec.source.{field}: there is no {kind} {name} in this namespace: make it, or name another"
@@ -218,4 +225,28 @@ fn plan(
     parts: Vec<ExtraCondition>,
 ) -> Plan<Action, DatabaseBackupStatus> {
     Plan { actions, status, health, parts, write_status_first: false, requeue: None }
+}
+
+#[cfg(test)]
+mod sources {
+    use serde_json::json;
+
+    use super::super::fixtures::backup;
+    use super::*;
+
+    #[test]
+    fn a_database_whose_kind_is_not_installed_is_reported_as_such() {
+        let mut object = backup();
+        object.spec.source = Some(serde_json::from_value(json!({ "redis": { "name": "cache" } })).expect("a source"));
+        let mut observed = Observed { sources: Vec::new(), ..settled(&backup()) };
+        let said = |observed: &Observed| match decided(&object, observed).health {
+            Health::Progressing(cause) => (cause.reason, cause.message),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(said(&observed).0, "SourceMissing");
+        observed.lacks_kind = true;
+        let (reason, message) = said(&observed);
+        assert_eq!(reason, "KindMissing");
+        assert!(message.starts_with("spec.source.redis: the kind Redis is not installed"), "{message}");
+    }
 }

@@ -135,14 +135,16 @@ impl Observer {
                 remains.objects.retain(|object| lock.until(object.modified) <= now);
             }
             remains.uploads = self.s3.uploads(&place, &owner, &prefix).await?;
-            let last = ours && !self.watches.objects.all().iter().any(is_user);
+            // What cannot be listed may be a user as well.
+            let objects = &self.watches.objects;
+            let last = ours && objects.unlisted().is_empty() && !objects.all().iter().any(is_user);
             let empty = found == 0 && remains.uploads.is_empty();
             // Somebody enabled versioning to keep earlier versions, so the bucket stays.
             let forgets = facts.keeping.versions.is_none();
             remains.bucket_may_go = last && forgets && empty && self.s3.is_empty(&place, &owner).await?;
         }
         let usual = destination.bucket.is_none();
-        let bucket = Bucket { place, owner, usual, shared: false, found: Some(found) };
+        let bucket = Bucket { place, owner, usual, shared: false, unlisted: None, found: Some(found) };
         Ok((bucket, remains))
     }
 }

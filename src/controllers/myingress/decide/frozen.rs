@@ -11,7 +11,8 @@ use crate::external::elbv2::Pairs;
 /// Members whose rules and target groups stay as they are: a mistake in a spec must not remove what the spec had made.
 ///
 /// A member that is no longer allowed to join keeps nothing. If AWS's limits leave no room for both, what guests had
-/// gives way to what the others want, starting with the last guest.
+/// gives way to what the others want, starting with the last guest. What guests have whose namespace cannot be listed
+/// does not even give way: nobody there did anything.
 pub fn frozen(observed: &Observed, model: &Model) -> BTreeSet<ObjectKey> {
     let members = &observed.members;
     let suspended: BTreeSet<ObjectKey> = members.suspended().collect();
@@ -21,13 +22,26 @@ pub fn frozen(observed: &Observed, model: &Model) -> BTreeSet<ObjectKey> {
             || suspended.contains(member)
     };
     let present = members.present.iter().map(|object| key(object));
-    let mut frozen: Vec<ObjectKey> =
-        present.filter(|member| unable(member) && !members.strangers.contains(member)).collect();
+    let present = present.filter(|member| unable(member) && !members.strangers.contains(member));
+    let mut frozen: Vec<ObjectKey> = unseen(observed).into_iter().chain(present).collect();
     while !fits(observed, model, &frozen) {
-        let Some(last) = frozen.iter().rposition(|member| members.is_guest(member)) else { break };
+        let gives_way = |member: &ObjectKey| members.is_guest(member) && !members.may_be_unseen(member);
+        let Some(last) = frozen.iter().rposition(gives_way) else { break };
         frozen.remove(last);
     }
     frozen.into_iter().collect()
+}
+
+/// The guests that have rules or target groups and that may be there, although nobody sees them.
+fn unseen(observed: &Observed) -> BTreeSet<ObjectKey> {
+    if observed.members.unlisted.is_empty() {
+        return BTreeSet::new();
+    }
+    let groups = observed.assets.groups.values().map(|member| &member.tags);
+    let listeners = observed.assets.balancers.values().flat_map(|member| &member.listeners).flat_map(|it| it.values());
+    let rules = listeners.flat_map(|listener| listener.rules.values()).map(|rule| &rule.tags);
+    let owned = groups.chain(rules).filter(|tags| observed.owner.owns(tags));
+    owned.filter_map(member_of).filter(|member| observed.members.may_be_unseen(member)).collect()
 }
 
 /// Whether AWS's limits allow what is wanted together with what these members had.

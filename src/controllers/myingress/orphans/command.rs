@@ -17,7 +17,7 @@ use crate::external::aws::AwsError;
 use crate::external::elbv2::Elbv2;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
-use crate::runtime::{Decoded, api_message};
+use crate::runtime::{Decoded, Unlisted, api_message};
 
 /// Why orphans could not be listed or removed.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +77,7 @@ pub async fn run(options: OrphansOptions) -> Result<(), Error> {
     region.read_security_groups().await.map_err(Error::Aws)?;
     let namespaces = options.namespaces();
     let living = living(&client, &cluster, &namespaces).await?;
-    let orphans = region.found(|assets| orphans(assets, &cluster, &living, &namespaces));
+    let orphans = region.found(|assets| orphans(assets, &cluster, &living, (&namespaces, &Unlisted::default())));
     match &options.action {
         OrphansAction::Ls => list(&orphans)?,
         OrphansAction::Rm { uids } => {

@@ -20,7 +20,7 @@ use super::decide::{entries_of, shut_out};
 use super::ownership::{Owner, owner_of};
 use crate::api::{DeletionPolicy, MyIngress};
 use crate::cluster::Cluster;
-use crate::runtime::Environment;
+use crate::runtime::{Environment, Unlisted};
 
 /// This many looks in a row must find that something belongs to no object.
 const LOOKS: u32 = 2;
@@ -35,14 +35,24 @@ pub struct Orphan {
 }
 
 /// The owners in this cluster that some tags name and that are not among the living. What another cluster of the same
-/// name has is no orphan of ours.
-pub fn orphans(assets: &Assets, cluster: &Cluster, living: &BTreeSet<String>, namespaces: &[String]) -> Vec<Orphan> {
+/// name has is no orphan of ours. Nothing is an orphan whose object may be in a namespace that is not known; members of a
+/// group may be in any.
+pub fn orphans(
+    assets: &Assets,
+    cluster: &Cluster,
+    living: &BTreeSet<String>,
+    (namespaces, unlisted): (&[String], &Unlisted),
+) -> Vec<Orphan> {
     let balancers = assets.balancers.values().map(|member| &member.tags);
     let groups = assets.groups.values().map(|member| &member.tags);
     let security = assets.security_groups.values().map(|group| &group.tags);
     let owners = balancers.chain(groups).chain(security).filter_map(|tags| owner_of(cluster, tags));
     let served = |owner: &Owner| namespaces.is_empty() || namespaces.contains(&owner.namespace);
-    let lost = owners.filter(|owner| !owner.uid.is_empty() && !living.contains(&owner.uid) && served(owner));
+    let known = |owner: &Owner| {
+        if owner.is_group() { unlisted.is_empty() } else { !unlisted.contains(&owner.namespace) }
+    };
+    let lost = owners.filter(|owner| !owner.uid.is_empty() && !living.contains(&owner.uid));
+    let lost = lost.filter(|owner| served(owner) && known(owner));
     let lost: BTreeMap<String, Owner> = lost.map(|owner| (owner.uid.clone(), owner)).collect();
     lost.into_values().map(|owner| Orphan { assets: assets.of(&owner), owner }).collect()
 }
@@ -143,11 +153,12 @@ pub(super) async fn watch(kind: &MyIngressKind, environment: &Environment) {
         if kind.region.ready().await.is_err() {
             continue;
         }
-        kind.listed().await;
         let (living, orphans) = kind.region.found(|assets| {
-            // The objects are read after the snapshot, so every object that has something in it is known.
+            // The objects are read after the snapshot and after what is unlisted, so every object that has something in
+            // the snapshot is known, or may be in a namespace that is not.
+            let unlisted = kind.stores.unlisted();
             let living = kind.living();
-            let orphans = orphans(assets, kind.region.cluster(), &living, &environment.namespaces);
+            let orphans = orphans(assets, kind.region.cluster(), &living, (&environment.namespaces, &unlisted));
             (living, orphans)
         });
         environment.metrics.set_orphans(orphans.len());
@@ -233,7 +244,7 @@ mod tests {
         let groups = [group("a", &owner("shop", "1")), group("b", &owner("shop", "2")), group("c", &other)];
         let assets = Assets { security_groups: groups.into(), ..Assets::default() };
         let living = BTreeSet::from(["1".to_owned()]);
-        let found = orphans(&assets, &"prod".into(), &living, &[]);
+        let found = orphans(&assets, &"prod".into(), &living, (&[], &Unlisted::default()));
         assert_eq!(uids(&found), ["2"]);
         assert_eq!(found[0].removal().len(), 1);
         assert!(found[0].described().contains("causeway orphans rm 2"), "{}", found[0].described());
@@ -245,7 +256,7 @@ mod tests {
         let of = |uid: &str, object: &str| Owner { cluster: cluster(uid), ..owner("shop", object) };
         let groups = [group("a", &of("ours", "1")), group("b", &of("theirs", "2")), group("c", &of("theirs", "1"))];
         let assets = Assets { security_groups: groups.into(), ..Assets::default() };
-        let found = orphans(&assets, &cluster("ours"), &BTreeSet::new(), &[]);
+        let found = orphans(&assets, &cluster("ours"), &BTreeSet::new(), (&[], &Unlisted::default()));
         assert_eq!(uids(&found), ["1"]);
         assert_eq!(found[0].removal().len(), 1, "theirs stays, whatever uid it names");
     }
@@ -254,7 +265,25 @@ mod tests {
     fn an_operator_of_some_namespaces_knows_nothing_of_the_others() {
         let groups = [group("a", &owner("shop", "1")), group("b", &owner("bank", "2"))];
         let assets = Assets { security_groups: groups.into(), ..Assets::default() };
-        assert_eq!(uids(&orphans(&assets, &"prod".into(), &BTreeSet::new(), &["bank".into()])), ["2"]);
+        let served = (&["bank".to_owned()][..], &Unlisted::default());
+        assert_eq!(uids(&orphans(&assets, &"prod".into(), &BTreeSet::new(), served)), ["2"]);
+    }
+
+    #[test]
+    fn nothing_is_an_orphan_whose_object_may_be_in_a_namespace_that_cannot_be_listed() {
+        let groups = [
+            group("a", &owner("shop", "1")),
+            group("b", &owner("bank", "2")),
+            group("c", &owner("bank", "group-3")),
+            group("d", &owner("shop", "group-4")),
+        ];
+        let assets = Assets { security_groups: groups.into(), ..Assets::default() };
+        let found = |unlisted: &Unlisted| {
+            let found = orphans(&assets, &"prod".into(), &BTreeSet::new(), (&[], unlisted));
+            found.iter().map(|orphan| orphan.owner.uid.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&Unlisted::of(&["shop"])), ["2"]);
+        assert_eq!(found(&Unlisted::default()), ["1", "2", "group-3", "group-4"]);
     }
 
     #[test]

@@ -18,9 +18,11 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use futures::future::join_all;
 use kube::api::ListParams;
 use kube::runtime::{reflector, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::MyIngressKind;
@@ -44,7 +46,7 @@ use crate::guardrails::Guardrails;
 use crate::health::Health;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
-use crate::runtime::{CacheSync, Decoded, Environment, Kind, api_message};
+use crate::runtime::{Decoded, Environment, Kind, ScopedStores, api_message};
 use crate::terminal::Paint;
 use documents::Documents;
 use dry_run::{DryRun, DryRunResult};
@@ -113,7 +115,8 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
         region: Region::new(&aws, &metrics, &fence, budget, elb.clone(), identity),
         targets: Targets::new(elb, Ec2::new(&aws, metrics.clone(), fence.clone()), guardrails.clone()),
         secrets: Secrets::new(client.clone()),
-        stores: Mutex::new(vec![(store.clone(), CacheSync::of(store))]),
+        stores: ScopedStores::default(),
+        begun: Instant::now(),
         bound: Mutex::default(),
         groups_seen: Mutex::default(),
         refusals: Refusals::default(),
@@ -126,6 +129,7 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
         security_group_rules: options.security_group_rules,
         guardrails: guardrails.clone(),
     };
+    kind.stores.add(None, store);
     let cluster = listed(&client, options.namespace.as_deref()).await?;
     let (planned, known) = chosen(documents.objects, cluster, &options, client.default_namespace());
     let environment = environment(client, metrics, &options, &known);
@@ -135,8 +139,10 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
     }
     kind.region.sweep().await.map_err(Error::Aws)?;
     let result = async {
-        let ready = tokio::time::timeout(LISTING, kind.targets.ready()).await;
-        ready.map_err(|_| Error::Unread(kind.targets.watch_trouble()))?;
+        let namespaces: BTreeSet<String> = known.iter().filter_map(ResourceExt::namespace).collect();
+        let all = join_all(namespaces.iter().map(|namespace| kind.targets.ready(namespace)));
+        let why = || namespaces.iter().find_map(|namespace| kind.targets.watch_trouble(namespace));
+        tokio::time::timeout(LISTING, all).await.map_err(|_| Error::Unread(why()))?;
         Ok::<_, Error>(result(&kind, planned, unasked.as_slice()).await)
     };
     let objects = tokio::select! {

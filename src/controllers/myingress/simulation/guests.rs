@@ -14,7 +14,7 @@ use crate::controllers::myingress::model::fixtures::{born, guest};
 use crate::controllers::myingress::ownership::{Owner, member_of};
 use crate::controllers::myingress::refusals::Refusal;
 use crate::external::elbv2::{Condition, Match, Pairs};
-use crate::runtime::Health;
+use crate::runtime::{Health, Unlisted};
 
 fn rule(host: &str, priority: Option<u16>) -> Value {
     json!({ "hosts": [host], "priority": priority, "action": { "fixedResponse": { "statusCode": 200 } } })
@@ -278,4 +278,38 @@ fn a_balancer_that_its_group_keeps_stays_as_it_is_whatever_becomes_of_its_guests
     simulation.settle(None);
     assert!(simulation.objects.is_empty());
     assert_eq!(simulation.aws.assets, kept);
+}
+
+#[test]
+fn guests_in_a_namespace_that_cannot_be_listed_keep_what_they_have() {
+    let forward =
+        json!({ "hosts": ["shop.example.com"], "action": { "forward": { "backends": [{ "name": "app" }] } } });
+    let mut simulation = with(&[rule("a.example.com", None)], &[]);
+    simulation.object("guest").spec = serde_json::from_value(json!({
+        "group": { "name": "all", "namespace": "shop" },
+        "listeners": listeners(&[forward]),
+        "backends": [{ "name": "app", "port": 80 }],
+    }))
+    .unwrap();
+    simulation.settle(None);
+    let groups = simulation.aws.assets.groups.clone();
+    assert_eq!((evaluated(&simulation), groups.len()), (vec!["home a".to_owned(), "guest shop".to_owned()], 1));
+    // The operator starts again, and is denied the namespace of the guest.
+    simulation.objects.remove(0);
+    simulation.unlisted = Unlisted::of(&["guests"]);
+    simulation.die();
+    edit(&mut simulation, "home", &[rule("a.example.com", None), rule("b.example.com", None)]);
+    simulation.settle(None);
+    assert_eq!(evaluated(&simulation), ["home a", "home b", "guest shop"]);
+    assert!(simulation.aws.assets.groups.keys().eq(groups.keys()));
+    // They do not give way either, as those that are known do.
+    let home = simulation.object("home").clone();
+    let mut observed = simulation.observe(&home);
+    observed.limits.rules = 2;
+    assert_eq!(decide(&home, &observed, simulation.now).actions, []);
+    // A group that no longer allows the namespace keeps nothing for it.
+    simulation.object("home").spec.group.as_mut().unwrap().allowed_namespaces.clear();
+    simulation.settle(None);
+    assert_eq!(evaluated(&simulation), ["home a", "home b"]);
+    assert!(simulation.aws.assets.groups.is_empty());
 }

@@ -29,7 +29,7 @@ use super::assets::Assets;
 use super::decide::{bindings_without, decide, decide_removal, leads};
 use super::drift::{self as drift_memory, Decided, Repaired};
 use super::facts::{Adoption, Observed, key_of};
-use super::members::{key, members_of};
+use super::members::{key, members_but};
 use super::model::{self, GroupModel, Inputs, Limits, Model, SecurityModel, SubnetsModel, fixtures};
 use super::names::candidates;
 use super::ownership::{ObjectKey, Owner, adoption_tag};
@@ -41,7 +41,7 @@ use crate::api::myingress::Scheme;
 use crate::cluster::Cluster;
 use crate::external::ec2::{SecurityGroup, Subnet};
 use crate::external::elbv2::{State, Target};
-use crate::runtime::{Health, Plan};
+use crate::runtime::{Health, Plan, Unlisted};
 use aws::Aws;
 
 /// Rounds of one reconcile.
@@ -78,6 +78,8 @@ pub struct Simulation {
     pub repaired: Vec<Repaired>,
     /// The cluster, if it is not the usual one.
     pub cluster: Option<Cluster>,
+    /// Namespaces whose objects are not known.
+    pub unlisted: Unlisted,
     /// Number of the port called `metrics` on all pods.
     pub metrics: CheckPort,
 }
@@ -115,7 +117,7 @@ impl Simulation {
         let object = &counted(object);
         let owner = self.owner_of(object);
         let known: Vec<Arc<MyIngress>> = self.objects.iter().map(|object| Arc::new(counted(object))).collect();
-        let members = members_of(object, &known);
+        let members = members_but(object, &known, self.unlisted.clone()).unwrap();
         let secrets = fixtures::secrets();
         let inputs = Inputs { owner: &owner, secrets: &secrets, limits: &Limits::default() };
         let mut assets = self.aws.assets.of(&owner);

@@ -46,7 +46,8 @@ impl Concerned {
 /// The facts.
 #[derive(Default)]
 pub struct Cluster {
-    listed: BTreeSet<Kind>,
+    /// What has been listed, with the namespace; `None` stands for all namespaces.
+    listed: BTreeSet<(Kind, Option<String>)>,
     services: HashMap<Key, Service>,
     /// Slices by Service, then by their own name.
     slices: HashMap<Key, BTreeMap<String, Slice>>,
@@ -60,18 +61,22 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Notes that all of a kind has been seen once.
-    pub fn listed(&mut self, kind: Kind) {
-        self.listed.insert(kind);
+    /// Notes that all of a kind has been seen once in a namespace, or in all. Returns whether that is new.
+    pub fn listed(&mut self, kind: Kind, namespace: Option<&str>) -> bool {
+        self.listed.insert((kind, namespace.map(str::to_owned)))
     }
 
-    /// Whether everything that decides about such targets has been seen.
-    pub fn complete(&self, targets: TargetType) -> bool {
+    /// Whether everything that decides about such targets in that namespace has been seen.
+    pub fn complete(&self, targets: TargetType, namespace: &str) -> bool {
         let needed: &[Kind] = match targets {
             TargetType::Ip => &[Kind::Services, Kind::Slices, Kind::Pods],
             TargetType::Instance => &[Kind::Services, Kind::Slices, Kind::Nodes],
         };
-        needed.iter().all(|kind| self.listed.contains(kind))
+        needed.iter().all(|kind| self.knows(*kind, namespace))
+    }
+
+    fn knows(&self, kind: Kind, namespace: &str) -> bool {
+        self.listed.contains(&(kind, None)) || self.listed.contains(&(kind, Some(namespace.to_owned())))
     }
 
     /// A Service.
@@ -117,10 +122,10 @@ impl Cluster {
         within.filter(|(_, slices)| slices.values().any(has)).map(|(service, _)| service.clone()).collect()
     }
 
-    /// The Services that a change of that pod concerns. Until all pods are listed there are none, because everything is
-    /// checked after that list anyway.
+    /// The Services that a change of that pod concerns. Until all pods of its namespace are listed there are none, because
+    /// everything is checked after that list anyway.
     fn concerned_by_pod(&self, key: &Key) -> Concerned {
-        if !self.listed.contains(&Kind::Pods) {
+        if !self.knows(Kind::Pods, &key.0) {
             return Concerned::default();
         }
         Concerned { services: self.services_of(&key.0, &BTreeSet::from([key.1.as_str()])), nodes: false }
@@ -305,7 +310,7 @@ mod tests {
     #[test]
     fn what_did_not_change_concerns_nobody() {
         let mut cluster = Cluster::default();
-        cluster.listed(Kind::Pods);
+        cluster.listed(Kind::Pods, None);
         assert_eq!(slice("web", "a").enter(&mut cluster, &key("s")), Concerned::service(key("web")));
         assert_eq!(slice("web", "a").enter(&mut cluster, &key("s")), Concerned::default());
         assert_eq!(pod(1, false).enter(&mut cluster, &key("a")).services, BTreeSet::from([key("web")]));

@@ -18,7 +18,7 @@ impl Targets {
     pub async fn ready_for(&self, backend: &Backend) {
         self.note_nodes(backend);
         let mut listed = self.shared.listed.subscribe();
-        while !self.shared.cluster().complete(backend.target_type) {
+        while !self.shared.cluster().complete(backend.target_type, &backend.namespace) {
             // Cannot fail: the sender lives in `self`.
             if listed.changed().await.is_err() {
                 return;

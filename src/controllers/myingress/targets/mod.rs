@@ -143,13 +143,18 @@ pub struct Targets {
     shared: Arc<Shared>,
 }
 
+/// Why watches fail; the namespace is `None` for a watch of all.
+type Troubles = BTreeMap<(cluster::Kind, Option<String>), String>;
+
 /// What the watches and the groups share.
 struct Shared {
     cluster: Mutex<Cluster>,
     registry: Registry,
-    listed: watch::Sender<bool>,
+    /// Changes whenever a kind has been listed in a namespace.
+    listed: watch::Sender<()>,
     nodes_matter: watch::Sender<bool>,
-    watch_trouble: Mutex<Option<String>>,
+    /// Why watches fail, by kind and namespace.
+    watch_trouble: Mutex<Troubles>,
     guardrails: Guardrails,
 }
 
@@ -158,7 +163,7 @@ impl Shared {
         self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn watch_trouble(&self) -> MutexGuard<'_, Option<String>> {
+    fn watch_trouble(&self) -> MutexGuard<'_, Troubles> {
         self.watch_trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -182,7 +187,7 @@ impl Targets {
         let shared = Shared {
             cluster: Mutex::default(),
             registry: Registry::default(),
-            listed: watch::Sender::new(false),
+            listed: watch::Sender::default(),
             nodes_matter: watch::Sender::new(false),
             watch_trouble: Mutex::default(),
             guardrails,
@@ -199,15 +204,22 @@ impl Targets {
         }
     }
 
-    /// Waits until the cluster has been read once. Before that nothing is known about any backend.
-    pub async fn ready(&self) {
-        // Cannot fail: the sender lives in `self`.
-        let _ = self.shared.listed.subscribe().wait_for(|listed| *listed).await;
+    /// Waits until that namespace has been read once. Before that nothing is known about any backend in it.
+    pub async fn ready(&self, namespace: &str) {
+        let mut listed = self.shared.listed.subscribe();
+        while !self.shared.cluster().complete(TargetType::Ip, namespace) {
+            // Cannot fail: the sender lives in `self`.
+            if listed.changed().await.is_err() {
+                return;
+            }
+        }
     }
 
-    /// Why the cluster cannot be read, if it cannot.
-    pub fn watch_trouble(&self) -> Option<String> {
-        self.shared.watch_trouble().clone()
+    /// Why that namespace cannot be read, if it cannot.
+    pub fn watch_trouble(&self, namespace: &str) -> Option<String> {
+        let troubles = self.shared.watch_trouble();
+        let mut here = troubles.iter().filter(|((_, of), _)| of.as_deref().is_none_or(|of| of == namespace));
+        here.next().map(|(_, trouble)| trouble.clone())
     }
 
     /// What the cluster says about a backend, as far as the watches have shown it. No call is made.

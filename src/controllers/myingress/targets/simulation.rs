@@ -108,7 +108,7 @@ impl Simulation {
     fn new() -> Self {
         let mut cluster = Cluster::default();
         for kind in [Kind::Services, Kind::Slices, Kind::Pods] {
-            cluster.listed(kind);
+            cluster.listed(kind, None);
         }
         let (aws, accepted) = (BTreeMap::new(), (0..200).map(target).collect());
         Self { cluster, aws, accepted, planner: Planner::default(), robbed: false, now: Instant::now(), version: 0 }

@@ -54,7 +54,7 @@ pub enum CheckPort {
 /// What the cluster says about a backend. `beyond` returns the addresses besides those of pods that may be targets in a
 /// namespace.
 pub fn endpoints(cluster: &Cluster, backend: &Backend, beyond: impl Fn(&str) -> Beyond) -> Endpoints {
-    if !cluster.complete(backend.target_type) {
+    if !cluster.complete(backend.target_type, &backend.namespace) {
         return Endpoints::NotReadyYet;
     }
     let Some(service) = cluster.service(&backend.namespace, &backend.service) else {

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::fmt::Debug;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use futures::StreamExt;
@@ -19,7 +18,6 @@ use serde::de::DeserializeOwned;
 use super::Shared;
 use super::cluster::{Concerned, Entered, Key};
 use super::facts::{LeanNode, LeanPod, Node, Pod, Service, Slice};
-use crate::external::elbv2::TargetType;
 use crate::runtime::{Decoded, Environment, undecodable};
 
 /// Watches until it is dropped.
@@ -52,8 +50,7 @@ where
         [] => vec![(None, Api::all(client.clone()))],
         some => some.iter().map(|it| (Some(it.as_str()), Api::namespaced(client.clone(), it))).collect(),
     };
-    let unlisted = AtomicUsize::new(apis.len());
-    join_all(apis.into_iter().map(|(scope, api)| follow(shared, scope, api, fact, &unlisted))).await;
+    join_all(apis.into_iter().map(|(scope, api)| follow(shared, scope, api, fact))).await;
 }
 
 /// Watches nodes once a backend's targets are nodes. So the operator needs no access to them in other clusters.
@@ -61,21 +58,16 @@ async fn nodes(shared: &Arc<Shared>, environment: &Environment) {
     // Cannot fail: the sender lives in `shared`.
     let _ = shared.nodes_matter.subscribe().wait_for(|matter| *matter).await;
     let client: Client = environment.client.clone();
-    follow(shared, None, Api::all(client), |node: LeanNode| Node::of(&node), &AtomicUsize::new(1)).await;
+    follow(shared, None, Api::all(client), |node: LeanNode| Node::of(&node)).await;
 }
 
-async fn follow<K, F>(
-    shared: &Arc<Shared>,
-    scope: Option<&str>,
-    api: Api<Decoded<K>>,
-    fact: fn(K) -> Option<F>,
-    unlisted: &AtomicUsize,
-) where
+async fn follow<K, F>(shared: &Arc<Shared>, scope: Option<&str>, api: Api<Decoded<K>>, fact: fn(K) -> Option<F>)
+where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
     F: Entered,
 {
     let mut events = pin!(watcher(api, watcher::Config::default()).default_backoff());
-    let mut first = true;
+    let watch = (F::KIND, scope.map(str::to_owned));
     // What a list has shown so far. The rest is removed when the list ends, not before.
     let mut seen: HashSet<Key> = HashSet::new();
     while let Some(event) = events.next().await {
@@ -92,10 +84,8 @@ async fn follow<K, F>(
             }
             Ok(watcher::Event::InitDone) => {
                 let concerned = vanished::<F>(shared, scope, &std::mem::take(&mut seen));
-                if std::mem::take(&mut first) && unlisted.fetch_sub(1, Ordering::SeqCst) == 1 {
-                    listed::<F>(shared);
-                }
-                *shared.watch_trouble() = None;
+                listed::<F>(shared, scope);
+                shared.watch_trouble().remove(&watch);
                 concerned
             }
             Ok(watcher::Event::Apply(object)) => {
@@ -106,7 +96,7 @@ async fn follow<K, F>(
             Ok(watcher::Event::Delete(object)) => F::leave(&mut shared.cluster(), &key_of(&object)),
             Err(error) => {
                 let trouble = format!("cannot watch {}: {error}", K::plural(&()));
-                if shared.watch_trouble().replace(trouble.clone()).as_ref() != Some(&trouble) {
+                if shared.watch_trouble().insert(watch.clone(), trouble.clone()).as_ref() != Some(&trouble) {
                     tracing::warn!(scope, trouble, "trying again");
                 }
                 continue;
@@ -147,12 +137,11 @@ fn vanished<F: Entered>(shared: &Shared, scope: Option<&str>, seen: &HashSet<Key
     concerned
 }
 
-fn listed<F: Entered>(shared: &Shared) {
-    let mut cluster = shared.cluster();
-    cluster.listed(F::KIND);
-    let complete = cluster.complete(TargetType::Ip);
-    drop(cluster);
-    tracing::debug!(kind = ?F::KIND, "listed");
-    shared.listed.send_replace(complete);
-    shared.registry.all_changed();
+/// Notes the first list of a kind in a namespace, or in all.
+fn listed<F: Entered>(shared: &Shared, scope: Option<&str>) {
+    if shared.cluster().listed(F::KIND, scope) {
+        tracing::debug!(kind = ?F::KIND, scope, "listed");
+        shared.listed.send_replace(());
+        shared.registry.all_changed();
+    }
 }

@@ -47,9 +47,9 @@ impl Listener<'_> {
             }
         }
         let places = self.places();
-        let place = |rule: &RuleModel| places.get(&rule.member).copied();
-        // Rules of the group's own namespace keep their order and come first.
-        rules.sort_by_key(|rule| place(rule).filter(|_| self.scene.is_guest(&rule.member)));
+        // Rules of the group's own namespace keep their order and come first, and those of guests that nobody sees last.
+        let place = |rule: &RuleModel| places.get(&rule.member).copied().unwrap_or(usize::MAX);
+        rules.sort_by_key(|rule| self.scene.is_guest(&rule.member).then(|| place(rule)));
         (rules != self.wanted.rules).then(|| ListenerModel { rules, ..self.wanted.clone() })
     }
 

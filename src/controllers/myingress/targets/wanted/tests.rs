@@ -50,7 +50,7 @@ fn pod(able: bool) -> GatedPod {
 fn listed() -> Cluster {
     let mut cluster = Cluster::default();
     for kind in [Kind::Services, Kind::Slices, Kind::Pods, Kind::Nodes] {
-        cluster.listed(kind);
+        cluster.listed(kind, None);
     }
     cluster
 }
@@ -76,14 +76,28 @@ fn targets(endpoints: Endpoints) -> Vec<String> {
 #[test]
 fn nothing_is_believed_before_everything_was_listed() {
     let mut cluster = Cluster::default();
-    cluster.listed(Kind::Services);
-    cluster.listed(Kind::Slices);
+    cluster.listed(Kind::Services, None);
+    cluster.listed(Kind::Slices, None);
     service().enter(&mut cluster, &key("web"));
     assert_eq!(endpoints(&cluster, &http()), Endpoints::NotReadyYet);
-    cluster.listed(Kind::Pods);
+    cluster.listed(Kind::Pods, None);
     assert_eq!(endpoints(&cluster, &http()), Endpoints::NoSlices);
     let nodes = Backend { target_type: TargetType::Instance, ..http() };
     assert_eq!(endpoints(&cluster, &nodes), Endpoints::NotReadyYet);
+}
+
+#[test]
+fn a_namespace_is_believed_although_another_cannot_be_listed() {
+    let mut cluster = Cluster::default();
+    for kind in [Kind::Services, Kind::Slices, Kind::Pods] {
+        cluster.listed(kind, Some("shop"));
+    }
+    let elsewhere = Backend { namespace: "blog".into(), ..http() };
+    assert_eq!(endpoints(&cluster, &http()), Endpoints::ServiceMissing);
+    assert_eq!(endpoints(&cluster, &elsewhere), Endpoints::NotReadyYet, "its targets stay as they are");
+    cluster.listed(Kind::Nodes, None);
+    let nodes = Backend { target_type: TargetType::Instance, ..http() };
+    assert_eq!(endpoints(&cluster, &nodes), Endpoints::ServiceMissing);
 }
 
 #[test]

@@ -1,0 +1,214 @@
+//! Objects of a kind as they were last seen, for look-ups by name, and a stream of those that changed.
+
+use std::collections::HashMap;
+use std::future::ready;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::{Stream, StreamExt};
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt, watcher as watch_all};
+use kube::{Api, Client, Resource, ResourceExt};
+use tokio::sync::Notify;
+use tracing::info;
+
+use crate::runtime::child_watch::Owner;
+use crate::runtime::{CacheSync, Decoded, ScopedStores, SlowBackoff, Unlisted, decoded};
+
+/// The objects of a kind, in one store for each namespace that the operator serves.
+pub struct CachedWatch<K: Resource<DynamicType = ()> + Clone + 'static> {
+    stores: ScopedStores<K>,
+    /// Whether the kind was not installed when it was last looked for.
+    missing: Arc<AtomicBool>,
+}
+
+impl<K: Resource<DynamicType = ()> + Clone + 'static> Default for CachedWatch<K> {
+    fn default() -> Self {
+        Self { stores: ScopedStores::default(), missing: Arc::default() }
+    }
+}
+
+impl<K: Owner> CachedWatch<K> {
+    /// Yields an object when it appears, when it is deleted, and when its `version` changes. An object without a
+    /// version is yielded at each event.
+    pub fn watch(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+        config: watcher::Config,
+        version: fn(&K) -> Option<i64>,
+    ) -> impl Stream<Item = Result<K, watcher::Error>> + Send + use<K> {
+        let (reader, writer) = reflector::store();
+        self.stores.add(namespace, reader);
+        news(watch_all(api(client, namespace), config).default_backoff(), writer, version)
+    }
+
+    /// The same for a kind that need not be installed. Then there are no objects, and the kind is looked for seldom.
+    pub fn watch_optional(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+        version: fn(&K) -> Option<i64>,
+    ) -> impl Stream<Item = Result<K, watcher::Error>> + Send + use<K> {
+        let (reader, writer) = reflector::store();
+        let (missing, noticed) = (self.missing.clone(), Arc::new(Notify::new()));
+        self.stores.add_listed(namespace, reader.clone(), CacheSync::of_optional(reader, noticed.clone()));
+        let events = watch_all(api(client, namespace), watcher::Config::default())
+            .backoff(SlowBackoff::default())
+            .filter_map(move |event| ready(of_installed(event, &missing, &noticed)));
+        news(events, writer, version)
+    }
+
+    /// Waits until the objects of that namespace have been listed once.
+    pub async fn ready(&self, namespace: &str) {
+        self.stores.ready(namespace).await;
+    }
+
+    /// Namespaces whose objects are not known.
+    pub fn unlisted(&self) -> Unlisted {
+        self.stores.unlisted()
+    }
+
+    /// Whether the kind was not installed when it was last looked for.
+    pub fn is_missing(&self) -> bool {
+        self.missing.load(Ordering::Relaxed)
+    }
+
+    /// All that there are.
+    pub fn all(&self) -> Vec<Arc<K>> {
+        self.stores.all()
+    }
+
+    /// The one of that name.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
+        self.stores.get(namespace, name)
+    }
+
+    /// References to all in a namespace.
+    pub fn within(&self, namespace: &str) -> Vec<ObjectRef<K>> {
+        let all = self.all().into_iter().filter(|object| object.namespace().as_deref() == Some(namespace));
+        all.map(|object| ObjectRef::from_obj(&*object)).collect()
+    }
+}
+
+fn api<K: Owner>(client: &Client, namespace: Option<&str>) -> Api<Decoded<K>> {
+    match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
+
+/// The event, unless it only says that the kind is not installed. That needs no warning at every attempt.
+fn of_installed<K: Owner>(
+    event: Result<Event<Decoded<K>>, watcher::Error>,
+    missing: &AtomicBool,
+    noticed: &Notify,
+) -> Option<Result<Event<Decoded<K>>, watcher::Error>> {
+    match &event {
+        // A list of a kind that is installed is never answered with 404, whether or not its namespace exists.
+        Err(watcher::Error::InitialListFailed(kube::Error::Api(status))) if status.code == 404 => {
+            if !missing.swap(true, Ordering::Relaxed) {
+                info!(kind = %K::kind(&()), "the kind is not installed, so there are no objects of it");
+            }
+            noticed.notify_one();
+            return None;
+        }
+        Ok(Event::InitDone) => missing.store(false, Ordering::Relaxed),
+        _ => {}
+    }
+    Some(event)
+}
+
+/// Fills the store, and yields the objects whose version changed.
+fn news<K: Owner>(
+    events: impl Stream<Item = Result<Event<Decoded<K>>, watcher::Error>> + Send,
+    writer: Writer<K>,
+    version: fn(&K) -> Option<i64>,
+) -> impl Stream<Item = Result<K, watcher::Error>> + Send {
+    let mut known: HashMap<String, i64> = HashMap::new();
+    events.filter_map(|event| ready(decoded(event))).reflect(writer).filter_map(move |event| {
+        let news = match event {
+            Ok(Event::Apply(object) | Event::InitApply(object)) => {
+                let uid = object.uid().unwrap_or_default();
+                let before = version(&object).and_then(|version| Some((version, known.insert(uid, version)?)));
+                before.is_none_or(|(version, before)| version != before).then_some(Ok(object))
+            }
+            Ok(Event::Delete(object)) => {
+                known.remove(&object.uid().unwrap_or_default());
+                Some(Ok(object))
+            }
+            Ok(Event::Init | Event::InitDone) => None,
+            Err(error) => Some(Err(error)),
+        };
+        ready(news)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+    use tokio::time::timeout;
+    use tower::service_fn;
+
+    use super::*;
+    use crate::api::{EtcdCluster, Redis};
+
+    /// An apiserver without the kind Redis, where the namespace `shop` is denied. Its watches never send an event.
+    fn apiserver() -> Client {
+        let answer = move |request: Request<Body>| async move {
+            let uri = request.uri().clone();
+            if uri.query().is_some_and(|query| query.contains("watch=true")) {
+                return std::future::pending().await;
+            }
+            let code = match uri.path() {
+                path if path.contains("/redises") => 404,
+                path if path.contains("/namespaces/shop/") => 403,
+                _ => 200,
+            };
+            let body = match code {
+                200 => json!({ "metadata": { "resourceVersion": "1" }, "items": [] }),
+                code => json!({ "kind": "Status", "status": "Failure", "code": code, "message": "no", "reason": "" }),
+            };
+            let answer = Response::builder().status(code).body(Body::from(serde_json::to_vec(&body).unwrap()));
+            Ok::<_, kube::Error>(answer.unwrap())
+        };
+        Client::new(service_fn(answer), "default")
+    }
+
+    async fn is_ready<K: Owner>(watch: &CachedWatch<K>, namespace: &str) -> bool {
+        timeout(Duration::from_mins(6), watch.ready(namespace)).await.is_ok()
+    }
+
+    /// Follows a stream, and fails at an error that would be logged.
+    fn follow<K: Owner>(stream: impl Stream<Item = Result<K, watcher::Error>> + Send + 'static) {
+        tokio::spawn(stream.for_each(|event| ready(drop(event.expect("no error")))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_is_not_installed_has_no_objects_and_holds_up_nobody() {
+        let (redises, clusters) = (CachedWatch::<Redis>::default(), CachedWatch::<EtcdCluster>::default());
+        follow(redises.watch_optional(&apiserver(), None, |_| None));
+        follow(clusters.watch_optional(&apiserver(), None, |_| None));
+        assert!(is_ready(&redises, "shop").await && is_ready(&clusters, "shop").await);
+        assert!(redises.is_missing() && !clusters.is_missing());
+        assert!(redises.all().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_denied_namespace_holds_up_no_object_of_another() {
+        let clusters = CachedWatch::<EtcdCluster>::default();
+        for namespace in ["shop", "blog"] {
+            let news = clusters.watch(&apiserver(), Some(namespace), watcher::Config::default(), |_| None);
+            tokio::spawn(news.for_each(|_| ready(())));
+        }
+        assert!(is_ready(&clusters, "blog").await);
+        assert!(!is_ready(&clusters, "shop").await);
+        assert_eq!(clusters.unlisted(), Unlisted::of(&["shop"]));
+    }
+}

@@ -1,0 +1,152 @@
+//! The objects of a kind as watches show them, in one store for each namespace that is served. A namespace that cannot
+//! be listed holds up nobody but its own objects.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kube::Resource;
+use kube::runtime::reflector::{ObjectRef, Store};
+
+use super::cache_sync::CacheSync;
+
+/// The stores of one kind.
+pub struct ScopedStores<K: Resource<DynamicType = ()> + Clone + 'static>(Mutex<Vec<Scope<K>>>);
+
+struct Scope<K: Resource<DynamicType = ()> + Clone + 'static> {
+    /// `None` for all namespaces.
+    namespace: Option<String>,
+    store: Store<K>,
+    listed: CacheSync,
+}
+
+impl<K: Resource<DynamicType = ()> + Clone + 'static> Default for ScopedStores<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K> ScopedStores<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
+{
+    /// Adds the store of a namespace, or of all.
+    pub fn add(&self, namespace: Option<&str>, store: Store<K>) {
+        let listed = CacheSync::of(store.clone());
+        self.add_listed(namespace, store, listed);
+    }
+
+    /// Adds a store whose first list `listed` waits for.
+    pub fn add_listed(&self, namespace: Option<&str>, store: Store<K>, listed: CacheSync) {
+        self.scopes().push(Scope { namespace: namespace.map(str::to_owned), store, listed });
+    }
+
+    /// Waits until the objects of that namespace have been listed once.
+    pub async fn ready(&self, namespace: &str) {
+        let listed: Vec<CacheSync> = {
+            let scopes = self.scopes();
+            let serves = |scope: &&Scope<K>| scope.namespace.as_deref().is_none_or(|served| served == namespace);
+            scopes.iter().filter(serves).map(|scope| scope.listed.clone()).collect()
+        };
+        for listed in listed {
+            listed.wait().await;
+        }
+    }
+
+    /// Waits until all objects have been listed once, also those of namespaces that the operator is denied.
+    pub async fn all_ready(&self) {
+        let listed: Vec<CacheSync> = self.scopes().iter().map(|scope| scope.listed.clone()).collect();
+        for listed in listed {
+            listed.wait().await;
+        }
+    }
+
+    /// What has not been listed yet. Of these namespaces it is not known which objects exist.
+    pub fn unlisted(&self) -> Unlisted {
+        let scopes = self.scopes();
+        let unlisted = scopes.iter().filter(|scope| !scope.listed.is_over());
+        Unlisted(unlisted.map(|scope| scope.namespace.clone()).collect())
+    }
+
+    /// All objects that are known.
+    pub fn all(&self) -> Vec<Arc<K>> {
+        self.scopes().iter().flat_map(|scope| scope.store.state()).collect()
+    }
+
+    /// The object of that name.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
+        let key = ObjectRef::new(name).within(namespace);
+        self.scopes().iter().find_map(|scope| scope.store.get(&key))
+    }
+
+    fn scopes(&self) -> MutexGuard<'_, Vec<Scope<K>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Namespaces whose objects have not been listed; `None` stands for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unlisted(Vec<Option<String>>);
+
+impl Unlisted {
+    /// These namespaces.
+    #[cfg(test)]
+    pub fn of(namespaces: &[&str]) -> Self {
+        Self(namespaces.iter().map(|namespace| Some((*namespace).to_owned())).collect())
+    }
+
+    /// Whether the objects of that namespace are among those that are not known.
+    pub fn contains(&self, namespace: &str) -> bool {
+        self.0.iter().any(|unlisted| unlisted.as_deref().is_none_or(|unlisted| unlisted == namespace))
+    }
+
+    /// Whether all objects are known.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The namespaces for a message; `None` if all objects are known.
+    pub fn names(&self) -> Option<String> {
+        let names: Vec<&str> = self.0.iter().map(|unlisted| unlisted.as_deref().unwrap_or("*")).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::runtime::{reflector, watcher};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_that_cannot_be_listed_holds_up_only_its_own_objects() {
+        let stores = ScopedStores::<ConfigMap>::default();
+        let (shop, _denied) = reflector::store();
+        let (blog, mut writer) = reflector::store();
+        stores.add(Some("shop"), shop);
+        stores.add(Some("blog"), blog);
+        let is_ready = async |namespace: &str| timeout(Duration::from_mins(6), stores.ready(namespace)).await.is_ok();
+        assert_eq!(stores.unlisted(), Unlisted::of(&["shop", "blog"]));
+        writer.apply_watcher_event(&watcher::Event::Init);
+        assert!(!is_ready("blog").await);
+        writer.apply_watcher_event(&watcher::Event::InitDone);
+        assert!(is_ready("blog").await && !is_ready("shop").await);
+        let unlisted = stores.unlisted();
+        assert!(unlisted.contains("shop") && !unlisted.contains("blog"));
+        assert_eq!(unlisted.names().as_deref(), Some("shop"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_list_of_all_namespaces_is_that_of_each() {
+        let stores = ScopedStores::<ConfigMap>::default();
+        let (all, mut writer) = reflector::store();
+        stores.add(None, all);
+        assert!(stores.unlisted().contains("shop"));
+        writer.apply_watcher_event(&watcher::Event::Init);
+        writer.apply_watcher_event(&watcher::Event::InitDone);
+        assert!(timeout(Duration::from_mins(6), stores.ready("shop")).await.is_ok());
+        assert!(stores.unlisted().is_empty());
+    }
+}
