@@ -154,6 +154,17 @@ struct Shared {
 }
 
 impl Shared {
+    fn new(guardrails: Guardrails) -> Self {
+        Self {
+            cluster: Mutex::default(),
+            registry: Registry::default(),
+            listed: watch::Sender::new(false),
+            nodes_matter: watch::Sender::new(false),
+            watch_trouble: Mutex::default(),
+            guardrails,
+        }
+    }
+
     fn cluster(&self) -> MutexGuard<'_, Cluster> {
         self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -179,15 +190,7 @@ impl Shared {
 impl Targets {
     /// Follows nothing yet.
     pub fn new(elb: Elbv2, ec2: Ec2, guardrails: Guardrails) -> Self {
-        let shared = Shared {
-            cluster: Mutex::default(),
-            registry: Registry::default(),
-            listed: watch::Sender::new(false),
-            nodes_matter: watch::Sender::new(false),
-            watch_trouble: Mutex::default(),
-            guardrails,
-        };
-        Self { elb, zones: Arc::new(Zones::new(ec2)), shared: Arc::new(shared) }
+        Self { elb, zones: Arc::new(Zones::new(ec2)), shared: Arc::new(Shared::new(guardrails)) }
     }
 
     /// Watches the cluster and keeps the groups until `environment.stop`. Calls in flight are finished before it

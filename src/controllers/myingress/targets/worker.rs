@@ -27,6 +27,9 @@ use crate::runtime::{Class, Environment, Failures};
 /// The first change is sent at once. Changes of other pods go into the next call together if they come while that call
 /// is under way, or within this time after it was sent.
 const GATHER: Duration = Duration::from_millis(50);
+/// A group that does not come to rest, because its endpoints change all the time, is followed for this long at a time.
+/// Then its reads and the readiness gates of its pods have their turn.
+const FOLLOWED_FOR: Duration = Duration::from_secs(10);
 /// A group with nothing to do still checks its state once in this time.
 const IDLE: Duration = Duration::from_hours(1);
 
@@ -91,12 +94,14 @@ async fn keep(worker: Arc<Worker>, group: Arc<Group>) {
         let due = group.state().due(looks.urgency.is_some());
         let due = due.unwrap_or_else(|| Instant::now() + IDLE);
         tokio::select! {
+            biased;
             () = worker.stop.cancelled() => return,
-            () = group.changed.notified() => sleep_until(sent.gathers_until(Instant::now()).into()).await,
+            // Before changes: those of a group that does not come to rest have no end.
             Some(look) = looks.under_way.join_next() => {
                 looks.urgency = None;
                 worker.looked(&group, look.ok());
             }
+            () = group.changed.notified() => sleep_until(sent.gathers_until(Instant::now()).into()).await,
             () = sleep_until(due.into()) => {}
         }
         if worker.shared.registry.retire(&group) {
@@ -167,6 +172,7 @@ impl Worker {
 
     /// Makes the calls that bring the group to its endpoints.
     async fn follow(&self, group: &Group, looks: &mut Looks, sent: &mut Sent) {
+        let begun = tokio::time::Instant::now();
         let (backend, priority) = {
             let mut state = group.state();
             state.planner.begin(Instant::now());
@@ -181,10 +187,11 @@ impl Worker {
                 self.agreed(group, &wanted);
                 return;
             }
-            if turn.is_none() {
+            // Given back after each call, so that the other namespaces have their turns before the next one.
+            let Some(_turn) = turn.take() else {
                 turn = self.priorities.turn(priority, &backend.namespace).await;
                 continue;
-            }
+            };
             sent.0 = Some(Instant::now());
             let outcome = match &step {
                 Step::Register(targets) => self.register(group, targets).await,
@@ -202,6 +209,10 @@ impl Worker {
                     self.shared.registry.wake(group.state().everybody());
                     return;
                 }
+            }
+            if begun.elapsed() >= FOLLOWED_FOR {
+                group.changed.notify_one();
+                return;
             }
         }
     }
@@ -300,6 +311,9 @@ impl Worker {
         self.shared.registry.wake(woken);
     }
 }
+
+#[cfg(test)]
+mod fairness;
 
 #[cfg(test)]
 mod tests {
