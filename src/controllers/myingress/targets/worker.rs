@@ -11,13 +11,12 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
+use super::Shared;
 use super::group::Group;
 use super::planner::Step;
 use super::pods::Gates;
 use super::priority::{Priorities, Priority};
-use super::wanted::Wanted;
 use super::zones::Zones;
-use super::{Endpoints, Shared};
 use crate::external::aws::AwsError;
 use crate::external::elbv2::{Elbv2, Target, TargetHealth};
 use crate::metrics::Metrics;
@@ -173,23 +172,23 @@ impl Worker {
     /// Makes the calls that bring the group to its endpoints.
     async fn follow(&self, group: &Group, looks: &mut Looks, sent: &mut Sent) {
         let begun = tokio::time::Instant::now();
-        let (backend, priority) = {
+        let (namespace, priority) = {
             let mut state = group.state();
             state.planner.begin(Instant::now());
-            (state.backend.clone(), if state.established { Priority::Follow } else { Priority::Fill })
+            (state.backend.namespace.clone(), if state.established { Priority::Follow } else { Priority::Fill })
         };
         let mut turn = None;
         while !self.stop.is_cancelled() && group.bound() {
             // Checked again before each call: the endpoints may have changed during the wait for a turn.
-            let Endpoints::Known(Wanted { targets: wanted, .. }) = self.shared.endpoints(&backend) else { return };
+            let Some((wanted, known)) = self.shared.aim(group) else { return };
             let step = group.state().planner.next(&wanted);
             if matches!(step, Step::Read | Step::Rest) {
-                self.agreed(group, &wanted);
+                self.agreed(group, &wanted, known);
                 return;
             }
             // Given back after each call, so that the other namespaces have their turns before the next one.
             let Some(_turn) = turn.take() else {
-                turn = self.priorities.turn(priority, &backend.namespace).await;
+                turn = self.priorities.turn(priority, &namespace).await;
                 continue;
             };
             sent.0 = Some(Instant::now());
@@ -257,12 +256,14 @@ impl Worker {
         }
     }
 
-    /// Notes that the group agrees with its endpoints, if it does.
-    fn agreed(&self, group: &Group, wanted: &BTreeSet<Target>) {
+    /// Notes that the group has the wanted targets, if it has. `known` says whether they are its endpoints.
+    fn agreed(&self, group: &Group, wanted: &BTreeSet<Target>, known: bool) {
         let mut state = group.state();
         if state.planner.arrived(wanted) {
-            state.established = true;
-            state.behind_since = None;
+            if known {
+                state.established = true;
+                state.behind_since = None;
+            }
             state.changing.over();
             self.failures.succeeded(&group.arn);
         }
