@@ -223,10 +223,13 @@ fn replaced(scene: &Scene, current: &Member, member: &GroupMember) -> Option<Bac
 /// Deletes groups that nobody wants and nothing forwards to.
 pub fn clear(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
     let used = used(scene.observed);
+    // What a balancer forwards to is not known before its listeners are read.
+    let unread = |arn: &String| scene.observed.assets.balancers.get(arn).is_some_and(|it| it.listeners.is_none());
     let surplus = scene.observed.assets.groups.values().filter(|member| {
         !scene.model.groups.contains_key(&member.group.name)
             && !stays(scene, member)
             && !used.contains(&member.group.arn)
+            && !member.group.balancers.iter().any(unread)
             // A group that another balancer of the owner uses is removed after that balancer.
             && member.group.balancers.iter().all(|arn| *arn == current.balancer.arn || !scene.observed.assets.balancers.contains_key(arn))
     });

@@ -172,7 +172,9 @@ fn changes(
     plan.health = if plan.actions.is_empty() {
         if scene.aside.is_empty() && !scene.is_held() {
             // The keys that the spec no longer has were removed from AWS, so forget them.
-            plan.status.managed = tags::remember(scene, current, status::managed(model, None));
+            let recorded = plan.status.managed.as_ref().is_some_and(|managed| managed.listeners);
+            let listeners = listeners::exist(observed, recorded);
+            plan.status.managed = tags::remember(scene, current, status::managed(model, None, listeners));
         }
         status::health(object, scene, current)
     } else {

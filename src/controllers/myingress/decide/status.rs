@@ -268,8 +268,8 @@ fn unfit_check_port(port: &CheckPort, service: &str, name: &str) -> Option<(&'st
     }
 }
 
-/// The keys that the model sets, and those that were set before.
-pub fn managed(model: &Model, before: Option<&ManagedKeys>) -> Option<ManagedKeys> {
+/// The keys that the model sets, and those that were set before. `listeners` says whether there are listeners of ours.
+pub fn managed(model: &Model, before: Option<&ManagedKeys>, listeners: bool) -> Option<ManagedKeys> {
     let before = before.cloned().unwrap_or_default();
     let union = |now: &Pairs, before: Vec<String>| -> Vec<String> {
         let all: BTreeSet<String> = now.keys().cloned().chain(before).collect();
@@ -279,6 +279,7 @@ pub fn managed(model: &Model, before: Option<&ManagedKeys>) -> Option<ManagedKey
     let keys = ManagedKeys {
         tags: union(&balancer.tags, before.tags),
         attributes: union(&balancer.attributes, before.attributes),
+        listeners: listeners || before.listeners || !model.listeners.is_empty(),
         listener_attributes: before.listener_attributes || model.listeners.values().any(|it| !it.attributes.is_empty()),
         web_acl: before.web_acl || balancer.web_acl.is_some(),
         security_group: before.security_group || matches!(balancer.security, SecurityModel::Managed { .. }),
