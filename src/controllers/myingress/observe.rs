@@ -119,10 +119,10 @@ async fn look_up(kind: &MyIngressKind, observed: &mut Observed) -> Result<(), Er
     }
     observed.subnets = match &model.balancer.subnets {
         SubnetsModel::Tagged { tags, .. } => region.subnets_tagged(&observed.owner, tags).await.map_err(Error::of)?,
-        // Security groups must be in the VPC of the balancer, which does not exist yet.
+        // Security groups and target groups must be in the VPC of the balancer, which does not exist yet.
         SubnetsModel::Ids(ids)
             if !observed.assets.balancers.values().any(|it| it.balancer.scheme == Some(model.balancer.scheme))
-                && model.balancer.security.needs_vpc(!observed.assets.security_groups.is_empty()) =>
+                && (model.balancer.security.needs_vpc() || !observed.assets.groups.is_empty()) =>
         {
             let ids: Vec<String> = ids.iter().cloned().collect();
             region.subnets(&observed.owner, &ids).await.map_err(Error::of)?

@@ -152,6 +152,14 @@ fn changes(
         return Ok(());
     };
 
+    let misplaced = groups::misplaced(scene, current);
+    if !misplaced.is_empty() {
+        plan.actions.extend(misplaced);
+        scene.aside.leave_out(&mut plan.actions);
+        status::describe(plan, object, observed, Some(current));
+        plan.health = Health::progressing("Updating", "target groups are made anew in the load balancer's VPC");
+        return Ok(());
+    }
     groups::plan(scene, current, &mut plan.actions);
     groups::bind(scene, current, &mut plan.actions);
     listeners::plan(scene, current, &mut plan.actions)?;

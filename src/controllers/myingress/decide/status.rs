@@ -38,7 +38,9 @@ pub fn describe(
     let shown = old.filter(|_| !replaces(observed, current)).unwrap_or(current);
     let status = &mut plan.status;
     status.alb = Some(alb(shown));
-    status.security_group = observed.assets.security_groups.keys().next().cloned();
+    let groups = || observed.assets.security_groups.values();
+    let here = groups().find(|group| group.vpc == shown.balancer.vpc).or_else(|| groups().next());
+    status.security_group = here.map(|group| group.id.clone());
     status.listeners = listeners(object, observed, shown);
     if let Some(model) = &observed.built.model {
         status.target_groups = target_groups(object, observed, model);
@@ -126,7 +128,7 @@ fn targets_healthy(groups: &[TargetGroupStatus]) -> ExtraCondition {
 /// The health of the object when nothing is left to do.
 pub fn health(object: &MyIngress, scene: &Scene, current: &Member) -> Health {
     let names_targets = !object.spec.target_security_groups.is_empty();
-    let unreached = || super::entries::trouble(scene).filter(|_| names_targets);
+    let unreached = || super::entries::trouble(scene, current).filter(|_| names_targets);
     if let Some((reason, message)) = missing_backend(object, scene).or_else(unreached) {
         return Health::stalled(reason, message);
     }

@@ -345,7 +345,7 @@ impl Simulation {
 fn subnets(model: &Model, assets: &Assets) -> Vec<Subnet> {
     let balancer = &model.balancer;
     let missing = || assets.balancers.values().all(|member| member.balancer.scheme != Some(balancer.scheme));
-    let needed = balancer.security.needs_vpc(!assets.security_groups.is_empty());
+    let needed = balancer.security.needs_vpc() || !assets.groups.is_empty();
     let all = aws::subnets().into_iter();
     match &balancer.subnets {
         SubnetsModel::Tagged { tags, .. } => {
