@@ -127,6 +127,9 @@ pub struct ManagedKeys {
     /// Attribute keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<String>,
+    /// Listeners were made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub listeners: bool,
     /// Attributes of listeners were set.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub listener_attributes: bool,

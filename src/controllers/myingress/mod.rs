@@ -241,6 +241,7 @@ impl Kind for MyIngressKind {
     fn forget(&self, uid: &str) {
         self.groups_seen.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
         self.region.take_found_made(uid);
+        self.refusals.forget(uid);
     }
 
     async fn observe(&self, object: &MyIngress) -> Result<Observed, Error> {

@@ -120,10 +120,10 @@ async fn look_up(kind: &MyIngressKind, object: &MyIngress, observed: &mut Observ
     }
     observed.subnets = match &model.balancer.subnets {
         SubnetsModel::Tagged { tags, .. } => region.subnets_tagged(&observed.owner, tags).await.map_err(Error::of)?,
-        // Security groups must be in the VPC of the balancer, which does not exist yet.
+        // Security groups and target groups must be in the VPC of the balancer, which does not exist yet.
         SubnetsModel::Ids(ids)
             if !observed.assets.balancers.values().any(|it| it.balancer.scheme == Some(model.balancer.scheme))
-                && model.balancer.security.needs_vpc(!observed.assets.security_groups.is_empty()) =>
+                && (model.balancer.security.needs_vpc() || !observed.assets.groups.is_empty()) =>
         {
             let ids: Vec<String> = ids.iter().cloned().collect();
             region.subnets(&observed.owner, &ids).await.map_err(Error::of)?
@@ -166,7 +166,7 @@ fn may_have_security_group(object: &MyIngress, built: &Built) -> bool {
 }
 
 /// The details of the balancers that must be known: what the spec sets, and what it once set according to the status.
-fn depth(object: &MyIngress, members: &Members, built: &Built) -> Depth {
+pub fn depth(object: &MyIngress, members: &Members, built: &Built) -> Depth {
     let status = object.status.clone().unwrap_or_default();
     let managed = status.managed.clone().unwrap_or_default();
     if object.meta().deletion_timestamp.is_some() && members.is_deserted() {
@@ -175,13 +175,43 @@ fn depth(object: &MyIngress, members: &Members, built: &Built) -> Depth {
     }
     let balancer = built.model.as_ref().map(|model| &model.balancer);
     let listeners = built.model.as_ref().map(|model| &model.listeners);
+    // Any member may have brought a listener that no spec has now.
+    let mut records = members.present.iter().filter_map(|member| member.status.as_ref()?.managed.as_ref());
+    let recorded = managed.listeners || records.any(|managed| managed.listeners);
     Depth {
         groups: true,
         attributes: balancer.is_some_and(|it| !it.attributes.is_empty()) || !managed.attributes.is_empty(),
-        listeners: listeners.is_some_and(|it| !it.is_empty()) || !status.listeners.is_empty(),
+        listeners: listeners.is_some_and(|it| !it.is_empty()) || !status.listeners.is_empty() || recorded,
         listener_attributes: listeners.is_some_and(|it| it.values().any(|one| !one.attributes.is_empty()))
             || managed.listener_attributes,
         web_acl: balancer.is_some_and(|it| it.web_acl.is_some()) || managed.web_acl,
         capacity: balancer.is_some_and(|it| it.capacity.is_some()) || managed.capacity,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::myingress::ManagedKeys;
+    use crate::controllers::myingress::model::fixtures::{built, standing};
+
+    #[test]
+    fn listeners_that_were_made_are_read_although_no_spec_has_one_now() {
+        let without = standing("web", json!({}));
+        let managed = Some(ManagedKeys { listeners: true, ..ManagedKeys::default() });
+        let status = Some(MyIngressStatus { managed, ..MyIngressStatus::default() });
+        let recorded = MyIngress { status, ..standing("web", json!({})) };
+        let are_read = |object: &MyIngress, all: &[&MyIngress]| {
+            let present = all.iter().map(|member| Arc::new((*member).clone())).collect();
+            depth(object, &Members { present, ..Members::default() }, &built(all)).listeners
+        };
+        assert!(!are_read(&without, &[&without]));
+        assert!(are_read(&recorded, &[&recorded]));
+        let other = MyIngress { status: recorded.status.clone(), ..standing("other", json!({})) };
+        assert!(are_read(&without, &[&without, &other]), "another member of the group has the record");
     }
 }

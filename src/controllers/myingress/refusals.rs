@@ -1,7 +1,7 @@
 //! Actions that AWS refused. They are left out of plans until they may be tried again. So everything that does not
 //! depend on them goes on: the other parts of an object, and the other members of its group.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -127,6 +127,17 @@ impl Refusals {
         }
         waiting
     }
+
+    /// Forgets what was refused to owners that no longer exist as an object or as a group of objects. Nobody asks for
+    /// it any more, and an entry holds a whole action, such as a rule with its body.
+    pub fn retain(&self, living: &BTreeSet<String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(_, uid), _| living.contains(uid));
+    }
+
+    /// Forgets what was refused to the owner with this uid.
+    pub fn forget(&self, uid: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(_, owner), _| owner != uid);
+    }
 }
 
 #[cfg(test)]
@@ -177,6 +188,22 @@ mod tests {
         assert_eq!(note(&refusals, "a", Class::Transient), Noted::New);
         assert_eq!(note(&refusals, "a", Class::Transient), Noted::Again);
         assert_eq!(waiting(&refusals), [action("a")]);
+    }
+
+    #[test]
+    fn what_was_refused_to_an_object_that_is_gone_is_forgotten() {
+        let is_kept = |refusals: &Refusals| !refusals.0.lock().unwrap().is_empty();
+        let refusals = Refusals::default();
+        note(&refusals, "a", Class::Denied);
+        refusals.retain(&BTreeSet::from(["uid".to_owned(), "another".to_owned()]));
+        assert_eq!(waiting(&refusals), [action("a")], "the owner lives");
+        refusals.retain(&BTreeSet::from(["another".to_owned()]));
+        assert!(!is_kept(&refusals));
+        note(&refusals, "a", Class::Denied);
+        refusals.forget("another");
+        assert!(is_kept(&refusals));
+        refusals.forget("uid");
+        assert!(!is_kept(&refusals));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::attributes::drifted;
 use super::security::Groups;
 use super::tags::stale;
-use super::{Scene, differing, serves, status};
+use super::{Scene, differing, listeners, serves, status};
 use crate::api::myingress::ManagedKeys;
 use crate::api::{MyIngress, MyIngressStatus};
 use crate::controllers::myingress::action::{Action, BalancerAction};
@@ -61,7 +61,8 @@ pub fn plan(
 
 /// The keys that are recorded before they are set. While the balancer stays as it is, none of its own is added.
 fn recorded(scene: &Scene, before: Option<&ManagedKeys>) -> Option<ManagedKeys> {
-    let mut keys = status::managed(scene.model, before)?;
+    let listeners = listeners::exist(scene.observed, before.is_some_and(|before| before.listeners));
+    let mut keys = status::managed(scene.model, before, listeners)?;
     if scene.is_held() {
         let before = before.cloned().unwrap_or_default();
         (keys.attributes, keys.web_acl, keys.capacity) = (before.attributes, before.web_acl, before.capacity);

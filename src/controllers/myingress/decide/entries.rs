@@ -10,9 +10,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Scene, named};
+use super::{Scene, named, security};
 use crate::controllers::myingress::action::{Action, SecurityAction};
-use crate::controllers::myingress::assets::Assets;
+use crate::controllers::myingress::assets::{Assets, Member};
 use crate::controllers::myingress::model::{Complaint, SecurityModel};
 use crate::controllers::myingress::ownership::{Owner, entry_mark, letting_in_tag};
 use crate::external::ec2::{Entry, PortRange, SecurityGroup};
@@ -82,17 +82,20 @@ pub fn plan(scene: &Scene, own: &SecurityGroup, actions: &mut Vec<Action>) {
     actions.extend(missing.map(|entry| Action::Security(SecurityAction::LetIn(entry))));
 }
 
-/// Removes those of our rules that nobody asks for any more. They stay as long as that is not certain.
+/// Removes those of our rules that nobody asks for any more. They stay as long as that is not certain. Nobody asks for
+/// rules for a group in a VPC without a balancer.
 pub fn clear(scene: &Scene, own: &SecurityGroup, actions: &mut Vec<Action>) {
     let targets = targets(scene, own);
-    if targets.unclear || scene.frozen.iter().any(|member| !scene.is_guest(member)) {
+    let needed = security::is_needed(scene, own);
+    if needed && (targets.unclear || scene.frozen.iter().any(|member| !scene.is_guest(member))) {
         return;
     }
     let owner = &scene.observed.owner;
     // A group whose owner has taken back consent is not changed at all, not even to remove our rule.
     let asked_for = |it: &Entry| {
         targets.found.contains(it.group.as_str())
-            && (!targets.agreed.contains(it.group.as_str()) || it.is_same_rule(&entry(&it.group, own, owner)))
+            && (!targets.agreed.contains(it.group.as_str())
+                || (needed && it.is_same_rule(&entry(&it.group, own, owner))))
     };
     let surplus = ours(&scene.observed.assets, owner).filter(|it| it.from == own.id && !asked_for(it));
     actions.extend(surplus.map(shut_out));
@@ -110,8 +113,9 @@ pub fn shut_out(entry: &Entry) -> Action {
 }
 
 /// What keeps our group from being let in.
-pub fn trouble(scene: &Scene) -> Option<(&'static str, String)> {
-    let own = scene.observed.assets.security_groups.values().next()?;
+pub fn trouble(scene: &Scene, current: &Member) -> Option<(&'static str, String)> {
+    let mut groups = scene.observed.assets.security_groups.values();
+    let own = groups.find(|group| group.vpc == current.balancer.vpc)?;
     let first = targets(scene, own).complaints.into_iter().next()?;
     Some((first.reason, first.message))
 }

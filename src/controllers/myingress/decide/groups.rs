@@ -53,6 +53,20 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
     }
 }
 
+/// Deletes target groups that are in another VPC than the balancer, because they were made for a former one. A listener
+/// forwards only to target groups of its balancer's VPC, and a group cannot move. The group that takes its place has
+/// the same name, so it cannot be created before.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/create-target-group.html>
+pub fn misplaced(scene: &Scene, current: &Member) -> Vec<Action> {
+    let observed = scene.observed;
+    let elsewhere = observed.assets.groups.values().filter(|member| {
+        scene.model.groups.contains_key(&member.group.name)
+            && vpc(member).is_some_and(|vpc| vpc != current.balancer.vpc)
+            && !member.group.balancers.iter().any(|arn| observed.assets.balancers.contains_key(arn))
+    });
+    elsewhere.map(|member| delete(observed, member)).collect()
+}
+
 /// The health check of a target group. The number of a named port comes from the cluster. While the cluster does not
 /// say it, the number stays as it is.
 fn health_check(scene: &Scene, name: &str, wanted: &GroupModel, present: Option<&HealthCheck>) -> HealthCheck {
@@ -223,10 +237,13 @@ fn replaced(scene: &Scene, current: &Member, member: &GroupMember) -> Option<Bac
 /// Deletes groups that nobody wants and nothing forwards to.
 pub fn clear(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
     let used = used(scene.observed);
+    // What a balancer forwards to is not known before its listeners are read.
+    let unread = |arn: &String| scene.observed.assets.balancers.get(arn).is_some_and(|it| it.listeners.is_none());
     let surplus = scene.observed.assets.groups.values().filter(|member| {
         !scene.model.groups.contains_key(&member.group.name)
             && !stays(scene, member)
             && !used.contains(&member.group.arn)
+            && !member.group.balancers.iter().any(unread)
             // A group that another balancer of the owner uses is removed after that balancer.
             && member.group.balancers.iter().all(|arn| *arn == current.balancer.arn || !scene.observed.assets.balancers.contains_key(arn))
     });

@@ -14,6 +14,7 @@ use crate::api::MyIngress;
 use crate::controllers::myingress::action::{Action, ListenerAction};
 use crate::controllers::myingress::assets::{ListenerMember, Member, RuleMember};
 use crate::controllers::myingress::certificates;
+use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::model::{
     CertificatesModel, Complaint, ListenerModel, RuleModel, default_listener_attributes, nothing_here,
 };
@@ -74,6 +75,14 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Resul
     }));
     actions.extend(planned.into_iter().map(Action::Listener));
     Ok(())
+}
+
+/// Whether the owner's balancers have listeners of ours. Where listeners were not read, the record decides.
+pub fn exist(observed: &Observed, recorded: bool) -> bool {
+    observed.assets.balancers.values().any(|member| match &member.listeners {
+        Some(listeners) => listeners.values().any(|it| observed.owner.owns(&it.tags)),
+        None => recorded,
+    })
 }
 
 /// Whether a member of the group's own namespace that cannot take part now needs the listener: because of its spec, or

@@ -152,6 +152,14 @@ fn changes(
         return Ok(());
     };
 
+    let misplaced = groups::misplaced(scene, current);
+    if !misplaced.is_empty() {
+        plan.actions.extend(misplaced);
+        scene.aside.leave_out(&mut plan.actions);
+        status::describe(plan, object, observed, Some(current));
+        plan.health = Health::progressing("Updating", "target groups are made anew in the load balancer's VPC");
+        return Ok(());
+    }
     groups::plan(scene, current, &mut plan.actions);
     groups::bind(scene, current, &mut plan.actions);
     listeners::plan(scene, current, &mut plan.actions)?;
@@ -172,7 +180,9 @@ fn changes(
     plan.health = if plan.actions.is_empty() {
         if scene.aside.is_empty() && !scene.is_held() {
             // The keys that the spec no longer has were removed from AWS, so forget them.
-            plan.status.managed = tags::remember(scene, current, status::managed(model, None));
+            let recorded = plan.status.managed.as_ref().is_some_and(|managed| managed.listeners);
+            let listeners = listeners::exist(observed, recorded);
+            plan.status.managed = tags::remember(scene, current, status::managed(model, None, listeners));
         }
         status::health(object, scene, current)
     } else {

@@ -33,11 +33,17 @@ pub fn plan(scene: &Scene, current: Option<&Member>, actions: &mut Vec<Action>) 
         SecurityModel::Managed { .. } => {}
     }
     let tags = scene.tags(None);
-    let Some(group) = scene.observed.assets.security_groups.values().next() else {
+    let vpc = match vpc(scene, current) {
+        Err(complaint) if !held => return Err(complaint),
+        vpc => vpc.unwrap_or_default(),
+    };
+    // AWS lets a balancer have only security groups of its own VPC. One in another VPC is of a former balancer.
+    // <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-update-security-groups.html>
+    let Some(group) = scene.observed.assets.security_groups.values().find(|group| group.vpc == vpc) else {
         if held {
             return Ok(Groups::Are(None));
         }
-        let vpc = vpc(scene, current)?.to_owned();
+        let vpc = vpc.to_owned();
         let name = security_group_name(&scene.observed.owner);
         actions.push(Action::Security(SecurityAction::Create { name, vpc, tags }));
         return Ok(Groups::Later);
@@ -165,25 +171,31 @@ fn vpc<'a>(scene: &Scene<'a>, current: Option<&'a Member>) -> Result<&'a str, Co
     })
 }
 
-/// Deletes the group once nobody wants it. The rules that let it in are removed before, but not while a balancer that is
-/// being replaced needs them.
+/// Whether a balancer of the owner is in the group's VPC. No other balancer can have the group.
+pub fn is_needed(scene: &Scene, group: &SecurityGroup) -> bool {
+    scene.observed.assets.balancers.values().any(|member| member.balancer.vpc == group.vpc)
+}
+
+/// Deletes the group once nobody wants it, or once no balancer is left in its VPC. The rules that let it in are removed
+/// before, but not while a balancer that is being replaced needs them.
 pub fn clear(scene: &Scene, actions: &mut Vec<Action>) {
     let serves = |id: &String| replacement::old(scene).any(|it| it.balancer.security_groups.contains(id));
     for group in scene.observed.assets.security_groups.values().filter(|group| !serves(&group.id)) {
         entries::clear(scene, group, actions);
     }
-    if !matches!(scene.model.balancer.security, SecurityModel::Managed { .. }) {
-        // A balancer whose groups are left to AWS keeps ours, for it has no other.
-        let kept = |id: &String| {
-            scene.observed.assets.balancers.values().any(|member| member.balancer.security_groups.contains(id))
-        };
-        let groups = scene.observed.assets.security_groups.values();
-        let let_in = |id: &String| {
-            let owner = &scene.observed.owner;
-            entries::ours(&scene.observed.assets, owner).any(|entry| entry.from == *id)
-        };
-        actions.extend(groups.filter(|group| !kept(&group.id) && !let_in(&group.id)).map(delete));
-    }
+    let managed = matches!(scene.model.balancer.security, SecurityModel::Managed { .. });
+    // A balancer whose groups are left to AWS keeps ours, for it has no other.
+    let kept = |id: &String| {
+        scene.observed.assets.balancers.values().any(|member| member.balancer.security_groups.contains(id))
+    };
+    let let_in = |id: &String| {
+        let owner = &scene.observed.owner;
+        entries::ours(&scene.observed.assets, owner).any(|entry| entry.from == *id)
+    };
+    let groups = scene.observed.assets.security_groups.values();
+    let surplus =
+        groups.filter(|group| !(managed && is_needed(scene, group)) && !kept(&group.id) && !let_in(&group.id));
+    actions.extend(surplus.map(delete));
 }
 
 /// Deletes a security group.

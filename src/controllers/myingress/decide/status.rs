@@ -38,7 +38,9 @@ pub fn describe(
     let shown = old.filter(|_| !replaces(observed, current)).unwrap_or(current);
     let status = &mut plan.status;
     status.alb = Some(alb(shown));
-    status.security_group = observed.assets.security_groups.keys().next().cloned();
+    let groups = || observed.assets.security_groups.values();
+    let here = groups().find(|group| group.vpc == shown.balancer.vpc).or_else(|| groups().next());
+    status.security_group = here.map(|group| group.id.clone());
     status.listeners = listeners(object, observed, shown);
     if let Some(model) = &observed.built.model {
         status.target_groups = target_groups(object, observed, model);
@@ -126,7 +128,7 @@ fn targets_healthy(groups: &[TargetGroupStatus]) -> ExtraCondition {
 /// The health of the object when nothing is left to do.
 pub fn health(object: &MyIngress, scene: &Scene, current: &Member) -> Health {
     let names_targets = !object.spec.target_security_groups.is_empty();
-    let unreached = || super::entries::trouble(scene).filter(|_| names_targets);
+    let unreached = || super::entries::trouble(scene, current).filter(|_| names_targets);
     if let Some((reason, message)) = missing_backend(object, scene).or_else(unreached) {
         return Health::stalled(reason, message);
     }
@@ -268,8 +270,8 @@ fn unfit_check_port(port: &CheckPort, service: &str, name: &str) -> Option<(&'st
     }
 }
 
-/// The keys that the model sets, and those that were set before.
-pub fn managed(model: &Model, before: Option<&ManagedKeys>) -> Option<ManagedKeys> {
+/// The keys that the model sets, and those that were set before. `listeners` says whether there are listeners of ours.
+pub fn managed(model: &Model, before: Option<&ManagedKeys>, listeners: bool) -> Option<ManagedKeys> {
     let before = before.cloned().unwrap_or_default();
     let union = |now: &Pairs, before: Vec<String>| -> Vec<String> {
         let all: BTreeSet<String> = now.keys().cloned().chain(before).collect();
@@ -279,6 +281,7 @@ pub fn managed(model: &Model, before: Option<&ManagedKeys>) -> Option<ManagedKey
     let keys = ManagedKeys {
         tags: union(&balancer.tags, before.tags),
         attributes: union(&balancer.attributes, before.attributes),
+        listeners: listeners || before.listeners || !model.listeners.is_empty(),
         listener_attributes: before.listener_attributes || model.listeners.values().any(|it| !it.attributes.is_empty()),
         web_acl: before.web_acl || balancer.web_acl.is_some(),
         security_group: before.security_group || matches!(balancer.security, SecurityModel::Managed { .. }),

@@ -128,13 +128,13 @@ impl SecurityModel {
         }
     }
 
-    /// Whether the VPC of a balancer that is still to be created must be known. `made` says whether our own group
-    /// exists.
-    pub fn needs_vpc(&self, made: bool) -> bool {
+    /// Whether the VPC of a balancer that is still to be created must be known. A group of our own may be in another
+    /// one.
+    pub fn needs_vpc(&self) -> bool {
         match self {
             Self::Default => false,
             Self::Given(_) => !self.looked_up().is_empty(),
-            Self::Managed { .. } => !made,
+            Self::Managed { .. } => true,
         }
     }
 }

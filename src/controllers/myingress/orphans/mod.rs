@@ -165,6 +165,8 @@ pub(super) async fn watch(kind: &MyIngressKind, environment: &Environment) {
         let uids: BTreeSet<String> = orphans.iter().map(|orphan| orphan.owner.uid.clone()).collect();
         kind.journal.retain(&living.union(&uids).cloned().collect());
         kind.drift.retain(&living);
+        kind.refusals.retain(&living);
+        kind.region.retain_found_made(&living);
         found.retain(|uid, _| uids.contains(uid));
         for orphan in &orphans {
             let looks = found.entry(orphan.owner.uid.clone()).or_default();

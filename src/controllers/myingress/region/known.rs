@@ -204,7 +204,7 @@ impl Known {
         self.assets.groups.insert(arn, GroupMember { group, tags, attributes: None, fresh: false });
     }
 
-    /// Forgets how recent our knowledge is about resources that are gone.
+    /// Forgets how recent our knowledge is about resources that are gone, and whether an object claimed them.
     fn forget_marks(&mut self) {
         let assets = &self.assets;
         self.marks.retain(|id, mark| {
@@ -213,6 +213,7 @@ impl Known {
                 || assets.security_groups.contains_key(id)
                 || mark.written_lately()
         });
+        self.disowned.retain(|arn| assets.balancers.contains_key(arn) || assets.groups.contains_key(arn));
     }
 }
 
@@ -357,10 +358,12 @@ mod tests {
         let mut known = known();
         known.marks.clear();
         assert_eq!((taken(&mut known), known.disowned.contains("tg")), (1, true));
+        known.disowned.insert("gone".into());
         let mut woken = Vec::new();
         let mut tags = BTreeMap::from([("tg".to_owned(), owner.tags())]);
         known.refresh_groups(vec![group("tg")], &mut tags, Instant::now(), &mut |tags| woken.push(tags.clone()));
         assert!(woken.contains(&owner.tags()), "the object is looked at again");
+        assert!(!known.disowned.contains("gone"), "nobody can put back the tags of what is gone");
         assert_eq!((taken(&mut known), known.disowned.contains("tg")), (0, false));
     }
 

@@ -1,5 +1,6 @@
 //! Names for which the outcome of a call is not known: the answer was lost, or the name turned out to be taken.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::Region;
@@ -89,6 +90,11 @@ impl Region {
     /// function.
     pub fn take_found_made(&self, uid: &str) -> Vec<Made> {
         self.known().found_made.remove(uid).unwrap_or_default()
+    }
+
+    /// Forgets such resources of owners that no longer exist: nobody asks for them any more.
+    pub fn retain_found_made(&self, living: &BTreeSet<String>) {
+        self.known().found_made.retain(|uid, _| living.contains(uid));
     }
 
     /// Looks the name up in AWS, enters what has it, and returns its tags.

@@ -25,17 +25,17 @@ pub struct Aws {
 #[derive(Debug)]
 pub struct InUse;
 
-/// Two zones with several subnets each. One subnet is full, and those with a letter have other tags. The first one is
-/// in another VPC.
+/// Two zones with several subnets each. One subnet is full, and those with a letter have other tags. The first one
+/// and the last one are in another VPC.
 pub fn subnets() -> Vec<Subnet> {
     let subnet = |(number, name): (usize, char)| Subnet {
         id: format!("subnet-{name}"),
-        vpc: if name == 'x' { "vpc-2" } else { "vpc-1" }.into(),
+        vpc: if matches!(name, 'x' | 'y') { "vpc-2" } else { "vpc-1" }.into(),
         zone: format!("zone-{}", number % 2),
         free_addresses: if name == '4' { 1 } else { 100 },
         tags: [(if name.is_ascii_digit() { "tier" } else { "of" }.to_owned(), "public".to_owned())].into(),
     };
-    "x01234ab".chars().enumerate().map(subnet).collect()
+    "x01234aby".chars().enumerate().map(subnet).collect()
 }
 
 /// Security groups of others: two for the edge, and three for targets, of which one does not agree to anything.
@@ -113,8 +113,9 @@ impl Aws {
         let groups = &self.assets.security_groups;
         match action {
             SecurityAction::Create { name, vpc, .. } => {
-                assert_eq!(vpc, "vpc-1", "a group stands where its balancer does");
-                assert!(groups.values().all(|group| group.name != *name), "InvalidGroup.Duplicate: {name}");
+                assert!(subnets().iter().any(|subnet| subnet.vpc == *vpc), "InvalidVpcID.NotFound: {vpc}");
+                let twice = groups.values().any(|group| group.name == *name && group.vpc == *vpc);
+                assert!(!twice, "InvalidGroup.Duplicate: {name}");
             }
             SecurityAction::Authorize { id, permissions } => {
                 assert!(groups[id].ingress.is_disjoint(permissions), "InvalidPermission.Duplicate");
@@ -171,7 +172,8 @@ impl Aws {
             GroupAction::Create(new) => {
                 let mut others = self.assets.groups.values();
                 assert!(others.all(|it| it.group.name != new.name), "DuplicateTargetGroupName: {}", new.name);
-                assert!(new.kind.vpc == "vpc-1", "a group stands where its balancer does");
+                let mut own = self.assets.balancers.values().filter(|it| owner.owns(&it.tags));
+                assert!(own.any(|it| it.balancer.vpc == new.kind.vpc), "a group stands where its balancer does");
                 return Ok(());
             }
             GroupAction::SetHealthCheck { arn, .. }
@@ -256,10 +258,13 @@ impl Aws {
         for member in self.assets.balancers.values() {
             for arn in member.listeners.iter().flat_map(|it| it.values()).flat_map(forwards_to) {
                 assert!(self.assets.groups.contains_key(arn), "TargetGroupNotFound: {arn}");
+                let kind = self.assets.groups[arn].group.kind.as_ref();
+                assert!(kind.is_none_or(|kind| kind.vpc == member.balancer.vpc), "it is in another VPC: {arn}");
             }
             let made_up = |id: &&String| id.contains(predicted::MADE_UP);
             for id in member.balancer.security_groups.iter().filter(made_up) {
-                assert!(self.assets.security_groups.contains_key(id), "InvalidSecurityGroup: {id}");
+                let here = self.assets.security_groups.get(id).is_some_and(|it| it.vpc == member.balancer.vpc);
+                assert!(here, "InvalidSecurityGroup: {id}");
             }
         }
         for member in self.assets.groups.values() {

@@ -8,6 +8,7 @@ mod held;
 mod networks;
 mod refused;
 mod repaired;
+mod restarts;
 mod rivals;
 mod scenes;
 mod shape;
@@ -32,6 +33,7 @@ use super::facts::{Adoption, Observed, key_of};
 use super::members::{key, members_but};
 use super::model::{self, GroupModel, Inputs, Limits, Model, SecurityModel, SubnetsModel, fixtures};
 use super::names::candidates;
+use super::observe::depth;
 use super::ownership::{ObjectKey, Owner, adoption_tag};
 use super::refusals::Refusal;
 use super::rivals::rival;
@@ -59,6 +61,8 @@ pub struct Simulation {
     bound: BTreeMap<ObjectKey, Vec<Binding>>,
     /// Whether the security groups were read, as they are once somebody needs one.
     security_groups_known: bool,
+    /// The balancers whose listeners the operator has not read since it started.
+    unread: BTreeSet<String>,
     /// The balancers that use each target group, as the last sweep saw them.
     used_by: BTreeMap<String, BTreeSet<String>>,
     /// How many actions may still be carried out before the operator dies.
@@ -134,6 +138,14 @@ impl Simulation {
         }
         if !self.security_groups_known {
             assets.security_groups.clear();
+        }
+        if depth(object, &members, &built).listeners {
+            self.unread.retain(|arn| !assets.balancers.contains_key(arn));
+        }
+        for (arn, member) in &mut assets.balancers {
+            if self.unread.contains(arn) {
+                member.listeners = None;
+            }
         }
         let names: Vec<String> = [Scheme::Internal, Scheme::InternetFacing]
             .into_iter()
@@ -310,6 +322,7 @@ impl Simulation {
         self.bound.clear();
         self.drift.clear();
         self.security_groups_known = false;
+        self.unread = self.aws.assets.balancers.keys().cloned().collect();
         self.aws.assets.groups.values_mut().for_each(|member| member.fresh = false);
         self.sweep();
     }
@@ -334,7 +347,7 @@ impl Simulation {
 fn subnets(model: &Model, assets: &Assets) -> Vec<Subnet> {
     let balancer = &model.balancer;
     let missing = || assets.balancers.values().all(|member| member.balancer.scheme != Some(balancer.scheme));
-    let needed = balancer.security.needs_vpc(!assets.security_groups.is_empty());
+    let needed = balancer.security.needs_vpc() || !assets.groups.is_empty();
     let all = aws::subnets().into_iter();
     match &balancer.subnets {
         SubnetsModel::Tagged { tags, .. } => {

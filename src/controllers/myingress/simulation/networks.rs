@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::Simulation;
 use crate::controllers::myingress::action::{Action, BalancerAction, SecurityAction};
+use crate::controllers::myingress::decide::decide;
 use crate::controllers::myingress::model::fixtures::standing;
 
 fn spec(scheme: &str, port: u16, networks: &[String], targets: &[&str]) -> Value {
@@ -64,4 +65,42 @@ fn what_a_replaced_balancer_needs_gives_way_where_the_security_group_has_no_room
     let simulation = replacing(&networks(0), &networks(100));
     let open = ingress(&simulation);
     assert!(open.len() == 40 && open.iter().all(|(port, _)| *port == 8080), "{open:?}");
+}
+
+#[test]
+fn a_balancer_in_another_vpc_gets_its_groups_there_and_those_of_the_former_one_go() {
+    let placed = |subnets: [&str; 2], scheme: &str, targets: &[&str]| {
+        let mut spec = spec(scheme, 80, &["10.0.0.0/8".into()], targets);
+        spec["subnets"] = json!(subnets);
+        spec["backends"] = json!([{ "name": "app", "port": 80 }]);
+        spec["listeners"][0]["defaultAction"] = json!({ "forward": { "backends": [{ "name": "app" }] } });
+        spec
+    };
+    // Either somebody deletes the balancer in AWS, or one of the other scheme replaces it.
+    for (is_deleted, scheme) in [(true, "internal"), (false, "internet-facing")] {
+        let before = placed(["subnet-a", "subnet-b"], "internal", &["sg-nodes"]);
+        let mut simulation = Simulation::with(vec![standing("web", before)]);
+        simulation.settle(None);
+        assert_eq!(simulation.aws.assets.entries.len(), 1);
+        if is_deleted {
+            simulation.aws.assets.balancers.clear();
+            simulation.aws.assets.groups.values_mut().for_each(|member| member.group.balancers.clear());
+        }
+        simulation.objects[0].spec = standing("web", placed(["subnet-x", "subnet-y"], scheme, &[])).spec;
+        let object = simulation.objects[0].clone();
+        let first = decide(&object, &simulation.observe(&object), simulation.now).actions;
+        assert!(
+            matches!(&first[..], [Action::Security(SecurityAction::Create { vpc, .. })] if vpc == "vpc-2"),
+            "{first:#?}"
+        );
+        simulation.settle(None);
+        let assets = &simulation.aws.assets;
+        let balancers = assets.balancers.values().map(|it| it.balancer.vpc.as_str());
+        let groups = assets.groups.values().filter_map(|it| Some(it.group.kind.as_ref()?.vpc.as_str()));
+        let security = assets.security_groups.values().map(|it| it.vpc.as_str());
+        assert_eq!(balancers.chain(groups).chain(security).collect::<Vec<_>>(), ["vpc-2"; 3]);
+        assert!(assets.entries.is_empty());
+        let made = simulation.objects[0].status.clone().unwrap().security_group;
+        assert_eq!(made.as_ref(), assets.security_groups.keys().next());
+    }
 }

@@ -120,6 +120,12 @@ impl TargetCache {
         (entry.written.is_none() && self.read.is_some_and(|read| read > since)).then_some(&entry.health)
     }
 
+    /// The targets that are registered and do not drain.
+    pub fn there(&self) -> BTreeSet<Target> {
+        let there = self.targets.iter().filter(|(_, entry)| registered(&entry.health));
+        there.map(|(target, _)| target.clone()).collect()
+    }
+
     /// Every target with its health.
     pub fn targets(&self) -> impl Iterator<Item = (&Target, &TargetHealth)> {
         self.targets.iter().map(|(target, entry)| (target, &entry.health))

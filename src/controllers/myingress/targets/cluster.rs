@@ -1,6 +1,6 @@
 //! What we know about the cluster: facts by name, and the Services that a change of a fact concerns. Pure.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
 use super::facts::{Endpoint, GatedPod, Node, Pod, Service, Slice};
@@ -29,17 +29,20 @@ pub struct Concerned {
     pub services: BTreeSet<Key>,
     /// Every backend whose targets are nodes.
     pub nodes: bool,
+    /// Namespaces in which a pod lost an address. This concerns backends of which the endpoints are not known.
+    pub left: BTreeSet<String>,
 }
 
 impl Concerned {
     fn service(key: Key) -> Self {
-        Self { services: BTreeSet::from([key]), nodes: false }
+        Self { services: BTreeSet::from([key]), ..Self::default() }
     }
 
     /// Adds what another change concerns.
     pub fn also(&mut self, other: Self) {
         self.services.extend(other.services);
         self.nodes |= other.nodes;
+        self.left.extend(other.left);
     }
 }
 
@@ -103,6 +106,12 @@ impl Cluster {
         addresses.is_some_and(|addresses| endpoint.address.parse().is_ok_and(|it| addresses.contains(&it)))
     }
 
+    /// The addresses of all pods of a namespace.
+    pub fn addresses_of(&self, namespace: &str) -> HashSet<IpAddr> {
+        let theirs = self.addresses.iter().filter(|((of, _), _)| of == namespace);
+        theirs.flat_map(|(_, addresses)| addresses.iter().copied()).collect()
+    }
+
     /// A pod with our readiness gate.
     pub fn pod(&self, namespace: &str, name: &str) -> Option<&GatedPod> {
         self.pods.get(&(namespace.to_owned(), name.to_owned()))
@@ -128,7 +137,16 @@ impl Cluster {
         if !self.knows(Kind::Pods, &key.0) {
             return Concerned::default();
         }
-        Concerned { services: self.services_of(&key.0, &BTreeSet::from([key.1.as_str()])), nodes: false }
+        let services = self.services_of(&key.0, &BTreeSet::from([key.1.as_str()]));
+        Concerned { services, ..Concerned::default() }
+    }
+
+    /// The same if the pod lost an address.
+    fn concerned_by_address(&self, key: &Key) -> Concerned {
+        if !self.listed.contains(&Kind::Pods) {
+            return Concerned::default();
+        }
+        Concerned { left: BTreeSet::from([key.0.clone()]), ..self.concerned_by_pod(key) }
     }
 
     /// Enters what we have just written into a pod, before its watch shows it.
@@ -217,17 +235,17 @@ impl Entered for Pod {
             Some(pod) => pod.enter(cluster, key),
             None => GatedPod::leave(cluster, key),
         };
-        match cluster.addresses.get(key) {
+        let before = match cluster.addresses.get(key) {
             Some(known) if *known == self.addresses => return concerned,
             None if self.addresses.is_empty() => return concerned,
             _ => cluster.addresses.insert(key.clone(), self.addresses),
         };
-        cluster.concerned_by_pod(key)
+        if before.is_some() { cluster.concerned_by_address(key) } else { cluster.concerned_by_pod(key) }
     }
 
     fn leave(cluster: &mut Cluster, key: &Key) -> Concerned {
         let concerned = GatedPod::leave(cluster, key);
-        if cluster.addresses.remove(key).is_some() { cluster.concerned_by_pod(key) } else { concerned }
+        if cluster.addresses.remove(key).is_some() { cluster.concerned_by_address(key) } else { concerned }
     }
 
     fn keys(cluster: &Cluster) -> Vec<Key> {
@@ -318,8 +336,10 @@ mod tests {
         let at = |address: &str| Pod { addresses: Box::new([address.parse().unwrap()]), gated: None };
         assert_eq!(at("10.0.0.1").enter(&mut cluster, &key("a")).services, BTreeSet::from([key("web")]));
         assert_eq!(at("10.0.0.1").enter(&mut cluster, &key("a")), Concerned::default());
-        assert_eq!(at("10.0.0.2").enter(&mut cluster, &key("a")).services, BTreeSet::from([key("web")]));
-        assert_eq!(Pod::leave(&mut cluster, &key("a")).services, BTreeSet::from([key("web")]));
+        let (services, left) = (BTreeSet::from([key("web")]), BTreeSet::from(["shop".to_owned()]));
+        let concerned = Concerned { services, left, nodes: false };
+        assert_eq!(at("10.0.0.2").enter(&mut cluster, &key("a")), concerned);
+        assert_eq!(Pod::leave(&mut cluster, &key("a")), concerned);
         assert_eq!(Pod::keys(&cluster), []);
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::planner::Step;
-use super::{Backend, Endpoints, Targets, watches};
+use super::{Backend, Targets, watches};
 use crate::external::elbv2::{Target, TargetHealth, TargetState};
 use crate::runtime::Environment;
 
@@ -37,17 +37,15 @@ impl Targets {
     pub fn predict_steps(&self, group_arn: &str, answer: Option<BTreeMap<Target, TargetHealth>>) -> Vec<Step> {
         let Some(group) = self.shared.registry.group(group_arn) else { return Vec::new() };
         let now = Instant::now();
-        let backend = group.state().backend.clone();
-        let endpoints = self.shared.endpoints(&backend);
-        let mut state = group.state();
         if let Some(answer) = answer {
-            state.planner.cache.read(answer, now);
+            group.state().planner.cache.read(answer, now);
         }
-        let Endpoints::Known(wanted) = endpoints else { return Vec::new() };
+        let Some((wanted, _)) = self.shared.aim(&group) else { return Vec::new() };
+        let mut state = group.state();
         state.planner.begin(now);
         let mut steps = Vec::new();
         loop {
-            let step = state.planner.next(&wanted.targets);
+            let step = state.planner.next(&wanted);
             match &step {
                 Step::Register(targets) => state.planner.registered(targets, now),
                 Step::Deregister(targets) => state.planner.deregistered(targets, now),

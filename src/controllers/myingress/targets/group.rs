@@ -38,6 +38,8 @@ pub struct State {
     pub planner: Planner,
     /// Whether it has agreed with its endpoints before: then requests may depend on it.
     pub established: bool,
+    /// Whether its endpoints are not known. Then it loses the targets of pods that go.
+    pub adrift: bool,
     /// Since when there have been endpoints that it does not follow yet.
     pub behind_since: Option<Instant>,
     /// Failures of changing it.
@@ -66,6 +68,7 @@ impl Group {
             wake: BTreeMap::new(),
             planner: Planner::from(cache),
             established: false,
+            adrift: false,
             behind_since: None,
             changing: Setback::default(),
             reading: Setback::default(),

@@ -42,10 +42,11 @@ use tokio::sync::{oneshot, watch};
 use super::ownership::ObjectKey;
 use crate::external::aws::AwsError;
 use crate::external::ec2::Ec2;
-use crate::external::elbv2::{Elbv2, TargetType};
+use crate::external::elbv2::{Elbv2, Target, TargetType};
 use crate::guardrails::{Beyond, Guardrails};
 use crate::runtime::Environment;
 use cluster::{Cluster, Concerned};
+use group::Group;
 use registry::Registry;
 use zones::Zones;
 
@@ -159,6 +160,17 @@ struct Shared {
 }
 
 impl Shared {
+    fn new(guardrails: Guardrails) -> Self {
+        Self {
+            cluster: Mutex::default(),
+            registry: Registry::default(),
+            listed: watch::Sender::default(),
+            nodes_matter: watch::Sender::new(false),
+            watch_trouble: Mutex::default(),
+            guardrails,
+        }
+    }
+
     fn cluster(&self) -> MutexGuard<'_, Cluster> {
         self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -169,6 +181,24 @@ impl Shared {
 
     fn endpoints(&self, backend: &Backend) -> Endpoints {
         wanted::endpoints(&self.cluster(), backend, |namespace| self.beyond_pods(namespace))
+    }
+
+    /// The targets that a bound group is to have, and whether they are its endpoints. If these are not known, they are
+    /// what remains of its present targets. `None` if the group stays as it is.
+    fn aim(&self, group: &Group) -> Option<(BTreeSet<Target>, bool)> {
+        let backend = group.state().backend.clone();
+        let endpoints = self.endpoints(&backend);
+        let registered = {
+            let mut state = group.state();
+            // Noted before pods are looked at: one that goes after that notifies the group.
+            state.adrift = !matches!(endpoints, Endpoints::Known(_));
+            state.planner.cache.there()
+        };
+        if let Endpoints::Known(Wanted { targets, .. }) = endpoints {
+            return Some((targets, true));
+        }
+        let beyond = |namespace: &str| self.beyond_pods(namespace);
+        Some((wanted::remaining(&self.cluster(), &backend, registered, beyond)?, false))
     }
 
     /// The addresses besides those of pods that may be targets in that namespace.
@@ -184,15 +214,7 @@ impl Shared {
 impl Targets {
     /// Follows nothing yet.
     pub fn new(elb: Elbv2, ec2: Ec2, guardrails: Guardrails) -> Self {
-        let shared = Shared {
-            cluster: Mutex::default(),
-            registry: Registry::default(),
-            listed: watch::Sender::default(),
-            nodes_matter: watch::Sender::new(false),
-            watch_trouble: Mutex::default(),
-            guardrails,
-        };
-        Self { elb, zones: Arc::new(Zones::new(ec2)), shared: Arc::new(shared) }
+        Self { elb, zones: Arc::new(Zones::new(ec2)), shared: Arc::new(Shared::new(guardrails)) }
     }
 
     /// Watches the cluster and keeps the groups until `environment.stop`. Calls in flight are finished before it

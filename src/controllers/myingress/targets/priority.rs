@@ -18,7 +18,7 @@ pub enum Priority {
     Recheck,
 }
 
-/// The slots of each kind of work: at most ten calls at the same time in all.
+/// The slots of each kind of work: at most eleven calls at the same time in all. Each is held for one call.
 pub struct Priorities {
     follow: Slots,
     gate: Slots,
@@ -33,7 +33,8 @@ impl Default for Priorities {
             // One of these slots is for namespaces of which no target is being changed.
             follow: Slots::keeping(4, 1),
             gate: Slots::keeping(2, 0),
-            fill: Slots::keeping(2, 0),
+            // Here as well.
+            fill: Slots::keeping(3, 1),
             status: Slots::keeping(1, 0),
             recheck: Slots::keeping(1, 0),
         }

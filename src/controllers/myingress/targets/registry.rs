@@ -107,6 +107,11 @@ impl Registry {
             }
             woken.extend(known.waiting.get(service).into_iter().flat_map(BTreeMap::values).flatten().cloned());
         }
+        for namespace in &concerned.left {
+            let theirs = known.of_service.iter().filter(|((of, _), _)| of == namespace).flat_map(|(_, arns)| arns);
+            let adrift = theirs.filter_map(|arn| known.groups.get(arn)).filter(|group| group.state().adrift);
+            adrift.for_each(|group| group.changed.notify_one());
+        }
         if concerned.nodes {
             for arn in &known.of_nodes {
                 known.groups.get(arn).inspect(|group| group.endpoints_changed());
@@ -210,26 +215,48 @@ impl Known {
 mod tests {
     use std::time::Duration;
 
+    use futures::FutureExt;
     use tokio::sync::oneshot;
     use tokio::time::timeout;
 
     use super::*;
     use crate::controllers::myingress::targets::PortName;
 
-    #[tokio::test]
-    async fn a_recheck_of_a_group_that_is_released_ends() {
+    fn owner() -> ObjectKey {
+        ("shop".to_owned(), "shop".to_owned())
+    }
+
+    /// A registry with a bound group.
+    fn bound() -> (Registry, Arc<Group>) {
         let (namespace, service, port) = ("shop".into(), "cart".into(), PortName::Number(80));
         let (target_type, nodes) = (TargetType::Ip, BTreeMap::new());
         let backend = Backend { namespace, service, port, target_type, ipv6: false, nodes, check: None };
-        let owner = ("shop".to_owned(), "shop".to_owned());
-        let (group_arn, owners) = (Some("arn".into()), BTreeSet::from([owner.clone()]));
+        let (group_arn, owners) = (Some("arn".into()), BTreeSet::from([owner()]));
         let binding = Binding { group_arn, vpc: None, backend, created: true, owners };
         let registry = Registry::default();
-        registry.bind(vec![binding], &owner);
+        registry.bind(vec![binding], &owner());
         let group = registry.group("arn").expect("it is bound");
+        (registry, group)
+    }
+
+    #[test]
+    fn a_pod_that_goes_concerns_the_groups_of_its_namespace_whose_endpoints_are_not_known() {
+        let (registry, group) = bound();
+        let told = |namespace: &str| {
+            registry.changed(&Concerned { left: BTreeSet::from([namespace.to_owned()]), ..Concerned::default() });
+            group.changed.notified().now_or_never().is_some()
+        };
+        assert!(!told("shop"), "its slices say what it is to have");
+        group.state().adrift = true;
+        assert!(told("shop") && !told("bank"));
+    }
+
+    #[tokio::test]
+    async fn a_recheck_of_a_group_that_is_released_ends() {
+        let (registry, group) = bound();
         let (answer, answered) = oneshot::channel();
         group.recheck(answer);
-        registry.bind(Vec::new(), &owner);
+        registry.bind(Vec::new(), &owner());
         assert!(registry.retire(&group) && registry.group("arn").is_none());
         let outcome = timeout(Duration::from_secs(10), answered).await.expect("an end of the waiting");
         assert!(outcome.is_err(), "nobody looked");

@@ -11,7 +11,7 @@ use super::cache::TargetCache;
 use super::cluster::{Cluster, Entered, Key, Kind};
 use super::facts::{Endpoint, Family, GatedPod, Pod, Service, ServicePort, Slice};
 use super::planner::{Planner, Step};
-use super::wanted::endpoints;
+use super::wanted::{endpoints, remaining};
 use super::{Backend, Endpoints, PortName};
 use crate::external::aws::AwsError;
 use crate::external::elbv2::{Target, TargetHealth, TargetState, TargetType};
@@ -75,6 +75,16 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     ]
 }
 
+fn backend() -> Backend {
+    let (namespace, service) = ("shop".into(), "web".into());
+    let (port, target_type, nodes) = (PortName::Number(80), TargetType::Ip, BTreeMap::new());
+    Backend { namespace, service, port, target_type, ipv6: false, nodes, check: None }
+}
+
+fn beyond(_: &str) -> Beyond {
+    Beyond::Within(vec![["10.0.0.0/30".to_owned()].into()])
+}
+
 fn key(name: String) -> Key {
     ("shop".into(), name)
 }
@@ -100,6 +110,8 @@ struct Simulation {
     planner: Planner,
     /// Whether somebody removed a target and no read has shown that yet.
     robbed: bool,
+    /// The pods that exist.
+    pods: BTreeSet<usize>,
     now: Instant,
     version: u64,
 }
@@ -111,7 +123,8 @@ impl Simulation {
             cluster.listed(kind, None);
         }
         let (aws, accepted) = (BTreeMap::new(), (0..200).map(target).collect());
-        Self { cluster, aws, accepted, planner: Planner::default(), robbed: false, now: Instant::now(), version: 0 }
+        let (planner, pods, now) = (Planner::default(), BTreeSet::new(), Instant::now());
+        Self { cluster, aws, accepted, planner, robbed: false, pods, now, version: 0 }
     }
 
     fn happen(&mut self, event: Event) {
@@ -141,12 +154,14 @@ impl Simulation {
             }
             Event::Pod { pod, able } => {
                 self.version += 1;
+                self.pods.insert(pod);
                 let (uid, able_since) = ("1".into(), able.then_some(self.now));
                 let gated = GatedPod { uid, able, able_since, leaving: false, gate: None, version: self.version };
                 Pod { addresses: [address(pod)].into(), gated: Some(gated) }
                     .enter(&mut self.cluster, &key(format!("pod-{pod}")));
             }
             Event::PodGoes { pod } => {
+                self.pods.remove(&pod);
                 Pod::leave(&mut self.cluster, &key(format!("pod-{pod}")));
             }
             Event::ForeignTarget { pod } => {
@@ -160,10 +175,21 @@ impl Simulation {
     }
 
     fn endpoints(&self) -> Endpoints {
-        let (namespace, service) = ("shop".into(), "web".into());
-        let (port, target_type, nodes) = (PortName::Number(80), TargetType::Ip, BTreeMap::new());
-        let backend = Backend { namespace, service, port, target_type, ipv6: false, nodes, check: None };
-        endpoints(&self.cluster, &backend, |_| Beyond::Within(vec![["10.0.0.0/30".to_owned()].into()]))
+        endpoints(&self.cluster, &backend(), beyond)
+    }
+
+    /// The targets that the group is to have.
+    fn wanted(&self) -> BTreeSet<Target> {
+        match self.endpoints() {
+            Endpoints::Known(wanted) => wanted.targets,
+            _ => remaining(&self.cluster, &backend(), self.planner.cache.there(), beyond).unwrap(),
+        }
+    }
+
+    /// Whether a registered target stays although the endpoints are not known: its pod exists, or its address is one of
+    /// the four that a policy allows.
+    fn may_stay(&self, it: &Target) -> bool {
+        self.pods.iter().copied().chain(0..4).any(|pod| target(pod) == *it)
     }
 
     fn registered(&self) -> BTreeSet<Target> {
@@ -176,15 +202,12 @@ impl Simulation {
         self.planner.begin(self.now);
         for _ in 0..100 {
             self.now += Duration::from_millis(10);
-            let wanted = match self.endpoints() {
-                Endpoints::Known(wanted) => wanted.targets,
-                _ if self.planner.cache.unknown() => BTreeSet::new(),
-                _ => return Ok(()),
-            };
+            let wanted = self.wanted();
             let before = self.registered();
             let step = self.planner.next(&wanted);
             if let Step::Deregister(targets) = &step {
-                prop_assert!(matches!(self.endpoints(), Endpoints::Known(_)), "deregisters what it knows nothing of");
+                let known = matches!(self.endpoints(), Endpoints::Known(_));
+                prop_assert!(known || !targets.iter().any(|it| self.may_stay(it)), "deregisters what may stay");
                 prop_assert!(targets.iter().all(|target| !wanted.contains(target)), "deregisters what is wanted");
                 let missing = wanted.iter().filter(|it| self.accepted.contains(it)).all(|it| !before.contains(it));
                 let may = wanted.is_empty() || self.planner.full() || self.robbed;
@@ -192,12 +215,7 @@ impl Simulation {
             }
             match step {
                 Step::Rest => return Ok(()),
-                Step::Read => {
-                    self.look();
-                    if !matches!(self.endpoints(), Endpoints::Known(_)) {
-                        return Ok(());
-                    }
-                }
+                Step::Read => self.look(),
                 Step::Register(targets) => self.call(&targets, true, outcomes.next().unwrap_or(Outcome::Done)),
                 Step::Deregister(targets) => self.call(&targets, false, outcomes.next().unwrap_or(Outcome::Done)),
             }
@@ -256,8 +274,10 @@ proptest! {
         }
         let before = simulation.registered();
         simulation.settle()?;
-        // If the endpoints are not known, nothing was changed.
-        let expected = if let Endpoints::Known(wanted) = simulation.endpoints() { wanted.targets } else { before };
+        let expected = match simulation.endpoints() {
+            Endpoints::Known(wanted) => wanted.targets,
+            _ => before.into_iter().filter(|it| simulation.may_stay(it)).collect(),
+        };
         prop_assert_eq!(simulation.registered(), expected);
         let wanted = BTreeSet::from_iter(simulation.registered());
         simulation.planner.begin(simulation.now);
@@ -302,6 +322,27 @@ fn a_service_that_vanishes_takes_no_target_with_it() {
     simulation.happen(Event::SliceIs { slice: 0, pods: vec![] });
     simulation.settle().unwrap();
     assert_eq!(simulation.registered(), BTreeSet::new(), "an empty slice is an answer");
+}
+
+#[test]
+fn a_pod_that_goes_after_its_service_takes_its_target_with_it() {
+    let mut simulation = Simulation::new();
+    simulation.happen(Event::ServiceAppears { number: 80 });
+    for pod in [4, 5] {
+        simulation.happen(Event::Pod { pod, able: true });
+    }
+    simulation.happen(Event::SliceIs { slice: 0, pods: vec![(4, true, false), (5, true, false)] });
+    simulation.attempt(&mut std::iter::empty()).unwrap();
+    for event in [Event::ServiceGoes, Event::SliceGoes { slice: 0 }] {
+        simulation.happen(event);
+        simulation.settle().unwrap();
+        assert_eq!(simulation.registered(), BTreeSet::from([target(4), target(5)]));
+    }
+    simulation.happen(Event::PodGoes { pod: 4 });
+    simulation.planner.begin(simulation.now);
+    assert_eq!(simulation.planner.next(&simulation.wanted()), Step::Deregister(vec![target(4)]));
+    simulation.settle().unwrap();
+    assert_eq!(simulation.registered(), BTreeSet::from([target(5)]));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Decides which targets a backend should have. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use super::cluster::Cluster;
 use super::facts::{Endpoint, Family, GatedPod, Node, Service, ServicePort, Slice};
@@ -81,6 +82,31 @@ pub fn endpoints(cluster: &Cluster, backend: &Backend, beyond: impl Fn(&str) -> 
         }
         (endpoints, _) => endpoints,
     }
+}
+
+/// The registered targets that stay while the endpoints of their backend are not known: those at an address that a pod
+/// of its namespace has, and those that policies allow besides. Another pod, possibly of somebody else, may get the
+/// address of a pod that is gone, and must not get these requests. `None` if all stay, because pods or policies are not
+/// known, or because the targets are nodes.
+pub fn remaining(
+    cluster: &Cluster,
+    backend: &Backend,
+    registered: BTreeSet<Target>,
+    beyond: impl Fn(&str) -> Beyond,
+) -> Option<BTreeSet<Target>> {
+    if backend.target_type != TargetType::Ip || !cluster.complete(TargetType::Ip, &backend.namespace) {
+        return None;
+    }
+    let addresses = cluster.addresses_of(&backend.namespace);
+    let is_of_a_pod = |target: &Target| target.id.parse::<IpAddr>().is_ok_and(|address| addresses.contains(&address));
+    let (mut remaining, others): (BTreeSet<Target>, BTreeSet<Target>) = registered.into_iter().partition(is_of_a_pod);
+    let mut allowed = None;
+    for target in others {
+        if allowed.get_or_insert_with(|| beyond(&backend.namespace)).allows(&target.id).ok()? {
+            remaining.insert(target);
+        }
+    }
+    Some(remaining)
 }
 
 /// The number of the port with that name: the pods' own number, or the one that is open on nodes.

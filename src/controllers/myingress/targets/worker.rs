@@ -11,13 +11,12 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
+use super::Shared;
 use super::group::Group;
 use super::planner::Step;
 use super::pods::Gates;
 use super::priority::{Priorities, Priority};
-use super::wanted::Wanted;
 use super::zones::Zones;
-use super::{Endpoints, Shared};
 use crate::external::aws::AwsError;
 use crate::external::elbv2::{Elbv2, Target, TargetHealth};
 use crate::metrics::Metrics;
@@ -27,6 +26,9 @@ use crate::runtime::{Class, Environment, Failures};
 /// The first change is sent at once. Changes of other pods go into the next call together if they come while that call
 /// is under way, or within this time after it was sent.
 const GATHER: Duration = Duration::from_millis(50);
+/// A group that does not come to rest, because its endpoints change all the time, is followed for this long at a time.
+/// Then its reads and the readiness gates of its pods have their turn.
+const FOLLOWED_FOR: Duration = Duration::from_secs(10);
 /// A group with nothing to do still checks its state once in this time.
 const IDLE: Duration = Duration::from_hours(1);
 
@@ -91,12 +93,14 @@ async fn keep(worker: Arc<Worker>, group: Arc<Group>) {
         let due = group.state().due(looks.urgency.is_some());
         let due = due.unwrap_or_else(|| Instant::now() + IDLE);
         tokio::select! {
+            biased;
             () = worker.stop.cancelled() => return,
-            () = group.changed.notified() => sleep_until(sent.gathers_until(Instant::now()).into()).await,
+            // Before changes: those of a group that does not come to rest have no end.
             Some(look) = looks.under_way.join_next() => {
                 looks.urgency = None;
                 worker.looked(&group, look.ok());
             }
+            () = group.changed.notified() => sleep_until(sent.gathers_until(Instant::now()).into()).await,
             () = sleep_until(due.into()) => {}
         }
         if worker.shared.registry.retire(&group) {
@@ -167,24 +171,26 @@ impl Worker {
 
     /// Makes the calls that bring the group to its endpoints.
     async fn follow(&self, group: &Group, looks: &mut Looks, sent: &mut Sent) {
-        let (backend, priority) = {
+        let begun = tokio::time::Instant::now();
+        let (namespace, priority) = {
             let mut state = group.state();
             state.planner.begin(Instant::now());
-            (state.backend.clone(), if state.established { Priority::Follow } else { Priority::Fill })
+            (state.backend.namespace.clone(), if state.established { Priority::Follow } else { Priority::Fill })
         };
         let mut turn = None;
         while !self.stop.is_cancelled() && group.bound() {
             // Checked again before each call: the endpoints may have changed during the wait for a turn.
-            let Endpoints::Known(Wanted { targets: wanted, .. }) = self.shared.endpoints(&backend) else { return };
+            let Some((wanted, known)) = self.shared.aim(group) else { return };
             let step = group.state().planner.next(&wanted);
             if matches!(step, Step::Read | Step::Rest) {
-                self.agreed(group, &wanted);
+                self.agreed(group, &wanted, known);
                 return;
             }
-            if turn.is_none() {
-                turn = self.priorities.turn(priority, &backend.namespace).await;
+            // Given back after each call, so that the other namespaces have their turns before the next one.
+            let Some(_turn) = turn.take() else {
+                turn = self.priorities.turn(priority, &namespace).await;
                 continue;
-            }
+            };
             sent.0 = Some(Instant::now());
             let outcome = match &step {
                 Step::Register(targets) => self.register(group, targets).await,
@@ -202,6 +208,10 @@ impl Worker {
                     self.shared.registry.wake(group.state().everybody());
                     return;
                 }
+            }
+            if begun.elapsed() >= FOLLOWED_FOR {
+                group.changed.notify_one();
+                return;
             }
         }
     }
@@ -246,12 +256,14 @@ impl Worker {
         }
     }
 
-    /// Notes that the group agrees with its endpoints, if it does.
-    fn agreed(&self, group: &Group, wanted: &BTreeSet<Target>) {
+    /// Notes that the group has the wanted targets, if it has. `known` says whether they are its endpoints.
+    fn agreed(&self, group: &Group, wanted: &BTreeSet<Target>, known: bool) {
         let mut state = group.state();
         if state.planner.arrived(wanted) {
-            state.established = true;
-            state.behind_since = None;
+            if known {
+                state.established = true;
+                state.behind_since = None;
+            }
             state.changing.over();
             self.failures.succeeded(&group.arn);
         }
@@ -300,6 +312,9 @@ impl Worker {
         self.shared.registry.wake(woken);
     }
 }
+
+#[cfg(test)]
+mod fairness;
 
 #[cfg(test)]
 mod tests {

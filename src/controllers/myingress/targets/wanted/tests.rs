@@ -101,6 +101,25 @@ fn a_namespace_is_believed_although_another_cannot_be_listed() {
 }
 
 #[test]
+fn targets_stay_where_pods_or_policies_are_not_known() {
+    let mut cluster = listed();
+    Pod { addresses: ["10.0.0.1".parse().unwrap()].into(), gated: None }.enter(&mut cluster, &key("a"));
+    let registered: BTreeSet<Target> =
+        ["10.0.0.1", "10.0.0.2"].map(|id| Target { id: id.into(), port: 8080 }).into_iter().collect();
+    let left = |cluster: &Cluster, backend: &Backend, beyond: Beyond| {
+        let remaining = remaining(cluster, backend, registered.clone(), |_| beyond.clone());
+        remaining.map(|remaining| remaining.into_iter().map(|target| target.id).collect::<Vec<_>>())
+    };
+    let nothing = || Beyond::Within(Vec::new());
+    assert_eq!(left(&cluster, &http(), nothing()), Some(vec!["10.0.0.1".to_owned()]));
+    assert_eq!(left(&cluster, &Backend { namespace: "bank".into(), ..http() }, nothing()), Some(Vec::new()));
+    assert_eq!(left(&cluster, &http(), Beyond::All).map(|left| left.len()), Some(2));
+    assert_eq!(left(&cluster, &http(), Beyond::Unknown("not listed".into())), None);
+    assert_eq!(left(&cluster, &Backend { target_type: TargetType::Instance, ..http() }, nothing()), None);
+    assert_eq!(left(&Cluster::default(), &http(), nothing()), None);
+}
+
+#[test]
 fn what_is_missing_is_told_apart() {
     assert_eq!(endpoints(&listed(), &http()), Endpoints::ServiceMissing);
     let cluster = with(service(), vec![]);

@@ -1,0 +1,30 @@
+//! What a new process finds that has not read listeners yet.
+
+use serde_json::json;
+
+use super::Simulation;
+use crate::controllers::myingress::decide::decide;
+use crate::controllers::myingress::model::fixtures::standing;
+
+#[test]
+fn listeners_that_the_spec_has_lost_are_deleted_by_the_next_process_if_this_one_could_not() {
+    let served = json!({
+        "listeners": [{ "port": 80, "defaultAction": { "forward": { "backends": [{ "name": "app" }] } } }],
+        "backends": [{ "name": "app", "port": 80 }],
+    });
+    let mut simulation = Simulation::with(vec![standing("web", served)]);
+    simulation.settle(None);
+    simulation.objects[0].spec = standing("web", json!({})).spec;
+    // AWS refuses the deletion. The status that was planned is written with the failure.
+    let object = simulation.objects[0].clone();
+    let planned = decide(&object, &simulation.observe(&object), simulation.now).status;
+    assert!(planned.listeners.is_empty());
+    simulation.objects[0].status = Some(planned);
+    simulation.die();
+    simulation.settle(None);
+    let listeners = simulation.aws.assets.balancers.values().filter_map(|it| it.listeners.as_ref());
+    assert_eq!(listeners.map(|listeners| listeners.len()).collect::<Vec<_>>(), [0]);
+    assert!(simulation.aws.assets.groups.is_empty());
+    let status = simulation.objects[0].status.clone().unwrap();
+    assert_eq!(status.managed, None, "what is gone is forgotten");
+}
