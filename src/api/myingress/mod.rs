@@ -219,7 +219,8 @@ pub struct MyIngressSpec {
     pub minimum_capacity_units: Option<u32>,
 
     /// Attributes of the load balancer, by AWS's own keys, for example `idle_timeout.timeout_seconds: "120"` or
-    /// `deletion_protection.enabled: "true"`. A key that you remove goes back to AWS's default.
+    /// `deletion_protection.enabled: "true"`. A key that you remove goes back to AWS's default; only the bucket of logs
+    /// and keys that are newer than this version of Causeway stay as they are.
     /// Keys: <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_LoadBalancerAttribute.html>
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 40))]

@@ -1,5 +1,6 @@
 //! A small AWS in memory. Every decision must lead to the same end in it, and touch nothing foreign.
 
+mod attributes;
 mod aws;
 mod drift;
 mod groups;
