@@ -14,6 +14,7 @@ mod scenes;
 mod shape;
 mod single;
 mod specs;
+mod sticky;
 mod targets;
 
 use std::collections::{BTreeMap, BTreeSet};
