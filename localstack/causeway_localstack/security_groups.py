@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from localstack.aws.api import RequestContext
+from moto.ec2.models.managed_prefixes import ManagedPrefixList
 from moto.ec2.models.security_groups import SecurityGroup, SecurityGroupRule
 
 from . import fleet as fleets
@@ -18,6 +19,21 @@ from .rules import deletion
 
 Permission = tuple[str, int | None, int | None, str]
 """Protocol, first and last port, and what is let in: a range of addresses, a prefix list or a group."""
+
+_MOST_RULES = 60
+"""Of each address family: https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"""
+
+_WEIGHTS = {
+    "cloudfront.origin-facing": 55,
+    "dynamodb": 1,
+    "groundstation": 5,
+    "s3": 1,
+    "vpc-lattice": 10,
+}
+"""What AWS's own lists count as, by the end of their names.
+
+https://docs.aws.amazon.com/vpc/latest/userguide/working-with-aws-managed-prefix-lists.html, read on 2026-11-27
+"""
 
 _DESCRIPTION = re.compile(r"[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{0,255}", re.ASCII)
 _DESCRIPTIONS = "strings less than 256 characters from the following set:  a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*"
@@ -38,7 +54,9 @@ def check(context: RequestContext) -> None:
             _not_named_by_others(fleet, group_id)
         case "AuthorizeSecurityGroupIngress":
             _described_lawfully(asked.get("IpPermissions") or [])
+            _lists_known(fleet, asked.get("IpPermissions") or [])
             _nothing_twice(fleet, group_id, asked.get("IpPermissions") or [])
+            _within_quota(fleet, group_id, asked.get("IpPermissions") or [])
         case "RevokeSecurityGroupIngress":
             _everything_there(fleet, group_id, asked.get("IpPermissions") or [])
 
@@ -101,6 +119,46 @@ def _not_named_by_others(fleet: Fleet, group_id: str) -> None:
         for rule in [*group.ingress_rules, *group.egress_rules]:
             if rule.source_group.get("GroupId") == group_id:
                 raise invalid("DependencyViolation", f"resource {group_id} has a dependent object")
+
+
+def _lists_known(fleet: Fleet, permissions: Iterable[Mapping[str, Any]]) -> None:
+    """AWS's words: https://github.com/aws-cloudformation/rain/issues/308; its code: Terraform's provider for AWS."""
+    for permission in permissions:
+        for source in permission.get("PrefixListIds") or []:
+            asked = source.get("PrefixListId") or ""
+            if _list(fleet, asked) is None:
+                raise invalid("InvalidPrefixListID.NotFound", f"The prefix list ID '{asked}' does not exist")
+
+
+def _within_quota(fleet: Fleet, group_id: str, permissions: Iterable[Mapping[str, Any]]) -> None:
+    """Each family has its quota. A group counts in both, and so does a prefix list, as the entries it may have at most.
+
+    https://docs.aws.amazon.com/vpc/latest/userguide/work-with-cust-managed-prefix-lists.html, read on 2026-11-27: "You
+    can't add a prefix list to a security group rule if the number of rules plus the max entries for the prefix list
+    exceeds the quota for rules per security group for your account."
+    """
+    sources = [source for *_, source in [*_held(fleet, group_id), *_asked_for(permissions)]]
+    for other_family in (":", "."):
+        if sum(_weight(fleet, source) for source in sources if other_family not in source) > _MOST_RULES:
+            raise invalid(
+                "RulesPerSecurityGroupLimitExceeded",
+                "The maximum number of rules per security group has been reached.",
+            )
+
+
+def _weight(fleet: Fleet, source: str) -> int:
+    listed = _list(fleet, source)
+    if listed is None:
+        return 1
+    if listed.max_entries is not None:
+        return int(listed.max_entries)
+    name = listed.prefix_list_name or ""
+    return next((weight for end, weight in _WEIGHTS.items() if name.endswith(end)), 1)
+
+
+def _list(fleet: Fleet, list_id: str) -> ManagedPrefixList | None:
+    found: ManagedPrefixList | None = fleet.network.managed_prefix_lists.get(list_id)
+    return found if found and found.state != "delete-complete" else None
 
 
 def _nothing_twice(fleet: Fleet, group_id: str, permissions: Iterable[Mapping[str, Any]]) -> None:

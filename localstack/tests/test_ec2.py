@@ -132,6 +132,44 @@ def test_inbound_rules_of_every_kind_are_kept(ec2: BaseClient, group: str) -> No
     ec2.delete_managed_prefix_list(PrefixListId=listed)
 
 
+def let_in_list(listed: str, port: int = 443) -> list[dict[str, Any]]:
+    return [{"IpProtocol": "tcp", "FromPort": port, "ToPort": port, "PrefixListIds": [{"PrefixListId": listed}]}]
+
+
+def test_a_prefix_list_that_does_not_exist_is_refused(ec2: BaseClient, group: str) -> None:
+    with refused("InvalidPrefixListID.NotFound", "The prefix list ID 'pl-0123456789abcdef0' does not exist"):
+        mixed = inbound("10.0.0.0/8") + let_in_list("pl-0123456789abcdef0")
+        ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=mixed)
+    assert ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissions"] == []
+    listed = ec2.create_managed_prefix_list(PrefixListName="gone", MaxEntries=1, AddressFamily="IPv4")
+    listed = listed["PrefixList"]["PrefixListId"]
+    ec2.delete_managed_prefix_list(PrefixListId=listed)
+    with refused("InvalidPrefixListID.NotFound", listed):
+        ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=let_in_list(listed))
+
+
+def test_a_prefix_list_counts_as_the_entries_it_may_have(ec2: BaseClient, group: str) -> None:
+    listed = ec2.create_managed_prefix_list(PrefixListName="offices", MaxEntries=58, AddressFamily="IPv4")
+    listed = listed["PrefixList"]["PrefixListId"]
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=inbound("10.0.0.0/8"))
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=let_in_list(listed))
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=inbound("172.16.0.0/12"))
+    with refused("RulesPerSecurityGroupLimitExceeded", "The maximum number of rules per security group"):
+        ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=inbound("192.168.0.0/16"))
+    six = [{"IpProtocol": "tcp", "FromPort": 80, "ToPort": 80, "Ipv6Ranges": [{"CidrIpv6": "2001:db8::/32"}]}]
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=six)
+    with refused("RulesPerSecurityGroupLimitExceeded"):
+        ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=let_in_list(listed, port=80))
+    ec2.revoke_security_group_ingress(GroupId=group, IpPermissions=let_in_list(listed))
+    [origins] = ec2.describe_managed_prefix_lists(
+        Filters=[{"Name": "prefix-list-name", "Values": ["com.amazonaws.global.cloudfront.origin-facing"]}]
+    )["PrefixLists"]
+    ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=let_in_list(origins["PrefixListId"]))
+    with refused("RulesPerSecurityGroupLimitExceeded"):
+        ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=let_in_list(origins["PrefixListId"], port=80))
+    ec2.delete_managed_prefix_list(PrefixListId=listed)
+
+
 def test_outbound_rules_come_and_go(ec2: BaseClient, group: str) -> None:
     networks = {"IpRanges": [{"CidrIp": "0.0.0.0/0"}], "Ipv6Ranges": [{"CidrIpv6": "::/0"}]}
     everything = [{"IpProtocol": "-1"} | networks]

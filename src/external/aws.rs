@@ -136,7 +136,7 @@ pub const NO_CREDENTIALS: &str = "NoCredentials";
 
 /// Codes that any service may answer with.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/CommonErrors.html>
-fn general_class(code: &str) -> Option<Class> {
+pub(super) fn general_class(code: &str) -> Option<Class> {
     Some(match code {
         "Throttling"
         | "ThrottlingException"

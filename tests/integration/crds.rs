@@ -71,6 +71,11 @@ async fn a_my_ingress_is_refused_in_words_that_name_field_and_fix() {
         let answer = refusal_of_ingress(&scene, field, value).await;
         assert!(answer.contains(words) && answer.contains(&format!("spec.{field}")), "{answer}\nshould say: {words}");
     }
+    let (subnets, type_) = (["subnet-abc", "subnet-def"], "dualstack-without-public-ipv4");
+    let inner = json!({ "subnets": subnets, "scheme": "internal", "ipAddressType": type_ });
+    let answer = scene.try_create::<MyIngress>("app", inner).await.expect_err("it is refused").to_string();
+    let words = "spec.ipAddressType dualstack-without-public-ipv4 is for scheme internet-facing: use dualstack";
+    assert!(answer.contains(words), "{answer}\nshould say: {words}");
 }
 
 #[tokio::test]

@@ -71,7 +71,8 @@ pub struct BackendSpec {
     pub algorithm: Option<Algorithm>,
 
     /// Sends all requests of a client to the same target, for example `{ "type": "lb_cookie", "duration": "1h" }`. Left
-    /// out, each request can go to any target.
+    /// out, each request can go to any target. AWS refuses stickiness together with the attribute
+    /// `load_balancing.cross_zone.enabled: "false"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stickiness: Option<StickinessSpec>,
 

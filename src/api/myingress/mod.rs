@@ -57,6 +57,7 @@ pub use status::{AlbStatus, ListenerStatus, ManagedKeys, MyIngressStatus, Replac
     validation = ("!has(self.targetSecurityGroups) || has(self.inboundCidrs) || has(self.inboundPrefixLists) || has(self.group)", "spec.targetSecurityGroups lets in the security group that is made for spec.inboundCidrs or spec.inboundPrefixLists: set one of these"),
     validation = ("!has(self.attributes) || ((!has(self.idleTimeout) || !('idle_timeout.timeout_seconds' in self.attributes)) && (!has(self.deletionProtection) || !('deletion_protection.enabled' in self.attributes)) && (!has(self.http2) || !('routing.http2.enabled' in self.attributes)) && (!has(self.dropInvalidHeaders) || !('routing.http.drop_invalid_header_fields.enabled' in self.attributes)) && (!has(self.accessLogs) || !('access_logs.s3.enabled' in self.attributes)))", "spec.attributes sets what a field of spec also sets (idleTimeout, deletionProtection, http2, dropInvalidHeaders or accessLogs): keep one of the two"),
     validation = ("has(self.group) == has(oldSelf.group) && (!has(self.group) || (self.group.name == oldSelf.group.name && has(self.group.__namespace__) == has(oldSelf.group.__namespace__) && (!has(self.group.__namespace__) || self.group.__namespace__ == oldSelf.group.__namespace__)))", "spec.group cannot change, because the load balancer belongs to the group: delete this object and create it again"),
+    validation = ("self.scheme != 'internal' || !has(self.ipAddressType) || self.ipAddressType != 'dualstack-without-public-ipv4'", "spec.ipAddressType dualstack-without-public-ipv4 is for scheme internet-facing: use dualstack, or change scheme"),
     validation = ("!has(self.adopt) || !has(self.group)", "spec.adopt is for a balancer of one object: leave out spec.group"),
     validation = ("!has(self.name) || !has(self.group)", "spec.name is for a balancer of one object: a group's balancer is called after spec.group.name"),
     validation = ("!has(self.name) || !has(self.adopt)", "spec.name is for a new balancer: leave it out, for the adopted one keeps its name"),
@@ -219,7 +220,8 @@ pub struct MyIngressSpec {
     pub minimum_capacity_units: Option<u32>,
 
     /// Attributes of the load balancer, by AWS's own keys, for example `idle_timeout.timeout_seconds: "120"` or
-    /// `deletion_protection.enabled: "true"`. A key that you remove goes back to AWS's default.
+    /// `deletion_protection.enabled: "true"`. A key that you remove goes back to AWS's default; only the bucket of logs
+    /// and keys that are newer than this version of Causeway stay as they are.
     /// Keys: <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_LoadBalancerAttribute.html>
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 40))]

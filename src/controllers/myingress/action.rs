@@ -43,7 +43,7 @@ pub enum SecurityAction {
     LetIn(Entry),
     /// Remove the rule by which somebody else's security group lets it in.
     ShutOut(Entry),
-    /// Delete it.
+    /// Delete it, if it still carries the owner's tags.
     Delete { id: String, name: String },
 }
 

@@ -222,7 +222,7 @@ impl Member {
     /// A balancer that was just created: it has AWS's defaults and no listeners.
     pub fn new(balancer: Balancer, tags: Pairs) -> Self {
         Self {
-            attributes: Some(default_balancer_attributes()),
+            attributes: balancer.scheme.map(default_balancer_attributes),
             web_acl: Some(None),
             capacity: Some(None),
             listeners: Some(BTreeMap::new()),

@@ -63,7 +63,10 @@ pub enum Error {
     #[error("spec.minimumCapacityUnits: AWS refuses it ({0}); choose another number")]
     CapacityInvalid(String),
     /// Inbound rules are refused.
-    #[error("spec.inboundCidrs: AWS refuses the security group's rules ({0}); name fewer networks, or correct them")]
+    #[error(
+        "spec.inboundCidrs, spec.inboundPrefixLists: AWS refuses the security group's rules ({0}); name fewer networks \
+         and prefix lists, or correct them"
+    )]
     InboundInvalid(String),
     /// A rule in a security group of the targets is refused.
     #[error(
@@ -207,6 +210,10 @@ impl Error {
             // For a listener, a rule or a target group this code means something else.
             | (Class::Invalid, Some("InvalidConfigurationRequest"), "CreateLoadBalancer")
             | (Class::Invalid, _, "SetSubnets") => Self::SubnetsInvalid(text),
+            (Class::Invalid, Some("UnsupportedCertificate"), _) => Self::CertificateInvalid(refusal(
+                "spec.listeners[].certificateArns",
+                "name a certificate for a domain, with a key and a signature that Elastic Load Balancing supports",
+            )),
             (Class::Invalid, Some("CertificateNotFound"), _) | (Class::Invalid, _, "AddListenerCertificates") => {
                 Self::CertificateInvalid(refusal(
                     "spec.listeners[].certificateArns",

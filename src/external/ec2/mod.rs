@@ -115,6 +115,11 @@ fn class_of(code: &str) -> Option<Class> {
         | "InvalidParameterCombination"
         | "InvalidParameterValue"
         | "InvalidPermission.Malformed"
+        // The error codes of HashiCorp's provider for AWS have both spellings.
+        | "InvalidPrefixListID.Malformed"
+        | "InvalidPrefixListID.NotFound"
+        | "InvalidPrefixListId.Malformed"
+        | "InvalidPrefixListId.NotFound"
         | "InvalidSubnetID.Malformed"
         | "InvalidSubnetID.NotFound"
         | "InvalidVpcID.NotFound"
@@ -122,4 +127,22 @@ fn class_of(code: &str) -> Option<Class> {
         | "VPCIdNotSpecified" => Class::Invalid,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_list_that_does_not_exist_is_a_mistake_in_the_spec() {
+        for code in [
+            "InvalidPrefixListID.NotFound",
+            "InvalidPrefixListId.NotFound",
+            "InvalidPrefixListID.Malformed",
+            "InvalidPrefixListId.Malformed",
+        ] {
+            assert_eq!(class_of(code), Some(Class::Invalid), "{code}");
+        }
+        assert_eq!(class_of("InvalidGroup.NotFound"), Some(Class::NotFound), "a security group of ours that is gone");
+    }
 }

@@ -173,7 +173,8 @@ fn repairs(
         held && (!recorded || holders_record(scene).is_some_and(by_holder))
     };
     if let Some(present) = &member.attributes {
-        let mut attributes = drifted(&attributes(&wanted.attributes, before), present, default_balancer_attribute);
+        let default = |key: &str| default_balancer_attribute(key, wanted.scheme);
+        let mut attributes = drifted(&attributes(&wanted.attributes, before, default), present, default);
         attributes.retain(|key, _| !stays(managed.attributes.contains(key), &|it| it.attributes.contains(key)));
         if !attributes.is_empty() {
             actions.push(BalancerAction::SetAttributes { arn: arn(), attributes });
@@ -207,9 +208,9 @@ fn holders_record<'a>(scene: &Scene<'a>) -> Option<&'a ManagedKeys> {
 }
 
 /// The attributes of the spec, and AWS's defaults for those that the spec set before.
-fn attributes(wanted: &Pairs, before: Option<&ManagedKeys>) -> Pairs {
+fn attributes(wanted: &Pairs, before: Option<&ManagedKeys>, default: impl Fn(&str) -> Option<&'static str>) -> Pairs {
     let dropped = before.iter().flat_map(|managed| &managed.attributes);
-    let defaults = dropped.filter_map(|key| Some((key.clone(), default_balancer_attribute(key)?.to_owned())));
+    let defaults = dropped.filter_map(|key| Some((key.clone(), default(key)?.to_owned())));
     let mut all: Pairs = defaults.collect();
     all.extend(wanted.clone());
     all

@@ -1,6 +1,6 @@
 //! Target groups, and which backends their targets follow.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::attributes::drifted;
 use super::followed::{backend_tag, remembered};
@@ -15,8 +15,9 @@ use crate::controllers::myingress::members::{Members, key};
 use crate::controllers::myingress::model::{GroupModel, Model, default_group_attributes};
 use crate::controllers::myingress::names::TargetGroupIdentity;
 use crate::controllers::myingress::ownership::{Owner, member_of};
+use crate::controllers::myingress::predicted::PredictedAws;
 use crate::controllers::myingress::targets::{Backend, Binding, CheckPort, Endpoints, Wanted};
-use crate::external::elbv2::{GroupKind, HealthCheck, NewTargetGroup, Pairs, Protocol};
+use crate::external::elbv2::{GroupKind, HealthCheck, NewTargetGroup, Pairs, Protocol, RuleAction};
 
 /// Creates target groups and repairs them.
 pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
@@ -85,16 +86,42 @@ fn health_check(scene: &Scene, name: &str, wanted: &GroupModel, present: Option<
 }
 
 /// Moves the actions that enable target stickiness behind the rule changes: where several groups share requests, AWS
-/// requires group stickiness first. Disabling both already happens in the reverse order.
-pub fn stick_last(actions: &mut Vec<Action>) {
-    let (late, mut sorted): (Vec<_>, Vec<_>) = actions.drain(..).partition(makes_sticky);
-    sorted.extend(late);
+/// requires group stickiness first. Actions that it would refuse even then wait: the rules enable group stickiness only
+/// once all their groups are there and checked. Disabling both already happens in the reverse order.
+pub fn stick_last(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
+    let (late, mut sorted): (Vec<_>, Vec<_>) = actions.drain(..).partition(|action| made_sticky(action).is_some());
+    if !late.is_empty() {
+        let shared = shared_without_stickiness(scene, current, &sorted);
+        sorted.extend(late.into_iter().filter(|action| made_sticky(action).is_none_or(|arn| !shared.contains(arn))));
+    }
     *actions = sorted;
 }
 
-fn makes_sticky(action: &Action) -> bool {
-    let Action::Group(GroupAction::SetAttributes { attributes, .. }) = action else { return false };
-    attributes.get("stickiness.enabled").is_some_and(|it| it == "true")
+/// The group whose target stickiness the action enables.
+fn made_sticky(action: &Action) -> Option<&String> {
+    let Action::Group(GroupAction::SetAttributes { arn, attributes, .. }) = action else { return None };
+    attributes.get("stickiness.enabled").filter(|it| *it == "true").map(|_| arn)
+}
+
+/// The groups that still share requests with others, in an action of ours without group stickiness, after these changes.
+/// Whether AWS counts a group of weight 0 is not known, so each counts, as in the model.
+fn shared_without_stickiness(scene: &Scene, current: &Member, actions: &[Action]) -> BTreeSet<String> {
+    let owner = &scene.observed.owner;
+    let mut after = scene.observed.assets.clone();
+    let mut aws = PredictedAws::default();
+    actions.iter().filter(|it| matches!(it, Action::Listener(_))).for_each(|it| aws.enter(&mut after, &[], it));
+    let listeners = after.balancers.get(&current.balancer.arn).and_then(|member| member.listeners.as_ref());
+    let listeners = listeners.into_iter().flat_map(BTreeMap::values);
+    let all = listeners.flat_map(move |member| {
+        let rules = member.rules.values().filter(move |rule| owner.owns(&rule.tags));
+        let default = owner.owns(&member.tags).then_some(&member.listener.settings.default_actions);
+        rules.map(|rule| &rule.rule.settings.actions).chain(default).flatten()
+    });
+    let wander = |action: &&RuleAction| match action {
+        RuleAction::Forward { groups, stickiness } => groups.len() > 1 && stickiness.is_none(),
+        _ => false,
+    };
+    all.filter(wander).flat_map(super::shifts::forwarded_to).cloned().collect()
 }
 
 fn kind(wanted: &GroupModel, current: &Member) -> GroupKind {

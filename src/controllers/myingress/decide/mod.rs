@@ -163,7 +163,7 @@ fn changes(
     groups::plan(scene, current, &mut plan.actions);
     groups::bind(scene, current, &mut plan.actions);
     listeners::plan(scene, current, &mut plan.actions)?;
-    groups::stick_last(&mut plan.actions);
+    groups::stick_last(scene, current, &mut plan.actions);
     scene.aside.leave_out(&mut plan.actions);
 
     status::describe(plan, object, observed, Some(current));

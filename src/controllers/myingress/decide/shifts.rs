@@ -73,12 +73,18 @@ pub fn step(
     if groups.len() > MOST_GROUPS {
         return (wanted, false);
     }
-    let stickiness = present.iter().find_map(|action| match action {
-        RuleAction::Forward { stickiness, .. } => *stickiness,
-        _ => None,
-    });
+    // Clients stay with their group as soon as they are to. Target stickiness needs that first, and ends first.
+    let stickiness = group_stickiness(&wanted).or_else(|| group_stickiness(present));
     let others = wanted.into_iter().filter(|action| !matches!(action, RuleAction::Forward { .. }));
     (others.chain([RuleAction::Forward { groups, stickiness }]).collect(), true)
+}
+
+/// For how many seconds clients stay with the group of their first request; `None` if they do not.
+fn group_stickiness(actions: &[RuleAction]) -> Option<u32> {
+    actions.iter().find_map(|action| match action {
+        RuleAction::Forward { stickiness, .. } => *stickiness,
+        _ => None,
+    })
 }
 
 /// Target groups that an action forwards to.
@@ -121,6 +127,21 @@ mod tests {
         assert_eq!(step(new.clone(), &between, &unchecked), (between.clone(), true));
         let healthy = summaries(&[("old", 2, 2), ("new", 1, 2)]);
         assert_eq!(step(new.clone(), &between, &healthy), (new, false));
+    }
+
+    #[test]
+    fn clients_stay_with_their_group_from_the_first_step_on_to_the_last() {
+        let sticky = |groups: &[(&str, u16)], seconds| {
+            let groups = groups.iter().map(|(arn, weight)| ((*arn).to_owned(), *weight)).collect();
+            vec![RuleAction::Forward { groups, stickiness: seconds }]
+        };
+        let unchecked = summaries(&[("old", 2, 2), ("new", 0, 2)]);
+        for (wanted, present, between) in
+            [(Some(60), None, Some(60)), (Some(60), Some(30), Some(60)), (None, Some(30), Some(30)), (None, None, None)]
+        {
+            let (step, waits) = step(sticky(&[("new", 1)], wanted), &sticky(&[("old", 1)], present), &unchecked);
+            assert_eq!((step, waits), (sticky(&[("new", 0), ("old", 1)], between), true));
+        }
     }
 
     #[test]

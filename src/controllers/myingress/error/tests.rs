@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::controllers::myingress::action::BalancerAction;
+use crate::controllers::myingress::action::{BalancerAction, ListenerAction};
 use crate::controllers::myingress::model::fixtures::standing;
 use crate::external::elbv2::Pairs;
 
@@ -60,4 +60,38 @@ fn a_security_group_of_somebody_else_with_our_name_is_reported_and_not_tried_for
     let error = Error::of(error);
     assert_eq!((error.class(), error.reason()), (Class::Invalid, "OwnershipLost"));
     assert_eq!(error.to_string(), "security group sg-1 has the name that this object's would have");
+}
+
+fn invalid(operation: &'static str, service: &'static str, code: &str, message: &str) -> AwsError {
+    let (code, message) = (Some(code.into()), message.into());
+    AwsError { operation, service, code, message, class: Class::Invalid, ambiguous: false }
+}
+
+#[test]
+fn a_certificate_that_aws_does_not_support_is_named_with_its_field() {
+    let arn = "arn:aws:acm:eu-west-1:000000000000:certificate/star";
+    let words = format!("The certificate '{arn}' must have a fully-qualified domain name");
+    let action = Action::Listener(ListenerAction::AddCertificates {
+        balancer: "b".into(),
+        arn: "l".into(),
+        port: 443,
+        certificates: [arn.to_owned()].into(),
+    });
+    let certificates = ["arn:aws:acm:eu-west-1:000000000000:certificate/a", arn];
+    let object = standing("web", json!({ "listeners": [{ "port": 443, "certificateArns": certificates }] }));
+    let refused = invalid("AddListenerCertificates", "elasticloadbalancing", "UnsupportedCertificate", &words);
+    let text = Error::of_action(refused, &action, &owner(), &object);
+    assert_eq!(text.reason(), "CertificateInvalid");
+    let expected = format!("spec.listeners[0].certificateArns[1]: AWS refuses it ({words}); name a certificate for a");
+    assert!(text.to_string().starts_with(&expected), "{text}");
+}
+
+#[test]
+fn a_prefix_list_that_aws_does_not_know_is_named_with_its_field() {
+    let words = "The prefix list ID 'pl-1' does not exist";
+    let error = Error::of(invalid("AuthorizeSecurityGroupIngress", "ec2", "InvalidPrefixListID.NotFound", words));
+    assert_eq!(error.reason(), "InboundInvalid");
+    let text = error.to_string();
+    assert!(text.starts_with("spec.inboundCidrs, spec.inboundPrefixLists: AWS refuses"), "{text}");
+    assert!(text.contains(words), "{text}");
 }

@@ -20,6 +20,7 @@ use crate::external::elbv2::{HealthCheck, Pairs, Protocol, ProtocolVersion, Targ
 
 const ALGORITHM: &str = "load_balancing.algorithm.type";
 const ANOMALIES: &str = "load_balancing.algorithm.anomaly_mitigation";
+const CROSS_ZONE: &str = "load_balancing.cross_zone.enabled";
 const SLOW_START: &str = "slow_start.duration_seconds";
 /// A tag's value has at most 256 characters, of which Service and port take up to 127.
 const MOST_OF_LABELS: usize = 129;
@@ -281,6 +282,13 @@ fn go_together(all: &Pairs, field: &Field<'_>) -> Result<(), Complaint> {
     if is(ANOMALIES, "on") && !is(ALGORITHM, "weighted_random") {
         return field.name("attributes").key(ANOMALIES).complain("needs algorithm weighted_random");
     }
+    // https://docs.aws.amazon.com/elasticloadbalancing/latest/application/disable-cross-zone.html
+    if is("stickiness.enabled", "true") && is(CROSS_ZONE, "false") {
+        return field
+            .name("attributes")
+            .key(CROSS_ZONE)
+            .complain("must not be false with stickiness: remove one of the two");
+    }
     let cookie = all.get(COOKIE).map(String::as_str).unwrap_or_default();
     let name = field.name("stickiness");
     let name = name.name("cookieName");
@@ -405,6 +413,10 @@ mod tests {
                 "slowStart works with algorithm round_robin only",
             ),
             (json!({ "port": 80, "attributes": { ANOMALIES: "on" } }), "needs algorithm weighted_random"),
+            (
+                json!({ "port": 80, "stickiness": {}, "attributes": { CROSS_ZONE: "false" } }),
+                "attributes[load_balancing.cross_zone.enabled] must not be false with stickiness",
+            ),
             (cookie("awsalb-x"), "stickiness.cookieName must not begin with AWSALB"),
             (cookie("a b"), "stickiness.cookieName has ' '"),
             (json!({ "port": 80, "stickiness": { "type": "app_cookie" } }), "stickiness.cookieName is needed"),

@@ -63,6 +63,14 @@ pub fn balancer(spec: &MyIngressSpec, field: &Field<'_>) -> Result<BalancerPart,
     if spec.minimum_capacity_units.is_some_and(|units| units < LEAST_CAPACITY) {
         return field.name("minimumCapacityUnits").complain(format_args!("must be at least {LEAST_CAPACITY}"));
     }
+    // An internal balancer has no public addresses. In a group, members that say another scheme or another type than the
+    // one that says where the balancer stands contradict it.
+    // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateLoadBalancer.html
+    if spec.scheme == Scheme::Internal && spec.ip_address_type == Some(SpecIpAddressType::DualstackWithoutPublicIpv4) {
+        return field
+            .name("ipAddressType")
+            .complain("dualstack-without-public-ipv4 is for scheme internet-facing: use dualstack, or change scheme");
+    }
     let grouped = spec.group.is_some();
     check_tags(&spec.tags, grouped, &field.name("tags"))?;
     Ok(BalancerPart {
@@ -374,6 +382,10 @@ mod tests {
                 "spec.wafAclArn must be the ARN of a regional web ACL",
             ),
             (json!({ "minimumCapacityUnits": 99 }), "spec.minimumCapacityUnits must be at least 100"),
+            (
+                json!({ "scheme": "internal", "ipAddressType": "dualstack-without-public-ipv4" }),
+                "spec.ipAddressType dualstack-without-public-ipv4 is for scheme internet-facing",
+            ),
             (json!({ "name": "a_b" }), "spec.name has '_'"),
             (json!({ "name": "internal-a" }), "spec.name must neither begin nor end"),
             (json!({ "name": "a", "group": { "name": "g" } }), "spec.name is for a balancer of one object"),

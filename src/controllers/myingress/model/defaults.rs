@@ -1,15 +1,20 @@
 //! The attributes that AWS gives to new resources.
 
+use crate::api::myingress::Scheme;
 use crate::external::elbv2::{Pairs, Protocol};
 
-/// The value that an attribute of a balancer goes back to when it is removed. A key that is not here stays as it is.
+/// The value that an attribute of a balancer goes back to when it is removed, if it does not depend on the scheme. A key
+/// that is not here stays as it is, such as the bucket of logs: its default is no bucket, which cannot be written.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_LoadBalancerAttribute.html>
-const OF_BALANCERS: [(&str, &str); 15] = [
+const OF_BALANCERS: [(&str, &str); 18] = [
     ("access_logs.s3.enabled", "false"),
+    ("access_logs.s3.prefix", ""),
     ("client_keep_alive.seconds", "3600"),
     ("connection_logs.s3.enabled", "false"),
+    ("connection_logs.s3.prefix", ""),
     ("deletion_protection.enabled", "false"),
     ("health_check_logs.s3.enabled", "false"),
+    ("health_check_logs.s3.prefix", ""),
     ("idle_timeout.timeout_seconds", "60"),
     ("routing.http.desync_mitigation_mode", "defensive"),
     ("routing.http.drop_invalid_header_fields.enabled", "false"),
@@ -21,6 +26,11 @@ const OF_BALANCERS: [(&str, &str); 15] = [
     ("waf.fail_open.enabled", "false"),
     ("zonal_shift.config.enabled", "false"),
 ];
+
+/// Whether traffic from an internet gateway is blocked. "It is set to `false` for internet-facing load balancers and `true`
+/// for internal load balancers".
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_LoadBalancerAttribute.html>
+const DENY_GATEWAY: &str = "ipv6.deny_all_igw_traffic";
 
 /// The cookie name of an application is not here: its default is no name, which cannot be written.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetGroupAttribute.html>
@@ -67,14 +77,22 @@ const RESPONSE_HEADERS: [&str; 10] = [
     "x_frame_options",
 ];
 
-/// The value of a balancer's attribute that nobody has set; `None` if the default is not known here.
-pub fn default_balancer_attribute(key: &str) -> Option<&'static str> {
-    OF_BALANCERS.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+/// The value of an attribute that nobody has set, of a balancer with this scheme; `None` if the default is not known here.
+pub fn default_balancer_attribute(key: &str, scheme: Scheme) -> Option<&'static str> {
+    of_balancer(scheme).find(|(known, _)| *known == key).map(|(_, value)| value)
 }
 
-/// The attributes of a new balancer, as far as they are known here.
-pub fn default_balancer_attributes() -> Pairs {
-    OF_BALANCERS.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+/// The attributes of a new balancer with this scheme, as far as they are known here.
+pub fn default_balancer_attributes(scheme: Scheme) -> Pairs {
+    of_balancer(scheme).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+fn of_balancer(scheme: Scheme) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let denies = match scheme {
+        Scheme::InternetFacing => "false",
+        Scheme::Internal => "true",
+    };
+    OF_BALANCERS.into_iter().chain([(DENY_GATEWAY, denies)])
 }
 
 /// The attributes of a new target group.

@@ -83,6 +83,7 @@ fn certificates_policies_and_trust_stores_are_named_by_their_place() {
     let action = listener(https(443, "a"));
     for (code, api_message, field) in [
         ("CertificateNotFound", "not found".to_owned(), "spec.listeners[1].certificateArns[0]"),
+        ("UnsupportedCertificate", "it must have a name".to_owned(), "spec.listeners[1].certificateArns[0]"),
         ("SSLPolicyNotFound", "SSL policy 'p' not found".into(), "spec.listeners[1].sslPolicy"),
         ("TrustStoreNotFound", "not found".into(), "spec.listeners[1].mutualAuthentication.trustStoreArn"),
         ("TrustStoreNotReady", "not ready".into(), "spec.listeners[1].mutualAuthentication.trustStoreArn"),

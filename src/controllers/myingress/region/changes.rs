@@ -13,6 +13,9 @@ use crate::external::ec2::SecurityGroup;
 use crate::external::elbv2::NewBalancer;
 use crate::runtime::Class;
 
+/// Why something is not deleted.
+const NOT_OURS: &str = "its tags no longer name this object";
+
 impl Region {
     /// Makes a change for an owner, and enters it into the snapshot. [`Action::Bind`] calls nothing in AWS.
     pub async fn change(&self, owner: &Owner, action: &Action) -> Result<(), AwsError> {
@@ -186,10 +189,25 @@ impl Region {
                     member.tags = tags;
                 }
                 known.written(arn);
-                Err(AwsError::raced(operation, "its tags no longer name this object".into()))
+                Err(AwsError::raced(operation, NOT_OURS.into()))
             }
             None => Ok(false),
         }
+    }
+
+    /// Whether AWS's tags of a security group still name the owner; false when it is gone.
+    async fn security_group_still_owned(&self, owner: &Owner, id: &str) -> Result<bool, AwsError> {
+        let found = self.ec2.security_groups_called(&[id.to_owned()], &[]).await?;
+        let Some(group) = found.into_iter().find(|group| group.id == id) else { return Ok(false) };
+        if owner.owns(&group.tags) {
+            return Ok(true);
+        }
+        let mut known = self.known();
+        if let Some(known) = known.assets.security_groups.get_mut(id) {
+            known.tags = group.tags;
+        }
+        known.written(id);
+        Err(AwsError::raced("DeleteSecurityGroup", NOT_OURS.into()))
     }
 
     async fn change_group(&self, owner: &Owner, action: &GroupAction) -> Result<Answer, AwsError> {
@@ -243,7 +261,11 @@ impl Region {
             SecurityAction::RemoveTags { id, keys } => self.ec2.untag(id, keys).await?,
             SecurityAction::LetIn(entry) => self.ec2.let_in(entry).await?,
             SecurityAction::ShutOut(entry) => self.ec2.shut_out(entry).await?,
-            SecurityAction::Delete { id, .. } => self.ec2.delete_security_group(id).await?,
+            SecurityAction::Delete { id, .. } => {
+                if self.security_group_still_owned(owner, id).await? {
+                    self.ec2.delete_security_group(id).await?;
+                }
+            }
         }
         Ok(Answer::Done)
     }
@@ -292,3 +314,6 @@ impl Region {
         Ok(Answer::Done)
     }
 }
+
+#[cfg(test)]
+mod tests;

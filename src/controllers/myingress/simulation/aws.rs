@@ -8,7 +8,7 @@ use crate::controllers::myingress::ownership::{Owner, entry_mark};
 use crate::controllers::myingress::predicted::{self, PredictedAws, forwards_to};
 use crate::external::acm::Certificate;
 use crate::external::ec2::{SecurityGroup, Subnet};
-use crate::external::elbv2::{Protocol, State};
+use crate::external::elbv2::{Protocol, RuleAction, State};
 
 /// The account.
 #[derive(Clone, Debug, Default)]
@@ -184,6 +184,11 @@ impl Aws {
                 assert!(owner.owns(&self.assets.groups[arn].tags), "a foreign target group is touched: {action:?}");
             }
         }
+        if let GroupAction::SetAttributes { arn, attributes, .. } = action
+            && attributes.get("stickiness.enabled").is_some_and(|it| it == "true")
+        {
+            assert!(!self.shares_without_stickiness(arn), "You must enable group stickiness first: {action:?}");
+        }
         if let GroupAction::Delete { arn, .. } = action {
             if !self.assets.groups[arn].group.balancers.is_empty() {
                 return Err(InUse);
@@ -191,6 +196,20 @@ impl Aws {
             return self.lingers();
         }
         Ok(())
+    }
+
+    /// Whether an action forwards to this group and to others, and lets clients wander among them. Whether AWS counts
+    /// groups of weight 0 is not known.
+    fn shares_without_stickiness(&self, group: &str) -> bool {
+        let listeners = self.assets.balancers.values().flat_map(|it| &it.listeners).flat_map(|it| it.values());
+        let mut actions = listeners.flat_map(|it| {
+            let rules = it.rules.values().flat_map(|rule| &rule.rule.settings.actions);
+            it.listener.settings.default_actions.iter().chain(rules)
+        });
+        actions.any(|action| match action {
+            RuleAction::Forward { groups, stickiness: None } => groups.len() > 1 && groups.contains_key(group),
+            _ => false,
+        })
     }
 
     fn check_listener(&self, owner: &Owner, action: &ListenerAction) {

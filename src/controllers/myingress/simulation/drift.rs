@@ -116,8 +116,10 @@ impl Drift {
             Self::ResetAttributes => {
                 for member in balancers(aws, owner) {
                     // Only a value that is not AWS's default was surely set by us.
-                    let set =
-                        |(key, value): &(&String, &mut String)| default_balancer_attribute(key) != Some(value.as_str());
+                    let scheme = member.balancer.scheme.unwrap_or_default();
+                    let set = |(key, value): &(&String, &mut String)| {
+                        default_balancer_attribute(key, scheme) != Some(value.as_str())
+                    };
                     for (_, value) in member.attributes.iter_mut().flatten().filter(set) {
                         "odd".clone_into(value);
                     }

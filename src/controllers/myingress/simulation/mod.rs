@@ -1,5 +1,6 @@
 //! A small AWS in memory. Every decision must lead to the same end in it, and touch nothing foreign.
 
+mod attributes;
 mod aws;
 mod drift;
 mod groups;
@@ -14,6 +15,7 @@ mod scenes;
 mod shape;
 mod single;
 mod specs;
+mod sticky;
 mod targets;
 
 use std::collections::{BTreeMap, BTreeSet};

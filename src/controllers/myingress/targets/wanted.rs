@@ -66,7 +66,9 @@ pub fn endpoints(cluster: &Cluster, backend: &Backend, beyond: impl Fn(&str) -> 
         let fix = "choose a Service with endpoints in the cluster";
         return Endpoints::Unsuitable(format!("Service {name} is an ExternalName, which has no endpoints: {fix}"));
     }
-    let Some(port) = service.ports.iter().find(|port| named(port, &backend.port)) else {
+    let called = || service.ports.iter().filter(|port| named(port, &backend.port));
+    // A Service may have the same number once for each protocol.
+    let Some(port) = called().find(|port| port.tcp).or_else(|| called().next()) else {
         return Endpoints::PortMissing { ports: service.ports.iter().map(describe).collect() };
     };
     if !port.tcp {

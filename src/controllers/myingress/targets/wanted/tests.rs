@@ -132,6 +132,21 @@ fn what_is_missing_is_told_apart() {
 }
 
 #[test]
+fn of_two_ports_with_the_same_number_the_one_that_speaks_tcp_counts() {
+    let tcp = ServicePort { name: "https".into(), number: 443, node_port: None, target: Some(8443), tcp: true };
+    let udp = ServicePort { name: "http3".into(), target: Some(8444), tcp: false, ..tcp.clone() };
+    let pods = || vec![slice(&[("https", 8443)], vec![endpoint("10.0.0.1", true)])];
+    let found = |ports: Vec<ServicePort>| {
+        let cluster = with(Service { ports, ..service() }, pods());
+        endpoints(&cluster, &backend(PortName::Number(443)))
+    };
+    assert_eq!(targets(found(vec![tcp.clone(), udp.clone()])), ["10.0.0.1:8443"]);
+    assert_eq!(targets(found(vec![udp.clone(), tcp])), ["10.0.0.1:8443"]);
+    let Endpoints::Unsuitable(why) = found(vec![udp]) else { panic!("it speaks UDP only") };
+    assert_eq!(why, "port 443 (http3) of Service web does not speak TCP");
+}
+
+#[test]
 fn each_slice_has_its_own_number_for_a_port() {
     let slices = vec![
         slice(&[("http", 8080), ("other", 1)], vec![endpoint("10.0.0.1", true), endpoint("10.0.0.2", false)]),

@@ -1,0 +1,94 @@
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_credential_types::Credentials;
+use axum::Router;
+use axum::extract::State;
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::clients;
+use crate::external::budget::Budget;
+use crate::external::elbv2::{Elbv2, Pairs};
+use crate::leader::Fence;
+use crate::metrics::Metrics;
+
+const ID: &str = "sg-1";
+
+/// EC2 with at most one security group, and the operations that it was asked for.
+#[derive(Clone, Default)]
+struct FakeEc2 {
+    group: Option<Pairs>,
+    calls: Arc<Mutex<Vec<String>>>,
+}
+
+async fn answer(State(fake): State<FakeEc2>, body: String) -> String {
+    let action = body.split('&').find_map(|part| part.strip_prefix("Action=")).unwrap_or_default().to_owned();
+    fake.calls.lock().unwrap_or_else(PoisonError::into_inner).push(action.clone());
+    if action == "DeleteSecurityGroup" {
+        return "<DeleteSecurityGroupResponse><return>true</return></DeleteSecurityGroupResponse>".into();
+    }
+    let described = |tags: &Pairs| {
+        let tag = |(key, value): (&String, &String)| format!("<item><key>{key}</key><value>{value}</value></item>");
+        let tags: String = tags.iter().map(tag).collect();
+        format!("<item><groupId>{ID}</groupId><groupName>web</groupName><tagSet>{tags}</tagSet></item>")
+    };
+    let groups = fake.group.as_ref().map(described).unwrap_or_default();
+    format!("<DescribeResponse><securityGroupInfo>{groups}</securityGroupInfo></DescribeResponse>")
+}
+
+fn owner() -> Owner {
+    Owner { cluster: "prod".into(), namespace: "shop".into(), name: "web".into(), uid: "1".into() }
+}
+
+/// A region that knows the security group as the owner's, whatever this EC2 says of it.
+async fn region(fake: &FakeEc2) -> Region {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
+    let app = Router::new().fallback(answer).with_state(fake.clone());
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    let credentials = Credentials::new("key", "secret", None, None, "test");
+    let config = clients::aws().region("us-east-1").credentials_provider(credentials).endpoint_url(endpoint);
+    let (config, metrics, fence) = (config.load().await, Metrics::new(), Fence::unfenced());
+    let elb = Elbv2::new(&config, metrics.clone(), fence.clone(), Budget::unlimited());
+    let region = Region::new(&config, &metrics, &fence, Budget::unlimited(), elb, "prod".into());
+    let (vpc, tags, ingress) = ("vpc-1".into(), owner().tags(), BTreeSet::new());
+    let group = SecurityGroup { id: ID.into(), name: "web".into(), vpc, tags, ingress };
+    region.known().assets.security_groups.insert(ID.into(), group);
+    region
+}
+
+/// Deletes the security group while AWS has it with these tags. Returns the outcome, the calls of EC2, and the tags of the
+/// group if it is still known.
+async fn deleted(tags: Option<Pairs>) -> (Result<(), AwsError>, Vec<String>, Option<Pairs>) {
+    let fake = FakeEc2 { group: tags, ..FakeEc2::default() };
+    let region = region(&fake).await;
+    let action = Action::Security(SecurityAction::Delete { id: ID.into(), name: "web".into() });
+    let outcome = region.change(&owner(), &action).await;
+    let calls = fake.calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let known = region.known().assets.security_groups.get(ID).map(|group| group.tags.clone());
+    (outcome, calls, known)
+}
+
+#[tokio::test]
+async fn a_security_group_is_deleted_while_its_tags_name_the_owner() {
+    let (outcome, calls, known) = deleted(Some(owner().tags())).await;
+    assert!(outcome.is_ok(), "{outcome:?}");
+    assert_eq!((calls, known), (vec!["DescribeSecurityGroups".to_owned(), "DeleteSecurityGroup".to_owned()], None));
+}
+
+#[tokio::test]
+async fn a_security_group_that_was_given_to_somebody_else_stays() {
+    let theirs = Owner { uid: "2".into(), ..owner() }.tags();
+    let (outcome, calls, known) = deleted(Some(theirs.clone())).await;
+    let error = outcome.expect_err("it is not ours");
+    assert_eq!((error.class, error.message.as_str()), (Class::Conflict, "its tags no longer name this object"));
+    assert_eq!((calls, known), (vec!["DescribeSecurityGroups".to_owned()], Some(theirs)));
+}
+
+#[tokio::test]
+async fn a_security_group_that_is_gone_needs_no_deletion() {
+    let (outcome, calls, known) = deleted(None).await;
+    assert!(outcome.is_ok(), "{outcome:?}");
+    assert_eq!((calls, known), (vec!["DescribeSecurityGroups".to_owned()], None));
+}
