@@ -1,11 +1,13 @@
 //! The changes that can be made.
 
+use super::applied_config::AppliedConfig;
 use crate::api::Redis;
 use crate::external::redis::{Endpoint, Login};
 use crate::runtime::ActionEvent;
 use crate::runtime::manifest::Manifest;
 use crate::stateful::ChildAction;
 use crate::stateful::tls::RotationStep;
+use crate::stateful::tls::facts::Version;
 use crate::stateful::tls::write::Certify;
 
 /// One change, to Kubernetes objects or to Redis processes.
@@ -45,7 +47,9 @@ pub enum Action {
         settings: Vec<(String, String)>,
         users: Vec<Vec<String>>,
         follow_as: Option<Login>,
-        note: String,
+        note: AppliedConfig,
+        /// The process was started with these settings, as its file has them.
+        is_new: bool,
         /// Directives that somebody had changed, and that are changed back.
         mended: Vec<String>,
     },
@@ -54,8 +58,8 @@ pub enum Action {
     /// Make a running process load the certificates with exactly that content, and record that in an annotation of its
     /// pod.
     LoadCertificates { node: Target, settings: Vec<(String, String)>, content: String, note: String, renewed: bool },
-    /// Generate the clients' password, in a Secret of that name.
-    MakePassword { secret: String },
+    /// Generate the clients' password, in a Secret of that name: a new one, or the emptied version `before` of it.
+    MakePassword { secret: String, before: Option<Version> },
     /// Write the Secret with the users, for a clients' password with this hash.
     MakeUsers { secret: String, hash: String },
     /// Only emit an event.
@@ -104,7 +108,7 @@ impl Action {
                 ("DriftRepaired", message)
             }
             Self::Configure { node, .. } => ("Configured", format!("Changed settings of {} while it runs", node.name)),
-            Self::MakePassword { secret } => {
+            Self::MakePassword { secret, .. } => {
                 ("PasswordMade", format!("Made a password for clients in Secret {secret}"))
             }
             Self::Certify(Certify { need: RotationStep::Authority, why, .. }) => {
@@ -129,9 +133,9 @@ impl Action {
             | Self::LoadCertificates { .. }
             | Self::DropClients { .. } => return None,
         };
-        // Nobody asked for these two, so they are warnings.
-        let message =
-            if matches!(reason, "FailedOver" | "DataLost") { ActionEvent::warning } else { ActionEvent::normal };
+        // Nobody asked for these, so they are warnings.
+        let is_warning = matches!(reason, "FailedOver" | "DataLost" | "DataChosen");
+        let message = if is_warning { ActionEvent::warning } else { ActionEvent::normal };
         Some(message(reason, note))
     }
 }

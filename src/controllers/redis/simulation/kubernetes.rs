@@ -10,6 +10,7 @@ use crate::controllers::redis::facts::Certificates;
 use crate::controllers::redis::facts::{Child, Node, NodeState, Observed, Passwords, Pod, SecretString, Users};
 use crate::controllers::redis::names;
 use crate::external::redis::Attached;
+use crate::stateful::password::Emptied;
 use crate::stateful::simulation::{self, Birth, Objects};
 
 /// The image that the operator runs.
@@ -31,6 +32,8 @@ pub struct PodState {
     pub terminating: bool,
     /// Somebody took our label off.
     pub unlabelled: bool,
+    /// Its container has a liveness probe.
+    probed: bool,
     /// Its image exists.
     pub startable: bool,
     /// Another of its containers does not run, or its kubelet does not report.
@@ -100,6 +103,7 @@ impl PodState {
             awaited: None,
             terminating: false,
             unlabelled: false,
+            probed: !birth.template["spec"]["containers"][0]["livenessProbe"].is_null(),
             startable: !birth.image().contains("nothing"),
             unready: false,
             waits: 0,
@@ -147,6 +151,7 @@ impl Kubernetes {
                 role: pod.role.clone(),
                 settings: pod.settings.clone(),
                 certificates: pod.certificates.clone(),
+                probed: pod.probed,
                 state: match &pod.process {
                     _ if pod.cut == Some(Cut::Rejected) => NodeState::Gone,
                     _ if let Some(Cut::Dropped(seconds)) = pod.cut => NodeState::Silent(Duration::from_secs(seconds)),
@@ -243,7 +248,7 @@ impl Kubernetes {
             }
             Action::Configure { node, note, .. } => {
                 self.process(node)?.tampered = false;
-                self.meant(node)?.settings = Some(note.clone());
+                self.meant(node)?.settings = Some(note.to_string());
             }
             Action::LoadCertificates { node, content, note, .. } => {
                 let pod = self.meant(node)?;
@@ -257,7 +262,15 @@ impl Kubernetes {
                 self.meant(node)?.certificates = Some(note.clone());
             }
             Action::Certify(_) => unreachable!("it takes the time to do it"),
-            Action::MakePassword { .. } => self.passwords.user_provided = Some(SecretString("secret".into())),
+            Action::MakePassword { before, .. } => {
+                let passwords = &mut self.passwords;
+                let there = passwords.emptied.as_ref().map(Emptied::version);
+                let is_another = there.is_some_and(|version| version.is_none() || version != before.as_ref());
+                if passwords.user_provided.is_some() || is_another {
+                    return Err(());
+                }
+                (passwords.user_provided, passwords.emptied) = (Some(SecretString("secret".into())), None);
+            }
             Action::MakeUsers { hash, .. } => {
                 let users = Users {
                     internal: SecretString("internal".into()),
