@@ -12,6 +12,7 @@ mod assets;
 mod blame;
 mod certificates;
 mod decide;
+mod dependencies;
 mod drift;
 mod error;
 mod facts;
@@ -309,6 +310,10 @@ impl Kind for MyIngressKind {
             self.wake_others(object);
         }
         noted != Noted::Fails
+    }
+
+    fn depends(refused: &Action, later: &Action) -> bool {
+        dependencies::depends(refused, later)
     }
 
     fn event(action: &Action) -> Option<ActionEvent> {

@@ -27,6 +27,7 @@ use kube::{Resource, ResourceExt};
 use super::action::Action;
 use super::assets::Assets;
 use super::decide::{bindings_without, decide, decide_removal, leads};
+use super::dependencies::depends;
 use super::drift::{self as drift_memory, Decided, Repaired};
 use super::facts::{Adoption, Observed, key_of};
 use super::members::{key, members_of};
@@ -72,6 +73,8 @@ pub struct Simulation {
     pub journal: Vec<Action>,
     /// What AWS refused, and is not tried now.
     pub refusals: Vec<Refusal>,
+    /// What AWS will refuse, and the reason.
+    pub refuses: Option<(fn(&Action) -> bool, &'static str)>,
     /// What the operator found right.
     drift: BTreeMap<ObjectKey, drift_memory::State>,
     /// Drift that was reported.
@@ -287,7 +290,18 @@ impl Simulation {
 
     /// Returns false if a conflict or death ended it early.
     fn carry_out(&mut self, owner: &Owner, actions: &[Action]) -> bool {
+        let mut missing: Vec<&Action> = Vec::new();
         for action in actions {
+            if missing.iter().any(|refused| depends(refused, action)) {
+                missing.push(action);
+                continue;
+            }
+            if let Some((_, reason)) = self.refuses.filter(|(refuses, _)| refuses(action)) {
+                let (message, retry_in) = ("AWS refuses it".into(), Duration::from_secs(30));
+                self.refusals.push(Refusal { action: action.clone(), reason, message, blamed: None, retry_in });
+                missing.push(action);
+                continue;
+            }
             if self.life == Some(0) {
                 self.die();
                 return false;
