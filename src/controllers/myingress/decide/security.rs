@@ -165,18 +165,20 @@ fn vpc<'a>(scene: &Scene<'a>, current: Option<&'a Member>) -> Result<&'a str, Co
     })
 }
 
-/// Deletes the group once nobody wants it. The rules that let it in are removed before, but not while a balancer that is
-/// being replaced needs them.
+/// Deletes the group once nobody wants it. The rules that let it in are removed before, but not while a balancer needs
+/// them that is being replaced, or to which AWS refuses to give other groups.
 pub fn clear(scene: &Scene, actions: &mut Vec<Action>) {
-    let serves = |id: &String| replacement::old(scene).any(|it| it.balancer.security_groups.contains(id));
+    let kept = |id: &String| {
+        scene.observed.assets.balancers.values().any(|member| member.balancer.security_groups.contains(id))
+    };
+    let given = matches!(scene.model.balancer.security, SecurityModel::Given(_));
+    let serves =
+        |id: &String| (given && kept(id)) || replacement::old(scene).any(|it| it.balancer.security_groups.contains(id));
     for group in scene.observed.assets.security_groups.values().filter(|group| !serves(&group.id)) {
         entries::clear(scene, group, actions);
     }
     if !matches!(scene.model.balancer.security, SecurityModel::Managed { .. }) {
         // A balancer whose groups are left to AWS keeps ours, for it has no other.
-        let kept = |id: &String| {
-            scene.observed.assets.balancers.values().any(|member| member.balancer.security_groups.contains(id))
-        };
         let groups = scene.observed.assets.security_groups.values();
         let let_in = |id: &String| {
             let owner = &scene.observed.owner;
