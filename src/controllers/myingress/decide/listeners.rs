@@ -134,6 +134,17 @@ pub fn waits(object: &ObjectKey, scene: &Scene, current: &Member) -> bool {
     })
 }
 
+/// What keeps a rule of a group's member from having its priority.
+pub fn taken(object: &ObjectKey, scene: &Scene, current: &Member) -> Option<String> {
+    let arns = scene.group_arns();
+    let mut present = current.listeners.iter().flat_map(|listeners| listeners.values());
+    present.find_map(|member| {
+        let port = member.listener.settings.port;
+        let wanted = scene.model.listeners.get(&port)?;
+        Listener::new(scene, current, port, wanted, &arns).trouble(object, member)
+    })
+}
+
 /// Whether there is a certificate for every host that needs one.
 pub fn certified(scene: &Scene) -> Result<(), Complaint> {
     for (port, listener) in &scene.model.listeners {
@@ -184,12 +195,7 @@ impl<'a> Listener<'a> {
     }
 
     /// `room` is for how many rules the balancer has room beside its present ones.
-    fn change(
-        &self,
-        member: &ListenerMember,
-        room: usize,
-        planned: &mut Vec<ListenerAction>,
-    ) -> Result<(), Complaint> {
+    fn change(&self, member: &ListenerMember, room: usize, planned: &mut Vec<ListenerAction>) -> Result<(), Complaint> {
         let (balancer, arn) = (|| self.balancer.to_owned(), || member.listener.arn.clone());
         let (default, further) = self.certificates(Some(&member.listener.settings))?;
         let missing: BTreeSet<String> = further.difference(&member.certificates).cloned().collect();

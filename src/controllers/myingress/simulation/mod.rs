@@ -120,7 +120,9 @@ impl Simulation {
         let known: Vec<Arc<MyIngress>> = self.objects.iter().map(|object| Arc::new(counted(object))).collect();
         let members = members_of(object, &known);
         let secrets = fixtures::secrets();
-        let inputs = Inputs { owner: &owner, secrets: &secrets, limits: &Limits::default() };
+        let (limits, certificates) = (Limits::default(), aws::certificates());
+        let certificates = members.grouped.then_some(certificates.as_slice());
+        let inputs = Inputs { owner: &owner, secrets: &secrets, limits: &limits, certificates };
         let mut assets = self.aws.assets.of(&owner);
         let standing: Vec<Scheme> = assets.balancers.values().filter_map(|member| member.balancer.scheme).collect();
         let built = model::build_beside(&standing, &members, &inputs);

@@ -21,8 +21,8 @@ pub(super) struct Reduced {
 }
 
 impl Listener<'_> {
-    /// The wanted listener without the rules that AWS refused and those that need a refused target group; `None` where
-    /// there are none.
+    /// The wanted listener without the rules that AWS refused, those that need a refused target group, and those of a
+    /// group's member whose priority is taken; `None` where there are none.
     pub(super) fn without_refused(&self, member: &ListenerMember) -> Option<Reduced> {
         let aside = &self.scene.aside;
         let groupless = |rule: &RuleModel| {
@@ -31,14 +31,36 @@ impl Listener<'_> {
         };
         let refused = |rule: &RuleModel, own: Option<&RuleMember>| {
             let held = self.rule(rule, own).is_some_and(|it| aside.holds_rule(&member.listener.arn, &it.settings));
-            held || groupless(rule)
+            held || groupless(rule) || self.taken(rule, member).is_some()
         };
         let all = self.wanted.rules.iter().zip(self.own(member));
         let (left_out, rules): (Vec<_>, Vec<_>) = all.partition(|(rule, own)| refused(rule, *own));
         let members: BTreeSet<ObjectKey> = left_out.iter().map(|(rule, _)| rule.member.clone()).collect();
         let new = left_out.into_iter().filter(|(_, own)| own.is_none()).map(|(rule, _)| rule.member.clone()).collect();
         let rules: Vec<RuleModel> = rules.into_iter().map(|(rule, _)| rule.clone()).collect();
-        (!members.is_empty()).then(|| Reduced { listener: ListenerModel { rules, ..self.wanted.clone() }, members, new })
+        (!members.is_empty()).then(|| Reduced {
+            listener: ListenerModel { rules, ..self.wanted.clone() },
+            members,
+            new,
+        })
+    }
+
+    /// The rule that has the priority of a wanted one and may not be changed. Outside of a group that is a complaint
+    /// about the object, and nothing is done.
+    fn taken<'m>(&self, rule: &RuleModel, member: &'m ListenerMember) -> Option<&'m RuleMember> {
+        let wanted = rule.priority.filter(|_| self.scene.observed.members.grouped)?;
+        member.rules.values().find(|it| it.rule.priority == wanted && !self.is_ours(it))
+    }
+
+    /// What keeps a rule of the object from having its priority.
+    pub(super) fn trouble(&self, object: &ObjectKey, member: &ListenerMember) -> Option<String> {
+        let mut own = self.wanted.rules.iter().filter(|rule| rule.member == *object);
+        let (rule, by) = own.find_map(|rule| Some((rule, self.taken(rule, member)?)))?;
+        let owns = self.scene.observed.owner.owns(&by.tags);
+        let whose = if owns { "of a member that is left out" } else { "which Causeway does not own" };
+        let RuleModel { field, priority, .. } = rule;
+        let priority = priority.unwrap_or_default();
+        Some(format!("{field}.priority: priority {priority} is taken by {}, {whose}: choose another one", by.rule.arn))
     }
 
     /// Whether the default action stays as it is while these members lack new rules. It may answer the requests that
