@@ -113,10 +113,16 @@ pub trait Kind: Send + Sync + Sized + 'static {
         action: &Self::Action,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Sets a failed action aside, if the other actions of its plan do not depend on it. From then on [`Kind::observe`]
-    /// must report it, so that [`Kind::decide`] leaves the action out and says so. Returns false if the reconcile must
-    /// end here.
+    /// Sets a failed action aside, so that the other actions of its plan go on, except those that [`Kind::depends`]
+    /// names. From then on [`Kind::observe`] must report it, so that [`Kind::decide`] leaves the action out, with all
+    /// that depends on it, and says so. Returns false if the reconcile must end here.
     fn set_aside(&self, _object: &Self::Object, _action: &Self::Action, _error: &Self::Error) -> bool {
+        false
+    }
+
+    /// Whether `later` must not be carried out because `refused`, which comes before it in the same plan, was not:
+    /// what is replaced stays until its replacement is there. Pure.
+    fn depends(_refused: &Self::Action, _later: &Self::Action) -> bool {
         false
     }
 

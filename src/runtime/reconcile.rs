@@ -325,7 +325,7 @@ impl<K: Kind> Reconciler<K> {
     }
 
     /// Carries out the actions in order. A conflict ends the round without an error, and the world is observed again.
-    /// An action that fails and can be set aside does not stop the others.
+    /// An action that fails and can be set aside stops only those that depend on it.
     async fn carry_out(
         &self,
         object: &K::Object,
@@ -333,7 +333,14 @@ impl<K: Kind> Reconciler<K> {
         setting_aside: bool,
         news: &mut PendingEvents,
     ) -> Result<Carried, K::Error> {
+        // Actions that were set aside, and those that depend on them.
+        let mut missing: Vec<&K::Action> = Vec::new();
         for action in actions {
+            if missing.iter().any(|refused| K::depends(refused, action)) {
+                info!(?action, "not applied: it depends on what was set aside");
+                missing.push(action);
+                continue;
+            }
             info!(?action, "applying");
             match self.kind.apply(object, action).await {
                 Ok(()) => {
@@ -352,6 +359,7 @@ impl<K: Kind> Reconciler<K> {
                 Err(error) if setting_aside && self.kind.set_aside(object, action, &error) => {
                     warn!(%error, class = error.class().as_str(), "set aside; the others go on");
                     self.metrics.reconcile_error(K::NAME, error.class().as_str());
+                    missing.push(action);
                 }
                 Err(error) => return Err(error),
             }

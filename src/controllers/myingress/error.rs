@@ -11,6 +11,9 @@ use crate::runtime::{Class, Failure, api_message, class_of_kubernetes};
 /// Condition reason if a Secret may not be read.
 pub const SECRET_DENIED: &str = "SecretDenied";
 
+/// Condition reason if a quota of AWS is used up.
+pub const QUOTA_REACHED: &str = "QuotaReached";
+
 /// Why observing or changing a balancer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -285,7 +288,7 @@ impl Failure for Error {
             Self::SecurityGroupsInvalid(_) => "SecurityGroupsInvalid",
             Self::AttributesInvalid(_) => "AttributesInvalid",
             Self::TagsInvalid(_) => "TagsInvalid",
-            Self::QuotaReached(_) => "QuotaReached",
+            Self::QuotaReached(_) => QUOTA_REACHED,
             Self::DeletionProtected { .. } => "DeletionProtected",
             Self::CertificateInvalid(_) => "CertificateInvalid",
             Self::ListenerInvalid(_) => "ListenerInvalid",

@@ -12,6 +12,7 @@ mod assets;
 mod blame;
 mod certificates;
 mod decide;
+mod dependencies;
 mod drift;
 mod error;
 mod facts;
@@ -181,7 +182,7 @@ impl MyIngressKind {
         self.region.ready().await.map_err(Error::of)?;
         let assets = self.region.owned_by(&owner);
         if !assets.groups.is_empty() {
-            let (members, built) = observe::wanted(self, object, &owner).await?;
+            let observe::Wanted { members, built, .. } = observe::wanted(self, object, &owner).await?;
             // Without the field that cannot be decoded, another backend may be meant. A group leaves such members out.
             let model = built.model.as_ref().filter(|_| members.grouped || undecodable(object.meta()).is_none());
             self.bind(&decide::bindings(model, &members, &owner, &assets), &place);
@@ -315,6 +316,10 @@ impl Kind for MyIngressKind {
             self.wake_others(object);
         }
         noted != Noted::Fails
+    }
+
+    fn depends(refused: &Action, later: &Action) -> bool {
+        dependencies::depends(refused, later)
     }
 
     fn event(action: &Action) -> Option<ActionEvent> {

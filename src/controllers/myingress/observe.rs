@@ -12,7 +12,7 @@ use super::error::Error;
 use super::facts::{Adoption, Observed, key_of};
 use super::members::{Members, key, members_but};
 use super::model::{
-    self, Built, CertificatesModel, Complaint, Inputs, Limits, SecurityModel, SubnetsModel, unprotects,
+    self, Built, CertificatesModel, Complaint, Inputs, Limits, Secrets, SecurityModel, SubnetsModel, unprotects,
 };
 use super::names::candidates;
 use super::ownership::{Owner, adoption_tag};
@@ -35,7 +35,7 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
     region.ready().await.map_err(Error::of)?;
     let owner = Owner::of(region.cluster(), object);
     let deleting = object.meta().deletion_timestamp.is_some();
-    let (members, built) = wanted(kind, object, &owner).await?;
+    let Wanted { members, secrets, built } = wanted(kind, object, &owner).await?;
     let recorded = object.status.as_ref().and_then(|status| status.alb.as_ref());
     let user_provided = object.spec.name.as_deref();
     let of_scheme = |scheme| candidates(&owner, scheme, user_provided);
@@ -72,13 +72,24 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
         assets,
     };
     if !deleting && observed.rival.is_none() {
+        certify(kind, &mut observed, &secrets).await?;
         look_up(kind, object, &mut observed).await?;
     }
     Ok(observed)
 }
 
 /// The members that share the balancer, and what they want together.
-pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> Result<(Members, Built), Error> {
+pub struct Wanted {
+    /// The members.
+    pub members: Members,
+    /// Client secrets that they name.
+    secrets: Secrets,
+    /// What they want.
+    pub built: Built,
+}
+
+/// The members that share the balancer, and what they want together. Certificates are not looked up.
+pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> Result<Wanted, Error> {
     let (mut known, mut unlisted) = (Vec::new(), Unlisted::default());
     if object.spec.group.is_some() {
         // A member that is not listed yet would lose its rules.
@@ -94,9 +105,26 @@ pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> 
         }
     }
     let secrets = kind.secrets.of(&mut members).await?;
-    let standing = kind.region.schemes(owner);
-    let built = model::build_beside(&standing, &members, &Inputs { owner, secrets: &secrets, limits: &limits(kind) });
-    Ok((members, built))
+    let inputs = Inputs { owner, secrets: &secrets, limits: &limits(kind), certificates: None };
+    let built = model::build_beside(&kind.region.schemes(owner), &members, &inputs);
+    Ok(Wanted { members, secrets, built })
+}
+
+/// Looks up certificates, if some are found by hosts. A member of a group that names a host without one is left out, so
+/// that the others go on.
+async fn certify(kind: &MyIngressKind, observed: &mut Observed, secrets: &Secrets) -> Result<(), Error> {
+    let discovered = |it: &CertificatesModel| matches!(it, CertificatesModel::Discovered { .. });
+    let Some(model) = &observed.built.model else { return Ok(()) };
+    if !model.listeners.values().any(|listener| discovered(&listener.certificates)) {
+        return Ok(());
+    }
+    observed.certificates = kind.region.certificates(&observed.owner).await.map_err(Error::of)?;
+    if observed.members.grouped {
+        let (owner, certificates) = (&observed.owner, Some(observed.certificates.as_slice()));
+        let inputs = Inputs { owner, secrets, limits: &observed.limits, certificates };
+        observed.built = model::build_beside(&kind.region.schemes(owner), &observed.members, &inputs);
+    }
+    Ok(())
 }
 
 fn limits(kind: &MyIngressKind) -> Limits {
@@ -133,10 +161,6 @@ async fn look_up(kind: &MyIngressKind, object: &MyIngress, observed: &mut Observ
     let called = model.balancer.security.looked_up();
     if !called.is_empty() {
         observed.security_groups = region.security_groups_called(&observed.owner, &called).await.map_err(Error::of)?;
-    }
-    let discovered = |it: &CertificatesModel| matches!(it, CertificatesModel::Discovered { .. });
-    if model.listeners.values().any(|listener| discovered(&listener.certificates)) {
-        observed.certificates = region.certificates(&observed.owner).await.map_err(Error::of)?;
     }
     // The backends of guests in other namespaces may be unknown for as long as the operator is denied these.
     let namespace = object.namespace().unwrap_or_default();

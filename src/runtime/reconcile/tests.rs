@@ -1,5 +1,7 @@
 //! Tests of the runner, with a kind that blocks while it observes, and an apiserver that records requests.
 
+mod dependent;
+
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -126,7 +128,7 @@ fn reconciler(client: &Client) -> Arc<Reconciler<Waiting>> {
     fenced(client, Fence::unfenced())
 }
 
-fn fenced(client: &Client, fence: Fence) -> Arc<Reconciler<Waiting>> {
+fn fenced<K: Kind + Default>(client: &Client, fence: Fence) -> Arc<Reconciler<K>> {
     Arc::new(Reconciler {
         kind: Arc::default(),
         client: client.clone(),
@@ -192,7 +194,8 @@ async fn an_object_is_observed_before_this_process_leads_and_read_again_before_i
         async move { Ok::<_, Infallible>(answer) }
     };
     let (fence, stale) = (Fence::closed(), object(&json!([])));
-    let reconciler = fenced(&Client::new(tower::service_fn(answer), "default"), fence.clone());
+    let client = Client::new(tower::service_fn(answer), "default");
+    let reconciler: Arc<Reconciler<Waiting>> = fenced(&client, fence.clone());
     {
         let mut warming_up = Box::pin(reconciler.warmed_up(&stale, "default"));
         tokio::select! {

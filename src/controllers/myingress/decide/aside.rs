@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use crate::api::MyIngress;
 use crate::controllers::myingress::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
+use crate::controllers::myingress::dependencies::depends;
+use crate::controllers::myingress::error::QUOTA_REACHED;
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::ownership::ObjectKey;
 use crate::controllers::myingress::refusals::Refusal;
@@ -26,23 +28,37 @@ impl<'a> Aside<'a> {
 
     /// Whether the action was refused and is not to be tried now.
     pub fn holds(&self, action: &Action) -> bool {
-        self.meets(|refused| refused == action)
+        self.meets(|refusal| refusal.action == *action)
     }
 
-    /// Whether a rule that does this was refused on the listener.
+    /// Whether a rule that does this was refused on the listener. A rule that only the quota of rules keeps out is still
+    /// wanted: old ones make room for it.
     pub fn holds_rule(&self, on: &str, wanted: &RuleSettings) -> bool {
-        self.meets(|refused| match refused {
-            Action::Listener(
-                ListenerAction::CreateRule { listener, settings, .. }
-                | ListenerAction::ModifyRule { listener, settings, .. },
-            ) => listener == on && settings == wanted,
+        self.meets(|refusal| match &refusal.action {
+            Action::Listener(ListenerAction::CreateRule { listener, settings, .. }) => {
+                refusal.reason != QUOTA_REACHED && listener == on && settings == wanted
+            }
+            Action::Listener(ListenerAction::ModifyRule { listener, settings, .. }) => {
+                listener == on && settings == wanted
+            }
             _ => false,
+        })
+    }
+
+    /// Whether AWS refused a rule of the balancer because of a quota.
+    pub fn is_full(&self, of: &str) -> bool {
+        self.refusals.iter().any(|refusal| {
+            let rule = matches!(
+                &refusal.action,
+                Action::Listener(ListenerAction::CreateRule { balancer, .. }) if balancer == of
+            );
+            rule && refusal.reason == QUOTA_REACHED
         })
     }
 
     /// Whether AWS refused to create a target group of that name.
     pub fn holds_group(&self, name: &str) -> bool {
-        self.meets(|refused| matches!(refused, Action::Group(GroupAction::Create(new)) if new.name == name))
+        self.meets(|refusal| matches!(&refusal.action, Action::Group(GroupAction::Create(new)) if new.name == name))
     }
 
     /// Whether the plan would contain nothing that was refused.
@@ -55,8 +71,8 @@ impl<'a> Aside<'a> {
         self.met().into_iter().any(|refusal| refusal.blamed.as_ref().is_none_or(&concerns))
     }
 
-    fn meets(&self, is_it: impl Fn(&Action) -> bool) -> bool {
-        let index = self.refusals.iter().position(|refusal| is_it(&refusal.action));
+    fn meets(&self, is_it: impl Fn(&Refusal) -> bool) -> bool {
+        let index = self.refusals.iter().position(is_it);
         self.met.borrow_mut().extend(index);
         index.is_some()
     }
@@ -65,22 +81,20 @@ impl<'a> Aside<'a> {
         self.met.borrow().iter().filter_map(|index| self.refusals.get(*index)).collect()
     }
 
-    /// Leaves only the actions that may be tried. A refused action that sets several things at once is split and its
-    /// parts are tried separately, so one bad value does not keep out the good ones.
+    /// Leaves only the actions that may be tried, without those that depend on refused ones. A refused action that sets
+    /// several things at once is split and its parts are tried separately, so one bad value does not keep out the good
+    /// ones.
     pub fn leave_out(&self, actions: &mut Vec<Action>) {
-        let mut shut: BTreeSet<String> = BTreeSet::new();
+        // Actions that are not done now, or only in part.
+        let mut missing: Vec<Action> = Vec::new();
         for action in std::mem::take(actions) {
-            // While new inbound rules could not all be added, none is revoked: that could lock clients out.
-            if let Action::Security(SecurityAction::Revoke { id, .. }) = &action
-                && shut.contains(id)
-            {
+            if missing.iter().any(|refused| depends(refused, &action)) {
+                missing.push(action);
                 continue;
             }
             let tried = self.parts(action.clone());
-            if let Action::Security(SecurityAction::Authorize { id, .. }) = &action
-                && tried != [action.clone()]
-            {
-                shut.insert(id.clone());
+            if tried.first() != Some(&action) {
+                missing.push(action);
             }
             actions.extend(tried);
         }

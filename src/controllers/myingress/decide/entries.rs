@@ -76,18 +76,25 @@ fn entry(group: &str, own: &SecurityGroup, owner: &Owner) -> Entry {
 
 /// Adds the rules that let our group in, where they are missing.
 pub fn plan(scene: &Scene, own: &SecurityGroup, actions: &mut Vec<Action>) {
-    let owner = &scene.observed.owner;
-    let wanted = targets(scene, own).agreed.into_iter().map(|group| entry(group, own, owner));
-    let missing = wanted.filter(|entry| !scene.observed.assets.entries.iter().any(|it| it.is_same_rule(entry)));
-    actions.extend(missing.map(|entry| Action::Security(SecurityAction::LetIn(entry))));
+    let missing = missing(scene, own, &targets(scene, own));
+    actions.extend(missing.into_iter().map(|entry| Action::Security(SecurityAction::LetIn(entry))));
 }
 
-/// Removes those of our rules that nobody asks for any more. They stay as long as that is not certain. Nobody asks for
-/// rules for a group in a VPC without a balancer.
+/// The rules that are wanted and not there.
+fn missing(scene: &Scene, own: &SecurityGroup, targets: &Targets) -> Vec<Entry> {
+    let wanted = targets.agreed.iter().map(|group| entry(group, own, &scene.observed.owner));
+    wanted.filter(|entry| !scene.observed.assets.entries.iter().any(|it| it.is_same_rule(entry))).collect()
+}
+
+/// Removes those of our rules that nobody asks for any more. They stay as long as that is not certain, and while AWS
+/// refuses others that are to replace them. Nobody asks for rules for a group in a VPC without a balancer.
 pub fn clear(scene: &Scene, own: &SecurityGroup, actions: &mut Vec<Action>) {
     let targets = targets(scene, own);
     let needed = security::is_needed(scene, own);
-    if needed && (targets.unclear || scene.frozen.iter().any(|member| !scene.is_guest(member))) {
+    let is_settled = !targets.unclear
+        && scene.frozen.iter().all(|member| scene.is_guest(member))
+        && missing(scene, own, &targets).is_empty();
+    if needed && !is_settled {
         return;
     }
     let owner = &scene.observed.owner;

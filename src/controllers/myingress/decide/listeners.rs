@@ -27,15 +27,17 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Resul
     let arns = scene.group_arns();
     let mut planned = Vec::new();
     let mut stale = BTreeMap::new();
+    let mut room = rules::room(scene, current);
     for (port, wanted) in &scene.model.listeners {
         let known = present.values().find(|member| member.listener.settings.port == *port);
         let mut listener = Listener::new(scene, current, *port, wanted, &arns);
         let (reduced, extended);
         let mut stuck = BTreeSet::new();
         if let Some(member) = known
-            && let Some((rest, members)) = listener.without_refused(member)
+            && let Some(left) = listener.without_refused(member)
         {
-            (reduced, stuck) = (rest, members);
+            listener.default_stays = listener.default_waits_for(&left.new);
+            (reduced, stuck) = (left.listener, left.members);
             listener.wanted = &reduced;
             listener.kept = listener.unmatched(member, &stuck);
         }
@@ -58,7 +60,9 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Resul
                 });
             }
             Some(member) => {
-                listener.change(member, &mut planned)?;
+                let before = planned.len();
+                listener.change(member, room, &mut planned)?;
+                room = rules::room_after(room, &planned[before..]);
                 stale.append(&mut listener.stale(member)?);
             }
         }
@@ -139,6 +143,17 @@ pub fn waits(object: &ObjectKey, scene: &Scene, current: &Member) -> bool {
     })
 }
 
+/// What keeps a rule of a group's member from having its priority.
+pub fn taken(object: &ObjectKey, scene: &Scene, current: &Member) -> Option<String> {
+    let arns = scene.group_arns();
+    let mut present = current.listeners.iter().flat_map(|listeners| listeners.values());
+    present.find_map(|member| {
+        let port = member.listener.settings.port;
+        let wanted = scene.model.listeners.get(&port)?;
+        Listener::new(scene, current, port, wanted, &arns).trouble(object, member)
+    })
+}
+
 /// Whether there is a certificate for every host that needs one.
 pub fn certified(scene: &Scene) -> Result<(), Complaint> {
     for (port, listener) in &scene.model.listeners {
@@ -157,6 +172,8 @@ struct Listener<'a> {
     arns: &'a BTreeMap<&'a str, &'a str>,
     /// Rules that stay as they are, because what they should become was refused.
     kept: BTreeSet<String>,
+    /// Whether the default action stays as it is, because AWS refused new rules.
+    default_stays: bool,
 }
 
 impl<'a> Listener<'a> {
@@ -167,7 +184,7 @@ impl<'a> Listener<'a> {
         wanted: &'a ListenerModel,
         arns: &'a BTreeMap<&'a str, &'a str>,
     ) -> Self {
-        Self { scene, balancer: &current.balancer.arn, port, wanted, arns, kept: BTreeSet::new() }
+        Self { scene, balancer: &current.balancer.arn, port, wanted, arns, kept: BTreeSet::new(), default_stays: false }
     }
 
     fn create(&self) -> Result<Option<ListenerAction>, Complaint> {
@@ -186,7 +203,8 @@ impl<'a> Listener<'a> {
         Ok(Some(ListenerAction::Create { balancer: self.balancer.into(), settings, tags }))
     }
 
-    fn change(&self, member: &ListenerMember, planned: &mut Vec<ListenerAction>) -> Result<(), Complaint> {
+    /// `room` is for how many rules the balancer has room beside its present ones.
+    fn change(&self, member: &ListenerMember, room: usize, planned: &mut Vec<ListenerAction>) -> Result<(), Complaint> {
         let (balancer, arn) = (|| self.balancer.to_owned(), || member.listener.arn.clone());
         let (default, further) = self.certificates(Some(&member.listener.settings))?;
         let missing: BTreeSet<String> = further.difference(&member.certificates).cloned().collect();
@@ -198,10 +216,8 @@ impl<'a> Listener<'a> {
         if let Some(preparation) = self.preparation(member) {
             planned.extend(preparation);
         } else {
-            let steps = self.steps(member, settings.as_ref())?;
-            let steps = steps.into_iter().filter_map(|step| self.action(member, step, settings.as_ref()));
-            // Each step relies on the ones before it.
-            planned.extend(steps.take_while(|step| !self.scene.aside.holds(&Action::Listener(step.clone()))));
+            let steps = self.steps(member, settings.as_ref(), room)?;
+            planned.extend(steps.into_iter().filter_map(|step| self.action(member, step, settings.as_ref())));
         }
         // The new default certificate may still be a further one. It must not be removed before it is the default.
         let surplus: BTreeSet<String> = member.certificates.difference(&further).cloned().collect();
@@ -299,7 +315,8 @@ impl<'a> Listener<'a> {
         let present = &member.listener.settings;
         let listed = is_listed(self.scene, self.port);
         let said = self.wanted.default_actions != nothing_here();
-        let kept = keeps_default(self.scene, member) || (listed && !said && !forwards_to_active(self.scene, member));
+        let left = listed && !said && !forwards_to_active(self.scene, member);
+        let kept = self.default_stays || keeps_default(self.scene, member) || left;
         let mutual = || present.mutual_authentication.clone();
         let stays = listed && present.protocol == self.wanted.protocol;
         Some(ListenerSettings {

@@ -177,17 +177,19 @@ pub fn is_needed(scene: &Scene, group: &SecurityGroup) -> bool {
 }
 
 /// Deletes the group once nobody wants it, or once no balancer is left in its VPC. The rules that let it in are removed
-/// before, but not while a balancer that is being replaced needs them.
+/// before, but not while a balancer needs them that is being replaced, or to which AWS refuses to give other groups.
 pub fn clear(scene: &Scene, actions: &mut Vec<Action>) {
-    let serves = |id: &String| replacement::old(scene).any(|it| it.balancer.security_groups.contains(id));
+    let kept = |id: &String| {
+        scene.observed.assets.balancers.values().any(|member| member.balancer.security_groups.contains(id))
+    };
+    let given = matches!(scene.model.balancer.security, SecurityModel::Given(_));
+    let serves =
+        |id: &String| (given && kept(id)) || replacement::old(scene).any(|it| it.balancer.security_groups.contains(id));
     for group in scene.observed.assets.security_groups.values().filter(|group| !serves(&group.id)) {
         entries::clear(scene, group, actions);
     }
     let managed = matches!(scene.model.balancer.security, SecurityModel::Managed { .. });
     // A balancer whose groups are left to AWS keeps ours, for it has no other.
-    let kept = |id: &String| {
-        scene.observed.assets.balancers.values().any(|member| member.balancer.security_groups.contains(id))
-    };
     let let_in = |id: &String| {
         let owner = &scene.observed.owner;
         entries::ours(&scene.observed.assets, owner).any(|entry| entry.from == *id)

@@ -135,6 +135,9 @@ pub fn health(object: &MyIngress, scene: &Scene, current: &Member) -> Health {
     if let Some(message) = uncertified(object, scene) {
         return Health::stalled("CertificateNotFound", message);
     }
+    if let Some(message) = super::listeners::taken(&key(object), scene, current) {
+        return Health::stalled("PriorityTaken", message);
+    }
     if super::listeners::waits(&key(object), scene, current) {
         return Health::progressing(
             "WaitingForTargets",

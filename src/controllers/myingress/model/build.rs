@@ -12,6 +12,7 @@ use crate::api::MyIngress;
 use crate::api::myingress::Scheme;
 use crate::controllers::myingress::members::{Members, key};
 use crate::controllers::myingress::ownership::{ObjectKey, Owner};
+use crate::external::acm::Certificate;
 use crate::runtime::undecodable;
 
 /// Client secrets of log-ins by (namespace, name of the Secret, key), where they could be read.
@@ -25,6 +26,8 @@ pub struct Inputs<'a> {
     pub secrets: &'a Secrets,
     /// AWS's limits.
     pub limits: &'a Limits,
+    /// Certificates of AWS Certificate Manager; `None` where it does not matter who lacks one.
+    pub certificates: Option<&'a [Certificate]>,
 }
 
 /// A balancer that stays as it is.
@@ -117,7 +120,7 @@ fn build_but(
         let Some(draft) = draft else {
             return Built { model: None, complaints, held_by: None };
         };
-        let bare = draft.without_certificate();
+        let bare = draft.without_certificate(context.certificates);
         if bare.is_empty() {
             return Built { model: draft.model(), complaints, held_by: None };
         }
@@ -158,7 +161,7 @@ fn attempt(
         }
     }
     // A port without a certificate is not opened: the next attempt leaves it out, and adds the guests.
-    if draft.without_certificate().is_empty() {
+    if draft.without_certificate(context.certificates).is_empty() {
         for object in guests {
             let admitted = guests::admitted(object, context.owner, &draft.protocols());
             let part = admitted.and_then(|spec| part(&key(object), &spec, draft.scheme(), context));

@@ -65,7 +65,8 @@ pub fn secrets() -> Secrets {
 pub fn built(members: &[&MyIngress]) -> Built {
     let (cluster, namespace, name, uid) = ("prod".into(), "shop".into(), "all".into(), "uid-all".into());
     let owner = Owner { cluster, namespace, name, uid };
-    build(members, &Inputs { owner: &owner, secrets: &secrets(), limits: &Limits::default() })
+    let (secrets, limits) = (secrets(), Limits::default());
+    build(members, &Inputs { owner: &owner, secrets: &secrets, limits: &limits, certificates: None })
 }
 
 /// What AWS should have for this one object.

@@ -16,7 +16,9 @@ use super::{
     SubnetsModel, actions,
 };
 use crate::api::myingress::Scheme;
+use crate::controllers::myingress::certificates::covering;
 use crate::controllers::myingress::ownership::ObjectKey;
+use crate::external::acm::Certificate;
 use crate::external::elbv2::{MutualAuthentication, Protocol, RuleAction};
 
 const CONFLICT: &str = "GroupConflict";
@@ -46,7 +48,8 @@ struct Given<T> {
 struct ListenerDraft {
     protocol: Given<Protocol>,
     certificates: Option<Given<Vec<String>>>,
-    hosts: BTreeSet<String>,
+    /// The hosts of each member's rules.
+    hosts: BTreeMap<ObjectKey, BTreeSet<String>>,
     ssl_policy: Option<Given<String>>,
     mutual_authentication: Option<Given<MutualAuthentication>>,
     inbound: BTreeSet<String>,
@@ -238,13 +241,15 @@ impl Draft {
         Ok(())
     }
 
-    /// Members with an HTTPS listener that has neither certificates nor hosts to find some by.
-    pub fn without_certificate(&self) -> BTreeMap<ObjectKey, Complaint> {
-        let bare = self
-            .listeners
-            .values()
-            .filter(|it| it.protocol.value == Protocol::Https && it.certificates.is_none() && it.hosts.is_empty());
-        let members = bare.flat_map(|listener| &listener.members);
+    /// Members with an HTTPS listener that has neither certificates nor hosts to find some by, and those with a host for
+    /// which none of the known certificates is.
+    pub fn without_certificate(&self, known: Option<&[Certificate]>) -> BTreeMap<ObjectKey, Complaint> {
+        let found_by_hosts = || {
+            let listeners = self.listeners.iter();
+            listeners.filter(|(_, it)| it.protocol.value == Protocol::Https && it.certificates.is_none())
+        };
+        let bare = found_by_hosts().filter(|(_, it)| it.hosts.values().all(BTreeSet::is_empty));
+        let members = bare.flat_map(|(_, listener)| &listener.members);
         let complaint = |field: &String| Complaint {
             reason: "CertificateMissing",
             message: format!(
@@ -252,7 +257,11 @@ impl Draft {
                  certificates are found in AWS Certificate Manager"
             ),
         };
-        members.map(|(member, field)| (member.clone(), complaint(field))).collect()
+        let uncovered = known.into_iter().flat_map(|known| {
+            let all = found_by_hosts().flat_map(|(port, it)| it.hosts.iter().map(move |of| (port, of)));
+            all.filter_map(|(port, (member, hosts))| Some((member.clone(), covering(hosts, known, *port).err()?)))
+        });
+        members.map(|(member, field)| (member.clone(), complaint(field))).chain(uncovered).collect()
     }
 
     /// What AWS should have; `None` if rules cannot be put in order, which [`Draft::with`] prevents.
@@ -268,7 +277,7 @@ impl ListenerDraft {
         Self {
             protocol: Given { value: part.protocol, by: member.clone() },
             certificates: given_by(part.certificates.as_ref(), member),
-            hosts: part.hosts.clone(),
+            hosts: BTreeMap::from([(member.clone(), part.hosts.clone())]),
             ssl_policy: given_by(part.ssl_policy.as_ref(), member),
             mutual_authentication: given_by(part.mutual_authentication.as_ref(), member),
             inbound: part.inbound.clone(),
@@ -294,7 +303,7 @@ impl ListenerDraft {
         }
         agree(&mut self.default_actions, part.default_actions.as_ref(), member, &at("defaultAction"))?;
         self.inbound.extend(part.inbound.clone());
-        self.hosts.extend(part.hosts.clone());
+        self.hosts.insert(member.clone(), part.hosts.clone());
         self.rules.insert(place, part.rules.clone());
         self.members.insert(member.clone(), part.field.clone());
         Ok(self)
@@ -329,7 +338,9 @@ impl ListenerDraft {
             certificates: match (self.protocol.value, self.certificates) {
                 (Protocol::Http, _) => CertificatesModel::None,
                 (Protocol::Https, Some(user_provided)) => CertificatesModel::Given(user_provided.value),
-                (Protocol::Https, None) => CertificatesModel::Discovered { hosts: self.hosts },
+                (Protocol::Https, None) => {
+                    CertificatesModel::Discovered { hosts: self.hosts.into_values().flatten().collect() }
+                }
             },
             ssl_policy: self.ssl_policy.map(|user_provided| user_provided.value),
             mutual_authentication: self.mutual_authentication.map(|user_provided| user_provided.value),

@@ -47,7 +47,7 @@ pub use attributes::{DELETION_PROTECTION, unprotects};
 pub use backends::backend_called;
 #[cfg(test)]
 pub use build::build;
-pub use build::{Built, Inputs, build_beside, order};
+pub use build::{Built, Inputs, Secrets, build_beside, order};
 pub use conditions::conditions_of;
 pub use defaults::{
     default_balancer_attribute, default_balancer_attributes, default_group_attributes, default_listener_attributes,

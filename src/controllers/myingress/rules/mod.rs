@@ -6,7 +6,7 @@
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/listener-rules.html>
 //!
 //! # The plan
-//! A present rule is reused for a wanted one of the same conditions, and only for such a one. Then:
+//! A present rule is reused for a wanted one of the same conditions; where AWS has room, for no other one. Then:
 //! 1. One `SetRulePriorities`, only if needed, pushes rules down, their order kept, until each reused rule stands at
 //!    its final number or below and nothing else stands at a final number.
 //! 2. From the first wanted rule to the last: it is created at its number, or modified where it stands and then moved
@@ -27,14 +27,20 @@
 //! Each intermediate answer is thus one of the old list or of the new one. A plan made from an intermediate state, after
 //! a crash, takes that state for the old list, and so gives an answer of the original list or of the new one as well.
 //!
-//! Step 2 comes before step 4, so for a moment there are more rules than before and after: AWS's quota of rules has to
-//! have room for all that are created.
-//!
 //! Rules of others keep their numbers. Which answer they give or hide is up to those who made them.
+//!
+//! Step 2 comes before step 4, so for a moment there are more rules than before and after.
+//!
+//! # Where AWS's quota of rules has no room for that
+//! The last of the new rules are not created: each of them is put in the place of an old rule that nobody wants, by one
+//! call that changes conditions and actions together. The old rule is gone before step 4 then, so a request that it
+//! answered may meet a third answer. The module `room` chooses rules for which that does not happen, if there are such:
+//! those whose requests no other old rule is for, and no rule that is still to be made. No other request meets one.
 
 mod layout;
 mod numbers;
 mod order;
+mod room;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
@@ -86,11 +92,11 @@ pub enum Step {
         /// Its tags.
         tags: BTreeMap<String, String>,
     },
-    /// Change what a rule does for the same requests.
+    /// Change what a rule does.
     Modify {
         /// ARN of the rule.
         arn: String,
-        /// What it does from now on. Its conditions stay.
+        /// What it does from now on. Its conditions stay, unless it takes the place of a rule that nobody wants.
         settings: RuleSettings,
     },
     /// Give these rules, by ARN, these priorities in one call. AWS looks only at the outcome, so rules can change
@@ -122,13 +128,16 @@ pub enum Step {
 ///
 /// A caller who joins the lists of several owners puts the rules that each owner lists before its first priority in
 /// front of all other rules. Otherwise they would follow the last priority of the previous owner.
-pub fn plan(wanted: &[Wanted], present: &[Present], default_differs: bool) -> Result<Vec<Step>, Clash> {
+///
+/// `room` is how many rules AWS's quota allows beside the present ones.
+pub fn plan(wanted: &[Wanted], present: &[Present], default_differs: bool, room: usize) -> Result<Vec<Step>, Clash> {
     let others: Vec<&Rule> = present.iter().filter(|it| !it.ours).map(|it| &it.rule).collect();
     let ordered = order::evaluated(wanted, &others)?;
     let count = wanted.len() - ordered.iter().filter(|it| it.last).count();
     let mut ours: Vec<&Rule> = present.iter().filter(|it| it.ours).map(|it| &it.rule).collect();
     ours.sort_unstable_by_key(|rule| rule.priority);
-    let goals = matched(&ordered, &ours);
+    let mut goals = matched(&ordered, &ours);
+    room::make(&mut goals, &ours, room);
     let floor = present.iter().filter(|it| !it.ours && it.held).map(|it| it.rule.priority).max().unwrap_or(0);
     let places = layout(&goals, count, floor, &ours, &others);
     let Layout { finals, waiting } = places.ok_or_else(|| order::full(wanted, wanted.len() - 1))?;

@@ -63,12 +63,16 @@ pub struct Standing {
 pub struct Listener {
     pub rules: BTreeMap<u16, Standing>,
     pub default_changed: bool,
-    born: usize,
+    /// AWS's quota of rules, if it matters.
+    pub most: Option<usize>,
+    /// How many rules were made.
+    pub born: usize,
 }
 
 impl Listener {
     pub fn add(&mut self, priority: u16, settings: RuleSettings, ours: bool, tags: BTreeMap<String, String>) {
         assert!((1..=50_000).contains(&priority), "ValidationError: {priority}");
+        assert!(self.room() > 0, "TooManyRules");
         self.born += 1;
         let standing = Standing { arn: format!("rule-{}", self.born), settings, ours, tags };
         assert_eq!(self.rules.insert(priority, standing), None, "PriorityInUse: {priority}");
@@ -86,9 +90,9 @@ impl Listener {
         match step {
             Step::Create { priority, settings, tags } => self.add(*priority, settings.clone(), true, tags.clone()),
             Step::Modify { arn, settings } => {
-                let priority = self.find(arn);
+                let (priority, room) = (self.find(arn), self.room());
                 let standing = self.rules.get_mut(&priority).unwrap();
-                assert_eq!(standing.settings.conditions, settings.conditions);
+                assert!(standing.settings.conditions == settings.conditions || room == 0, "there is room to create it");
                 assert_ne!(standing.settings, *settings, "nothing is modified");
                 standing.settings = settings.clone();
             }
@@ -125,7 +129,11 @@ impl Listener {
         };
         // The order of this list must not matter.
         let present: Vec<Present> = self.rules.iter().map(present).rev().collect();
-        plan(wanted, &present, new_default && !self.default_changed)
+        plan(wanted, &present, new_default && !self.default_changed, self.room())
+    }
+
+    fn room(&self) -> usize {
+        self.most.map_or(usize::MAX, |most| most.saturating_sub(self.rules.len()))
     }
 
     /// Plans and applies until there is nothing to do. Returns how many plans had steps.
@@ -162,8 +170,20 @@ impl Listener {
         self.rules.iter().filter(|(_, it)| it.ours == ours).map(|(priority, it)| (*priority, it)).collect()
     }
 
-    fn order(&self) -> Vec<&RuleSettings> {
+    pub fn order(&self) -> Vec<&RuleSettings> {
         self.of(true).into_iter().map(|(_, standing)| &standing.settings).collect()
+    }
+
+    /// Whether each request is answered by a rule of ours that is none of the wanted ones.
+    fn answered_in_vain(&self, wanted: &[Wanted]) -> Vec<bool> {
+        let vain = |actions: &[RuleAction]| {
+            let unwanted =
+                |it: &&Standing| wanted.iter().all(|rule| rule.settings.conditions != it.settings.conditions);
+            let mut ours = self.rules.values().filter(|it| it.ours && it.settings.actions == actions);
+            ours.any(|it| unwanted(&it))
+        };
+        let answers = self.answers().into_iter();
+        answers.map(|answer| matches!(answer, Some(Answer::Rule(actions)) if vain(actions))).collect()
     }
 
     /// Every request gets the answer of one of these two listeners.
@@ -297,6 +317,35 @@ proptest! {
         let numbers = listener.rules.keys().copied().chain(wanted.iter().filter_map(|rule| rule.priority));
         let rounds = if numbers.max().unwrap_or(0) < 49_900 { 1 } else { 2 };
         prop_assert!(listener.settle(&wanted, new_default) <= rounds);
+    }
+
+    /// Requests that a rule answered which gave way may meet a third answer, and no others.
+    #[test]
+    fn a_quota_without_room_is_kept_and_only_rules_that_nobody_wants_give_way(
+        scene in scene(), more in 0..3_usize, crash in 0..20_usize,
+    ) {
+        let goal = fresh(&scene);
+        let (before, wanted, new_default) = scene;
+        let mut now = Listener { most: Some(before.rules.len().max(goal.rules.len()) + more), ..before.clone() };
+        let given_up = before.answered_in_vain(&wanted);
+        for round in 0.. {
+            prop_assert!(round < 5, "never settles: {:#?}", now);
+            let steps = now.plan(&wanted, new_default).unwrap();
+            if steps.is_empty() {
+                break;
+            }
+            let lives = if round == 0 { crash } else { usize::MAX };
+            for step in steps.iter().take(lives) {
+                now.apply(step);
+                let answers = now.answers().into_iter().zip(before.answers()).zip(goal.answers()).zip(&given_up);
+                for (((answer, old), new), given_up) in answers {
+                    let fits = *given_up || answer == old || answer == new;
+                    prop_assert!(fits, "{:?} is neither {:?} nor {:?}", answer, old, new);
+                }
+            }
+        }
+        prop_assert_eq!(now.order(), goal.order());
+        prop_assert_eq!(now.of(false), before.of(false), "rules of others");
     }
 
     /// Checks the documentation of [`plan`].

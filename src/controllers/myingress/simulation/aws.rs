@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::controllers::myingress::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use crate::controllers::myingress::assets::{Assets, ListenerMember, Member};
+use crate::controllers::myingress::model::Limits;
 use crate::controllers::myingress::ownership::{Owner, entry_mark};
 use crate::controllers::myingress::predicted::{self, PredictedAws, forwards_to};
 use crate::external::acm::Certificate;
@@ -255,6 +256,8 @@ impl Aws {
                 assert_eq!(known, arns.len(), "foreign tags are touched, or none: {action:?}");
             }
             ListenerAction::CreateRule { listener, priority, settings, .. } => {
+                let count: usize = listeners.values().map(|it| it.rules.len()).sum();
+                assert!(count < Limits::default().rules, "TooManyRules");
                 let mut rules = own(owner, &listeners[listener]).rules.values();
                 assert!(rules.all(|rule| rule.rule.priority != *priority), "PriorityInUse: {settings:?}");
             }

@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 use super::shape::{Shape, assert_same, foreign};
 use super::{Simulation, specs};
 use crate::api::MyIngress;
-use crate::controllers::myingress::assets::Assets;
+use crate::controllers::myingress::assets::{Assets, ListenerMember};
 use crate::controllers::myingress::model::fixtures::born;
 use crate::controllers::myingress::ownership::{Owner, member_tag};
 use crate::external::elbv2::Pairs;
+use crate::runtime::Health;
 
 pub fn members(specs: &[Value]) -> Vec<MyIngress> {
     let names = ["a", "b", "c"];
@@ -118,6 +119,47 @@ fn a_listener_loses_no_certificate_while_a_member_on_it_cannot_take_part() {
     after.delete("b");
     after.settle(None);
     assert!(doors(&after).1.is_empty());
+}
+
+#[test]
+fn a_priority_that_somebody_else_has_holds_up_only_the_member_that_asks_for_it() {
+    let group = json!({ "name": "all" });
+    let rules = |host: &str, priority: Option<u16>| {
+        let rule =
+            json!({ "hosts": [host], "priority": priority, "action": { "fixedResponse": { "statusCode": 200 } } });
+        json!([{ "port": 80, "rules": [rule] }])
+    };
+    let b = json!({ "group": group, "listeners": rules("b.example.com", Some(3)) });
+    let mut simulation = Simulation::with(members(&[first(&group, &rules("a.example.com", None)), b]));
+    simulation.settle(None);
+    let listener = |simulation: &mut Simulation, change: &mut dyn FnMut(&mut ListenerMember)| {
+        let mut all = simulation.aws.assets.balancers.values_mut().flat_map(|it| it.listeners.iter_mut());
+        change(all.next().unwrap().values_mut().next().unwrap());
+    };
+    listener(&mut simulation, &mut |it| {
+        let mut theirs = it.rules.values().next().unwrap().clone();
+        theirs.tags.clear();
+        (theirs.rule.arn, theirs.rule.priority) = ("theirs".into(), 7);
+        it.rules.insert("theirs".into(), theirs);
+    });
+    let edit = |simulation: &mut Simulation, name: &str, listeners: Value| {
+        simulation.object(name).spec.listeners = serde_json::from_value(listeners).unwrap();
+        simulation.settle(None);
+        let mut hosts = String::new();
+        listener(simulation, &mut |it| hosts = format!("{:?}", it.rules.values().collect::<Vec<_>>()));
+        let health = simulation.health.values();
+        (
+            hosts,
+            health.map(|it| matches!(it, Health::Stalled(why) if why.reason == "PriorityTaken")).collect::<Vec<_>>(),
+        )
+    };
+    let (rules_now, stalled) = edit(&mut simulation, "b", rules("b.example.com", Some(7)));
+    assert!(rules_now.contains("b.example.com"), "{rules_now}");
+    assert_eq!(stalled, [false, true]);
+    let (rules_now, stalled) = edit(&mut simulation, "a", rules("new.example.com", None));
+    assert!(rules_now.contains("new.example.com") && rules_now.contains("b.example.com"), "{rules_now}");
+    assert_eq!(stalled, [false, true]);
+    assert_eq!(edit(&mut simulation, "b", rules("b.example.com", Some(8))).1, [false, false]);
 }
 
 fn shared() -> impl Strategy<Value = Vec<Value>> {

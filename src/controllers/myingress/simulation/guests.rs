@@ -313,3 +313,30 @@ fn guests_in_a_namespace_that_cannot_be_listed_keep_what_they_have() {
     assert_eq!(evaluated(&simulation), ["home a", "home b"]);
     assert!(simulation.aws.assets.groups.is_empty());
 }
+
+#[test]
+fn a_host_without_a_certificate_holds_up_only_the_member_that_names_it() {
+    let secure = |host: &str| json!({ "port": 443, "rules": [rule(host, None)] });
+    let group = json!({ "name": "all", "allowedNamespaces": ["guests"] });
+    let both = json!([{ "port": 80, "rules": [rule("a.example.com", None)] }, secure("a.example.com")]);
+    let first = born("a", 1, json!({ "group": group, "subnets": ["subnet-a", "subnet-b"], "listeners": both }));
+    let second = born("b", 2, json!({ "group": { "name": "all" }, "listeners": [secure("b.example.com")] }));
+    let third = guest("c", 3, json!({ "listeners": listeners(&[rule("c.example.com", None)]) }));
+    let mut simulation = Simulation::with(vec![first, second, third]);
+    simulation.settle(None);
+    assert_eq!(["a", "b", "c"].map(|name| reason(&simulation, name)), ["", "", ""]);
+    let edited = |simulation: &mut Simulation, name: &str, place: usize, host: &str| {
+        let rules = serde_json::from_value(json!([rule(host, None)])).unwrap();
+        simulation.object(name).spec.listeners[place].rules = rules;
+        simulation.settle(None);
+        evaluated(simulation).into_iter().collect::<std::collections::BTreeSet<_>>()
+    };
+    let as_before = edited(&mut simulation, "b", 0, "b.example.org");
+    assert_eq!(["a", "b", "c"].map(|name| reason(&simulation, name)), ["", "CertificateNotFound", ""]);
+    assert_eq!(as_before, ["a a", "b b", "c c"].map(str::to_owned).into());
+    let after = edited(&mut simulation, "a", 0, "new.example.com");
+    assert_eq!(after, ["a a", "a new", "b b", "c c"].map(str::to_owned).into(), "edits of others go on");
+    assert_eq!(["a", "b", "c"].map(|name| reason(&simulation, name)), ["", "CertificateNotFound", ""]);
+    edited(&mut simulation, "b", 0, "better.example.com");
+    assert_eq!(reason(&simulation, "b"), "");
+}

@@ -30,6 +30,7 @@ use kube::{Resource, ResourceExt};
 use super::action::Action;
 use super::assets::Assets;
 use super::decide::{bindings_without, decide, decide_removal, leads};
+use super::dependencies::depends;
 use super::drift::{self as drift_memory, Decided, Repaired};
 use super::facts::{Adoption, Observed, key_of};
 use super::members::{key, members_but};
@@ -78,6 +79,8 @@ pub struct Simulation {
     pub journal: Vec<Action>,
     /// What AWS refused, and is not tried now.
     pub refusals: Vec<Refusal>,
+    /// What AWS will refuse, and the reason.
+    pub refuses: Option<(fn(&Action) -> bool, &'static str)>,
     /// What the operator found right.
     drift: BTreeMap<ObjectKey, drift_memory::State>,
     /// Drift that was reported.
@@ -125,7 +128,9 @@ impl Simulation {
         let known: Vec<Arc<MyIngress>> = self.objects.iter().map(|object| Arc::new(counted(object))).collect();
         let members = members_but(object, &known, self.unlisted.clone()).unwrap();
         let secrets = fixtures::secrets();
-        let inputs = Inputs { owner: &owner, secrets: &secrets, limits: &Limits::default() };
+        let (limits, certificates) = (Limits::default(), aws::certificates());
+        let certificates = members.grouped.then_some(certificates.as_slice());
+        let inputs = Inputs { owner: &owner, secrets: &secrets, limits: &limits, certificates };
         let mut assets = self.aws.assets.of(&owner);
         let standing: Vec<Scheme> = assets.balancers.values().filter_map(|member| member.balancer.scheme).collect();
         let built = model::build_beside(&standing, &members, &inputs);
@@ -303,7 +308,18 @@ impl Simulation {
 
     /// Returns false if a conflict or death ended it early.
     fn carry_out(&mut self, owner: &Owner, actions: &[Action]) -> bool {
+        let mut missing: Vec<&Action> = Vec::new();
         for action in actions {
+            if missing.iter().any(|refused| depends(refused, action)) {
+                missing.push(action);
+                continue;
+            }
+            if let Some((_, reason)) = self.refuses.filter(|(refuses, _)| refuses(action)) {
+                let (message, retry_in) = ("AWS refuses it".into(), Duration::from_secs(30));
+                self.refusals.push(Refusal { action: action.clone(), reason, message, blamed: None, retry_in });
+                missing.push(action);
+                continue;
+            }
             if self.life == Some(0) {
                 self.die();
                 return false;

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Simulation;
-use crate::controllers::myingress::action::Action;
+use crate::controllers::myingress::action::{Action, BalancerAction, ListenerAction, SecurityAction};
+use crate::controllers::myingress::assets::ListenerMember;
 use crate::controllers::myingress::decide::decide;
+use crate::controllers::myingress::error::QUOTA_REACHED;
 use crate::controllers::myingress::model::fixtures::standing;
 use crate::controllers::myingress::refusals::Refusal;
 use crate::runtime::{Health, Plan};
@@ -14,6 +16,159 @@ use crate::runtime::{Health, Plan};
 fn plan(simulation: &mut Simulation) -> Plan<Action, crate::api::MyIngressStatus> {
     let object = simulation.objects[0].clone();
     decide(&object, &simulation.observe(&object), simulation.now)
+}
+
+fn settled(more: Value) -> Simulation {
+    let mut simulation = Simulation::with(vec![standing("web", more)]);
+    simulation.settle(None);
+    simulation.journal.clear();
+    simulation
+}
+
+/// Gives the object another spec while AWS refuses some changes, and lets the operator work for a while.
+fn edit_refused(simulation: &mut Simulation, more: Value, refuses: fn(&Action) -> bool, reason: &'static str) {
+    simulation.objects[0].spec = standing("web", more).spec;
+    simulation.refuses = Some((refuses, reason));
+    let which = super::key(&simulation.objects[0]);
+    for _ in 0..4 {
+        simulation.reconcile(&which);
+        simulation.aws.time_passes();
+        simulation.sweep();
+    }
+    assert!(!simulation.refusals.is_empty(), "nothing was refused: {:#?}", simulation.journal);
+}
+
+/// AWS refuses nothing any more.
+fn allow(simulation: &mut Simulation) {
+    simulation.refuses = None;
+    simulation.refusals.clear();
+    simulation.settle(None);
+    assert!(matches!(simulation.health.values().next(), Some(Health::Ready(_))), "{:?}", simulation.health);
+}
+
+fn reason(simulation: &Simulation) -> &'static str {
+    match simulation.health.values().next() {
+        Some(Health::Stalled(cause) | Health::Ready(cause)) => cause.reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn authorizes(action: &Action) -> bool {
+    matches!(action, Action::Security(SecurityAction::Authorize { .. }))
+}
+
+fn creates_a_rule(action: &Action) -> bool {
+    matches!(action, Action::Listener(ListenerAction::CreateRule { .. }))
+}
+
+fn listener(simulation: &Simulation) -> ListenerMember {
+    let balancer = simulation.aws.assets.balancers.values().next().unwrap();
+    balancer.listeners.as_ref().unwrap().values().next().unwrap().clone()
+}
+
+/// The conditions of the rules, in text.
+fn conditions(simulation: &Simulation) -> Vec<String> {
+    let rules = listener(simulation).rules;
+    rules.values().map(|rule| format!("{:?}", rule.rule.settings.conditions)).collect()
+}
+
+/// A listener with a rule for each of these hosts.
+fn for_hosts(hosts: impl Iterator<Item = String>) -> Value {
+    let rules = hosts.map(|host| json!({ "hosts": [host], "action": { "fixedResponse": { "statusCode": 200 } } }));
+    json!({ "listeners": [{ "port": 80, "rules": rules.collect::<Vec<_>>() }] })
+}
+
+#[test]
+fn clients_are_let_in_as_before_while_aws_refuses_the_new_inbound_rules() {
+    let listeners = json!([{ "port": 80 }]);
+    let mut simulation = settled(json!({ "listeners": listeners, "inboundCidrs": ["0.0.0.0/0"] }));
+    let before = simulation.aws.assets.security_groups.clone();
+    let lists = json!({ "listeners": listeners, "inboundPrefixLists": ["pl-1", "pl-2"] });
+    edit_refused(&mut simulation, lists, authorizes, QUOTA_REACHED);
+    assert_eq!(simulation.aws.assets.security_groups, before, "{:#?}", simulation.journal);
+    assert_eq!(reason(&simulation), QUOTA_REACHED);
+    allow(&mut simulation);
+    let text = format!("{:?}", simulation.aws.assets.security_groups);
+    assert!(text.contains("pl-1") && text.contains("pl-2") && !text.contains("0.0.0.0/0"), "{text}");
+}
+
+#[test]
+fn a_balancer_keeps_its_security_groups_while_aws_refuses_the_inbound_rules_of_its_own() {
+    let listeners = json!([{ "port": 80 }]);
+    let mut simulation = settled(json!({ "listeners": listeners, "securityGroups": ["sg-1"] }));
+    let own = json!({ "listeners": listeners, "inboundCidrs": ["10.0.0.0/8"] });
+    edit_refused(&mut simulation, own, authorizes, QUOTA_REACHED);
+    let set = |action: &&Action| matches!(action, Action::Balancer(BalancerAction::SetSecurityGroups { .. }));
+    assert_eq!(simulation.journal.iter().find(set), None);
+    assert_eq!(simulation.aws.assets.security_groups.len(), 1, "its own is made");
+    allow(&mut simulation);
+    assert!(simulation.journal.iter().any(|action| set(&action)));
+}
+
+#[test]
+fn security_groups_of_targets_let_the_balancer_in_until_they_let_in_what_replaces_its_group() {
+    let listeners = json!([{ "port": 80 }]);
+    let spec = |targets: &[&str]| json!({ "listeners": listeners, "inboundCidrs": ["10.0.0.0/8"], "targetSecurityGroups": targets });
+    let mut simulation = settled(spec(&["sg-nodes"]));
+    let before = simulation.aws.assets.entries.clone();
+    let lets_in = |action: &Action| matches!(action, Action::Security(SecurityAction::LetIn(_)));
+    edit_refused(&mut simulation, spec(&["sg-pods"]), lets_in, "TargetSecurityGroupInvalid");
+    assert_eq!(simulation.aws.assets.entries, before);
+    allow(&mut simulation);
+    assert_eq!(simulation.aws.assets.entries.iter().map(|it| it.group.as_str()).collect::<Vec<_>>(), ["sg-pods"]);
+    let before = simulation.aws.assets.entries.clone();
+    let given = json!({ "listeners": listeners, "securityGroups": ["sg-1"] });
+    let sets = |action: &Action| matches!(action, Action::Balancer(BalancerAction::SetSecurityGroups { .. }));
+    edit_refused(&mut simulation, given, sets, "SecurityGroupsInvalid");
+    assert_eq!(simulation.aws.assets.entries, before);
+    allow(&mut simulation);
+    assert!(simulation.aws.assets.entries.is_empty() && simulation.aws.assets.security_groups.is_empty());
+}
+
+#[test]
+fn an_old_rule_and_the_default_action_answer_while_aws_refuses_the_rule_that_replaces_them() {
+    let says = |status: u16| json!({ "fixedResponse": { "statusCode": status } });
+    let spec = |host: &str, status: u16, default: u16| {
+        let rules = json!([{ "hosts": [host], "action": says(status) }]);
+        json!({ "listeners": [{ "port": 80, "rules": rules, "defaultAction": says(default) }] })
+    };
+    let mut simulation = settled(spec("old.example.com", 200, 200));
+    let before = listener(&simulation);
+    edit_refused(&mut simulation, spec("new.example.com", 201, 410), creates_a_rule, "RuleInvalid");
+    assert_eq!(listener(&simulation), before, "{:#?}", simulation.journal);
+    assert_eq!(reason(&simulation), "RuleInvalid");
+    allow(&mut simulation);
+    let after = listener(&simulation);
+    assert!(conditions(&simulation)[0].contains("new.example.com") && after.rules.len() == 1, "{after:?}");
+    assert_ne!(after.listener.settings.default_actions, before.listener.settings.default_actions);
+}
+
+#[test]
+fn other_hosts_for_sixty_rules_never_exceed_the_hundred_that_aws_allows() {
+    let mut simulation = settled(for_hosts((0..60).map(|it| format!("old{it}.example.com"))));
+    simulation.objects[0].spec = standing("web", for_hosts((0..60).map(|it| format!("new{it}.example.com")))).spec;
+    simulation.settle(None);
+    let conditions = conditions(&simulation);
+    assert!(conditions.len() == 60 && conditions.iter().all(|it| it.contains("new")), "{conditions:?}");
+}
+
+#[test]
+fn old_rules_become_the_new_ones_when_the_quota_is_lower_than_it_is_known_to_be() {
+    let mut simulation = settled(for_hosts((0..3).map(|it| format!("old{it}.example.com"))));
+    let other = for_hosts((0..3).map(|it| format!("new{it}.example.com")));
+    edit_refused(&mut simulation, other, creates_a_rule, QUOTA_REACHED);
+    let conditions = conditions(&simulation);
+    assert!(conditions.len() == 3 && conditions.iter().all(|it| it.contains("new")), "{conditions:?}");
+    assert_eq!(reason(&simulation), "Active");
+}
+
+#[test]
+fn a_rule_that_no_quota_has_room_for_is_reported_and_the_others_stay() {
+    let mut simulation = settled(for_hosts((0..3).map(|it| format!("old{it}.example.com"))));
+    let before = listener(&simulation);
+    let more = for_hosts((0..4).map(|it| format!("old{it}.example.com")));
+    edit_refused(&mut simulation, more, creates_a_rule, QUOTA_REACHED);
+    assert_eq!((listener(&simulation), reason(&simulation)), (before, QUOTA_REACHED));
 }
 
 #[test]
