@@ -143,7 +143,7 @@ impl Cluster {
 
     /// The same if the pod lost an address.
     fn concerned_by_address(&self, key: &Key) -> Concerned {
-        if !self.listed.contains(&Kind::Pods) {
+        if !self.knows(Kind::Pods, &key.0) {
             return Concerned::default();
         }
         Concerned { left: BTreeSet::from([key.0.clone()]), ..self.concerned_by_pod(key) }

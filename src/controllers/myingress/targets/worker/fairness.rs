@@ -105,7 +105,7 @@ impl Scene {
     async fn new() -> Self {
         let shared = Arc::new(Shared::new(Guardrails::default()));
         for kind in [Kind::Services, Kind::Slices, Kind::Pods] {
-            shared.cluster().listed(kind);
+            shared.cluster().listed(kind, None);
         }
         let aws = Aws { shared: shared.clone(), changes: watch::Sender::default() };
         let connector = SharedHttpConnector::new(aws.clone());
