@@ -249,6 +249,7 @@ pub fn trouble(object: &EtcdCluster) -> Option<String> {
         .iter()
         .find_map(|(flag, value)| flag_trouble(flag, value, minor))
         .or_else(|| timing_trouble(object))
+        .or_else(|| compaction_trouble(object))
 }
 
 fn flag_trouble(flag: &str, value: &str, minor: u8) -> Option<String> {
@@ -276,6 +277,20 @@ fn timing_trouble(object: &EtcdCluster) -> Option<String> {
     (heartbeat == 0 || election < heartbeat.saturating_mul(5) || election > 50_000).then(|| {
         "spec.config.election-timeout must be at least five times spec.config.heartbeat-interval (1000 and 100 unless \
          given, in milliseconds) and at most 50000"
+            .into()
+    })
+}
+
+/// With mode `revision`, the retention is a number of revisions. etcd reads a duration there as its number of nanoseconds,
+/// and so never compacts: <https://github.com/etcd-io/etcd/blob/v3.5.9/server/embed/etcd.go> (`parseCompactionRetention`).
+/// Causeway's own retention is a duration, for the default mode.
+fn compaction_trouble(object: &EtcdCluster) -> Option<String> {
+    let config = &object.spec.config;
+    let by_revision = config.get("auto-compaction-mode").is_some_and(|mode| mode == "revision");
+    let is_number = config.get("auto-compaction-retention").is_some_and(|text| Value::Whole.admits(text));
+    (by_revision && !is_number).then(|| {
+        "spec.config.auto-compaction-retention must be a number of revisions, such as 10000, with auto-compaction-mode: \
+         revision"
             .into()
     })
 }
@@ -339,6 +354,26 @@ mod tests {
                 api_message.contains(words) && (words.is_empty() || api_message.contains("spec.config.")),
                 "{flag}={value}: {api_message}"
             );
+        }
+    }
+
+    #[test]
+    fn history_that_is_kept_by_revisions_needs_a_number_of_them() {
+        let trouble_with = |mode: Option<&str>, retention: Option<&str>| {
+            let mut object = cluster(3);
+            let given = [("auto-compaction-mode", mode), ("auto-compaction-retention", retention)];
+            object.spec.config =
+                given.iter().filter_map(|(flag, text)| Some(((*flag).into(), (*text)?.into()))).collect();
+            trouble(&object)
+        };
+        for retention in [None, Some("30m"), Some("1h")] {
+            let message = trouble_with(Some("revision"), retention).unwrap_or_default();
+            let words = ["spec.config.auto-compaction-retention must be a number of revisions", "such as 10000"];
+            assert!(words.iter().all(|word| message.contains(word)), "{retention:?}: {message}");
+        }
+        assert_eq!(trouble_with(Some("revision"), Some("1000")), None);
+        for mode in [None, Some("periodic")] {
+            assert_eq!((trouble_with(mode, Some("5m")), trouble_with(mode, None)), (None, None), "{mode:?}");
         }
     }
 
