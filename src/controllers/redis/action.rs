@@ -1,5 +1,6 @@
 //! The changes that can be made.
 
+use super::applied_config::AppliedConfig;
 use crate::api::Redis;
 use crate::external::redis::{Endpoint, Login};
 use crate::runtime::ActionEvent;
@@ -45,7 +46,9 @@ pub enum Action {
         settings: Vec<(String, String)>,
         users: Vec<Vec<String>>,
         follow_as: Option<Login>,
-        note: String,
+        note: AppliedConfig,
+        /// The process was started with these settings, as its file has them.
+        is_new: bool,
         /// Directives that somebody had changed, and that are changed back.
         mended: Vec<String>,
     },

@@ -20,6 +20,9 @@ use crate::external::redis::{Endpoint, Redis, RedisError, Request, Trouble};
 use crate::stateful::tls::write;
 use crate::stateful::{self, Sets, random_password};
 
+/// What Redis and Valkey answer to `CONFIG SET` of a directive that needs another process.
+/// <https://github.com/redis/redis/blob/7.0.15/src/config.c> (`configSetCommand`)
+const IMMUTABLE: &str = "can't set immutable config";
 /// How long a handover may take, in milliseconds. If the replica has not caught up by then, the master goes on as
 /// before.
 const HAND_OVER_MS: u64 = 3000;
@@ -83,10 +86,11 @@ pub async fn apply(redis: &Redis, observer: &Observer, object: &Object, action: 
             debug_assert_eq!(child.name(), secret);
             Ok(sets.apply(object, &child, None).await?)
         }
-        Action::Configure { node, settings, users, follow_as, note, .. } => {
+        Action::Configure { node, settings, users, follow_as, note, is_new, .. } => {
             let request = Request::SetUsers { users: users.clone(), follow_as: follow_as.clone() };
             redis.change(&endpoint(node)?, request).await?;
-            configure(redis, observer, object, node, settings).await?;
+            let refused = configure(redis, observer, object, node, settings).await?;
+            let note = note.clone().refusing(&refused, *is_new).to_string();
             change_pod(observer, object, node, &json!({ "annotations": { SETTINGS: note } })).await
         }
         Action::Tell { .. } => Ok(()),
@@ -140,23 +144,38 @@ async fn leave_word(redis: &Redis, node: &Target, successor: &str) -> Result<(),
     Ok(())
 }
 
-/// Applies settings to a process, and notes in which form it returns them.
+/// Applies settings to a process, and notes in which form it returns them. Returns those that it cannot change.
 async fn configure(
     redis: &Redis,
     observer: &Observer,
     object: &Object,
     node: &Target,
     settings: &[(String, String)],
-) -> Result<(), Error> {
+) -> Result<Vec<(String, String)>, Error> {
     let at = endpoint(node)?;
-    match redis.change(&at, Request::Configure(settings.to_vec())).await {
-        Err(error) if error.trouble == Trouble::Refused => return Err(refused(node, &error.message)),
-        outcome => outcome?,
-    }
+    let refused = set(redis, node, settings).await?;
     if let Ok(info) = redis.info(&at).await {
         observer.note_applied(object, &node.uid, &info.run_id, &at).await;
     }
-    Ok(())
+    Ok(refused)
+}
+
+/// Applies settings to a process, apart from those that its version cannot change while it runs. Returns these.
+async fn set(redis: &Redis, node: &Target, settings: &[(String, String)]) -> Result<Vec<(String, String)>, Error> {
+    let at = endpoint(node)?;
+    let (mut left, mut refused) = (settings.to_vec(), Vec::new());
+    loop {
+        let error = match redis.change(&at, Request::Configure(left.clone())).await {
+            Err(error) if error.trouble == Trouble::Refused => error,
+            outcome => return outcome.map(|()| refused).map_err(Error::from),
+        };
+        // Redis checks all names before it changes anything.
+        let named = directive(&error.message).filter(|_| error.message.contains(IMMUTABLE));
+        match named.and_then(|name| left.iter().position(|(it, _)| it == name)) {
+            Some(place) => refused.push(left.remove(place)),
+            None => return Err(refusal(node, &error.message)),
+        }
+    }
 }
 
 /// Asks the master to hand over, and waits for the end of it. Meanwhile new clients are kept away from it: it takes no
@@ -261,9 +280,14 @@ async fn change_pod(observer: &Observer, object: &Object, pod: &Target, metadata
     Ok(observer.sets.change_pod(object, &pod.name, &pod.uid, metadata).await?)
 }
 
-/// The error for a refused setting: Redis quotes the directive that it refuses.
-fn refused(node: &Target, message: &str) -> Error {
-    let directive = message.split('\'').nth(1).unwrap_or("…").to_owned();
+/// The directive that Redis quotes in its refusal.
+fn directive(message: &str) -> Option<&str> {
+    message.split('\'').nth(1)
+}
+
+/// The error for a refused setting.
+fn refusal(node: &Target, message: &str) -> Error {
+    let directive = directive(message).unwrap_or("…").to_owned();
     Error::SettingRefused { node: node.name.clone(), directive, message: message.to_owned() }
 }
 
@@ -321,14 +345,61 @@ mod tests {
         fn hang_up(&self, _: &Endpoint) {}
     }
 
+    /// A node that cannot change some directives while it runs.
+    struct Rigid(&'static [&'static str]);
+
+    impl Transport for Rigid {
+        fn call<'a>(&'a self, _: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, RedisError>> {
+            let Request::Configure(settings) = request else { panic!("it is configured alone") };
+            let rigid = settings.iter().find(|(name, _)| self.0.contains(&name.as_str()));
+            let invalid = settings.iter().find(|(_, value)| value == "x");
+            let answer = match (rigid, invalid) {
+                (Some((name, _)), _) => Err((name, IMMUTABLE)),
+                (None, Some((name, _))) => Err((name, "argument must be a memory value")),
+                (None, None) => Ok(Reply::Done),
+            };
+            let said = |(name, why): (&String, &str)| {
+                let message = format!("CONFIG SET failed (possibly related to argument '{name}') - {why}");
+                RedisError::new("CONFIG SET", Trouble::Refused, message)
+            };
+            std::future::ready(answer.map_err(said)).boxed()
+        }
+
+        fn broken<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, ()> {
+            std::future::pending().boxed()
+        }
+
+        fn put_aside(&self, _: &Endpoint) {}
+
+        fn hang_up(&self, _: &Endpoint) {}
+    }
+
+    fn target() -> Target {
+        let endpoint = Endpoint { address: "10.0.0.1:6379".into(), login: None, tls: None };
+        Target { name: "cache-0".into(), uid: "uid".into(), endpoint: Some(endpoint) }
+    }
+
+    #[tokio::test]
+    async fn directives_that_need_another_process_do_not_keep_the_others_from_being_set() {
+        let redis = Redis::new(Arc::new(Rigid(&["one", "two"])), Fence::unfenced(), Metrics::new());
+        let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let all = pairs(&[("maxmemory", "1gb"), ("one", "1"), ("timeout", "5"), ("two", "2")]);
+        let refused = set(&redis, &target(), &all).await.expect("the others are set");
+        assert_eq!(refused, pairs(&[("one", "1"), ("two", "2")]));
+        let error = set(&redis, &target(), &pairs(&[("one", "1"), ("maxmemory", "x")])).await.unwrap_err();
+        let Error::SettingRefused { directive, .. } = error else { panic!("{error}") };
+        assert_eq!(directive, "maxmemory");
+    }
+
     /// Sends the commands to step down. Returns whether they were sent when the next action may begin, and after how
     /// long.
     async fn left(takes: Duration) -> (bool, Duration) {
         let has_word = Arc::new(AtomicBool::new(false));
         let transport = Arc::new(Slow { takes, has_word: has_word.clone() });
         let redis = Redis::new(transport, Fence::unfenced(), Metrics::new());
-        let endpoint = Endpoint { address: "10.0.0.1:6379".into(), login: None, tls: None };
-        let node = Target { name: "cache-0".into(), uid: "uid".into(), endpoint: Some(endpoint) };
+        let node = target();
         let begun = Instant::now();
         leave_word(&redis, &node, "10.0.0.2").await.expect("the change of masters goes on");
         (has_word.load(Ordering::SeqCst), begun.elapsed())

@@ -37,12 +37,23 @@ const REPLICAS_FOR_A_MINIMUM: i32 = 3;
 /// line of the answer.
 const MOST_DATABASES: u32 = 1024;
 
-/// Directives that no process can change while it runs: a change of one replaces the pods.
+/// Directives that no process can change while it runs: a change of one replaces the pods. Among them is every directive
+/// with `IMMUTABLE_CONFIG` in Redis 7.0 to 8.0 and in Valkey 8.0 to 9.0 that the operator does not set itself. 7.0 spells
+/// lists of processors with underscores; later versions know both spellings.
+/// <https://github.com/redis/redis/blob/7.0.15/src/config.c>, <https://github.com/valkey-io/valkey/blob/8.0.1/src/config.c>
 const LASTING: &[&str] = &[
     "activedefrag",
     "always-show-logo",
+    "aof-rewrite-cpulist",
+    "aof_rewrite_cpulist",
+    "bgsave-cpulist",
+    "bgsave_cpulist",
+    "bio-cpulist",
+    "bio_cpulist",
     "databases",
+    "debug-assert-enabled",
     "disable-thp",
+    "enable-debug-assert",
     "enable-debug-command",
     "enable-module-command",
     "enable-protected-configs",
@@ -53,9 +64,16 @@ const LASTING: &[&str] = &[
     "maxclients",
     "oom-score-adj",
     "oom-score-adj-values",
+    "rdbchecksum",
+    "server-cpulist",
+    "server_cpulist",
     "set-proc-title",
+    "socket-mark-id",
     "syslog-enabled",
+    "syslog-facility",
+    "syslog-ident",
     "tcp-backlog",
+    "unixsocketgroup",
 ];
 
 /// Directives whose value is several words.
@@ -279,6 +297,60 @@ mod tests {
             assert_eq!(api_message.is_empty(), words.is_empty(), "{name}: {api_message}");
             assert!(api_message.contains(words), "{name}: {api_message}");
         }
+    }
+
+    #[test]
+    fn what_no_process_can_change_while_it_runs_needs_other_pods() {
+        let immutable = [
+            "always-show-logo",
+            "aof-rewrite-cpulist",
+            "aof_rewrite_cpulist",
+            "bgsave-cpulist",
+            "bgsave_cpulist",
+            "bio-cpulist",
+            "bio_cpulist",
+            "databases",
+            "debug-assert-enabled",
+            "disable-thp",
+            "enable-debug-assert",
+            "enable-debug-command",
+            "enable-module-command",
+            "enable-protected-configs",
+            "io-threads",
+            "io-threads-do-reads",
+            "rdbchecksum",
+            "server-cpulist",
+            "server_cpulist",
+            "set-proc-title",
+            "socket-mark-id",
+            "syslog-enabled",
+            "syslog-facility",
+            "syslog-ident",
+            "tcp-backlog",
+            "unixsocketgroup",
+        ];
+        for name in immutable {
+            let object = with(name, "1");
+            assert_eq!(trouble(&object), None, "{name} can be set");
+            assert!(live(&object).iter().all(|(it, _)| it != name), "{name}");
+            assert!(lasting(&object).contains_key(name), "{name}");
+        }
+        let owned = [
+            "aclfile",
+            "appenddirname",
+            "appendfilename",
+            "cluster-config-file",
+            "cluster-enabled",
+            "cluster-port",
+            "daemonize",
+            "logfile",
+            "pidfile",
+            "replicaof",
+            "supervised",
+            "unixsocket",
+            "unixsocketperm",
+        ];
+        assert!(owned.iter().all(|name| trouble(&with(name, "1")).is_some()), "the operator sets these");
     }
 
     #[test]

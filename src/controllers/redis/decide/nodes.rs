@@ -118,17 +118,22 @@ pub fn configure(view: &View<'_>) -> Option<Step> {
         // A directive that was set once stays set until the process ends, even if it is removed from the spec.
         let applied = AppliedConfig::of(pod).filter(|note| note.run_id == info.run_id);
         let is_applied = applied.as_ref().is_some_and(|note| note.hash == wanted);
-        if !is_applied || !pod.own.drift.is_empty() {
-            let mended = pod.own.drift.iter().filter(|_| is_applied).cloned().collect();
-            let earlier = applied.map(|note| note.names).unwrap_or_default();
+        // What the process refuses to change was not changed by hand.
+        let is_fixed = |name: &String| applied.as_ref().is_some_and(|note| note.fixed.contains_key(name));
+        let drift: Vec<String> = pod.own.drift.iter().filter(|name| !is_fixed(name)).cloned().collect();
+        if !is_applied || !drift.is_empty() {
+            let mended = if is_applied { drift } else { Vec::new() };
+            let is_new = applied.is_none();
+            let (earlier, fixed) = applied.map(|note| (note.names, note.fixed)).unwrap_or_default();
             let names = view.object.spec.config.keys().cloned().chain(earlier).collect();
-            let note = AppliedConfig { hash: wanted.clone(), run_id: info.run_id.clone(), names }.to_string();
+            let note = AppliedConfig { hash: wanted.clone(), run_id: info.run_id.clone(), names, fixed };
             actions.push(Action::Configure {
                 node: target(pod),
                 settings: settings::live(view.object),
                 users: resources::rules(view.object, users.as_ref()),
                 follow_as: passwords::internal(view),
                 note,
+                is_new,
                 mended,
             });
         }

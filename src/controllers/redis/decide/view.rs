@@ -114,14 +114,18 @@ impl View<'_> {
 
     /// Whether the pod was made from another spec.
     pub fn is_outdated(&self, pod: &Pod) -> bool {
-        pod.revision != *self.revision.get_or_init(|| resources::revision(self.object)) || self.has_more(pod)
+        pod.revision != *self.revision.get_or_init(|| resources::revision(self.object))
+            || self.needs_another_process(pod)
     }
 
-    /// Whether a process still has a setting that was removed from the spec. Only a new process loses it: nobody knows
-    /// the value before it.
-    fn has_more(&self, pod: &Pod) -> bool {
+    /// Whether only a new process gets the settings: this one still has a setting that was removed from the spec, and
+    /// nobody knows the value before it; or it refuses to change one.
+    fn needs_another_process(&self, pod: &Pod) -> bool {
         let note = AppliedConfig::of(pod).filter(|note| pod.info().is_some_and(|info| info.run_id == note.run_id));
-        note.is_some_and(|note| note.names.iter().any(|name| !self.object.spec.config.contains_key(name)))
+        note.is_some_and(|note| {
+            note.names.iter().any(|name| !self.object.spec.config.contains_key(name))
+                || note.needs_another_process(&settings::settings(self.object))
+        })
     }
 
     /// Describes nodes with their places and what is seen of them, and names the command that shows more.

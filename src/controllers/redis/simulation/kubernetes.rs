@@ -243,7 +243,7 @@ impl Kubernetes {
             }
             Action::Configure { node, note, .. } => {
                 self.process(node)?.tampered = false;
-                self.meant(node)?.settings = Some(note.clone());
+                self.meant(node)?.settings = Some(note.to_string());
             }
             Action::LoadCertificates { node, content, note, .. } => {
                 let pod = self.meant(node)?;

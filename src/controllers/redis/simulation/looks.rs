@@ -307,3 +307,15 @@ fn a_master_that_was_made_by_hand_is_recorded_and_no_other_is_promoted_or_detach
         }
     }
 }
+/// The operator does not know all directives of all versions.
+#[test]
+fn a_process_that_refuses_to_change_a_directive_is_replaced_and_is_not_asked_again() {
+    let simulation = Simulation::settled(redis(1));
+    let mut observed = simulation.observe();
+    let own = &mut observed.set.pods.get_mut(&1).unwrap().own;
+    own.settings = own.settings.take().map(|note| format!("{note}/timeout="));
+    own.drift.insert("timeout".into());
+    let actions = decide(&simulation.object, &observed, simulation.now).actions;
+    let [Action::Child(ChildAction::DeletePod { name, .. })] = &actions[..] else { panic!("{actions:?}") };
+    assert_eq!(name, "cache-1");
+}
