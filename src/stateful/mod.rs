@@ -18,6 +18,7 @@ pub mod listeners;
 pub mod names;
 pub mod network;
 pub mod node_failure;
+pub mod password;
 pub mod placement;
 pub mod pod_refusal;
 pub mod pod_trouble;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::auth::secrets::Note;
 use super::tls::Side;
+use super::tls::facts::Version;
 use crate::api::EtcdCluster;
 use crate::external::etcd::{Alarm, Endpoint, Password};
 use crate::runtime::ActionEvent;
@@ -43,8 +44,9 @@ pub enum Action {
     EnableDowngrade { from: String, to: String, minor: u8, via: Endpoint },
     /// Cancel the downgrade, for that reason.
     CancelDowngrade { why: &'static str, via: Endpoint },
-    /// Make the Secret with the password that root is to have: the `known` one, or a random one.
-    MakePassword { secret: String, known: Option<Password> },
+    /// Make the Secret with the password that root is to have: the `known` one, or a random one. Or write the password into
+    /// the emptied version `before` of the Secret.
+    MakePassword { secret: String, known: Option<Password>, before: Option<Version> },
     /// Record which password root has, and which one it gets next.
     NotePassword(Note),
     /// Make sure that the user root exists, with that password and all rights. Authentication is still off.

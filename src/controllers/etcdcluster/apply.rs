@@ -64,7 +64,9 @@ pub async fn apply(sets: &Sets<EtcdCluster>, etcd: &Etcd, object: &EtcdCluster, 
         Action::CancelDowngrade { via, .. } => {
             unless_there(etcd.change(via, Request::CancelDowngrade).await).map(drop).map_err(Error::from)
         }
-        Action::MakePassword { known, .. } => Ok(secrets::make(client, object, known.as_ref()).await?),
+        Action::MakePassword { known, before, .. } => {
+            Ok(secrets::make(client, object, known.as_ref(), before.as_ref()).await?)
+        }
         Action::NotePassword(note) => Ok(secrets::note(client, object, note).await?),
         Action::PrepareRoot { password, via } => Ok(prepare_root(etcd, via, password).await?),
         Action::ChangePassword { password, via } => {

@@ -7,6 +7,7 @@ use crate::runtime::ActionEvent;
 use crate::runtime::manifest::Manifest;
 use crate::stateful::ChildAction;
 use crate::stateful::tls::RotationStep;
+use crate::stateful::tls::facts::Version;
 use crate::stateful::tls::write::Certify;
 
 /// One change, to Kubernetes objects or to Redis processes.
@@ -57,8 +58,8 @@ pub enum Action {
     /// Make a running process load the certificates with exactly that content, and record that in an annotation of its
     /// pod.
     LoadCertificates { node: Target, settings: Vec<(String, String)>, content: String, note: String, renewed: bool },
-    /// Generate the clients' password, in a Secret of that name.
-    MakePassword { secret: String },
+    /// Generate the clients' password, in a Secret of that name: a new one, or the emptied version `before` of it.
+    MakePassword { secret: String, before: Option<Version> },
     /// Write the Secret with the users, for a clients' password with this hash.
     MakeUsers { secret: String, hash: String },
     /// Only emit an event.
@@ -107,7 +108,7 @@ impl Action {
                 ("DriftRepaired", message)
             }
             Self::Configure { node, .. } => ("Configured", format!("Changed settings of {} while it runs", node.name)),
-            Self::MakePassword { secret } => {
+            Self::MakePassword { secret, .. } => {
                 ("PasswordMade", format!("Made a password for clients in Secret {secret}"))
             }
             Self::Certify(Certify { need: RotationStep::Authority, why, .. }) => {

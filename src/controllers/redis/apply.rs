@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Secret;
-use kube::api::PostParams;
-use kube::{Api, Resource, ResourceExt};
+use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
@@ -15,10 +13,11 @@ use super::names::{self, AWAITED, CERTIFICATES, PORT, ROLE, SETTINGS};
 use super::observe::Observer;
 use super::{resources, tls};
 use crate::api::Redis as Object;
-use crate::api::common::FIELD_MANAGER;
 use crate::external::redis::{Endpoint, Redis, RedisError, Request, Trouble};
+use crate::stateful::password::KEY;
+use crate::stateful::tls::facts::Version;
 use crate::stateful::tls::write;
-use crate::stateful::{self, Sets, random_password};
+use crate::stateful::{self, Sets, password, random_password};
 
 /// What Redis and Valkey answer to `CONFIG SET` of a directive that needs another process.
 /// <https://github.com/redis/redis/blob/7.0.15/src/config.c> (`configSetCommand`)
@@ -74,10 +73,7 @@ pub async fn apply(redis: &Redis, observer: &Observer, object: &Object, action: 
         Action::LoadCertificates { node, settings, content, note, .. } => {
             load_certificates(redis, observer, object, (node, settings), (content, note)).await
         }
-        Action::MakePassword { secret } => {
-            let data = json!({ "password": random_password()? });
-            Ok(make_secret(sets, object, secret, &data).await?)
-        }
+        Action::MakePassword { secret, before } => Ok(make_password(sets, object, secret, before.as_ref()).await?),
         Action::MakeUsers { secret, hash } => {
             let internal = SecretString(random_password()?);
             let sentinel = object.spec.sentinel.is_some();
@@ -291,18 +287,21 @@ fn refusal(node: &Target, message: &str) -> Error {
     Error::SettingRefused { node: node.name.clone(), directive, message: message.to_owned() }
 }
 
-/// Creates a Secret. One that exists already is somebody's, and stays: then this fails.
-async fn make_secret(sets: &Sets<Object>, object: &Object, name: &str, data: &Value) -> Result<(), stateful::Error> {
-    let api: Api<Secret> = Api::namespaced(sets.client.clone(), &object.namespace().unwrap_or_default());
+/// Makes the Secret with the clients' password, or fills the emptied version `before` of it. Another Secret that exists
+/// is somebody's, and stays: then this fails.
+async fn make_password(
+    sets: &Sets<Object>,
+    object: &Object,
+    name: &str,
+    before: Option<&Version>,
+) -> Result<(), stateful::Error> {
     let metadata = json!({
-        "name": name,
         "labels": names::labels(object),
         "ownerReferences": object.controller_owner_ref(&()).map(|owner| vec![owner]),
     });
-    let secret: Secret = serde_json::from_value(json!({ "metadata": metadata, "stringData": data }))?;
-    let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
-    let made = api.create(&parameters, &secret).await;
-    made.map(drop).map_err(|source| stateful::Error::Apply { kind: "Secret".into(), name: name.to_owned(), source })
+    let content = json!({ "metadata": metadata, "stringData": { KEY: random_password()? } });
+    let made = password::write(&sets.client, &object.namespace().unwrap_or_default(), name, before, content).await;
+    made.map_err(|source| stateful::Error::Apply { kind: "Secret".into(), name: name.to_owned(), source })
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::names;
 use crate::external::redis::{Credentials, Endpoint, Info, Login, Writes};
 use crate::stateful;
 pub use crate::stateful::Child;
+use crate::stateful::password::Emptied;
 use crate::stateful::tls::facts::{SideFacts, StoredCertificate, Version};
 
 /// All that is known.
@@ -35,6 +36,8 @@ pub struct Passwords {
     pub unshared: bool,
     /// The clients' password, in the Secret that the spec names or in the one that the operator made.
     pub user_provided: Option<SecretString>,
+    /// That Secret, if the spec does not name it, and it exists without a password.
+    pub emptied: Option<Emptied>,
     /// The users that the processes know.
     pub users: Option<Users>,
     /// The Secret with the users is gone, or somebody changed it.

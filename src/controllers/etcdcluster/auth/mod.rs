@@ -15,6 +15,7 @@ use kube::ResourceExt;
 use super::tls::facts::Version;
 use crate::api::EtcdCluster;
 use crate::external::etcd::Password;
+use crate::stateful::password::Emptied;
 
 /// All that is known of authentication.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,8 +26,12 @@ pub struct Auth {
     pub unshared: bool,
     /// The password that root is to have, where its Secret has one.
     pub user_provided: Option<Password>,
+    /// That Secret, if the spec does not name it, and it exists without a password.
+    pub emptied: Option<Emptied>,
     /// What is recorded about the password that root has.
     pub kept: Option<StoredPasswords>,
+    /// The Secret for that, if it exists without a password.
+    pub kept_emptied: Option<Version>,
     /// A Secret of our name is somebody else's.
     pub foreign: bool,
     /// How members let us in.

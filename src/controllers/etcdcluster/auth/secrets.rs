@@ -1,18 +1,17 @@
 //! Reads and writes the Secrets with passwords.
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 
 use super::{Auth, StoredPasswords, kept_secret, user_provided_secret};
-use crate::api::common::FIELD_MANAGER;
 use crate::api::{DeletionPolicy, EtcdCluster};
 use crate::consent::ETCDCLUSTER;
 use crate::controllers::etcdcluster::names;
 use crate::controllers::etcdcluster::tls::facts::Version;
 use crate::external::etcd::{Password, ROOT};
 use crate::runtime::{Class, class_of_kubernetes};
+use crate::stateful::password::{Emptied, KEY, version_of, write};
 use crate::stateful::{Error, random_password};
 
 /// Passwords that are to be recorded.
@@ -43,22 +42,24 @@ pub async fn read(client: &Client, object: &EtcdCluster) -> Result<Auth, Error> 
     let (name, uid) = (object.name_any(), object.uid().unwrap_or_default());
     let shared = |secret: &Secret| ETCDCLUSTER.may_use(&secret.metadata, &name, &uid);
     let foreign = kept.as_ref().is_some_and(|secret| !is_ours(secret, object));
-    Ok(Auth {
-        unshared: user_provided.as_ref().is_some_and(|secret| !shared(secret)),
-        user_provided: user_provided.filter(shared).and_then(|secret| password(&secret, "password")),
-        kept: kept.filter(|_| !foreign).and_then(|secret| {
-            Some(StoredPasswords {
-                version: Version {
-                    uid: secret.uid().unwrap_or_default(),
-                    version: secret.resource_version().unwrap_or_default(),
-                },
-                goes: !secret.owner_references().is_empty(),
-                current: password(&secret, "password")?,
-                next: password(&secret, "next"),
-            })
-        }),
-        foreign,
-        ..Auth::default()
+    let unshared = user_provided.as_ref().is_some_and(|secret| !shared(secret));
+    let kept = kept.filter(|_| !foreign);
+    let user_provided = user_provided.filter(shared);
+    let given = user_provided.as_ref().and_then(|secret| password(secret, KEY));
+    let is_empty = |_: &Secret| given.is_none() && object.spec.auth.secret_name.is_none();
+    let emptied = user_provided.filter(is_empty).map(|secret| Emptied::of(&secret, is_ours(&secret, object)));
+    let stored = kept.as_ref().and_then(stored);
+    let kept_emptied = kept.filter(|_| stored.is_none()).map(|secret| version_of(&secret));
+    Ok(Auth { unshared, user_provided: given, emptied, kept: stored, kept_emptied, foreign, ..Auth::default() })
+}
+
+/// What the Secret records about root's password, if it does.
+fn stored(secret: &Secret) -> Option<StoredPasswords> {
+    Some(StoredPasswords {
+        version: version_of(secret),
+        goes: !secret.owner_references().is_empty(),
+        current: password(secret, KEY)?,
+        next: password(secret, "next"),
     })
 }
 
@@ -76,44 +77,35 @@ fn password(secret: &Secret, key: &str) -> Option<Password> {
     Some(text.trim_end_matches(['\r', '\n']).to_owned()).filter(|text| !text.is_empty()).map(Password)
 }
 
-/// Makes the Secret with the password that root is to have. Fails if there is one: it is somebody's, and stays.
-pub async fn make(client: &Client, object: &EtcdCluster, known: Option<&Password>) -> Result<(), Error> {
+/// Makes the Secret with the password that root is to have, or writes the password into the emptied version `before` of
+/// it. Fails if there is another: it is somebody's, and stays.
+pub async fn make(
+    client: &Client,
+    object: &EtcdCluster,
+    known: Option<&Password>,
+    before: Option<&Version>,
+) -> Result<(), Error> {
     let password = match known {
         Some(Password(known)) => known.clone(),
         None => random_password()?,
     };
-    create(
-        client,
-        object,
-        user_provided_secret(object),
-        goes(object),
-        &json!({ "username": ROOT, "password": password }),
-    )
-    .await
+    let data = json!({ "username": ROOT, "password": password });
+    let content = json!({ "metadata": metadata(object, goes(object)), "stringData": data });
+    put(client, object, user_provided_secret(object), before, content).await
 }
 
 /// Records passwords. Fails if somebody has changed the Secret meanwhile.
 pub async fn note(client: &Client, object: &EtcdCluster, note: &Note) -> Result<(), Error> {
-    let name = kept_secret(object);
     let Password(current) = &note.current;
     let mut data = json!({ "username": ROOT, "password": current });
     if let Some(Password(next)) = &note.next {
         data["next"] = json!(next);
     }
-    let Some(Version { uid, version }) = &note.version else {
-        return create(client, object, name, note.goes, &data).await;
-    };
-    let mut metadata = metadata(object, note.goes);
-    metadata["uid"] = json!(uid);
-    metadata["resourceVersion"] = json!(version);
-    let mut patch = json!({ "metadata": metadata, "stringData": data });
-    if note.next.is_none() {
-        patch["data"] = json!({ "next": Value::Null });
+    let mut content = json!({ "metadata": metadata(object, note.goes), "stringData": data });
+    if note.next.is_none() && note.version.is_some() {
+        content["data"] = json!({ "next": Value::Null });
     }
-    let api: Api<Secret> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
-    let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-    let patched = api.patch(&name, &parameters, &Patch::Merge(&patch)).await;
-    patched.map(drop).map_err(|source| failed(source, name, "patch"))
+    put(client, object, kept_secret(object), note.version.as_ref(), content).await
 }
 
 /// Whether the Secret is deleted with the object. If the volumes are kept, so is the only password for the data on them.
@@ -126,13 +118,16 @@ fn metadata(object: &EtcdCluster, goes: bool) -> Value {
     json!({ "labels": names::labels(object), "ownerReferences": owners })
 }
 
-async fn create(client: &Client, object: &EtcdCluster, name: String, goes: bool, data: &Value) -> Result<(), Error> {
-    let mut metadata = metadata(object, goes);
-    metadata["name"] = json!(name);
-    let secret: Secret = serde_json::from_value(json!({ "metadata": metadata, "stringData": data }))?;
-    let api: Api<Secret> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
-    let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
-    api.create(&parameters, &secret).await.map(drop).map_err(|source| failed(source, name, "create"))
+async fn put(
+    client: &Client,
+    object: &EtcdCluster,
+    name: String,
+    before: Option<&Version>,
+    content: Value,
+) -> Result<(), Error> {
+    let verb = if before.is_some() { "patch" } else { "create" };
+    let written = write(client, &object.namespace().unwrap_or_default(), &name, before, content).await;
+    written.map_err(|source| failed(source, name, verb))
 }
 
 fn failed(source: kube::Error, name: String, verb: &'static str) -> Error {

@@ -11,6 +11,7 @@ use crate::consent::account::grant;
 use crate::consent::{ETCDCLUSTER, not_shared};
 use crate::external::etcd::Password;
 use crate::runtime::{ConditionStatus, ExtraCondition};
+use crate::stateful::password::Emptied;
 
 /// The longest password, in bytes: bcrypt, with which etcd hashes passwords, takes no more.
 const LONGEST: usize = 72;
@@ -49,6 +50,7 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
             let description = format!("spec.auth.secretName: Secret {secret} has no key password: make it");
             Some(("PasswordMissing", description))
         }
+        None if auth.emptied == Some(Emptied::Theirs) => Some(("PasswordMissing", Emptied::describe(&secret))),
         Some(Password(text)) if text.len() > LONGEST || text.contains(char::is_control) => {
             let description = format!("Secret {secret}: key password must have 1 to {LONGEST} bytes in one line");
             Some(("PasswordInvalid", description))
@@ -176,12 +178,13 @@ fn shut_out(view: &View<'_>) -> Option<String> {
     }
 }
 
-/// Makes the Secrets, one after the other.
+/// Makes the Secrets, one after the other, or fills those that somebody emptied.
 fn prepare(view: &View<'_>) -> Step {
     let action = match &view.observed.auth.user_provided {
         None => {
             let known = view.observed.auth.kept.as_ref().map(|kept| kept.current.clone());
-            Action::MakePassword { secret: user_provided_secret(view.object), known }
+            let before = view.observed.auth.emptied.as_ref().and_then(Emptied::version).cloned();
+            Action::MakePassword { secret: user_provided_secret(view.object), known, before }
         }
         Some(user_provided) => note(view, user_provided, None),
     };
@@ -189,7 +192,8 @@ fn prepare(view: &View<'_>) -> Step {
 }
 
 fn note(view: &View<'_>, current: &Password, next: Option<&Password>) -> Action {
-    let version = view.observed.auth.kept.as_ref().map(|kept| kept.version.clone());
+    let auth = &view.observed.auth;
+    let version = auth.kept.as_ref().map(|kept| &kept.version).or(auth.kept_emptied.as_ref()).cloned();
     Action::NotePassword(Note { version, current: current.clone(), next: next.cloned(), goes: goes(view.object) })
 }
 

@@ -10,6 +10,7 @@ use crate::controllers::etcdcluster::fixtures::cluster;
 use crate::controllers::etcdcluster::tls::facts::Version;
 use crate::external::etcd::{Endpoint, Password};
 use crate::runtime::{Class, Health};
+use crate::stateful::password::Emptied;
 
 /// Authentication as etcd has it, and the Secrets with passwords.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +25,9 @@ pub struct Gate {
     pub user_provided: Option<Password>,
     /// The Secret with the one that it has.
     pub kept: Option<StoredPasswords>,
+    /// These Secrets, if somebody emptied them.
+    pub emptied: Option<Emptied>,
+    pub kept_emptied: Option<Version>,
     written: u64,
 }
 
@@ -41,7 +45,8 @@ impl Gate {
             (true, true, None) => Access::Locked,
             (true, true, Some(_)) => right().map_or(Access::Refused, Access::With),
         };
-        Auth { user_provided, kept, access, ..Auth::default() }
+        let (emptied, kept_emptied) = (self.emptied.clone(), self.kept_emptied.clone());
+        Auth { user_provided, emptied, kept, kept_emptied, access, ..Auth::default() }
     }
 
     /// Whether a call with that login is answered.
@@ -54,19 +59,23 @@ impl Gate {
         self.root.as_ref().is_some_and(|root| kept().any(|known| known == root))
     }
 
-    fn make(&mut self, known: Option<&Password>) -> Result<(), Class> {
-        if self.user_provided.is_some() {
+    fn make(&mut self, known: Option<&Password>, before: Option<&Version>) -> Result<(), Class> {
+        let there = self.emptied.as_ref().map(Emptied::version);
+        if self.user_provided.is_some() || there.is_some_and(|version| version.is_none() || version != before) {
             return Err(Class::Conflict);
         }
+        self.emptied = None;
         self.written += 1;
         self.user_provided = Some(known.cloned().unwrap_or_else(|| Password(format!("made-{}", self.written))));
         Ok(())
     }
 
     fn note(&mut self, note: &Note) -> Result<(), Class> {
-        if self.kept.as_ref().map(|kept| &kept.version) != note.version.as_ref() {
+        let there = self.kept.as_ref().map(|kept| &kept.version).or(self.kept_emptied.as_ref());
+        if there != note.version.as_ref() {
             return Err(Class::Conflict);
         }
+        self.kept_emptied = None;
         let knew = self.is_known();
         self.written += 1;
         let version = Version { uid: "uid".into(), version: self.written.to_string() };
@@ -81,7 +90,7 @@ impl Simulation {
     /// Makes passwords, records them, and changes them in etcd.
     pub fn act_on_auth(&mut self, action: &Action) -> Result<(), Class> {
         match action {
-            Action::MakePassword { known, .. } => self.gate.make(known.as_ref()),
+            Action::MakePassword { known, before, .. } => self.gate.make(known.as_ref(), before.as_ref()),
             Action::NotePassword(note) => self.gate.note(note),
             Action::PrepareRoot { password, via } => {
                 self.ask(via, |_, _| Ok(()))?;
@@ -257,4 +266,39 @@ fn an_object_that_is_made_again_is_let_in_by_the_secret_that_stayed() {
     simulation.settle();
     simulation.assert_settled();
     assert_eq!(simulation.gate.root, root);
+}
+
+fn version(number: u32) -> Version {
+    Version { uid: "uid".into(), version: number.to_string() }
+}
+
+/// The password that the Secret had is recorded in the other one.
+#[test]
+fn a_secret_of_ours_that_somebody_emptied_gets_its_password_again() {
+    let mut simulation = guarded();
+    let root = simulation.gate.root.clone();
+    (simulation.gate.user_provided, simulation.gate.emptied) = (None, Some(Emptied::Ours(version(70))));
+    simulation.settle();
+    simulation.assert_settled();
+    assert_eq!((&simulation.gate.root, done(&simulation)), (&root, vec!["PasswordMade"]));
+    (simulation.gate.kept, simulation.gate.kept_emptied) = (None, Some(version(71)));
+    simulation.settle();
+    simulation.assert_settled();
+    assert_eq!(simulation.gate.root, root);
+}
+
+#[test]
+fn members_are_helped_while_a_secret_of_somebody_else_has_no_password() {
+    let mut simulation = guarded();
+    (simulation.gate.user_provided, simulation.gate.emptied) = (None, Some(Emptied::Theirs));
+    let lost = simulation.kubernetes.set.claims[&1].facts.uid.clone();
+    let Simulation { kubernetes, raft, .. } = &mut simulation;
+    kubernetes.delete_pod(1, raft);
+    kubernetes.drop_claim(1, raft);
+    simulation.works(80);
+    let Some(Health::Stalled(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
+    assert_eq!(cause.reason, "PasswordMissing");
+    assert!(cause.message.contains("Secret prod-etcd-auth"), "{}", cause.message);
+    let claim = &simulation.kubernetes.set.claims[&1].facts;
+    assert!(claim.uid != lost && claim.member.is_some(), "a new member has taken its place: {claim:?}");
 }

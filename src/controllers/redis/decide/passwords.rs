@@ -9,6 +9,7 @@ use super::{Step, View};
 use crate::consent::{REDIS, not_shared};
 use crate::external::redis::Login;
 use crate::stateful::ChildAction;
+use crate::stateful::password::Emptied;
 
 /// The longest password, in bytes: a longer one is a mistake.
 const LONGEST: usize = 512;
@@ -37,6 +38,7 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
         None if named.is_some() => {
             Some(("PasswordMissing", format!("spec.auth.secretName: Secret {secret} has no key password: make it")))
         }
+        None if passwords.emptied == Some(Emptied::Theirs) => Some(("PasswordMissing", Emptied::describe(&secret))),
         Some(SecretString(text)) if text.is_empty() || text.len() > LONGEST || text.contains(char::is_control) => {
             let message = format!("Secret {secret}: key password must have 1 to {LONGEST} characters in one line");
             Some(("PasswordInvalid", message))
@@ -52,7 +54,10 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     }
     let passwords = &view.observed.passwords;
     let action = match (&passwords.user_provided, &passwords.users) {
-        (None, _) => Action::MakePassword { secret: names::password(view.object) },
+        (None, _) => {
+            let before = passwords.emptied.as_ref().and_then(Emptied::version).cloned();
+            Action::MakePassword { secret: names::password(view.object), before }
+        }
         (Some(user_provided), None) => {
             Action::MakeUsers { secret: names::users(view.object), hash: resources::hash(&user_provided.0) }
         }

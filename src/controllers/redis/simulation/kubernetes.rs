@@ -10,6 +10,7 @@ use crate::controllers::redis::facts::Certificates;
 use crate::controllers::redis::facts::{Child, Node, NodeState, Observed, Passwords, Pod, SecretString, Users};
 use crate::controllers::redis::names;
 use crate::external::redis::Attached;
+use crate::stateful::password::Emptied;
 use crate::stateful::simulation::{self, Birth, Objects};
 
 /// The image that the operator runs.
@@ -257,7 +258,15 @@ impl Kubernetes {
                 self.meant(node)?.certificates = Some(note.clone());
             }
             Action::Certify(_) => unreachable!("it takes the time to do it"),
-            Action::MakePassword { .. } => self.passwords.user_provided = Some(SecretString("secret".into())),
+            Action::MakePassword { before, .. } => {
+                let passwords = &mut self.passwords;
+                let there = passwords.emptied.as_ref().map(Emptied::version);
+                let is_another = there.is_some_and(|version| version.is_none() || version != before.as_ref());
+                if passwords.user_provided.is_some() || is_another {
+                    return Err(());
+                }
+                (passwords.user_provided, passwords.emptied) = (Some(SecretString("secret".into())), None);
+            }
             Action::MakeUsers { hash, .. } => {
                 let users = Users {
                     internal: SecretString("internal".into()),

@@ -9,6 +9,7 @@ mod kubernetes;
 mod looks;
 mod nodes;
 mod ownership;
+mod passwords;
 mod properties;
 mod readiness;
 mod restore;

@@ -1,0 +1,94 @@
+//! Secrets with a password that Causeway generates: how they are written, and what becomes of one that somebody emptied.
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use super::tls::facts::Version;
+use crate::api::common::FIELD_MANAGER;
+
+/// The key of the password.
+pub const KEY: &str = "password";
+
+/// A Secret that exists, but holds no password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Emptied {
+    /// Causeway made it, and writes a password into this version of it.
+    Ours(Version),
+    /// Somebody else made it, or its password is not text: a person has to mend it.
+    Theirs,
+}
+
+impl Emptied {
+    /// What a Secret without a readable password is. `is_ours` says whether Causeway made it.
+    pub fn of(secret: &Secret, is_ours: bool) -> Self {
+        let bytes = secret.data.as_ref().and_then(|data| data.get(KEY));
+        let is_empty = bytes.is_none_or(|bytes| bytes.0.trim_ascii().is_empty());
+        if is_ours && is_empty { Self::Ours(version_of(secret)) } else { Self::Theirs }
+    }
+
+    /// The version that Causeway writes to, if it may.
+    pub fn version(&self) -> Option<&Version> {
+        match self {
+            Self::Ours(version) => Some(version),
+            Self::Theirs => None,
+        }
+    }
+
+    /// Says that the Secret of that name has no password, and what to do.
+    pub fn describe(secret: &str) -> String {
+        format!(
+            "spec.auth: Secret {secret} has no text in key {KEY}, and Causeway did not make the Secret: put a password there, \
+             or delete the Secret"
+        )
+    }
+}
+
+/// The version of a Secret as it was read.
+pub fn version_of(secret: &Secret) -> Version {
+    Version { uid: secret.uid().unwrap_or_default(), version: secret.resource_version().unwrap_or_default() }
+}
+
+/// Creates a Secret with this content, or merges the content into exactly the version `before` of it. Fails if somebody
+/// has created, changed or deleted the Secret meanwhile.
+/// <https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions>
+pub async fn write(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    before: Option<&Version>,
+    mut content: Value,
+) -> Result<(), kube::Error> {
+    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    if let Some(Version { uid, version }) = before {
+        content["metadata"]["uid"] = json!(uid);
+        content["metadata"]["resourceVersion"] = json!(version);
+        let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+        return api.patch(name, &parameters, &Patch::Merge(&content)).await.map(drop);
+    }
+    content["metadata"]["name"] = json!(name);
+    let secret = serde_json::from_value(content).map_err(kube::Error::SerdeError)?;
+    let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
+    api.create(&parameters, &secret).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn emptied(data: Value, is_ours: bool) -> Emptied {
+        let metadata = json!({ "name": "cache-auth", "uid": "u", "resourceVersion": "7" });
+        Emptied::of(&serde_json::from_value(json!({ "metadata": metadata, "data": data })).unwrap(), is_ours)
+    }
+
+    #[test]
+    fn only_an_empty_secret_that_causeway_made_is_filled() {
+        let version = Version { uid: "u".into(), version: "7".into() };
+        for data in [json!(null), json!({}), json!({ "password": "" }), json!({ "password": "Cg==" })] {
+            assert_eq!(emptied(data.clone(), true), Emptied::Ours(version.clone()), "{data}");
+            assert_eq!(emptied(data, false), Emptied::Theirs);
+        }
+        assert_eq!(emptied(json!({ "password": "/w==" }), true), Emptied::Theirs, "somebody's password is not text");
+    }
+}
