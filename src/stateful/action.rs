@@ -28,6 +28,8 @@ pub enum ChildAction {
     LabelClaim { name: String, uid: String },
     /// Note whose data a volume holds, and that this object uses it.
     MarkClaim { name: String, uid: String, member: u64 },
+    /// Note the epoch in which the node of that volume is the master.
+    NoteEpoch { name: String, uid: String, epoch: i64 },
     /// Ask for a larger volume.
     GrowClaim { name: String, uid: String, size: String },
     /// Delete the `StatefulSet` but not its pods: what cannot be changed in it is made again.
@@ -65,7 +67,7 @@ impl ChildAction {
             }
             Self::GrowClaim { name, size, .. } => ("VolumeGrown", format!("Asked for {size} for volume claim {name}")),
             Self::Restore(step) => return step.event(),
-            Self::MarkClaim { .. } | Self::Orphan { .. } => return None,
+            Self::MarkClaim { .. } | Self::NoteEpoch { .. } | Self::Orphan { .. } => return None,
         };
         Some(ActionEvent::normal(reason, note))
     }

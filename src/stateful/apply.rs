@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use super::names::{ADOPTED, HURRIED, MEMBER};
+use super::names::{ADOPTED, EPOCH, HURRIED, MEMBER};
 use super::{ChildAction, Database, Error, Sets};
 use crate::runtime::child_watch::Owner;
 use crate::runtime::manifest::{Manifest, delete_exactly, patch_exactly};
@@ -64,6 +64,10 @@ impl<D: Database> Sets<D> {
             }
             ChildAction::MarkClaim { name, uid, member } => {
                 let annotations = json!({ MEMBER: format!("{member:x}"), ADOPTED: object.uid() });
+                self.change_claim(object, name, uid, json!({ "metadata": { "annotations": annotations } })).await
+            }
+            ChildAction::NoteEpoch { name, uid, epoch } => {
+                let annotations = json!({ EPOCH: epoch.to_string() });
                 self.change_claim(object, name, uid, json!({ "metadata": { "annotations": annotations } })).await
             }
             ChildAction::GrowClaim { name, uid, size } => self.grow(object, name, uid, size).await,

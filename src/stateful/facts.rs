@@ -114,6 +114,8 @@ pub struct Claim {
     pub unlabelled: bool,
     /// The member whose data it holds, where that was noted.
     pub member: Option<u64>,
+    /// The last epoch in which its node was the master, where that was noted.
+    pub epoch: Option<i64>,
     /// It is being deleted.
     pub terminating: bool,
     /// It has a volume.

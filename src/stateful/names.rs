@@ -12,6 +12,8 @@ pub const INCARNATION: &str = "causeway.example.com/incarnation";
 pub const REVISION: &str = "causeway.example.com/revision";
 /// Annotation of volume claims: the ID of the member whose data they hold, in hexadecimal.
 pub const MEMBER: &str = "causeway.example.com/member";
+/// Annotation of volume claims: the last epoch in which their node was the master.
+pub const EPOCH: &str = "causeway.example.com/epoch";
 /// Annotation of volume claims that an earlier object of the name left: the uid of the object that uses them now.
 pub const ADOPTED: &str = "causeway.example.com/adopted-by";
 /// Annotation of a `StatefulSet` that is written to wake its controller, which any change does. The value is the version

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, PersistentVolumeClaim, Pod as 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
-use super::names::{self, ADOPTED, INCARNATION, MEMBER, REVISION};
+use super::names::{self, ADOPTED, EPOCH, INCARNATION, MEMBER, REVISION};
 use super::unlabelled::Names;
 use super::{Claim, Database, Pod};
 use crate::runtime::lost_node;
@@ -120,6 +120,7 @@ pub fn claim_of<D: Database>(object: &D, claim: &PersistentVolumeClaim) -> Claim
         adopted: object.uid().is_some() && claim.annotations().get(ADOPTED) == object.uid().as_ref(),
         unlabelled: false,
         member: claim.annotations().get(MEMBER).and_then(|id| u64::from_str_radix(id, 16).ok()),
+        epoch: claim.annotations().get(EPOCH).and_then(|epoch| epoch.parse().ok()),
         terminating: claim.metadata.deletion_timestamp.is_some(),
         bound: claim.spec.as_ref().is_some_and(|spec| spec.volume_name.is_some()),
         size: size.map_or_else(String::new, |it| it.0),
@@ -132,7 +133,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::EtcdCluster;
+    use crate::api::{EtcdCluster, Redis, RedisSpec};
+
+    #[test]
+    fn the_last_epoch_of_a_master_is_read_from_the_claim_of_its_volume() {
+        let epoch = |annotations: serde_json::Value| {
+            let claim = json!({ "metadata": { "name": "data-cache-0", "annotations": annotations } });
+            claim_of(&Redis::new("cache", RedisSpec::default()), &serde_json::from_value(claim).unwrap()).epoch
+        };
+        assert_eq!(epoch(json!({ "causeway.example.com/epoch": "7" })), Some(7));
+        assert_eq!(epoch(json!({ "causeway.example.com/epoch": "seven" })), None);
+        assert_eq!(epoch(json!({})), None);
+    }
 
     #[test]
     fn a_pod_that_has_ended_is_asked_nothing_for_its_address_may_be_another_ones() {

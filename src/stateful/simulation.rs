@@ -139,6 +139,7 @@ impl<P: PodState, V: Default> Objects<P, V> {
                 let claim = self.claim(object, name, uid)?;
                 (claim.member, claim.adopted) = (Some(*member), true);
             }
+            ChildAction::NoteEpoch { name, uid, epoch } => self.claim(object, name, uid)?.epoch = Some(*epoch),
             ChildAction::GrowClaim { name, uid, size } => self.claim(object, name, uid)?.size.clone_from(size),
             ChildAction::Orphan { name, uid } => {
                 let key = ("StatefulSet".to_owned(), name.clone());

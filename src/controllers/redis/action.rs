@@ -133,9 +133,9 @@ impl Action {
             | Self::LoadCertificates { .. }
             | Self::DropClients { .. } => return None,
         };
-        // Nobody asked for these two, so they are warnings.
-        let message =
-            if matches!(reason, "FailedOver" | "DataLost") { ActionEvent::warning } else { ActionEvent::normal };
+        // Nobody asked for these, so they are warnings.
+        let is_warning = matches!(reason, "FailedOver" | "DataLost" | "DataChosen");
+        let message = if is_warning { ActionEvent::warning } else { ActionEvent::normal };
         Some(message(reason, note))
     }
 }

@@ -19,6 +19,9 @@ use crate::{etcd, redis};
 const OF_BACKUPS: [&str; 3] =
     ["causeway.example.com/backup", "causeway.example.com/backups", "causeway.example.com/restore"];
 
+/// Annotation of the volume claims of nodes of a `Redis` that were the master.
+const EPOCH: &str = "causeway.example.com/epoch";
+
 /// The children of a scene by kind; a kind without any is left out. Their uids are added to `words`.
 pub async fn children(scene: &Scene, words: &mut Vec<(String, String)>) -> Value {
     let kinds = [
@@ -83,9 +86,10 @@ where
     })
 }
 
-/// Annotations without those that the cluster makes.
+/// Annotations without those that the cluster makes, and without the epochs of masters, which are up to chance.
 fn annotations(all: &Value) -> Map<String, Value> {
-    let ours = all.as_object().into_iter().flatten().filter(|(key, _)| !key.contains("kubernetes.io/"));
+    let is_ours = |key: &str| !key.contains("kubernetes.io/") && key != EPOCH;
+    let ours = all.as_object().into_iter().flatten().filter(|(key, _)| is_ours(key));
     ours.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 

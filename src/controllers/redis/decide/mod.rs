@@ -6,6 +6,7 @@
 mod certificates;
 mod children;
 mod damaged;
+mod epochs;
 mod evictions;
 mod failover;
 mod nodes;
@@ -133,6 +134,7 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| view.observed.set.belated())
         .or_else(|| nodes::step(view))
         .or_else(|| evictions::step(view))
+        .or_else(|| epochs::step(view))
         .or_else(|| nodes::stragglers(view))
         .or_else(|| nodes::mend(view))
         .or_else(|| damaged::step(view))

@@ -12,6 +12,7 @@ mod ownership;
 mod passwords;
 mod properties;
 mod readiness;
+mod remade;
 mod restore;
 mod sentinel;
 mod service;

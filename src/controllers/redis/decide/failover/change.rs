@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::View;
+use super::super::{View, epochs};
 use super::reasons::is_certain_loss;
 use crate::api::redis::Failover;
 use crate::controllers::redis::names;
@@ -12,8 +12,9 @@ use crate::controllers::redis::names;
 pub fn failover(view: &View<'_>, from: Option<i32>, to: i32, reason: &str, planned: bool) -> Failover {
     let earlier = view.before.failover.as_ref();
     let reason = earlier.map(|it| it.reason.as_str()).filter(|it| is_certain_loss(it)).unwrap_or(reason);
+    let latest = view.before.epoch.max(earlier.map_or(0, |it| it.epoch)).max(epochs::highest(view));
     Failover {
-        epoch: view.before.epoch.max(earlier.map_or(0, |it| it.epoch)) + 1,
+        epoch: latest.saturating_add(1),
         from: from.map(|ordinal| names::pod(view.object, ordinal)),
         target: names::pod(view.object, to),
         reason: reason.to_owned(),

@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use super::super::View;
+use super::super::{View, epochs};
 use super::silence::is_cut_off;
 use crate::api::redis::Failover;
 use crate::controllers::redis::facts::{Node, NodeState, Pod};
@@ -84,7 +84,7 @@ pub fn after<'a>(
 }
 
 /// The first master, if one can be chosen yet. Volumes of an earlier object may hold data: then all nodes must answer
-/// first.
+/// first, and the one that was the master last is preferred.
 pub fn first(view: &View<'_>) -> Option<Elected<'static>> {
     let pods = &view.observed.set.pods;
     if pods.is_empty() {
@@ -103,7 +103,49 @@ pub fn first(view: &View<'_>) -> Option<Elected<'static>> {
         return None;
     }
     let lowest = || (0..view.wanted()).find(|ordinal| view.loaded(*ordinal).is_some());
-    richest(view).or_else(lowest).map(elected)
+    newest(view).or_else(lowest).map(elected)
+}
+
+/// What is told about the choice of the first master if volumes that an earlier object left have different data. All
+/// nodes get the data of the first master.
+pub fn choice(view: &View<'_>, to: i32) -> Option<String> {
+    let claims = &view.observed.set.claims;
+    if claims.values().all(|claim| claim.ours) {
+        return None;
+    }
+    let keys = view.loaded(to).filter(|info| !info.is_master())?.keys;
+    let name = |ordinal: i32| names::pod(view.object, ordinal);
+    let differs = |ordinal: &i32| {
+        let other = view.loaded(*ordinal)?.keys;
+        (other > 0 && other != keys).then_some((*ordinal, other))
+    };
+    let others = view.observed.set.pods.keys().filter_map(differs);
+    let others = others.map(|(ordinal, keys)| format!("{} ({keys} keys)", name(ordinal)));
+    // An earlier object may have had more nodes than this one.
+    let (own, pods) = (epochs::noted(view, to), &view.observed.set.pods);
+    let newer = claims.iter().filter(|(ordinal, claim)| claim.epoch > own && !pods.contains_key(ordinal));
+    let newer = newer.map(|(_, claim)| format!("volume claim {} (no pod; its node was the master later)", claim.name));
+    let lost: Vec<String> = others.chain(newer).collect();
+    if lost.is_empty() {
+        return None;
+    }
+    let why = match own {
+        Some(epoch) => format!("it was the master in epoch {epoch}, the last that the volumes of these nodes record"),
+        None => "it has the most keys, for no volume of these nodes records when its node was the master".to_owned(),
+    };
+    let (name, lost) = (name(to), lost.join(", "));
+    Some(format!("{name} ({keys} keys) becomes the master: {why}. Its data replace those of {lost}"))
+}
+
+/// The node that was the master last, among those that have data. Where no volume records that, the one with the most
+/// keys.
+fn newest(view: &View<'_>) -> Option<i32> {
+    let rank = |ordinal: i32| {
+        let keys = view.loaded(ordinal)?.keys;
+        (keys > 0).then_some((epochs::noted(view, ordinal), keys, Reverse(ordinal)))
+    };
+    let pods = view.observed.set.pods.keys();
+    pods.filter_map(|ordinal| Some((rank(*ordinal)?, *ordinal))).max().map(|(_, ordinal)| ordinal)
 }
 
 /// The replica with the highest offset among those that had all data when the master last answered.

@@ -32,6 +32,8 @@ mod waiting;
 
 use super::{AT_ONCE, Record, Step, View};
 use crate::api::redis::Failover;
+use crate::controllers::redis::action::Action;
+use crate::controllers::redis::names;
 use state::State;
 
 pub use finishing::since_change;
@@ -82,7 +84,16 @@ fn begin(view: &View<'_>, failover: Failover) -> Step {
         // A step that records something itself comes after this change is recorded.
         _ => Step { again: AT_ONCE, ..Step::wait(change::word(&failover), change::describe(&failover)) },
     };
-    Step { record: Record::Begin(failover), ..first }
+    // It is told first: whatever fails after it, people hear of it.
+    let told = told(view, &failover).map(|note| Action::Tell { reason: "DataChosen", note });
+    let actions = told.into_iter().chain(first.actions).collect();
+    Step { record: Record::Begin(failover), actions, ..first }
+}
+
+/// What people must know about the choice of the first master.
+fn told(view: &View<'_>, failover: &Failover) -> Option<String> {
+    let to = names::ordinal_of(view.object, &failover.target).filter(|_| failover.from.is_none())?;
+    election::choice(view, to)
 }
 
 /// A planned switchover from a serving master to that replica.

@@ -1,0 +1,106 @@
+//! An object that is made again on the volumes of an earlier one.
+
+use super::Simulation;
+use super::looks::says;
+use super::story::Edit;
+use crate::controllers::redis::action::Action;
+use crate::controllers::redis::decide::decide;
+use crate::controllers::redis::fixtures::redis;
+use crate::external::redis::{Link, Role};
+
+/// Deletes the object and makes it again: only the volumes stay.
+fn make_again(simulation: &mut Simulation) {
+    simulation.object.metadata.uid = Some(format!("uid-{}", simulation.kubernetes.set.next()));
+    (simulation.object.status, simulation.object.spec.switchover) = (None, None);
+    let set = &mut simulation.kubernetes.set;
+    set.children.clear();
+    set.pods.clear();
+    set.claims.values_mut().for_each(|claim| claim.facts.ours = false);
+    simulation.kubernetes.slices.clear();
+    simulation.journal.clear();
+}
+
+/// What people were told about the choice of the master.
+fn told(simulation: &Simulation) -> Vec<&str> {
+    let notes = simulation.journal.iter().filter_map(|action| match action {
+        Action::Tell { reason: "DataChosen", note } => Some(note.as_str()),
+        _ => None,
+    });
+    notes.collect()
+}
+
+/// A node that was away missed the deletion of keys, so it has more of them.
+fn leave_older_data(simulation: &mut Simulation, ordinal: i32) {
+    let volume = &mut simulation.kubernetes.set.claims.get_mut(&ordinal).unwrap().volume;
+    volume.writes = (1000..2000).collect();
+}
+
+#[test]
+fn the_data_of_the_last_master_win_however_often_the_object_is_made_again() {
+    let mut simulation = Simulation::settled(redis(2));
+    for last in [2, 0, 1, 0] {
+        Edit::Switch(last).happens(&mut simulation);
+        simulation.settle();
+        simulation.assert_settled();
+        let (before, epoch) = (simulation.data(), simulation.object.status.clone().unwrap().epoch);
+        let away = (last + 1) % 3;
+        leave_older_data(&mut simulation, away);
+        make_again(&mut simulation);
+        simulation.settle();
+        simulation.assert_settled();
+        let status = simulation.object.status.clone().unwrap();
+        assert!(before.iter().all(|write| simulation.data().contains(write)), "{last}: {status:#?}");
+        assert_eq!(status.master, Some(format!("cache-{last}")));
+        assert!(status.epoch > epoch, "a later epoch has a higher number: {status:#?}");
+        let told = told(&simulation);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].starts_with(&format!("cache-{last} ")) && told[0].contains(&format!("cache-{away} (1000 keys)"))
+        );
+    }
+}
+
+/// Volumes of an operator that noted nothing on them.
+#[test]
+fn where_no_volume_says_who_was_the_master_the_choice_by_keys_is_told() {
+    let mut simulation = Simulation::settled(redis(2));
+    leave_older_data(&mut simulation, 2);
+    simulation.kubernetes.set.claims.values_mut().for_each(|claim| claim.facts.epoch = None);
+    make_again(&mut simulation);
+    simulation.settle();
+    simulation.assert_settled();
+    let told = told(&simulation);
+    assert!(told.len() == 1 && told[0].contains("cache-2 (1000 keys)"), "{told:?}");
+    assert!(told[0].contains("no volume of these nodes records"), "{told:?}");
+    let event = simulation.journal.iter().filter_map(Action::event).find(|event| event.reason == "DataChosen");
+    assert!(event.is_some_and(|event| event.warning));
+}
+
+#[test]
+fn nothing_is_told_where_all_volumes_have_the_same_data() {
+    let mut simulation = Simulation::settled(redis(2));
+    make_again(&mut simulation);
+    simulation.settle();
+    simulation.assert_settled();
+    assert_eq!(told(&simulation), [""; 0]);
+}
+
+#[test]
+fn the_first_master_is_the_one_of_the_last_epoch_and_not_the_one_with_the_most_keys() {
+    let mut simulation = Simulation::settled(redis(2));
+    simulation.object.status = None;
+    let mut observed = simulation.observe();
+    for (ordinal, keys, epoch) in [(0, 500, Some(7)), (1, 500, None), (2, 1000, Some(3))] {
+        let claim = observed.set.claims.get_mut(&ordinal).unwrap();
+        (claim.ours, claim.epoch) = (false, epoch);
+        says(&mut observed, ordinal, |info| {
+            info.keys = keys;
+            info.role = Role::Replica(Link { host: "127.0.0.1".into(), port: 1, ..Link::default() });
+        });
+    }
+    let first = |observed: &_| decide(&simulation.object, observed, simulation.now).status.failover.unwrap();
+    assert_eq!((first(&observed).target.as_str(), first(&observed).epoch), ("cache-0", 8));
+    // It lost its data, and an empty node never wins.
+    says(&mut observed, 0, |info| info.keys = 0);
+    assert_eq!(first(&observed).target, "cache-2");
+}
