@@ -16,6 +16,7 @@ mod remade;
 mod restore;
 mod sentinel;
 mod service;
+mod shrinking;
 mod states;
 mod story;
 mod tls;
@@ -172,6 +173,7 @@ impl Simulation {
         let mut still = 0;
         for _ in 0..PASSES {
             let rests = self.reconcile(&Mishap::default());
+            self.delete_kept_volumes();
             self.time_passes();
             // Without a master, something happens after a while.
             let waits = self.object.status.as_ref().is_some_and(|status| status.masterless_since.is_some());
@@ -186,6 +188,14 @@ impl Simulation {
             "never settles: {:?}\n{last:#?}\n{:#?}\n{:#?}",
             self.health, self.object.status, self.kubernetes.set.pods
         );
+    }
+
+    /// The user deletes volumes that are kept for them, as the condition says.
+    fn delete_kept_volumes(&mut self) {
+        if matches!(&self.health, Some(Health::Progressing(cause)) if cause.reason == "VolumesKept") {
+            let set = &mut self.kubernetes.set;
+            set.claims.retain(|ordinal, _| *ordinal <= self.object.spec.replicas || set.pods.contains_key(ordinal));
+        }
     }
 
     /// Asserts that all is as the object says.

@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use super::super::{View, epochs};
+use super::super::{View, epochs, size};
 use super::silence::is_cut_off;
 use crate::api::redis::Failover;
 use crate::controllers::redis::facts::{Node, NodeState, Pod};
@@ -60,7 +60,7 @@ pub fn after<'a>(
     }
     let waited = view.masterless_seconds();
     let is_over = waited >= view.object.spec.failover.data_loss_timeout.signed_seconds();
-    let all = (0..view.wanted()).all(|ordinal| view.loaded(ordinal).is_some());
+    let all = unheard(view).next().is_none();
     let wait = if all { Wait::DataGone } else { Wait::Data };
     match view.loaded(from) {
         Some(info) if info.keys > 0 => match pausing(view, from) {
@@ -81,6 +81,14 @@ pub fn after<'a>(
         },
         _ => Err(wait),
     }
+}
+
+/// The nodes that may have data, and have not said so. A pod that is not wanted any more, and that had no data as far as
+/// anybody knows, is not waited for: it may never start.
+pub fn unheard(view: &View<'_>) -> impl Iterator<Item = i32> {
+    let may_have_data =
+        |ordinal: i32| ordinal < view.wanted() || view.recorded(ordinal).is_some_and(|node| node.keys > 0);
+    (0..size::pods(view)).filter(move |ordinal| view.loaded(*ordinal).is_none() && may_have_data(*ordinal))
 }
 
 /// The first master, if one can be chosen yet. Volumes of an earlier object may hold data: then all nodes must answer

@@ -2,8 +2,8 @@
 
 use kube::ResourceExt;
 
-use super::super::{AT_ONCE, Record, SELDOM, SOON, Step, View, hide};
-use super::election::Wait;
+use super::super::{AT_ONCE, Record, SELDOM, SOON, Step, View, hide, size};
+use super::election::{Wait, unheard};
 use super::following::without_master;
 use super::reasons::SILENT;
 use super::silence::{has_witness, hearers};
@@ -115,7 +115,6 @@ pub fn master_gone(view: &View<'_>, from: i32, wait: Wait) -> Step {
 
 fn for_data(view: &View<'_>, from: i32) -> Step {
     let name = names::pod(view.object, from);
-    let silent = (0..view.wanted()).filter(|ordinal| view.loaded(*ordinal).is_none());
     let found = view.pod_trouble();
     let trouble = found.as_ref().map_or_else(String::new, |(_, text)| format!("; {text}"));
     let waits_for_data = view.loaded(from).is_some();
@@ -123,17 +122,17 @@ fn for_data(view: &View<'_>, from: i32) -> Step {
         format!(
             "{name} came back empty, and others may have its data: waiting for {}. Where their data are lost too, delete their \
              volume claims and pods{trouble}",
-            view.unwell(silent)
+            view.unwell(unheard(view))
         )
     } else {
-        let otherwise = match view.wanted() {
+        let otherwise = match size::pods(view) {
             1 => "nothing else has them",
             _ => "after spec.failover.dataLossTimeout the node with most of them takes over",
         };
         format!("no replica has all data of {name}: waiting for {}; {otherwise}{trouble}", view.unwell([from]))
     };
     // With a single node, the trouble of its pod is the reason.
-    let reason = match found.filter(|_| view.wanted() == 1) {
+    let reason = match found.filter(|_| size::pods(view) == 1) {
         Some((reason, _)) => reason,
         None if waits_for_data => "MasterEmptied",
         None => "NoMaster",
