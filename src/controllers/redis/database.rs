@@ -18,6 +18,12 @@ use crate::stateful::network::Ports;
 use crate::stateful::restore_from::Restorable;
 use crate::stateful::{Claim, Database, SetSpec};
 
+/// Whether the container of the process has a liveness probe.
+fn is_probed(pod: &CorePod) -> bool {
+    let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    containers.any(|container| container.name == Redis::APP && container.liveness_probe.is_some())
+}
+
 impl Restorable for Redis {
     fn target(&self) -> Source {
         Source { redis: Some(Named { name: self.name_any() }), ..Source::default() }
@@ -41,6 +47,7 @@ impl Database for Redis {
             // From Kubernetes 1.35 on, pods have this label:
             // https://kubernetes.io/docs/reference/labels-annotations-taints/
             zone: pod.labels().get(ZONE).cloned(),
+            probed: is_probed(pod),
             ..Node::default()
         }
     }
@@ -94,5 +101,24 @@ impl Database for Redis {
                 .flatten()
                 .any(|service| service.kind != ServiceType::ClusterIp),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_is_probed_if_the_container_of_its_process_has_a_liveness_probe() {
+        let probed = |containers: serde_json::Value| {
+            let pod = json!({ "metadata": { "name": "cache-0" }, "spec": { "containers": containers } });
+            Redis::node(&serde_json::from_value(pod).unwrap()).probed
+        };
+        let with = |name: &str| json!({ "name": name, "livenessProbe": { "periodSeconds": 15 } });
+        assert!(probed(json!([with("redis")])));
+        assert!(!probed(json!([{ "name": "redis" }])));
+        assert!(!probed(json!([{ "name": "redis" }, with("exporter")])));
     }
 }

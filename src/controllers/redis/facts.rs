@@ -95,6 +95,8 @@ pub struct Node {
     pub host: Option<String>,
     /// The zone of that Kubernetes node; needed where readers are led to replicas near them.
     pub zone: Option<String>,
+    /// Whether the kubelet restarts its process when that answers nothing for long.
+    pub probed: bool,
     /// The user as which the operator logs in to it.
     pub login: Option<Login>,
     /// What the operator needs to speak TLS with it.

@@ -32,6 +32,8 @@ pub struct PodState {
     pub terminating: bool,
     /// Somebody took our label off.
     pub unlabelled: bool,
+    /// Its container has a liveness probe.
+    probed: bool,
     /// Its image exists.
     pub startable: bool,
     /// Another of its containers does not run, or its kubelet does not report.
@@ -101,6 +103,7 @@ impl PodState {
             awaited: None,
             terminating: false,
             unlabelled: false,
+            probed: !birth.template["spec"]["containers"][0]["livenessProbe"].is_null(),
             startable: !birth.image().contains("nothing"),
             unready: false,
             waits: 0,
@@ -148,6 +151,7 @@ impl Kubernetes {
                 role: pod.role.clone(),
                 settings: pod.settings.clone(),
                 certificates: pod.certificates.clone(),
+                probed: pod.probed,
                 state: match &pod.process {
                     _ if pod.cut == Some(Cut::Rejected) => NodeState::Gone,
                     _ if let Some(Cut::Dropped(seconds)) = pod.cut => NodeState::Silent(Duration::from_secs(seconds)),

@@ -12,6 +12,7 @@ use super::story::Mishap;
 use crate::api::redis::Failover;
 use crate::controllers::redis::names::PORT;
 use crate::external::redis::{Info, Link, Role};
+use crate::runtime::Health;
 use crate::stateful::{ChildAction, Claim};
 
 /// Changes what a node says.
@@ -307,6 +308,28 @@ fn a_master_that_was_made_by_hand_is_recorded_and_no_other_is_promoted_or_detach
         }
     }
 }
+
+/// A pod that was made while there were replicas has no liveness probe, and is not replaced to get one.
+#[test]
+fn a_single_master_that_hangs_is_left_to_the_kubelet_only_if_that_probes_it() {
+    let simulation = Simulation::settled(redis(0));
+    let mut observed = simulation.observe();
+    assert!(observed.set.pods[&0].own.probed, "it was made alone");
+    for probed in [true, false] {
+        let pod = observed.set.pods.get_mut(&0).unwrap();
+        (pod.own.probed, pod.own.state) = (probed, NodeState::Silent(Duration::from_mins(5)));
+        let plan = decide(&simulation.object, &observed, simulation.now);
+        let Health::Progressing(cause) = &plan.health else { panic!("{:?}", plan.health) };
+        assert_eq!(cause.reason, "MasterSilent");
+        let says = |word: &str| cause.message.contains(word);
+        assert_eq!(
+            (says("kubelet starts it anew"), says("kubectl -n shop delete pod cache-0")),
+            (probed, !probed),
+            "{cause:?}"
+        );
+    }
+}
+
 /// The operator does not know all directives of all versions.
 #[test]
 fn a_process_that_refuses_to_change_a_directive_is_replaced_and_is_not_asked_again() {

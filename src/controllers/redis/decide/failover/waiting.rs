@@ -51,14 +51,7 @@ pub fn master_silent(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) ->
     let lost = view.pod_trouble().filter(|_| pod.lost_node.is_some());
     let step = match failover {
         None if let Some((reason, text)) = lost => Step::trouble(reason, format!("{place} does not answer; {text}")),
-        None if view.wanted() == 1 => Step::wait(
-            SILENT,
-            format!(
-                "{place} does not answer, and has no replica that could take over: the kubelet starts it anew when it has \
-                 answered nothing for a minute and a half (kubectl describe pod {})",
-                pod.name
-            ),
-        ),
+        None if size::pods(view) == 1 => Step::wait(SILENT, alone(view, pod)),
         None => Step::wait(SILENT, unanswered(view, pod)),
         Some(failover) => {
             Step::wait("SwitchingOver", format!("{place} does not answer, and was to hand over to {}", failover.target))
@@ -67,6 +60,25 @@ pub fn master_silent(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) ->
     // A process that has just died may be refused before its replicas notice.
     let again = if pod.own.state == NodeState::Gone { AT_ONCE * 2 } else { AT_ONCE * 4 };
     Step { actions, again, ..step }
+}
+
+/// What comes next for a master without replicas that does not answer. Only the kubelet can know that its process hangs,
+/// and only a pod that was made while there were no replicas has a liveness probe.
+fn alone(view: &View<'_>, pod: &Pod) -> String {
+    let (place, name) = (pod.place(), &pod.name);
+    let seen = format!("{place} does not answer, and has no replica that could take over");
+    if pod.own.probed {
+        return format!(
+            "{seen}: the kubelet starts it anew when it has answered nothing for a minute and a half (kubectl describe pod \
+             {name})"
+        );
+    }
+    let lost = if view.object.spec.storage.ephemeral { ", which deletes its data," } else { "" };
+    format!(
+        "{seen}. Its pod was made while there were replicas, and has no liveness probe: if its process hangs, nobody restarts \
+         it. Replace the pod{lost} with kubectl -n {} delete pod {name}",
+        view.object.namespace().unwrap_or_default()
+    )
 }
 
 /// What is known about a master with replicas that does not answer, and what comes next.
