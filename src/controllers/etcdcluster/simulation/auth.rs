@@ -291,14 +291,14 @@ fn a_secret_of_ours_that_somebody_emptied_gets_its_password_again() {
 fn members_are_helped_while_a_secret_of_somebody_else_has_no_password() {
     let mut simulation = guarded();
     (simulation.gate.user_provided, simulation.gate.emptied) = (None, Some(Emptied::Theirs));
-    let lost = simulation.kubernetes.set.claims[&2].facts.uid.clone();
+    let lost = simulation.kubernetes.set.claims[&1].facts.uid.clone();
     let Simulation { kubernetes, raft, .. } = &mut simulation;
-    kubernetes.delete_pod(2, raft);
-    kubernetes.drop_claim(2, raft);
-    simulation.settle();
+    kubernetes.delete_pod(1, raft);
+    kubernetes.drop_claim(1, raft);
+    simulation.works(80);
     let Some(Health::Stalled(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
     assert_eq!(cause.reason, "PasswordMissing");
     assert!(cause.message.contains("Secret prod-etcd-auth"), "{}", cause.message);
-    let claim = &simulation.kubernetes.set.claims[&2].facts;
+    let claim = &simulation.kubernetes.set.claims[&1].facts;
     assert!(claim.uid != lost && claim.member.is_some(), "a new member has taken its place: {claim:?}");
 }

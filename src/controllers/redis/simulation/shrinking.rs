@@ -35,14 +35,14 @@ fn no_pod_goes_before_a_master_serves() {
     Edit::Replicas(0).happens(&mut simulation);
     let mut observed = simulation.observe();
     let look = |observed: &_| decide(&simulation.object, observed, simulation.now).actions;
-    assert_eq!(asked(&look(&observed)), Some(1), "the master serves");
     observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Silent(Duration::from_millis(700));
-    let count = asked(&look(&observed));
-    assert!(count.is_none_or(|count| count >= 4), "{count:?}");
+    let actions = look(&observed);
+    assert!(!actions.is_empty(), "the other children follow the spec");
+    assert!(asked(&actions).is_none_or(|count| count >= 4), "{actions:?}");
     // Pods that are missing for a moment have volumes.
     observed.set.pods.retain(|ordinal, _| *ordinal < 2);
-    let count = asked(&look(&observed));
-    assert!(count.is_none_or(|count| count >= 4), "{count:?}");
+    let actions = look(&observed);
+    assert!(asked(&actions).is_none_or(|count| count >= 4), "{actions:?}");
 }
 
 #[test]
