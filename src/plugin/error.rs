@@ -52,6 +52,13 @@ pub enum Error {
         "{0} has no replica with all data that could take over: see kubectl causeway status redis/{0}, or name one with --to"
     )]
     NoReplica(String),
+    /// The operator has not seen that the field was removed.
+    #[error(
+        "{0}: Causeway switches over to the same pod again only after spec.switchover was removed. It is removed now, but \
+         status.switchedTo has not gone within 30 s: is an operator running, and is spec.suspend false? Then run this \
+         command again"
+    )]
+    SwitchoverRemembered(String),
     /// Writes that only the other members have would be lost.
     #[error(
         "{name} would be rebuilt from the data of {from}, and what only other members have is lost: add --yes if they are \

@@ -103,7 +103,15 @@ async fn change(place: &options::Place, word: &str, change: &Change) -> Result<u
     let cluster = Cluster::of_user(place).await?;
     let object = cluster.object(word).await?;
     let patch = changes::patch(change, &object)?;
-    cluster.patch(&object, &patch.body).await?;
+    if let Some(removal) = &patch.removal {
+        cluster.patch(&object, removal).await?;
+        if !cluster.becomes(word, changes::has_forgotten_switchover).await? {
+            return Err(Error::SwitchoverRemembered(seen::title(&object)));
+        }
+    }
+    if let Some(body) = &patch.body {
+        cluster.patch(&object, body).await?;
+    }
     print(&format!("{}: {}\n", seen::title(&object), patch.done))?;
     Ok(0)
 }

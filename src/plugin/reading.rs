@@ -1,5 +1,7 @@
 //! Reads from the cluster for the plugin, and makes its changes.
 
+use std::time::Duration;
+
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams};
@@ -7,6 +9,7 @@ use kube::config::KubeConfigOptions;
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, Config, ResourceExt};
 use serde_json::Value;
+use tokio::time::{Instant, sleep};
 
 use super::Error;
 use super::kinds;
@@ -30,6 +33,10 @@ const PARTS: [(&str, &str, &str); 9] = [
     ("apps", "v1", "ReplicaSet"),
     ("", "v1", "Pod"),
 ];
+/// How long the operator may take to react to a change. It reacts within a second, unless it is down or busy.
+const REACTION: Duration = Duration::from_secs(30);
+/// The pause between two looks at an object that is to react.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Objects in one page of a list.
 const PAGE: u32 = 500;
 
@@ -82,6 +89,20 @@ impl Cluster {
         match (&kinds[..], name) {
             ([kind], Some(name)) => self.get(*kind, &name).await,
             _ => Err(Error::NoName(word.to_owned())),
+        }
+    }
+
+    /// Waits until the object that `word` names is as `wanted` says. Returns false if it is not so within half a minute.
+    pub async fn becomes(&self, word: &str, wanted: fn(&DynamicObject) -> bool) -> Result<bool, Error> {
+        let deadline = Instant::now() + REACTION;
+        loop {
+            if wanted(&self.object(word).await?) {
+                return Ok(true);
+            }
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
+            sleep(LOOK_AGAIN).await;
         }
     }
 
@@ -166,4 +187,37 @@ fn typed(mut object: DynamicObject, resource: &ApiResource) -> DynamicObject {
     object.types =
         Some(kube::core::TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() });
     object
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::super::changes::has_forgotten_switchover;
+    use super::*;
+
+    /// A cluster whose operator forgets the switchover of a Redis only after that many looks at it.
+    fn cluster(looks: usize) -> Cluster {
+        let seen = Arc::new(AtomicUsize::new(0));
+        let answer = move |_: http::Request<Body>| {
+            let remembers = seen.fetch_add(1, Ordering::Relaxed) < looks;
+            let object = json!({
+                "apiVersion": "example.com/v1", "kind": "Redis", "metadata": { "name": "cache" },
+                "status": { "switchedTo": remembers.then_some("cache-1") },
+            });
+            async move { Ok::<_, Infallible>(http::Response::new(Body::from(object.to_string().into_bytes()))) }
+        };
+        Cluster { client: Client::new(tower::service_fn(answer), "default"), namespace: Some("shop".into()) }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_plugin_waits_for_the_operator_but_not_for_ever() {
+        assert!(cluster(3).becomes("redis/cache", has_forgotten_switchover).await.expect("a Redis"));
+        assert!(!cluster(usize::MAX).becomes("redis/cache", has_forgotten_switchover).await.expect("a Redis"));
+    }
 }
