@@ -26,8 +26,8 @@ end
 if ready == nil or (ready.observedGeneration or 0) < (obj.metadata.generation or 0) then
   return health
 end
--- These are true while all else is well.
-for _, kind in ipairs({ "BackupFailed", "BackupOverdue", "Alarm", "DataLost" }) do
+-- These are true while all else is well. Others only warn: a sync need not fail for them.
+for _, kind in ipairs({ "Alarm", "BackupFailed", "BackupOverdue", "DataLost", "LogBeginsTooLate", "UnsignedBackups" }) do
   if is_true(kind) then
     return { status = "Degraded", message = condition[kind].message }
   end

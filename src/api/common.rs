@@ -20,13 +20,27 @@ pub enum DeletionPolicy {
     Retain,
 }
 
+/// Which status of a condition is the normal one.
+/// <https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md#typical-status-properties>
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Polarity {
+    /// `True` is normal, and `False` means trouble.
+    NormalTrue,
+    /// `True` means trouble.
+    AbnormalTrue,
+}
+
+/// The conditions of all kinds.
+pub const OF_ALL_KINDS: [(&str, Polarity); 3] =
+    [("Ready", Polarity::NormalTrue), ("Reconciling", Polarity::AbnormalTrue), ("Stalled", Polarity::AbnormalTrue)];
+
 /// A status that follows the kstatus conventions: `observedGeneration` and conditions.
 ///
 /// <https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md>
 pub trait Conditioned {
-    /// Types of the conditions that Causeway writes beside `Ready`, `Reconciling` and `Stalled`. Those of other types are
-    /// somebody else's.
-    const PARTS: &'static [&'static str];
+    /// Types of the conditions that Causeway writes beside [`OF_ALL_KINDS`], and which status of each is normal. Those of
+    /// other types are somebody else's.
+    const PARTS: &'static [(&'static str, Polarity)];
 
     /// Conditions by type; `Ready` always, `Reconciling` and `Stalled` only while abnormal.
     fn conditions(&self) -> &[Condition];
@@ -37,16 +51,17 @@ pub trait Conditioned {
 
     /// Whether a condition of that type is Causeway's.
     fn owns(type_: &str) -> bool {
-        matches!(type_, "Ready" | "Reconciling" | "Stalled") || Self::PARTS.contains(&type_)
+        OF_ALL_KINDS.iter().chain(Self::PARTS).any(|(known, _)| *known == type_)
     }
 }
 
 /// Implements [`Conditioned`] for a status with `conditions` and `observed_generation` fields, and with these conditions
 /// beside the three that all kinds have.
 macro_rules! conditioned {
-    ($status:ty, $parts:expr) => {
+    ($status:ty, [$(($type_:literal, $polarity:ident)),* $(,)?]) => {
         impl $crate::api::Conditioned for $status {
-            const PARTS: &'static [&'static str] = &$parts;
+            const PARTS: &'static [(&'static str, $crate::api::common::Polarity)] =
+                &[$(($type_, $crate::api::common::Polarity::$polarity)),*];
 
             fn conditions(&self) -> &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition] {
                 &self.conditions

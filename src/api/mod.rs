@@ -18,13 +18,15 @@ pub mod myingress;
 mod names;
 mod placement;
 pub mod pods;
+mod polarity;
 pub mod redis;
 
-pub use common::{Conditioned, DeletionPolicy};
+pub use common::{Conditioned, DeletionPolicy, Polarity};
 pub use databasebackup::{DatabaseBackup, DatabaseBackupSpec, DatabaseBackupStatus};
 pub use databaserestore::{DatabaseRestore, DatabaseRestoreSpec, DatabaseRestoreStatus};
 pub use duration::Duration;
 pub use etcdcluster::{EtcdCluster, EtcdClusterSpec, EtcdClusterStatus};
 pub use myapp::{MyApp, MyAppSpec, MyAppStatus};
 pub use myingress::{MyIngress, MyIngressSpec, MyIngressStatus};
+pub use polarity::polarity;
 pub use redis::{Redis, RedisSpec, RedisStatus};

@@ -6,18 +6,7 @@ use kube::api::DynamicObject;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Conditions that indicate trouble when they are true. All others do so when they are false.
-const TROUBLE: [&str; 9] = [
-    "Alarm",
-    "BackupFailed",
-    "BackupOverdue",
-    "DataLost",
-    "LogBeginsTooLate",
-    "LogNotDeleted",
-    "Reconciling",
-    "Stalled",
-    "UnrecordedBackups",
-];
+use crate::api::{Polarity, polarity};
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -36,9 +25,9 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Whether it indicates trouble.
+    /// Whether it indicates trouble. A condition that Causeway does not write does so when it is false.
     pub fn is_trouble(&self) -> bool {
-        let bad = if TROUBLE.contains(&self.type_.as_str()) { "True" } else { "False" };
+        let bad = if polarity(&self.type_) == Some(Polarity::AbnormalTrue) { "True" } else { "False" };
         self.status == bad
     }
 }
@@ -206,6 +195,9 @@ mod tests {
             message: String::new(),
             since: String::new(),
         };
+        for type_ in ["NodeFailureRisk", "UnsignedBackups", "UnrecordedBackups", "Alarm", "Reconciling"] {
+            assert!(condition(type_, "True").is_trouble() && !condition(type_, "False").is_trouble(), "{type_}");
+        }
         assert!(condition("Stalled", "True").is_trouble() && condition("Quorate", "False").is_trouble());
         assert!(!condition("DataLost", "False").is_trouble() && !condition("Verified", "Unknown").is_trouble());
     }

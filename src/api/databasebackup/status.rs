@@ -283,13 +283,13 @@ pub struct BackupVerification {
 conditioned!(
     DatabaseBackupStatus,
     [
-        "BackupFailed",
-        "BackupOverdue",
-        "BucketReady",
-        "LogBeginsTooLate",
-        "LogNotDeleted",
-        "UnrecordedBackups",
-        "UnsignedBackups",
-        "Verified"
+        ("BackupFailed", AbnormalTrue),
+        ("BackupOverdue", AbnormalTrue),
+        ("BucketReady", NormalTrue),
+        ("LogBeginsTooLate", AbnormalTrue),
+        ("LogNotDeleted", AbnormalTrue),
+        ("UnrecordedBackups", AbnormalTrue),
+        ("UnsignedBackups", AbnormalTrue),
+        ("Verified", NormalTrue)
     ]
 );

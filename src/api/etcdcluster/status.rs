@@ -148,14 +148,14 @@ pub struct UnknownMember {
 conditioned!(
     EtcdClusterStatus,
     [
-        "Alarm",
-        "AllMembersReady",
-        "AuthEnabled",
-        "BackupReady",
-        "CertificatesValid",
-        "NodeFailureRisk",
-        "Quorate",
-        "Restored",
-        "RevisionsSkipped"
+        ("Alarm", AbnormalTrue),
+        ("AllMembersReady", NormalTrue),
+        ("AuthEnabled", NormalTrue),
+        ("BackupReady", NormalTrue),
+        ("CertificatesValid", NormalTrue),
+        ("NodeFailureRisk", AbnormalTrue),
+        ("Quorate", NormalTrue),
+        ("Restored", NormalTrue),
+        ("RevisionsSkipped", NormalTrue)
     ]
 );

@@ -141,4 +141,4 @@ pub struct ManagedKeys {
     pub capacity: bool,
 }
 
-conditioned!(MyIngressStatus, ["TargetsHealthy"]);
+conditioned!(MyIngressStatus, [("TargetsHealthy", NormalTrue)]);

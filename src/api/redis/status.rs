@@ -187,4 +187,13 @@ pub struct LastFailover {
     pub closed: Option<Time>,
 }
 
-conditioned!(RedisStatus, ["CertificatesValid", "DataLost", "NodeFailureRisk", "Replicated", "Restored"]);
+conditioned!(
+    RedisStatus,
+    [
+        ("CertificatesValid", NormalTrue),
+        ("DataLost", AbnormalTrue),
+        ("NodeFailureRisk", AbnormalTrue),
+        ("Replicated", NormalTrue),
+        ("Restored", NormalTrue)
+    ]
+);

@@ -53,6 +53,16 @@ fn cases() -> Vec<Case> {
             ("Healthy", "it serves"),
         ),
         (
+            "ready, and its backups are not signed",
+            object(json!({}), json!([ready, condition("UnsignedBackups", "True", "no rights")])),
+            ("Degraded", "no rights"),
+        ),
+        (
+            "ready, and a node holds all pods",
+            object(json!({}), json!([ready, condition("NodeFailureRisk", "True", "cache-0, cache-1 are on node-1")])),
+            ("Healthy", "it serves"),
+        ),
+        (
             "suspended",
             object(json!({ "suspend": true }), json!([ready])),
             ("Suspended", "spec.suspend: the operator leaves it as it is"),
