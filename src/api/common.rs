@@ -31,8 +31,8 @@ pub enum Polarity {
 }
 
 /// The conditions of all kinds.
-pub const OF_ALL_KINDS: [(&str, Polarity); 3] =
-    [("Ready", Polarity::NormalTrue), ("Reconciling", Polarity::AbnormalTrue), ("Stalled", Polarity::AbnormalTrue)];
+pub const OF_ALL_KINDS: &[(&str, Polarity)] =
+    &[("Ready", Polarity::NormalTrue), ("Reconciling", Polarity::AbnormalTrue), ("Stalled", Polarity::AbnormalTrue)];
 
 /// A status that follows the kstatus conventions: `observedGeneration` and conditions.
 ///

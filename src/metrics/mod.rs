@@ -7,9 +7,11 @@ mod backups;
 mod labels;
 mod process;
 pub mod serving;
+mod stalled;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -29,6 +31,7 @@ use labels::{
     AwsCall, DatabaseCall, Event, Kind, KindClass, KindOutcome, KubernetesCall, Lease, Operation, Outcome, Part, Quota,
 };
 use process::Process;
+use stalled::Stalled;
 
 /// The metrics of this process; clones share the same ones.
 #[derive(Clone, Debug)]
@@ -52,6 +55,7 @@ struct Inner {
     reconcile_duration: Family<Kind, Histogram, fn() -> Histogram>,
     queue_depth: Family<Kind, Gauge>,
     failing: Family<Kind, Gauge>,
+    stalled: Stalled,
     undecodable: Family<Kind, Gauge>,
     orphans: Gauge,
     quota_used: Family<Quota, Gauge>,
@@ -90,6 +94,7 @@ impl Metrics {
             reconcile_duration,
             queue_depth: Family::default(),
             failing: Family::default(),
+            stalled: Stalled::default(),
             undecodable: Family::default(),
             orphans: Gauge::default(),
             quota_used: Family::default(),
@@ -165,6 +170,11 @@ impl Metrics {
     /// How many objects there are whose last reconcile failed.
     pub fn set_failing_objects(&self, kind: &'static str, count: usize) {
         self.0.failing.get_or_create(&Kind { kind }).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Reports how many objects wait for somebody outside, by reason; a reason that `count` leaves out has none.
+    pub fn set_stalled_objects(&self, kind: &'static str, count: impl FnOnce() -> BTreeMap<&'static str, usize>) {
+        self.0.stalled.set(kind, count);
     }
 
     /// A call to AWS (one attempt) ended, in success or with an error of a class.
@@ -243,6 +253,7 @@ impl Metrics {
             for family in [&all.queue_depth, &all.failing, &all.undecodable] {
                 family.remove(&Kind { kind });
             }
+            all.stalled.forget(kind);
         }
         if kinds.contains(&"MyIngress") {
             all.orphans.set(0);
@@ -315,6 +326,7 @@ impl Inner {
         ours.register("leader", "1 in the process that holds that leader lease, else 0", self.leader.clone());
         ours.register("build", "What runs here", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         self.registry.register_collector(Box::new(self.backups.clone()));
+        self.registry.register_collector(Box::new(self.stalled.clone()));
         self.registry.register_collector(Box::new(Process::this()));
     }
 }

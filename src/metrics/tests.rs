@@ -11,6 +11,7 @@ pub(crate) fn populated() -> Metrics {
     std::mem::forget([metrics.queued("MyApp"), metrics.queued("MyApp")]);
     drop(metrics.queued("MyApp"));
     metrics.set_failing_objects("MyApp", 3);
+    metrics.set_stalled_objects("EtcdCluster", || BTreeMap::from([("QuorumLost", 2)]));
     metrics.set_undecodable("MyApp", 1);
     metrics.set_quota("target-groups", 7, 3000);
     metrics.set_cluster_name_rivals(1);
@@ -45,6 +46,7 @@ fn everything_that_happened_is_reported() {
         r#"causeway_reconcile_duration_seconds_count{kind="MyApp"} 2"#,
         r#"causeway_queue_depth{kind="MyApp"} 2"#,
         r#"causeway_failing_objects{kind="MyApp"} 3"#,
+        r#"causeway_stalled_objects{kind="EtcdCluster",reason="QuorumLost"} 2"#,
         r#"causeway_undecodable_objects{kind="MyApp"} 1"#,
         r#"causeway_aws_quota_used{quota="target-groups"} 7"#,
         r#"causeway_aws_quota_limit{quota="target-groups"} 3000"#,
@@ -94,6 +96,19 @@ fn a_process_that_stopped_leading_reports_no_more_states() {
     metrics.stopped_leading(others, &["MyApp", "DatabaseBackup"]);
     assert!(says(r#"causeway_leader{lease="causeway"} 0"#) && !undecodable("MyApp"));
     assert!(says("causeway_backup_overdue_objects 0"));
+}
+
+#[test]
+fn a_reason_why_objects_are_stalled_is_reported_while_there_is_one() {
+    let metrics = Metrics::new();
+    let reported = |reason: &str| metrics.encode().unwrap().contains(&format!(r#"reason="{reason}""#));
+    metrics.set_stalled_objects("EtcdCluster", || BTreeMap::from([("QuorumLost", 1), ("PodRefused", 1)]));
+    metrics.set_stalled_objects("DatabaseBackup", || BTreeMap::from([("BackupsLost", 1)]));
+    assert!(reported("QuorumLost") && reported("PodRefused") && reported("BackupsLost"));
+    metrics.set_stalled_objects("EtcdCluster", || BTreeMap::from([("QuorumLost", 1)]));
+    assert!(reported("QuorumLost") && !reported("PodRefused"));
+    metrics.stopped_leading("causeway-databases", &["EtcdCluster", "Redis"]);
+    assert!(!reported("QuorumLost") && reported("BackupsLost"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Counts failures by object, so that the delay grows for each object alone, and a success resets it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ const SLOW: Duration = Duration::from_mins(1);
 #[derive(Default)]
 pub struct Failures {
     entries: Mutex<HashMap<String, Entry>>,
-    /// Objects that wait for somebody outside, whether or not their last reconcile failed.
-    stalled: Mutex<HashSet<String>>,
+    /// Objects that wait for somebody outside, whether or not their last reconcile failed, and the reason of each.
+    stalled: Mutex<HashMap<String, &'static str>>,
 }
 
 struct Entry {
@@ -67,27 +67,35 @@ impl Failures {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
-    /// Records whether an object waits for somebody outside.
-    pub fn set_stalled(&self, uid: &str, stalled: bool) {
+    /// Records why an object waits for somebody outside; `None` if it does not.
+    pub fn set_stalled(&self, uid: &str, reason: Option<&'static str>) {
         let mut all = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
-        if stalled {
-            all.insert(uid.to_owned());
-        } else {
-            all.remove(uid);
+        match reason {
+            Some(reason) => all.insert(uid.to_owned(), reason),
+            None => all.remove(uid),
+        };
+    }
+
+    /// How many objects wait for somebody outside, by reason.
+    pub fn stalled(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        for reason in self.stalled.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            *counts.entry(*reason).or_default() += 1;
         }
+        counts
     }
 
     /// The object was deleted.
     pub fn forget(&self, uid: &str) {
         self.succeeded(uid);
-        self.set_stalled(uid, false);
+        self.set_stalled(uid, None);
     }
 
     /// How many objects fail or are stalled.
     pub fn count(&self) -> usize {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let stalled = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.len() + stalled.iter().filter(|uid| !entries.contains_key(*uid)).count()
+        entries.len() + stalled.keys().filter(|uid| !entries.contains_key(*uid)).count()
     }
 }
 
@@ -118,15 +126,17 @@ mod tests {
     fn an_object_that_waits_for_somebody_counts_once_also_if_its_reconcile_did_well() {
         let failures = Failures::default();
         failures.failed("a", Class::Denied, SWEEP);
-        failures.set_stalled("a", true);
-        failures.set_stalled("b", true);
+        failures.set_stalled("a", Some("PermissionMissing"));
+        failures.set_stalled("b", Some("QuorumLost"));
         assert_eq!(failures.count(), 2);
         failures.succeeded("b");
+        failures.set_stalled("b", Some("PermissionMissing"));
+        assert_eq!(failures.stalled(), BTreeMap::from([("PermissionMissing", 2)]), "each by its newest reason");
         assert_eq!(failures.count(), 2, "what AWS refused is set aside, and waits");
-        failures.set_stalled("b", false);
+        failures.set_stalled("b", None);
         assert_eq!(failures.count(), 1);
         failures.forget("a");
-        assert_eq!(failures.count(), 0);
+        assert_eq!((failures.count(), failures.stalled()), (0, BTreeMap::new()));
     }
 
     #[test]

@@ -185,8 +185,14 @@ impl<K: Kind> Reconciler<K> {
         if !self.alive.lock().unwrap_or_else(PoisonError::into_inner).contains(&uid) {
             self.forget(&uid);
         }
-        self.metrics.set_failing_objects(K::NAME, self.failures.count());
+        self.count_failures();
         next
+    }
+
+    /// Reports how many objects fail or wait for somebody.
+    fn count_failures(&self) {
+        self.metrics.set_failing_objects(K::NAME, self.failures.count());
+        self.metrics.set_stalled_objects(K::NAME, || self.failures.stalled());
     }
 
     /// Records whether the object with that uid cannot be decoded as a whole. Returns true if that changed.
@@ -388,11 +394,12 @@ impl<K: Kind> Reconciler<K> {
             parts.iter().all(|part| K::Status::owns(part.type_)),
             "a condition of a type unknown to be ours: {parts:?}"
         );
+        let stalled = |reason| self.failures.set_stalled(&object.uid().unwrap_or_default(), reason);
         match health {
-            Health::Stalled(_) => self.failures.set_stalled(&object.uid().unwrap_or_default(), true),
+            Health::Stalled(cause) => stalled(Some(cause.reason)),
             // The earlier state stays.
             Health::Unchanged(_) => {}
-            _ => self.failures.set_stalled(&object.uid().unwrap_or_default(), false),
+            _ => stalled(None),
         }
         let before = self.statuses.current(object).unwrap_or_default();
         let generation = object.meta().generation;

@@ -67,6 +67,7 @@ impl<K: Kind> Reconciler<K> {
 
     pub(super) fn forget(&self, uid: &str) {
         self.failures.forget(uid);
+        self.count_failures();
         self.statuses.forget(uid);
         self.warm_up.forget(uid);
         self.kind.forget(uid);

@@ -245,6 +245,27 @@ async fn an_object_that_is_suspended_or_cannot_be_decoded_is_stood_by_and_not_ob
 }
 
 #[tokio::test]
+async fn an_object_that_is_stalled_is_counted_by_its_reason_until_it_is_gone() {
+    let reconciler = reconciler(&apiserver(Arc::default()));
+    let counted = || reconciler.metrics.encode().unwrap().contains(r#"{kind="MyApp",reason="Undecodable"} 1"#);
+    let mut object = object(&json!([]));
+    object.annotations_mut().insert(MARK.into(), "spec.image: no text".into());
+    reconciler.alive.lock().unwrap().insert("uid-1".into());
+    for _ in 0..2 {
+        reconciler.reconcile(&object).await;
+        assert!(counted(), "it is stalled, however often it is looked at");
+    }
+    object.annotations_mut().clear();
+    reconcile(&reconciler, &object, || {}).await;
+    assert!(!counted(), "it was corrected");
+    object.annotations_mut().insert(MARK.into(), "spec.image: no text".into());
+    reconciler.reconcile(&object).await;
+    assert!(counted());
+    reconciler.gone(&object);
+    assert!(!counted(), "the object was deleted");
+}
+
+#[tokio::test]
 async fn conditions_of_others_are_not_sent() {
     let sent = Arc::default();
     let client = apiserver(Arc::clone(&sent));
