@@ -145,9 +145,62 @@ pub(super) fn completion(shell: Shell, out: &mut dyn Write) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use clap::CommandFactory;
 
+    use super::super::kinds;
     use super::*;
+
+    /// Commands of this plugin in a text in Markdown: lines of blocks, with or without a prompt, and words in backticks.
+    fn commands(text: &str) -> Vec<&str> {
+        let mut found = Vec::new();
+        let mut in_block = false;
+        for line in text.lines() {
+            if line.trim_start().starts_with("```") {
+                in_block = !in_block;
+            } else if in_block {
+                found.push(line.trim_start().trim_start_matches("$ "));
+            } else {
+                found.extend(line.split('`').skip(1).step_by(2));
+            }
+        }
+        let ours = found.into_iter().filter(|command| command.starts_with("kubectl causeway "));
+        ours.map(|command| command.split(" #").next().unwrap_or_default().trim_end()).collect()
+    }
+
+    /// Why the plugin would refuse the command.
+    fn refusal(command: &str) -> Option<String> {
+        let arguments = command.split_whitespace().skip(1);
+        let cli = match Cli::try_parse_from(arguments) {
+            Ok(cli) => cli,
+            Err(error) => return Some(error.to_string()),
+        };
+        let object = match &cli.command {
+            Command::Status { object, .. } | Command::Why { object, .. } => object.as_deref(),
+            Command::Suspend { object, .. } | Command::Resume { object, .. } => Some(object.as_str()),
+            _ => None,
+        };
+        kinds::meant(object).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_command_in_the_documentation_is_understood() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let pages = fs::read_dir(root.join("docs")).expect("a directory").map(|entry| entry.expect("a file").path());
+        let pages = pages.filter(|path| path.extension().is_some_and(|it| it == "md")).chain([root.join("README.md")]);
+        let mut count = 0;
+        for page in pages {
+            let text = fs::read_to_string(&page).expect("a page");
+            for command in commands(&text) {
+                count += 1;
+                assert_eq!(refusal(command), None, "{}: {command}", page.display());
+            }
+        }
+        assert!(count > 10, "only {count} commands were found");
+        assert!(refusal("kubectl causeway why myingress web -n shop").is_some(), "two words are no object");
+    }
 
     #[test]
     fn the_options_agree_with_each_other() {
