@@ -24,13 +24,13 @@ variable "region" {
 }
 
 variable "partition" {
-  description = "aws, aws-cn (China) or aws-us-gov (GovCloud)."
+  description = "aws, aws-cn (China), aws-us-gov (GovCloud) or aws-eusc (European Sovereign Cloud)."
   type        = string
   default     = "aws"
 
   validation {
-    condition     = contains(["aws", "aws-cn", "aws-us-gov"], var.partition)
-    error_message = "partition must be aws, aws-cn or aws-us-gov."
+    condition     = contains(["aws", "aws-cn", "aws-us-gov", "aws-eusc"], var.partition)
+    error_message = "partition must be aws, aws-cn, aws-us-gov or aws-eusc."
   }
 }
 

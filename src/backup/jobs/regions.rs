@@ -49,3 +49,45 @@ pub const REGIONS: [&str; 45] = [
     "us-isof-south-1",
     "eusc-de-east-1",
 ];
+
+#[cfg(test)]
+mod tests {
+    use regex_lite::Regex;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::api::definitions::definitions;
+
+    /// The chart's schema of values.
+    const SCHEMA: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/helm/causeway/values.schema.json"));
+
+    /// The expressions of all rules below `value` that check a region.
+    fn rules(value: &Value, found: &mut Vec<String>) {
+        let is_about_regions = value["message"].as_str().is_some_and(|text| text.starts_with("region must be"));
+        let rule = value["rule"].as_str().and_then(|rule| rule.strip_prefix("self.matches('")?.strip_suffix("')"));
+        found.extend(rule.filter(|_| is_about_regions).map(str::to_owned));
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| rules(item, found)),
+            Value::Object(fields) => fields.values().for_each(|field| rules(field, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_chart_and_the_definitions_take_every_region() {
+        let schema: Value = serde_json::from_str(SCHEMA).expect("JSON");
+        let of = |path: &str| schema.pointer(path).and_then(Value::as_str).expect("a pattern").to_owned();
+        let mut patterns = vec![
+            of("/properties/aws/properties/region/pattern"),
+            of("/properties/backups/properties/regions/items/pattern"),
+        ];
+        rules(&serde_json::to_value(definitions()).expect("JSON"), &mut patterns);
+        assert!(patterns.len() > 2, "no definition checks a region");
+        for pattern in patterns {
+            let known = Regex::new(&pattern).expect("an expression");
+            for region in REGIONS {
+                assert!(known.is_match(region), "{pattern} refuses {region}");
+            }
+        }
+    }
+}
