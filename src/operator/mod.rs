@@ -205,8 +205,8 @@ async fn identified(client: &Client, options: &RunOptions) -> Cluster {
     }
 }
 
-/// Lists the kinds in the first of the namespaces where that is not forbidden, or in all namespaces at once. Whoever may
-/// delete a RoleBinding in one namespace must not keep the operator from serving the others.
+/// Lists the kinds in the first of the namespaces where that is not forbidden, or in all namespaces at once. Whoever
+/// may delete a `RoleBinding` in one namespace must not keep the operator from serving the others.
 async fn list_somewhere(client: &Client, namespaces: &[String], kinds: &[Served]) -> Result<(), kube::Error> {
     if namespaces.is_empty() {
         return list_each(client, None, kinds).await;
@@ -262,8 +262,8 @@ mod tests {
                     json!({ "kind": "Status", "status": "Failure", "code": shop, "message": "no", "reason": "" });
                 (shop, status)
             } else {
-                let list = json!({ "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": {}, "items": [] });
-                (200, list)
+                let kind = "PartialObjectMetadataList";
+                (200, json!({ "apiVersion": "meta.k8s.io/v1", "kind": kind, "metadata": {}, "items": [] }))
             };
             let answer = Response::builder().status(code).body(Body::from(serde_json::to_vec(&body).unwrap()));
             Ok::<_, kube::Error>(answer.unwrap())

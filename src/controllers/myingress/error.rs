@@ -114,8 +114,8 @@ pub enum Error {
     EndpointsUnread(String),
     /// The objects in the namespace of the group are not known.
     #[error(
-        "spec.group.namespace: the operator cannot list the objects in namespace {0}, so nothing of this group is changed: its \
-         RoleBinding there may be missing"
+        "spec.group.namespace: the operator cannot list the objects in namespace {0}, so nothing of this group is changed: \
+         its RoleBinding there may be missing"
     )]
     GroupUnknown(String),
     /// Any other refusal for which only a person can do something.

@@ -74,8 +74,8 @@ pub fn key_of(owner: &Owner) -> ObjectKey {
 
 impl Observed {
     /// Fills in the summary of each group that is not followed yet: it will have the targets of its backend, and none
-    /// of them is healthy so far. A backend that is not known yet counts as one that has targets, so that no requests go to
-    /// a group that is still empty.
+    /// of them is healthy so far. A backend that is not known yet counts as one that has targets, so that no requests
+    /// go to a group that is still empty.
     pub fn expect_targets(&mut self) {
         for (name, endpoints) in &self.endpoints {
             let Some(member) = self.assets.group_named(name) else { continue };

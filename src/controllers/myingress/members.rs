@@ -40,8 +40,8 @@ impl Members {
         self.home.as_ref().is_some_and(|home| member.0 != *home)
     }
 
-    /// Whether a guest may be there that is not among those present, because the objects of its namespace are not known.
-    /// Guests that the group does not allow are left out: it keeps nothing for them.
+    /// Whether a guest may be there that is not among those present, because the objects of its namespace are not
+    /// known. Guests that the group does not allow are left out: it keeps nothing for them.
     pub fn may_be_unseen(&self, member: &ObjectKey) -> bool {
         self.unlisted.contains(&member.0) && self.is_guest(member) && self.may_allow(&member.0)
     }
@@ -117,9 +117,9 @@ pub fn members_of(object: &MyIngress, known: &[Arc<MyIngress>]) -> Members {
     Members { present: all, refused, strangers, grouped: true, home: Some(group.0), unlisted: Unlisted::default() }
 }
 
-/// The same where the objects of some namespaces are not known: what guests have stays as long as it is not known whether
-/// they are there. Fails with the group's namespace if that is one of these, for only members there say whether the group
-/// is needed, and who may join it.
+/// The same where the objects of some namespaces are not known: what guests have stays as long as it is not known
+/// whether they are there. Fails with the group's namespace if that is one of these, for only members there say whether
+/// the group is needed, and who may join it.
 pub fn members_but(object: &MyIngress, known: &[Arc<MyIngress>], unlisted: Unlisted) -> Result<Members, String> {
     match group_of(object) {
         Some((home, _)) if unlisted.contains(&home) => Err(home),

@@ -178,8 +178,9 @@ fn shared(name: &str) -> String {
 /// The message about a bucket of which it is not known whether other namespaces use it.
 fn unknown(name: &str, namespaces: &str) -> String {
     format!(
-        "spec.destination.objectLock: bucket {name} is not locked yet, for it is not known whether objects in {namespaces} use it: \
-         let the operator list objects there (its RoleBinding may be missing), or take the namespace out of WATCH_NAMESPACE"
+        "spec.destination.objectLock: bucket {name} is not locked yet, for it is not known whether objects in {namespaces} \
+         use it: let the operator list objects there (its RoleBinding may be missing), or take the namespace out of \
+         WATCH_NAMESPACE"
     )
 }
 

@@ -193,8 +193,8 @@ impl View<'_> {
             }
             Some((field, kind, _)) if self.observed.lacks_kind => {
                 let message = format!(
-                    "spec.source.{field}: the kind {kind} is not installed in this cluster: install its definition from \
-                     crds/, or name another source"
+                    "spec.source.{field}: the kind {kind} is not installed in this cluster: install its definition \
+                     from crds/, or name another source"
                 );
                 Health::progressing("KindMissing", message)
             }

@@ -35,8 +35,8 @@ pub struct Orphan {
 }
 
 /// The owners in this cluster that some tags name and that are not among the living. What another cluster of the same
-/// name has is no orphan of ours. Nothing is an orphan whose object may be in a namespace that is not known; members of a
-/// group may be in any.
+/// name has is no orphan of ours. Nothing is an orphan whose object may be in a namespace that is not known; members of
+/// a group may be in any.
 pub fn orphans(
     assets: &Assets,
     cluster: &Cluster,

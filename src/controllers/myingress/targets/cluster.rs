@@ -131,8 +131,8 @@ impl Cluster {
         within.filter(|(_, slices)| slices.values().any(has)).map(|(service, _)| service.clone()).collect()
     }
 
-    /// The Services that a change of that pod concerns. Until all pods of its namespace are listed there are none, because
-    /// everything is checked after that list anyway.
+    /// The Services that a change of that pod concerns. Until all pods of its namespace are listed there are none,
+    /// because everything is checked after that list anyway.
     fn concerned_by_pod(&self, key: &Key) -> Concerned {
         if !self.knows(Kind::Pods, &key.0) {
             return Concerned::default();

@@ -47,7 +47,7 @@ impl Listener<'_> {
             }
         }
         let places = self.places();
-        // Rules of the group's own namespace keep their order and come first, and those of guests that nobody sees last.
+        // Rules of the group's own namespace keep their order and come first. Those of guests that nobody sees come last.
         let place = |rule: &RuleModel| places.get(&rule.member).copied().unwrap_or(usize::MAX);
         rules.sort_by_key(|rule| self.scene.is_guest(&rule.member).then(|| place(rule)));
         (rules != self.wanted.rules).then(|| ListenerModel { rules, ..self.wanted.clone() })
