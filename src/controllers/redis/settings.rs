@@ -37,10 +37,11 @@ const REPLICAS_FOR_A_MINIMUM: i32 = 3;
 /// line of the answer.
 const MOST_DATABASES: u32 = 1024;
 
-/// Directives that no process can change while it runs: a change of one replaces the pods. Among them is every directive
-/// with `IMMUTABLE_CONFIG` in Redis 7.0 to 8.0 and in Valkey 8.0 to 9.0 that the operator does not set itself. 7.0 spells
-/// lists of processors with underscores; later versions know both spellings.
-/// <https://github.com/redis/redis/blob/7.0.15/src/config.c>, <https://github.com/valkey-io/valkey/blob/8.0.1/src/config.c>
+/// Directives that no process can change while it runs: a change of one replaces the pods. Among them is every
+/// directive with `IMMUTABLE_CONFIG` in Redis 7.0 to 7.4 and in Valkey 8.0 that the operator does not set itself. Redis
+/// 7.0 and 7.2 spell lists of processors with underscores; later versions know both spellings.
+/// <https://github.com/redis/redis/blob/7.0.15/src/config.c>,
+/// <https://github.com/valkey-io/valkey/blob/8.0.1/src/config.c>
 const LASTING: &[&str] = &[
     "activedefrag",
     "always-show-logo",
