@@ -261,7 +261,9 @@ mod tests {
         watches.iter_mut().for_each(WatchHealth::answered);
         // Another kind does not speak for this one.
         health.watch("MyApp", Some("blog")).answered();
-        watches.iter_mut().for_each(|watch| watch.failed(true));
+        for watch in &mut watches {
+            watch.failed(true);
+        }
         tokio::time::advance(Duration::from_mins(6)).await;
         assert!(health.healthy().is_err());
     }

@@ -143,45 +143,45 @@ mod tests {
         gap(&contents(&[("next", name(next))]), &contents(&begun))
     }
 
-    fn missing(from: (u32, u32), to: (u32, u32)) -> Option<Gap> {
-        Some(Gap::Missing(name(from), name(to)))
+    fn missing(from: (u32, u32), to: (u32, u32)) -> Gap {
+        Gap::Missing(name(from), name(to))
     }
 
     #[test]
     fn on_one_timeline_a_backup_begins_where_the_one_before_ended_or_earlier() {
         assert_eq!(between((1, 9), (1, 9), &[]), None);
         assert_eq!(between((1, 9), (1, 5), &[]), None);
-        assert_eq!(between((1, 9), (1, 10), &[]), missing((1, 9), (1, 10)));
+        assert_eq!(between((1, 9), (1, 10), &[]), Some(missing((1, 9), (1, 10))));
     }
 
     #[test]
     fn a_server_that_was_rewound_has_to_be_backed_up_from_where_its_timeline_began() {
         let rewound = [(1, 0x50)];
-        assert_eq!(between((1, 0x100), (2, 0x60), &rewound), missing((2, 0x50), (2, 0x60)));
-        assert_eq!(between((1, 0x100), (2, 0x51), &rewound), missing((2, 0x50), (2, 0x51)));
+        assert_eq!(between((1, 0x100), (2, 0x60), &rewound), Some(missing((2, 0x50), (2, 0x60))));
+        assert_eq!(between((1, 0x100), (2, 0x51), &rewound), Some(missing((2, 0x50), (2, 0x51))));
         assert_eq!(between((1, 0x100), (2, 0x50), &rewound), None);
         // Promoted where the log in S3 ends, or later: what the old timeline wrote up to then is needed.
         assert_eq!(between((1, 9), (2, 9), &[(1, 9)]), None);
-        assert_eq!(between((1, 9), (2, 10), &[(1, 9)]), missing((2, 9), (2, 10)));
-        assert_eq!(between((1, 9), (2, 11), &[(1, 11)]), missing((1, 9), (2, 11)));
+        assert_eq!(between((1, 9), (2, 10), &[(1, 9)]), Some(missing((2, 9), (2, 10))));
+        assert_eq!(between((1, 9), (2, 11), &[(1, 11)]), Some(missing((1, 9), (2, 11))));
     }
 
     #[test]
     fn the_branch_that_counts_is_the_one_from_the_timeline_before() {
         let both = [(1, 0x50), (2, 0x60)];
         assert_eq!(between((2, 0x100), (3, 0x60), &both), None);
-        assert_eq!(between((2, 0x100), (3, 0x61), &both), missing((3, 0x60), (3, 0x61)));
-        assert_eq!(between((1, 0x50), (3, 0x60), &both), missing((3, 0x50), (3, 0x60)));
+        assert_eq!(between((2, 0x100), (3, 0x61), &both), Some(missing((3, 0x60), (3, 0x61))));
+        assert_eq!(between((1, 0x50), (3, 0x60), &both), Some(missing((3, 0x50), (3, 0x60))));
         // It was recovered to before the timeline that is in S3 began.
-        assert_eq!(between((2, 0x100), (3, 0x50), &[(1, 0x50)]), missing((2, 0x100), (3, 0x50)));
+        assert_eq!(between((2, 0x100), (3, 0x50), &[(1, 0x50)]), Some(missing((2, 0x100), (3, 0x50))));
     }
 
     #[test]
     fn a_timeline_that_goes_back_or_does_not_say_where_it_began_is_a_gap() {
-        assert_eq!(between((2, 9), (1, 9), &[(2, 9)]), missing((2, 9), (1, 9)));
-        assert_eq!(between((1, 9), (2, 9), &[]), missing((1, 9), (2, 9)), "as backups of earlier versions");
+        assert_eq!(between((2, 9), (1, 9), &[(2, 9)]), Some(missing((2, 9), (1, 9))));
+        assert_eq!(between((1, 9), (2, 9), &[]), Some(missing((1, 9), (2, 9))), "as backups of earlier versions");
         let mut strange = contents(&[("first", name((2, 9)))]);
         strange.facts.insert(BRANCHES.into(), "00000001 \u{e9}0000001000000000000009".into());
-        assert_eq!(gap(&contents(&[("next", name((1, 9)))]), &strange), missing((1, 9), (2, 9)));
+        assert_eq!(gap(&contents(&[("next", name((1, 9)))]), &strange), Some(missing((1, 9), (2, 9))));
     }
 }

@@ -1,5 +1,6 @@
 //! One reconcile: observe, decide and apply until nothing is left to do; then write the status and publish events.
 
+mod carry_out;
 mod removal;
 mod standing;
 #[cfg(test)]
@@ -21,7 +22,9 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
+
+use carry_out::Carried;
 
 use super::backoff::Failures;
 use super::busy::Busy;
@@ -131,15 +134,6 @@ impl<K: Kind> From<Trouble<K::Error>> for Failed<K> {
     fn from(trouble: Trouble<K::Error>) -> Self {
         Self { trouble, status: None }
     }
-}
-
-/// How far a plan was carried out.
-enum Carried {
-    All,
-    /// Up to an action that conflicted with a change of the world, with the error's words.
-    Raced(String),
-    /// Up to an action for which something else must complete first, with the error's words.
-    NotYet(String),
 }
 
 impl<K: Kind> Reconciler<K> {
@@ -322,49 +316,6 @@ impl<K: Kind> Reconciler<K> {
             }
         }
         Err(Failed { trouble: Trouble::Unsettled(last), status })
-    }
-
-    /// Carries out the actions in order. A conflict ends the round without an error, and the world is observed again.
-    /// An action that fails and can be set aside stops only those that depend on it.
-    async fn carry_out(
-        &self,
-        object: &K::Object,
-        actions: &[K::Action],
-        setting_aside: bool,
-        news: &mut PendingEvents,
-    ) -> Result<Carried, K::Error> {
-        // Actions that were set aside, and those that depend on them.
-        let mut missing: Vec<&K::Action> = Vec::new();
-        for action in actions {
-            if missing.iter().any(|refused| K::depends(refused, action)) {
-                info!(?action, "not applied: it depends on what was set aside");
-                missing.push(action);
-                continue;
-            }
-            info!(?action, "applying");
-            match self.kind.apply(object, action).await {
-                Ok(()) => {
-                    if let Some(event) = K::event(action) {
-                        news.action(event);
-                    }
-                }
-                Err(error) if matches!(error.class(), Class::Conflict | Class::NotFound) => {
-                    info!(%error, "the world changed meanwhile, observing again");
-                    return Ok(Carried::Raced(error.to_string()));
-                }
-                Err(error) if error.class() == Class::NotYet => {
-                    info!(%error, "too early, looking again soon");
-                    return Ok(Carried::NotYet(error.to_string()));
-                }
-                Err(error) if setting_aside && self.kind.set_aside(object, action, &error) => {
-                    warn!(%error, class = error.class().as_str(), "set aside; the others go on");
-                    self.metrics.reconcile_error(K::NAME, error.class().as_str());
-                    missing.push(action);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Carried::All)
     }
 
     async fn tell_failure(

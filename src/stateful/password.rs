@@ -77,7 +77,7 @@ pub async fn write(
 mod tests {
     use super::*;
 
-    fn emptied(data: Value, is_ours: bool) -> Emptied {
+    fn emptied(data: &Value, is_ours: bool) -> Emptied {
         let metadata = json!({ "name": "cache-auth", "uid": "u", "resourceVersion": "7" });
         Emptied::of(&serde_json::from_value(json!({ "metadata": metadata, "data": data })).unwrap(), is_ours)
     }
@@ -86,9 +86,9 @@ mod tests {
     fn only_an_empty_secret_that_causeway_made_is_filled() {
         let version = Version { uid: "u".into(), version: "7".into() };
         for data in [json!(null), json!({}), json!({ "password": "" }), json!({ "password": "Cg==" })] {
-            assert_eq!(emptied(data.clone(), true), Emptied::Ours(version.clone()), "{data}");
-            assert_eq!(emptied(data, false), Emptied::Theirs);
+            assert_eq!(emptied(&data, true), Emptied::Ours(version.clone()), "{data}");
+            assert_eq!(emptied(&data, false), Emptied::Theirs);
         }
-        assert_eq!(emptied(json!({ "password": "/w==" }), true), Emptied::Theirs, "somebody's password is not text");
+        assert_eq!(emptied(&json!({ "password": "/w==" }), true), Emptied::Theirs, "somebody's password is not text");
     }
 }

@@ -157,7 +157,7 @@ const EARLY: &[Early] = &[("Python of LocalStack", suites::python), ("Go of the 
 
 /// The parts that run beside the integration tests, with those that have `begun`. With `install`, one of them installs
 /// the operator, in a cluster that remains if `kept`.
-fn beside_the_tests<'a>(begun: Vec<Part<'a>>, install: bool, kept: bool) -> Vec<Part<'a>> {
+fn beside_the_tests(begun: Vec<Part<'_>>, install: bool, kept: bool) -> Vec<Part<'_>> {
     // Each channel orders parts: a receiver returns when all parts that hold its sender have ended.
     let (before_lints, lints_turn) = mpsc::channel::<()>();
     let (before_installing, installing_turn) = mpsc::channel::<()>();

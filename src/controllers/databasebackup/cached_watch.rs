@@ -187,7 +187,10 @@ mod tests {
 
     /// Follows a stream, and fails at an error that would be logged.
     fn follow<K: Owner>(stream: impl Stream<Item = Result<K, watcher::Error>> + Send + 'static) {
-        tokio::spawn(stream.for_each(|event| ready(drop(event.expect("no error")))));
+        tokio::spawn(stream.for_each(|event| {
+            event.expect("no error");
+            ready(())
+        }));
     }
 
     #[tokio::test(start_paused = true)]

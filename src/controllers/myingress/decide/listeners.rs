@@ -241,11 +241,18 @@ impl<'a> Listener<'a> {
         tags.extend(fingerprint_of(&self.scene.observed.owner, default_actions).map(secret_tag));
         self.tag(&member.listener.arn, &tags, &member.tags, planned);
         for (arn, index) in self.becoming(member) {
-            if let Some(rule) = member.rules.get(arn).filter(|rule| !self.scene.is_frozen(&rule.tags)) {
-                self.tag(arn, &self.rule_tags(&self.wanted.rules[index]), &rule.tags, planned);
+            let wanted = &self.wanted.rules[index];
+            if let Some(rule) = member.rules.get(arn).filter(|rule| !self.keeps_tags(rule, wanted)) {
+                self.tag(arn, &self.rule_tags(wanted), &rule.tags, planned);
             }
         }
         Ok(())
+    }
+
+    /// Whether the rule is that of a frozen member, and stays so. One that becomes another member's gets the tags of that
+    /// member: otherwise it would go with the rules of the former one.
+    fn keeps_tags(&self, rule: &RuleMember, wanted: &RuleModel) -> bool {
+        self.scene.is_frozen(&rule.tags) && member_of(&rule.tags).is_none_or(|member| member == wanted.member)
     }
 
     /// Tag keys that the listener and its rules carry and should not, by ARN.
@@ -255,7 +262,7 @@ impl<'a> Listener<'a> {
         let of_listener = tags::stale_with_secret(self.scene, &self.scene.tags(None), &member.tags, actions);
         let rules = self.becoming(member).into_iter().filter_map(|(arn, index)| {
             let (rule, wanted) = (member.rules.get(arn)?, &self.wanted.rules[index]);
-            if self.scene.is_frozen(&rule.tags) {
+            if self.keeps_tags(rule, wanted) {
                 return None;
             }
             let tags = self.rule_tags(wanted);

@@ -194,10 +194,9 @@ pub fn clear(scene: &Scene, actions: &mut Vec<Action>) {
         let owner = &scene.observed.owner;
         entries::ours(&scene.observed.assets, owner).any(|entry| entry.from == *id)
     };
+    let stays = |group: &&SecurityGroup| kept(&group.id) || let_in(&group.id) || (managed && is_needed(scene, group));
     let groups = scene.observed.assets.security_groups.values();
-    let surplus =
-        groups.filter(|group| !(managed && is_needed(scene, group)) && !kept(&group.id) && !let_in(&group.id));
-    actions.extend(surplus.map(delete));
+    actions.extend(groups.filter(|group| !stays(group)).map(delete));
 }
 
 /// Deletes a security group.

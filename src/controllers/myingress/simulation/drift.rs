@@ -113,27 +113,7 @@ impl Drift {
                     }
                 }
             }
-            Self::ResetAttributes => {
-                for member in balancers(aws, owner) {
-                    // Only a value that is not AWS's default was surely set by us.
-                    let scheme = member.balancer.scheme.unwrap_or_default();
-                    let set = |(key, value): &(&String, &mut String)| {
-                        default_balancer_attribute(key, scheme) != Some(value.as_str())
-                    };
-                    for (_, value) in member.attributes.iter_mut().flatten().filter(set) {
-                        "odd".clone_into(value);
-                    }
-                    for listener in member.listeners.iter_mut().flat_map(|it| it.values_mut()) {
-                        if owner.owns(&listener.tags) {
-                            listener
-                                .attributes
-                                .iter_mut()
-                                .flat_map(|it| it.values_mut())
-                                .for_each(|it| "odd".clone_into(it));
-                        }
-                    }
-                }
-            }
+            Self::ResetAttributes => balancers(aws, owner).for_each(|member| reset_attributes(member, owner)),
             Self::ResetGroup(which) => {
                 let groups = aws.assets.groups.values_mut().filter(|member| owner.owns(&member.tags));
                 if let Some(member) = pick(groups, *which) {
@@ -160,6 +140,22 @@ impl Drift {
             }),
         }
         aws.disturbed();
+    }
+}
+
+/// Changes the attributes of a balancer and of the owner's listeners.
+fn reset_attributes(member: &mut Member, owner: &Owner) {
+    // Only a value that is not AWS's default was surely set by us.
+    let scheme = member.balancer.scheme.unwrap_or_default();
+    let set = |(key, value): &(&String, &mut String)| default_balancer_attribute(key, scheme) != Some(value.as_str());
+    for (_, value) in member.attributes.iter_mut().flatten().filter(set) {
+        "odd".clone_into(value);
+    }
+    let listeners = member.listeners.iter_mut().flat_map(|it| it.values_mut());
+    for listener in listeners.filter(|listener| owner.owns(&listener.tags)) {
+        for value in listener.attributes.iter_mut().flat_map(|it| it.values_mut()) {
+            "odd".clone_into(value);
+        }
     }
 }
 

@@ -54,6 +54,9 @@ const ROUNDS: usize = 12;
 /// After this many reconciles of every object without an end, something is wrong.
 const PASSES: usize = 40;
 
+/// Whether AWS refuses an action.
+pub type Refused = fn(&Action) -> bool;
+
 /// AWS, the objects with the status that is kept from plan to plan, and what the operator keeps in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Simulation {
@@ -80,7 +83,7 @@ pub struct Simulation {
     /// What AWS refused, and is not tried now.
     pub refusals: Vec<Refusal>,
     /// What AWS will refuse, and the reason.
-    pub refuses: Option<(fn(&Action) -> bool, &'static str)>,
+    pub refuses: Option<(Refused, &'static str)>,
     /// What the operator found right.
     drift: BTreeMap<ObjectKey, drift_memory::State>,
     /// Drift that was reported.

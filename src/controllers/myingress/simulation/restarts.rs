@@ -1,5 +1,7 @@
 //! What a new process finds that has not read listeners yet.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use super::Simulation;
@@ -23,7 +25,7 @@ fn listeners_that_the_spec_has_lost_are_deleted_by_the_next_process_if_this_one_
     simulation.die();
     simulation.settle(None);
     let listeners = simulation.aws.assets.balancers.values().filter_map(|it| it.listeners.as_ref());
-    assert_eq!(listeners.map(|listeners| listeners.len()).collect::<Vec<_>>(), [0]);
+    assert_eq!(listeners.map(BTreeMap::len).collect::<Vec<_>>(), [0]);
     assert!(simulation.aws.assets.groups.is_empty());
     let status = simulation.objects[0].status.clone().unwrap();
     assert_eq!(status.managed, None, "what is gone is forgotten");
