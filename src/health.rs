@@ -38,18 +38,30 @@ type Watch = (&'static str, String);
 struct Failing {
     /// The first failure.
     since: Instant,
+    /// The last failure.
+    last: Instant,
     /// Whether the operator may not list or watch the namespace.
     denied: bool,
 }
 
 impl Failing {
     fn for_long(&self) -> bool {
-        self.since.elapsed() >= WATCH_TIMEOUT
+        self.since.elapsed() >= WATCH_TIMEOUT && !self.is_over()
+    }
+
+    /// Whether the watch works again. A watcher does not say that it is connected, and a kind without changes has no events.
+    fn is_over(&self) -> bool {
+        self.last.elapsed() >= FAILURE_INTERVAL
     }
 }
 
 /// A watch that has failed for this long makes the process unhealthy. A restart may help where retries did not.
 const WATCH_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// A watch that fails is tried again within half a minute, and a connection that hangs is given up after as long. So one
+/// that has not failed for this long works.
+/// <https://docs.rs/kube/latest/kube/runtime/watcher/struct.DefaultBackoff.html>
+const FAILURE_INTERVAL: Duration = Duration::from_mins(2);
 
 /// The answer to a request for metrics without TLS when a token is required. A token must not cross the network in
 /// plain text.
@@ -81,12 +93,12 @@ impl WatchHealth {
         let mut condition = self.health.condition();
         condition.answered.remove(&self.key);
         let now = Instant::now();
-        let failing = condition.failing.entry(self.key.clone()).or_insert(Failing { since: now, denied });
+        let failing = condition.failing.entry(self.key.clone()).or_insert(Failing { since: now, last: now, denied });
         // A namespace may be denied for days without harm. That time does not count for another failure.
-        if failing.denied && !denied {
+        if failing.is_over() || (failing.denied && !denied) {
             failing.since = now;
         }
-        failing.denied = denied;
+        (failing.last, failing.denied) = (now, denied);
     }
 }
 
@@ -225,14 +237,34 @@ mod tests {
     async fn a_watch_that_fails_for_long_is_unhealthy_until_it_is_answered() {
         let health = Health::default();
         let mut watch = health.watch("Redis", Some("shop"));
-        watch.failed(false);
-        assert_eq!(health.healthy(), Ok(()));
-        tokio::time::advance(WATCH_TIMEOUT / 2).await;
-        watch.failed(false);
-        tokio::time::advance(WATCH_TIMEOUT / 2).await;
+        fails_for(WATCH_TIMEOUT, &mut watch, false).await;
         assert!(health.healthy().is_err_and(|why| why.ends_with("5 minutes: Redis")), "{:?}", health.healthy());
         watch.answered();
         assert_eq!(health.healthy(), Ok(()));
+    }
+
+    /// The watch fails as often as a watcher tries.
+    async fn fails_for(time: Duration, watch: &mut WatchHealth, denied: bool) {
+        const PAUSE: Duration = Duration::from_secs(30);
+        watch.failed(denied);
+        for _ in 0..time.as_secs() / PAUSE.as_secs() {
+            tokio::time::advance(PAUSE).await;
+            watch.failed(denied);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_failed_for_a_moment_and_has_no_events_since_is_healthy() {
+        let health = Health::default();
+        let mut watch = health.watch("Redis", None);
+        fails_for(Duration::from_mins(2), &mut watch, false).await;
+        tokio::time::advance(Duration::from_mins(60)).await;
+        assert_eq!(health.healthy(), Ok(()));
+        // What failed an hour ago does not count for another failure.
+        watch.failed(false);
+        assert_eq!(health.healthy(), Ok(()));
+        fails_for(WATCH_TIMEOUT, &mut watch, false).await;
+        assert!(health.healthy().is_err());
     }
 
     #[tokio::test(start_paused = true)]
@@ -240,9 +272,7 @@ mod tests {
         let health = Health::default();
         let (mut shop, mut blog) = (health.watch("Redis", Some("shop")), health.watch("Redis", Some("blog")));
         blog.answered();
-        shop.failed(true);
-        tokio::time::advance(Duration::from_mins(6)).await;
-        shop.failed(true);
+        fails_for(Duration::from_mins(6), &mut shop, true).await;
         assert_eq!(health.healthy(), Ok(()));
         // The other one fails for a moment, and the apiserver does not answer about the denied one either.
         blog.failed(false);
@@ -250,7 +280,7 @@ mod tests {
         shop.failed(false);
         blog.answered();
         assert_eq!(health.healthy(), Ok(()));
-        tokio::time::advance(Duration::from_mins(6)).await;
+        fails_for(Duration::from_mins(6), &mut shop, false).await;
         assert!(health.healthy().is_err(), "this is another failure than a denial");
     }
 
@@ -261,10 +291,12 @@ mod tests {
         watches.iter_mut().for_each(WatchHealth::answered);
         // Another kind does not speak for this one.
         health.watch("MyApp", Some("blog")).answered();
-        for watch in &mut watches {
-            watch.failed(true);
+        for _ in 0..12 {
+            for watch in &mut watches {
+                watch.failed(true);
+            }
+            tokio::time::advance(Duration::from_secs(30)).await;
         }
-        tokio::time::advance(Duration::from_mins(6)).await;
         assert!(health.healthy().is_err());
     }
 
