@@ -134,9 +134,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             report.skip(installed::STEP, "there is nothing to install");
         }
     } else {
-        report.step("Unit tests", |step| {
-            suites::cargo(&Suite::Unit { behind: false, thorough: options.thorough }, filter, step)
-        });
+        report.step("Unit tests", |step| suites::cargo(&Suite::Unit { behind: false }, filter, step));
     }
     if !options.unit {
         on_the_cluster(&mut report, options, tests.as_deref(), &mut meanwhile);
@@ -161,8 +159,7 @@ fn beside_the_tests(begun: Vec<Part<'_>>, install: bool, kept: bool) -> Vec<Part
     // Each channel orders parts: a receiver returns when all parts that hold its sender have ended.
     let (before_lints, lints_turn) = mpsc::channel::<()>();
     let (before_installing, installing_turn) = mpsc::channel::<()>();
-    let unit =
-        Part::new("Unit tests", |step| suites::cargo(&Suite::Unit { behind: true, thorough: false }, None, step));
+    let unit = Part::new("Unit tests", |step| suites::cargo(&Suite::Unit { behind: true }, None, step));
     let mut first = of_deployments();
     first.extend(begun);
     first.push(Part::new("Linters of what is deployed", linters::check));

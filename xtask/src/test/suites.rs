@@ -38,8 +38,6 @@ pub enum Suite<'a> {
     Unit {
         /// Whether other work has priority.
         behind: bool,
-        /// Whether properties are tried with many cases.
-        thorough: bool,
     },
     /// The tests of `tests/`, in the cluster's network.
     Integration {
@@ -63,13 +61,11 @@ const SOAK: &str = "soak::all";
 /// Runs a suite, or those of its tests whose names contain `filter`.
 pub fn cargo(suite: &Suite, filter: Option<&str>, step: &Step) -> Result<Outcome> {
     let tests = match suite {
-        Suite::Unit { behind, thorough } => {
+        Suite::Unit { behind } => {
             // Cargo cannot run both in one command.
             let cargo =
                 |arguments: &[&'static str]| nice_cargo(if *behind { 10 } else { 0 }, arguments.iter().copied());
-            let mut unit = cargo(&["test", "--workspace", "--lib", "--bins"])?;
-            unit.env(CASES, if *thorough { CASES_THOROUGH } else { CASES_OF_A_RUN });
-            let unit = run(unit, filter, "unit", step)?;
+            let unit = run(cargo(&["test", "--workspace", "--lib", "--bins"])?, filter, "unit", step)?;
             unit.and(run(cargo(&["test", "--doc"])?, filter, "doc", step)?)
         }
         Suite::Integration { program, cluster, localstack, thorough } => {
@@ -78,12 +74,6 @@ pub fn cargo(suite: &Suite, filter: Option<&str>, step: &Step) -> Result<Outcome
     };
     Ok(Outcome::Tests(tests))
 }
-
-/// The variable with the number of cases of a property. Each run chooses other ones.
-/// <https://proptest-rs.github.io/proptest/proptest/tutorial/config.html>
-const CASES: &str = "PROPTEST_CASES";
-const CASES_OF_A_RUN: &str = "128";
-const CASES_THOROUGH: &str = "2048";
 
 /// The longest that one test may take.
 const LONGEST: Duration = Duration::from_mins(12);
