@@ -108,10 +108,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     if everything {
         report.step("Formatting", checks::formatting);
     }
-    let (mut tests, mut begun) = (None, Vec::new());
+    let mut tests = None;
     report.step("Build the tests and what they need", |step| {
-        let early: &[Early] = if everything && !options.unit { EARLY } else { &[] };
-        tests = Some(build(step, options.unit, early, &mut begun)?);
+        tests = Some(build(step, options.unit)?);
         Ok(Outcome::Passed)
     });
     let filter = options.filter.as_deref();
@@ -129,7 +128,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     // These parts use processor time that the integration tests leave.
     let mut meanwhile = Vec::new();
     if everything && !options.unit {
-        meanwhile = beside_the_tests(begun, tests.is_some(), options.keep);
+        meanwhile = beside_the_tests(tests.is_some(), options.keep);
         if tests.is_none() {
             report.skip(installed::STEP, "there is nothing to install");
         }
@@ -147,22 +146,17 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(report.finish())
 }
 
-/// A step that begins during the build.
-type Early = (&'static str, fn(&Step) -> Result<Outcome>);
-
-/// They need no program of ours. While the last crates are compiled, a processor has nothing else to do.
-const EARLY: &[Early] = &[("Python of LocalStack", suites::python), ("Go of the cluster", checks::go)];
-
-/// The parts that run beside the integration tests, with those that have `begun`. With `install`, one of them installs
-/// the operator, in a cluster that remains if `kept`.
-fn beside_the_tests(begun: Vec<Part<'_>>, install: bool, kept: bool) -> Vec<Part<'_>> {
+/// The parts that run beside the integration tests. With `install`, one of them installs the operator, in a cluster
+/// that remains if `kept`.
+fn beside_the_tests<'a>(install: bool, kept: bool) -> Vec<Part<'a>> {
     // Each channel orders parts: a receiver returns when all parts that hold its sender have ended.
     let (before_lints, lints_turn) = mpsc::channel::<()>();
     let (before_installing, installing_turn) = mpsc::channel::<()>();
     let unit = Part::new("Unit tests", |step| suites::cargo(&Suite::Unit { behind: true }, None, step));
     let mut first = of_deployments();
-    first.extend(begun);
+    first.push(Part::new("Python of LocalStack", suites::python));
     first.push(Part::new("Linters of what is deployed", linters::check));
+    first.push(Part::new("Go of the cluster", checks::go));
     first.push(unit.holding(before_lints));
     let mut parts: Vec<Part> = first.into_iter().map(|part| part.holding(before_installing.clone())).collect();
     parts.push(Part::new("Lints", move |step| {
@@ -255,14 +249,13 @@ fn push_images(cluster: &Cluster, thorough: bool, step: &Step) -> Result<Outcome
 }
 
 /// Builds everything that takes long; downloads run during compilation. Returns the program with the integration tests.
-/// As soon as the programs of others are there, `early` steps begin, and are added to `begun`.
-fn build(step: &Step, unit: bool, early: &[Early], begun: &mut Vec<Part>) -> Result<PathBuf> {
+fn build(step: &Step, unit: bool) -> Result<PathBuf> {
     host::install_build_tools(step)?;
     if let Err(error) = crates::fetch(step) {
         step.note(format!("compiled crates of other checkouts are of no use: {error:#}"));
     }
     thread::scope(|scope| {
-        let others = scope.spawn(|| -> Result<()> {
+        let others = scope.spawn(|| {
             if unit {
                 return Ok(());
             }
@@ -276,9 +269,7 @@ fn build(step: &Step, unit: bool, early: &[Early], begun: &mut Vec<Part>) -> Res
             }
             linters::prepare(step)?;
             clients::prepare(step)?;
-            cluster::build(step)?;
-            begun.extend(early.iter().map(|(name, work)| Part::begun(name, step, *work)));
-            Ok(())
+            cluster::build(step).map(|_| ())
         });
         let mut compile = cargo(["test", "--workspace", "--no-run"])?;
         let tests = crate::cargo::run(&mut compile, "the tests", &log("build")?, step);

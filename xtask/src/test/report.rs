@@ -47,8 +47,6 @@ pub struct Report {
 pub struct Part<'a> {
     name: &'static str,
     work: Work<'a>,
-    /// When its work began, if that was before the part runs.
-    begun: Option<Instant>,
 }
 
 /// What a step does.
@@ -57,29 +55,20 @@ type Work<'a> = Box<dyn FnOnce(&Step) -> Result<Outcome> + Send + 'a>;
 impl<'a> Part<'a> {
     /// A step of that name.
     pub fn new(name: &'static str, work: impl FnOnce(&Step) -> Result<Outcome> + Send + 'a) -> Self {
-        Self { name, work: Box::new(work), begun: None }
-    }
-
-    /// A step whose work begins at once, during the present step. The part itself only waits for the end.
-    pub fn begun(name: &'static str, during: &Step, work: fn(&Step) -> Result<Outcome>) -> Self {
-        let step = during.part(name);
-        let running = thread::spawn(move || work(&step));
-        let wait = move |_: &Step| running.join().map_err(|_| anyhow!("the step panicked"))?;
-        Self { begun: Some(Instant::now()), ..Self::new(name, wait) }
+        Self { name, work: Box::new(work) }
     }
 
     /// The same step, which drops `turn` when it has ended.
     pub fn holding(self, turn: impl Send + 'a) -> Self {
-        let Self { name, work, begun } = self;
-        let held = Self::new(name, move |step| {
+        let Self { name, work } = self;
+        Self::new(name, move |step| {
             let _turn = turn;
             work(step)
-        });
-        Self { begun, ..held }
+        })
     }
 
     fn run(self, step: &Step) -> (&'static str, Duration, Result<Outcome>) {
-        let begun = self.begun.unwrap_or_else(Instant::now);
+        let begun = Instant::now();
         let step = step.part(self.name);
         let outcome = (self.work)(&step).context(self.name);
         if let Err(error) = &outcome {
