@@ -33,18 +33,18 @@ pub async fn may(scene: &Scene, name: &str, rules: Value) {
     bind(scene, name, &role_ref, &rules[0]).await;
 }
 
-/// Binds the role, and waits until the API server knows it, by one of the rules.
-async fn bind(scene: &Scene, name: &str, role: &Value, rule: &Value) {
+/// Binds the role, and waits until the API server knows it, by the right that is `shown`.
+async fn bind(scene: &Scene, name: &str, role: &Value, shown: &Value) {
     let subject = json!({ "kind": "ServiceAccount", "name": "tenant", "namespace": scene.namespace });
     let binding = json!({ "metadata": { "name": name }, "roleRef": role, "subjects": [subject] });
     let binding: RoleBinding = serde_json::from_value(binding).expect("a RoleBinding");
     scene.api::<RoleBinding>().create(&PostParams::default(), &binding).await.expect("the RoleBinding");
     let user = format!("system:serviceaccount:{}:tenant", scene.namespace);
-    let resource = rule["resources"][0].as_str().expect("a resource");
+    let resource = shown["resources"][0].as_str().expect("a resource");
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let right = json!({
-        "namespace": scene.namespace, "group": rule["apiGroups"][0], "verb": rule["verbs"][0],
-        "resource": resource, "subresource": subresource, "name": rule["resourceNames"][0],
+        "namespace": scene.namespace, "group": shown["apiGroups"][0], "verb": shown["verbs"][0],
+        "resource": resource, "subresource": subresource, "name": shown["resourceNames"][0],
     });
     let review = json!({ "metadata": {}, "spec": { "user": user, "resourceAttributes": right } });
     let review: SubjectAccessReview = serde_json::from_value(review).expect("a review");
