@@ -60,12 +60,10 @@ mod tests {
 
     use super::super::Side;
     use super::*;
-    use crate::backup::secrets::Login;
 
     fn choose(there: &[&str], included: &[&str], database: Option<&str>) -> Result<Choice, String> {
-        let login = Login { username: None, password: String::new() };
-        let (host, database) = ("db".to_owned(), database.map(str::to_owned));
-        let account = Account { side: Side::Target, kind: "mysql", host, port: 3306, database, login, tls: None };
+        let database = database.map(str::to_owned);
+        let account = Account { database, ..Account::of_tests(Side::Target, "mysql", "u") };
         let mut how = How::verification(Path::new("/work"));
         how.include.databases = included.iter().map(|name| (*name).to_owned()).collect();
         let there: Vec<String> = there.iter().map(|name| (*name).to_owned()).collect();

@@ -131,6 +131,14 @@ struct Tls {
 }
 
 impl Account {
+    /// One for tests, of a server that is never asked.
+    #[cfg(test)]
+    fn of_tests(side: Side, kind: &'static str, user: &str) -> Self {
+        let login = Login { username: Some(user.to_owned()), password: "hunter2".into() };
+        let port = if kind == "mysql" { 3306 } else { 5432 };
+        Self { side, kind, host: "db".into(), port, database: None, login, tls: None }
+    }
+
     /// Reads the Secrets.
     fn read(side: Side, kind: &'static str, server: &SqlServer) -> Result<Self, Error> {
         let login = secrets::login(&server.login).map_err(|error| named(error, &side.field(kind, "authSecretName")))?;
@@ -324,8 +332,7 @@ mod tests {
     use crate::api::databasebackup::Method;
 
     fn account(side: Side, kind: &'static str) -> Account {
-        let login = Login { username: Some("backup".into()), password: "hunter2".into() };
-        Account { side, kind, host: "db".into(), port: 5432, database: Some("shop".into()), login, tls: None }
+        Account { database: Some("shop".into()), ..Account::of_tests(side, kind, "backup") }
     }
 
     #[test]

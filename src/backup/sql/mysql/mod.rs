@@ -212,14 +212,12 @@ fn text(digits: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Login, Side};
+    use super::super::Side;
     use super::*;
 
     #[test]
     fn names_of_databases_are_no_options_of_a_dump() {
-        let login = Login { username: Some("u".into()), password: "p".into() };
-        let (host, kind) = ("db".into(), "mysql");
-        let account = Account { side: Side::Source, kind, host, port: 3306, database: None, login, tls: None };
+        let account = Account::of_tests(Side::Source, "mysql", "u");
         let tools = Tools { account, maria: true, client: "mariadb", dump: "mariadb-dump" };
         let names = ["-d", "--host=evil", "shop"].map(str::to_owned);
         for (alone, end) in [(false, &["--databases", "--"][..]), (true, &["--"])] {

@@ -91,7 +91,6 @@ fn copy(dump: &Path, pieces: &[Piece], into: &mut impl Write) -> io::Result<()> 
 mod tests {
     use super::super::super::Side;
     use super::*;
-    use crate::backup::secrets::Login;
 
     #[tokio::test]
     async fn a_program_is_given_the_pieces_of_a_dump() {
@@ -99,16 +98,7 @@ mod tests {
         std::fs::write(&dump, "exit 7; true; exit 8").unwrap();
         let pieces = |middle: &str| [Piece::Bytes(8..12), Piece::Text(middle.into()), Piece::Bytes(12..14)];
         assert_eq!(text(&dump, &pieces("-")).unwrap(), "true-; ");
-        let login = Login { username: None, password: String::new() };
-        let account = Account {
-            side: Side::Target,
-            kind: "mysql",
-            host: String::new(),
-            port: 1,
-            database: None,
-            login,
-            tls: None,
-        };
+        let account = Account::of_tests(Side::Target, "mysql", "u");
         let run = |pieces: Vec<Piece>| {
             let (dump, account) = (&dump, &account);
             async move { carry_out(Program::new("sh"), account, dump, &pieces).await.map_err(|error| error.to_string()) }

@@ -84,13 +84,10 @@ fn private(key: &std::path::Path) -> Result<std::path::PathBuf, Error> {
 mod tests {
     use super::super::Side;
     use super::*;
-    use crate::backup::secrets::Login;
 
     #[test]
     fn no_timeout_and_no_read_only_default_of_a_database_holds_for_our_programs() {
-        let login = Login { username: Some("backup".into()), password: "p".into() };
-        let (host, kind) = ("db".into(), "postgresql");
-        let account = Account { side: Side::Target, kind, host, port: 5432, database: None, login, tls: None };
+        let account = Account::of_tests(Side::Target, "postgresql", "backup");
         let started = program("pg_restore", &account, "shop").unwrap().variable("PGOPTIONS").unwrap();
         for options in [started, steps::quick()] {
             for setting in [

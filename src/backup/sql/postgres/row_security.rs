@@ -48,7 +48,6 @@ mod tests {
     use super::super::super::Side;
     use super::super::super::tables::Table;
     use super::*;
-    use crate::backup::secrets::Login;
 
     /// As `pg_dump` 15 writes it.
     const SCRIPT: &str = "CREATE TABLE public.open (i integer);\n\nALTER TABLE ONLY public.open FORCE ROW LEVEL SECURITY;\n\
@@ -57,9 +56,7 @@ mod tests {
                           ALTER TABLE public.owned ENABLE ROW LEVEL SECURITY;\n";
 
     fn checked(tables: &[&str]) -> Result<(), Error> {
-        let login = Login { username: Some("app".into()), password: "p".into() };
-        let (host, kind) = ("db".into(), "postgresql");
-        let account = Account { side: Side::Target, kind, host, port: 5432, database: None, login, tls: None };
+        let account = Account::of_tests(Side::Target, "postgresql", "app");
         let tables = Tables(tables.iter().map(|name| ((*name).to_owned(), Table::default())).collect());
         check(SCRIPT, &tables, &account, "shop")
     }

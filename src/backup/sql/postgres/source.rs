@@ -133,14 +133,12 @@ fn listed(names: &[String]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{Login, Side};
+    use super::super::super::Side;
     use super::*;
 
     #[test]
     fn a_database_is_never_taken_for_a_server_to_connect_to() {
-        let login = Login { username: Some("u".into()), password: "p".into() };
-        let (host, kind) = ("db".into(), "postgresql");
-        let account = Account { side: Side::Source, kind, host, port: 5432, database: None, login, tls: None };
+        let account = Account::of_tests(Side::Source, "postgresql", "u");
         let of = |name: &str, superuser| globals(&account, name, superuser).unwrap().arguments();
         let database = |name: &str| of(name, true).last().cloned();
         assert_eq!(database("shop").as_deref(), Some("dbname='shop'"));
