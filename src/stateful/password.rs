@@ -1,12 +1,11 @@
 //! Secrets with a password that Causeway generates: how they are written, and what becomes of one that somebody emptied.
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::tls::facts::Version;
-use crate::api::common::FIELD_MANAGER;
+use crate::runtime::manifest::{Manifest, patch_exactly};
 
 /// The key of the password.
 pub const KEY: &str = "password";
@@ -60,17 +59,13 @@ pub async fn write(
     before: Option<&Version>,
     mut content: Value,
 ) -> Result<(), kube::Error> {
-    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     if let Some(Version { uid, version }) = before {
-        content["metadata"]["uid"] = json!(uid);
         content["metadata"]["resourceVersion"] = json!(version);
-        let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-        return api.patch(name, &parameters, &Patch::Merge(&content)).await.map(drop);
+        let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
+        return patch_exactly(&api, name, uid, content).await.map(drop);
     }
     content["metadata"]["name"] = json!(name);
-    let secret = serde_json::from_value(content).map_err(kube::Error::SerdeError)?;
-    let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
-    api.create(&parameters, &secret).await.map(drop)
+    Manifest::new::<Secret>(content).create(client, namespace).await
 }
 
 #[cfg(test)]
