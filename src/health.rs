@@ -72,15 +72,15 @@ const ELSEWHERE: &str = "metrics are served only at METRICS_TLS_ADDRESS (port 84
 pub struct WatchHealth {
     health: Health,
     key: Watch,
-    /// Whether the last report was an answer; `None` before the first one.
-    answered: Option<bool>,
+    /// Whether the last report was an answer.
+    answered: bool,
 }
 
 impl WatchHealth {
     /// The API server answered.
     pub fn answered(&mut self) {
-        if self.answered != Some(true) {
-            self.answered = Some(true);
+        if !self.answered {
+            self.answered = true;
             let mut condition = self.health.condition();
             condition.failing.remove(&self.key);
             condition.answered.insert(self.key.clone());
@@ -89,7 +89,7 @@ impl WatchHealth {
 
     /// The API server did not answer, its answer could not be decoded, or the operator was `denied` the namespace.
     pub fn failed(&mut self, denied: bool) {
-        self.answered = Some(false);
+        self.answered = false;
         let mut condition = self.health.condition();
         condition.answered.remove(&self.key);
         let now = Instant::now();
@@ -133,7 +133,7 @@ impl Health {
 
     /// Reports the health of the watch of a kind in one namespace, or in all.
     pub fn watch(&self, kind: &'static str, namespace: Option<&str>) -> WatchHealth {
-        WatchHealth { health: self.clone(), key: (kind, namespace.unwrap_or_default().to_owned()), answered: None }
+        WatchHealth { health: self.clone(), key: (kind, namespace.unwrap_or_default().to_owned()), answered: false }
     }
 
     /// Sets whether start-up is over, which means that the kinds are served and may be listed.
