@@ -5,6 +5,8 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
+use crate::api::common::OF_ALL_KINDS;
+
 /// The state of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
@@ -154,7 +156,8 @@ pub fn merge_conditions(
         wanted.extend(part.status.text().map(|status| (part.type_, status, part.reason, part.message.as_str())));
     }
     let ours = |type_: &str| {
-        matches!(type_, "Ready" | "Reconciling" | "Stalled") || parts.iter().any(|part| part.type_ == type_)
+        let mut types = OF_ALL_KINDS.iter().map(|(known, _)| *known).chain(parts.iter().map(|part| part.type_));
+        types.any(|known| known == type_)
     };
     let foreign = before.iter().filter(|condition| !ours(&condition.type_));
     let mut after: Vec<Condition> = wanted
