@@ -108,6 +108,11 @@ impl Assets {
         }
     }
 
+    /// The security group in that VPC. An owner has at most one in each.
+    pub fn security_group_in(&self, vpc: &str) -> Option<&SecurityGroup> {
+        self.security_groups.values().find(|group| group.vpc == vpc)
+    }
+
     /// Whether there is no balancer, target group or security group.
     pub fn is_empty(&self) -> bool {
         self.balancers.is_empty() && self.groups.is_empty() && self.security_groups.is_empty()

@@ -121,8 +121,7 @@ pub fn shut_out(entry: &Entry) -> Action {
 
 /// What keeps our group from being let in.
 pub fn trouble(scene: &Scene, current: &Member) -> Option<(&'static str, String)> {
-    let mut groups = scene.observed.assets.security_groups.values();
-    let own = groups.find(|group| group.vpc == current.balancer.vpc)?;
+    let own = scene.observed.assets.security_group_in(&current.balancer.vpc)?;
     let first = targets(scene, own).complaints.into_iter().next()?;
     Some((first.reason, first.message))
 }

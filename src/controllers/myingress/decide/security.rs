@@ -39,7 +39,7 @@ pub fn plan(scene: &Scene, current: Option<&Member>, actions: &mut Vec<Action>) 
     };
     // AWS lets a balancer have only security groups of its own VPC. One in another VPC is of a former balancer.
     // <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-update-security-groups.html>
-    let Some(group) = scene.observed.assets.security_groups.values().find(|group| group.vpc == vpc) else {
+    let Some(group) = scene.observed.assets.security_group_in(vpc) else {
         if held {
             return Ok(Groups::Are(None));
         }

@@ -38,8 +38,8 @@ pub fn describe(
     let shown = old.filter(|_| !replaces(observed, current)).unwrap_or(current);
     let status = &mut plan.status;
     status.alb = Some(alb(shown));
-    let groups = || observed.assets.security_groups.values();
-    let here = groups().find(|group| group.vpc == shown.balancer.vpc).or_else(|| groups().next());
+    let assets = &observed.assets;
+    let here = assets.security_group_in(&shown.balancer.vpc).or_else(|| assets.security_groups.values().next());
     status.security_group = here.map(|group| group.id.clone());
     status.listeners = listeners(object, observed, shown);
     if let Some(model) = &observed.built.model {
