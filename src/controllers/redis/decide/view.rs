@@ -124,7 +124,7 @@ impl View<'_> {
         let note = AppliedConfig::of(pod).filter(|note| pod.info().is_some_and(|info| info.run_id == note.run_id));
         note.is_some_and(|note| {
             note.names.iter().any(|name| !self.object.spec.config.contains_key(name))
-                || note.needs_another_process(&settings::settings(self.object))
+                || (!note.fixed.is_empty() && note.needs_another_process(&settings::settings(self.object)))
         })
     }
 
