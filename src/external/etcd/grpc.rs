@@ -7,12 +7,20 @@ use etcd_client::{
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use super::bounded::{Route, channel, refused};
 use super::error::{EtcdError, Trouble};
 use super::sessions::Sessions;
 use super::{Alarm, AlarmKind, Endpoint, Member, Password, ROOT, Reply, Request, Status, Transport};
 
 /// Reads of this key, which nobody writes, show whether a majority answers.
 const NO_KEY: &str = "causeway.example.com/health";
+
+/// More members than any cluster has: etcd advises seven at most. <https://etcd.io/docs/v3.5/faq/>
+const MOST_MEMBERS: usize = 64;
+
+/// How many complaints of a member, and how many alarms, are kept. A member has at most one alarm of a kind.
+const MOST_ERRORS: usize = 16;
+const MOST_ALARMS: usize = 2 * MOST_MEMBERS;
 
 /// Opens one connection for each call: calls are rare, members come and go, and no connection stays open to a member that
 /// nobody calls any more. Two kinds of connections are kept: those with a login, because a login is a write of the whole
@@ -103,9 +111,9 @@ impl Grpc {
     /// another member, and then moves the connection to the learner. `None` if no other member is known.
     async fn lead_in(&self, to: &Endpoint, request: &Request, password: &Password) -> Result<Option<Client>, Error> {
         let Some(other) = self.sessions.beside(to) else { return Ok(None) };
-        let client = connect(&other, request, Some(password)).await?;
-        client.add_endpoint(&to.url).await?;
-        client.remove_endpoint(&other.url).await?;
+        let (client, route) = open(&other, request, Some(password)).await?;
+        route.add(to, request.deadline()).await?;
+        route.remove(&other).await?;
         Ok(Some(client))
     }
 
@@ -123,14 +131,18 @@ fn is_of_learner(error: &Error) -> bool {
 }
 
 async fn connect(to: &Endpoint, request: &Request, password: Option<&Password>) -> Result<Client, Error> {
-    let mut options = ConnectOptions::new().with_connect_timeout(request.deadline());
-    if let Some(credentials) = &to.tls {
-        options = options.with_tls(credentials.options());
-    }
+    open(to, request, password).await.map(|(client, _)| client)
+}
+
+/// A connection, and its route, by which another member can be called over it.
+async fn open(to: &Endpoint, request: &Request, password: Option<&Password>) -> Result<(Client, Route), Error> {
+    let (channel, route) = channel();
+    route.add(to, request.deadline()).await?;
+    let mut options = ConnectOptions::new();
     if let Some(Password(password)) = password {
         options = options.with_user(ROOT, password);
     }
-    Client::connect([&to.url], Some(options)).await
+    Ok((Client::from_channel(channel, Some(options)).await?, route))
 }
 
 async fn ask(client: &mut Client, request: &Request) -> Result<Reply, Error> {
@@ -141,11 +153,11 @@ async fn ask(client: &mut Client, request: &Request) -> Result<Reply, Error> {
         Request::Read => client.get(NO_KEY, Some(GetOptions::new().with_count_only())).await.map(drop)?,
         Request::Members => {
             let list = client.member_list().await?;
-            return Ok(Reply::Members(list.members().iter().map(member_of).collect()));
+            return members_of(list.members()).map(Reply::Members);
         }
         Request::AddLearner { peer_url } => {
             let added = client.member_add([peer_url], Some(MemberAddOptions::new().with_is_learner())).await?;
-            return Ok(Reply::Members(added.member_list().iter().map(member_of).collect()));
+            return members_of(added.member_list()).map(Reply::Members);
         }
         Request::Promote { id } => client.member_promote(*id).await.map(drop)?,
         Request::UpdatePeer { id, peer_url } => client.member_update(*id, [peer_url.clone()]).await.map(drop)?,
@@ -157,7 +169,7 @@ async fn ask(client: &mut Client, request: &Request) -> Result<Reply, Error> {
                 .alarms()
                 .iter()
                 .filter_map(|alarm| kind_of(alarm.alarm()).map(|kind| Alarm { member: alarm.member_id(), kind }));
-            return Ok(Reply::Alarms(alarms.collect()));
+            return Ok(Reply::Alarms(alarms.take(MOST_ALARMS).collect()));
         }
         Request::Disarm(Alarm { member, kind }) => {
             let kind = match kind {
@@ -204,10 +216,18 @@ fn status_of(status: &StatusResponse) -> Status {
         revision: header.map_or(0, etcd_client::ResponseHeader::revision),
         db_size: status.db_size(),
         db_in_use: status.raft_used_db_size(),
-        errors: status.errors().to_vec(),
+        errors: status.errors().iter().take(MOST_ERRORS).cloned().collect(),
         storage_minor: status.storage_version().split('.').nth(1).and_then(|minor| minor.parse().ok()),
         downgrades: status.downgrade_info().is_some_and(DowngradeInfo::enabled),
     }
+}
+
+/// Fails rather than leaves members out: whoever is missing would count as removed.
+fn members_of(members: &[etcd_client::Member]) -> Result<Vec<Member>, Error> {
+    if members.len() > MOST_MEMBERS {
+        return Err(refused(&format!("it names {} members", members.len())));
+    }
+    Ok(members.iter().map(member_of).collect())
 }
 
 fn member_of(member: &etcd_client::Member) -> Member {

@@ -4,6 +4,7 @@
 //! not on the member in question. <https://etcd.io/docs/v3.5/dev-guide/api_reference_v3/>
 
 mod access;
+mod bounded;
 mod error;
 mod grpc;
 mod sessions;
