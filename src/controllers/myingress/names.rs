@@ -13,7 +13,9 @@ const LONGEST: usize = 32;
 
 /// Names to try, in this order. First the one that the spec gives, or `<name>-alb`. If that is not allowed or taken,
 /// one with a hash of the owner. If the owner's own balancer of the other scheme has that one, one with a hash of owner
-/// and scheme.
+/// and scheme. The last one is for groups: all that the hashes before depend on is known to anybody who knows namespace
+/// and name of the group, so another tenant may have taken these names by its `spec.name`. This hash depends on the
+/// cluster's uid, too, which tenants do not know.
 /// The same owner and scheme always give the same names, so a balancer is found again after a crash.
 pub fn candidates(owner: &Owner, scheme: Scheme, user_provided: Option<&str>) -> Vec<String> {
     let Owner { cluster, namespace, name, uid } = owner;
@@ -21,7 +23,13 @@ pub fn candidates(owner: &Owner, scheme: Scheme, user_provided: Option<&str>) ->
     let parts = [&cluster.name, namespace, name, uid].map(String::as_bytes);
     let owner_hash = fingerprint(&parts, 8);
     let scheme_hash = fingerprint(&[&parts[..], &[scheme.as_str().as_bytes()]].concat(), 8);
-    let hashed = [format!("{}-{owner_hash}", short(name)), format!("{}-{scheme_hash}", short(name))];
+    let unknown = cluster.uid.as_ref().filter(|_| owner.is_group());
+    let unforeseen = unknown.map(|unknown| {
+        let more = [scheme.as_str(), unknown.as_str()].map(str::as_bytes);
+        fingerprint(&[&parts[..], &more[..]].concat(), 8)
+    });
+    let hashes = [owner_hash, scheme_hash].into_iter().chain(unforeseen);
+    let hashed = hashes.map(|hash| format!("{}-{hash}", short(name)));
     std::iter::once(plain).filter(|plain| allowed(plain)).chain(hashed).collect()
 }
 
@@ -124,7 +132,10 @@ fn harmless(name: &str, otherwise: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::cluster::Cluster;
     use proptest::prelude::*;
 
     fn owner(name: &str) -> Owner {
@@ -150,6 +161,21 @@ mod tests {
             assert_eq!(names.len(), 2, "{names:?}");
             assert!(names.iter().all(|name| allowed(name)), "{names:?}");
         }
+    }
+
+    #[test]
+    fn the_last_name_of_a_group_depends_on_what_tenants_do_not_know() {
+        let of = |cluster_uid: Option<&str>, uid: &str, scheme| {
+            let cluster = Cluster { name: "prod".into(), uid: cluster_uid.map(str::to_owned) };
+            candidates(&Owner { cluster, uid: uid.into(), ..owner("all") }, scheme, None)
+        };
+        let (one, other) = (of(Some("a"), "group-1", Scheme::Internal), of(Some("b"), "group-1", Scheme::Internal));
+        assert_eq!((one.len(), &one[..3]), (4, &other[..3]));
+        let replacement = of(Some("a"), "group-1", Scheme::InternetFacing);
+        let last = BTreeSet::from([&one[3], &other[3], &replacement[3]]);
+        assert_eq!(last.len(), 3, "{last:?}");
+        assert_eq!(of(None, "group-1", Scheme::Internal), one[..3], "the cluster's uid is not known");
+        assert_eq!(of(Some("a"), "u-1", Scheme::Internal).len(), 3, "nobody foresees an object's uid");
     }
 
     fn group_of<'a>(owner: &'a Owner, member: &'a ObjectKey, backend: &'a str) -> TargetGroupIdentity<'a> {
@@ -183,7 +209,7 @@ mod tests {
             of(|it| it.ipv6 = true),
         ];
         assert!(names[0].starts_with("storefront-cart-"), "{}", names[0]);
-        assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len(), "{names:?}");
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
     }
 
     #[test]

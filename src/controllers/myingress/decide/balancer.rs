@@ -14,7 +14,7 @@ use crate::controllers::myingress::facts::{Adoption, Observed};
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::{Complaint, SubnetsModel, default_balancer_attribute};
 use crate::controllers::myingress::names::candidates;
-use crate::controllers::myingress::ownership::adoption_tag;
+use crate::controllers::myingress::ownership::{Owner, adoption_tag};
 use crate::external::ec2::Subnet;
 use crate::external::elbv2::{IpAddressType, NewBalancer, Pairs};
 use crate::runtime::{Health, Plan};
@@ -114,11 +114,8 @@ fn missing(scene: &Scene, security: &Groups, plan: &mut Plan<Action, MyIngressSt
         });
     }
     let names = candidates(&observed.owner, wanted.scheme, wanted.name.as_deref());
-    let Some(name) = names.into_iter().find(|name| !observed.taken.contains(name)) else {
-        return Err(Complaint {
-            reason: "NameTaken",
-            message: "every name for the load balancer is taken: choose another metadata.name".into(),
-        });
+    let Some(name) = names.iter().find(|name| !observed.taken.contains(*name)).cloned() else {
+        return Err(without_a_name(&observed.owner, &names));
     };
     if observed.assets.balancers.is_empty() {
         // The balancer that the status names no longer exists.
@@ -135,6 +132,23 @@ fn missing(scene: &Scene, security: &Groups, plan: &mut Plan<Action, MyIngressSt
         tags: scene.tags(None),
     })));
     Ok(())
+}
+
+/// A group's balancer is called after the group, and not after an object.
+fn without_a_name(owner: &Owner, names: &[String]) -> Complaint {
+    let other = if owner.is_group() {
+        "give all members another spec.group.name"
+    } else {
+        "create the object under another metadata.name"
+    };
+    let names = names.join(" ");
+    Complaint {
+        reason: "NameTaken",
+        message: format!(
+            "every name for the load balancer is taken in this region: see `aws elbv2 describe-load-balancers --names \
+             {names}`. Delete one that nobody needs, or {other}"
+        ),
+    }
 }
 
 fn repairs(

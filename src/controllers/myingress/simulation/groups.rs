@@ -4,10 +4,13 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::shape::{Shape, assert_same, foreign};
+use super::specs::balancer_called;
 use super::{Simulation, specs};
 use crate::api::MyIngress;
-use crate::controllers::myingress::assets::{Assets, ListenerMember};
+use crate::api::myingress::Scheme;
+use crate::controllers::myingress::assets::{Assets, ListenerMember, Member};
 use crate::controllers::myingress::model::fixtures::born;
+use crate::controllers::myingress::names::candidates;
 use crate::controllers::myingress::ownership::{Owner, member_tag};
 use crate::external::elbv2::Pairs;
 use crate::runtime::Health;
@@ -103,6 +106,47 @@ fn a_member_that_cannot_take_part_keeps_its_ports_open() {
     after.object("b").spec.backends.clear();
     after.settle(None);
     assert_eq!((doors(&after).0, doors(&after).2.len()), (vec![80, 81], 2));
+}
+
+/// The names that anybody can foresee of the balancer of the group `all`.
+const FORESEEN: [&str; 4] = ["all-alb", "all-57e8a002", "all-01978df6", "all-10f87d65"];
+
+#[test]
+fn a_group_has_its_balancer_although_others_took_every_name_that_they_can_foresee() {
+    let named = |(name, second): (&str, i64)| {
+        let spec = json!({ "name": name, "subnets": ["subnet-a", "subnet-b"] });
+        born(&format!("squatter-{second}"), second, spec)
+    };
+    let mut simulation = Simulation::with(FORESEEN.into_iter().zip(0..).map(named).collect());
+    simulation.settle(None);
+    simulation.objects.extend(members(&[first(&json!({ "name": "all" }), &json!([{ "port": 80 }]))]));
+    let owner = Simulation::owner(simulation.object("a"));
+    let foreseen = Owner { cluster: "prod".into(), ..owner.clone() };
+    let schemes = [Scheme::InternetFacing, Scheme::Internal];
+    assert!(schemes.iter().flat_map(|it| candidates(&foreseen, *it, None)).all(|it| FORESEEN.contains(&it.as_str())));
+    for scheme in schemes {
+        simulation.object("a").spec.scheme = scheme;
+        simulation.settle(None);
+        let balancers = simulation.aws.assets.of(&owner).balancers;
+        assert_eq!(balancers.values().map(|it| it.balancer.scheme).collect::<Vec<_>>(), [Some(scheme)]);
+    }
+    assert_eq!(simulation.aws.assets.balancers.len(), FORESEEN.len() + 1, "nobody lost a balancer");
+}
+
+#[test]
+fn a_group_that_finds_no_name_says_that_the_name_of_the_group_counts() {
+    let mut simulation = Simulation::with(members(&[first(&json!({ "name": "all" }), &json!([{ "port": 80 }]))]));
+    let owner = Simulation::owner(simulation.object("a"));
+    let names = candidates(&owner, Scheme::InternetFacing, None);
+    for name in &names {
+        let balancer = balancer_called(name.clone(), Scheme::InternetFacing);
+        simulation.aws.assets.balancers.insert(balancer.arn.clone(), Member::new(balancer, Pairs::new()));
+    }
+    simulation.settle(None);
+    let health = &simulation.health[&("shop".to_owned(), "a".to_owned())];
+    let Health::Stalled(cause) = health else { panic!("{health:?}") };
+    assert!(cause.reason == "NameTaken" && cause.message.contains("another spec.group.name"), "{cause:?}");
+    assert!(names.iter().all(|name| cause.message.contains(name)), "{cause:?}");
 }
 
 #[test]

@@ -193,7 +193,7 @@ pub fn foreign(owner: Owner) -> impl Strategy<Value = Assets> {
     let owner_of_tags = owner.clone();
     let tags = (0..4_u8).prop_map(move |which| tags(&owner_of_tags, which));
     let schemes = select(vec![Scheme::InternetFacing, Scheme::Internal]);
-    (tags, schemes, 0..4_usize, any::<[bool; 3]>()).prop_map(move |(tags, scheme, which, there)| {
+    (tags, schemes, 0..5_usize, any::<[bool; 3]>()).prop_map(move |(tags, scheme, which, there)| {
         let mut names = candidates(&owner, scheme, None);
         names.push("somebody-elses".into());
         let mut assets = Assets::default();
@@ -244,7 +244,8 @@ fn tags(owner: &Owner, which: u8) -> Pairs {
     tags
 }
 
-fn balancer_called(name: String, scheme: Scheme) -> Balancer {
+/// A balancer of this name.
+pub fn balancer_called(name: String, scheme: Scheme) -> Balancer {
     Balancer {
         arn: format!("foreign-{name}"),
         name,
