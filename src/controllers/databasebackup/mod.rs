@@ -30,6 +30,7 @@ mod resources;
 mod retention;
 mod signing;
 mod times;
+mod undeleted;
 mod verification;
 mod view;
 mod watches;
@@ -37,6 +38,7 @@ mod watches;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kube::ResourceExt;
 use kube::runtime::Controller;
 
 use crate::api::{DatabaseBackup, DatabaseBackupStatus};
@@ -113,6 +115,13 @@ impl Kind for DatabaseBackupKind {
 
     async fn apply(&self, object: &DatabaseBackup, action: &Action) -> Result<(), Error> {
         apply::apply(&self.clients, &self.observer, object, action).await
+    }
+
+    /// Set aside is what S3 refuses to delete: the deletion of the other backups goes on.
+    fn set_aside(&self, object: &DatabaseBackup, _: &Action, error: &Error) -> bool {
+        let Error::Undeleted(refusals) = error else { return false };
+        self.observer.undeleted.note(&object.uid().unwrap_or_default(), refusals, Timestamp::now());
+        true
     }
 
     fn event(action: &Action) -> Option<ActionEvent> {

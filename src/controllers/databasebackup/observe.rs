@@ -27,6 +27,7 @@ use super::names::{self, LABEL, LOST, NOW, prefix};
 use super::outcomes;
 use super::recording;
 use super::signing::Signer;
+use super::undeleted;
 use super::watches::Watches;
 use crate::api::DatabaseBackup;
 use crate::backup::jobs::{Catalog, SERVICE_ACCOUNT, Settings};
@@ -56,6 +57,7 @@ pub struct Observer {
     pub buckets: Buckets,
     pub records: Records,
     pub signer: Signer,
+    pub undeleted: undeleted::Memory,
     pub watches: Watches,
     /// Objects whose children we changed: the watches may not show that yet.
     changed: PerObject<()>,
@@ -101,6 +103,7 @@ impl Observer {
             buckets,
             records,
             signer,
+            undeleted: undeleted::Memory::default(),
             watches: Watches::new(),
             changed: PerObject::default(),
             catalogs: PerObject::default(),
@@ -129,6 +132,7 @@ impl Observer {
         self.manifests_read.forget(uid);
         self.records.forget(uid);
         self.signer.forget(uid);
+        self.undeleted.forget(uid);
     }
 
     /// Reads all that matters to one object.
@@ -206,7 +210,9 @@ impl Observer {
             observed.manifests = self.manifests(object, &bucket, &recording.record, &catalog).await?;
             observed.log = self.look_at_log(object, &bucket, &recording.record, &catalog).await?;
             (observed.catalog, observed.recording) = (Some(catalog), Some(recording));
-            (observed.signing, observed.odd) = self.signer.look(&object.uid().unwrap_or_default()).await;
+            let uid = object.uid().unwrap_or_default();
+            (observed.signing, observed.odd) = self.signer.look(&uid).await;
+            observed.undeleted = self.undeleted.of(&uid);
             self.look_at_verifications(object, observed).await?;
             if let Some(when) = &accepted.verify {
                 self.look_at_candidate(object, &bucket, when, observed).await?;

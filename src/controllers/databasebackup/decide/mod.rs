@@ -122,8 +122,13 @@ impl View<'_> {
                     let openable = verify.as_ref().filter(|_| self.observed.identity_refused.is_none());
                     actions.extend(verification::step(self, openable, &message));
                     actions.extend(verification::tidy(self));
-                    actions.extend(pruning::step(self, schedule, bucket, &results));
-                    actions.extend(signing::step(self, bucket));
+                    let going = pruning::going(self, schedule, bucket, &results);
+                    // Before retention: new backups are signed, whatever keeps old ones from being deleted.
+                    actions.extend(signing::step(self, bucket, &going));
+                    actions.extend(pruning::step(self, bucket, &going));
+                    if matches!(health, Health::Ready(_)) {
+                        health = pruning::denied(self).unwrap_or(health);
+                    }
                 }
             }
         } else {
