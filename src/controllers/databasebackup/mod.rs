@@ -27,6 +27,7 @@ mod observe;
 mod outcomes;
 mod recording;
 mod resources;
+mod restoring;
 mod retention;
 mod signing;
 mod times;
@@ -42,7 +43,7 @@ use kube::ResourceExt;
 use kube::runtime::Controller;
 
 use crate::api::{DatabaseBackup, DatabaseBackupStatus};
-use crate::context::Context;
+use crate::context::{Context, Served};
 use crate::external::s3::S3;
 use crate::guardrails::{Guardrails, asks};
 use crate::runtime::{self, ActionEvent, Kind, Plan, Removal};
@@ -65,7 +66,8 @@ pub async fn controller(context: Context) {
     let s3 = S3::new(&context.aws, metrics.clone(), context.fence);
     let guardrails = context.environment.guardrails.clone();
     let (sweep, asked) = (context.environment.sweep, guardrails.clone());
-    let observer = Observer::new(client.clone(), s3.clone(), context.backups, metrics.clone(), sweep, asked);
+    let restores = context.kinds.contains(&Served::DatabaseRestore);
+    let observer = Observer::new(client.clone(), s3.clone(), context.backups, metrics.clone(), sweep, asked, restores);
     let objects = observer.watches.objects.clone();
     metrics.tell_of_backups(move || objects.all().iter().map(|object| times::of(object)).collect());
     let kind = DatabaseBackupKind { guardrails, clients: Clients { client, s3, metrics }, observer };

@@ -3,6 +3,7 @@
 
 mod log;
 mod remains;
+mod restores;
 mod secrets;
 mod slot;
 mod verification;
@@ -54,6 +55,8 @@ pub struct Observer {
     settings: Settings,
     metrics: Metrics,
     guardrails: Guardrails,
+    /// Whether this operator also serves `DatabaseRestore`.
+    serves_restores: bool,
     pub buckets: Buckets,
     pub records: Records,
     pub signer: Signer,
@@ -89,6 +92,7 @@ impl Observer {
         metrics: Metrics,
         sweep: Duration,
         guardrails: Guardrails,
+        serves_restores: bool,
     ) -> Self {
         let buckets = Buckets::new(s3.clone(), settings.cluster.clone(), sweep);
         let records = Records::new(client.clone(), settings.namespace.clone());
@@ -100,6 +104,7 @@ impl Observer {
             settings,
             metrics,
             guardrails,
+            serves_restores,
             buckets,
             records,
             signer,
@@ -219,6 +224,7 @@ impl Observer {
             }
         }
         observed.bucket = Some(bucket);
+        self.look_at_restores(object, accepted, observed).await;
         Ok(())
     }
 

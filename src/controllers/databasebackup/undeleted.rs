@@ -1,5 +1,5 @@
-//! Backups that S3 refuses to delete. A legal hold, or the lock that the bucket had when it was written, can hold a single
-//! version, and nothing in the bucket's own settings shows that. Such a backup keeps no other from being deleted.
+//! Backups that S3 refuses to delete. A legal hold, or the lock that the bucket had when a version was written, can hold
+//! that version alone, and the bucket's own settings do not show it. Such a backup keeps no other from being deleted.
 //!
 //! <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-lock.html>
 

@@ -36,6 +36,7 @@ use crate::runtime::{ExtraCondition, Health, Plan, SUSPENDED};
 pub use removal::decide_removal;
 
 pub use bucket::{BACKUPS_LOST, bucket_reason};
+pub use pruning::prunes;
 
 use bucket::{BUCKET_FOREIGN, Verdict};
 

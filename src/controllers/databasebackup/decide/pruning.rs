@@ -6,12 +6,13 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::super::action::{Action, Change};
-use super::super::facts::Bucket;
+use super::super::facts::{Bucket, Observed};
 use super::super::log;
 use super::super::retention::{Proofs, Reasons, follows_base_backups, kept, kept_proven};
 use super::super::undeleted::Undeleted;
 use super::super::verification;
 use super::super::view::View;
+use crate::api::DatabaseBackup;
 use crate::api::databasebackup::{BackupVerification, LockedBackups, Method, Retention};
 use crate::backup::jobs::{Catalog, Stored};
 use crate::backup::manifest::{DATA, NAME, due_of, id_of};
@@ -31,8 +32,28 @@ const LATE: SignedDuration = SignedDuration::from_hours(1);
 /// A backup: its folder, the instant at which it was due, and what is stored.
 pub type Backup<'a> = (&'a str, Timestamp, &'a Stored);
 
-/// Backups that no rule keeps and nothing holds.
+/// Whether retention deletes a complete backup, as far as restores let it.
+pub fn prunes(object: &DatabaseBackup, observed: &Observed, schedule: &Schedule, now: Timestamp) -> bool {
+    let (view, Some(bucket)) = (View::of(object, observed, now), &observed.bucket) else { return false };
+    let results = verification::results(&view);
+    unheld(&view, schedule, bucket, &results).iter().any(|(_, _, backup)| backup.is_complete())
+}
+
+/// Backups that no rule keeps, nothing holds and no restore reads.
 pub fn going<'a>(
+    view: &View<'a>,
+    schedule: &Schedule,
+    bucket: &Bucket,
+    results: &[BackupVerification],
+) -> Vec<Backup<'a>> {
+    let in_use = view.observed.in_use.as_ref();
+    let is_read =
+        |(_, due, backup): &Backup<'_>| backup.is_complete() && in_use.is_none_or(|in_use| in_use.contains(*due));
+    unheld(view, schedule, bucket, results).into_iter().filter(|it| !is_read(it)).collect()
+}
+
+/// Backups that no rule keeps and nothing holds.
+fn unheld<'a>(
     view: &View<'a>,
     schedule: &Schedule,
     bucket: &Bucket,
@@ -191,7 +212,7 @@ fn age(view: &View<'_>, instant: Timestamp) -> SignedDuration {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::facts::{Job, Observed};
+    use super::super::super::facts::Job;
     use super::super::super::fixtures::backup;
     use super::super::tests::{catalog, decided, now, settled};
     use super::*;
