@@ -121,7 +121,8 @@ pub struct Recoverable {
 pub struct LockedBackups {
     /// Number of backups.
     pub backups: i64,
-    /// When the lock of the last of them ends.
+    /// When the lock of the last of them ends, or, after S3 refused to delete one that a legal hold or a longer lock of
+    /// its own holds, when Causeway tries again.
     pub until: Time,
 }
 

@@ -1,5 +1,8 @@
 //! Carries out what was decided.
 
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use kube::api::DeleteParams;
 use kube::api::PropagationPolicy::{self, Background, Foreground};
@@ -13,9 +16,10 @@ use super::error::Error;
 use super::facts::Bucket;
 use super::names;
 use super::observe::{Observer, Step};
+use super::undeleted::{Undeleted, others};
 use crate::api::DatabaseBackup;
 use crate::external::aws::AwsError;
-use crate::external::s3::S3;
+use crate::external::s3::{Refusals, S3};
 use crate::metrics::Metrics;
 use crate::runtime::manifest::{delete_exactly, patch_exactly};
 use crate::transfer;
@@ -81,34 +85,7 @@ pub async fn apply(
             observer.expect_change(object);
             Err(Error::SlotRemains(names::job_slot(object)))
         }
-        Action::Bucket { bucket, change } => {
-            let outcome = match change {
-                Change::DeleteObjects { .. } | Change::Abort(_) => {
-                    let outcome = change_bucket(&clients.s3, bucket, change).await;
-                    observer.forget_catalog(object);
-                    outcome
-                }
-                _ => {
-                    let mut known = observer.buckets.known(&bucket.place).await;
-                    if !known.is(bucket.found.as_ref()) {
-                        return Err(Error::BucketChanged(bucket.place.bucket.clone()));
-                    }
-                    // Before the change: a reconciliation that takes too long is cancelled in the middle of it.
-                    known.forget();
-                    change_bucket(&clients.s3, bucket, change).await
-                }
-            };
-            match &outcome {
-                _ if object.meta().deletion_timestamp.is_none() => {}
-                Ok(()) => observer.cleanup_goes_on(object, Step::Delete),
-                Err(error) => observer.cleanup_failed(object, Step::Delete, error),
-            }
-            let message = |error: AwsError| match () {
-                () if error.is("BucketAlreadyExists") => Error::BucketTaken(bucket.place.bucket.clone()),
-                () => error.into(),
-            };
-            outcome.map_err(message)
-        }
+        Action::Bucket { bucket, change } => change_of(clients, observer, object, bucket, change).await,
         Action::Sign { bucket, prefix, backups } => {
             observer.signer.sign(&object.uid().unwrap_or_default(), bucket, prefix, backups).await;
             observer.forget_catalog(object);
@@ -124,9 +101,58 @@ pub async fn apply(
     }
 }
 
-async fn change_bucket(s3: &S3, bucket: &Bucket, change: &Change) -> Result<(), AwsError> {
+/// Changes a bucket, and notes how the cleanup of a deleted object goes on.
+async fn change_of(
+    clients: &Clients,
+    observer: &Observer,
+    object: &DatabaseBackup,
+    bucket: &Bucket,
+    change: &Change,
+) -> Result<(), Error> {
+    let is_deleted = object.meta().deletion_timestamp.is_some();
+    let undeleted = if is_deleted { BTreeMap::new() } else { observer.undeleted.of(&object.uid().unwrap_or_default()) };
+    let outcome = match change {
+        Change::DeleteObjects { .. } | Change::Abort(_) => {
+            let outcome = change_bucket(&clients.s3, bucket, change, &undeleted).await;
+            observer.forget_catalog(object);
+            outcome
+        }
+        _ => {
+            let mut known = observer.buckets.known(&bucket.place).await;
+            if !known.is(bucket.found.as_ref()) {
+                return Err(Error::BucketChanged(bucket.place.bucket.clone()));
+            }
+            // Before the change: a reconciliation that takes too long is cancelled in the middle of it.
+            known.forget();
+            change_bucket(&clients.s3, bucket, change, &undeleted).await
+        }
+    };
+    let failure = match &outcome {
+        Ok(refusals) => refusals.values().next(),
+        Err(error) => Some(error),
+    };
+    match failure {
+        _ if !is_deleted => {}
+        None => observer.cleanup_goes_on(object, Step::Delete),
+        Some(error) => observer.cleanup_failed(object, Step::Delete, error),
+    }
+    match outcome {
+        Ok(refusals) if refusals.is_empty() => Ok(()),
+        Ok(refusals) => Err(Error::Undeleted(refusals)),
+        Err(error) if error.is("BucketAlreadyExists") => Err(Error::BucketTaken(bucket.place.bucket.clone())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Changes a bucket; returns what S3 refused to delete. What it refused earlier is not tried again.
+async fn change_bucket(
+    s3: &S3,
+    bucket: &Bucket,
+    change: &Change,
+    undeleted: &BTreeMap<String, Undeleted>,
+) -> Result<Refusals, AwsError> {
     let (place, owner) = (&bucket.place, bucket.owner.as_str());
-    match change {
+    let changed = match change {
         Change::Create(tags) => {
             s3.create_bucket(place, tags).await?;
             // Some S3 servers ignore tags at creation. On the others, this writes the same tags again.
@@ -139,14 +165,19 @@ async fn change_bucket(s3: &S3, bucket: &Bucket, change: &Change) -> Result<(), 
             }
             Ok(())
         }
-        // In a bucket with versioning, a delete without a version ID only adds a delete marker.
-        Change::DeleteObjects { keys, .. } if bucket.keeping().versions.is_some() => {
-            s3.delete_versions(place, owner, keys).await
+        Change::DeleteObjects { keys, .. } => {
+            let keys = others(keys, undeleted, Timestamp::now());
+            return match bucket.keeping().versions {
+                _ if keys.is_empty() => Ok(Refusals::new()),
+                // In a bucket with versioning, a delete without a version ID only adds a delete marker.
+                Some(_) => s3.delete_versions(place, owner, &keys).await,
+                None => s3.delete(place, owner, &keys).await,
+            };
         }
-        Change::DeleteObjects { keys, .. } => s3.delete(place, owner, keys).await,
         Change::Abort(upload) => s3.abort(place, owner, upload).await,
         Change::Delete => s3.delete_bucket(place, owner).await,
-    }
+    };
+    changed.map(|()| Refusals::new())
 }
 
 async fn harden(s3: &S3, bucket: &Bucket, hardening: &Hardening) -> Result<(), AwsError> {

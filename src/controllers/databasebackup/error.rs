@@ -1,6 +1,7 @@
 //! Why observing or acting failed.
 
 use crate::external::aws::AwsError;
+use crate::external::s3::Refusals;
 use crate::runtime::{Class, Failure, api_message, class_of_kubernetes};
 use crate::transfer;
 
@@ -36,6 +37,15 @@ pub enum Error {
     /// Another object that shares the bucket changed it since we looked.
     #[error("bucket {0} was changed meanwhile")]
     BucketChanged(String),
+    /// S3 refused to delete these objects, and deleted the others.
+    #[error("{}", in_words(.0))]
+    Undeleted(Refusals),
+}
+
+/// How many objects S3 refused to delete, and why the first of them.
+fn in_words(refusals: &Refusals) -> String {
+    let first = refusals.first_key_value().map(|(key, error)| format!(", such as {key}: {error}"));
+    format!("S3 refuses to delete {} objects{}", refusals.len(), first.unwrap_or_default())
 }
 
 impl From<AwsError> for Error {
@@ -49,7 +59,7 @@ impl Failure for Error {
         match self {
             Self::Transfer(error) => error.class(),
             Self::Delete { source, .. } | Self::Record(source) => class_of_kubernetes(source),
-            Self::BucketTaken(_) => Class::Denied,
+            Self::BucketTaken(_) | Self::Undeleted(_) => Class::Denied,
             Self::JobsRemain | Self::SlotRemains(_) => Class::NotYet,
             Self::BucketChanged(_) => Class::Conflict,
         }
@@ -64,6 +74,7 @@ impl Failure for Error {
             Self::SlotRemains(_) => "SlotRemains",
             Self::BucketChanged(_) => "BucketChanged",
             Self::BucketTaken(_) => "BucketForbidden",
+            Self::Undeleted(_) => "AccessDenied",
         }
     }
 }

@@ -7,6 +7,8 @@ use kube::{Resource, ResourceExt};
 use serde_json::Value;
 
 use super::log::Log;
+use super::restoring::InUse;
+use super::undeleted::Undeleted;
 use crate::api::DatabaseBackup;
 use crate::backup::jobs::{Access, Catalog, End, Served, Settings};
 use crate::backup::manifest::Document;
@@ -69,6 +71,10 @@ pub struct Observed {
     pub signing: Signing,
     /// Backups that are not signed, because their manifests are invalid or differ from what was reported.
     pub odd: BTreeSet<(String, Timestamp)>,
+    /// Backups that S3 refused to delete, by what their keys begin with, without a slash at the end.
+    pub undeleted: BTreeMap<String, Undeleted>,
+    /// Backups that restores read. None where nobody looked: then no backup is deleted.
+    pub in_use: Option<InUse>,
     /// Manifests of new backups and of one that is to be proven, by folder and instant.
     pub manifests: BTreeMap<(String, Timestamp), Document>,
     /// What is known of the log that is kept with `method: Wal`.

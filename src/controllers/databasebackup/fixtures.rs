@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::facts::{Bucket, Database, Observed};
 use super::observe::Observer;
+use super::restoring::InUse;
 use crate::api::{DatabaseBackup, Redis};
 use crate::backup::jobs::{Identity, Served, Settings, of_redis};
 use crate::external::s3::{BucketFacts, Found, Place, S3, Tags};
@@ -37,7 +38,8 @@ pub fn denied() -> (Observer, Arc<AtomicUsize>) {
     };
     let (client, metrics) = (Client::new(tower::service_fn(answer), "default"), Metrics::new());
     let s3 = S3::new(&SdkConfig::builder().build(), metrics.clone(), Fence::unfenced());
-    (Observer::new(client, s3, Settings::default(), metrics, Duration::from_mins(5), Guardrails::default()), calls)
+    let (settings, sweep, guardrails) = (Settings::default(), Duration::from_mins(5), Guardrails::default());
+    (Observer::new(client, s3, settings, metrics, sweep, guardrails, true), calls)
 }
 
 /// A backup of every database, each day.
@@ -91,9 +93,9 @@ pub fn observed() -> Observed {
     }
 }
 
-/// The same with a bucket as it should be.
+/// The same with a bucket as it should be, and without restores.
 pub fn prepared() -> Observed {
-    let mut observed = observed();
+    let mut observed = Observed { in_use: Some(InUse::default()), ..observed() };
     if let Some(bucket) = &mut observed.bucket {
         let facts = BucketFacts { tags: tags(), private: true, owner_enforced: true, ..BucketFacts::default() };
         bucket.found = Some(Found::There(Box::new(facts.hardened(&bucket.place.bucket))));

@@ -27,9 +27,11 @@ mod observe;
 mod outcomes;
 mod recording;
 mod resources;
+mod restoring;
 mod retention;
 mod signing;
 mod times;
+mod undeleted;
 mod verification;
 mod view;
 mod watches;
@@ -37,10 +39,11 @@ mod watches;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kube::ResourceExt;
 use kube::runtime::Controller;
 
 use crate::api::{DatabaseBackup, DatabaseBackupStatus};
-use crate::context::Context;
+use crate::context::{Context, Served};
 use crate::external::s3::S3;
 use crate::guardrails::{Guardrails, asks};
 use crate::runtime::{self, ActionEvent, Kind, Plan, Removal};
@@ -63,7 +66,8 @@ pub async fn controller(context: Context) {
     let s3 = S3::new(&context.aws, metrics.clone(), context.fence);
     let guardrails = context.environment.guardrails.clone();
     let (sweep, asked) = (context.environment.sweep, guardrails.clone());
-    let observer = Observer::new(client.clone(), s3.clone(), context.backups, metrics.clone(), sweep, asked);
+    let restores = context.kinds.contains(&Served::DatabaseRestore);
+    let observer = Observer::new(client.clone(), s3.clone(), context.backups, metrics.clone(), sweep, asked, restores);
     let objects = observer.watches.objects.clone();
     metrics.tell_of_backups(move || objects.all().iter().map(|object| times::of(object)).collect());
     let kind = DatabaseBackupKind { guardrails, clients: Clients { client, s3, metrics }, observer };
@@ -113,6 +117,13 @@ impl Kind for DatabaseBackupKind {
 
     async fn apply(&self, object: &DatabaseBackup, action: &Action) -> Result<(), Error> {
         apply::apply(&self.clients, &self.observer, object, action).await
+    }
+
+    /// Set aside is what S3 refuses to delete: the deletion of the other backups goes on.
+    fn set_aside(&self, object: &DatabaseBackup, _: &Action, error: &Error) -> bool {
+        let Error::Undeleted(refusals) = error else { return false };
+        self.observer.undeleted.note(&object.uid().unwrap_or_default(), refusals, Timestamp::now());
+        true
     }
 
     fn event(action: &Action) -> Option<ActionEvent> {

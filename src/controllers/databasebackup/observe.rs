@@ -3,6 +3,7 @@
 
 mod log;
 mod remains;
+mod restores;
 mod secrets;
 mod slot;
 mod verification;
@@ -27,6 +28,7 @@ use super::names::{self, LABEL, LOST, NOW, prefix};
 use super::outcomes;
 use super::recording;
 use super::signing::Signer;
+use super::undeleted;
 use super::watches::Watches;
 use crate::api::DatabaseBackup;
 use crate::backup::jobs::{Catalog, SERVICE_ACCOUNT, Settings};
@@ -53,9 +55,12 @@ pub struct Observer {
     settings: Settings,
     metrics: Metrics,
     guardrails: Guardrails,
+    /// Whether this operator also serves `DatabaseRestore`.
+    serves_restores: bool,
     pub buckets: Buckets,
     pub records: Records,
     pub signer: Signer,
+    pub undeleted: undeleted::Memory,
     pub watches: Watches,
     /// Objects whose children we changed: the watches may not show that yet.
     changed: PerObject<()>,
@@ -87,6 +92,7 @@ impl Observer {
         metrics: Metrics,
         sweep: Duration,
         guardrails: Guardrails,
+        serves_restores: bool,
     ) -> Self {
         let buckets = Buckets::new(s3.clone(), settings.cluster.clone(), sweep);
         let records = Records::new(client.clone(), settings.namespace.clone());
@@ -98,9 +104,11 @@ impl Observer {
             settings,
             metrics,
             guardrails,
+            serves_restores,
             buckets,
             records,
             signer,
+            undeleted: undeleted::Memory::default(),
             watches: Watches::new(),
             changed: PerObject::default(),
             catalogs: PerObject::default(),
@@ -129,6 +137,7 @@ impl Observer {
         self.manifests_read.forget(uid);
         self.records.forget(uid);
         self.signer.forget(uid);
+        self.undeleted.forget(uid);
     }
 
     /// Reads all that matters to one object.
@@ -206,13 +215,16 @@ impl Observer {
             observed.manifests = self.manifests(object, &bucket, &recording.record, &catalog).await?;
             observed.log = self.look_at_log(object, &bucket, &recording.record, &catalog).await?;
             (observed.catalog, observed.recording) = (Some(catalog), Some(recording));
-            (observed.signing, observed.odd) = self.signer.look(&object.uid().unwrap_or_default()).await;
+            let uid = object.uid().unwrap_or_default();
+            (observed.signing, observed.odd) = self.signer.look(&uid).await;
+            observed.undeleted = self.undeleted.of(&uid);
             self.look_at_verifications(object, observed).await?;
             if let Some(when) = &accepted.verify {
                 self.look_at_candidate(object, &bucket, when, observed).await?;
             }
         }
         observed.bucket = Some(bucket);
+        self.look_at_restores(object, accepted, observed).await;
         Ok(())
     }
 

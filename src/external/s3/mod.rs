@@ -23,7 +23,7 @@ use crate::metrics::Metrics;
 use crate::runtime::Class;
 
 pub use bucket::{BucketFacts, Found};
-pub use objects::{DELETED_AT_ONCE, Listing, Object, Upload};
+pub use objects::{DELETED_AT_ONCE, LOCKED, Listing, Object, Refusals, Upload};
 pub use versions::{Keeping, Lock};
 
 type Outcome<T> = Result<T, AwsError>;

@@ -1,7 +1,9 @@
 //! The objects in a bucket.
 
+use std::collections::BTreeMap;
+
 use aws_sdk_s3::primitives::ByteStream;
-use aws_sdk_s3::types::{Delete, ObjectIdentifier, ServerSideEncryption};
+use aws_sdk_s3::types::{self, Delete, ObjectIdentifier, ServerSideEncryption};
 use jiff::Timestamp;
 
 use super::{Outcome, Place, S3};
@@ -54,6 +56,12 @@ pub struct Upload {
     /// When it was begun.
     pub begun: Timestamp,
 }
+
+/// Why S3 refused to delete objects, by their keys. It deleted the others.
+pub type Refusals = BTreeMap<String, AwsError>;
+
+/// Stands in for the code where Object Lock holds a version: AWS's is that of a missing right, and other S3s have others.
+pub const LOCKED: &str = "ObjectLocked";
 
 impl S3 {
     /// Everything under a prefix. A bucket that is gone is empty.
@@ -137,8 +145,9 @@ impl S3 {
         }
     }
 
-    /// Deletes objects, at most [`DELETED_AT_ONCE`]. Objects that are gone do not matter.
-    pub async fn delete(&self, place: &Place, owner: &str, keys: &[String]) -> Outcome<()> {
+    /// Deletes objects, at most [`DELETED_AT_ONCE`]; returns what S3 refused to delete. Objects that are gone do not
+    /// matter.
+    pub async fn delete(&self, place: &Place, owner: &str, keys: &[String]) -> Outcome<Refusals> {
         const OPERATION: &str = "DeleteObjects";
         let objects = keys.iter().filter_map(|key| ObjectIdentifier::builder().key(key).build().ok()).collect();
         let built = Delete::builder().set_objects(Some(objects)).quiet(true).build();
@@ -146,22 +155,13 @@ impl S3 {
         self.delete_these(place, owner, delete).await
     }
 
-    pub(super) async fn delete_these(&self, place: &Place, owner: &str, delete: Delete) -> Outcome<()> {
-        const OPERATION: &str = "DeleteObjects";
+    pub(super) async fn delete_these(&self, place: &Place, owner: &str, delete: Delete) -> Outcome<Refusals> {
         let call = self.client(place).delete_objects().bucket(&place.bucket).expected_bucket_owner(owner);
-        let answer = match self.caller().call(OPERATION, call.delete(delete).send()).await {
-            Err(error) if error.is("NoSuchBucket") => return Ok(()),
+        let answer = match self.caller().call("DeleteObjects", call.delete(delete).send()).await {
+            Err(error) if error.is("NoSuchBucket") => return Ok(Refusals::new()),
             answer => answer?,
         };
-        let Some(refused) = answer.errors.unwrap_or_default().into_iter().next() else { return Ok(()) };
-        Err(AwsError {
-            operation: OPERATION,
-            service: "s3",
-            class: if refused.code() == Some("AccessDenied") { Class::Denied } else { Class::Transient },
-            message: refused.message().unwrap_or_default().to_owned(),
-            code: refused.code,
-            ambiguous: true,
-        })
+        refusals(answer.errors.unwrap_or_default())
     }
 
     /// Uploads under a prefix that were begun and neither completed nor aborted. Only the first thousand are returned.
@@ -190,6 +190,61 @@ impl S3 {
     }
 }
 
+/// What S3 refused to delete. An error that may pass by itself is one of the whole call.
+fn refusals(errors: Vec<types::Error>) -> Outcome<Refusals> {
+    let mut refused = Refusals::new();
+    for types::Error { key, code, message, .. } in errors {
+        let message = message.unwrap_or_default();
+        let code = if is_lock(&message) { Some(LOCKED.to_owned()) } else { code };
+        let is_lasting = matches!(code.as_deref(), Some(LOCKED | "AccessDenied"));
+        let class = if is_lasting { Class::Denied } else { Class::Transient };
+        let error = AwsError { operation: "DeleteObjects", service: "s3", code, message, class, ambiguous: true };
+        if !is_lasting {
+            return Err(error);
+        }
+        refused.insert(key.unwrap_or_default(), error);
+    }
+    Ok(refused)
+}
+
+/// Whether an answer says that a lock holds a version, in the words of AWS or of MinIO.
+fn is_lock(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    message.contains("object lock") || message.contains("worm protected")
+}
+
 fn instant(time: Option<aws_sdk_s3::primitives::DateTime>) -> Option<Timestamp> {
     Timestamp::from_second(time?.secs()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(key: &str, code: &str, message: &str) -> types::Error {
+        types::Error::builder().key(key).code(code).message(message).build()
+    }
+
+    #[test]
+    fn what_is_locked_is_told_from_what_a_right_is_missing_for() {
+        let answer = vec![
+            error("a", "AccessDenied", "Access Denied because object protected by object lock."),
+            error("b", "InvalidRequest", "Object is WORM protected and cannot be overwritten"),
+            error("c", "AccessDenied", "Access Denied"),
+        ];
+        let refused = refusals(answer).expect("refusals");
+        let locked: Vec<(&str, bool)> = refused.iter().map(|(key, error)| (key.as_str(), error.is(LOCKED))).collect();
+        assert_eq!(locked, [("a", true), ("b", true), ("c", false)]);
+        assert!(refused.values().all(|error| error.class == Class::Denied));
+        assert!(!refused["a"].to_string().contains("IAM"), "{}", refused["a"]);
+    }
+
+    #[test]
+    fn what_may_pass_by_itself_fails_the_call() {
+        let answer = vec![
+            error("a", "AccessDenied", "Access Denied"),
+            error("b", "InternalError", "We encountered an internal error. Please try again."),
+        ];
+        assert_eq!(refusals(answer).map_err(|error| error.class).err(), Some(Class::Transient));
+    }
 }

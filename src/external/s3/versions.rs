@@ -11,7 +11,7 @@ use aws_sdk_s3::types::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-use super::objects::{DELETED_AT_ONCE, PAGES};
+use super::objects::{DELETED_AT_ONCE, PAGES, Refusals};
 use super::{Outcome, Place, S3, built, known};
 use crate::runtime::Class;
 
@@ -91,15 +91,16 @@ impl S3 {
         self.caller().call("PutObjectLockConfiguration", call.send()).await.map(drop)
     }
 
-    /// Deletes objects, at most [`DELETED_AT_ONCE`], with all their versions and the markers of earlier deletions.
-    /// Objects that are gone do not matter.
-    pub async fn delete_versions(&self, place: &Place, owner: &str, keys: &[String]) -> Outcome<()> {
+    /// Deletes objects, at most [`DELETED_AT_ONCE`], with all their versions and the markers of earlier deletions;
+    /// returns what S3 refused to delete. Objects that are gone do not matter.
+    pub async fn delete_versions(&self, place: &Place, owner: &str, keys: &[String]) -> Outcome<Refusals> {
         let versions = self.versions(place, owner, keys).await?;
+        let mut refused = Refusals::new();
         for chunk in versions.chunks(DELETED_AT_ONCE) {
             let delete = Delete::builder().set_objects(Some(chunk.to_vec())).quiet(true).build();
-            self.delete_these(place, owner, built("DeleteObjects", delete)?).await?;
+            refused.extend(self.delete_these(place, owner, built("DeleteObjects", delete)?).await?);
         }
-        Ok(())
+        Ok(refused)
     }
 
     /// All versions and delete markers of these objects.

@@ -36,6 +36,7 @@ use crate::runtime::{ExtraCondition, Health, Plan, SUSPENDED};
 pub use removal::decide_removal;
 
 pub use bucket::{BACKUPS_LOST, bucket_reason};
+pub use pruning::prunes;
 
 use bucket::{BUCKET_FOREIGN, Verdict};
 
@@ -122,8 +123,13 @@ impl View<'_> {
                     let openable = verify.as_ref().filter(|_| self.observed.identity_refused.is_none());
                     actions.extend(verification::step(self, openable, &message));
                     actions.extend(verification::tidy(self));
-                    actions.extend(pruning::step(self, schedule, bucket, &results));
-                    actions.extend(signing::step(self, bucket));
+                    let going = pruning::going(self, schedule, bucket, &results);
+                    // Before retention: new backups are signed, whatever keeps old ones from being deleted.
+                    actions.extend(signing::step(self, bucket, &going));
+                    actions.extend(pruning::step(self, bucket, &going));
+                    if matches!(health, Health::Ready(_)) {
+                        health = pruning::denied(self).unwrap_or(health);
+                    }
                 }
             }
         } else {

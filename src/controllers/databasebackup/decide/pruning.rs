@@ -6,17 +6,20 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::super::action::{Action, Change};
-use super::super::facts::Bucket;
+use super::super::facts::{Bucket, Observed};
 use super::super::log;
 use super::super::retention::{Proofs, Reasons, follows_base_backups, kept, kept_proven};
+use super::super::undeleted::Undeleted;
 use super::super::verification;
 use super::super::view::View;
+use crate::api::DatabaseBackup;
 use crate::api::databasebackup::{BackupVerification, LockedBackups, Method, Retention};
 use crate::backup::jobs::{Catalog, Stored};
 use crate::backup::manifest::{DATA, NAME, due_of, id_of};
 use crate::backup::plan::WAL;
 use crate::backup::signature::SIGNATURE;
 use crate::external::s3::DELETED_AT_ONCE;
+use crate::runtime::Health;
 use crate::schedule::Schedule;
 
 /// What is younger may be of a run whose pod the operator cannot see.
@@ -26,25 +29,60 @@ const OLD: SignedDuration = SignedDuration::from_hours(24);
 /// How much later than a backup its signature may be written.
 const LATE: SignedDuration = SignedDuration::from_hours(1);
 
-/// What is to be deleted. Manifests go first: without one, what is left is no backup.
-pub fn step(view: &View<'_>, schedule: &Schedule, bucket: &Bucket, results: &[BackupVerification]) -> Vec<Action> {
+/// A backup: its folder, the instant at which it was due, and what is stored.
+pub type Backup<'a> = (&'a str, Timestamp, &'a Stored);
+
+/// Whether retention deletes a complete backup, as far as restores let it.
+pub fn prunes(object: &DatabaseBackup, observed: &Observed, schedule: &Schedule, now: Timestamp) -> bool {
+    let (view, Some(bucket)) = (View::of(object, observed, now), &observed.bucket) else { return false };
+    let results = verification::results(&view);
+    unheld(&view, schedule, bucket, &results).iter().any(|(_, _, backup)| backup.is_complete())
+}
+
+/// Backups that no rule keeps, nothing holds and no restore reads.
+pub fn going<'a>(
+    view: &View<'a>,
+    schedule: &Schedule,
+    bucket: &Bucket,
+    results: &[BackupVerification],
+) -> Vec<Backup<'a>> {
+    let in_use = view.observed.in_use.as_ref();
+    let is_read =
+        |(_, due, backup): &Backup<'_>| backup.is_complete() && in_use.is_none_or(|in_use| in_use.contains(*due));
+    unheld(view, schedule, bucket, results).into_iter().filter(|it| !is_read(it)).collect()
+}
+
+/// Backups that no rule keeps and nothing holds.
+fn unheld<'a>(
+    view: &View<'a>,
+    schedule: &Schedule,
+    bucket: &Bucket,
+    results: &[BackupVerification],
+) -> Vec<Backup<'a>> {
     let Some(catalog) = &view.observed.catalog else { return Vec::new() };
-    let (mut manifests, mut data, mut backups) = (Vec::new(), Vec::new(), 0);
-    for (folder, due, backup) in unkept(view, catalog, schedule, results) {
-        if lock_of(bucket, backup).is_some_and(|until| until > view.now) {
-            continue;
-        }
-        backups += usize::from(backup.is_complete());
-        let key = |file| format!("{}/{folder}/{}/{file}", view.prefix, id_of(due));
-        manifests.extend(backup.manifest.then(|| key(NAME)));
-        data.extend(backup.data.then(|| key(DATA)));
-        data.extend(backup.signed.then(|| key(SIGNATURE)));
-    }
+    let stays = |it: &Backup<'_>| held_until(view, bucket, it).is_some() || refused(view, it).is_some();
+    unkept(view, catalog, schedule, results).into_iter().filter(|it| !stays(it)).collect()
+}
+
+/// What is to be deleted. Manifests go first: without one, what is left is no backup. The data of some backups go before
+/// the manifests of the next, so that an error leaves little behind.
+pub fn step(view: &View<'_>, bucket: &Bucket, going: &[Backup<'_>]) -> Vec<Action> {
+    let Some(catalog) = &view.observed.catalog else { return Vec::new() };
     let change = |change| Action::Bucket { bucket: Box::new(bucket.clone()), change };
-    let chunks = |keys: &[String]| keys.chunks(DELETED_AT_ONCE).map(<[String]>::to_vec).collect::<Vec<_>>();
     let mut actions = Vec::new();
-    for keys in chunks(&manifests).into_iter().chain(chunks(&data)) {
-        actions.push(change(Change::DeleteObjects { keys, backups: std::mem::take(&mut backups) }));
+    // Data and signature are two keys.
+    for group in going.chunks(DELETED_AT_ONCE / 2) {
+        let (mut manifests, mut data, mut backups) = (Vec::new(), Vec::new(), 0);
+        for (folder, due, backup) in group {
+            backups += usize::from(backup.is_complete());
+            let key = |file| format!("{}/{file}", base(view, folder, *due));
+            manifests.extend(backup.manifest.then(|| key(NAME)));
+            data.extend(backup.data.then(|| key(DATA)));
+            data.extend(backup.signed.then(|| key(SIGNATURE)));
+        }
+        for keys in [manifests, data].into_iter().filter(|keys| !keys.is_empty()) {
+            actions.push(change(Change::DeleteObjects { keys, backups: std::mem::take(&mut backups) }));
+        }
     }
     if !view.observed.is_running() {
         let stale = catalog.uploads.iter().filter(|upload| {
@@ -56,13 +94,18 @@ pub fn step(view: &View<'_>, schedule: &Schedule, bucket: &Bucket, results: &[Ba
     actions
 }
 
-/// What no rule keeps: its folder, the instant at which it was due, and what is stored.
+/// What the keys of a backup begin with, without a slash at the end.
+fn base(view: &View<'_>, folder: &str, due: Timestamp) -> String {
+    format!("{}/{folder}/{}", view.prefix, id_of(due))
+}
+
+/// What no rule keeps.
 fn unkept<'a>(
     view: &View<'_>,
     catalog: &'a Catalog,
     schedule: &Schedule,
     results: &[BackupVerification],
-) -> Vec<(&'a str, Timestamp, &'a Stored)> {
+) -> Vec<Backup<'a>> {
     let mut unkept = Vec::new();
     for (folder, found) in &catalog.folders {
         let complete = catalog.complete(folder);
@@ -87,16 +130,42 @@ fn lock_of(bucket: &Bucket, backup: &Stored) -> Option<Timestamp> {
     bucket.keeping().lock.map(|lock| lock.until(backup.modified + LATE))
 }
 
+/// The backup as S3 refused to delete it; none where that is to be tried.
+fn refused<'a>(view: &View<'a>, (folder, due, _): &Backup<'_>) -> Option<&'a Undeleted> {
+    let refused = view.observed.undeleted.get(&base(view, folder, *due));
+    refused.filter(|it| it.again > view.now)
+}
+
+/// Until when a lock holds a backup. The end of a lock that S3 only showed by a refusal is not known: until the next try.
+fn held_until(view: &View<'_>, bucket: &Bucket, it: &Backup<'_>) -> Option<Timestamp> {
+    let shown = refused(view, it).filter(|it| it.locked).map(|it| it.again);
+    lock_of(bucket, it.2).into_iter().chain(shown).filter(|until| *until > view.now).max()
+}
+
 /// What no rule keeps and Object Lock holds.
 pub fn locked(view: &View<'_>, schedule: &Schedule, results: &[BackupVerification]) -> Option<LockedBackups> {
     let (catalog, bucket) = (view.observed.catalog.as_ref()?, view.observed.bucket.as_ref()?);
-    bucket.keeping().lock?;
+    if bucket.keeping().lock.is_none() && view.observed.undeleted.is_empty() {
+        return None;
+    }
     let unkept = unkept(view, catalog, schedule, results);
-    let locks = unkept.iter().filter(|(_, _, backup)| backup.is_complete());
-    let locks: Vec<Timestamp> =
-        locks.filter_map(|(_, _, backup)| lock_of(bucket, backup)).filter(|until| *until > view.now).collect();
+    let complete = unkept.iter().filter(|(_, _, backup)| backup.is_complete());
+    let locks: Vec<Timestamp> = complete.filter_map(|it| held_until(view, bucket, it)).collect();
     let until = locks.iter().max().copied()?;
     Some(LockedBackups { backups: i64::try_from(locks.len()).unwrap_or(i64::MAX), until: Time(until) })
+}
+
+/// That a right is missing to delete backups.
+pub fn denied(view: &View<'_>) -> Option<Health> {
+    let is_denied = |it: &Undeleted| !it.locked && it.again > view.now;
+    let denied: Vec<(&String, &Undeleted)> = view.observed.undeleted.iter().filter(|(_, it)| is_denied(it)).collect();
+    let (backup, first) = denied.first()?;
+    let message = format!(
+        "spec.retention: {} backups that it does not keep cannot be deleted, such as {backup}: {}",
+        denied.len(),
+        first.why
+    );
+    Some(Health::stalled("AccessDenied", message))
 }
 
 /// What the rules keep of one database, and why.
@@ -143,7 +212,7 @@ fn age(view: &View<'_>, instant: Timestamp) -> SignedDuration {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::facts::{Job, Observed};
+    use super::super::super::facts::Job;
     use super::super::super::fixtures::backup;
     use super::super::tests::{catalog, decided, now, settled};
     use super::*;

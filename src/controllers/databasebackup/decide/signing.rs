@@ -1,10 +1,13 @@
 //! Which backups are to be signed, and what is reported where that fails.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
 use super::super::action::Action;
 use super::super::facts::{Bucket, Signing, Unsigned};
 use super::super::view::View;
+use super::pruning::Backup;
 use crate::backup::record::Evidence;
 use crate::runtime::{ConditionStatus, ExtraCondition};
 
@@ -12,8 +15,8 @@ const UNSIGNED: &str = "UnsignedBackups";
 /// How many are signed before everything is looked at again.
 const AT_ONCE: usize = 10;
 
-/// The newest backups that count and are not signed.
-pub fn step(view: &View<'_>, bucket: &Bucket) -> Option<Action> {
+/// The newest backups that count and are not signed, without those that are going to be deleted.
+pub fn step(view: &View<'_>, bucket: &Bucket, going: &[Backup<'_>]) -> Option<Action> {
     let observed = view.observed;
     let (Signing::Key(_), Some(catalog)) = (&observed.signing, &observed.catalog) else { return None };
     let record = observed.recording.as_ref().map(|recording| &recording.record)?;
@@ -21,8 +24,11 @@ pub fn step(view: &View<'_>, bucket: &Bucket) -> Option<Action> {
         let counts = catalog.complete(folder).into_iter().filter(|due| !backups[due].signed);
         counts.map(move |due| (due, folder.clone()))
     });
-    let mut unsigned: Vec<(Timestamp, String)> =
-        unsigned.filter(|(due, folder)| !observed.odd.contains(&(folder.clone(), *due))).collect();
+    let going: BTreeSet<(Timestamp, &str)> = going.iter().map(|(folder, due, _)| (*due, *folder)).collect();
+    let is_wanted = |(due, folder): &(Timestamp, String)| {
+        !observed.odd.contains(&(folder.clone(), *due)) && !going.contains(&(*due, folder.as_str()))
+    };
+    let mut unsigned: Vec<(Timestamp, String)> = unsigned.filter(is_wanted).collect();
     unsigned.sort_unstable();
     let backups: Vec<Unsigned> = unsigned
         .into_iter()
@@ -59,6 +65,7 @@ mod tests {
     use super::super::super::fixtures::backup;
     use super::super::tests::{catalog, decided, now, settled, words};
     use super::*;
+    use crate::api::databasebackup::Retention;
     use crate::backup::manifest::due_of;
     use crate::backup::record::Record;
 
@@ -93,6 +100,19 @@ mod tests {
         backups.get_mut(&due(OLD)).expect("a backup").signed = true;
         assert_eq!(signed(&observed), None);
         assert_eq!(decided(&object, &observed).status.signing_key.as_deref(), Some("ssh-ed25519 AAAA"));
+    }
+
+    #[test]
+    fn a_new_backup_is_signed_before_an_old_one_is_deleted_and_that_one_is_not_signed() {
+        let mut object = backup();
+        object.spec.retention = Retention { keep_last: 1, ..Retention::default() };
+        let mut observed = settled(&object);
+        observed.catalog = Some(catalog(&[OLD, NEW], &[], now()));
+        observed.signing = Signing::Key("ssh-ed25519 AAAA".into());
+        observed.recorded = Some(Record::default());
+        observed.recording = Some(Recording { record: Record::default(), accepted: 0 });
+        let deletion = "DeleteObjects(causeway-prod-111122223333-eu-west-1)";
+        assert_eq!(words(&decided(&object, &observed)), ["Sign(1 backups)", deletion, deletion]);
     }
 
     #[test]
