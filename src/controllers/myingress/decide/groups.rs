@@ -212,6 +212,10 @@ pub fn bind(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
             wanted.extend(observed.bound.iter().find(|binding| binding.group_arn.as_ref() == Some(arn)).cloned());
         }
     }
+    // Requests still go to a group whose tags somebody changed. Targets that are gone must not stay in it.
+    let taken: BTreeSet<&String> = observed.taken_groups.values().collect();
+    let is_taken = |binding: &&Binding| binding.group_arn.as_ref().is_some_and(|arn| taken.contains(arn));
+    wanted.extend(observed.bound.iter().filter(is_taken).cloned());
     let same = |(a, b): (&Binding, &Binding)| {
         // `created` is not compared: it matters only when a group is first bound.
         (&a.group_arn, &a.backend, &a.owners) == (&b.group_arn, &b.backend, &b.owners)
