@@ -116,7 +116,7 @@ pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> 
 /// Looks up the names of target groups, and certificates if some are found by hosts. A member of a group that wants a
 /// target group which it cannot have, or names a host without a certificate, is left out, so that the others go on.
 async fn leave_out(kind: &MyIngressKind, observed: &mut Observed, secrets: &Secrets) -> Result<(), Error> {
-    let mut occupied = Occupied::default();
+    let mut occupied = Occupied::by(&observed.assets, &observed.owner);
     rebuild(kind, observed, secrets, &mut occupied, false);
     let discovered = |it: &CertificatesModel| matches!(it, CertificatesModel::Discovered { .. });
     let Some(model) = &observed.built.model else { return Ok(()) };

@@ -165,6 +165,11 @@ pub fn bindings(model: Option<&Model>, members: &Members, owner: &Owner, assets:
 
 fn binding(model: &Model, members: &Members, member: &GroupMember) -> Option<Binding> {
     let wanted = model.groups.get(&member.group.name)?;
+    // Two members can find names of backends that make the names of their groups alike. Until the tags name the member,
+    // the group may serve another one.
+    if members.grouped && member_of(&member.tags).is_some_and(|it| it != wanted.member) {
+        return None;
+    }
     Some(Binding {
         group_arn: Some(member.group.arn.clone()),
         vpc: vpc(member),
@@ -247,7 +252,11 @@ fn replaced(scene: &Scene, current: &Member, member: &GroupMember) -> Option<Bac
         Scheme::InternetFacing => Scheme::Internal,
         Scheme::Internal => Scheme::InternetFacing,
     };
+    let grouped = observed.members.grouped;
     let former = |wanted: &&GroupModel| {
+        if grouped && member_of(&member.tags).as_ref() != Some(&wanted.member) {
+            return false;
+        }
         let identity = TargetGroupIdentity {
             owner: &observed.owner,
             member: &wanted.member,

@@ -141,8 +141,7 @@ impl Simulation {
             let inputs = Inputs { owner: &owner, secrets: &secrets, limits: &limits, certificates, occupied };
             model::build_beside(&standing, &members, &inputs)
         };
-        let mut occupied = Occupied::default();
-        let mut built = build(&occupied);
+        let mut built = build(&Occupied::default());
         let deleting = object.meta().deletion_timestamp.is_some();
         let status = object.status.clone().unwrap_or_default();
         let security = built.model.as_ref().map(|model| &model.balancer.security);
@@ -175,6 +174,7 @@ impl Simulation {
             let others = groups.iter().filter(|(_, it)| names.contains(&it.group.name) && !owner.owns(&it.tags));
             others.map(|(arn, it)| (it.group.name.clone(), arn.clone())).collect::<BTreeMap<_, _>>()
         };
+        let mut occupied = Occupied::by(&assets, &owner);
         if members.grouped {
             occupied.settle(&mut built, &owner, build, taken);
         } else {
