@@ -30,8 +30,8 @@ pub struct Observed {
     pub assets: Assets,
     /// Names that our balancer might use and that anybody has taken.
     pub taken: BTreeSet<String>,
-    /// Names that our target groups would use and that somebody else has taken.
-    pub taken_groups: BTreeSet<String>,
+    /// Target groups of somebody else that have names which ours would have: their ARNs by name.
+    pub taken_groups: BTreeMap<String, String>,
     /// The status names a balancer that exists and does not carry our tags.
     pub disowned: Option<AlbStatus>,
     /// The balancer that is to be adopted.

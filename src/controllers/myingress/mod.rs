@@ -20,6 +20,7 @@ mod members;
 mod model;
 mod names;
 mod observe;
+mod occupied;
 pub mod orphans;
 mod ownership;
 pub mod plan;

@@ -15,6 +15,7 @@ use super::model::{
     self, Built, CertificatesModel, Complaint, Inputs, Limits, Secrets, SecurityModel, SubnetsModel, unprotects,
 };
 use super::names::candidates;
+use super::occupied::Occupied;
 use super::ownership::{Owner, adoption_tag};
 use super::region::Depth;
 use crate::api::myingress::Scheme;
@@ -54,7 +55,7 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
     let mut observed = Observed {
         rival: region.rival(&owner, !assets.is_empty()),
         taken: region.taken(&names),
-        taken_groups: BTreeSet::new(),
+        taken_groups: BTreeMap::new(),
         disowned: recorded.filter(|alb| region.disowned(&owner, &alb.arn)).cloned(),
         adoption: None,
         subnets: Vec::new(),
@@ -72,7 +73,7 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
         assets,
     };
     if !deleting && observed.rival.is_none() {
-        certify(kind, &mut observed, &secrets).await?;
+        leave_out(kind, &mut observed, &secrets).await?;
         look_up(kind, object, &mut observed).await?;
     }
     Ok(observed)
@@ -88,7 +89,8 @@ pub struct Wanted {
     pub built: Built,
 }
 
-/// The members that share the balancer, and what they want together. Certificates are not looked up.
+/// The members that share the balancer, and what they want together. Certificates and the names of target groups are not
+/// looked up.
 pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> Result<Wanted, Error> {
     let (mut known, mut unlisted) = (Vec::new(), Unlisted::default());
     if object.spec.group.is_some() {
@@ -105,26 +107,48 @@ pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> 
         }
     }
     let secrets = kind.secrets.of(&mut members).await?;
-    let inputs = Inputs { owner, secrets: &secrets, limits: &limits(kind), certificates: None };
+    let (limits, occupied) = (limits(kind), Occupied::default());
+    let inputs = Inputs { owner, secrets: &secrets, limits: &limits, certificates: None, occupied: &occupied };
     let built = model::build_beside(&kind.region.schemes(owner), &members, &inputs);
     Ok(Wanted { members, secrets, built })
 }
 
-/// Looks up certificates, if some are found by hosts. A member of a group that names a host without one is left out, so
-/// that the others go on.
-async fn certify(kind: &MyIngressKind, observed: &mut Observed, secrets: &Secrets) -> Result<(), Error> {
+/// Looks up the names of target groups, and certificates if some are found by hosts. A member of a group that wants a
+/// target group which it cannot have, or names a host without a certificate, is left out, so that the others go on.
+async fn leave_out(kind: &MyIngressKind, observed: &mut Observed, secrets: &Secrets) -> Result<(), Error> {
+    let mut occupied = Occupied::by(&observed.assets, &observed.owner);
+    rebuild(kind, observed, secrets, &mut occupied, false);
     let discovered = |it: &CertificatesModel| matches!(it, CertificatesModel::Discovered { .. });
     let Some(model) = &observed.built.model else { return Ok(()) };
     if !model.listeners.values().any(|listener| discovered(&listener.certificates)) {
         return Ok(());
     }
     observed.certificates = kind.region.certificates(&observed.owner).await.map_err(Error::of)?;
-    if observed.members.grouped {
-        let (owner, certificates) = (&observed.owner, Some(observed.certificates.as_slice()));
-        let inputs = Inputs { owner, secrets, limits: &observed.limits, certificates };
-        observed.built = model::build_beside(&kind.region.schemes(owner), &observed.members, &inputs);
-    }
+    rebuild(kind, observed, secrets, &mut occupied, true);
     Ok(())
+}
+
+/// Builds again what a group wants, without the members that cannot have their target groups. `certified` says whether
+/// certificates are known, so that members which lack one are left out, too. An object alone wants what it wants.
+fn rebuild(kind: &MyIngressKind, observed: &mut Observed, secrets: &Secrets, occupied: &mut Occupied, certified: bool) {
+    let taken = |names: &BTreeSet<&String>| kind.region.taken_groups(&observed.owner, names);
+    if !observed.members.grouped {
+        let names = observed.built.model.iter().flat_map(|model| model.groups.keys());
+        observed.taken_groups = taken(&names.collect());
+        return;
+    }
+    let owner = &observed.owner;
+    let schemes = kind.region.schemes(owner);
+    let certificates = certified.then_some(observed.certificates.as_slice());
+    let build = |occupied: &Occupied| {
+        let inputs = Inputs { owner, secrets, limits: &observed.limits, certificates, occupied };
+        model::build_beside(&schemes, &observed.members, &inputs)
+    };
+    if certified {
+        observed.built = build(occupied);
+    }
+    occupied.settle(&mut observed.built, owner, build, taken);
+    observed.taken_groups.clone_from(&occupied.foreign);
 }
 
 fn limits(kind: &MyIngressKind) -> Limits {
@@ -135,7 +159,6 @@ fn limits(kind: &MyIngressKind) -> Limits {
 async fn look_up(kind: &MyIngressKind, object: &MyIngress, observed: &mut Observed) -> Result<(), Error> {
     let Some(model) = &observed.built.model else { return Ok(()) };
     let region = &kind.region;
-    observed.taken_groups = region.taken_groups(&observed.owner, &model.groups.keys().collect());
     if let Some(name) = model.balancer.adopt.as_ref().filter(|_| observed.assets.balancers.is_empty()) {
         observed.adoption = Some(match region.foreign_balancer(&observed.owner, name) {
             None => Adoption::Missing,

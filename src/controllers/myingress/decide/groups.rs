@@ -165,6 +165,11 @@ pub fn bindings(model: Option<&Model>, members: &Members, owner: &Owner, assets:
 
 fn binding(model: &Model, members: &Members, member: &GroupMember) -> Option<Binding> {
     let wanted = model.groups.get(&member.group.name)?;
+    // Two members can find names of backends that make the names of their groups alike. Until the tags name the member,
+    // the group may serve another one.
+    if members.grouped && member_of(&member.tags).is_some_and(|it| it != wanted.member) {
+        return None;
+    }
     Some(Binding {
         group_arn: Some(member.group.arn.clone()),
         vpc: vpc(member),
@@ -212,6 +217,10 @@ pub fn bind(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
             wanted.extend(observed.bound.iter().find(|binding| binding.group_arn.as_ref() == Some(arn)).cloned());
         }
     }
+    // Requests still go to a group whose tags somebody changed. Targets that are gone must not stay in it.
+    let taken: BTreeSet<&String> = observed.taken_groups.values().collect();
+    let is_taken = |binding: &&Binding| binding.group_arn.as_ref().is_some_and(|arn| taken.contains(arn));
+    wanted.extend(observed.bound.iter().filter(is_taken).cloned());
     let same = |(a, b): (&Binding, &Binding)| {
         // `created` is not compared: it matters only when a group is first bound.
         (&a.group_arn, &a.backend, &a.owners) == (&b.group_arn, &b.backend, &b.owners)
@@ -243,7 +252,11 @@ fn replaced(scene: &Scene, current: &Member, member: &GroupMember) -> Option<Bac
         Scheme::InternetFacing => Scheme::Internal,
         Scheme::Internal => Scheme::InternetFacing,
     };
+    let grouped = observed.members.grouped;
     let former = |wanted: &&GroupModel| {
+        if grouped && member_of(&member.tags).as_ref() != Some(&wanted.member) {
+            return false;
+        }
         let identity = TargetGroupIdentity {
             owner: &observed.owner,
             member: &wanted.member,

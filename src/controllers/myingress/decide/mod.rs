@@ -33,6 +33,7 @@ use super::error::SECRET_DENIED;
 use super::facts::Observed;
 use super::members::key;
 use super::model::{Complaint, Model};
+use super::occupied;
 use super::ownership::{ObjectKey, member_of, member_tag};
 use super::rivals;
 use crate::api::{MyIngress, MyIngressStatus};
@@ -133,15 +134,9 @@ fn changes(
         scene.aside.leave_out(&mut plan.actions);
         return Ok(());
     }
-    if let Some(taken) = observed.taken_groups.iter().next() {
-        return Err(Complaint {
-            reason: "OwnershipLost",
-            message: format!(
-                "target group {taken} has the name that this object's would have, and its tags name another owner: put \
-                 its tags causeway.example.com/cluster and /uid back ({} and {}), or delete it",
-                observed.owner.cluster.name, observed.owner.uid
-            ),
-        });
+    // Only an object alone can want such a group: of a group of objects, the member that wants it was left out.
+    if let Some((name, group)) = model.groups.iter().find(|(name, _)| observed.taken_groups.contains_key(*name)) {
+        return Err(occupied::lost(name, &group.backend_name, &observed.owner));
     }
     // This check comes before anything is created: a balancer without its listeners would be half of what is asked for.
     listeners::certified(scene)?;

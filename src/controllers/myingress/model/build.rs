@@ -11,6 +11,7 @@ use super::{Complaint, Limits, Model};
 use crate::api::MyIngress;
 use crate::api::myingress::Scheme;
 use crate::controllers::myingress::members::{Members, key};
+use crate::controllers::myingress::occupied::Occupied;
 use crate::controllers::myingress::ownership::{ObjectKey, Owner};
 use crate::external::acm::Certificate;
 use crate::runtime::undecodable;
@@ -28,6 +29,8 @@ pub struct Inputs<'a> {
     pub limits: &'a Limits,
     /// Certificates of AWS Certificate Manager; `None` where it does not matter who lacks one.
     pub certificates: Option<&'a [Certificate]>,
+    /// Target groups that members cannot have.
+    pub occupied: &'a Occupied,
 }
 
 /// A balancer that stays as it is.

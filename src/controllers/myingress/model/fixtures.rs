@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::build::Secrets;
 use super::{Built, Inputs, Limits, Model, build};
 use crate::api::{MyIngress, MyIngressSpec};
+use crate::controllers::myingress::occupied::Occupied;
 use crate::controllers::myingress::ownership::Owner;
 
 /// The example that people start from.
@@ -65,8 +66,9 @@ pub fn secrets() -> Secrets {
 pub fn built(members: &[&MyIngress]) -> Built {
     let (cluster, namespace, name, uid) = ("prod".into(), "shop".into(), "all".into(), "uid-all".into());
     let owner = Owner { cluster, namespace, name, uid };
-    let (secrets, limits) = (secrets(), Limits::default());
-    build(members, &Inputs { owner: &owner, secrets: &secrets, limits: &limits, certificates: None })
+    let (secrets, limits, occupied) = (secrets(), Limits::default(), Occupied::default());
+    let inputs = Inputs { owner: &owner, secrets: &secrets, limits: &limits, certificates: None, occupied: &occupied };
+    build(members, &inputs)
 }
 
 /// What AWS should have for this one object.

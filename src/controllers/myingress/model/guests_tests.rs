@@ -203,6 +203,28 @@ fn a_guest_that_is_too_much_is_left_out_and_others_have_room() {
     assert!(describe(&together, "greedy").contains("rules, and AWS takes 100"));
 }
 
+#[test]
+fn a_guest_whose_target_group_would_have_the_name_of_another_members_is_left_out() {
+    // A search has found these two names: the hashes in the groups' names are the same.
+    let (ours, theirs) = ("app-------e6278", "app-------465c1");
+    let forward = |host: &str, backend: &str| {
+        let action = json!({ "forward": { "backends": [{ "name": backend }] } });
+        json!([{ "port": 80, "rules": [{ "hosts": [host], "action": action }] }])
+    };
+    let guest = |backend: &str| {
+        let backends = json!([{ "name": backend, "service": "mine", "port": 80 }]);
+        guest("home", 0, json!({ "listeners": forward("g.example.com", backend), "backends": backends }))
+    };
+    let mut home = home(&forward("home.example.com", ours));
+    home.spec.backends = serde_json::from_value(json!([{ "name": ours, "port": 80 }])).unwrap();
+    let together = built(&[&home, &guest(theirs)]);
+    assert_eq!(together.model, built(&[&home]).model);
+    assert_eq!(together.model.unwrap().groups.into_keys().collect::<Vec<_>>(), ["home-app-771b3340be"]);
+    let complaints: Vec<_> = together.complaints.iter().map(|(member, it)| (member.0.as_str(), it.reason)).collect();
+    assert_eq!(complaints, [("guests", "BackendInvalid")]);
+    assert_eq!(built(&[&home, &guest("app")]).complaints, BTreeMap::new());
+}
+
 /// Any object in another namespace. Half of them set nothing that a guest may not set.
 fn any_guest(name: &'static str) -> impl Strategy<Value = MyIngress> {
     (member(name), any::<bool>()).prop_map(move |(mut object, modest)| {

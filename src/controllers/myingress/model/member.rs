@@ -45,6 +45,7 @@ pub fn part(member: &ObjectKey, spec: &MyIngressSpec, scheme: Scheme, context: &
     });
     let used = actions::groups_of(actions);
     let groups = backends.into_values().filter(|it| used.contains(&it.group)).map(|it| (it.group, it.model));
-    let groups = groups.collect();
+    let groups: BTreeMap<String, GroupModel> = groups.collect();
+    context.occupied.check(&groups, context.owner)?;
     Ok(Part { member: member.clone(), balancer, groups, listeners })
 }

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::api::myingress::Scheme;
 use crate::controllers::myingress::certificates::covering;
+use crate::controllers::myingress::occupied::shared;
 use crate::controllers::myingress::ownership::ObjectKey;
 use crate::external::acm::Certificate;
 use crate::external::elbv2::{MutualAuthentication, Protocol, RuleAction};
@@ -110,7 +111,7 @@ impl Draft {
             };
             draft.listeners.insert(*port, merged);
         }
-        draft.groups.extend(part.groups.clone());
+        draft.take_groups(part)?;
         let sizes: Vec<_> = draft.listeners.values().map(ListenerDraft::size).collect();
         limits::check(&sizes, draft.groups.len(), limits)?;
         let listeners = draft.listeners.iter().map(|(port, listener)| (*port, &listener.inbound));
@@ -128,7 +129,7 @@ impl Draft {
                 ours.admit(listener, &part.member)?;
             }
         }
-        draft.groups.extend(part.groups.clone());
+        draft.take_groups(part)?;
         let sizes: Vec<_> = draft.listeners.values().map(ListenerDraft::size).collect();
         limits::check(&sizes, draft.groups.len(), limits)?;
         draft.rules_fit(&part.member)?;
@@ -232,6 +233,18 @@ impl Draft {
             }
         }
         within_tag_limit(&self.balancer.tags, part.balancer.grouped, &field.called("LimitReached"))
+    }
+
+    /// Takes in a member's target groups. Names of backends can be found that make the names of two groups alike. The
+    /// later one must not take the place of the earlier one, for rules forward to groups by their names.
+    fn take_groups(&mut self, part: &Part) -> Result<(), Complaint> {
+        for (name, group) in &part.groups {
+            if let Some(earlier) = self.groups.get(name) {
+                return Err(shared(name, &group.backend_name, &earlier.member));
+            }
+            self.groups.insert(name.clone(), group.clone());
+        }
+        Ok(())
     }
 
     fn rules_fit(&self, newcomer: &ObjectKey) -> Result<(), Complaint> {

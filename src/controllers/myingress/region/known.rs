@@ -69,15 +69,15 @@ pub struct Mark {
 }
 
 impl Known {
-    /// The names among these that a target group of somebody else has. They are noted as disowned.
-    pub fn taken_groups(&mut self, owner: &Owner, names: &BTreeSet<&String>) -> BTreeSet<String> {
-        let mut taken = BTreeSet::new();
+    /// The target groups of somebody else that have one of these names: their ARNs by name. They are noted as disowned.
+    pub fn taken_groups(&mut self, owner: &Owner, names: &BTreeSet<&String>) -> BTreeMap<String, String> {
+        let mut taken = BTreeMap::new();
         for (arn, member) in self.assets.groups.iter().filter(|(_, it)| names.contains(&it.group.name)) {
             if owner.owns(&member.tags) {
                 self.disowned.remove(arn);
             } else {
                 self.disowned.insert(arn.clone());
-                taken.insert(member.group.name.clone());
+                taken.insert(member.group.name.clone(), arn.clone());
             }
         }
         taken

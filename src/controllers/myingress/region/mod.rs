@@ -16,7 +16,7 @@ mod sweep;
 mod turns;
 mod unconfirmed;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -189,8 +189,9 @@ impl Region {
         self.known().assets.taken(names)
     }
 
-    /// The names among these that a target group of somebody else has. Their tags are read in every sweep from now on.
-    pub fn taken_groups(&self, owner: &Owner, names: &BTreeSet<&String>) -> BTreeSet<String> {
+    /// The target groups of somebody else that have one of these names: their ARNs by name. Their tags are read in every
+    /// sweep from now on.
+    pub fn taken_groups(&self, owner: &Owner, names: &BTreeSet<&String>) -> BTreeMap<String, String> {
         self.known().taken_groups(owner, names)
     }
 

@@ -16,15 +16,18 @@ use crate::controllers::myingress::refusals::Refusal;
 use crate::external::elbv2::{Condition, Match, Pairs};
 use crate::runtime::{Health, Unlisted};
 
-fn rule(host: &str, priority: Option<u16>) -> Value {
+/// A rule that answers requests for that host.
+pub fn rule(host: &str, priority: Option<u16>) -> Value {
     json!({ "hosts": [host], "priority": priority, "action": { "fixedResponse": { "statusCode": 200 } } })
 }
 
-fn listeners(rules: &[Value]) -> Value {
+/// A listener on port 80 with these rules.
+pub fn listeners(rules: &[Value]) -> Value {
     json!([{ "port": 80, "rules": rules }])
 }
 
-fn home(rules: &[Value]) -> MyIngress {
+/// A member of the group's own namespace, which allows guests.
+pub fn home(rules: &[Value]) -> MyIngress {
     let group = json!({ "name": "all", "allowedNamespaces": ["guests"] });
     born("home", 9, json!({ "group": group, "subnets": ["subnet-a", "subnet-b"], "listeners": listeners(rules) }))
 }
@@ -36,12 +39,13 @@ fn with(rules: &[Value], guests: &[Value]) -> Simulation {
     simulation
 }
 
-fn edit(simulation: &mut Simulation, name: &str, rules: &[Value]) {
+/// Gives that object these rules.
+pub fn edit(simulation: &mut Simulation, name: &str, rules: &[Value]) {
     simulation.object(name).spec.listeners = serde_json::from_value(listeners(rules)).unwrap();
 }
 
 /// Member and host of each rule on port 80, in the order of their evaluation.
-fn evaluated(simulation: &Simulation) -> Vec<String> {
+pub fn evaluated(simulation: &Simulation) -> Vec<String> {
     let listeners = simulation.aws.assets.balancers.values().flat_map(|it| it.listeners.iter().flatten());
     let mut rules: Vec<_> = listeners.flat_map(|(_, listener)| listener.rules.values()).collect();
     rules.sort_by_key(|rule| rule.rule.priority);
@@ -57,7 +61,8 @@ fn evaluated(simulation: &Simulation) -> Vec<String> {
     rules.iter().map(name).collect()
 }
 
-fn reason(simulation: &Simulation, name: &str) -> &'static str {
+/// Why the object with that name is stalled; nothing if it is not.
+pub fn reason(simulation: &Simulation, name: &str) -> &'static str {
     let health = simulation.health.iter().find(|((_, it), _)| it == name).map(|(_, health)| health);
     match health {
         Some(Health::Stalled(cause)) => cause.reason,

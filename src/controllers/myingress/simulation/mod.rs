@@ -7,6 +7,7 @@ mod groups;
 mod guests;
 mod held;
 mod networks;
+mod occupied;
 mod refused;
 mod repaired;
 mod restarts;
@@ -37,6 +38,7 @@ use super::members::{key, members_but};
 use super::model::{self, GroupModel, Inputs, Limits, Model, SecurityModel, SubnetsModel, fixtures};
 use super::names::candidates;
 use super::observe::depth;
+use super::occupied::Occupied;
 use super::ownership::{ObjectKey, Owner, adoption_tag};
 use super::refusals::Refusal;
 use super::rivals::rival;
@@ -133,10 +135,13 @@ impl Simulation {
         let secrets = fixtures::secrets();
         let (limits, certificates) = (Limits::default(), aws::certificates());
         let certificates = members.grouped.then_some(certificates.as_slice());
-        let inputs = Inputs { owner: &owner, secrets: &secrets, limits: &limits, certificates };
         let mut assets = self.aws.assets.of(&owner);
         let standing: Vec<Scheme> = assets.balancers.values().filter_map(|member| member.balancer.scheme).collect();
-        let built = model::build_beside(&standing, &members, &inputs);
+        let build = |occupied: &Occupied| {
+            let inputs = Inputs { owner: &owner, secrets: &secrets, limits: &limits, certificates, occupied };
+            model::build_beside(&standing, &members, &inputs)
+        };
+        let mut built = build(&Occupied::default());
         let deleting = object.meta().deletion_timestamp.is_some();
         let status = object.status.clone().unwrap_or_default();
         let security = built.model.as_ref().map(|model| &model.balancer.security);
@@ -164,14 +169,22 @@ impl Simulation {
             .collect();
         let balancers = || self.aws.assets.balancers.values();
         let foreign = |arn: &str| balancers().any(|it| it.balancer.arn == arn && !owner.owns(&it.tags));
-        let groups = built.model.iter().flat_map(|model| model.groups.keys());
-        let taken_by_others =
-            |name: &&String| self.aws.assets.groups.values().any(|it| it.group.name == **name && !owner.owns(&it.tags));
+        let groups = &self.aws.assets.groups;
+        let taken = |names: &BTreeSet<&String>| {
+            let others = groups.iter().filter(|(_, it)| names.contains(&it.group.name) && !owner.owns(&it.tags));
+            others.map(|(arn, it)| (it.group.name.clone(), arn.clone())).collect::<BTreeMap<_, _>>()
+        };
+        let mut occupied = Occupied::by(&assets, &owner);
+        if members.grouped {
+            occupied.settle(&mut built, &owner, build, taken);
+        } else {
+            occupied.foreign = taken(&built.model.iter().flat_map(|model| model.groups.keys()).collect());
+        }
         let adopt = built.model.as_ref().and_then(|model| model.balancer.adopt.as_ref());
         let mut observed = Observed {
             rival: rival(&self.aws.assets, &owner, !assets.is_empty()),
             taken: balancers().map(|it| it.balancer.name.clone()).filter(|name| names.contains(name)).collect(),
-            taken_groups: groups.filter(taken_by_others).cloned().collect(),
+            taken_groups: occupied.foreign,
             disowned: status.alb.filter(|alb| foreign(&alb.arn)),
             adoption: adopt.filter(|_| assets.balancers.is_empty()).map(|name| self.adoption(name, &owner)),
             subnets: built.model.as_ref().map(|model| subnets(model, &assets)).unwrap_or_default(),
