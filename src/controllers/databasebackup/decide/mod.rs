@@ -5,6 +5,8 @@
 
 mod bucket;
 mod children;
+#[cfg(test)]
+mod listing;
 mod log;
 mod pruning;
 mod removal;
