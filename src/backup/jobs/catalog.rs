@@ -19,6 +19,8 @@ pub struct Catalog {
     pub uploads: Vec<Upload>,
     /// Whether there is more than was read: what was not read is not judged.
     pub cut: bool,
+    /// Whether what was not read may be newer than all that was read.
+    pub lacks_newest: bool,
 }
 
 /// What there is of a backup.
@@ -87,7 +89,8 @@ impl Catalog {
                 backup.modified = backup.modified.max(object.modified);
             }
         }
-        let mut catalog = Self { prefix: prefix.to_owned(), folders, uploads, cut: listing.cut };
+        let (prefix, cut) = (prefix.to_owned(), listing.cut);
+        let mut catalog = Self { prefix, folders, uploads, cut, lacks_newest: cut };
         if let Some(last) = listing.objects.last().filter(|_| listing.cut) {
             catalog.leave_out(&last.key);
         }
@@ -105,6 +108,13 @@ impl Catalog {
         self.folders.retain(|_, backups| !backups.is_empty());
     }
 
+    /// Adds what was read further on in the order of keys.
+    pub fn add(&mut self, further: Self) {
+        for (folder, backups) in further.folders {
+            self.folders.entry(folder).or_default().extend(backups);
+        }
+    }
+
     /// From what is under any prefix: a catalog for each object that wrote there, by what its keys begin with, without a
     /// slash at the end.
     pub fn of_all(listing: Listing) -> BTreeMap<String, Self> {
@@ -116,7 +126,7 @@ impl Catalog {
         }
         let catalogs = listings.into_iter().map(|(base, objects)| {
             let mut catalog = Self::of(&format!("{base}/"), &objects, Vec::new());
-            catalog.cut = listing.cut;
+            (catalog.cut, catalog.lacks_newest) = (listing.cut, listing.cut);
             if let Some(last) = &last {
                 catalog.leave_out(last);
             }
