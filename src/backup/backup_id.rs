@@ -9,7 +9,7 @@ use super::manifest::{due_of, id_of};
 const DIGITS: usize = 8;
 /// A Job of a `CronJob` never runs this long after it was due: it begins at most seven days late (the most that
 /// `spec.startingDeadline` may be), and has failed a day later (`spec.retry.deadline`).
-const LATEST: SignedDuration = SignedDuration::from_hours(9 * 24);
+pub const LATEST: SignedDuration = SignedDuration::from_hours(9 * 24);
 /// How far the clock of a node may be behind.
 const EARLIEST: SignedDuration = SignedDuration::from_mins(10);
 

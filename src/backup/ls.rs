@@ -82,7 +82,8 @@ impl Shelf {
 
     /// The backups in the bucket by object and database, the newest first; and whether there are more than were read.
     pub async fn list(&self, prefix: Option<&str>) -> Result<(Vec<Found>, bool), Error> {
-        let listing = self.s3.list(&self.place, &self.owner, &below(prefix)).await.map_err(|why| self.failed(why))?;
+        let listing = self.s3.list_for_command(&self.place, &self.owner, &below(prefix)).await;
+        let listing = listing.map_err(|why| self.failed(why))?;
         let cut = listing.cut;
         Ok((sorted(Catalog::of_all(listing)), cut))
     }

@@ -10,7 +10,7 @@
 //! ```
 
 pub mod age;
-mod backup_id;
+pub mod backup_id;
 pub mod chain;
 pub mod command;
 mod data_directory;

@@ -216,6 +216,21 @@ impl Record {
         self.backups.values_mut().for_each(|backups| backups.retain(|due, _| *due >= oldest));
     }
 
+    /// The backups that are recorded, as if each were in S3 as it was reported. Keys begin with `prefix`, which ends in a
+    /// slash.
+    #[must_use]
+    pub fn catalog(&self, prefix: &str) -> Catalog {
+        let stored = |(due, evidence): (&Timestamp, &Evidence)| {
+            let modified = match evidence {
+                Evidence::Listed(at) => *at,
+                Evidence::Manifest(_) => *due,
+            };
+            (*due, Stored { manifest: true, data: true, modified, ..Stored::default() })
+        };
+        let folders = self.backups.iter().map(|(folder, all)| (folder.clone(), all.iter().map(stored).collect()));
+        Catalog { prefix: prefix.to_owned(), folders: folders.collect(), ..Catalog::default() }
+    }
+
     /// What is in S3, with the reason for each backup that does not count.
     #[must_use]
     pub fn judged(&self, mut catalog: Catalog, now: Timestamp) -> Catalog {

@@ -27,6 +27,12 @@ pub enum Error {
     /// There is no base backup, or the log does not reach so far.
     #[error("{0} (see causeway backups ls, and mind --prefix, --source and --until)")]
     Missing(#[from] Missing),
+    /// There is more in the bucket than was read: the newest backups may be missing.
+    #[error(
+        "more is in the bucket than is read, so that the newest backups are not known: give a longer --prefix, with the base \
+         backups and their log below it"
+    )]
+    Cut,
     /// The directory is not empty.
     #[error("{0} is not empty: name another directory with --into")]
     NotEmpty(PathBuf),
@@ -66,7 +72,7 @@ pub async fn run(options: RecoverOptions) -> Result<(), Error> {
         return Err(Error::NotEmpty(into.clone()));
     }
     let shelf = Shelf::open(&options.from).await?;
-    let (found, _) = shelf.list(options.from.prefix.as_deref()).await?;
+    let found = whole(shelf.list(options.from.prefix.as_deref()).await?)?;
     let base = base(&shelf, &found, &options).await?;
     let log = log(&shelf, &found, &base, &options).await?;
     fetch_all(&shelf, &base, &log, &options).await?;
@@ -76,6 +82,11 @@ pub async fn run(options: RecoverOptions) -> Result<(), Error> {
     println!("{} of {}, and {} backups of its log up to {end}", base.manifest().id, base.manifest().source, log.len());
     println!("Now run, as the user of the server: sh {} DATA_DIRECTORY", script.display());
     Ok(())
+}
+
+/// The backups, if all were read. What is left out may be newer than what was read.
+fn whole((found, cut): (Vec<Found>, bool)) -> Result<Vec<Found>, Error> {
+    if cut { Err(Error::Cut) } else { Ok(found) }
 }
 
 /// The backup, if it is complete and trusted.
@@ -189,4 +200,15 @@ async fn fetched(shelf: &Shelf, it: &Kept, name: &str, options: &RecoverOptions)
     };
     Box::pin(fetch::plain(&plan, name)).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_recovered_where_newer_backups_may_not_have_been_read() {
+        assert!(matches!(whole((Vec::new(), true)), Err(Error::Cut)));
+        assert!(whole((Vec::new(), false)).is_ok_and(|found| found.is_empty()));
+    }
 }

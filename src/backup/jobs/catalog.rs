@@ -19,6 +19,8 @@ pub struct Catalog {
     pub uploads: Vec<Upload>,
     /// Whether there is more than was read: what was not read is not judged.
     pub cut: bool,
+    /// Whether what was not read may be newer than all that was read.
+    pub lacks_newest: bool,
 }
 
 /// What there is of a backup.
@@ -87,20 +89,48 @@ impl Catalog {
                 backup.modified = backup.modified.max(object.modified);
             }
         }
-        Self { prefix: prefix.to_owned(), folders, uploads, cut: listing.cut }
+        let (prefix, cut) = (prefix.to_owned(), listing.cut);
+        let mut catalog = Self { prefix, folders, uploads, cut, lacks_newest: cut };
+        if let Some(last) = listing.objects.last().filter(|_| listing.cut) {
+            catalog.leave_out(&last.key);
+        }
+        catalog
+    }
+
+    /// Leaves out the backup of a key: reading stopped there, and the rest of that backup may come after it. A backup that
+    /// is there in part would otherwise look like what a dead run left behind.
+    fn leave_out(&mut self, key: &str) {
+        let mut parts = key.strip_prefix(&self.prefix).unwrap_or_default().split('/');
+        let (folder, due) = (parts.next().unwrap_or_default(), parts.next().and_then(due_of));
+        if let (Some(backups), Some(due)) = (self.folders.get_mut(folder), due) {
+            backups.remove(&due);
+        }
+        self.folders.retain(|_, backups| !backups.is_empty());
+    }
+
+    /// Adds what was read further on in the order of keys.
+    pub fn add(&mut self, further: Self) {
+        for (folder, backups) in further.folders {
+            self.folders.entry(folder).or_default().extend(backups);
+        }
     }
 
     /// From what is under any prefix: a catalog for each object that wrote there, by what its keys begin with, without a
     /// slash at the end.
     pub fn of_all(listing: Listing) -> BTreeMap<String, Self> {
         let mut listings: BTreeMap<String, Listing> = BTreeMap::new();
+        let last = listing.objects.last().filter(|_| listing.cut).map(|object| object.key.clone());
         for object in listing.objects {
             let Some(base) = object.key.rsplitn(4, '/').nth(3).map(str::to_owned) else { continue };
             listings.entry(base).or_default().objects.push(object);
         }
         let catalogs = listings.into_iter().map(|(base, objects)| {
-            let catalog = Self::of(&format!("{base}/"), &objects, Vec::new());
-            (base, Self { cut: listing.cut, ..catalog })
+            let mut catalog = Self::of(&format!("{base}/"), &objects, Vec::new());
+            (catalog.cut, catalog.lacks_newest) = (listing.cut, listing.cut);
+            if let Some(last) = &last {
+                catalog.leave_out(last);
+            }
+            (base, catalog)
         });
         catalogs.filter(|(_, catalog)| !catalog.folders.is_empty()).collect()
     }
@@ -169,6 +199,24 @@ mod tests {
     }
 
     #[test]
+    fn where_a_listing_is_cut_the_backup_of_its_last_key_is_not_judged() {
+        let object = |key: &str| Object { key: key.into(), size: 5, modified: Timestamp::UNIX_EPOCH };
+        let whole = ["data", "manifest.json"].map(|file| object(&format!("p/redis-a/20261122T000500Z/{file}")));
+        for (last, read) in [
+            ("p/redis-a/20261122T001000Z/data", 1),
+            ("p/redis-a/20261122T001000Z/data.old", 1),
+            ("p/redis-a/20261122T001000Z/x/y/data", 1),
+            ("p/redis-a/notes", 2),
+            ("p/zzz", 2),
+        ] {
+            let next = object("p/redis-a/20261122T001000Z/data");
+            let objects: Vec<Object> = whole.iter().cloned().chain([next, object(last)]).collect();
+            let of = |cut| Catalog::of("p/", &Listing { objects: objects.clone(), cut }, Vec::new());
+            assert_eq!((of(true).folders["redis-a"].len(), of(false).folders["redis-a"].len()), (read, 2), "{last}");
+        }
+    }
+
+    #[test]
     fn backups_of_all_objects_are_found_by_what_their_keys_begin_with() {
         let at = |second: i64| Timestamp::from_second(second).expect("an instant");
         let object = |key: &str, second: i64| Object { key: key.into(), size: 5, modified: at(second) };
@@ -180,11 +228,15 @@ mod tests {
                 object("shop/team/nightly/u2/redis-a/20261122T000500Z/data", 1),
                 object("shop/notes.txt", 1),
                 object("x/data", 1),
+                object("y/nightly/u3/redis-a/20261122T000500Z/data", 1),
+                object("y/nightly/u3/redis-a/20261122T000500Z/manifest.json", 2),
+                object("y/nightly/u3/redis-a/20261122T001000Z/data", 1),
             ],
             cut: true,
         };
         let found = Catalog::of_all(listing);
-        assert_eq!(found.keys().collect::<Vec<_>>(), ["shop/nightly/u1", "shop/team/nightly/u2"]);
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["shop/nightly/u1", "shop/team/nightly/u2", "y/nightly/u3"]);
+        assert_eq!(found["y/nightly/u3"].folders["redis-a"].len(), 1, "of the last one, not all was read");
         let stored = found["shop/nightly/u1"].folders["redis-a"].values().next().expect("a backup");
         assert!(stored.is_complete() && stored.signed && found["shop/nightly/u1"].cut);
         assert_eq!(stored.modified, at(2), "a signature changes nothing");

@@ -292,6 +292,11 @@ impl Observed {
         })
     }
 
+    /// What is in S3, if the newest backups are among what was read.
+    pub fn current(&self) -> Option<&Catalog> {
+        self.catalog.as_ref().filter(|catalog| !catalog.lacks_newest)
+    }
+
     /// Whether a Job that takes backups has not ended.
     pub fn is_running(&self) -> bool {
         self.jobs.iter().any(|job| job.end.is_none())

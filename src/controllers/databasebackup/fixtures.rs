@@ -25,6 +25,11 @@ use crate::transfer::{CAUSEWAY, CLUSTER, MANAGED_BY};
 
 /// An observer that may do nothing in Kubernetes, and how many calls it made.
 pub fn denied() -> (Observer, Arc<AtomicUsize>) {
+    denied_beside(S3::new(&SdkConfig::builder().build(), Metrics::new(), Fence::unfenced()))
+}
+
+/// The same with that S3.
+pub fn denied_beside(s3: S3) -> (Observer, Arc<AtomicUsize>) {
     let calls: Arc<AtomicUsize> = Arc::default();
     let counted = calls.clone();
     let answer = move |_: http::Request<Body>| {
@@ -37,7 +42,6 @@ pub fn denied() -> (Observer, Arc<AtomicUsize>) {
         async move { Ok::<_, Infallible>(response.expect("a response")) }
     };
     let (client, metrics) = (Client::new(tower::service_fn(answer), "default"), Metrics::new());
-    let s3 = S3::new(&SdkConfig::builder().build(), metrics.clone(), Fence::unfenced());
     let (settings, sweep, guardrails) = (Settings::default(), Duration::from_mins(5), Guardrails::default());
     (Observer::new(client, s3, settings, metrics, sweep, guardrails, true), calls)
 }

@@ -1,6 +1,7 @@
 //! Reads the world. Children and databases come from watches; after a change of ours, children come from the API
 //! server. The bucket and what is in it come from S3, which is read as seldom as possible.
 
+mod listing;
 mod log;
 mod remains;
 mod restores;
@@ -12,7 +13,7 @@ pub use remains::Step;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{CronJob, Job as KubernetesJob};
@@ -41,8 +42,6 @@ use crate::runtime::{Class, Failure, PerObject};
 use crate::transfer::{self, Disbelief, Records, key_of};
 use remains::Failing;
 
-/// What is in S3 is read at least this often: others may delete something.
-const STALE: Duration = Duration::from_hours(1);
 /// How errors name the record.
 const RECORD: &str = "record of backups in the operator's namespace";
 /// How many failed Jobs one look explains from their pods.
@@ -65,22 +64,13 @@ pub struct Observer {
     /// Objects whose children we changed: the watches may not show that yet.
     changed: PerObject<()>,
     /// What there was in S3, by object.
-    catalogs: PerObject<Seen>,
+    catalogs: PerObject<listing::Seen>,
     /// Objects that could not be cleaned up.
     failing: PerObject<Failing>,
     /// Objects whose replication slot cannot be dropped: why.
     slots: PerObject<String>,
     /// What manifests of base backups and log say, by the object that keeps the log.
     manifests_read: PerObject<log::Known>,
-}
-
-/// What there was in S3.
-#[derive(Clone)]
-struct Seen {
-    catalog: Arc<Catalog>,
-    at: Instant,
-    /// Ended Jobs at that moment.
-    ended: Vec<String>,
 }
 
 impl Observer {
@@ -320,29 +310,6 @@ impl Observer {
         let seen = seen.filter(|seen| seen.uid() == object.uid());
         let annotations = seen.as_ref().map_or_else(|| object.annotations(), |seen| seen.annotations());
         annotations.get(key).filter(|token| !token.is_empty() && token.len() <= 256).cloned()
-    }
-
-    /// What is in S3. It is read again when a Job has ended, after we changed something there, and after `STALE`.
-    async fn catalog(
-        &self,
-        object: &DatabaseBackup,
-        bucket: &Bucket,
-        observed: &Observed,
-    ) -> Result<Arc<Catalog>, Error> {
-        let uid = object.uid().unwrap_or_default();
-        let ended: Vec<String> =
-            observed.jobs.iter().filter(|job| job.end.is_some()).map(|job| job.name.clone()).collect();
-        let seen = self.catalogs.get(&uid);
-        if let Some(seen) = seen.filter(|seen| seen.at.elapsed() < STALE && seen.ended == ended) {
-            return Ok(seen.catalog);
-        }
-        let prefix = format!("{}/", prefix(object));
-        let listing = self.s3.list(&bucket.place, &bucket.owner, &prefix).await?;
-        let uploads = self.s3.uploads(&bucket.place, &bucket.owner, &prefix).await?;
-        let catalog = Arc::new(Catalog::of(&prefix, &listing, uploads));
-        let seen = Seen { catalog: catalog.clone(), at: Instant::now(), ended };
-        self.catalogs.set(&uid, seen);
-        Ok(catalog)
     }
 
     /// Manifests of those of the newest backups that the status does not list yet.

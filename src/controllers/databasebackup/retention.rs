@@ -263,6 +263,20 @@ mod tests {
             prop_assert_eq!(&kept(&once), &once);
         }
 
+        /// Of many backups, only some may have been read.
+        #[test]
+        fn of_some_no_less_is_kept_than_if_all_were_known(
+            rules in rules(),
+            minutes in proptest::collection::btree_map(0..2_000_000_i64, any::<bool>(), 0..60),
+        ) {
+            let due = |minute: &i64| Timestamp::from_second(NOW - minute * 60).unwrap();
+            let all: BTreeSet<Timestamp> = minutes.keys().map(due).collect();
+            let read: BTreeSet<Timestamp> = minutes.iter().filter(|(_, read)| **read).map(|(it, _)| due(it)).collect();
+            let kept = |some: &BTreeSet<Timestamp>| dues(&kept(&rules, some, &TimeZone::UTC, at(0)));
+            let (of_all, of_read) = (kept(&all), kept(&read));
+            prop_assert!(of_all.intersection(&read).all(|due| of_read.contains(due)));
+        }
+
         #[test]
         fn a_rule_more_never_keeps_less(rules in rules(), minutes in proptest::collection::btree_set(0..2_000_000_i64, 0..60)) {
             let complete: BTreeSet<Timestamp> =

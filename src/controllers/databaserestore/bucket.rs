@@ -1,8 +1,5 @@
 //! Finds a backup in a bucket, where this cluster has neither an object nor a record of it.
 
-use std::collections::BTreeMap;
-
-use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::facts::{Choice, Note, Offer, Target};
@@ -10,10 +7,8 @@ use super::observe::{Observer, lasting};
 use super::shelf::{Candidate, candidates, prefix_of_choice, trusted};
 use crate::api::DatabaseRestore;
 use crate::api::databaserestore::{BackupTrust, BucketChoice};
-use crate::backup::jobs::Catalog;
 use crate::backup::manifest::{Document, LIMIT, NAME, parse};
 use crate::backup::plan::Destination;
-use crate::backup::record::believed;
 use crate::backup::signature::{Distrust, LARGEST_SIGNATURE, PublicKey, SIGNATURE, verify};
 use crate::external::s3::{Found, Place};
 use crate::transfer::{Error, READABLE, lets_read};
@@ -67,7 +62,7 @@ impl Observer {
             Err(no) => return Ok(Err(no)),
         };
         let Opened { at, prefix, believed_keys } = &opened;
-        let found = match self.catalogs(at, prefix).await? {
+        let found = match self.catalogs(at, prefix, None).await? {
             Ok(found) => found,
             Err(no) => return Ok(Err(no)),
         };
@@ -136,24 +131,6 @@ impl Observer {
             return Ok(Err(no));
         }
         Ok(Ok(Opened { at, prefix, believed_keys }))
-    }
-
-    /// What is under a prefix, by the object that wrote it, and what of it may count.
-    pub(super) async fn catalogs(
-        &self,
-        at: &At,
-        prefix: &str,
-    ) -> Result<Result<BTreeMap<String, Catalog>, Choice>, Error> {
-        let listing = self.s3.list(&at.place, &at.owner, &format!("{prefix}/")).await.map_err(lasting)?;
-        let under = format!("s3://{}/{prefix}/", at.place.bucket);
-        if listing.cut {
-            let message = format!(
-                "more is under {under} than is read: give a longer spec.from.s3.prefix (causeway backups ls shows them)"
-            );
-            return Ok(Err(Choice::Refused("ListingCut", message)));
-        }
-        let now = Timestamp::now();
-        Ok(Ok(Catalog::of_all(listing).into_iter().map(|(base, catalog)| (base, believed(catalog, now))).collect()))
     }
 
     /// Keys of which one must have signed the backup; none where no signature is required.

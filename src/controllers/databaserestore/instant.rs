@@ -12,6 +12,7 @@ use kube::ResourceExt;
 
 use super::bucket::{At, Opened};
 use super::facts::{Choice, Note, Offer, OfferedLog};
+use super::listing::{Part, judged};
 use super::observe::{Observer, lasting, place_of};
 use super::shelf::Candidate;
 use crate::api::databasebackup::Method;
@@ -33,6 +34,8 @@ struct Kept {
     /// When the backups that may count were due.
     dues: Vec<Timestamp>,
     trust: Trust,
+    /// Whether there are later ones that were not read, because one recovery takes fewer than were read.
+    cut: bool,
 }
 
 /// Which of the backups count.
@@ -73,7 +76,7 @@ impl Observer {
         if let Some((reason, message)) = self.guardrails.denial(object, || asks::of_recovery(&image)) {
             return Ok(Err(Choice::Refused(reason, message)));
         }
-        let bases = match self.kept_by(object, &base, BASE).await? {
+        let bases = match self.kept_by(object, &base, Part { folder: BASE, since: None }).await? {
             Ok(kept) => kept,
             Err(no) => return Ok(Err(no)),
         };
@@ -86,7 +89,8 @@ impl Observer {
             None if until.is_some() => return Ok(Err(refused(&Missing::Log, &bases.origin, None))),
             None => (Vec::new(), bases.origin.clone(), None),
             Some(log) => {
-                let kept = match self.kept_by(object, log, WAL).await? {
+                let part = Part { folder: WAL, since: Some(document.manifest.started) };
+                let kept = match self.kept_by(object, log, part).await? {
                     Ok(kept) => kept,
                     Err(no) => return Ok(Err(no)),
                 };
@@ -122,7 +126,8 @@ impl Observer {
             Ok(opened) => opened,
             Err(no) => return Ok(Err(no)),
         };
-        let asked = match self.catalogs(&opened.at, &opened.prefix).await? {
+        let part = Part { folder: BASE, since: None };
+        let asked = match self.catalogs(&opened.at, &opened.prefix, Some(part)).await? {
             Ok(found) => found,
             Err(no) => return Ok(Err(no)),
         };
@@ -144,8 +149,8 @@ impl Observer {
         };
         // The prefix may hold the base backups alone: the log is looked for in the whole namespace.
         let namespace = object.namespace().unwrap_or_default();
-        let all = if opened.prefix == namespace { Ok(asked) } else { self.catalogs(&opened.at, &namespace).await? };
-        let all = match all {
+        let part = Part { folder: WAL, since: Some(document.manifest.started) };
+        let all = match self.catalogs(&opened.at, &namespace, Some(part)).await? {
             Ok(all) => all,
             Err(no) => return Ok(Err(no)),
         };
@@ -213,15 +218,19 @@ impl Observer {
         &self,
         object: &DatabaseRestore,
         backup: &DatabaseBackup,
-        folder: &'static str,
+        part: Part,
     ) -> Result<Result<Kept, Choice>, Error> {
         let (origin, record) = match self.kept(object, backup, None).await? {
             Ok(kept) => kept,
             Err(no) => return Ok(Err(no)),
         };
-        let catalog = self.catalog(object, &origin, record.as_ref()).await?;
-        let trust = Trust::Recorded(record);
-        Ok(catalog.map(|catalog| Kept { origin, folder, dues: catalog.complete(folder).into_iter().collect(), trust }))
+        let at = At { place: place_of(&origin), owner: origin.owner.clone() };
+        let found = match self.in_folder(&at, &origin.prefix, part).await? {
+            Ok(found) => judged(found, record.as_ref()),
+            Err(no) => return Ok(Err(no)),
+        };
+        let (folder, dues) = (part.folder, found.complete(part.folder).into_iter().collect());
+        Ok(Ok(Kept { origin, folder, dues, trust: Trust::Recorded(record), cut: found.cut }))
     }
 
     /// The newest base backup that was complete by then, or the one that is named.
@@ -260,7 +269,12 @@ impl Observer {
             }
             search.take(documents);
         }
-        Ok((search.end(), passed))
+        let later = kept.dues.iter().filter(|due| **due > base.started).count();
+        Ok(match search.end() {
+            // It goes on, but one recovery does not take so much.
+            Err(Missing::End(_)) if kept.cut => (Err(Missing::Many(later)), passed),
+            end => (end, passed),
+        })
     }
 
     /// The manifest of a backup; or why it does not count.
@@ -301,6 +315,7 @@ fn kept_in(opened: &Opened, catalogs: &BTreeMap<String, Catalog>, folder: &'stat
             folder,
             dues: catalog.complete(folder).into_iter().collect(),
             trust: Trust::Signed(opened.believed_keys.clone()),
+            cut: catalog.cut,
         });
     kept.collect()
 }

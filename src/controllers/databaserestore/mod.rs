@@ -12,6 +12,7 @@ mod choice;
 mod decide;
 mod facts;
 mod instant;
+mod listing;
 mod observe;
 mod resources;
 mod shelf;

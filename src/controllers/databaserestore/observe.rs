@@ -11,10 +11,10 @@ use super::choice::{self, pick, unencrypted, unfit, unrecorded};
 use super::facts::{Choice, Chosen, Job, Note, Observed, Offer, OfferedLog, Target};
 use super::resources;
 use crate::api::{DatabaseBackup, DatabaseRestore};
-use crate::backup::jobs::{Catalog, RECOVER, SERVICE_ACCOUNT, Settings, end_of, prefix_of};
+use crate::backup::jobs::{RECOVER, SERVICE_ACCOUNT, Settings, end_of, prefix_of};
 use crate::backup::manifest::{Document, id_of};
 use crate::backup::plan::Destination;
-use crate::backup::record::{Record, believed};
+use crate::backup::record::Record;
 use crate::backup::report::Outcome;
 use crate::consent::{self, Consent, DATABASERESTORE, Refusal};
 use crate::external::aws::AwsError;
@@ -279,7 +279,7 @@ impl Observer {
         target: &Target,
         record: Option<&Record>,
     ) -> Result<Result<(String, Document), No>, Error> {
-        let catalog = match self.catalog(object, origin, record).await? {
+        let catalog = match self.catalog(object, origin, target, record).await? {
             Ok(catalog) => catalog,
             Err(no) => return Ok(Err(no)),
         };
@@ -304,33 +304,6 @@ impl Observer {
             }
             None => Err(Choice::Waiting("BackupMissing", format!("backup {} was deleted just now", id_of(due)))),
         })
-    }
-
-    /// What is in S3 of an object, with a `Doubt` for each backup that does not count.
-    pub(super) async fn catalog(
-        &self,
-        object: &DatabaseRestore,
-        origin: &Destination,
-        record: Option<&Record>,
-    ) -> Result<Result<Catalog, No>, Error> {
-        let place = place_of(origin);
-        let prefix = format!("{}/", origin.prefix);
-        let listing = self.s3.list(&place, &origin.owner, &prefix).await.map_err(lasting)?;
-        let all_needed = object.spec.from.id == "latest" || object.spec.point_in_time.is_some();
-        if listing.cut && all_needed {
-            let message = format!(
-                "more is under s3://{}/{prefix} than is read, so that the latest backup is not known: name one by \
-                 spec.from.id, and look who writes there",
-                place.bucket
-            );
-            return Ok(Err(Choice::Refused("ListingCut", message)));
-        }
-        let (found, now) = (Catalog::of(&prefix, &listing, Vec::new()), Timestamp::now());
-        let catalog = match record {
-            Some(record) => record.judged(found, now),
-            None => believed(found, now),
-        };
-        Ok(Ok(catalog))
     }
 }
 

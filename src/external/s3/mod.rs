@@ -5,6 +5,8 @@
 //! <https://docs.aws.amazon.com/AmazonS3/latest/API/Welcome.html>
 
 mod bucket;
+#[cfg(test)]
+pub mod fake;
 mod objects;
 mod versions;
 

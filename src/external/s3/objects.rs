@@ -15,9 +15,11 @@ pub const DELETED_AT_ONCE: usize = 1000;
 /// The most pages, of a thousand entries each, that are read. What is left out shows up when the rest is gone.
 pub(super) const PAGES: usize = 200;
 
-/// The most bytes of keys that are read. They are kept in memory, and anyone who may write to the bucket may write many
-/// long keys.
-const KEYS: usize = 4 * 1024 * 1024;
+/// The most pages, and the most bytes of keys, that the operator reads at once. It keeps the keys in memory, and anyone
+/// who may write to the bucket may write many long ones.
+const BOUND: (usize, usize) = (PAGES, 4 * 1024 * 1024);
+/// The same for a command that somebody runs: it has a process of its own, and time.
+const BOUND_OF_COMMANDS: (usize, usize) = (10_000, 1 << 30);
 
 /// An object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,13 +39,6 @@ pub struct Listing {
     pub objects: Vec<Object>,
     /// Whether there is more than was read.
     pub cut: bool,
-}
-
-impl Listing {
-    /// Whether reading stops here.
-    fn is_full(&self) -> bool {
-        self.objects.iter().map(|object| object.key.len()).sum::<usize>() >= KEYS
-    }
 }
 
 /// An upload that was begun and neither completed nor aborted.
@@ -66,32 +61,64 @@ pub const LOCKED: &str = "ObjectLocked";
 impl S3 {
     /// Everything under a prefix. A bucket that is gone is empty.
     pub async fn list(&self, place: &Place, owner: &str, prefix: &str) -> Outcome<Listing> {
-        let (mut listing, mut token) = (Listing::default(), None);
-        for _ in 0..PAGES {
+        self.list_from(place, owner, (prefix, None), BOUND).await
+    }
+
+    /// The same, but only keys that sort after `after`.
+    pub async fn list_after(&self, place: &Place, owner: &str, prefix: &str, after: &str) -> Outcome<Listing> {
+        self.list_from(place, owner, (prefix, Some(after)), BOUND).await
+    }
+
+    /// The same as [`Self::list`], for commands: they read far more.
+    pub async fn list_for_command(&self, place: &Place, owner: &str, prefix: &str) -> Outcome<Listing> {
+        self.list_from(place, owner, (prefix, None), BOUND_OF_COMMANDS).await
+    }
+
+    async fn list_from(
+        &self,
+        place: &Place,
+        owner: &str,
+        (prefix, after): (&str, Option<&str>),
+        (pages, most): (usize, usize),
+    ) -> Outcome<Listing> {
+        let (mut listing, mut token, mut bytes) = (Listing::default(), None, 0);
+        for _ in 0..pages {
             let call = self.client(place).list_objects_v2().bucket(&place.bucket).expected_bucket_owner(owner);
-            let call = call.prefix(prefix).set_continuation_token(token);
+            let call = call.prefix(prefix).set_start_after(after.map(str::to_owned)).set_continuation_token(token);
             let page = match self.caller().call("ListObjectsV2", call.send()).await {
                 Err(error) if error.is("NoSuchBucket") => return Ok(Listing::default()),
                 page => page?,
             };
-            let objects = page.contents.unwrap_or_default().into_iter();
-            listing.objects.extend(objects.filter_map(|object| {
-                Some(Object {
-                    key: object.key?,
-                    size: u64::try_from(object.size.unwrap_or_default()).unwrap_or_default(),
-                    modified: instant(object.last_modified)?,
-                })
-            }));
+            for object in page.contents.unwrap_or_default() {
+                let (Some(key), Some(modified)) = (object.key, instant(object.last_modified)) else { continue };
+                bytes += key.len();
+                let size = u64::try_from(object.size.unwrap_or_default()).unwrap_or_default();
+                listing.objects.push(Object { key, size, modified });
+            }
             token = page.next_continuation_token.filter(|_| page.is_truncated == Some(true));
             if token.is_none() {
                 return Ok(listing);
             }
-            if listing.is_full() {
+            if bytes >= most {
                 break;
             }
         }
         listing.cut = true;
         Ok(listing)
+    }
+
+    /// The names between a prefix, which ends in a slash, and the next slash: the first thousand of them, and whether
+    /// there are more.
+    pub async fn names(&self, place: &Place, owner: &str, prefix: &str) -> Outcome<(Vec<String>, bool)> {
+        let call = self.client(place).list_objects_v2().bucket(&place.bucket).expected_bucket_owner(owner);
+        let page = match self.caller().call("ListObjectsV2", call.prefix(prefix).delimiter("/").send()).await {
+            Err(error) if error.is("NoSuchBucket") => return Ok((Vec::new(), false)),
+            page => page?,
+        };
+        let more = page.is_truncated == Some(true);
+        let all = page.common_prefixes.unwrap_or_default().into_iter().filter_map(|it| it.prefix);
+        let names = all.filter_map(|it| Some(it.strip_prefix(prefix)?.trim_end_matches('/').to_owned()));
+        Ok((names.filter(|name| !name.is_empty()).collect(), more))
     }
 
     /// Whether nothing is in the bucket.

@@ -116,7 +116,8 @@ fn unkept<'a>(
             let goes = if backup.is_complete() {
                 backup.doubt.is_none() && !kept.contains_key(due) && !running.contains(due)
             } else {
-                is_left_over(view, *due, backup, &complete)
+                // Where not all was read, the rest of it may be there.
+                !catalog.cut && is_left_over(view, *due, backup, &complete)
             };
             unkept.extend(goes.then_some((folder.as_str(), *due, backup)));
         }

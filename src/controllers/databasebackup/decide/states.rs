@@ -29,9 +29,10 @@ pub fn lacks(database: &Database, catalog: &Catalog, slot: Timestamp) -> bool {
     database.since <= slot && newest(database, catalog).is_none_or(|newest| newest < slot)
 }
 
-/// The state of each database. Where S3 was not read, it stays as before, except for the kept log that Jobs reported.
+/// The state of each database. Where the newest backups were not read, it stays as before, except for the kept log that
+/// Jobs reported.
 pub fn states(view: &View<'_>, schedule: &Schedule) -> Vec<DatabaseState> {
-    let Some(catalog) = &view.observed.catalog else {
+    let Some(catalog) = view.observed.current() else {
         let before = view.before.databases.iter();
         return before.map(|it| DatabaseState { kept_log: kept_log(view, &it.folder), ..it.clone() }).collect();
     };
@@ -91,7 +92,7 @@ pub fn titles(states: &[DatabaseState], state: BackupState) -> String {
 /// The condition that names the databases whose last backup failed. It is present only while there are any.
 pub fn failed(view: &View<'_>, states: &[DatabaseState]) -> Option<ExtraCondition> {
     const TYPE: &str = "BackupFailed";
-    view.observed.catalog.as_ref()?;
+    view.observed.current()?;
     let never = titles(states, BackupState::NeverSucceeded);
     let failed = titles(states, BackupState::Failed);
     if never.is_empty() && failed.is_empty() {

@@ -9,7 +9,7 @@ use super::super::facts::{Job, Signing, newest};
 use super::super::verification;
 use super::super::view::View;
 use super::bucket::Verdict;
-use super::{pruning, runs, states};
+use super::{listing, pruning, runs, states};
 use crate::api::DatabaseBackupStatus;
 use crate::api::databasebackup::{
     BackupFailure, BackupRun, BackupState, BackupVerification, DatabaseState, Recoverable,
@@ -54,7 +54,7 @@ pub fn status(view: &View<'_>, schedule: &Schedule, results: Vec<BackupVerificat
     if let Signing::Key(key) = &observed.signing {
         status.signing_key = Some(key.clone());
     }
-    if let Some(catalog) = &observed.catalog {
+    if let Some(catalog) = observed.current() {
         status.recoverable = recoverable(catalog);
         status.recent = recent(view, catalog);
         explain(view, schedule, catalog, &results, &mut status.recent);
@@ -92,7 +92,7 @@ fn recent(view: &View<'_>, catalog: &Catalog) -> Vec<BackupRun> {
 
 /// What the newest backup of each server leaves out, as text to append to a message; none where they leave out nothing.
 pub fn left_out(view: &View<'_>) -> Option<String> {
-    let runs = view.observed.catalog.as_ref().map_or_else(|| view.before.recent.clone(), |it| recent(view, it));
+    let runs = view.observed.current().map_or_else(|| view.before.recent.clone(), |it| recent(view, it));
     let is_newest = |run: &&BackupRun| runs.iter().all(|it| it.folder != run.folder || it.id <= run.id);
     let newest = runs.iter().filter(is_newest);
     let described: Vec<String> =
@@ -172,6 +172,9 @@ fn is_certain(doubt: Doubt) -> bool {
 
 /// Whether a backup is missing that should be there by now.
 pub fn overdue(view: &View<'_>, schedule: &Schedule, states: &[DatabaseState]) -> ExtraCondition {
+    if let Some(unknown) = listing::overdue(view) {
+        return unknown;
+    }
     let Some(catalog) = &view.observed.catalog else {
         // What is not known is reported as before.
         return ExtraCondition { status: was_overdue(view), ..not_overdue() };

@@ -169,7 +169,7 @@ pub fn results(view: &View<'_>) -> Vec<BackupVerification> {
         });
         note(&mut all[index], outcome);
     }
-    if view.observed.catalog.is_some() {
+    if view.observed.catalog.as_ref().is_some_and(|catalog| !catalog.cut) {
         all = all.into_iter().filter_map(|result| still_there(view, result)).collect();
     }
     let is_source = |it: &BackupVerification| sources(view).any(|source| source.access.source.folder == it.folder);
@@ -254,7 +254,7 @@ fn sources<'a>(view: &View<'a>) -> impl Iterator<Item = &'a Database> {
 /// ago.
 fn next<'a>(view: &View<'a>, when: &When) -> Option<(&'a Database, Timestamp, String)> {
     let (object, observed) = (view.object, view.observed);
-    let catalog = observed.catalog.as_ref()?;
+    let catalog = observed.current()?;
     if object.spec.suspend || observed.verifications.iter().any(|it| it.job.end.is_none()) {
         return None;
     }

@@ -1,0 +1,198 @@
+//! Lists backups in S3, also where there are more than are read at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::bucket::At;
+use super::choice::pick;
+use super::facts::{Choice, Target};
+use super::observe::{Observer, lasting, place_of};
+use crate::api::DatabaseRestore;
+use crate::backup::backup_id::LATEST;
+use crate::backup::instant::MOST;
+use crate::backup::jobs::Catalog;
+use crate::backup::manifest::{due_of, id_of};
+use crate::backup::plan::Destination;
+use crate::backup::record::{Record, believed};
+use crate::external::aws::AwsError;
+use crate::transfer::Error;
+
+/// How many recorded backups are looked at, the best first.
+const LOOKED_AT: usize = 50;
+/// How often reading goes on in one folder. Four times are enough for the log of 9 days before a base backup and for
+/// `MOST` backups after it, with one every minute.
+const WINDOWS: usize = 4;
+/// How many prefixes are searched for objects.
+const SEARCHED: usize = 300;
+
+/// A part of what objects keep.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// The folder.
+    pub folder: &'static str,
+    /// When the base backup began whose log is wanted. None: all of the folder is.
+    pub since: Option<Timestamp>,
+}
+
+impl Observer {
+    /// What is in S3 of an object, with a `Doubt` for each backup that does not count. If more is there than is read, what
+    /// the record has, of which the backup that will be picked was looked at in S3.
+    pub(super) async fn catalog(
+        &self,
+        object: &DatabaseRestore,
+        origin: &Destination,
+        target: &Target,
+        record: Option<&Record>,
+    ) -> Result<Result<Catalog, Choice>, Error> {
+        let at = At { place: place_of(origin), owner: origin.owner.clone() };
+        let prefix = format!("{}/", origin.prefix);
+        let listing = self.s3.list(&at.place, &at.owner, &prefix).await.map_err(lasting)?;
+        if !listing.cut {
+            return Ok(Ok(judged(Catalog::of(&prefix, &listing, Vec::new()), record)));
+        }
+        let Some(record) = record else {
+            let message = format!(
+                "more is under s3://{0}/{prefix} than is read: make another DatabaseRestore that names the backup itself by \
+                 spec.from.s3 with bucket: {0} and prefix: {prefix}FOLDER/ID (causeway backups ls shows them)",
+                origin.bucket
+            );
+            return Ok(Err(refused(message)));
+        };
+        Ok(self.recorded(object, &at, (&prefix, record), target).await.map_err(lasting)?)
+    }
+
+    async fn recorded(
+        &self,
+        object: &DatabaseRestore,
+        at: &At,
+        (prefix, record): (&str, &Record),
+        target: &Target,
+    ) -> Result<Result<Catalog, Choice>, AwsError> {
+        let mut catalog = record.catalog(prefix);
+        let mut seen = BTreeSet::new();
+        while seen.len() < LOOKED_AT {
+            let Ok((folder, due)) = pick(object, &catalog, target) else { return Ok(Ok(catalog)) };
+            if !seen.insert((folder.clone(), due)) {
+                return Ok(Ok(catalog));
+            }
+            let under = format!("{prefix}{folder}/{}/", id_of(due));
+            let listing = self.s3.list(&at.place, &at.owner, &under).await?;
+            let found = record.judged(Catalog::of(prefix, &listing, Vec::new()), Timestamp::now());
+            let backups = catalog.folders.entry(folder).or_default();
+            backups.remove(&due);
+            backups.extend(found.folders.into_values().flatten());
+        }
+        let message = format!(
+            "under s3://{}/{prefix} the newest {LOOKED_AT} backups that are recorded are gone or were changed: look who may \
+             write there, and name an older one by spec.from.id of another DatabaseRestore",
+            at.place.bucket
+        );
+        Ok(Err(refused(message)))
+    }
+
+    /// What is in one folder of an object whose keys begin with `base`. Of a log, only what is needed from a base backup on,
+    /// and so much of it that more would be too much for one recovery.
+    pub(super) async fn in_folder(&self, at: &At, base: &str, part: Part) -> Result<Result<Catalog, Choice>, Error> {
+        let Part { folder, since } = part;
+        let (prefix, under) = (format!("{base}/"), format!("{base}/{folder}/"));
+        let mut catalog = Catalog { prefix: prefix.clone(), ..Catalog::default() };
+        // The backup with the beginning of the log was due before the base backup began, and ended after that.
+        let from = since.map(|since| id_of(since.checked_sub(LATEST).unwrap_or(Timestamp::MIN)));
+        let mut after = format!("{under}{}", from.unwrap_or_default());
+        for _ in 0..WINDOWS {
+            let listing = self.s3.list_after(&at.place, &at.owner, &under, &after).await.map_err(lasting)?;
+            catalog.add(Catalog::of(&prefix, &listing, Vec::new()));
+            catalog.cut = listing.cut;
+            let is_enough = |since: Timestamp| catalog.complete(folder).range(since..).count() > MOST;
+            let last = listing.objects.last().filter(|_| listing.cut && !since.is_some_and(is_enough));
+            let Some(last) = last else { return Ok(Ok(catalog)) };
+            // All of the backup is read again of which only a part may have been read.
+            let name = last.key.strip_prefix(&under).and_then(|key| key.split('/').next()).unwrap_or_default();
+            after = format!("{under}{name}");
+        }
+        Ok(Err(strange(&at.place.bucket, &under)))
+    }
+
+    /// What is under a prefix, by the object that wrote it, and what of it may count. If more is there than is read, only
+    /// that part of it.
+    pub(super) async fn catalogs(
+        &self,
+        at: &At,
+        prefix: &str,
+        part: Option<Part>,
+    ) -> Result<Result<BTreeMap<String, Catalog>, Choice>, Error> {
+        let listing = self.s3.list(&at.place, &at.owner, &format!("{prefix}/")).await.map_err(lasting)?;
+        if !listing.cut {
+            let all = Catalog::of_all(listing).into_iter();
+            return Ok(Ok(all.map(|(base, catalog)| (base, judged(catalog, None))).collect()));
+        }
+        let Some(part) = part else {
+            let message = format!(
+                "more is under s3://{}/{prefix}/ than is read: make another DatabaseRestore with a longer spec.from.s3.prefix, \
+                 down to that of one backup (causeway backups ls shows them)",
+                at.place.bucket
+            );
+            return Ok(Err(refused(message)));
+        };
+        let Some(bases) = self.objects_with(at, prefix, part.folder).await.map_err(lasting)? else {
+            return Ok(Err(strange(&at.place.bucket, &format!("{prefix}/"))));
+        };
+        let mut all = BTreeMap::new();
+        for base in bases {
+            match self.in_folder(at, &base, part).await? {
+                Ok(catalog) => drop(all.insert(base, judged(catalog, None))),
+                Err(no) => return Ok(Err(no)),
+            }
+        }
+        Ok(Ok(all))
+    }
+
+    /// What the keys of each object under a prefix begin with that has such a folder; none where there is too much to
+    /// search.
+    async fn objects_with(&self, at: &At, prefix: &str, folder: &str) -> Result<Option<Vec<String>>, AwsError> {
+        if let Some((base, _)) = format!("{prefix}/").split_once(&format!("/{folder}/")) {
+            return Ok(Some(vec![base.to_owned()]));
+        }
+        let (mut found, mut left, mut searched) = (Vec::new(), vec![prefix.to_owned()], 0);
+        while let Some(base) = left.pop() {
+            searched += 1;
+            let (names, more) = self.s3.names(&at.place, &at.owner, &format!("{base}/")).await?;
+            if names.iter().any(|name| name == folder) {
+                found.push(base);
+                continue;
+            }
+            // In the folder of a database there are only IDs, however many.
+            let deeper: Vec<String> = names.into_iter().filter(|name| due_of(name).is_none()).collect();
+            if searched > SEARCHED || (more && !deeper.is_empty()) {
+                return Ok(None);
+            }
+            left.extend(deeper.into_iter().map(|name| format!("{base}/{name}")));
+        }
+        Ok(Some(found))
+    }
+}
+
+/// What is in S3, with a `Doubt` for each backup that does not count. Without a record all counts, but for backups of the
+/// future.
+pub fn judged(catalog: Catalog, record: Option<&Record>) -> Catalog {
+    match record {
+        Some(record) => record.judged(catalog, Timestamp::now()),
+        None => believed(catalog, Timestamp::now()),
+    }
+}
+
+/// The answer where so much is read and there is still more: that is not of Causeway alone.
+fn strange(bucket: &str, under: &str) -> Choice {
+    refused(format!(
+        "more is under s3://{bucket}/{under} than is read: look who writes there (aws s3 ls s3://{bucket}/{under} --recursive \
+         --summarize), delete what is not of Causeway, and make another DatabaseRestore"
+    ))
+}
+
+fn refused(message: String) -> Choice {
+    Choice::Refused("ListingCut", message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! What is found where more is in S3 than is read at once.
+
+use std::convert::Infallible;
+
+use jiff::SignedDuration;
+use kube::Client;
+use kube::client::Body;
+use serde_json::json;
+
+use super::super::decide::{restore, target};
+use super::*;
+use crate::backup::jobs::Settings;
+use crate::backup::plan::WAL;
+use crate::backup::record::Evidence;
+use crate::external::s3::fake::Fake;
+use crate::guardrails::Guardrails;
+
+/// More of them than are read at once, for their keys are long.
+const MANY: i64 = 4000;
+
+fn due(number: i64) -> Timestamp {
+    "2024-11-01T00:00:00Z".parse::<Timestamp>().expect("an instant") + SignedDuration::from_mins(5 * number)
+}
+
+/// What the keys of an object begin with. The bound is in bytes, so long keys take fewer objects to reach it.
+fn base() -> String {
+    format!("shop/{}/u1", "x".repeat(640))
+}
+
+/// Keys of backups every five minutes.
+fn keys(folder: &str, numbers: std::ops::Range<i64>) -> impl Iterator<Item = String> {
+    let under = format!("{}/{folder}", base());
+    numbers
+        .flat_map(move |number| ["data", "manifest.json"].map(|file| format!("{under}/{}/{file}", id_of(due(number)))))
+}
+
+async fn world(keys: impl IntoIterator<Item = String>) -> (Observer, At, Fake) {
+    let fake = Fake::with(keys, &due(MANY).to_string()).await;
+    let nobody = tower::service_fn(|_: http::Request<Body>| async {
+        Ok::<_, Infallible>(http::Response::builder().status(403).body(Body::empty()).expect("a response"))
+    });
+    let client = Client::new(nobody, "default");
+    let observer = Observer::new(client, fake.s3.clone(), Settings::default(), Guardrails::default());
+    let at = At { place: fake.place.clone(), owner: "111122223333".into() };
+    (observer, at, fake)
+}
+
+fn origin(at: &At) -> Destination {
+    Destination {
+        bucket: at.place.bucket.clone(),
+        owner: at.owner.clone(),
+        region: at.place.region.clone(),
+        endpoint: at.place.endpoint.clone(),
+        prefix: base(),
+        storage_class: None,
+        kms_key: None,
+        bucket_encrypts: false,
+    }
+}
+
+fn reason(choice: &Choice) -> &'static str {
+    match choice {
+        Choice::Refused(reason, _) => reason,
+        _ => "another",
+    }
+}
+
+#[tokio::test]
+async fn all_of_a_folder_is_read_however_much_that_is_and_of_a_log_what_a_base_backup_needs() {
+    let (observer, at, fake) = world(keys(WAL, 0..MANY)).await;
+    let all = observer.in_folder(&at, &base(), Part { folder: WAL, since: None }).await.expect("an answer");
+    let all = all.expect("all of it");
+    assert!(!all.cut && all.complete(WAL).len() == 4000, "{}", all.complete(WAL).len());
+    let before = fake.answered();
+    let since = Some(due(MANY - 10));
+    let log = observer.in_folder(&at, &base(), Part { folder: WAL, since }).await.expect("an answer").expect("some");
+    assert_eq!(log.complete(WAL).len(), 2602, "9 days and the ten after them");
+    assert_eq!(fake.answered() - before, 6, "a thousand keys in each call");
+}
+
+#[tokio::test]
+async fn the_log_is_found_in_a_namespace_of_which_not_all_is_read() {
+    let others = ["shop/a/u0/redis-cache/20261101T000000Z/data", "shop/a/u0/redis-cache/20261101T000500Z/data"];
+    let (observer, at, _) = world(keys(WAL, 0..MANY).chain(others.map(str::to_owned))).await;
+    let part = Part { folder: WAL, since: Some(due(MANY - 10)) };
+    let found = observer.catalogs(&at, "shop", Some(part)).await.expect("an answer").expect("a log");
+    assert_eq!(found.keys().collect::<Vec<_>>(), [&base()]);
+    assert_eq!(found[&base()].complete(WAL).last(), Some(&due(MANY - 1)));
+    let within = observer.catalogs(&at, &format!("{}/{WAL}", base()), Some(part)).await.expect("an answer");
+    assert_eq!(within.expect("a log").keys().collect::<Vec<_>>(), [&base()], "the prefix ends in the folder");
+    let no = observer.catalogs(&at, "shop", None).await.expect("an answer").expect_err("refused");
+    assert_eq!(reason(&no), "ListingCut");
+}
+
+#[tokio::test]
+async fn the_latest_is_the_newest_of_the_record_that_is_in_s3() {
+    let (observer, at, _) = world(keys("redis-cache", 0..MANY)).await;
+    let mut record = Record::default();
+    let evidence = |number| (due(number), Evidence::Manifest("ab".repeat(32)));
+    // The last two are gone.
+    record.backups.insert("redis-cache".into(), (0..MANY + 2).map(evidence).collect());
+    let (origin, target) = (origin(&at), target("7.0.15"));
+    let picked = async |object: &DatabaseRestore, record: Option<&Record>| {
+        let found = observer.catalog(object, &origin, &target, record).await.expect("an answer");
+        found.and_then(|catalog| pick(object, &catalog, &target))
+    };
+    let latest = restore(&json!({ "backup": "nightly" }));
+    assert_eq!(picked(&latest, Some(&record)).await, Ok(("redis-cache".into(), due(MANY - 1))));
+    let no = picked(&latest, None).await.expect_err("refused");
+    assert_eq!(reason(&no), "ListingCut", "without a record, nobody knows which one is the latest");
+    let named = restore(&json!({ "backup": "nightly", "id": id_of(due(MANY + 1)) }));
+    assert_eq!(reason(&picked(&named, Some(&record)).await.expect_err("it is gone")), "BackupMissing");
+}

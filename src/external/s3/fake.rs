@@ -1,0 +1,92 @@
+//! An S3 in memory that only lists, for tests: in pages, after a key, and up to a delimiter. It has no uploads.
+
+use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_sdk_s3::config::{Credentials, SharedCredentialsProvider};
+use axum::Router;
+use axum::extract::Request;
+use tokio::net::TcpListener;
+
+use super::{Place, S3};
+use crate::leader::Fence;
+use crate::metrics::Metrics;
+
+/// Entries of a page, as S3 has them.
+const PAGE: usize = 1000;
+
+/// The S3, the place of its only bucket, and how many calls it answered.
+pub struct Fake {
+    /// A client of it.
+    pub s3: S3,
+    /// The bucket.
+    pub place: Place,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Fake {
+    /// With these keys in the bucket; all objects were written at `modified`.
+    pub async fn with(keys: impl IntoIterator<Item = String>, modified: &str) -> Self {
+        let keys: Arc<BTreeSet<String>> = Arc::new(keys.into_iter().collect());
+        let (calls, modified): (Arc<AtomicUsize>, Arc<str>) = (Arc::default(), modified.into());
+        let counted = calls.clone();
+        let answer = move |request: Request| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let (keys, modified) = (keys.clone(), modified.clone());
+            async move { listed(&keys, request.uri().query().unwrap_or_default(), &modified) }
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
+        tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await });
+        let credentials = Credentials::new("key", "secret", None, None, "test");
+        let config = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .credentials_provider(SharedCredentialsProvider::new(credentials));
+        let place = Place { bucket: "b".into(), region: "eu-west-1".into(), endpoint: Some(endpoint) };
+        Self { s3: S3::new(&config.build(), Metrics::new(), Fence::unfenced()), place, calls }
+    }
+
+    /// How many calls it answered so far.
+    pub fn answered(&self) -> usize {
+        self.calls.load(Ordering::Relaxed)
+    }
+}
+
+fn listed(keys: &BTreeSet<String>, query: &str, modified: &str) -> String {
+    if query.split('&').any(|it| it.trim_end_matches('=') == "uploads") {
+        return "<ListMultipartUploadsResult></ListMultipartUploadsResult>".into();
+    }
+    let parameter = |name: &str| {
+        let value = query.split('&').find_map(|it| it.strip_prefix(name)?.strip_prefix('='));
+        value.map(|value| value.replace("%2F", "/"))
+    };
+    let prefix = parameter("prefix").unwrap_or_default();
+    let delimiter = parameter("delimiter");
+    let after = parameter("continuation-token").or_else(|| parameter("start-after")).unwrap_or_default();
+    let (mut names, mut all, mut last) = (BTreeSet::<&str>::new(), Vec::new(), None);
+    let mut entries = 0;
+    for key in keys.range::<str, _>((Excluded(after.as_str()), Unbounded)).filter(|key| key.starts_with(&prefix)) {
+        let name = delimiter.as_ref().and_then(|it| key[prefix.len()..].split_once(it.as_str())).map(|(name, _)| name);
+        if name.is_some_and(|name| names.contains(name)) {
+            last = Some(key);
+            continue;
+        }
+        if entries == PAGE {
+            let token = last.map_or("", String::as_str);
+            all.push(format!("<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken>"));
+            break;
+        }
+        (entries, last) = (entries + 1, Some(key));
+        all.push(match name {
+            Some(name) => format!("<CommonPrefixes><Prefix>{prefix}{name}/</Prefix></CommonPrefixes>"),
+            None => {
+                format!("<Contents><Key>{key}</Key><LastModified>{modified}</LastModified><Size>1</Size></Contents>")
+            }
+        });
+        names.extend(name);
+    }
+    format!("<ListBucketResult>{}</ListBucketResult>", all.concat())
+}
