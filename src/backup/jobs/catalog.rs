@@ -122,6 +122,10 @@ impl Catalog {
         let last = listing.objects.last().filter(|_| listing.cut).map(|object| object.key.clone());
         for object in listing.objects {
             let Some(base) = object.key.rsplitn(4, '/').nth(3).map(str::to_owned) else { continue };
+            // Each prefix costs far more memory than a key, and anybody who may write there may make many.
+            if parts(&object.key[..=base.len()], &object.key).is_none() {
+                continue;
+            }
             listings.entry(base).or_default().objects.push(object);
         }
         let catalogs = listings.into_iter().map(|(base, objects)| {

@@ -15,9 +15,11 @@ pub const DELETED_AT_ONCE: usize = 1000;
 /// The most pages, of a thousand entries each, that are read. What is left out shows up when the rest is gone.
 pub(super) const PAGES: usize = 200;
 
-/// The most pages, and the most bytes of keys, that the operator reads at once. It keeps the keys in memory, and anyone
-/// who may write to the bucket may write many long ones.
-const BOUND: (usize, usize) = (PAGES, 4 * 1024 * 1024);
+/// The most pages, and the most bytes of memory for their keys, that the operator reads at once: anyone who may write to
+/// the bucket may write many keys, or long ones.
+const BOUND: (usize, usize) = (PAGES, 8 * 1024 * 1024);
+/// Bytes that an object takes beside its key, here and in what is made of it.
+const BESIDE: usize = 100;
 /// The same for a command that somebody runs: it has a process of its own, and time.
 const BOUND_OF_COMMANDS: (usize, usize) = (10_000, 1 << 30);
 
@@ -91,7 +93,7 @@ impl S3 {
             };
             for object in page.contents.unwrap_or_default() {
                 let (Some(key), Some(modified)) = (object.key, instant(object.last_modified)) else { continue };
-                bytes += key.len();
+                bytes += key.len() + BESIDE;
                 let size = u64::try_from(object.size.unwrap_or_default()).unwrap_or_default();
                 listing.objects.push(Object { key, size, modified });
             }
