@@ -10,6 +10,10 @@ const TIMELINE: usize = 8;
 /// spaces. The next timeline begins with that segment. A server that never left its first timeline has no such fact, nor have
 /// backups of earlier versions.
 pub const BRANCHES: &str = "branches";
+/// How many backups beyond those that seem to be needed are looked at for log that is missing. IDs say when backups were due,
+/// and not in which order they took the log: one that was tried again for long takes log after those that somebody asked for
+/// meanwhile. More than these are not taken in the time of one Job.
+pub const OUT_OF_ORDER: usize = 128;
 
 /// Why a backup of the log does not go on where the one before it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +101,12 @@ pub fn ended_before(log: &Contents, base: &Contents) -> bool {
 pub fn begins_too_late(log: &Contents, base: &Contents) -> bool {
     let (Some(begin), Some(needed)) = (place(log, "first"), place(base, "first")) else { return false };
     is_of_same_server(log, base) && begin > needed
+}
+
+/// Where a backup of the log ends, comparable with where others of its server end. None if it does not say that.
+#[must_use]
+pub fn end(log: &Contents) -> Option<(u64, u64)> {
+    place(log, "next")
 }
 
 fn is_of_same_server(log: &Contents, base: &Contents) -> bool {

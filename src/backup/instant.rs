@@ -4,12 +4,15 @@
 #[cfg(test)]
 mod tests;
 
+use std::mem;
+use std::ops::Range;
+
 use jiff::Timestamp;
 
 use super::chain::{self, Gap};
 use super::manifest::{Document, Manifest};
 
-/// Manifests that are asked for at once.
+/// Manifests that are read at once.
 const AT_ONCE: usize = 16;
 /// The most backups of the log that one recovery takes: 17 days with one every five minutes. A `ConfigMap` has room for no
 /// more.
@@ -97,6 +100,11 @@ impl Missing {
             Self::Many(_) => "LogTooLong",
         }
     }
+
+    /// Whether backups under other IDs, or in another order, may have what is missing.
+    fn is_of_order(&self) -> bool {
+        matches!(self, Self::Beginning { .. } | Self::Hole { .. } | Self::End(_))
+    }
 }
 
 fn no_base(until: Option<Timestamp>, earliest: Option<&str>) -> String {
@@ -139,12 +147,25 @@ pub struct LogSearch {
     until: Option<Timestamp>,
     /// When the backups of the log were due, the earliest first.
     dues: Vec<Timestamp>,
-    /// The backup with the beginning of the log is before this index of `dues`; 0 when the beginning is no longer looked for.
-    before: usize,
-    /// Index of the next backup to read after the beginning.
-    next: usize,
+    stage: Stage,
+    /// Indices of `dues` that were read.
+    read: Range<usize>,
+    /// Indices of `dues` to read next, beside those that were read.
+    wanted: Range<usize>,
     log: Vec<Document>,
+    /// What was read around the log.
+    around: Vec<Document>,
     missing: Option<Missing>,
+}
+
+/// What is looked for.
+enum Stage {
+    /// The backup with the beginning of the log, from the base backup back.
+    Beginning,
+    /// The log from there to the instant.
+    Log,
+    /// Log under IDs before or after all these, whose indices are here: see [`chain::OUT_OF_ORDER`].
+    Around(Range<usize>),
 }
 
 impl LogSearch {
@@ -155,42 +176,94 @@ impl LogSearch {
         dues.sort_unstable();
         // The backup with the beginning of the log was due before the base backup began.
         let begin = dues.partition_point(|due| *due <= base.started);
-        Self { base: base.clone(), until, dues, before: begin, next: begin, log: Vec::new(), missing: None }
+        let mut search = Self {
+            base: base.clone(),
+            until,
+            dues,
+            stage: Stage::Beginning,
+            read: begin..begin,
+            wanted: 0..0,
+            log: Vec::new(),
+            around: Vec::new(),
+            missing: None,
+        };
+        search.wanted = search.step();
+        search
     }
 
     /// The backups whose manifests are needed next; none when the search is over.
     #[must_use]
     pub fn wanted(&self) -> &[Timestamp] {
-        if self.missing.is_some() {
-            return &[];
-        }
-        match self.before {
-            0 if is_enough(&self.log, self.until) => &[],
-            0 => &self.dues[self.next..self.dues.len().min(self.next + AT_ONCE)],
-            before => &self.dues[before - 1..before],
-        }
+        &self.dues[self.wanted.clone()]
     }
 
     /// Takes the manifests of [`wanted`](Self::wanted), as far as they are trusted.
     pub fn take(&mut self, believed: impl IntoIterator<Item = Option<Document>>) {
-        let count = self.wanted().len();
-        let believed = believed.into_iter().flatten();
-        if self.before == 0 {
-            self.next += count;
-            self.log.extend(believed);
+        let wanted = mem::take(&mut self.wanted);
+        if wanted.is_empty() {
             return;
         }
-        self.before -= 1;
-        for document in believed {
-            let (base, log) = (system_of(&self.base), system_of(&document.manifest));
-            if base != log {
-                let (base, system, log) = (self.base.id.clone(), base.to_owned(), log.to_owned());
-                self.missing = Some(Missing::OtherServer { base, system, log });
+        self.read = self.read.start.min(wanted.start)..self.read.end.max(wanted.end);
+        let believed = believed.into_iter().flatten();
+        match self.stage {
+            Stage::Beginning => {
+                for document in believed {
+                    self.begin(document);
+                }
             }
-            if fact(&document.manifest, "first") <= fact(&self.base, "first") {
-                self.before = 0;
+            Stage::Log => self.log.extend(believed),
+            Stage::Around(_) => self.around.extend(believed),
+        }
+        self.wanted = self.step();
+    }
+
+    /// Takes a backup of the log that was due before all others that were taken.
+    fn begin(&mut self, document: Document) {
+        let (base, log) = (system_of(&self.base), system_of(&document.manifest));
+        if base != log {
+            let (base, system, log) = (self.base.id.clone(), base.to_owned(), log.to_owned());
+            self.missing = Some(Missing::OtherServer { base, system, log });
+        }
+        if fact(&document.manifest, "first") <= fact(&self.base, "first") {
+            self.stage = Stage::Log;
+        }
+        self.log.insert(0, document);
+    }
+
+    /// What to read next, by index.
+    fn step(&mut self) -> Range<usize> {
+        let (start, end, all) = (self.read.start, self.read.end, self.dues.len());
+        if self.missing.is_some() {
+            return 0..0;
+        }
+        if matches!(self.stage, Stage::Beginning) {
+            if start > 0 {
+                return start - 1..start;
             }
-            self.log.insert(0, document);
+            self.stage = Stage::Log;
+        }
+        if matches!(self.stage, Stage::Log) {
+            if end < all && !is_enough(&self.log, self.until) {
+                return end..all.min(end + AT_ONCE);
+            }
+            self.stage = Stage::Around(self.read.clone());
+        }
+        let Stage::Around(log) = &self.stage else { return 0..0 };
+        let more = self.more();
+        let (earliest, latest) = (log.start.saturating_sub(more), all.min(log.end + more));
+        if end < latest {
+            return end..latest.min(end + AT_ONCE);
+        }
+        if earliest < start { earliest.max(start.saturating_sub(AT_ONCE))..start } else { 0..0 }
+    }
+
+    /// How many backups before and after the log are read, because it seems to miss something. Without an instant, the newest
+    /// log is wanted: it may be under an ID before the base backup even where nothing is missing.
+    fn more(&self) -> usize {
+        match unbroken(&self.base, &self.log, &self.around, self.until) {
+            Ok(_) if self.until.is_none() => AT_ONCE,
+            Err(missing) if missing.is_of_order() => chain::OUT_OF_ORDER,
+            _ => 0,
         }
     }
 
@@ -199,27 +272,71 @@ impl LogSearch {
         if let Some(missing) = self.missing {
             return Err(missing);
         }
-        unbroken(&self.base, self.log, self.until)
+        let log = unbroken(&self.base, &self.log, &self.around, self.until)?;
+        Ok(log.into_iter().cloned().collect())
     }
 }
 
-fn is_enough(log: &[Document], until: Option<Timestamp>) -> bool {
-    until.is_some_and(|until| log.iter().any(|it| end_of(&it.manifest).is_some_and(|end| end >= until)))
+fn is_enough<'a>(log: impl IntoIterator<Item = &'a Document>, until: Option<Timestamp>) -> bool {
+    until.is_some_and(|until| log.into_iter().any(|it| end_of(&it.manifest).is_some_and(|end| end >= until)))
 }
 
-fn unbroken(base: &Manifest, mut log: Vec<Document>, until: Option<Timestamp>) -> Result<Vec<Document>, Missing> {
+/// The log that is needed, in the order of its IDs. If that misses something, in the order of its segments, together with
+/// what lies around it.
+fn unbroken<'a>(
+    base: &Manifest,
+    log: &'a [Document],
+    around: &'a [Document],
+    until: Option<Timestamp>,
+) -> Result<Vec<&'a Document>, Missing> {
+    let mut found: Vec<&Document> = log.iter().collect();
+    let needed = needed(base, &found, until);
+    let last = |all: &[Document]| all.iter().filter_map(|it| chain::end(&it.manifest.contents)).max();
+    let may_be_out_of_order = match &needed {
+        Ok(_) => until.is_none() && last(around) > last(log),
+        Err(missing) => missing.is_of_order(),
+    };
+    if may_be_out_of_order && let Some(sorted) = by_segment(base, log.iter().chain(around).collect(), until) {
+        return Ok(sorted);
+    }
+    found.truncate(needed?);
+    Ok(found)
+}
+
+/// The log that is needed in the order of its segments; none if it is broken in that order, too.
+fn by_segment<'a>(base: &Manifest, mut all: Vec<&'a Document>, until: Option<Timestamp>) -> Option<Vec<&'a Document>> {
+    if all.iter().any(|it| place(it).0.is_empty() || place(it).1.is_empty()) {
+        return None;
+    }
+    all.retain(|it| place(it).1 > fact(base, "first"));
+    all.sort_by(|one, other| place(one).cmp(&place(other)));
+    let count = needed(base, &all, until).ok()?;
+    all.truncate(count);
+    // A server never goes back to an earlier timeline. If it seems so, log of two servers is mixed.
+    let timeline = |it: &Document| chain::end(&it.manifest.contents).map(|(timeline, _)| timeline);
+    let goes_back = |pair: &[&'a Document]| {
+        timeline(pair[0]) != timeline(pair[1]) && pair[1].manifest.started < pair[0].manifest.started
+    };
+    (!all.windows(2).any(goes_back)).then_some(all)
+}
+
+/// The first segment of a backup of the log, and the next one after it; empty if it does not say them.
+fn place(log: &Document) -> (&str, &str) {
+    (fact(&log.manifest, "first"), fact(&log.manifest, "next"))
+}
+
+/// How many backups of the log are needed, from the first on; an error if something is missing between them.
+fn needed(base: &Manifest, log: &[&Document], until: Option<Timestamp>) -> Result<usize, Missing> {
     // Backups after the one that reaches the instant are not needed.
-    let reaches = |it: &Document| until.is_some_and(|until| end_of(&it.manifest).is_some_and(|end| end >= until));
-    if let Some(last) = log.iter().position(reaches) {
-        log.truncate(last + 1);
-    }
+    let last = log.iter().position(|it| is_enough([*it], until));
+    let log = &log[..last.map_or(log.len(), |last| last + 1)];
     let Some(begin) = log.first() else { return Err(Missing::Log) };
     let (first, needed) = (fact(&begin.manifest, "first"), fact(base, "first"));
     if first > needed {
         return Err(Missing::Beginning { first: first.into(), base: base.id.clone(), needed: needed.into() });
     }
-    for pair in log.windows(2) {
-        let (before, after) = (&pair[0].manifest, &pair[1].manifest);
+    let mut before = &begin.manifest;
+    for after in log[1..].iter().map(|it| &it.manifest) {
         match chain::gap(&before.contents, &after.contents) {
             None => {}
             Some(Gap::OtherServer(system, log)) => {
@@ -231,12 +348,15 @@ fn unbroken(base: &Manifest, mut log: Vec<Document>, until: Option<Timestamp>) -
             }
             Some(Gap::SegmentUnknown(fact)) => return Err(Missing::SegmentUnknown(after.id.clone(), fact)),
         }
+        if chain::end(&after.contents) >= chain::end(&before.contents) {
+            before = after;
+        }
     }
-    if until.is_some() && !is_enough(&log, until) {
+    if until.is_some() && !is_enough(log.iter().copied(), until) {
         return Err(Missing::End(log.last().map_or("", |it| fact(&it.manifest, UNTIL)).to_owned()));
     }
     if log.len() > MOST {
         return Err(Missing::Many(log.len()));
     }
-    Ok(log)
+    Ok(log.len())
 }

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use super::age::Recipient;
+use super::chain::{self, Gap};
 use super::manifest::{self, Document, FORMAT, Manifest, SECONDS, is_early};
 use super::plan::{BackupPlan, Source, WAL};
 use super::progress::Progress;
@@ -14,7 +15,7 @@ use super::relay::Receipt;
 use super::report::{KeptLog, Outcome, Report};
 use super::source::Dump;
 use super::store::{Listed, Lying, ManifestError, Store, Upload};
-use super::{Error, chain, stream};
+use super::{Error, stream};
 
 /// What all sources share.
 struct Run<'a> {
@@ -226,25 +227,40 @@ async fn write(
     let sums = sums?;
     learned.note = dump.note();
     let (version, contents, receipt) = dump.finish();
-    if kind == WAL
-        && let Some(before) = newest(&run.store, &source.folder).await?
-    {
-        chain::follows(&before, &contents)?;
+    if kind == WAL {
+        follows(&run.store, &source.folder, &contents).await?;
     }
     Ok((kind, version, contents, sums, receipt))
 }
 
-/// The newest complete backup in a folder.
-async fn newest(store: &Store, folder: &str) -> Result<Option<Manifest>, Error> {
+/// Whether new log goes on where the log in a folder ends. That is usually the backup with the newest ID, but not always: see
+/// [`chain::OUT_OF_ORDER`].
+async fn follows(store: &Store, folder: &str, contents: &manifest::Contents) -> Result<(), Error> {
+    let (mut last, mut read): (Option<Manifest>, usize) = (None, 0);
     for id in store.past_ids(folder).await? {
-        match store.manifest(folder, &id).await {
-            Ok(Some(document)) => return Ok(Some(document.manifest)),
-            Ok(None) => {}
-            Err(ManifestError::Invalid { key, mistake }) => tracing::warn!(key, %mistake, "no manifest lies there"),
+        if read == chain::OUT_OF_ORDER {
+            break;
+        }
+        let manifest = match store.manifest(folder, &id).await {
+            Ok(Some(document)) => document.manifest,
+            Ok(None) => continue,
+            Err(ManifestError::Invalid { key, mistake }) => {
+                tracing::warn!(key, %mistake, "no manifest lies there");
+                continue;
+            }
             Err(error) => return Err(error.into()),
+        };
+        read += 1;
+        if last.as_ref().is_some_and(|last| chain::end(&manifest.contents) <= chain::end(&last.contents)) {
+            continue;
+        }
+        match chain::gap(&manifest.contents, contents) {
+            None => return Ok(()),
+            Some(Gap::Missing(..)) => last = Some(manifest),
+            Some(_) => return chain::follows(&manifest, contents),
         }
     }
-    Ok(None)
+    last.map_or(Ok(()), |last| chain::follows(&last, contents))
 }
 
 /// Writes the manifest, which makes the data a backup. A manifest that would be refused later is not written. If another
@@ -341,6 +357,38 @@ mod tests {
         lay(&bucket, 3, b"12345", &text(3), 5);
         let done = next(&store, FOLDER, ID).await.unwrap();
         assert!(matches!(&done, Next::Done(document) if document.manifest.id == "20261122T000503Z"), "our own");
+    }
+
+    /// The facts of a backup of the log from one segment to the one before another, as the manifest has them.
+    fn log(first: u8, next: u8) -> manifest::Contents {
+        let segment = |number: u8| format!("0000000100000000000000{number:02X}");
+        let facts = [("system", "7".to_owned()), ("first", segment(first)), ("next", segment(next))];
+        manifest::Contents { keys: 0, facts: facts.map(|(name, value)| (name.to_owned(), value)).into() }
+    }
+
+    /// Puts the manifest of a backup of the log under an ID.
+    fn lay_log(bucket: &Bucket, id: &str, first: u8, next: u8) {
+        let manifest = Manifest { kind: WAL.into(), contents: log(first, next), ..manifest(id) };
+        bucket.put(&format!("p/{WAL}/{id}/manifest.json"), &serde_json::to_vec(&manifest).unwrap(), due());
+    }
+
+    #[tokio::test]
+    async fn log_goes_on_after_a_backup_that_was_tried_again_while_a_later_one_was_taken() {
+        let bucket = Bucket::default();
+        let store = bucket.store().await;
+        follows(&store, WAL, &log(5, 6)).await.expect("the first backup follows nothing");
+        lay_log(&bucket, "20241122T115500Z", 0, 1);
+        lay_log(&bucket, "20241122T120300Z", 1, 6);
+        // This one was due first, and took its log after the one above.
+        lay_log(&bucket, "20241122T120000Z", 6, 7);
+        follows(&store, WAL, &log(7, 8)).await.expect("nothing is missing");
+        let missing = follows(&store, WAL, &log(8, 9)).await.unwrap_err();
+        assert_eq!((missing.reason(), missing.is_final()), ("WalMissing", true));
+        let words = "backup 20241122T120000Z ends before segment 000000010000000000000007";
+        assert!(missing.to_string().contains(words), "{missing}");
+        let mut other = log(7, 8);
+        other.facts.insert("system".into(), "8".into());
+        assert_eq!(follows(&store, WAL, &other).await.unwrap_err().reason(), "WalMissing", "another server's");
     }
 
     #[tokio::test]

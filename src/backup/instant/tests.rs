@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::manifest::{Contents, id_of};
+use super::super::manifest::{Contents, due_of, id_of};
 use super::super::plan::{BASE, WAL};
 use super::*;
 
@@ -39,6 +39,14 @@ fn branched(branch: u8, log: Document) -> Document {
     log
 }
 
+/// The same, tried again until that minute, when it took its log.
+fn late(minute: u8, log: Document) -> Document {
+    let mut log = log;
+    log.manifest.started = at(minute);
+    log.manifest.contents.facts.insert("until".into(), format!("2026-11-22T00:{minute:02}:00.5Z"));
+    log
+}
+
 /// Began at minute 7, and was complete at minute 8.
 fn base() -> Manifest {
     document(BASE, 7, &[("first", &name(1, 5)), ("until", "2026-11-22T00:08:00Z")]).manifest
@@ -47,12 +55,13 @@ fn base() -> Manifest {
 /// What is found among backups of the log, and how many of their manifests were read for that.
 fn search(log: &[Document], until: Option<&str>) -> (Result<Vec<String>, Missing>, usize) {
     let until = until.map(|it| it.parse().unwrap());
-    let mut search = LogSearch::new(&base(), until, log.iter().map(|it| it.manifest.started));
+    let due = |it: &Document| due_of(&it.manifest.id).unwrap();
+    let mut search = LogSearch::new(&base(), until, log.iter().map(due));
     let mut read = 0;
     while !search.wanted().is_empty() {
         let wanted = search.wanted().to_vec();
         read += wanted.len();
-        search.take(wanted.iter().map(|due| log.iter().find(|it| it.manifest.started == *due).cloned()));
+        search.take(wanted.iter().map(|wanted| log.iter().find(|it| due(it) == *wanted).cloned()));
     }
     let found = search.end().map(|log| log.into_iter().map(|it| it.manifest.id[9..13].to_owned()).collect());
     (found, read)
@@ -108,6 +117,38 @@ fn log_of_a_server_that_was_rewound_has_a_hole_unless_it_begins_at_the_branch() 
     let hole = found(&rewound(8), None).unwrap_err();
     let words = format!("ends before segment {}, and the next one that counts, 20261122T001500Z", name(2, 6));
     assert!(hole.reason() == "LogBroken" && hole.to_string().contains(&words), "{hole}");
+}
+
+#[test]
+fn log_that_a_backup_took_after_those_that_were_due_later_is_in_its_place() {
+    let all = [log(1, 3, 6, 5), late(14, log(1, 9, 10, 10)), log(1, 6, 9, 13), log(1, 10, 12, 15)];
+    assert_eq!(found(&all, None).unwrap(), ["0005", "0013", "0010", "0015"]);
+    assert_eq!(found(&all, Some("2026-11-22T00:13:00Z")).unwrap(), ["0005", "0013"]);
+    assert_eq!(found(&all, Some("2026-11-22T00:14:00Z")).unwrap(), ["0005", "0013", "0010"]);
+    assert_eq!(found(&all, Some("2026-11-22T00:15:00Z")).unwrap(), ["0005", "0013", "0010", "0015"]);
+}
+
+#[test]
+fn late_log_is_found_before_the_one_with_the_beginning_and_after_those_that_are_read_at_once() {
+    // The base backup needs segment 5, which was taken last, and due first.
+    let before = [log(1, 2, 3, 1), late(7, log(1, 5, 6, 3)), log(1, 3, 5, 6), log(1, 6, 8, 10)];
+    assert_eq!(found(&before, None).unwrap(), ["0003", "0010"]);
+    assert_eq!(found(&before, Some("2026-11-22T00:10:00Z")).unwrap(), ["0003", "0010"]);
+    assert_eq!(found(&before[..3], None).unwrap(), ["0003"], "it is the end of the log");
+    assert_eq!(found(&before[..3], Some("2026-11-22T00:07:00Z")).unwrap(), ["0003"]);
+    // The last of 16 reaches the instant, and needs the one after it.
+    let mut after = vec![log(1, 3, 8, 5)];
+    after.extend((8..23).map(|minute| log(1, minute, minute + 1, minute)));
+    after.extend([late(25, log(1, 24, 25, 23)), log(1, 23, 24, 24), log(1, 25, 26, 26)]);
+    let found = found(&after, Some("2026-11-22T00:25:00Z")).unwrap();
+    assert_eq!(found[found.len() - 3..], ["0022", "0024", "0023"]);
+}
+
+#[test]
+fn log_of_a_timeline_that_goes_on_after_the_next_one_began_is_in_no_order() {
+    let mixed = [log(1, 3, 6, 5), branched(6, log(2, 6, 7, 10)), log(1, 6, 9, 15)];
+    let hole = found(&mixed, None).unwrap_err();
+    assert!(hole.to_string().contains("backup 20261122T001000Z ends before"), "{hole}");
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Redis and Valkey: every key is copied as its server dumps it, with its time to live, database after database, and
 //! functions with them.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use super::redis_copy::{Times, Trouble, copy, present_of, scan, unlink_lacking};
@@ -52,13 +55,16 @@ pub async fn restore(scratch: &str, target: &Source, force: bool, run: &str) -> 
         let (reopened, before) = (pair.reopened, progress.passed());
         progress.expect(Some(before + all));
         pair.mark(run).await?;
-        pair.copy_functions(force).await?;
+        pair.add_functions(force).await?;
         for number in held.keys() {
             progress.during(pair.copy_database(*number, &progress)).await?;
         }
         // Only after all is copied: a target that cannot take what the backup has keeps what it had.
         for number in &lacking {
             pair.delete_lacking(*number).await?;
+        }
+        if force {
+            pair.load_functions("FLUSH").await?;
         }
         if pair.reopened == reopened {
             break progress.passed() - before;
@@ -242,7 +248,21 @@ impl<'a> Pair<'a> {
         }
     }
 
-    async fn copy_functions(&mut self, force: bool) -> Result<(), Error> {
+    /// Adds the functions to those of the target, and replaces libraries of the same name. With `force`, functions that cannot
+    /// be beside those of the target are left for later: they are loaded in their place.
+    async fn add_functions(&mut self, force: bool) -> Result<(), Error> {
+        match self.load_functions("REPLACE").await {
+            Err(Error::TargetFailed(message)) if force && message.contains("already exists") => {
+                tracing::info!(problem = message, "the functions are loaded after the keys");
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Loads the functions by this policy: `REPLACE` keeps libraries that the backup lacks, and `FLUSH` drops them.
+    /// <https://redis.io/docs/latest/commands/function-restore/>
+    async fn load_functions(&mut self, policy: &str) -> Result<(), Error> {
         self.again(0, async |from, into, _| {
             let functions = match from.ask(&["FUNCTION", "DUMP"]).await {
                 Ok(Reply::Bytes(functions)) => functions,
@@ -250,8 +270,7 @@ impl<'a> Pair<'a> {
                 Ok(_) | Err(LinkError::Refused(_)) => return Ok(()),
                 Err(error) => return Err(Trouble::From(error)),
             };
-            let policy = if force { b"FLUSH".as_slice() } else { b"REPLACE" };
-            let parts = [b"FUNCTION".as_slice(), b"RESTORE", &functions, policy];
+            let parts = [b"FUNCTION".as_slice(), b"RESTORE", &functions, policy.as_bytes()];
             into.ask(&parts).await.map(drop).map_err(Trouble::Into)
         })
         .await
@@ -344,29 +363,5 @@ fn into(error: LinkError) -> Error {
             "the target is of an older version than the server that was backed up, and cannot read its values: {message}"
         )),
         error => Error::TargetFailed(error.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failover_of_the_target_is_waited_for_and_a_full_one_is_told() {
-        let message = |text: &str| Trouble::Into(LinkError::Refused(text.into()));
-        assert!(passes(&message("READONLY You can't write against a read only replica.")));
-        assert!(passes(&message("NOREPLICAS Not enough good replicas to write.")));
-        assert!(!passes(&message("OOM command not allowed when used memory > 'maxmemory'.")));
-        assert!(!passes(&message("ERR DUMP payload version or checksum are wrong")));
-    }
-
-    #[test]
-    fn a_mark_is_no_key_of_either_end() {
-        let spaces = |first: u64| {
-            let space = |keys| Keyspace { keys, expiring: 2 };
-            BTreeMap::from([(0, space(first)), (3, space(5)), (4, space(2))])
-        };
-        assert_eq!(without_mark(&spaces(7), true), without_mark(&spaces(6), false));
-        assert_eq!(without_mark(&spaces(3), true), BTreeMap::from([(3, 3)]));
     }
 }

@@ -1,6 +1,6 @@
 //! An S3 in memory, for tests: it lists, gets and puts whole objects, and honours `If-None-Match`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use aws_sdk_s3::config::retry::RetryConfig;
@@ -68,6 +68,13 @@ impl Bucket {
     fn list(&self, query: &str) -> String {
         let prefix = query.split('&').find_map(|it| it.strip_prefix("prefix=")).unwrap_or_default().replace("%2F", "/");
         let objects = self.0.lock().unwrap();
+        if query.contains("delimiter=") {
+            let names = objects.keys().filter_map(|key| Some(key.strip_prefix(&prefix)?.split_once('/')?.0));
+            let names: BTreeSet<&str> = names.collect();
+            let each = |name| format!("<CommonPrefixes><Prefix>{prefix}{name}/</Prefix></CommonPrefixes>");
+            let all: Vec<String> = names.into_iter().map(each).collect();
+            return format!("<ListBucketResult>{}</ListBucketResult>", all.concat());
+        }
         let first = objects.iter().find(|(key, _)| key.starts_with(&prefix));
         let contents = first.map_or_else(String::new, |(key, (bytes, written))| {
             let size = bytes.len();

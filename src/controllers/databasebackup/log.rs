@@ -72,11 +72,13 @@ impl Bases {
 }
 
 /// The complete backups of the log that are kept, by the instants at which they were due. The newest stays. The last
-/// one that no base backup needs stays as well.
+/// one that no base backup needs stays as well, and the one that goes farthest: the next backup goes on from there.
 pub fn kept(log: &Log, complete: &BTreeSet<Timestamp>) -> Reasons {
     let is_over = |due: &&Timestamp| log.held.get(*due).is_some_and(|held| log.bases.need_none_of(held));
     let mut over: BTreeSet<Timestamp> = complete.iter().filter(is_over).copied().collect();
+    let farthest = over.iter().max_by_key(|due| log.held.get(*due).and_then(chain::end)).copied();
     over.pop_last();
+    over.retain(|due| Some(*due) != farthest);
     let reasons = complete.difference(&over).map(|due| (*due, BTreeSet::from([KeptBy::BaseBackup])));
     let mut kept: Reasons = reasons.collect();
     if let Some(newest) = complete.last() {

@@ -12,7 +12,8 @@ use crate::backup::Error;
 /// Runs the statements up to the first that fails, with the settings that the server has for this user.
 pub async fn run(account: &Account, statements: &[String], deadline: Deadline) -> Result<Result<(), Broken>, Error> {
     let database = account.database.as_deref().unwrap_or(MAINTENANCE);
-    let Ok(session) = tokio::time::timeout(deadline.patience(), Session::log_in(account, database)).await else {
+    let account = Account { own_money: true, ..account.clone() };
+    let Ok(session) = tokio::time::timeout(deadline.patience(), Session::log_in(&account, database)).await else {
         return Ok(Err(Broken { index: 0, failure: Failure::Silent("psql", deadline.patience()) }));
     };
     let mut session = session?;

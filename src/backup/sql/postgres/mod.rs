@@ -45,6 +45,14 @@ const MAINTENANCE: &str = "postgres";
 /// <https://www.postgresql.org/docs/current/runtime-config-client.html>
 const OPTIONS: &str = "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c \
                        default_transaction_read_only=off";
+/// A server reads values of `money` only as its setting says, and the servers of a dump and of its restore may differ in that.
+/// <https://www.postgresql.org/docs/current/datatype-money.html>
+const MONEY: &str = "-c lc_monetary=C";
+
+/// Settings of the connections of an account.
+fn options(account: &Account) -> String {
+    if account.own_money { OPTIONS.to_owned() } else { format!("{OPTIONS} {MONEY}") }
+}
 
 /// A program of PostgreSQL that talks to the server. How to reach it is in the program's environment.
 /// <https://www.postgresql.org/docs/current/libpq-envars.html>
@@ -57,7 +65,7 @@ fn program(name: &'static str, account: &Account, database: &str) -> Result<Prog
         .env("PGCONNECT_TIMEOUT", CONNECT_SECONDS)
         .env("PGCLIENTENCODING", "UTF8")
         .env("PGAPPNAME", format!("causeway {name}"))
-        .env("PGOPTIONS", OPTIONS)
+        .env("PGOPTIONS", options(account))
         .secret("PGPASSWORD", &account.login.password);
     let Some(tls) = &account.tls else { return Ok(program) };
     let mut program = program.env("PGSSLMODE", "verify-full").env("PGSSLROOTCERT", &tls.authority);
@@ -89,7 +97,7 @@ mod tests {
     fn no_timeout_and_no_read_only_default_of_a_database_holds_for_our_programs() {
         let account = Account::of_tests(Side::Target, "postgresql", "backup");
         let started = program("pg_restore", &account, "shop").unwrap().variable("PGOPTIONS").unwrap();
-        for options in [started, steps::quick()] {
+        for options in [started, steps::quick(&account)] {
             for setting in [
                 "statement_timeout=0",
                 "lock_timeout=0",
@@ -99,5 +107,18 @@ mod tests {
                 assert!(options.split(" -c ").any(|it| it.trim_start_matches("-c ") == setting), "{options}");
             }
         }
+    }
+
+    #[test]
+    fn money_is_written_and_read_as_in_one_locale_but_as_before_where_a_backup_of_an_earlier_version_is_restored() {
+        let account = Account::of_tests(Side::Target, "postgresql", "backup");
+        let earlier = Account { own_money: true, ..account.clone() };
+        for name in ["pg_dump", "pg_restore", "psql"] {
+            let of = |account: &Account| program(name, account, "shop").unwrap().variable("PGOPTIONS").unwrap();
+            assert!(of(&account).ends_with(" -c lc_monetary=C"), "{name}: {}", of(&account));
+            assert_eq!(of(&earlier), OPTIONS, "{name}");
+        }
+        assert!(steps::quick(&account).contains(" -c lc_monetary=C "));
+        assert!(!steps::quick(&earlier).contains("lc_monetary"));
     }
 }

@@ -26,7 +26,7 @@ const NO_SUCH_USER: &str = "FATAL:  role \"";
 
 /// Restores a backup into it, and compares. Returns the number of rows.
 pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
-    let account = account(work, "postgres");
+    let account = fetched.as_written(account(work, "postgres"));
     let data = work.join("server");
     if data.exists() {
         std::fs::remove_dir_all(&data).map_err(|source| Error::Work { path: data.clone(), source })?;
@@ -61,6 +61,7 @@ pub fn account(work: &Path, user: &str) -> Account {
         database: None,
         login: Login { username: Some(user.into()), password: String::new() },
         tls: None,
+        own_money: false,
     }
 }
 

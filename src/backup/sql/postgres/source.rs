@@ -11,7 +11,7 @@ use futures::TryFutureExt;
 use super::super::child::Program;
 use super::super::dump::Writer;
 use super::super::words::some_of;
-use super::super::{Account, DUMP, GLOBALS, PROGRAM_SILENCE_TIMEOUT, TABLES};
+use super::super::{Account, DUMP, GLOBALS, MONETARY, PROGRAM_SILENCE_TIMEOUT, TABLES};
 use super::restore::connection;
 use super::session::{LOCK_SECONDS, Session};
 use super::{MAINTENANCE, locks, program, rights, steps};
@@ -106,6 +106,7 @@ impl PostgresDump {
         }
         contents.facts.insert("databases".into(), self.databases.len().to_string());
         contents.facts.insert("tables".into(), tables.to_string());
+        contents.facts.insert(MONETARY.into(), "C".into());
         contents.facts.extend(listed(&self.left_out).map(|names| (LEFT_OUT.to_owned(), names)));
         Ok(contents)
     }

@@ -18,7 +18,7 @@ use super::contents::{Contents, tables_of};
 use super::restore::connection;
 use super::session::{OURS, RELATIONS, Session};
 use super::target::{ownerless, run, write_list};
-use super::{OPTIONS, program};
+use super::{options, program};
 use crate::backup::Error;
 
 /// The schema in a target while it is restored in steps. A dump leaves it out.
@@ -29,8 +29,8 @@ const END_TIMEOUT: Duration = Duration::from_mins(1);
 const RHYTHM: Duration = Duration::from_millis(200);
 
 /// Options without a wait for the disk at each commit. The commit that notes the next step waits for all of them.
-pub fn quick() -> String {
-    format!("{OPTIONS} -c synchronous_commit=off")
+pub fn quick(account: &Account) -> String {
+    format!("{} -c synchronous_commit=off", options(account))
 }
 
 /// How far a restore of a database is.
@@ -172,7 +172,8 @@ impl Steps<'_> {
 
     async fn load(&self, section: &str, how: &[&str], list: Option<&Path>) -> Result<(), Error> {
         let arguments = ["--exit-on-error", "--no-tablespaces", "--no-password", "--section", section];
-        let mut restore = program("pg_restore", self.account, self.into)?.env("PGOPTIONS", quick()).args(arguments);
+        let restore = program("pg_restore", self.account, self.into)?.env("PGOPTIONS", quick(self.account));
+        let mut restore = restore.args(arguments);
         restore = restore.args(how).args(ownerless(self.superuser)).args(["--dbname", &connection(self.into)]);
         if let Some(list) = list {
             restore = restore.args(["--use-list".as_ref(), list.as_os_str()]);

@@ -31,6 +31,7 @@ const BOUNDS_SLOTS: i64 = 130_000;
 /// A server whose log is received.
 pub struct WalDump {
     account: Account,
+    slot: String,
     log: Log,
     /// Beginning and end of the log that is received, in bytes, at the beginnings of segments.
     from: u64,
@@ -60,7 +61,7 @@ impl WalDump {
         let (end,): (u64,) = session.one(end).await?;
         let (from, to) = (from / log.size * log.size, end.next_multiple_of(log.size));
         tracing::info!(host = account.host, slot, bytes = to.saturating_sub(from), "log can be received");
-        Ok(Self { version: session.version().await?, account, log, from, to, kept })
+        Ok(Self { version: session.version().await?, account, slot: slot.to_owned(), log, from, to, kept })
     }
 
     /// Writes all segments. The contents name the first one, the next one after them, and where earlier timelines ended.
@@ -115,9 +116,15 @@ impl WalDump {
         let receive = program("pg_receivewal", &self.account, MAINTENANCE)?.args(arguments);
         let receive = receive.args(["--directory".as_ref(), directory.as_os_str()]);
         let received = receive.run(Stdio::null(), PROGRAM_SILENCE_TIMEOUT).await?;
-        received
-            .map(drop)
-            .map_err(|failure| if is_removed(&failure) { removed() } else { refused(&failure, &self.account) })
+        match received {
+            Ok(_) => Ok(()),
+            Err(failure) if is_removed(&failure) => {
+                let mut session = Session::open(&self.account, MAINTENANCE).await?;
+                let (now, _) = position(&mut session, &self.slot).await?;
+                Err(removed(&self.slot, self.from, now / self.log.size * self.log.size))
+            }
+            Err(failure) => Err(refused(&failure, &self.account)),
+        }
     }
 }
 
@@ -203,7 +210,15 @@ fn is_removed(failure: &Failure) -> bool {
     failure.api_message().contains("has already been removed")
 }
 
-fn removed() -> Error {
+/// Why the server no longer has log from `from` on, now that the slot is in the segment that begins at `now`. If another Job stored log meanwhile, it moved
+/// the slot. The next try begins there, and finds out whether anything is missing.
+fn removed(slot: &str, from: u64, now: u64) -> Error {
+    if now > from {
+        return Error::SourceFailed(format!(
+            "another Job received the log at the same time and moved slot {slot} to {}: the next try begins there",
+            lsn(now)
+        ));
+    }
     Error::WalMissing(
         "the server no longer has log that no backup has: raise max_slot_wal_keep_size, delete this object and make it again, \
          then take a base backup"
@@ -227,4 +242,22 @@ fn names(directory: &Path) -> Result<Vec<String>, Error> {
 
 fn is_segment(name: &str) -> bool {
     name.len() == 24 && name.bytes().all(|it| it.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_that_another_job_stored_meanwhile_is_not_reported_as_missing() {
+        let of = |now: u64| {
+            let error = removed("causeway_1", 0x300_0000, now);
+            (error.reason(), error.is_final(), error.to_string())
+        };
+        let (reason, is_final, message) = of(0x600_0000);
+        assert_eq!((reason, is_final), ("SourceFailed", false));
+        assert!(message.contains("moved slot causeway_1 to 0/6000000"), "{message}");
+        let (reason, is_final, _) = of(0x300_0000);
+        assert_eq!((reason, is_final), ("WalMissing", true));
+    }
 }

@@ -219,6 +219,7 @@ impl View<'_> {
                 let mut left_out = if starting.is_empty() { String::new() } else { format!("; {left_out}") };
                 left_out.extend(status::left_out(self));
                 left_out.extend(listing::unread(self));
+                left_out.extend(runs::waits(self));
                 let bucket = self.observed.bucket.as_ref().map_or("", |bucket| bucket.place.bucket.as_str());
                 Health::ready("Scheduled", format!("{} to s3://{bucket}/{}{left_out}", titles.join(", "), self.prefix))
             }

@@ -4,6 +4,7 @@ use super::super::action::{Action, Ended};
 use super::super::facts::Job;
 use super::super::view::View;
 use super::super::{names, resources};
+use crate::api::databasebackup::Method;
 use crate::backup::manifest::id_of;
 use crate::backup::plan::BackupPlan;
 use crate::runtime::ActionEvent;
@@ -29,13 +30,34 @@ fn describe(job: &Job, note: Option<&String>) -> Option<Action> {
 
 /// A Job for the annotation's value. Each value starts one Job.
 pub fn now(view: &View<'_>, plan: &BackupPlan) -> Option<Action> {
-    let token = view.observed.asked.as_ref().filter(|token| view.before.backup_now.as_ref() != Some(*token))?;
+    let token = new_token(view)?;
     let name = names::job_now(view.object, token);
-    if plan.sources.is_empty() || view.observed.jobs.iter().any(|job| job.name == name) {
+    let exists = view.observed.jobs.iter().any(|job| job.name == name);
+    if exists || plan.sources.is_empty() || ahead(view).is_some() {
         return None;
     }
     let job = resources::job_now(view.object, view.observed, plan, token, &id_of(view.now));
     Some(Action::Start { job: Box::new(job) })
+}
+
+/// The annotation's value, if it has not started a Job yet.
+fn new_token<'a>(view: &'a View<'_>) -> Option<&'a String> {
+    view.observed.asked.as_ref().filter(|token| view.before.backup_now.as_ref() != Some(*token))
+}
+
+/// The Job that a Job for the annotation waits for. Two that receive the same log at once disturb each other: the first to end
+/// lets the server delete the log that the other one still receives.
+fn ahead<'a>(view: &'a View<'_>) -> Option<&'a Job> {
+    view.observed.jobs.iter().find(|job| job.end.is_none() && view.object.spec.method == Method::Wal)
+}
+
+/// What the annotation waits for, as text to append to a message; none where it does not wait.
+pub fn waits(view: &View<'_>) -> Option<String> {
+    let (token, job) = (new_token(view)?, ahead(view)?);
+    let (annotation, name) = (names::NOW, &job.name);
+    let is_its = *name == names::job_now(view.object, token);
+    (!is_its)
+        .then(|| format!("; the backup that annotation {annotation}={token} asks for begins when Job {name} has ended"))
 }
 
 /// The annotation's value for which there is a Job, or was one.
@@ -50,10 +72,35 @@ pub fn begun(view: &View<'_>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::facts::Observed;
     use super::super::tests::{decided, now, settled};
     use super::*;
+    use crate::api::DatabaseBackup;
     use crate::backup::jobs::End;
     use crate::controllers::databasebackup::fixtures::backup;
+    use crate::runtime::Health;
+
+    #[test]
+    fn log_that_is_asked_for_waits_for_the_job_that_receives_log() {
+        let mut object = backup();
+        let mut observed = settled(&object);
+        observed.asked = Some("today".into());
+        observed.jobs = vec![Job { name: "nightly-1".into(), uid: "u1".into(), ..Job::default() }];
+        let begins = |object: &DatabaseBackup, observed: &Observed| {
+            let plan = decided(object, observed);
+            let begins = plan.actions.iter().any(|action| matches!(action, Action::Start { .. }));
+            let Health::Ready(cause) = &plan.health else { panic!("{:?}", plan.health) };
+            (begins, cause.message.contains("backup-now=today asks for begins when Job nightly-1 has ended"))
+        };
+        assert_eq!(begins(&object, &observed), (true, false), "dumps do not disturb each other");
+        object.spec.method = Method::Wal;
+        let observed = Observed { children: settled(&object).children, ..observed };
+        assert_eq!(begins(&object, &observed), (false, true));
+        assert_eq!(decided(&object, &observed).status.backup_now, None);
+        let mut ended = observed.clone();
+        ended.jobs[0].end = Some(End { at: now(), failure: None });
+        assert_eq!(begins(&object, &ended), (true, false));
+    }
 
     #[test]
     fn a_hook_that_failed_after_a_good_dump_is_a_warning_of_a_backup_that_succeeded() {

@@ -93,6 +93,14 @@ fn log_that_was_retried_for_long_is_judged_by_what_it_holds() {
 }
 
 #[test]
+fn the_end_of_the_log_stays_where_a_backup_that_was_due_before_others_has_it() {
+    let mut late = ten();
+    late.insert(at(7), held(90, 110));
+    late.insert(at(9), held(70, 90));
+    assert_eq!(stay(late, Bases::Known(vec![base("base", 0, 900)])), [7, 9]);
+}
+
+#[test]
 fn the_reason_why_log_stays_is_given() {
     let kept = kept(&Log { bases: Bases::Known(vec![base("base", 0, 45)]), held: ten() }, &ten().into_keys().collect());
     assert_eq!(kept[&at(4)], BTreeSet::from([KeptBy::BaseBackup]));
