@@ -18,8 +18,9 @@ struct Kind {
 }
 
 /// The facts about an object that limits depend on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Asked {
+    uid: Option<String>,
     made: Option<Timestamp>,
     /// The storage of all its volumes, in thousandths of a byte.
     storage: i128,
@@ -61,15 +62,18 @@ impl Census {
         let before = objects.get(&object.name_any()).map_or(0, |before| before.storage);
         let made = object.creation_timestamp().map(|time| time.0);
         let storage = storage.unwrap_or(before);
-        objects.insert(object.name_any(), Asked { made, storage });
+        objects.insert(object.name_any(), Asked { uid: object.uid(), made, storage });
         storage < before
     }
 
-    /// An object was deleted.
+    /// An object was deleted. One of its name that was made since is still there.
     pub fn gone(&mut self, kind: &'static str, object: &impl Resource) {
         let namespace = object.namespace().unwrap_or_default();
         let Some(objects) = self.0.get_mut(kind).and_then(|kind| kind.objects.get_mut(&namespace)) else { return };
-        objects.remove(&object.name_any());
+        let name = object.name_any();
+        if objects.get(&name).is_some_and(|there| there.uid == object.uid()) {
+            objects.remove(&name);
+        }
     }
 
     /// The rank of an object, or why it is not known.
@@ -163,5 +167,23 @@ mod tests {
         assert_eq!(census.standing("Redis", &young).unwrap().sum, 15);
         census.gone("Redis", &old);
         assert_eq!(census.standing("Redis", &young).unwrap().place, 1);
+    }
+
+    /// A new list shows the second before it shows that the first is gone.
+    #[test]
+    fn an_object_that_was_made_again_while_the_watch_was_away_is_counted() {
+        let mut census = Census::default();
+        let with_uid = |uid: &str| {
+            let mut object = redis("shop", "a", 1);
+            object.metadata.uid = Some(uid.to_owned());
+            object
+        };
+        let (first, second) = (with_uid("1"), with_uid("2"));
+        census.seen("Redis", &first, Some(10));
+        census.seen("Redis", &second, Some(10));
+        census.gone("Redis", &first);
+        assert_eq!(census.standing("Redis", &second).map(|standing| standing.place), Ok(1));
+        census.gone("Redis", &second);
+        assert!(census.standing("Redis", &second).is_err());
     }
 }

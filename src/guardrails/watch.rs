@@ -1,31 +1,24 @@
-//! Watches policies, and the labels and annotations of namespaces.
+//! What is known of policies and of the labels and annotations of namespaces, for verdicts.
+
+mod follow;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::pending;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::{Stream, StreamExt, stream};
-use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use futures::{Stream, stream};
 use kube::api::DynamicObject;
-use kube::core::{ApiResource, PartialObjectMeta};
-use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, watcher as watch_all};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Client, Resource, ResourceExt};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
-use tracing::warn;
 
 use super::asks::Ask;
 use super::census::Census;
-use super::required::REQUIRE;
 use super::status::tell;
 use super::verdict::Policies;
 use super::{Beyond, Denial, Required, UNKNOWN};
-use crate::api::causewaypolicy::CausewayPolicy;
 use crate::leader::Fence;
 
 /// The longest wait for both lists after the start. A failover must not depend on policies.
@@ -51,8 +44,8 @@ struct Known {
     awaited: HashSet<String>,
     /// Whether policies, and namespaces, have been listed.
     listed: (bool, bool),
-    /// Why they cannot be listed.
-    trouble: Option<String>,
+    /// Why they cannot be listed or watched: policies, namespaces, or both.
+    troubles: BTreeMap<&'static str, String>,
     /// The objects that exist.
     census: Census,
 }
@@ -61,7 +54,7 @@ struct Known {
 #[derive(Debug, Default, PartialEq)]
 struct Facts {
     labels: BTreeMap<String, String>,
-    /// The value of the annotation [`REQUIRE`].
+    /// The value of the annotation [`REQUIRE`](super::required::REQUIRE).
     require: Option<String>,
 }
 
@@ -82,8 +75,8 @@ impl Guardrails {
     fn following(client: &Client, teller: Option<UnboundedSender<DynamicObject>>) -> Self {
         let inner =
             Arc::new(Inner { known: Mutex::default(), begun: Instant::now(), changed: watch::Sender::default() });
-        tokio::spawn(follow_policies(client.clone(), inner.clone(), teller));
-        tokio::spawn(follow_namespaces(client.clone(), inner.clone()));
+        tokio::spawn(follow::policies(client.clone(), inner.clone(), teller));
+        tokio::spawn(follow::namespaces(client.clone(), inner.clone()));
         Self(Some(inner))
     }
 
@@ -97,10 +90,10 @@ impl Guardrails {
     /// Returns itself once policies and namespaces are listed, or why they cannot be.
     pub async fn known(self) -> Result<Self, String> {
         if let Some(inner) = &self.0 {
-            inner.becomes(|known| known.listed == (true, true) || known.trouble.is_some()).await;
+            inner.becomes(|known| known.listed == (true, true) || known.trouble().is_some()).await;
             let known = inner.known();
             if known.listed != (true, true) {
-                return Err(known.trouble.clone().unwrap_or_else(|| "they were not listed in time".to_owned()));
+                return Err(known.trouble().unwrap_or("they were not listed in time").to_owned());
             }
         }
         Ok(self)
@@ -219,9 +212,14 @@ impl Known {
         self.namespaces.get(namespace).map(|facts| Some(&facts.labels)).ok_or_else(unknown)
     }
 
+    /// Why policies or namespaces cannot be listed or watched.
+    fn trouble(&self) -> Option<&str> {
+        self.troubles.values().next().map(String::as_str)
+    }
+
     /// Why policies and namespaces are not known, if they are not.
     fn unlisted(&self) -> Option<String> {
-        let trouble = self.trouble.as_deref().unwrap_or("they were not listed yet");
+        let trouble = self.trouble().unwrap_or("they were not listed yet");
         (self.listed != (true, true)).then(|| {
             format!(
                 "it is not known what CausewayPolicies allow: {trouble} (apply deploy/base/clusterrole.yaml of this version, or set \
@@ -246,108 +244,6 @@ impl Inner {
     fn tell(&self) {
         self.changed.send_modify(|version| *version += 1);
     }
-}
-
-/// Watches policies. If the kind is not installed, there are none.
-async fn follow_policies(client: Client, inner: Arc<Inner>, teller: Option<UnboundedSender<DynamicObject>>) {
-    let api: Api<DynamicObject> = Api::all_with(client, &ApiResource::erase::<CausewayPolicy>(&()));
-    let mut events = pin!(watch_all(api, watcher::Config::default()).default_backoff());
-    let mut fresh = Policies::default();
-    while let Some(event) = events.next().await {
-        if let (Some(teller), Ok(Event::InitApply(policy) | Event::Apply(policy))) = (&teller, &event) {
-            // The receiver ends only together with the runtime.
-            let _ = teller.send(policy.clone());
-        }
-        let mut known = inner.known();
-        match event {
-            Ok(Event::Init) => fresh = Policies::default(),
-            Ok(Event::InitApply(policy)) => {
-                fresh.put(policy.name_any(), &policy.data["spec"]);
-                continue;
-            }
-            Ok(Event::InitDone) => {
-                known.policies = std::mem::take(&mut fresh);
-                known.listed.0 = true;
-            }
-            Ok(Event::Apply(policy)) => {
-                // A change of the status alone is no news.
-                if !known.policies.put(policy.name_any(), &policy.data["spec"]) {
-                    continue;
-                }
-            }
-            Ok(Event::Delete(policy)) => known.policies.remove(&policy.name_any()),
-            Err(watcher::Error::InitialListFailed(kube::Error::Api(status))) if status.code == 404 => {
-                known.policies = Policies::default();
-                known.listed.0 = true;
-            }
-            Err(problem) => {
-                if !failed(&mut known, "CausewayPolicies", &problem) {
-                    continue;
-                }
-            }
-        }
-        drop(known);
-        inner.tell();
-    }
-}
-
-/// Watches labels and annotations of namespaces.
-async fn follow_namespaces(client: Client, inner: Arc<Inner>) {
-    let mut events =
-        pin!(watch_all(Api::<PartialObjectMeta<Namespace>>::all(client), watcher::Config::default()).default_backoff());
-    let mut fresh = HashMap::new();
-    while let Some(event) = events.next().await {
-        let mut known = inner.known();
-        let facts = |mut metadata: ObjectMeta| {
-            let require = metadata.annotations.as_mut().and_then(|annotations| annotations.remove(REQUIRE));
-            Facts { labels: metadata.labels.unwrap_or_default(), require }
-        };
-        let is_news = match event {
-            Ok(Event::Init) => {
-                fresh.clear();
-                false
-            }
-            Ok(Event::InitApply(namespace)) => {
-                fresh.insert(namespace.name_any(), facts(namespace.metadata));
-                false
-            }
-            Ok(Event::InitDone) => {
-                known.namespaces = std::mem::take(&mut fresh);
-                known.listed.1 = true;
-                true
-            }
-            Ok(Event::Apply(namespace)) => {
-                let (name, now) = (namespace.name_any(), facts(namespace.metadata));
-                let before = known.namespaces.get(&name);
-                // Without policies, labels have no effect.
-                let is_other = before.map(|it| &it.labels) != Some(&now.labels) && !known.policies.is_empty();
-                let demands = before.is_some_and(|before| before.require != now.require);
-                let is_news = is_other || demands || known.awaited.remove(&name);
-                known.namespaces.insert(name, now);
-                is_news
-            }
-            Ok(Event::Delete(namespace)) => {
-                known.namespaces.remove(&namespace.name_any());
-                false
-            }
-            Err(problem) => failed(&mut known, "namespaces", &problem),
-        };
-        drop(known);
-        if is_news {
-            inner.tell();
-        }
-    }
-}
-
-/// Keeps what is already known. Returns true if the problem is a new one.
-fn failed(known: &mut Known, what: &'static str, problem: &watcher::Error) -> bool {
-    let why = format!("cannot list {what}: {problem}");
-    let is_news = known.trouble.as_ref() != Some(&why);
-    if is_news {
-        warn!(%problem, what, "cannot be watched: CausewayPolicies apply as they were last read");
-        known.trouble = Some(why);
-    }
-    is_news
 }
 
 #[cfg(test)]

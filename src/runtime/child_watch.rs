@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 
 use super::decoding::{Decoded, decoded};
 use super::scoped_stores::ScopedStores;
+use super::watch_backoff::WatchBackoff;
 
 /// Objects in one page of a list, each of which may have more than a megabyte. Pages are requested one after the other,
 /// and databases are not reconciled before all have arrived.
@@ -80,7 +81,7 @@ where
         self.stores.add(namespace, reader);
         let (label, prune) = (self.label, self.prune);
         let seen = watcher(api, watcher::Config::default().labels(label).page_size(PAGE))
-            .default_backoff()
+            .backoff(WatchBackoff::default())
             .filter_map(|event| ready(decoded(event)))
             .modify(move |child| prune(child, label))
             .reflect(writer)

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::StreamExt;
 use futures::future::join_all;
+use futures::{Stream, StreamExt};
 use kube::runtime::controller::Action;
 use kube::runtime::events::{Recorder, Reporter};
 use kube::runtime::reflector;
@@ -22,12 +22,14 @@ use tracing::{Instrument, debug, error, info, info_span, warn};
 use super::Kind;
 use super::backoff::Failures;
 use super::busy::Busy;
+use super::child_watch::Owner;
 use super::decoding::Decoded;
 use super::reconcile::{FIRST_STATUS_TIMEOUT, Reconciler};
 use super::slots::Slots;
 use super::status::Statuses;
 use super::tenant::on_behalf_of;
 use super::warm_up::WarmUp;
+use super::watch_backoff::{AtOnce, WatchBackoff};
 use super::watched::Watched;
 use crate::guardrails::Guardrails;
 use crate::health::Health;
@@ -97,13 +99,12 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
     let (health, guardrails) = (environment.health.watch(K::NAME, namespace), environment.guardrails.clone());
     let mut watched = Watched::new(reconciler.clone(), namespace, reader.clone(), health, guardrails);
     let objects = watcher(api, watcher::Config::default())
-        .default_backoff()
+        .backoff(WatchBackoff::default())
         .filter_map(move |event| ready(watched.take(event)))
         .reflect(writer)
         .applied_objects()
         .predicate_filter(what_matters::<K::Object> as fn(&K::Object) -> Option<u64>, PredicateConfig::default());
-    let controller =
-        Controller::for_stream(objects, reader).graceful_shutdown_on(environment.stop.clone().cancelled_owned());
+    let controller = triggered_by(objects, reader).graceful_shutdown_on(environment.stop.clone().cancelled_owned());
     let controller = reconciler.kind.triggers(controller, namespace).reconcile_all_on(environment.guardrails.changes());
     info!(kind = K::NAME, namespace, "controller started");
     let mut outcomes = controller.run(reconcile, never_fails, reconciler.clone()).boxed();
@@ -137,6 +138,14 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
         error!(kind = K::NAME, namespace, "the controller's stream ended");
         environment.health.controller_stopped(K::NAME);
     }
+}
+
+/// A controller that never pauses as a whole: each of its watches pauses by itself after a failure.
+fn triggered_by<K: Owner>(
+    objects: impl Stream<Item = Result<K, watcher::Error>> + Send + 'static,
+    reader: reflector::Store<K>,
+) -> Controller<K> {
+    Controller::for_stream(objects, reader).trigger_backoff(AtOnce)
 }
 
 async fn reconcile<K: Kind>(object: Arc<K::Object>, reconciler: Arc<Reconciler<K>>) -> Result<Action, Infallible> {
@@ -195,4 +204,45 @@ fn what_matters<K: Resource<DynamicType = ()>>(object: &K) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     (&meta.uid, &meta.generation, &meta.finalizers, meta.deletion_timestamp.is_some()).hash(&mut hasher);
     Some(hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::api::ObjectMeta;
+    use kube::runtime::reflector::ObjectRef;
+    use kube::runtime::watcher::Event;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn watches_that_fail_together_hold_up_nothing_else() {
+        let metadata =
+            ObjectMeta { namespace: Some("shop".into()), name: Some("cache".into()), ..ObjectMeta::default() };
+        let object = ConfigMap { metadata, ..ConfigMap::default() };
+        let (reader, mut writer) = reflector::store();
+        for event in [Event::Init, Event::InitApply(object.clone()), Event::InitDone] {
+            writer.apply_watcher_event(&event);
+        }
+        let mut controller = triggered_by(stream::pending(), reader);
+        for _ in 0..9 {
+            let fails_once =
+                stream::iter([Err::<ConfigMap, _>(watcher::Error::NoResourceVersion)]).chain(stream::pending());
+            controller = controller.watches_stream(fails_once, |_: ConfigMap| None::<ObjectRef<ConfigMap>>);
+        }
+        let woken = stream::once(async move {
+            sleep(Duration::from_millis(100)).await;
+            ObjectRef::from_obj(&object)
+        });
+        let outcomes = controller.reconcile_on(woken).run(
+            |_, _| ready(Ok::<_, Infallible>(Action::await_change())),
+            |_, _, _| Action::await_change(),
+            Arc::new(()),
+        );
+        let mut reconciled = pin!(outcomes.filter(|outcome| ready(outcome.is_ok())));
+        let reconciled = timeout(Duration::from_secs(1), reconciled.next()).await;
+        assert!(reconciled.is_ok_and(|first| first.is_some()));
+    }
 }

@@ -36,6 +36,7 @@ mod slow_backoff;
 mod status;
 pub mod tenant;
 mod warm_up;
+mod watch_backoff;
 mod watched;
 
 pub use backoff::Failures;
@@ -56,3 +57,4 @@ pub use round_robin::RoundRobin;
 pub use scoped_stores::{ScopedStores, Unlisted};
 pub use slots::{Slot, Slots};
 pub use slow_backoff::SlowBackoff;
+pub use watch_backoff::WatchBackoff;

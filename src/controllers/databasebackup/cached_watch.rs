@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tracing::info;
 
 use crate::runtime::child_watch::Owner;
-use crate::runtime::{CacheSync, Decoded, ScopedStores, SlowBackoff, Unlisted, decoded};
+use crate::runtime::{CacheSync, Decoded, ScopedStores, SlowBackoff, Unlisted, WatchBackoff, decoded};
 
 /// The objects of a kind, in one store for each namespace that the operator serves.
 pub struct CachedWatch<K: Resource<DynamicType = ()> + Clone + 'static> {
@@ -42,7 +42,7 @@ impl<K: Owner> CachedWatch<K> {
     ) -> impl Stream<Item = Result<K, watcher::Error>> + Send + use<K> {
         let (reader, writer) = reflector::store();
         self.stores.add(namespace, reader);
-        news(watch_all(api(client, namespace), config).default_backoff(), writer, version)
+        news(watch_all(api(client, namespace), config).backoff(WatchBackoff::default()), writer, version)
     }
 
     /// The same for a kind that need not be installed. Then there are no objects, and the kind is looked for seldom.

@@ -11,14 +11,15 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::{Controller, watcher};
+use kube::core::PartialObjectMeta;
+use kube::runtime::{Controller, WatchStreamExt, watcher};
 use kube::{Api, Client};
 
 use crate::api::{MyApp, MyAppStatus};
 use crate::context::Context;
 use crate::guardrails::{Guardrails, asks};
 use crate::runtime::manifest::left_over;
-use crate::runtime::{self, ActionEvent, Class, Failure, Kind, Plan, api_message, class_of_kubernetes};
+use crate::runtime::{self, ActionEvent, Class, Failure, Kind, Plan, WatchBackoff, api_message, class_of_kubernetes};
 use apply::Action;
 use observe::Observed;
 
@@ -141,10 +142,65 @@ impl Kind for MyAppKind {
     }
 
     fn triggers(&self, controller: Controller<MyApp>, namespace: Option<&str>) -> Controller<MyApp> {
-        let pods: Api<Pod> = match namespace {
+        let pods: Api<PartialObjectMeta<Pod>> = match namespace {
             Some(namespace) => Api::namespaced(self.client.clone(), namespace),
             None => Api::all(self.client.clone()),
         };
-        controller.owns(pods, watcher::Config::default().labels(resources::APP_LABEL))
+        // Not `owns`: its watch has no back-off.
+        let seen = watcher(pods, watcher::Config::default().labels(resources::APP_LABEL))
+            .backoff(WatchBackoff::default())
+            .touched_objects();
+        controller.owns_stream(seen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+    use tokio::time::timeout;
+    use tokio_util::sync::CancellationToken;
+    use tower::service_fn;
+
+    use super::*;
+    use crate::health::Health;
+    use crate::leader::Fence;
+    use crate::metrics::Metrics;
+    use crate::runtime::Environment;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_operator_may_not_list_is_listed_seldom() {
+        let lists = Arc::new(AtomicUsize::new(0));
+        let counted = lists.clone();
+        let answer = move |_: Request<Body>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async {
+                let denied = json!({ "kind": "Status", "status": "Failure", "code": 403, "message": "no", "reason": "Forbidden" });
+                let answer = Response::builder().status(403).body(Body::from(denied.to_string().into_bytes()));
+                Ok::<_, kube::Error>(answer.unwrap())
+            }
+        };
+        let client = Client::new(service_fn(answer), "default");
+        let environment = Environment {
+            client: client.clone(),
+            metrics: Metrics::new(),
+            health: Health::default(),
+            namespaces: vec!["shop".into()],
+            sweep: Duration::from_mins(5),
+            concurrency: 1,
+            instance: "test".into(),
+            guardrails: Guardrails::default(),
+            fence: Fence::unfenced(),
+            stop: CancellationToken::new(),
+        };
+        let kind = Arc::new(MyAppKind::new(client, Guardrails::default()));
+        assert!(timeout(Duration::from_mins(10), runtime::run(kind, environment)).await.is_err(), "it ended");
+        // Of objects and of pods.
+        let lists = lists.load(Ordering::Relaxed);
+        assert!((20..60).contains(&lists), "{lists} lists in ten minutes");
     }
 }

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use super::Shared;
 use super::cluster::{Concerned, Entered, Key};
 use super::facts::{LeanNode, LeanPod, Node, Pod, Service, Slice};
-use crate::runtime::{Decoded, Environment, undecodable};
+use crate::runtime::{Decoded, Environment, WatchBackoff, undecodable};
 
 /// Watches until it is dropped.
 pub async fn run(shared: &Arc<Shared>, environment: &Environment) {
@@ -66,7 +66,7 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
     F: Entered,
 {
-    let mut events = pin!(watcher(api, watcher::Config::default()).default_backoff());
+    let mut events = pin!(watcher(api, watcher::Config::default()).backoff(WatchBackoff::default()));
     let watch = (F::KIND, scope.map(str::to_owned));
     // What a list has shown so far. The rest is removed when the list ends, not before.
     let mut seen: HashSet<Key> = HashSet::new();
@@ -143,5 +143,41 @@ fn listed<F: Entered>(shared: &Shared, scope: Option<&str>) {
         tracing::debug!(kind = ?F::KIND, scope, "listed");
         shared.listed.send_replace(());
         shared.registry.all_changed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+    use tokio::time::timeout;
+    use tower::service_fn;
+
+    use super::*;
+    use crate::guardrails::Guardrails;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_that_is_denied_is_listed_seldom() {
+        let lists = Arc::new(AtomicUsize::new(0));
+        let counted = lists.clone();
+        let answer = move |_: Request<Body>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async {
+                let denied = json!({ "kind": "Status", "status": "Failure", "code": 403, "message": "no", "reason": "Forbidden" });
+                let answer = Response::builder().status(403).body(Body::from(denied.to_string().into_bytes()));
+                Ok::<_, kube::Error>(answer.unwrap())
+            }
+        };
+        let services: Api<Decoded<CoreService>> = Api::namespaced(Client::new(service_fn(answer), "default"), "shop");
+        let shared = Arc::new(Shared::new(Guardrails::default()));
+        let watch = follow(&shared, Some("shop"), services, |service: CoreService| Some(Service::from(service)));
+        assert!(timeout(Duration::from_mins(10), watch).await.is_err(), "it ended");
+        let lists = lists.load(Ordering::Relaxed);
+        assert!((10..30).contains(&lists), "{lists} lists in ten minutes");
+        assert_eq!(shared.watch_trouble().len(), 1);
     }
 }
