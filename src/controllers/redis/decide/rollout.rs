@@ -40,10 +40,11 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     Some(failover::move_away(view, master, "RollingOut").unwrap_or_else(|| Step::wait("RollingOut", message)))
 }
 
-/// A pod that does not start, and was made from an earlier spec: nothing is lost with it, whoever is the master.
+/// A pod whose node does not start, and that was made from an earlier spec: nothing is lost with it, whoever is the master. A
+/// node that runs may serve, whether the operator hears it or not, and whatever ails the containers beside it.
 pub fn hopeless(view: &View<'_>) -> Option<Step> {
-    let silent = |pod: &&Pod| pod.trouble.is_some() && pod.info().is_none() && !pod.terminating;
-    let pod = view.observed.set.pods.values().find(|pod| silent(pod) && view.is_outdated(pod))?;
+    let is_down = |pod: &Pod| pod.trouble.is_some() && !pod.runs && pod.info().is_none() && !pod.terminating;
+    let pod = view.observed.set.pods.values().find(|pod| is_down(pod) && view.is_outdated(pod))?;
     let why = "it does not start, and was made from an earlier spec";
     Some(Step::act(vec![delete_pod(pod, why)], "RollingOut", format!("replacing {}: {why}", pod.name)))
 }

@@ -145,6 +145,7 @@ impl Kubernetes {
             } else {
                 (!pod.startable).then(|| "ImagePullBackOff".to_owned())
             },
+            runs: pod.process.is_some(),
             revival: (pod.waits > 0).then(|| "its process was killed".to_owned()),
             last_words: damaged(pod).then(|| "# Bad file format reading the append only file x".to_owned()),
             own: Node {

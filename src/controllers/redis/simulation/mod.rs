@@ -17,6 +17,7 @@ mod restore;
 mod sentinel;
 mod service;
 mod shrinking;
+mod sidecars;
 mod states;
 mod story;
 mod tls;
