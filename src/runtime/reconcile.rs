@@ -124,15 +124,15 @@ impl<E: Failure> Failure for Trouble<E> {
     }
 }
 
-/// A failed attempt, and the status that was decided before it failed.
+/// A failed attempt, with the status and the parts that were decided before it failed: they say what was observed.
 struct Failed<K: Kind> {
     trouble: Trouble<K::Error>,
-    status: Option<K::Status>,
+    planned: Option<(K::Status, Vec<ExtraCondition>)>,
 }
 
 impl<K: Kind> From<Trouble<K::Error>> for Failed<K> {
     fn from(trouble: Trouble<K::Error>) -> Self {
-        Self { trouble, status: None }
+        Self { trouble, planned: None }
     }
 }
 
@@ -273,7 +273,7 @@ impl<K: Kind> Reconciler<K> {
     }
 
     async fn converge(&self, object: &K::Object, news: &mut PendingEvents) -> Result<Option<Duration>, Failed<K>> {
-        let (mut status, mut races, mut last) = (None, 0, None);
+        let (mut planned, mut races, mut last) = (None, 0, None);
         for _ in 0..ROUNDS {
             let current = self.newest(object);
             let observed = {
@@ -288,20 +288,20 @@ impl<K: Kind> Reconciler<K> {
             };
             let observed = match observed {
                 Ok(observed) => observed,
-                Err(error) => return Err(Failed { trouble: Trouble::Kind(error), status }),
+                Err(error) => return Err(Failed { trouble: Trouble::Kind(error), planned }),
             };
             let plan = K::decide(&current, &observed, Timestamp::now());
             for event in self.kind.decided(&current, &observed, &plan) {
                 news.action(event);
             }
-            let Plan { actions, status: planned, health, parts, write_status_first, requeue } = plan;
+            let Plan { actions, status, health, parts, write_status_first, requeue } = plan;
             if actions.is_empty() || write_status_first {
-                self.write_status(object, planned.clone(), &health, &parts, news).await?;
+                self.write_status(object, status.clone(), &health, &parts, news).await?;
             }
             if actions.is_empty() {
                 return Ok(requeue);
             }
-            status = Some(planned);
+            planned = Some((status, parts));
             match self.carry_out(object, &actions, true, news).await {
                 Ok(Carried::All) => last = None,
                 Ok(Carried::Raced(error)) => {
@@ -309,13 +309,14 @@ impl<K: Kind> Reconciler<K> {
                     pause(&mut races).await;
                 }
                 Ok(Carried::NotYet(_)) => {
-                    self.write_status(object, status.unwrap_or_default(), &health, &parts, news).await?;
+                    let (status, parts) = planned.unwrap_or_default();
+                    self.write_status(object, status, &health, &parts, news).await?;
                     return Ok(Some(EARLY_PAUSE));
                 }
-                Err(error) => return Err(Failed { trouble: Trouble::Kind(error), status }),
+                Err(error) => return Err(Failed { trouble: Trouble::Kind(error), planned }),
             }
         }
-        Err(Failed { trouble: Trouble::Unsettled(last), status })
+        Err(Failed { trouble: Trouble::Unsettled(last), planned })
     }
 
     async fn tell_failure(
@@ -326,7 +327,7 @@ impl<K: Kind> Reconciler<K> {
         delay: Duration,
         news: &mut PendingEvents,
     ) {
-        let Failed { trouble, status } = failed;
+        let Failed { trouble, planned } = failed;
         let retry_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         warn!(error = %trouble, class = class.as_str(), retry_ms, "reconcile failed");
         let health = match class {
@@ -335,8 +336,9 @@ impl<K: Kind> Reconciler<K> {
             Class::Conflict | Class::NotFound if delay < Duration::from_millis(100) => return,
             _ => Health::retrying(trouble.reason(), trouble.to_string()),
         };
-        let status = status.clone().or_else(|| self.statuses.current(object)).unwrap_or_default();
-        if let Err(error) = self.write_status(object, status, &health, &[], news).await {
+        let recorded = || (self.statuses.current(object).unwrap_or_default(), Vec::new());
+        let (status, parts) = planned.clone().unwrap_or_else(recorded);
+        if let Err(error) = self.write_status(object, status, &health, &parts, news).await {
             debug!(error = %error.trouble, "cannot write the failure to the status");
         }
     }

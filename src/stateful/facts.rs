@@ -78,6 +78,9 @@ pub struct Pod<N> {
     pub made: Option<Timestamp>,
     /// Until one of its containers has started: kinds and names of the objects that they read first.
     pub reads: BTreeSet<(&'static str, String)>,
+    /// Its container runs, or ended a moment ago and does not wait for its next start yet. What is said of the pod's trouble
+    /// is then about another container.
+    pub runs: bool,
     /// Its container is in a long restart back-off.
     pub waits_long: bool,
     /// What its process said last before it gave up; `None` while it runs well.

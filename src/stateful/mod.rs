@@ -23,6 +23,7 @@ pub mod placement;
 pub mod pod_refusal;
 pub mod pod_trouble;
 mod reading;
+pub mod refusals;
 pub mod restore_from;
 pub mod revival;
 pub mod rules;
@@ -69,6 +70,10 @@ pub trait Database: Owner + Restorable {
     const APP: &'static str;
     /// The field with the size of volumes.
     const SIZE: &'static str;
+    /// The fields that say who reaches its Services.
+    const SERVICES: &'static str;
+    /// The reason while the apiserver refuses the pods that the spec asks for.
+    const PODS_REFUSED: &'static str;
     /// Where its pods are reached.
     const PORTS: network::Ports;
 

@@ -52,6 +52,7 @@ pub fn pod_of<D: Database>(pod: &CorePod) -> Pod<D::Node> {
         placed: pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()) && !made.as_ref().is_some_and(is_recent),
         made: made.as_ref().map(|made| made.0),
         reads: reads(pod),
+        runs: state.is_some_and(|state| state.running.is_some() || state.terminated.is_some()),
         waits_long: container.is_some_and(revival::waits_long),
         last_words: ended.and_then(|ended| ended.message.clone()),
         exit_code: ended.map(|ended| ended.exit_code),
@@ -154,6 +155,24 @@ mod tests {
         };
         assert_eq!(address("Running").as_deref(), Some("10.0.0.1"));
         assert_eq!((address("Failed"), address("Succeeded")), (None, None));
+    }
+
+    #[test]
+    fn the_container_of_a_database_runs_whatever_the_others_do() {
+        let runs = |own: &serde_json::Value| {
+            let container = |name: &str, state: &serde_json::Value| json!({ "name": name, "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state });
+            let loops = json!({ "waiting": { "reason": "CrashLoopBackOff" } });
+            let all = json!([container("exporter", &loops), container("redis", own)]);
+            let pod = json!({ "metadata": { "name": "cache-0" }, "status": { "containerStatuses": all } });
+            let pod = pod_of::<Redis>(&serde_json::from_value(pod).unwrap());
+            assert!(pod.trouble.is_some());
+            pod.runs
+        };
+        assert!(runs(&json!({ "running": {} })));
+        assert!(runs(&json!({ "terminated": { "exitCode": 0 } })), "it is about to be started again");
+        for word in ["CrashLoopBackOff", "ImagePullBackOff", "PodInitializing"] {
+            assert!(!runs(&json!({ "waiting": { "reason": word } })), "{word}");
+        }
     }
 
     #[test]

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kube::core::Status;
 use serde_json::Value;
 
 use super::names::{self, INCARNATION, VOLUME};
-use super::{Child, ChildAction, Claim, Database, Pod, Set};
+use super::{Child, ChildAction, Claim, Database, Error, Pod, Set};
 use crate::runtime::Health;
 use crate::runtime::manifest::Manifest;
 use crate::stateful::restore_from::Seen;
@@ -227,4 +228,27 @@ pub fn assert_helpful(health: &Health) {
     let Health::Stalled(cause) = health else { return };
     let helps = ["spec.", "metadata.name", "Secret ", "kubectl ", "etcdctl "];
     assert!(helps.iter().any(|help| cause.message.contains(help)), "nobody knows what to do: {cause:?}");
+}
+
+/// How the apiserver refuses that.
+pub fn error_of(action: &ChildAction) -> Error {
+    let source = |code: u16, message: &str| {
+        kube::Error::Api(Box::new(Status { code, message: message.into(), ..Status::default() }))
+    };
+    match action {
+        ChildAction::Apply { child, .. } => {
+            let is_class = child.kind() == "StatefulSet"
+                && !child.value["spec"]["template"]["spec"]["priorityClassName"].is_null();
+            let source = if is_class {
+                source(422, "spec.template.spec.priorityClassName: no such priority class")
+            } else {
+                source(403, "forbidden: exceeded quota: no-more")
+            };
+            Error::Apply { kind: child.kind().into(), name: child.name().into(), source }
+        }
+        ChildAction::GrowClaim { name, .. } => {
+            Error::CannotGrow { name: name.clone(), field: "spec.storage.size", message: "forbidden".into() }
+        }
+        _ => panic!("nobody refuses {action:?}"),
+    }
 }

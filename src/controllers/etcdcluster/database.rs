@@ -33,6 +33,8 @@ impl Database for EtcdCluster {
     const LABEL: &'static str = names::LABEL;
     const APP: &'static str = "etcd";
     const SIZE: &'static str = "spec.storage.size";
+    const SERVICES: &'static str = "spec.service";
+    const PODS_REFUSED: &'static str = "SpecRefused";
     const PORTS: Ports = Ports {
         client: names::CLIENT_PORT,
         among: &[names::CLIENT_PORT, names::PEER_PORT, names::PEER_TLS_PORT],

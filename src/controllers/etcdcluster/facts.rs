@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::auth::Auth;
-use super::refusals::{ChildKey, Refusal};
 use super::tls::Transport;
 use super::tls::facts::Certificates;
 use crate::external::etcd::{Alarm, Credentials, Endpoint, Member, Status};
 use crate::stateful;
+use crate::stateful::refusals::{ChildKey, Refusal};
 pub use crate::stateful::{Child, Claim};
 
 /// History that was compacted for lack of space.

@@ -25,7 +25,6 @@ mod membership;
 mod monitor;
 mod names;
 mod observe;
-mod refusals;
 mod resources;
 mod settings;
 #[cfg(test)]

@@ -9,11 +9,11 @@ use super::cache::Cache;
 use super::error::Error;
 use super::facts::{Observed, Pod};
 use super::monitor::Monitor;
-use super::refusals::Refusals;
 use super::tls::secrets::Secrets;
 use crate::api::EtcdCluster;
 use crate::external::etcd::Etcd;
 use crate::guardrails::Guardrails;
+use crate::stateful::refusals::Refusals;
 use crate::stateful::{Rules, Sets};
 
 /// Reads for all clusters.

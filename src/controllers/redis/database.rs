@@ -36,6 +36,8 @@ impl Database for Redis {
     const LABEL: &'static str = names::LABEL;
     const APP: &'static str = "redis";
     const SIZE: &'static str = "spec.storage.size";
+    const SERVICES: &'static str = "spec.service and spec.replicaService";
+    const PODS_REFUSED: &'static str = "ApplyFailed";
     const PORTS: Ports = Ports { client: names::PORT, among: &[names::PORT], metrics: names::EXPORTER_PORT };
 
     fn node(pod: &CorePod) -> Node {

@@ -10,6 +10,9 @@ pub enum Error {
     /// Children could not be read or changed.
     #[error(transparent)]
     Children(#[from] stateful::Error),
+    /// The apiserver refused a child. That is remembered, and everything else goes on.
+    #[error(transparent)]
+    SetAside(stateful::Error),
     /// The pod has no process that could be asked.
     #[error("pod {0} has no address")]
     NoAddress(String),
@@ -49,6 +52,8 @@ impl Failure for Error {
     fn class(&self) -> Class {
         match self {
             Self::Children(error) => error.class(),
+            // Observe and decide again: whatever else the spec asks for goes on.
+            Self::SetAside(_) => Class::Conflict,
             Self::SettingRefused { .. } | Self::SlicesDenied { .. } => Class::Denied,
             Self::FilesAwaited(_) => Class::NotYet,
             Self::NoAddress(_) | Self::NoMaster(_) => Class::NotFound,
@@ -58,7 +63,7 @@ impl Failure for Error {
 
     fn reason(&self) -> &'static str {
         match self {
-            Self::Children(error) => error.reason(),
+            Self::Children(error) | Self::SetAside(error) => error.reason(),
             Self::NoAddress(_) => "PodWithoutAddress",
             Self::SlicesDenied { .. } => "SlicesDenied",
             Self::NoMaster(_) => "NoMaster",

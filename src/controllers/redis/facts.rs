@@ -10,6 +10,7 @@ use crate::external::redis::{Credentials, Endpoint, Info, Login, Writes};
 use crate::stateful;
 pub use crate::stateful::Child;
 use crate::stateful::password::Emptied;
+use crate::stateful::refusals::{ChildKey, Refusal};
 use crate::stateful::tls::facts::{SideFacts, StoredCertificate, Version};
 
 /// All that is known.
@@ -25,6 +26,8 @@ pub struct Observed {
     pub certificates: Certificates,
     /// The operator's own image, where it knows it.
     pub own_image: Option<String>,
+    /// What the apiserver refused of this very spec's children moments ago, by the child's kind and name.
+    pub refused: BTreeMap<ChildKey, Refusal>,
 }
 
 /// What is known of passwords.

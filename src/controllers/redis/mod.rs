@@ -125,7 +125,15 @@ impl Kind for RedisKind {
     }
 
     async fn apply(&self, object: &api::Redis, action: &Action) -> Result<(), Error> {
-        apply::apply(&self.redis, &self.observer, object, action).await
+        let outcome = apply::apply(&self.redis, &self.observer, object, action).await;
+        match (action, outcome) {
+            (Action::Child(child), Err(Error::Children(error)))
+                if self.observer.refusals.note(object, child, &error) =>
+            {
+                Err(Error::SetAside(error))
+            }
+            (_, outcome) => outcome,
+        }
     }
 
     fn event(action: &Action) -> Option<ActionEvent> {

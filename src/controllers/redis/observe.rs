@@ -24,6 +24,7 @@ use crate::guardrails::Guardrails;
 use crate::runtime::manifest::is_controlled_by;
 use crate::runtime::{Class, PerObject, class_of_kubernetes};
 use crate::stateful::password::{Emptied, KEY};
+use crate::stateful::refusals::Refusals;
 use crate::stateful::wake::Key;
 use crate::stateful::{self, Rules, Sets};
 
@@ -37,6 +38,7 @@ pub struct Observer {
     pub sets: Sets<Object>,
     pub monitor: Monitor,
     pub slices: Slices,
+    pub refusals: Refusals,
     zones: Zones,
     drifts: Drifts,
     secrets: SecretCache,
@@ -52,6 +54,7 @@ impl Observer {
     pub fn new(client: Client, redis: Redis, own_image: Option<String>, rules: Rules, guardrails: Guardrails) -> Self {
         Self {
             slices: Slices::new(client.clone()),
+            refusals: Refusals::default(),
             zones: Zones::new(client.clone()),
             drifts: Drifts::default(),
             secrets: SecretCache::new(client.clone()),
@@ -75,6 +78,7 @@ impl Observer {
     pub fn forget(&self, uid: &str) {
         self.monitor.forget(uid);
         self.slices.forget(uid);
+        self.refusals.forget(uid);
         self.sets.forget(uid);
         self.drifts.forget(uid);
         self.logins.forget(uid);
@@ -86,7 +90,8 @@ impl Observer {
         let fresh = self.sets.take_change(object);
         let (set, slices) = tokio::try_join!(self.sets.look(object, fresh), self.slices.look(object, fresh))?;
         let own_image = self.own_image.clone();
-        let mut observed = Observed { set, slices, own_image, ..Observed::default() };
+        let refused = self.refusals.of(object);
+        let mut observed = Observed { set, slices, own_image, refused, ..Observed::default() };
         if resources::distribution(object, &names::replicas(object)).is_some() {
             self.zones.add_to(&mut observed.set).await;
         }

@@ -1,6 +1,7 @@
 //! Tests of the runner, with a kind that blocks while it observes, and an apiserver that records requests.
 
 mod dependent;
+mod failing;
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -212,10 +213,15 @@ async fn an_object_is_observed_before_this_process_leads_and_read_again_before_i
 
 /// The condition `Ready` of the status that was written last.
 fn last_ready(sent: &Mutex<Vec<Value>>) -> Value {
+    last_condition(sent, "Ready")
+}
+
+/// The condition of that type of the status that was written last.
+fn last_condition(sent: &Mutex<Vec<Value>>, type_: &str) -> Value {
     let sent = sent.lock().unwrap();
     let mut written = sent.iter().rev().filter_map(|it| it["status"]["conditions"].as_array());
     let conditions = written.next().expect("a status");
-    conditions.iter().find(|it| it["type"] == "Ready").expect("a condition").clone()
+    conditions.iter().find(|it| it["type"] == type_).expect("a condition").clone()
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use super::super::facts::Pod;
 use super::super::names;
-use super::super::refusals::{self, ChildKey};
 use super::super::resources::{self, Begin, Shape};
 use super::super::settings::{AT_FIRST_START, Start};
 use super::super::tls::{Mode, Side};
@@ -15,6 +14,7 @@ use super::{OFTEN, Step, View, recovery};
 use crate::external::etcd::Member;
 use crate::runtime::manifest::{Manifest, applied};
 use crate::stateful::network::surplus;
+use crate::stateful::refusals::{self, ChildKey};
 
 /// If somebody else's object has a child's name, nothing is touched. For pods and volumes, this holds until the cluster
 /// has begun; afterwards they only keep it from growing ([`taken`]).

@@ -1,7 +1,5 @@
 //! What the apiserver refuses, such as by a quota or a webhook, keeps no member from being helped.
 
-use kube::core::Status;
-
 use super::Simulation;
 use super::faults::{Edit, Mishap};
 use super::kubernetes::Kubernetes;
@@ -10,9 +8,10 @@ use crate::api::pods::{ServiceTemplate, ServiceType};
 use crate::controllers::etcdcluster::action::Action;
 use crate::controllers::etcdcluster::facts::Backup;
 use crate::controllers::etcdcluster::fixtures::cluster;
-use crate::controllers::etcdcluster::refusals::refusal_of;
 use crate::runtime::{Class, Health};
-use crate::stateful::{ChildAction, Error};
+use crate::stateful::ChildAction;
+use crate::stateful::refusals::refusal_of;
+use crate::stateful::simulation::error_of;
 
 impl Kubernetes {
     /// Whether the apiserver refuses that.
@@ -25,28 +24,6 @@ impl Kubernetes {
             ChildAction::GrowClaim { .. } => self.rigid,
             _ => false,
         }
-    }
-}
-
-fn error_of(action: &ChildAction) -> Error {
-    let source = |code: u16, message: &str| {
-        kube::Error::Api(Box::new(Status { code, message: message.into(), ..Status::default() }))
-    };
-    match action {
-        ChildAction::Apply { child, .. } => {
-            let is_class = child.kind() == "StatefulSet"
-                && !child.value["spec"]["template"]["spec"]["priorityClassName"].is_null();
-            let source = if is_class {
-                source(422, "spec.template.spec.priorityClassName: no such priority class")
-            } else {
-                source(403, "forbidden: exceeded quota: no-more")
-            };
-            Error::Apply { kind: child.kind().into(), name: child.name().into(), source }
-        }
-        ChildAction::GrowClaim { name, .. } => {
-            Error::CannotGrow { name: name.clone(), field: "spec.storage.size", message: "forbidden".into() }
-        }
-        _ => panic!("nobody refuses {action:?}"),
     }
 }
 

@@ -3,7 +3,7 @@
 use kube::ResourceExt;
 
 use super::super::{names, resources};
-use super::{SELDOM, Step, View, evictions, services, size};
+use super::{SELDOM, Step, View, evictions, refused, services, size};
 use crate::stateful::ChildAction;
 use crate::stateful::network::surplus;
 use crate::stateful::step::of_others;
@@ -41,6 +41,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     }
     let mut wanted = resources::around(view.object, &view.observed.set.rules);
     wanted.extend([evictions::budget(view), resources::config_map(view.object)]);
+    wanted.retain(|child| !refused::is_set_aside(view, child.kind(), child.name()));
     let set = &view.observed.set;
     let is_going = set.is_going(&view.object.name_any());
     if !is_going {

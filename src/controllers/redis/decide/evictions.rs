@@ -7,7 +7,7 @@ use kube::ResourceExt;
 
 use super::super::facts::Pod;
 use super::super::{resources, settings};
-use super::{Step, View};
+use super::{Step, View, refused};
 use crate::runtime::manifest::Manifest;
 
 /// The disruption budget as it is to be now.
@@ -18,7 +18,11 @@ pub fn budget(view: &View<'_>) -> Manifest {
 /// Writes the budget that there is, if it allows more or less than it should. A spec that cannot be accepted does not
 /// keep it from that.
 pub fn step(view: &View<'_>) -> Option<Step> {
-    view.observed.set.child("PodDisruptionBudget", &view.object.name_any()).filter(|live| live.ours)?;
+    let name = view.object.name_any();
+    view.observed.set.child("PodDisruptionBudget", &name).filter(|live| live.ours)?;
+    if refused::is_set_aside(view, "PodDisruptionBudget", &name) {
+        return None;
+    }
     let message = "evictions are allowed as far as replicas have all data";
     Step::children(view.observed.set.unless_met(budget(view)), "Applying", message)
 }

@@ -11,6 +11,7 @@ mod evictions;
 mod failover;
 mod nodes;
 mod passwords;
+mod refused;
 mod restore;
 mod rollout;
 mod services;
@@ -120,7 +121,8 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| view.observed.set.complaint(view.object))
         .or_else(|| passwords::complaint(view))
         .or_else(|| children::complaint(view))
-        .or_else(|| certificates::complaint(view));
+        .or_else(|| certificates::complaint(view))
+        .or_else(|| refused::complaint(view));
     let accepted = complaint.is_none();
     // A step that only waits must not block the creation of the children that it waits for.
     let mastership = failover::step(view);
@@ -154,7 +156,10 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| accepted.then(|| switchover::step(view)).flatten())
         .or_else(|| accepted.then(|| size::clean_up(view)).flatten())
         .or_else(|| rollout::unfinished(view));
-    let step = match (step, complaint) {
+    // What stops the set as a whole matters more than a child.
+    let stalls = step.as_ref().is_some_and(|step| matches!(step.health, Health::Stalled(_)));
+    let refusal = refused::report(view, step.is_none()).filter(|_| !stalls);
+    let step = match (step, complaint.or(refusal)) {
         (Some(step), None) => step,
         (Some(step), Some((reason, message))) => Step { health: Health::stalled(reason, message), ..step },
         (None, Some((reason, message))) => Step::stalled(reason, message),

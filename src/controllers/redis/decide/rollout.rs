@@ -14,9 +14,11 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let replace = |pod: &Pod| Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", message.clone());
     let (master, _, _) = view.serving_master()?;
     let away: Vec<i32> = (0..view.wanted()).filter(|ordinal| *ordinal != master && !is_well(view, *ordinal)).collect();
-    // It serves nobody, and may never do so again: an older version does not read what a newer one sends.
-    let sick = away.iter().filter_map(|ordinal| view.pod(*ordinal)).find(|pod| outdated(pod));
-    if let Some(pod) = sick.filter(|_| away.len() == 1) {
+    // It may never get well again: an older version does not read what a newer one sends, and a container beside it fails for
+    // what the spec was. All others have all data, whether their pods are ready or not.
+    let may_go = |ordinal: i32| away.iter().all(|other| *other == ordinal || stays(view, *other));
+    let mut sick = away.iter().rev().filter(|ordinal| may_go(**ordinal)).filter_map(|ordinal| view.pod(*ordinal));
+    if let Some(pod) = sick.find(|pod| outdated(pod)) {
         return Some(replace(pod));
     }
     if !away.is_empty() {
@@ -40,10 +42,11 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     Some(failover::move_away(view, master, "RollingOut").unwrap_or_else(|| Step::wait("RollingOut", message)))
 }
 
-/// A pod that does not start, and was made from an earlier spec: nothing is lost with it, whoever is the master.
+/// A pod whose node does not start, and that was made from an earlier spec: nothing is lost with it, whoever is the master. A
+/// node that runs may serve, whether the operator hears it or not, and whatever ails the containers beside it.
 pub fn hopeless(view: &View<'_>) -> Option<Step> {
-    let silent = |pod: &&Pod| pod.trouble.is_some() && pod.info().is_none() && !pod.terminating;
-    let pod = view.observed.set.pods.values().find(|pod| silent(pod) && view.is_outdated(pod))?;
+    let is_down = |pod: &Pod| pod.trouble.is_some() && !pod.runs && pod.info().is_none() && !pod.terminating;
+    let pod = view.observed.set.pods.values().find(|pod| is_down(pod) && view.is_outdated(pod))?;
     let why = "it does not start, and was made from an earlier spec";
     Some(Step::act(vec![delete_pod(pod, why)], "RollingOut", format!("replacing {}: {why}", pod.name)))
 }
@@ -84,5 +87,10 @@ pub fn unfinished(view: &View<'_>) -> Option<Step> {
 
 /// The replica has all data and follows, and its pod serves.
 fn is_well(view: &View<'_>, ordinal: i32) -> bool {
-    view.follows(ordinal) && view.pod(ordinal).is_some_and(|pod| pod.ready && !pod.terminating)
+    stays(view, ordinal) && view.pod(ordinal).is_some_and(|pod| pod.ready)
+}
+
+/// The replica has all data and follows, and its pod is not about to go.
+fn stays(view: &View<'_>, ordinal: i32) -> bool {
+    view.follows(ordinal) && view.pod(ordinal).is_some_and(|pod| !pod.terminating)
 }

@@ -2,9 +2,8 @@
 
 use kube::ResourceExt;
 
-use super::super::facts::Pod;
 use super::super::names;
-use super::{Step, View, failover, writes};
+use super::{Step, View, failover, refused, writes};
 use crate::stateful::{ChildAction, Claim};
 
 /// How many pods there are to be now: a master with a surplus ordinal stays until another node has taken over. While no
@@ -75,14 +74,19 @@ fn kept(view: &View<'_>, names: &[&str], because: &str) -> Step {
 
 /// Expands a full volume before its node is waited for.
 pub fn relieve(view: &View<'_>) -> Option<Step> {
-    grow(view, |ordinal| view.pod(ordinal).is_some_and(is_full))
+    grow(view, |ordinal| is_full(view, ordinal))
 }
 
-fn is_full(pod: &Pod) -> bool {
-    let refuses = writes::is_refused_by_disk(pod);
-    refuses || pod.info().is_some_and(|info| info.log_fails) || pod.has_no_space()
+/// Whether the volume of that node has no space.
+pub fn is_full(view: &View<'_>, ordinal: i32) -> bool {
+    view.pod(ordinal).is_some_and(|pod| {
+        let refuses = writes::is_refused_by_disk(pod);
+        refuses || pod.info().is_some_and(|info| info.log_fails) || pod.has_no_space()
+    })
 }
 
 fn grow(view: &View<'_>, whose: impl Fn(i32) -> bool) -> Option<Step> {
-    view.observed.set.grow(&view.object.spec.storage.size, whose)
+    let set = &view.observed.set;
+    let may_grow = |ordinal: i32| set.claims.get(&ordinal).is_some_and(|claim| !refused::is_rigid(view, claim));
+    set.grow(&view.object.spec.storage.size, |ordinal| whose(ordinal) && may_grow(ordinal))
 }

@@ -1,6 +1,6 @@
 //! Kubernetes: children, the controller of `StatefulSet`s, a kubelet for all pods, and the network between processes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::nodes::{Process, Write};
@@ -74,6 +74,10 @@ pub struct Kubernetes {
     pub slices: BTreeMap<String, Child>,
     pub passwords: Passwords,
     pub certificates: Certificates,
+    /// Kinds of children that the apiserver refuses, as a quota or a webhook makes it do.
+    pub denied: BTreeSet<&'static str>,
+    /// The storage class lets no volume grow.
+    pub rigid: bool,
 }
 
 impl simulation::PodState for PodState {
@@ -145,6 +149,7 @@ impl Kubernetes {
             } else {
                 (!pod.startable).then(|| "ImagePullBackOff".to_owned())
             },
+            runs: pod.process.is_some(),
             revival: (pod.waits > 0).then(|| "its process was killed".to_owned()),
             last_words: damaged(pod).then(|| "# Bad file format reading the append only file x".to_owned()),
             own: Node {
@@ -181,6 +186,7 @@ impl Kubernetes {
             certificates: self.certificates.clone(),
             slices: self.slices.clone(),
             own_image: Some(OWN_IMAGE.into()),
+            refused: BTreeMap::new(),
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod clients;
 mod cuts;
+mod denials;
 mod evictions;
 mod idle;
 mod kubernetes;
@@ -17,11 +18,12 @@ mod restore;
 mod sentinel;
 mod service;
 mod shrinking;
+mod sidecars;
 mod states;
 mod story;
 mod tls;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
@@ -31,9 +33,10 @@ use super::decide::decide;
 use super::facts::Observed;
 use super::names::MASTER;
 use super::resources::{service_of, ways_of};
-use crate::api::Redis;
+use crate::api::{Redis, RedisSpec};
 use crate::runtime::{Health, Plan};
 use crate::stateful::ChildAction;
+use crate::stateful::refusals::{ChildKey, Refusal};
 use kubernetes::Kubernetes;
 use nodes::Write;
 use states::States;
@@ -58,6 +61,8 @@ pub struct Simulation {
     pub journal: Vec<Action>,
     /// The states that the failover was in.
     pub states: States,
+    /// Children that were refused, each with the spec that asked for it.
+    refused: BTreeMap<ChildKey, (RedisSpec, Refusal)>,
     next_write: Write,
 }
 
@@ -71,6 +76,7 @@ impl Simulation {
             acknowledged: Vec::new(),
             journal: Vec::new(),
             states: States::default(),
+            refused: BTreeMap::new(),
             next_write: 1,
         }
     }
@@ -87,6 +93,8 @@ impl Simulation {
 
     fn observe(&self) -> Observed {
         let mut observed = self.kubernetes.observe(&self.object);
+        let refused = self.refused.iter().filter(|(_, (spec, _))| *spec == self.object.spec);
+        observed.refused = refused.map(|(child, (_, refusal))| (child.clone(), refusal.clone())).collect();
         // The age of a pod matters only while the operator cannot reach it.
         let cut = self.kubernetes.set.pods.iter().filter(|(_, pod)| pod.cut.is_some());
         for (ordinal, pod) in cut {
@@ -130,6 +138,10 @@ impl Simulation {
                 let outcome = match action {
                     Action::Certify(due) => {
                         tls::certify(&mut self.kubernetes.certificates, &self.object, due, self.now)
+                    }
+                    Action::Child(child) if self.kubernetes.denies(child) => {
+                        self.refuse(child);
+                        Err(())
                     }
                     action => self.kubernetes.act(&self.object, action),
                 };

@@ -1,4 +1,4 @@
-//! Children that the apiserver refuses. They are set aside for a while, so that members are helped meanwhile.
+//! Children that the apiserver refuses. They are set aside for a while, so that everything else goes on meanwhile.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,10 +6,9 @@ use std::time::Duration;
 use kube::ResourceExt;
 use tokio::time::Instant;
 
-use crate::api::EtcdCluster;
+use super::step::LATER;
+use super::{ChildAction, Database, Error, child_fields};
 use crate::runtime::{Class, Failure, PerObject, api_message};
-use crate::stateful::step::LATER;
-use crate::stateful::{ChildAction, Error, child_fields};
 
 /// A refusal holds for so long: a quota may be raised, and a storage class corrected.
 const HOLDS: Duration = LATER;
@@ -32,16 +31,16 @@ struct Refused {
     children: BTreeMap<ChildKey, (Instant, Refusal)>,
 }
 
-/// What was refused of each cluster. A restart forgets this: it is then tried again.
+/// What was refused of each object. A restart forgets this: it is then tried again.
 #[derive(Default)]
 pub struct Refusals(PerObject<Refused>);
 
 impl Refusals {
     /// Notes that the apiserver refused the action, with its error. False if everything else must not go on: the error is
     /// another one, or the same refusal holds already and was to be heeded.
-    pub fn note(&self, object: &EtcdCluster, action: &ChildAction, error: &Error) -> bool {
+    pub fn note(&self, object: &impl Database, action: &ChildAction, error: &Error) -> bool {
         let Some((child, refusal)) = refusal_of(object, action, error) else { return false };
-        let generation = object.metadata.generation;
+        let generation = object.meta().generation;
         let begin = || Refused { generation, children: BTreeMap::new() };
         self.0.change(&object.uid().unwrap_or_default(), begin, |refused| {
             if refused.generation != generation {
@@ -53,9 +52,9 @@ impl Refusals {
     }
 
     /// What was refused of this very spec less than a minute ago.
-    pub fn of(&self, object: &EtcdCluster) -> BTreeMap<ChildKey, Refusal> {
+    pub fn of(&self, object: &impl Database) -> BTreeMap<ChildKey, Refusal> {
         let held = |refused: &mut Refused| {
-            let is_current = refused.generation == object.metadata.generation;
+            let is_current = refused.generation == object.meta().generation;
             let children = refused.children.iter().filter(|(_, (at, _))| is_current && at.elapsed() < HOLDS);
             children.map(|(child, (_, refusal))| (child.clone(), refusal.clone())).collect()
         };
@@ -74,21 +73,22 @@ pub fn claim(name: &str) -> ChildKey {
 }
 
 /// Which child the apiserver refused, and why; `None` if the error is another one, or nothing may go on without the child.
-pub fn refusal_of(object: &EtcdCluster, action: &ChildAction, error: &Error) -> Option<(ChildKey, Refusal)> {
+pub fn refusal_of<D: Database>(object: &D, action: &ChildAction, error: &Error) -> Option<(ChildKey, Refusal)> {
     let refusal = |message: String| Refusal { reason: error.reason(), message };
     match (action, error) {
         (ChildAction::GrowClaim { name, .. }, Error::CannotGrow { .. }) => {
             Some((claim(name), refusal(error.to_string())))
         }
-        // The settings say which members may start without data: no member may vote before they are written.
-        (_, Error::Apply { kind, .. }) if kind == "ConfigMap" => None,
+        // The settings say which members of an etcd may start without data: no member may vote before they are written. The
+        // pods need the Secrets.
+        (_, Error::Apply { kind, .. }) if kind == "ConfigMap" || kind == "Secret" => None,
         (ChildAction::Apply { .. }, Error::Apply { kind, name, source }) => {
             let refusal = match error.class() {
                 Class::Invalid if kind == "StatefulSet" => {
                     let words = api_message(source);
                     let message =
                         format!("the pods that spec asks for are refused: {words}{}", child_fields::fix(&words));
-                    Refusal { reason: "SpecRefused", message }
+                    Refusal { reason: D::PODS_REFUSED, message }
                 }
                 Class::Invalid => refusal(error.to_string()),
                 Class::Denied => refusal(format!("{error}{}", way_out(object, kind))),
@@ -101,11 +101,11 @@ pub fn refusal_of(object: &EtcdCluster, action: &ChildAction, error: &Error) -> 
 }
 
 /// What to do about a child that a quota, a webhook or a missing right forbids.
-fn way_out(object: &EtcdCluster, kind: &str) -> String {
+fn way_out<D: Database>(object: &D, kind: &str) -> String {
     let field = match kind {
-        "Service" => "correct spec.service, or ",
-        "NetworkPolicy" => "correct spec.allowedClients and spec.networkPolicy, or ",
-        _ => "",
+        "Service" => format!("correct {}, or ", D::SERVICES),
+        "NetworkPolicy" => "correct spec.allowedClients and spec.networkPolicy, or ".to_owned(),
+        _ => String::new(),
     };
     let namespace = object.namespace().unwrap_or_default();
     format!(
@@ -116,34 +116,37 @@ fn way_out(object: &EtcdCluster, kind: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Service;
     use kube::core::Status;
+    use serde_json::json;
     use tokio::time::advance;
 
-    use super::super::fixtures::cluster;
-    use super::super::resources;
     use super::*;
-    use crate::stateful::Rules;
+    use crate::api::{EtcdCluster, Redis, RedisSpec};
+    use crate::runtime::manifest::Manifest;
 
-    fn denied(code: u16, message: &str) -> kube::Error {
-        kube::Error::Api(Box::new(Status { code, message: message.into(), ..Status::default() }))
+    fn redis() -> Redis {
+        let mut object = Redis::new("cache", RedisSpec::default());
+        (object.metadata.namespace, object.metadata.uid) = (Some("shop".into()), Some("uid".into()));
+        object
     }
 
-    fn application(object: &EtcdCluster, kind: &str) -> ChildAction {
-        let children = resources::around(object, &Rules::default());
-        let child = children.into_iter().find(|child| child.kind() == kind).unwrap();
+    fn application() -> ChildAction {
+        let child = Manifest::new::<Service>(json!({ "metadata": { "name": "cache-replicas" } }));
         ChildAction::Apply { child: Box::new(child), uid: None }
     }
 
     fn error(kind: &str, code: u16) -> Error {
-        Error::Apply { kind: kind.into(), name: "prod-etcd".into(), source: denied(code, "exceeded quota: balancers") }
+        let status = Status { code, message: "exceeded quota: balancers".into(), ..Status::default() };
+        let source = kube::Error::Api(Box::new(status));
+        Error::Apply { kind: kind.into(), name: "cache-replicas".into(), source }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_refusal_holds_for_a_minute_and_for_the_spec_that_was_refused() {
-        let (refusals, mut object) = (Refusals::default(), cluster(3));
+        let (refusals, mut object, service) = (Refusals::default(), redis(), application());
         object.metadata.generation = Some(1);
-        let service = application(&object, "Service");
-        let of = |object: &EtcdCluster| refusals.of(object).into_keys().map(|(kind, _)| kind).collect::<Vec<_>>();
+        let of = |object: &Redis| refusals.of(object).into_keys().map(|(kind, _)| kind).collect::<Vec<_>>();
         assert!(refusals.note(&object, &service, &error("Service", 403)));
         assert_eq!(of(&object), ["Service"]);
         assert!(!refusals.note(&object, &service, &error("Service", 403)), "it should have been left out");
@@ -153,24 +156,31 @@ mod tests {
         object.metadata.generation = Some(2);
         assert!(of(&object).is_empty(), "this spec was not refused");
         assert!(refusals.note(&object, &service, &error("Service", 403)));
-        refusals.forget(object.metadata.uid.as_deref().unwrap());
+        refusals.forget("uid");
         assert!(of(&object).is_empty());
     }
 
     #[test]
-    fn only_what_passes_by_no_retry_is_set_aside_and_never_the_settings() {
-        let object = cluster(3);
-        let service = application(&object, "Service");
-        let refusal = |kind: &str, code: u16| refusal_of(&object, &service, &error(kind, code)).map(|(_, it)| it);
+    fn only_what_passes_by_no_retry_is_set_aside_and_never_what_pods_read() {
+        let object = redis();
+        let refusal =
+            |kind: &str, code: u16| refusal_of(&object, &application(), &error(kind, code)).map(|(_, refusal)| refusal);
         for code in [409, 429, 500] {
             assert_eq!(refusal("Service", code), None, "{code}");
         }
-        assert_eq!(refusal("ConfigMap", 403), None);
-        assert_eq!(refusal("StatefulSet", 422).map(|refusal| refusal.reason), Some("SpecRefused"));
+        assert_eq!((refusal("ConfigMap", 403), refusal("Secret", 403)), (None, None));
         let refusal = refusal("Service", 403).unwrap();
         assert_eq!(refusal.reason, "ApplyFailed");
-        for words in ["Service prod-etcd", "exceeded quota: balancers", "spec.service", "kubectl -n shop"] {
+        for words in ["Service cache-replicas", "exceeded quota: balancers", "spec.replicaService", "kubectl -n shop"] {
             assert!(refusal.message.contains(words), "{words} is not in: {}", refusal.message);
         }
+    }
+
+    #[test]
+    fn pods_that_are_refused_have_the_reason_that_the_kind_says() {
+        let refused = refusal_of(&redis(), &application(), &error("StatefulSet", 422)).unwrap().1;
+        assert_eq!(refused.reason, "ApplyFailed");
+        assert!(refused.message.starts_with("the pods that spec asks for are refused"), "{}", refused.message);
+        assert_eq!(EtcdCluster::PODS_REFUSED, "SpecRefused");
     }
 }

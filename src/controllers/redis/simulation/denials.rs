@@ -1,0 +1,139 @@
+//! What the apiserver refuses, such as by a quota or a webhook, keeps nothing else from being done.
+
+use super::Simulation;
+use super::kubernetes::Kubernetes;
+use super::looks::says;
+use super::story::{Edit, Mishap};
+use crate::api::pods::{ServiceTemplate, ServiceType};
+use crate::api::redis::Switchover;
+use crate::controllers::redis::action::Action;
+use crate::controllers::redis::decide::decide;
+use crate::controllers::redis::fixtures::redis;
+use crate::controllers::redis::resources;
+use crate::runtime::Health;
+use crate::stateful::ChildAction;
+use crate::stateful::refusals::refusal_of;
+use crate::stateful::simulation::error_of;
+
+impl Kubernetes {
+    /// Whether the apiserver refuses that.
+    pub fn denies(&self, action: &ChildAction) -> bool {
+        match action {
+            ChildAction::Apply { child, .. } => self.denied.contains(child.kind()),
+            ChildAction::GrowClaim { .. } => self.rigid,
+            _ => false,
+        }
+    }
+}
+
+impl Simulation {
+    /// The apiserver refuses that. The operator remembers it, or fails.
+    pub fn refuse(&mut self, action: &ChildAction) {
+        let Some((child, refusal)) = refusal_of(&self.object, action, &error_of(action)) else { return };
+        self.refused.retain(|_, (spec, _)| *spec == self.object.spec);
+        let before = self.refused.insert(child, (self.object.spec.clone(), refusal));
+        assert!(before.is_none(), "tried again: {action:?}");
+    }
+
+    /// The apiserver refuses nothing any more, and the operator tries again.
+    fn allow(&mut self) {
+        self.kubernetes.rigid = false;
+        self.kubernetes.denied.clear();
+        self.refused.clear();
+    }
+
+    fn works(&mut self, seconds: u32) {
+        for _ in 0..seconds {
+            self.reconcile(&Mishap::default());
+            self.time_passes();
+        }
+    }
+
+    fn stalls(&self) -> (&'static str, &str) {
+        let Some(Health::Stalled(cause)) = &self.health else { panic!("{:?}", self.health) };
+        (cause.reason, &cause.message)
+    }
+
+    fn deletes_pods(&self) -> bool {
+        self.journal.iter().any(|action| matches!(action, Action::Child(ChildAction::DeletePod { .. })))
+    }
+}
+
+const OTHER: Edit = Edit::Image(Some("registry.example.com/redis"));
+
+#[test]
+fn a_service_that_is_refused_is_reported_and_pods_are_replaced_all_the_same() {
+    let mut simulation = Simulation::settled(redis(2));
+    simulation.kubernetes.denied.insert("Service");
+    let service = ServiceTemplate { kind: ServiceType::LoadBalancer, ..ServiceTemplate::default() };
+    simulation.object.spec.replica_service = Some(service);
+    OTHER.happens(&mut simulation);
+    simulation.works(60);
+    let revision = resources::revision(&simulation.object);
+    let pods = &simulation.kubernetes.set.pods;
+    assert!(pods.values().all(|pod| pod.revision == revision), "{pods:#?}");
+    let (reason, message) = simulation.stalls();
+    assert_eq!(reason, "ApplyFailed");
+    for words in ["Service cache-replicas", "spec.replicaService", "exceeded quota"] {
+        assert!(message.contains(words), "{words} is not in: {message}");
+    }
+    simulation.allow();
+    simulation.settle();
+    simulation.assert_settled();
+}
+
+/// Their successors would be like them.
+#[test]
+fn no_pod_is_replaced_and_a_master_is_succeeded_while_the_pods_that_the_spec_asks_for_are_refused() {
+    let mut simulation = Simulation::settled(redis(2));
+    simulation.kubernetes.denied.insert("StatefulSet");
+    OTHER.happens(&mut simulation);
+    simulation.works(20);
+    assert_eq!(simulation.stalls().0, "ApplyFailed");
+    simulation.kubernetes.kill(0);
+    simulation.works(20);
+    assert_ne!(simulation.object.status.as_ref().unwrap().master.as_deref(), Some("cache-0"));
+    assert!(!simulation.deletes_pods());
+    simulation.allow();
+    simulation.settle();
+    simulation.assert_settled();
+}
+
+#[test]
+fn a_full_volume_that_cannot_grow_is_reported_and_a_switchover_done_all_the_same() {
+    let mut simulation = Simulation::settled(redis(2));
+    simulation.kubernetes.rigid = true;
+    Edit::Size("2Gi").happens(&mut simulation);
+    simulation.works(20);
+    let (reason, message) = simulation.stalls();
+    assert_eq!(reason, "VolumeCannotGrow");
+    assert!(message.contains("allowVolumeExpansion"), "{message}");
+    let mut observed = simulation.observe();
+    says(&mut observed, 2, |info| info.log_fails = true);
+    let mut object = simulation.object.clone();
+    object.spec.switchover = Some(Switchover { master: "cache-1".into() });
+    let plan = decide(&object, &observed, simulation.now);
+    let target = plan.status.failover.map(|failover| failover.target);
+    assert_eq!(target.as_deref(), Some("cache-1"), "{:?}", plan.actions);
+    assert!(matches!(&plan.health, Health::Stalled(cause) if cause.reason == "VolumeCannotGrow"), "{:?}", plan.health);
+    observed.refused.clear();
+    let actions = decide(&object, &observed, simulation.now).actions;
+    assert!(matches!(&actions[..], [Action::Child(ChildAction::GrowClaim { .. })]), "it is tried again: {actions:?}");
+    simulation.allow();
+    simulation.settle();
+    simulation.assert_settled();
+}
+
+/// Without its network policy, for example, a database would be open to everybody.
+#[test]
+fn a_set_does_not_begin_while_one_of_its_children_is_refused() {
+    for kind in ["Service", "PodDisruptionBudget", "ConfigMap", "StatefulSet"] {
+        let mut simulation = Simulation::new(redis(2));
+        simulation.kubernetes.denied.insert(kind);
+        simulation.works(20);
+        assert!(simulation.kubernetes.set.pods.is_empty(), "{kind}: {:#?}", simulation.kubernetes.set.pods);
+        simulation.allow();
+        simulation.settle();
+        simulation.assert_settled();
+    }
+}

@@ -1,0 +1,90 @@
+//! An action that fails.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::runtime::Controller;
+use serde_json::json;
+
+use super::{Health, Reconciler, apiserver, fenced, last_condition};
+use crate::api::{Redis, RedisStatus};
+use crate::leader::Fence;
+use crate::runtime::{ActionEvent, Class, ConditionStatus, ExtraCondition, Failure, Kind, Plan};
+
+/// A kind whose only action is refused.
+#[derive(Default)]
+struct Refusing;
+
+#[derive(Debug, thiserror::Error)]
+#[error("exceeded quota: balancers")]
+struct Refused;
+
+impl Failure for Refused {
+    fn class(&self) -> Class {
+        Class::Denied
+    }
+    fn reason(&self) -> &'static str {
+        "ApplyFailed"
+    }
+}
+
+impl Kind for Refusing {
+    type Object = Redis;
+    type Status = RedisStatus;
+    type Observed = ();
+    type Action = ();
+    type Error = Refused;
+    const NAME: &'static str = "Redis";
+
+    fn status(object: &Redis) -> Option<&RedisStatus> {
+        object.status.as_ref()
+    }
+    fn suspended(_: &Redis) -> bool {
+        false
+    }
+    async fn observe(&self, _: &Redis) -> Result<(), Refused> {
+        Ok(())
+    }
+    fn decide(_: &Redis, (): &(), _: Timestamp) -> Plan<(), RedisStatus> {
+        let part = ExtraCondition {
+            type_: "Replicated",
+            status: ConditionStatus::False,
+            reason: "ReplicasBehind",
+            message: "1 of 2 replicas have all data".into(),
+        };
+        Plan {
+            actions: vec![()],
+            status: RedisStatus::default(),
+            health: Health::progressing("Applying", "bringing the children up to date"),
+            parts: vec![part],
+            write_status_first: false,
+            requeue: None,
+        }
+    }
+    async fn apply(&self, _: &Redis, (): &()) -> Result<(), Refused> {
+        Err(Refused)
+    }
+    fn event((): &()) -> Option<ActionEvent> {
+        None
+    }
+    fn triggers(&self, controller: Controller<Redis>, _: Option<&str>) -> Controller<Redis> {
+        controller
+    }
+}
+
+#[tokio::test]
+async fn what_was_observed_before_an_action_failed_is_reported_in_the_conditions() {
+    let sent = Arc::default();
+    let replicated = json!([{ "type": "Replicated", "status": "True", "reason": "AllInSync", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
+    let object = serde_json::from_value(json!({
+        "metadata": { "name": "cache", "namespace": "default", "uid": "uid-1", "resourceVersion": "1", "generation": 1 },
+        "spec": {},
+        "status": { "conditions": replicated },
+    }));
+    let reconciler: Arc<Reconciler<Refusing>> = fenced(&apiserver(Arc::clone(&sent)), Fence::unfenced());
+    reconciler.reconcile(&object.expect("an object")).await;
+    assert_eq!(last_condition(&sent, "Ready")["reason"], "ApplyFailed");
+    let replicated = last_condition(&sent, "Replicated");
+    assert_eq!([&replicated["status"], &replicated["reason"]], ["False", "ReplicasBehind"]);
+}
