@@ -6,6 +6,7 @@ use super::refused_field::{field_of, unprotecting};
 use crate::api::MyIngress;
 use crate::consent;
 use crate::external::aws::{AwsError, NO_CREDENTIALS};
+use crate::external::wafv2::{NONEXISTENT, UNAVAILABLE};
 use crate::runtime::{Class, Failure, api_message, class_of_kubernetes};
 
 /// Condition reason if a Secret may not be read.
@@ -13,6 +14,9 @@ pub const SECRET_DENIED: &str = "SecretDenied";
 
 /// Condition reason if a quota of AWS is used up.
 pub const QUOTA_REACHED: &str = "QuotaReached";
+
+/// Condition reason while AWS WAF does not know a new balancer or web ACL yet.
+pub const WEB_ACL_PENDING: &str = "WebAclPending";
 
 /// Why observing or changing a balancer failed.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +66,17 @@ pub enum Error {
     /// The web ACL is refused.
     #[error("spec.wafAclArn: AWS refuses it ({0}); use a regional web ACL of the operator's account and region")]
     WebAclInvalid(String),
+    /// AWS WAF does not know the web ACL. A new one becomes known late.
+    #[error(
+        "spec.wafAclArn: AWS WAF knows no such web ACL ({0}); use a regional web ACL of the operator's account and region"
+    )]
+    WebAclUnknown(String),
+    /// AWS WAF does not know the balancer or the web ACL yet.
+    #[error(
+        "spec.wafAclArn: AWS WAF does not take it yet ({0}); trying again. A new load balancer has no listeners before it \
+         has its web ACL"
+    )]
+    WebAclPending(String),
     /// The capacity is refused.
     #[error("spec.minimumCapacityUnits: AWS refuses it ({0}); choose another number")]
     CapacityInvalid(String),
@@ -192,6 +207,11 @@ impl Error {
         Self::describe(error, None)
     }
 
+    /// Whether AWS may only not know yet what the spec names: it learns of something new a little late.
+    pub fn may_be_too_early(&self) -> bool {
+        matches!(self, Self::WebAclUnknown(_))
+    }
+
     fn describe(error: AwsError, field: Option<&str>) -> Self {
         let text = error.message.clone();
         let refusal = |general, fix| Refusal::of(&error, field, general, fix);
@@ -234,7 +254,9 @@ impl Error {
             (Class::Invalid, _, "CreateTargetGroup" | "ModifyTargetGroup" | "ModifyTargetGroupAttributes") => {
                 Self::TargetGroupInvalid(refusal("spec.backends", "correct its fields"))
             }
+            (Class::Invalid, Some(NONEXISTENT), "AssociateWebACL") => Self::WebAclUnknown(text),
             (Class::Invalid, _, "AssociateWebACL") => Self::WebAclInvalid(text),
+            (Class::Transient, Some(NONEXISTENT | UNAVAILABLE), "AssociateWebACL") => Self::WebAclPending(text),
             (Class::Invalid, _, "ModifyCapacityReservation") => Self::CapacityInvalid(text),
             (Class::Invalid, _, "AuthorizeSecurityGroupIngress") => Self::InboundInvalid(text),
             (Class::Invalid, Some("InvalidGroup.Duplicate"), _) => Self::SecurityGroupTaken(text),
@@ -265,13 +287,14 @@ impl Failure for Error {
             | Self::RuleInvalid(_)
             | Self::TargetGroupInvalid(_)
             | Self::WebAclInvalid(_)
+            | Self::WebAclUnknown(_)
             | Self::CapacityInvalid(_)
             | Self::InboundInvalid(_)
             | Self::TargetSecurityGroupInvalid { .. }
             | Self::SecurityGroupTaken(_)
             | Self::Refused(_) => Class::Invalid,
             Self::SecretUnread(error) => class_of_kubernetes(error),
-            Self::EndpointsUnread(_) | Self::GroupUnknown(_) => Class::Transient,
+            Self::EndpointsUnread(_) | Self::GroupUnknown(_) | Self::WebAclPending(_) => Class::Transient,
             Self::SecretDenied { .. }
             | Self::SecretNotShared { .. }
             | Self::QuotaReached(_)
@@ -294,7 +317,8 @@ impl Failure for Error {
             Self::ListenerInvalid(_) => "ListenerInvalid",
             Self::RuleInvalid(_) => "RuleInvalid",
             Self::TargetGroupInvalid(_) => "TargetGroupInvalid",
-            Self::WebAclInvalid(_) => "WebAclInvalid",
+            Self::WebAclInvalid(_) | Self::WebAclUnknown(_) => "WebAclInvalid",
+            Self::WebAclPending(_) => WEB_ACL_PENDING,
             Self::CapacityInvalid(_) => "CapacityInvalid",
             Self::InboundInvalid(_) => "InboundInvalid",
             Self::TargetSecurityGroupInvalid { .. } => "TargetSecurityGroupInvalid",

@@ -95,3 +95,16 @@ fn a_prefix_list_that_aws_does_not_know_is_named_with_its_field() {
     assert!(text.starts_with("spec.inboundCidrs, spec.inboundPrefixLists: AWS refuses"), "{text}");
     assert!(text.contains(words), "{text}");
 }
+
+#[test]
+fn the_spec_is_not_to_blame_while_waf_may_not_know_a_new_balancer_yet() {
+    let unknown = invalid("AssociateWebACL", "wafv2", NONEXISTENT, "the resource doesn't exist");
+    let early = Error::of(AwsError { class: Class::Transient, ..unknown.clone() });
+    assert_eq!((early.class(), early.reason()), (Class::Transient, "WebAclPending"));
+    let late = Error::of(unknown);
+    assert_eq!((late.class(), late.reason()), (Class::Invalid, "WebAclInvalid"));
+    assert!(late.may_be_too_early(), "the web ACL itself may be new");
+    assert!(
+        !Error::of(invalid("AssociateWebACL", "wafv2", "WAFInvalidParameterException", "no ARN")).may_be_too_early()
+    );
+}
