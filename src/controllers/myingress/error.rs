@@ -26,7 +26,7 @@ pub enum Error {
     SubnetNotFound(String),
     /// The subnets do not fit together.
     #[error(
-        "spec.subnets: AWS refuses these subnets ({0}); give one subnet in each of at least two availability zones of one VPC, with 8 free addresses each"
+        "spec.subnets: AWS refuses these subnets ({0}); give one subnet in each of at least two availability zones of one VPC, with 8 free addresses each, and with an IPv6 CIDR block each unless spec.ipAddressType is ipv4"
     )]
     SubnetsInvalid(String),
     /// A security group does not exist, or not in the balancer's VPC.
@@ -233,6 +233,13 @@ impl Error {
             // For a listener, a rule or a target group this code means something else.
             | (Class::Invalid, Some("InvalidConfigurationRequest"), "CreateLoadBalancer")
             | (Class::Invalid, _, "SetSubnets") => Self::SubnetsInvalid(text),
+            // AWS answers so where subnets have no IPv6 CIDR block.
+            // <https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/4852>
+            (Class::Invalid, Some("ValidationError"), "CreateLoadBalancer" | "SetIpAddressType")
+                if text.contains("subnet") =>
+            {
+                Self::SubnetsInvalid(text)
+            }
             (Class::Invalid, Some("UnsupportedCertificate"), _) => Self::CertificateInvalid(refusal(
                 "spec.listeners[].certificateArns",
                 "name a certificate for a domain, with a key and a signature that Elastic Load Balancing supports",

@@ -108,3 +108,16 @@ fn the_spec_is_not_to_blame_while_waf_may_not_know_a_new_balancer_yet() {
         !Error::of(invalid("AssociateWebACL", "wafv2", "WAFInvalidParameterException", "no ARN")).may_be_too_early()
     );
 }
+
+#[test]
+fn subnets_without_ipv6_are_named_with_their_field() {
+    let words = "You must specify subnets with an associated IPv6 CIDR block.";
+    for operation in ["CreateLoadBalancer", "SetIpAddressType"] {
+        let error = Error::of(invalid(operation, "elasticloadbalancing", "ValidationError", words));
+        assert_eq!(error.reason(), "SubnetsInvalid", "{operation}");
+        let text = error.to_string();
+        assert!(text.starts_with("spec.subnets: AWS refuses") && text.contains(words), "{text}");
+    }
+    let other = invalid("CreateLoadBalancer", "elasticloadbalancing", "ValidationError", "the name has 33 characters");
+    assert_eq!(Error::of(other).reason(), "Refused");
+}

@@ -34,6 +34,7 @@ pub fn subnets() -> Vec<Subnet> {
         vpc: if matches!(name, 'x' | 'y') { "vpc-2" } else { "vpc-1" }.into(),
         zone: format!("zone-{}", number % 2),
         free_addresses: if name == '4' { 1 } else { 100 },
+        ipv6: true,
         tags: [(if name.is_ascii_digit() { "tier" } else { "of" }.to_owned(), "public".to_owned())].into(),
     };
     "x01234aby".chars().enumerate().map(subnet).collect()
