@@ -153,12 +153,12 @@ fn repairs(
     {
         actions.push(BalancerAction::SetSecurityGroups { arn: arn(), groups: groups.clone() });
     }
-    if subnets != balancer.subnets {
-        actions.push(BalancerAction::SetSubnets { arn: arn(), subnets });
-    }
-    if let Some(to) = wanted.ip_address_type.filter(|to| !held && Some(*to) != balancer.ip_address_type) {
-        actions.push(BalancerAction::SetIpAddressType { arn: arn(), to });
-    }
+    let set_subnets = (subnets != balancer.subnets).then(|| BalancerAction::SetSubnets { arn: arn(), subnets });
+    let to = wanted.ip_address_type.filter(|to| !held && Some(*to) != balancer.ip_address_type);
+    let set_type = to.map(|to| BalancerAction::SetIpAddressType { arn: arn(), to });
+    // As long as the balancer has IPv6 addresses, it may stand only in subnets with IPv6.
+    let in_order = if to == Some(IpAddressType::Ipv4) { [set_type, set_subnets] } else { [set_subnets, set_type] };
+    actions.extend(in_order.into_iter().flatten());
     let tags = scene.tags(None);
     let stale = stale(scene, &tags, &member.tags);
     if !stale.is_empty() {
