@@ -248,8 +248,7 @@ impl Region {
     async fn change_security(&self, owner: &Owner, action: &SecurityAction) -> Result<Answer, AwsError> {
         match action {
             SecurityAction::Create { name, vpc, tags } => {
-                let description = format!("Load balancer of {}/{}, by Causeway", owner.namespace, owner.name);
-                let id = match self.ec2.create_security_group(name, &description, vpc, tags).await {
+                let id = match self.ec2.create_security_group(name, &description(owner), vpc, tags).await {
                     Err(error) if error.is("InvalidGroup.Duplicate") => {
                         return Err(self.duplicate(owner, error, name, vpc).await?);
                     }
@@ -321,6 +320,12 @@ impl Region {
         }
         Ok(Answer::Done)
     }
+}
+
+/// The description of an owner's security group. AWS takes 255 characters.
+/// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateSecurityGroup.html>
+fn description(owner: &Owner) -> String {
+    format!("Load balancer of {}/{}, by Causeway", owner.namespace, owner.name).chars().take(255).collect()
 }
 
 /// The error of an association with a balancer in that state. WAF answers the same where it does not know the web ACL,

@@ -109,3 +109,11 @@ fn the_web_acl_is_to_blame_only_once_its_balancer_serves() {
     let failed = AwsError { code: Some("WAFInternalErrorException".into()), ..unknown() };
     assert_eq!(of_association(failed, Some(State::Active)).class, Class::Transient);
 }
+
+#[test]
+fn the_longest_name_has_a_description_that_aws_takes() {
+    assert_eq!(description(&owner()), "Load balancer of shop/web, by Causeway");
+    let longest = description(&Owner { name: "x".repeat(253), ..owner() });
+    assert_eq!(longest.len(), 255);
+    assert!(longest.starts_with("Load balancer of shop/xxx"), "{longest}");
+}
