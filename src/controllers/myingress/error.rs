@@ -18,6 +18,9 @@ pub const QUOTA_REACHED: &str = "QuotaReached";
 /// Condition reason while AWS WAF does not know a new balancer or web ACL yet.
 pub const WEB_ACL_PENDING: &str = "WebAclPending";
 
+/// What to do about a certificate that AWS does not take.
+const ISSUED: &str = "name issued certificates of the operator's account and region";
+
 /// Why observing or changing a balancer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -54,6 +57,9 @@ pub enum Error {
     /// A certificate does not exist, or does not fit.
     #[error("{0}")]
     CertificateInvalid(Refusal),
+    /// AWS knows no such certificate. A new one becomes known late.
+    #[error("{0}")]
+    CertificateUnknown(Refusal),
     /// A listener or its settings are refused.
     #[error("{0}")]
     ListenerInvalid(Refusal),
@@ -207,9 +213,11 @@ impl Error {
         Self::describe(error, None)
     }
 
-    /// Whether AWS may only not know yet what the spec names: it learns of something new a little late.
+    /// Whether AWS may only not know yet what the spec names: it learns of something new a little late. Terraform tries
+    /// new certificates again, too.
+    /// <https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/elbv2/listener_certificate.go>
     pub fn may_be_too_early(&self) -> bool {
-        matches!(self, Self::WebAclUnknown(_))
+        matches!(self, Self::CertificateUnknown(_) | Self::WebAclUnknown(_))
     }
 
     fn describe(error: AwsError, field: Option<&str>) -> Self {
@@ -244,11 +252,11 @@ impl Error {
                 "spec.listeners[].certificateArns",
                 "name a certificate for a domain, with a key and a signature that Elastic Load Balancing supports",
             )),
-            (Class::Invalid, Some("CertificateNotFound"), _) | (Class::Invalid, _, "AddListenerCertificates") => {
-                Self::CertificateInvalid(refusal(
-                    "spec.listeners[].certificateArns",
-                    "name issued certificates of the operator's account and region",
-                ))
+            (Class::Invalid, Some("CertificateNotFound"), _) => {
+                Self::CertificateUnknown(refusal("spec.listeners[].certificateArns", ISSUED))
+            }
+            (Class::Invalid, _, "AddListenerCertificates") => {
+                Self::CertificateInvalid(refusal("spec.listeners[].certificateArns", ISSUED))
             }
             (
                 Class::Invalid,
@@ -290,6 +298,7 @@ impl Failure for Error {
             | Self::TagsInvalid(_)
             | Self::DeletionProtected { .. }
             | Self::CertificateInvalid(_)
+            | Self::CertificateUnknown(_)
             | Self::ListenerInvalid(_)
             | Self::RuleInvalid(_)
             | Self::TargetGroupInvalid(_)
@@ -320,7 +329,7 @@ impl Failure for Error {
             Self::TagsInvalid(_) => "TagsInvalid",
             Self::QuotaReached(_) => QUOTA_REACHED,
             Self::DeletionProtected { .. } => "DeletionProtected",
-            Self::CertificateInvalid(_) => "CertificateInvalid",
+            Self::CertificateInvalid(_) | Self::CertificateUnknown(_) => "CertificateInvalid",
             Self::ListenerInvalid(_) => "ListenerInvalid",
             Self::RuleInvalid(_) => "RuleInvalid",
             Self::TargetGroupInvalid(_) => "TargetGroupInvalid",

@@ -121,3 +121,14 @@ fn subnets_without_ipv6_are_named_with_their_field() {
     let other = invalid("CreateLoadBalancer", "elasticloadbalancing", "ValidationError", "the name has 33 characters");
     assert_eq!(Error::of(other).reason(), "Refused");
 }
+
+#[test]
+fn a_certificate_that_aws_does_not_know_may_be_new_and_one_that_it_does_not_support_is_not() {
+    for operation in ["CreateListener", "ModifyListener", "AddListenerCertificates"] {
+        let refused = |code: &str| Error::of(invalid(operation, "elasticloadbalancing", code, "no"));
+        let (unknown, unsupported) = (refused("CertificateNotFound"), refused("UnsupportedCertificate"));
+        assert_eq!([unknown.reason(), unsupported.reason()], ["CertificateInvalid"; 2], "{operation}");
+        assert_eq!([unknown.class(), unsupported.class()], [Class::Invalid; 2], "{operation}");
+        assert!(unknown.may_be_too_early() && !unsupported.may_be_too_early(), "{operation}");
+    }
+}
