@@ -88,9 +88,9 @@ def test_a_subnet_needs_eight_free_addresses(aws: Aws) -> None:
         arn = aws.create("web", Subnets=["subnet-abc", enough])["LoadBalancerArn"]
         with refused("InvalidSubnet"):
             aws.client("elbv2").set_subnets(LoadBalancerArn=arn, Subnets=["subnet-abc", small])
-        with refused("InvalidSubnet", "IPv6"):
+        with refused("ValidationError", "IPv6"):
             aws.client("elbv2").set_ip_address_type(LoadBalancerArn=arn, IpAddressType="dualstack")
-        with refused("InvalidSubnet", "IPv6"):
+        with refused("ValidationError", "IPv6"):
             aws.create("both", Subnets=["subnet-abc", enough], IpAddressType="dualstack")
         aws.client("elbv2").delete_load_balancer(LoadBalancerArn=arn)
     finally:

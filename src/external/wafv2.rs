@@ -63,19 +63,37 @@ impl Wafv2 {
     }
 }
 
-const NONEXISTENT: &str = "WAFNonexistentItemException";
+/// WAF knows no such balancer or web ACL, or does not know it yet.
+pub const NONEXISTENT: &str = "WAFNonexistentItemException";
+
+/// WAF knows the balancer, but cannot change it yet.
+pub const UNAVAILABLE: &str = "WAFUnavailableEntityException";
 
 /// Classes of the service's own codes.
 /// <https://docs.aws.amazon.com/waf/latest/APIReference/API_AssociateWebACL.html#API_AssociateWebACL_Errors>
 fn class_of(code: &str) -> Option<Class> {
     Some(match code {
         // The spec names the web ACL, so only the user can name another.
-        NONEXISTENT | "WAFInvalidOperationException" | "WAFInvalidParameterException" | "ValidationException" => {
-            Class::Invalid
-        }
-        // WAF knows new balancers and web ACLs a little later.
-        "WAFInternalErrorException" | "WAFUnavailableEntityException" => Class::Transient,
+        "WAFInvalidOperationException" | "WAFInvalidParameterException" | "ValidationException" => Class::Invalid,
+        // WAF knows new balancers and web ACLs a few seconds to a number of minutes later.
+        NONEXISTENT | UNAVAILABLE | "WAFInternalErrorException" => Class::Transient,
         "WAFFeatureNotIncludedInPricingPlanException" | "WAFLimitsExceededException" => Class::Denied,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waf_does_not_know_yet_may_pass_by_itself() {
+        for (code, class) in [
+            (NONEXISTENT, Class::Transient),
+            (UNAVAILABLE, Class::Transient),
+            ("WAFInvalidParameterException", Class::Invalid),
+        ] {
+            assert_eq!(class_of(code), Some(class), "{code}");
+        }
+    }
 }

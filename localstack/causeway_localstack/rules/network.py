@@ -76,7 +76,8 @@ def lawful_ip_address_type(kind: str, scheme: str, subnets: Iterable[Subnet]) ->
     if kind == "dualstack-without-public-ipv4" and scheme == "internal":
         raise validation(f"IpAddressType '{kind}' is not valid for internal load balancers")
     if kind != "ipv4" and not all(subnet.ipv6_cidr_block_associations for subnet in subnets):
-        raise invalid("InvalidSubnet", "You must specify subnets with an associated IPv6 CIDR block")
+        # https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/4852
+        raise validation("You must specify subnets with an associated IPv6 CIDR block.")
 
 
 def known_security_groups(network: EC2Backend, ids: Iterable[str], vpc_id: str) -> None:

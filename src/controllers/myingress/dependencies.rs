@@ -11,6 +11,11 @@ pub fn depends(refused: &Action, later: &Action) -> bool {
             Action::Security(SecurityAction::Authorize { id, .. }),
             Action::Balancer(BalancerAction::SetSecurityGroups { groups, .. }),
         ) => groups.contains(id),
+        // A new balancer must not serve without its web ACL.
+        (
+            Action::Balancer(BalancerAction::SetWebAcl { arn, acl: Some(_) }),
+            Action::Listener(ListenerAction::Create { balancer, .. }),
+        ) => arn == balancer,
         (Action::Listener(refused), Action::Listener(later)) => on_listener(refused, later),
         _ => false,
     }
@@ -78,18 +83,21 @@ mod tests {
         RuleSettings { conditions: BTreeSet::new(), transforms: Vec::new(), actions: Vec::new() }
     }
 
-    /// The changes of a listener and its rules, in the order in which a plan has them.
-    fn changes(listener: &str) -> [Action; 5] {
-        let (balancer, on, port) = (|| "b".to_owned(), || listener.to_owned(), 80);
-        let rule = || format!("rule of {listener}");
-        let default = ListenerSettings {
-            port,
+    fn default() -> ListenerSettings {
+        ListenerSettings {
+            port: 80,
             protocol: Protocol::Http,
             certificate: None,
             ssl_policy: None,
             mutual_authentication: None,
             default_actions: Vec::new(),
-        };
+        }
+    }
+
+    /// The changes of a listener and its rules, in the order in which a plan has them.
+    fn changes(listener: &str) -> [Action; 5] {
+        let (balancer, on, port) = (|| "b".to_owned(), || listener.to_owned(), 80);
+        let rule = || format!("rule of {listener}");
         let (tags, priorities) = (Pairs::new(), BTreeMap::from([(rule(), 1)]));
         [
             ListenerAction::CreateRule {
@@ -108,7 +116,7 @@ mod tests {
                 settings: settings(),
             },
             ListenerAction::SetPriorities { balancer: balancer(), listener: on(), port, priorities },
-            ListenerAction::Modify { balancer: balancer(), arn: on(), settings: default },
+            ListenerAction::Modify { balancer: balancer(), arn: on(), settings: default() },
             ListenerAction::DeleteRule { balancer: balancer(), listener: on(), port, arn: rule(), priority: 1 },
         ]
         .map(Action::Listener)
@@ -141,6 +149,23 @@ mod tests {
             assert!(depends(&moves, &later), "{later:?}");
         }
         assert!(depends(&default, &delete));
+    }
+
+    #[test]
+    fn a_new_listener_waits_for_the_web_acl_of_its_balancer() {
+        let set = |acl: Option<&str>| {
+            Action::Balancer(BalancerAction::SetWebAcl { arn: "b".into(), acl: acl.map(str::to_owned) })
+        };
+        let create = |balancer: &str| {
+            let settings = default();
+            Action::Listener(ListenerAction::Create { balancer: balancer.into(), settings, tags: Pairs::new() })
+        };
+        assert!(depends(&set(Some("acl")), &create("b")));
+        assert!(!depends(&set(Some("acl")), &create("other")), "another balancer has another web ACL");
+        assert!(!depends(&set(None), &create("b")), "nothing is protected by its removal");
+        for later in changes("l") {
+            assert!(!depends(&set(Some("acl")), &later), "what serves goes on: {later:?}");
+        }
     }
 
     #[test]

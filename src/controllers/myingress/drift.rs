@@ -197,7 +197,7 @@ fn basis(observed: &Observed) -> u64 {
     let found = matches!(asked, Some(SubnetsModel::Tagged { .. })).then_some(&observed.subnets);
     for subnet in found.into_iter().flatten() {
         // The number of free addresses changes all the time, and does not move an existing balancer.
-        (&subnet.id, &subnet.vpc, &subnet.zone).hash(&mut all);
+        (&subnet.id, &subnet.vpc, &subnet.zone, subnet.ipv6).hash(&mut all);
     }
     for group in &observed.security_groups {
         (&group.id, &group.vpc, &group.tags).hash(&mut all);

@@ -6,6 +6,7 @@ use super::refused_field::{field_of, unprotecting};
 use crate::api::MyIngress;
 use crate::consent;
 use crate::external::aws::{AwsError, NO_CREDENTIALS};
+use crate::external::wafv2::{NONEXISTENT, UNAVAILABLE};
 use crate::runtime::{Class, Failure, api_message, class_of_kubernetes};
 
 /// Condition reason if a Secret may not be read.
@@ -13,6 +14,12 @@ pub const SECRET_DENIED: &str = "SecretDenied";
 
 /// Condition reason if a quota of AWS is used up.
 pub const QUOTA_REACHED: &str = "QuotaReached";
+
+/// Condition reason while AWS WAF does not know a new balancer or web ACL yet.
+pub const WEB_ACL_PENDING: &str = "WebAclPending";
+
+/// What to do about a certificate that AWS does not take.
+const ISSUED: &str = "name issued certificates of the operator's account and region";
 
 /// Why observing or changing a balancer failed.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +29,7 @@ pub enum Error {
     SubnetNotFound(String),
     /// The subnets do not fit together.
     #[error(
-        "spec.subnets: AWS refuses these subnets ({0}); give one subnet in each of at least two availability zones of one VPC, with 8 free addresses each"
+        "spec.subnets: AWS refuses these subnets ({0}); give one subnet in each of at least two availability zones of one VPC, with 8 free addresses each, and with an IPv6 CIDR block each unless spec.ipAddressType is ipv4"
     )]
     SubnetsInvalid(String),
     /// A security group does not exist, or not in the balancer's VPC.
@@ -50,6 +57,9 @@ pub enum Error {
     /// A certificate does not exist, or does not fit.
     #[error("{0}")]
     CertificateInvalid(Refusal),
+    /// AWS knows no such certificate. A new one becomes known late.
+    #[error("{0}")]
+    CertificateUnknown(Refusal),
     /// A listener or its settings are refused.
     #[error("{0}")]
     ListenerInvalid(Refusal),
@@ -62,6 +72,17 @@ pub enum Error {
     /// The web ACL is refused.
     #[error("spec.wafAclArn: AWS refuses it ({0}); use a regional web ACL of the operator's account and region")]
     WebAclInvalid(String),
+    /// AWS WAF does not know the web ACL. A new one becomes known late.
+    #[error(
+        "spec.wafAclArn: AWS WAF knows no such web ACL ({0}); use a regional web ACL of the operator's account and region"
+    )]
+    WebAclUnknown(String),
+    /// AWS WAF does not know the balancer or the web ACL yet.
+    #[error(
+        "spec.wafAclArn: AWS WAF does not take it yet ({0}); trying again. A new load balancer has no listeners before it \
+         has its web ACL"
+    )]
+    WebAclPending(String),
     /// The capacity is refused.
     #[error("spec.minimumCapacityUnits: AWS refuses it ({0}); choose another number")]
     CapacityInvalid(String),
@@ -192,6 +213,13 @@ impl Error {
         Self::describe(error, None)
     }
 
+    /// Whether AWS may only not know yet what the spec names: it learns of something new a little late. Terraform tries
+    /// new certificates again, too.
+    /// <https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/elbv2/listener_certificate.go>
+    pub fn may_be_too_early(&self) -> bool {
+        matches!(self, Self::CertificateUnknown(_) | Self::WebAclUnknown(_))
+    }
+
     fn describe(error: AwsError, field: Option<&str>) -> Self {
         let text = error.message.clone();
         let refusal = |general, fix| Refusal::of(&error, field, general, fix);
@@ -213,15 +241,22 @@ impl Error {
             // For a listener, a rule or a target group this code means something else.
             | (Class::Invalid, Some("InvalidConfigurationRequest"), "CreateLoadBalancer")
             | (Class::Invalid, _, "SetSubnets") => Self::SubnetsInvalid(text),
+            // AWS answers so where subnets have no IPv6 CIDR block.
+            // <https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/4852>
+            (Class::Invalid, Some("ValidationError"), "CreateLoadBalancer" | "SetIpAddressType")
+                if text.contains("subnet") =>
+            {
+                Self::SubnetsInvalid(text)
+            }
             (Class::Invalid, Some("UnsupportedCertificate"), _) => Self::CertificateInvalid(refusal(
                 "spec.listeners[].certificateArns",
                 "name a certificate for a domain, with a key and a signature that Elastic Load Balancing supports",
             )),
-            (Class::Invalid, Some("CertificateNotFound"), _) | (Class::Invalid, _, "AddListenerCertificates") => {
-                Self::CertificateInvalid(refusal(
-                    "spec.listeners[].certificateArns",
-                    "name issued certificates of the operator's account and region",
-                ))
+            (Class::Invalid, Some("CertificateNotFound"), _) => {
+                Self::CertificateUnknown(refusal("spec.listeners[].certificateArns", ISSUED))
+            }
+            (Class::Invalid, _, "AddListenerCertificates") => {
+                Self::CertificateInvalid(refusal("spec.listeners[].certificateArns", ISSUED))
             }
             (
                 Class::Invalid,
@@ -234,7 +269,9 @@ impl Error {
             (Class::Invalid, _, "CreateTargetGroup" | "ModifyTargetGroup" | "ModifyTargetGroupAttributes") => {
                 Self::TargetGroupInvalid(refusal("spec.backends", "correct its fields"))
             }
+            (Class::Invalid, Some(NONEXISTENT), "AssociateWebACL") => Self::WebAclUnknown(text),
             (Class::Invalid, _, "AssociateWebACL") => Self::WebAclInvalid(text),
+            (Class::Transient, Some(NONEXISTENT | UNAVAILABLE), "AssociateWebACL") => Self::WebAclPending(text),
             (Class::Invalid, _, "ModifyCapacityReservation") => Self::CapacityInvalid(text),
             (Class::Invalid, _, "AuthorizeSecurityGroupIngress") => Self::InboundInvalid(text),
             (Class::Invalid, Some("InvalidGroup.Duplicate"), _) => Self::SecurityGroupTaken(text),
@@ -261,17 +298,19 @@ impl Failure for Error {
             | Self::TagsInvalid(_)
             | Self::DeletionProtected { .. }
             | Self::CertificateInvalid(_)
+            | Self::CertificateUnknown(_)
             | Self::ListenerInvalid(_)
             | Self::RuleInvalid(_)
             | Self::TargetGroupInvalid(_)
             | Self::WebAclInvalid(_)
+            | Self::WebAclUnknown(_)
             | Self::CapacityInvalid(_)
             | Self::InboundInvalid(_)
             | Self::TargetSecurityGroupInvalid { .. }
             | Self::SecurityGroupTaken(_)
             | Self::Refused(_) => Class::Invalid,
             Self::SecretUnread(error) => class_of_kubernetes(error),
-            Self::EndpointsUnread(_) | Self::GroupUnknown(_) => Class::Transient,
+            Self::EndpointsUnread(_) | Self::GroupUnknown(_) | Self::WebAclPending(_) => Class::Transient,
             Self::SecretDenied { .. }
             | Self::SecretNotShared { .. }
             | Self::QuotaReached(_)
@@ -290,11 +329,12 @@ impl Failure for Error {
             Self::TagsInvalid(_) => "TagsInvalid",
             Self::QuotaReached(_) => QUOTA_REACHED,
             Self::DeletionProtected { .. } => "DeletionProtected",
-            Self::CertificateInvalid(_) => "CertificateInvalid",
+            Self::CertificateInvalid(_) | Self::CertificateUnknown(_) => "CertificateInvalid",
             Self::ListenerInvalid(_) => "ListenerInvalid",
             Self::RuleInvalid(_) => "RuleInvalid",
             Self::TargetGroupInvalid(_) => "TargetGroupInvalid",
-            Self::WebAclInvalid(_) => "WebAclInvalid",
+            Self::WebAclInvalid(_) | Self::WebAclUnknown(_) => "WebAclInvalid",
+            Self::WebAclPending(_) => WEB_ACL_PENDING,
             Self::CapacityInvalid(_) => "CapacityInvalid",
             Self::InboundInvalid(_) => "InboundInvalid",
             Self::TargetSecurityGroupInvalid { .. } => "TargetSecurityGroupInvalid",

@@ -78,6 +78,7 @@ impl Refusals {
         let (wait, at_once) = match error.class() {
             // Without credentials no other action can work either.
             _ if matches!(error, Error::NoCredentials(_)) => return Noted::Fails,
+            Class::Invalid if error.may_be_too_early() => (SOONEST, true),
             Class::Invalid => (sweep.max(SOONEST), true),
             Class::Denied => (sweep.clamp(SOONEST, DENIED), true),
             Class::Transient => (SOONEST, false),
@@ -177,6 +178,15 @@ mod tests {
         assert_eq!(waiting(&refusals), [action("a"), action("b")]);
         let soonest = refusals.of(&owner(), &Members::default()).into_iter().map(|refusal| refusal.retry_in).min();
         assert!(soonest.is_some_and(|wait| wait + Duration::from_secs(5) > SOONEST), "{soonest:?}");
+    }
+
+    #[test]
+    fn what_aws_may_not_know_yet_waits_for_no_sweep() {
+        let refusals = Refusals::default();
+        let error = Error::WebAclUnknown("the resource doesn't exist".into());
+        assert_eq!(refusals.note(&owner(), &action("a"), &error, None, SWEEP), Noted::New);
+        let waits = refusals.of(&owner(), &Members::default()).into_iter().map(|refusal| refusal.retry_in);
+        assert!(waits.max().is_some_and(|wait| wait <= SOONEST));
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub struct Subnet {
     pub zone: String,
     /// IPv4 addresses that are free.
     pub free_addresses: u32,
+    /// Whether it has IPv6 addresses, too.
+    pub ipv6: bool,
     /// Tags.
     pub tags: Pairs,
 }
@@ -61,9 +63,12 @@ fn filters(tags: &BTreeMap<String, Vec<String>>) -> Vec<Filter> {
 
 /// A subnet's networks; an IPv6 block counts while it is associated.
 fn networks(subnet: &Element) -> Vec<Network> {
-    let six = subnet.items("ipv6CidrBlockAssociationSet").filter(|block| associated(block));
-    let six = six.filter_map(|block| block.value("ipv6CidrBlock"));
+    let six = ipv6_blocks(subnet).filter_map(|block| block.value("ipv6CidrBlock"));
     subnet.value("cidrBlock").into_iter().chain(six).filter_map(|block| Network::parse(&block)).collect()
+}
+
+fn ipv6_blocks(subnet: &Element) -> impl Iterator<Item = &Element> {
+    subnet.items("ipv6CidrBlockAssociationSet").filter(|block| associated(block))
 }
 
 fn associated(block: &Element) -> bool {
@@ -79,6 +84,7 @@ impl Subnet {
             vpc: subnet.value("vpcId").unwrap_or_default(),
             zone: subnet.value("availabilityZone").unwrap_or_default(),
             free_addresses: free.unwrap_or_default(),
+            ipv6: ipv6_blocks(subnet).next().is_some(),
             tags: tags_of(subnet),
         }
     }
@@ -88,18 +94,32 @@ impl Subnet {
 mod tests {
     use super::*;
 
+    fn block(cidr: &str, state: &str) -> String {
+        let state = format!("<ipv6CidrBlockState><state>{state}</state></ipv6CidrBlockState>");
+        format!("<item><ipv6CidrBlock>{cidr}</ipv6CidrBlock>{state}</item>")
+    }
+
+    /// A subnet with these IPv6 blocks.
+    fn subnet(six: &str) -> Element {
+        let six = format!("<ipv6CidrBlockAssociationSet>{six}</ipv6CidrBlockAssociationSet>");
+        Element::parse(&format!("<item><cidrBlock>10.0.0.0/20</cidrBlock>{six}</item>")).unwrap()
+    }
+
     #[test]
     fn a_subnet_has_a_network_of_each_family_while_it_is_associated() {
-        let block = |cidr: &str, state: &str| {
-            let state = format!("<ipv6CidrBlockState><state>{state}</state></ipv6CidrBlockState>");
-            format!("<item><ipv6CidrBlock>{cidr}</ipv6CidrBlock>{state}</item>")
-        };
         let six = block("2001:db8::/64", "associated") + &block("2001:db9::/64", "disassociated");
-        let subnet = format!(
-            "<item><cidrBlock>10.0.0.0/20</cidrBlock><ipv6CidrBlockAssociationSet>{six}</ipv6CidrBlockAssociationSet></item>"
-        );
         let wanted = ["10.0.0.0/20", "2001:db8::/64"].map(|it| Network::parse(it).unwrap());
-        assert_eq!(networks(&Element::parse(&subnet).unwrap()), wanted);
+        assert_eq!(networks(&subnet(&six)), wanted);
+    }
+
+    #[test]
+    fn a_subnet_has_ipv6_while_a_block_is_associated() {
+        let gone = block("2001:db9::/64", "disassociated");
+        let both = gone.clone() + &block("2001:db8::/64", "associated");
+        assert_eq!(
+            ["", gone.as_str(), both.as_str()].map(|six| Subnet::from_aws(&subnet(six)).ipv6),
+            [false, false, true]
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::api::MyIngress;
 use crate::controllers::myingress::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use crate::controllers::myingress::dependencies::depends;
-use crate::controllers::myingress::error::QUOTA_REACHED;
+use crate::controllers::myingress::error::{QUOTA_REACHED, WEB_ACL_PENDING};
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::ownership::ObjectKey;
 use crate::controllers::myingress::refusals::Refusal;
@@ -123,19 +123,30 @@ impl<'a> Aside<'a> {
         let met = self.met();
         let own = |refusal: &&&Refusal| refusal.blamed.as_ref().map_or(leads, |blamed| *blamed == key(object));
         if let Some(refusal) = met.iter().find(own) {
-            return Some(Health::stalled(refusal.reason, refusal.message.clone()));
+            return Some(reported(refusal, refusal.reason, refusal.message.clone()));
         }
         let needed = met.into_iter().find(|refusal| needs(object, &refusal.action))?;
         let by = needed.blamed.as_ref().map(|(namespace, name)| format!(" of {namespace}/{name}")).unwrap_or_default();
         let message = format!("waits for a part{by} that AWS refuses: {}", needed.message);
-        Some(Health::stalled("GroupHeldUp", message))
+        Some(reported(needed, "GroupHeldUp", message))
     }
+}
+
+/// How an object reports a refusal. While AWS WAF does not know a new balancer yet, nobody has to do anything.
+fn reported(refusal: &Refusal, reason: &'static str, message: String) -> Health {
+    if refusal.reason == WEB_ACL_PENDING { Health::retrying(reason, message) } else { Health::stalled(reason, message) }
 }
 
 /// Whether the object cannot do without what this action makes.
 fn needs(object: &MyIngress, action: &Action) -> bool {
     match action {
         Action::Balancer(BalancerAction::Create(_)) | Action::Security(SecurityAction::Create { .. }) => true,
+        // Its listeners that are not there yet wait for the web ACL.
+        Action::Balancer(BalancerAction::SetWebAcl { acl: Some(_), .. }) => {
+            let made = object.status.iter().flat_map(|status| &status.listeners);
+            let made: BTreeSet<u16> = made.map(|listener| listener.port).collect();
+            object.spec.listeners.iter().any(|listener| !made.contains(&listener.port))
+        }
         Action::Listener(ListenerAction::Create { settings, .. }) => {
             object.spec.listeners.iter().any(|listener| listener.port == settings.port)
         }

@@ -167,12 +167,12 @@ fn repairs(
     {
         actions.push(BalancerAction::SetSecurityGroups { arn: arn(), groups: groups.clone() });
     }
-    if subnets != balancer.subnets {
-        actions.push(BalancerAction::SetSubnets { arn: arn(), subnets });
-    }
-    if let Some(to) = wanted.ip_address_type.filter(|to| !held && Some(*to) != balancer.ip_address_type) {
-        actions.push(BalancerAction::SetIpAddressType { arn: arn(), to });
-    }
+    let set_subnets = (subnets != balancer.subnets).then(|| BalancerAction::SetSubnets { arn: arn(), subnets });
+    let to = wanted.ip_address_type.filter(|to| !held && Some(*to) != balancer.ip_address_type);
+    let set_type = to.map(|to| BalancerAction::SetIpAddressType { arn: arn(), to });
+    // As long as the balancer has IPv6 addresses, it may stand only in subnets with IPv6.
+    let in_order = if to == Some(IpAddressType::Ipv4) { [set_type, set_subnets] } else { [set_subnets, set_type] };
+    actions.extend(in_order.into_iter().flatten());
     let tags = scene.tags(None);
     let stale = stale(scene, &tags, &member.tags);
     if !stale.is_empty() {
@@ -236,13 +236,31 @@ fn subnets(scene: &Scene, member: Option<&Member>) -> Result<BTreeSet<String>, C
         SubnetsModel::Ids(ids) => Ok(ids.clone()),
         SubnetsModel::Tagged { vpc, .. } => {
             let present = member.map(|member| member.balancer.subnets.clone()).unwrap_or_default();
-            chosen(&scene.observed.subnets, vpc.as_deref(), &present)
+            let has_ipv6 = |kind: Option<IpAddressType>| kind.is_some_and(|kind| kind != IpAddressType::Ipv4);
+            let current = member.and_then(|member| member.balancer.ip_address_type);
+            let ipv6 =
+                Ipv6 { wanted: has_ipv6(scene.model.balancer.ip_address_type.or(current)), present: has_ipv6(current) };
+            chosen(&scene.observed.subnets, vpc.as_deref(), &present, ipv6)
         }
     }
 }
 
+/// Whether a balancer is to have IPv6 addresses, and whether it has some.
+#[derive(Clone, Copy, Default)]
+struct Ipv6 {
+    wanted: bool,
+    present: bool,
+}
+
 /// One subnet in each zone: the one that the balancer already has, else the first by id that has enough free addresses.
-fn chosen(found: &[Subnet], vpc: Option<&str>, present: &BTreeSet<String>) -> Result<BTreeSet<String>, Complaint> {
+/// A balancer with IPv6 addresses stands only in subnets that have some.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-subnets.html>
+fn chosen(
+    found: &[Subnet],
+    vpc: Option<&str>,
+    present: &BTreeSet<String>,
+    ipv6: Ipv6,
+) -> Result<BTreeSet<String>, Complaint> {
     let complaint = |message: String| Complaint { reason: "SubnetsNotFound", message };
     let fitting: Vec<&Subnet> = found.iter().filter(|subnet| vpc.is_none_or(|vpc| vpc == subnet.vpc)).collect();
     let vpcs: BTreeSet<&str> = fitting.iter().map(|subnet| subnet.vpc.as_str()).collect();
@@ -257,16 +275,32 @@ fn chosen(found: &[Subnet], vpc: Option<&str>, present: &BTreeSet<String>) -> Re
     for subnet in &fitting {
         zones.entry(&subnet.zone).or_default().push(subnet);
     }
-    let choice = |subnets: Vec<&Subnet>| {
-        let stays = subnets.iter().find(|subnet| present.contains(&subnet.id)).copied();
-        let roomy = subnets.into_iter().filter(|subnet| subnet.free_addresses >= FREE_ADDRESSES);
+    let stands_in = |subnet: &Subnet| present.contains(&subnet.id);
+    // AWS has checked the subnets of a balancer that has IPv6 addresses.
+    let suits = |subnet: &Subnet| !ipv6.wanted || subnet.ipv6 || (ipv6.present && stands_in(subnet));
+    let choice = |subnets: &Vec<&Subnet>| {
+        let suitable = || subnets.iter().filter(|subnet| suits(subnet));
+        let roomy = suitable().filter(|subnet| subnet.free_addresses >= FREE_ADDRESSES);
+        let stays = suitable().find(|subnet| stands_in(subnet));
         stays.or_else(|| roomy.min_by_key(|subnet| &subnet.id)).map(|subnet| subnet.id.clone())
     };
-    let chosen: BTreeSet<String> = zones.into_values().filter_map(choice).collect();
-    if chosen.len() < 2 {
+    let left = zones.values().filter(|subnets| choice(subnets).is_none()).flatten().find(|subnet| stands_in(subnet));
+    if let Some(subnet) = left {
         return Err(complaint(format!(
-            "spec.subnetSelector: {} of the {} subnets with these tags can be used, and a load balancer needs two in \
-             different availability zones with {FREE_ADDRESSES} free addresses each: tag more subnets",
+            "spec.ipAddressType: subnet {} has no IPv6 CIDR block, and in its availability zone {} no other subnet with the \
+             tags of spec.subnetSelector has one and {FREE_ADDRESSES} free addresses: associate one \
+             (aws ec2 associate-subnet-cidr-block), or tag another subnet",
+            subnet.id, subnet.zone
+        )));
+    }
+    let chosen: BTreeSet<String> = zones.values().filter_map(choice).collect();
+    if chosen.len() < 2 {
+        let without = fitting.iter().filter(|subnet| !suits(subnet)).count();
+        let six = if ipv6.wanted { format!(" ({without} have no IPv6 CIDR block)") } else { String::new() };
+        let and_six = if ipv6.wanted { " and an IPv6 CIDR block" } else { "" };
+        return Err(complaint(format!(
+            "spec.subnetSelector: {} of the {} subnets with these tags can be used{six}, and a load balancer needs two in \
+             different availability zones with {FREE_ADDRESSES} free addresses{and_six} each: tag more subnets",
             chosen.len(),
             fitting.len()
         )));
@@ -288,29 +322,61 @@ mod tests {
     use super::*;
 
     fn subnet(id: &str, zone: &str, free_addresses: u32) -> Subnet {
-        Subnet { id: id.into(), vpc: "vpc-1".into(), zone: zone.into(), free_addresses, tags: BTreeMap::new() }
+        let (id, vpc, zone, tags) = (id.into(), "vpc-1".into(), zone.into(), BTreeMap::new());
+        Subnet { id, vpc, zone, free_addresses, ipv6: false, tags }
+    }
+
+    /// The choice for a balancer with IPv4 addresses that stands in these subnets.
+    fn chosen(found: &[Subnet], present: &[&str]) -> Result<BTreeSet<String>, Complaint> {
+        chosen_with(found, present, Ipv6::default())
+    }
+
+    fn chosen_with(found: &[Subnet], present: &[&str], ipv6: Ipv6) -> Result<BTreeSet<String>, Complaint> {
+        super::chosen(found, None, &ids(present), ipv6)
+    }
+
+    fn ids(ids: &[&str]) -> BTreeSet<String> {
+        ids.iter().map(|id| (*id).to_owned()).collect()
     }
 
     #[test]
     fn one_roomy_subnet_of_each_zone_is_chosen() {
         let found = [subnet("b", "1", 7), subnet("c", "1", 8), subnet("a", "2", 100), subnet("d", "2", 100)];
-        let chosen = chosen(&found, None, &BTreeSet::new()).unwrap();
-        assert_eq!(chosen, BTreeSet::from(["a".to_owned(), "c".to_owned()]));
+        assert_eq!(chosen(&found, &[]).unwrap(), ids(&["a", "c"]));
     }
 
     #[test]
     fn a_balancer_stays_where_it_stands() {
         let found = [subnet("a", "1", 100), subnet("b", "1", 0), subnet("c", "2", 100)];
-        let chosen = chosen(&found, None, &BTreeSet::from(["b".to_owned(), "c".to_owned()])).unwrap();
-        assert_eq!(chosen, BTreeSet::from(["b".to_owned(), "c".to_owned()]));
+        assert_eq!(chosen(&found, &["b", "c"]).unwrap(), ids(&["b", "c"]));
     }
 
     #[test]
     fn one_zone_is_too_few_and_several_vpcs_are_too_many() {
-        let few = chosen(&[subnet("a", "1", 100), subnet("b", "1", 100)], None, &BTreeSet::new()).unwrap_err();
+        let few = chosen(&[subnet("a", "1", 100), subnet("b", "1", 100)], &[]).unwrap_err();
         assert!(few.message.contains("spec.subnetSelector"), "{few:?}");
         let other = Subnet { vpc: "vpc-2".into(), ..subnet("b", "2", 100) };
         let found = [subnet("a", "1", 100), other];
-        assert!(chosen(&found, None, &BTreeSet::new()).unwrap_err().message.contains("vpcId"));
+        assert!(chosen(&found, &[]).unwrap_err().message.contains("vpcId"));
+    }
+
+    #[test]
+    fn a_balancer_with_ipv6_stands_only_in_subnets_with_ipv6() {
+        let six = |id: &str, zone: &str| Subnet { ipv6: true, ..subnet(id, zone, 100) };
+        let found = [subnet("a", "1", 100), six("b", "1"), six("c", "2"), subnet("d", "3", 100)];
+        let new = Ipv6 { wanted: true, present: false };
+        assert_eq!(chosen_with(&found, &[], new).unwrap(), ids(&["b", "c"]));
+        let serving = Ipv6 { wanted: true, present: true };
+        assert_eq!(chosen_with(&found, &["b", "c"], serving).unwrap(), ids(&["b", "c"]), "another zone is not for it");
+        assert_eq!(chosen_with(&found, &["a", "c"], serving).unwrap(), ids(&["a", "c"]), "AWS let it stand there");
+        assert_eq!(chosen_with(&found, &["a", "c"], new).unwrap(), ids(&["b", "c"]), "it moves within the zone");
+        assert_eq!(chosen(&found, &["a", "c"]).unwrap(), ids(&["a", "c", "d"]), "IPv4 does anywhere");
+        let message = chosen_with(&found, &["b", "c", "d"], new).unwrap_err().message;
+        assert!(
+            message.starts_with("spec.ipAddressType: subnet d has no IPv6 CIDR block"),
+            "no zone is left: {message}"
+        );
+        let message = chosen_with(&found[..2], &[], new).unwrap_err().message;
+        assert!(message.contains("1 of the 2 subnets") && message.contains("(1 have no IPv6 CIDR block)"), "{message}");
     }
 }

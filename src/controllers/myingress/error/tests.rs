@@ -95,3 +95,40 @@ fn a_prefix_list_that_aws_does_not_know_is_named_with_its_field() {
     assert!(text.starts_with("spec.inboundCidrs, spec.inboundPrefixLists: AWS refuses"), "{text}");
     assert!(text.contains(words), "{text}");
 }
+
+#[test]
+fn the_spec_is_not_to_blame_while_waf_may_not_know_a_new_balancer_yet() {
+    let unknown = invalid("AssociateWebACL", "wafv2", NONEXISTENT, "the resource doesn't exist");
+    let early = Error::of(AwsError { class: Class::Transient, ..unknown.clone() });
+    assert_eq!((early.class(), early.reason()), (Class::Transient, "WebAclPending"));
+    let late = Error::of(unknown);
+    assert_eq!((late.class(), late.reason()), (Class::Invalid, "WebAclInvalid"));
+    assert!(late.may_be_too_early(), "the web ACL itself may be new");
+    assert!(
+        !Error::of(invalid("AssociateWebACL", "wafv2", "WAFInvalidParameterException", "no ARN")).may_be_too_early()
+    );
+}
+
+#[test]
+fn subnets_without_ipv6_are_named_with_their_field() {
+    let words = "You must specify subnets with an associated IPv6 CIDR block.";
+    for operation in ["CreateLoadBalancer", "SetIpAddressType"] {
+        let error = Error::of(invalid(operation, "elasticloadbalancing", "ValidationError", words));
+        assert_eq!(error.reason(), "SubnetsInvalid", "{operation}");
+        let text = error.to_string();
+        assert!(text.starts_with("spec.subnets: AWS refuses") && text.contains(words), "{text}");
+    }
+    let other = invalid("CreateLoadBalancer", "elasticloadbalancing", "ValidationError", "the name has 33 characters");
+    assert_eq!(Error::of(other).reason(), "Refused");
+}
+
+#[test]
+fn a_certificate_that_aws_does_not_know_may_be_new_and_one_that_it_does_not_support_is_not() {
+    for operation in ["CreateListener", "ModifyListener", "AddListenerCertificates"] {
+        let refused = |code: &str| Error::of(invalid(operation, "elasticloadbalancing", code, "no"));
+        let (unknown, unsupported) = (refused("CertificateNotFound"), refused("UnsupportedCertificate"));
+        assert_eq!([unknown.reason(), unsupported.reason()], ["CertificateInvalid"; 2], "{operation}");
+        assert_eq!([unknown.class(), unsupported.class()], [Class::Invalid; 2], "{operation}");
+        assert!(unknown.may_be_too_early() && !unsupported.may_be_too_early(), "{operation}");
+    }
+}

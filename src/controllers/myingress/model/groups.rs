@@ -173,3 +173,15 @@ fn the_member_that_overflows_a_limit_is_the_one_left_out() {
     let message = refused(&first, &joining("b", on_80(&[("rules", rules(2))])));
     assert!(message.starts_with("spec.listeners brings the balancer to 101 rules, and AWS takes 100"), "{message}");
 }
+
+#[test]
+fn a_member_that_no_tag_can_name_is_left_out_and_nobody_else() {
+    let (first, spec) = (standing("a", on_80(&[])), json!({ "listeners": [{ "port": 81 }] }));
+    let (longest, longer) = ("x".repeat(256 - "shop/".len()), "x".repeat(257 - "shop/".len()));
+    let with = |name: &str| built(&[&first, &joining(name, spec.clone())]);
+    assert!(with(&longest).complaints.is_empty());
+    assert_eq!(with(&longer).model, built(&[&first]).model);
+    let message = describe(&with(&longer), &longer);
+    assert!(message.starts_with("metadata.name: shop/x") && message.contains(" has 257 characters"), "{message}");
+    assert!(built(&[&standing(&longer, spec.clone())]).complaints.is_empty(), "alone it needs no such tag");
+}

@@ -8,7 +8,11 @@ use super::listeners::{ListenerPart, listeners};
 use super::{Complaint, GroupModel, Inputs, SecurityModel, actions, backends};
 use crate::api::MyIngressSpec;
 use crate::api::myingress::Scheme;
-use crate::controllers::myingress::ownership::ObjectKey;
+use crate::controllers::myingress::ownership::{ObjectKey, member_tag};
+
+/// Characters that the value of a tag has at most.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_Tag.html>
+const LONGEST_VALUE: usize = 256;
 
 /// One object's part of a balancer.
 #[derive(Clone, Debug)]
@@ -27,6 +31,9 @@ pub struct Part {
 pub fn part(member: &ObjectKey, spec: &MyIngressSpec, scheme: Scheme, context: &Inputs<'_>) -> Result<Part, Complaint> {
     let field = Field::spec();
     let balancer = balancer(spec, &field)?;
+    if balancer.grouped {
+        fits_into_tag(member)?;
+    }
     let backends = backends::backends(&spec.backends, member, context.owner, scheme, &field.name("backends"))?;
     let listeners = listeners(&spec.listeners, member, &backends, context, &field.name("listeners"))?;
     if let Some((_, listener)) = listeners.iter().find(|(_, it)| !it.inbound.is_empty())
@@ -48,4 +55,18 @@ pub fn part(member: &ObjectKey, spec: &MyIngressSpec, scheme: Scheme, context: &
     let groups: BTreeMap<String, GroupModel> = groups.collect();
     context.occupied.check(&groups, context.owner)?;
     Ok(Part { member: member.clone(), balancer, groups, listeners })
+}
+
+/// Checks that a tag can name the member of a group.
+fn fits_into_tag(member: &ObjectKey) -> Result<(), Complaint> {
+    let (key, value) = member_tag(member);
+    let length = value.chars().count();
+    if length <= LONGEST_VALUE {
+        return Ok(());
+    }
+    let message = format!(
+        "metadata.name: {value} has {length} characters, and AWS takes {LONGEST_VALUE} in the tag {key}, which names a \
+         member of a group: create the object under a shorter name, or leave spec.group out"
+    );
+    Err(Complaint { reason: "SpecInvalid", message })
 }

@@ -172,7 +172,7 @@ mod tests {
 
     fn subnet(id: &str, zone: &str, vpc: &str, free_addresses: u32) -> Subnet {
         let (id, zone, vpc) = (id.into(), zone.into(), vpc.into());
-        Subnet { id, vpc, zone, free_addresses, tags: BTreeMap::new() }
+        Subnet { id, vpc, zone, free_addresses, ipv6: false, tags: BTreeMap::new() }
     }
 
     fn fields(checks: &[Check]) -> Vec<&str> {

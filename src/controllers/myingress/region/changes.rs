@@ -10,7 +10,8 @@ use crate::controllers::myingress::assets::Answer;
 use crate::controllers::myingress::ownership::Owner;
 use crate::external::aws::AwsError;
 use crate::external::ec2::SecurityGroup;
-use crate::external::elbv2::NewBalancer;
+use crate::external::elbv2::{NewBalancer, State};
+use crate::external::wafv2::NONEXISTENT;
 use crate::runtime::Class;
 
 /// Why something is not deleted.
@@ -161,7 +162,7 @@ impl Region {
             BalancerAction::SetSecurityGroups { arn, groups } => self.elb.set_security_groups(arn, groups).await?,
             BalancerAction::SetIpAddressType { arn, to } => self.elb.set_ip_address_type(arn, *to).await?,
             BalancerAction::SetAttributes { arn, attributes } => self.elb.set_attributes(arn, attributes).await?,
-            BalancerAction::SetWebAcl { arn, acl: Some(acl) } => self.wafv2.associate(acl, arn).await?,
+            BalancerAction::SetWebAcl { arn, acl: Some(acl) } => self.protect(arn, acl).await?,
             BalancerAction::SetWebAcl { arn, acl: None } => self.wafv2.disassociate(arn).await?,
             BalancerAction::SetCapacity { arn, units } => self.elb.set_capacity(arn, *units).await?,
             BalancerAction::AddTags { arn, tags } | BalancerAction::Adopt { arn, tags, .. } => {
@@ -175,6 +176,13 @@ impl Region {
             }
         }
         Ok(Answer::Done)
+    }
+
+    /// Puts a balancer behind a web ACL.
+    async fn protect(&self, arn: &str, acl: &str) -> Result<(), AwsError> {
+        let Err(error) = self.wafv2.associate(acl, arn).await else { return Ok(()) };
+        let state = self.known().assets.balancers.get(arn).map(|member| member.balancer.state);
+        Err(of_association(error, state))
     }
 
     /// Whether AWS's tags still name the owner; false when the resource is gone.
@@ -240,8 +248,7 @@ impl Region {
     async fn change_security(&self, owner: &Owner, action: &SecurityAction) -> Result<Answer, AwsError> {
         match action {
             SecurityAction::Create { name, vpc, tags } => {
-                let description = format!("Load balancer of {}/{}, by Causeway", owner.namespace, owner.name);
-                let id = match self.ec2.create_security_group(name, &description, vpc, tags).await {
+                let id = match self.ec2.create_security_group(name, &description(owner), vpc, tags).await {
                     Err(error) if error.is("InvalidGroup.Duplicate") => {
                         return Err(self.duplicate(owner, error, name, vpc).await?);
                     }
@@ -313,6 +320,21 @@ impl Region {
         }
         Ok(Answer::Done)
     }
+}
+
+/// The description of an owner's security group. AWS takes 255 characters.
+/// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateSecurityGroup.html>
+fn description(owner: &Owner) -> String {
+    format!("Load balancer of {}/{}, by Causeway", owner.namespace, owner.name).chars().take(255).collect()
+}
+
+/// The error of an association with a balancer in that state. WAF answers the same where it does not know the web ACL,
+/// and where it does not know the balancer yet. One that serves is not new, so the web ACL is to blame.
+/// <https://docs.aws.amazon.com/waf/latest/APIReference/API_AssociateWebACL.html#API_AssociateWebACL_Errors>
+fn of_association(error: AwsError, state: Option<State>) -> AwsError {
+    let serves = matches!(state, Some(State::Active | State::ActiveImpaired));
+    let class = if serves && error.is(NONEXISTENT) { Class::Invalid } else { error.class };
+    AwsError { class, ..error }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::controllers::myingress::ownership::{Owner, entry_mark};
 use crate::controllers::myingress::predicted::{self, PredictedAws, forwards_to};
 use crate::external::acm::Certificate;
 use crate::external::ec2::{SecurityGroup, Subnet};
-use crate::external::elbv2::{Protocol, RuleAction, State};
+use crate::external::elbv2::{IpAddressType, Protocol, RuleAction, State};
 
 /// The account.
 #[derive(Clone, Debug, Default)]
@@ -26,14 +26,15 @@ pub struct Aws {
 #[derive(Debug)]
 pub struct InUse;
 
-/// Two zones with several subnets each. One subnet is full, and those with a letter have other tags. The first one
-/// and the last one are in another VPC.
+/// Two zones with several subnets each. One subnet is full and has no IPv6, and those with a letter have other tags. The
+/// first one and the last one are in another VPC.
 pub fn subnets() -> Vec<Subnet> {
     let subnet = |(number, name): (usize, char)| Subnet {
         id: format!("subnet-{name}"),
         vpc: if matches!(name, 'x' | 'y') { "vpc-2" } else { "vpc-1" }.into(),
         zone: format!("zone-{}", number % 2),
         free_addresses: if name == '4' { 1 } else { 100 },
+        ipv6: name != '4',
         tags: [(if name.is_ascii_digit() { "tier" } else { "of" }.to_owned(), "public".to_owned())].into(),
     };
     "x01234aby".chars().enumerate().map(subnet).collect()
@@ -155,11 +156,17 @@ impl Aws {
             let mut others = self.assets.balancers.values();
             assert!(others.all(|it| it.balancer.name != new.name), "DuplicateLoadBalancerName: {}", new.name);
             assert!(new.subnets.len() >= 2, "InvalidSubnet: {new:?}");
+            suit(&new.subnets, Some(new.ip_address_type));
         }
         if let BalancerAction::Create(_) | BalancerAction::Adopt { .. } = action {
             return;
         }
-        self.ours(owner, action.arn().unwrap());
+        let balancer = &self.ours(owner, action.arn().unwrap()).balancer;
+        match action {
+            BalancerAction::SetSubnets { subnets, .. } => suit(subnets, balancer.ip_address_type),
+            BalancerAction::SetIpAddressType { to, .. } => suit(&balancer.subnets, Some(*to)),
+            _ => {}
+        }
     }
 
     fn ours(&self, owner: &Owner, arn: &str) -> &Member {
@@ -293,6 +300,13 @@ impl Aws {
             assert!(member.group.balancers.len() <= 1, "TargetGroupAssociationLimit: {member:?}");
         }
     }
+}
+
+/// A balancer with IPv6 addresses stands in subnets that have some.
+fn suit(ids: &BTreeSet<String>, kind: Option<IpAddressType>) {
+    let mut all = subnets().into_iter().filter(|subnet| ids.contains(&subnet.id));
+    let ipv4 = kind.is_none_or(|kind| kind == IpAddressType::Ipv4);
+    assert!(ipv4 || all.all(|subnet| subnet.ipv6), "ValidationError: {ids:?} {kind:?}");
 }
 
 fn priority_of(rule: &crate::controllers::myingress::assets::RuleMember) -> &u16 {

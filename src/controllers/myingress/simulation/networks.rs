@@ -104,3 +104,22 @@ fn a_balancer_in_another_vpc_gets_its_groups_there_and_those_of_the_former_one_g
         assert_eq!(made.as_ref(), assets.security_groups.keys().next());
     }
 }
+
+#[test]
+fn a_balancer_stands_in_a_subnet_without_ipv6_only_while_its_addresses_are_ipv4() {
+    let spec = |subnet: &str, kind: &str| json!({ "subnets": ["subnet-a", subnet], "ipAddressType": kind });
+    let (with, without) = (spec("subnet-b", "dualstack"), spec("subnet-4", "ipv4"));
+    let mut simulation = Simulation::with(vec![standing("web", with.clone())]);
+    simulation.settle(None);
+    for (spec, order) in [(without, ["SetIpAddressType", "SetSubnets"]), (with, ["SetSubnets", "SetIpAddressType"])] {
+        simulation.journal.clear();
+        simulation.objects[0].spec = standing("web", spec).spec;
+        simulation.settle(None);
+        let changes = simulation.journal.iter().filter_map(|action| match action {
+            Action::Balancer(BalancerAction::SetSubnets { .. }) => Some("SetSubnets"),
+            Action::Balancer(BalancerAction::SetIpAddressType { .. }) => Some("SetIpAddressType"),
+            _ => None,
+        });
+        assert_eq!(changes.collect::<Vec<_>>(), order);
+    }
+}

@@ -1,5 +1,6 @@
 //! What AWS refuses stays as it is, and everything else goes on.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -8,8 +9,8 @@ use super::Simulation;
 use crate::controllers::myingress::action::{Action, BalancerAction, ListenerAction, SecurityAction};
 use crate::controllers::myingress::assets::ListenerMember;
 use crate::controllers::myingress::decide::decide;
-use crate::controllers::myingress::error::QUOTA_REACHED;
-use crate::controllers::myingress::model::fixtures::standing;
+use crate::controllers::myingress::error::{QUOTA_REACHED, WEB_ACL_PENDING};
+use crate::controllers::myingress::model::fixtures::{joining, standing};
 use crate::controllers::myingress::refusals::Refusal;
 use crate::runtime::{Health, Plan};
 
@@ -103,6 +104,41 @@ fn a_balancer_keeps_its_security_groups_while_aws_refuses_the_inbound_rules_of_i
     assert_eq!(simulation.aws.assets.security_groups.len(), 1, "its own is made");
     allow(&mut simulation);
     assert!(simulation.journal.iter().any(|action| set(&action)));
+}
+
+fn protects(action: &Action) -> bool {
+    matches!(action, Action::Balancer(BalancerAction::SetWebAcl { acl: Some(_), .. }))
+}
+
+fn behind(acl: &str, status: u16) -> Value {
+    let default = json!({ "fixedResponse": { "statusCode": status } });
+    let arn = format!("arn:aws:wafv2:eu-west-1:111122223333:regional/webacl/{acl}/1");
+    json!({ "wafAclArn": arn, "listeners": [{ "port": 80, "defaultAction": default }], "group": { "name": "all" } })
+}
+
+#[test]
+fn a_new_balancer_has_no_listener_before_its_web_acl_and_one_that_serves_goes_on() {
+    let (web, zoo) = (standing("web", behind("guard", 200)), joining("zoo", json!({ "listeners": [{ "port": 81 }] })));
+    let keys = [&web, &zoo].map(super::key);
+    let mut simulation = Simulation::with(vec![web, zoo]);
+    edit_refused(&mut simulation, behind("guard", 200), protects, WEB_ACL_PENDING);
+    simulation.reconcile(&keys[1]);
+    let balancer = simulation.aws.assets.balancers.values().next().unwrap();
+    assert!(balancer.web_acl == Some(None) && balancer.listeners == Some(BTreeMap::new()), "{balancer:#?}");
+    for (key, reason) in keys.iter().zip([WEB_ACL_PENDING, "GroupHeldUp"]) {
+        let health = &simulation.health[key];
+        assert!(matches!(health, Health::Retrying(cause) if cause.reason == reason), "{key:?}: {health:?}");
+    }
+    allow(&mut simulation);
+    let place = |is_it: &dyn Fn(&Action) -> bool| simulation.journal.iter().position(is_it).unwrap();
+    let listens = |action: &Action| matches!(action, Action::Listener(ListenerAction::Create { .. }));
+    assert!(place(&protects) < place(&listens), "{:#?}", simulation.journal);
+    // Another web ACL, which AWS refuses, keeps nothing else from a balancer that serves.
+    edit_refused(&mut simulation, behind("nobodys", 410), protects, "WebAclInvalid");
+    let listeners = format!("{:?}", simulation.aws.assets.balancers.values().next().unwrap().listeners);
+    assert!(listeners.contains("410"), "{listeners}");
+    let web = &simulation.health[&keys[0]];
+    assert!(matches!(web, Health::Stalled(cause) if cause.reason == "WebAclInvalid"), "{web:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_credential_types::Credentials;
 use axum::Router;
-use axum::extract::State;
+use axum::extract;
 use tokio::net::TcpListener;
 
 use super::*;
@@ -22,7 +22,7 @@ struct FakeEc2 {
     calls: Arc<Mutex<Vec<String>>>,
 }
 
-async fn answer(State(fake): State<FakeEc2>, body: String) -> String {
+async fn answer(extract::State(fake): extract::State<FakeEc2>, body: String) -> String {
     let action = body.split('&').find_map(|part| part.strip_prefix("Action=")).unwrap_or_default().to_owned();
     fake.calls.lock().unwrap_or_else(PoisonError::into_inner).push(action.clone());
     if action == "DeleteSecurityGroup" {
@@ -91,4 +91,29 @@ async fn a_security_group_that_is_gone_needs_no_deletion() {
     let (outcome, calls, known) = deleted(None).await;
     assert!(outcome.is_ok(), "{outcome:?}");
     assert_eq!((calls, known), (vec!["DescribeSecurityGroups".to_owned()], None));
+}
+
+#[test]
+fn the_web_acl_is_to_blame_only_once_its_balancer_serves() {
+    let unknown = || AwsError {
+        operation: "AssociateWebACL",
+        service: "wafv2",
+        code: Some(NONEXISTENT.into()),
+        message: "the resource doesn't exist".into(),
+        class: Class::Transient,
+        ambiguous: false,
+    };
+    let class = |state| of_association(unknown(), state).class;
+    assert_eq!([Some(State::Active), Some(State::ActiveImpaired)].map(class), [Class::Invalid; 2]);
+    assert_eq!([Some(State::Provisioning), Some(State::Failed), None].map(class), [Class::Transient; 3]);
+    let failed = AwsError { code: Some("WAFInternalErrorException".into()), ..unknown() };
+    assert_eq!(of_association(failed, Some(State::Active)).class, Class::Transient);
+}
+
+#[test]
+fn the_longest_name_has_a_description_that_aws_takes() {
+    assert_eq!(description(&owner()), "Load balancer of shop/web, by Causeway");
+    let longest = description(&Owner { name: "x".repeat(253), ..owner() });
+    assert_eq!(longest.len(), 255);
+    assert!(longest.starts_with("Load balancer of shop/xxx"), "{longest}");
 }
