@@ -10,5 +10,6 @@ fn main() {
     // <https://doc.rust-lang.org/rustc/codegen-options/index.html#linker-features>
     if of("PROFILE") == "release" && of("TARGET") == "x86_64-unknown-linux-gnu" {
         println!("cargo:rustc-link-arg-bins=-Wl,--icf=all");
+        println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
 }
