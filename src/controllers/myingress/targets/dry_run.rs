@@ -1,6 +1,6 @@
 //! Finds out what would be registered and deregistered, without doing it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use super::planner::Step;
@@ -42,10 +42,10 @@ impl Targets {
         }
         let Some((wanted, _)) = self.shared.aim(&group) else { return Vec::new() };
         let mut state = group.state();
-        state.planner.begin(now);
+        state.planner.begin(now, false);
         let mut steps = Vec::new();
         loop {
-            let step = state.planner.next(&wanted);
+            let step = state.planner.next(&wanted, &BTreeSet::new());
             match &step {
                 Step::Register(targets) => state.planner.registered(targets, now),
                 Step::Deregister(targets) => state.planner.deregistered(targets, now),

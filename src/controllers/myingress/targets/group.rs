@@ -44,6 +44,8 @@ pub struct State {
     pub behind_since: Option<Instant>,
     /// Failures of changing it.
     pub changing: Setback,
+    /// Targets that a quota has no room for. They keep no other change from being made.
+    pub full: Setback,
     /// Failures of reading it.
     pub reading: Setback,
     /// Whether pods of it wait for their targets' health.
@@ -71,6 +73,7 @@ impl Group {
             adrift: false,
             behind_since: None,
             changing: Setback::default(),
+            full: Setback::default(),
             reading: Setback::default(),
             pods_wait: false,
             gates_at: None,
@@ -148,7 +151,8 @@ impl State {
 
     /// What keeps the group from having these targets.
     pub fn trouble(&self, wanted: &BTreeSet<Target>) -> Option<&str> {
-        self.changing.text().or_else(|| self.planner.refusal(wanted)).or_else(|| self.reading.text())
+        let change = self.changing.text().or_else(|| self.full.text());
+        change.or_else(|| self.planner.refusal(wanted)).or_else(|| self.reading.text())
     }
 
     /// The objects to wake, if something changed since they were woken last.
@@ -218,7 +222,7 @@ impl State {
     pub fn due(&self, looking: bool) -> Option<Instant> {
         let look = if looking { None } else { self.look_at() };
         let change = self.changing.again_at.or_else(|| self.planner.offered_again());
-        [look, change, self.gates_at].into_iter().flatten().min()
+        [look, change, self.full.again_at, self.gates_at].into_iter().flatten().min()
     }
 }
 

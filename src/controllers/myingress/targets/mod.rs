@@ -201,6 +201,22 @@ impl Shared {
         Some((wanted::remaining(&self.cluster(), &backend, registered, beyond)?, false))
     }
 
+    /// The registered targets of a bound group whose pods are gone. Asked only while a quota has no room, for otherwise
+    /// it makes no difference.
+    fn gone(&self, group: &Group) -> BTreeSet<Target> {
+        let (backend, registered) = {
+            let state = group.state();
+            if !state.planner.full() {
+                return BTreeSet::new();
+            }
+            (state.backend.clone(), state.planner.cache.there())
+        };
+        let beyond = |namespace: &str| self.beyond_pods(namespace);
+        let remaining = wanted::remaining(&self.cluster(), &backend, registered.clone(), beyond);
+        let Some(remaining) = remaining else { return BTreeSet::new() };
+        registered.difference(&remaining).cloned().collect()
+    }
+
     /// The addresses besides those of pods that may be targets in that namespace.
     fn beyond_pods(&self, namespace: &str) -> Beyond {
         self.guardrails.beyond_pods(namespace)

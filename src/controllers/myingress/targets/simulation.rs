@@ -18,6 +18,8 @@ use crate::external::elbv2::{Target, TargetHealth, TargetState, TargetType};
 use crate::guardrails::Beyond;
 use crate::runtime::Class;
 
+mod quota;
+
 const PODS: usize = 6;
 
 /// A change that somebody else makes in the cluster or in AWS.
@@ -107,7 +109,13 @@ struct Simulation {
     aws: BTreeMap<Target, TargetHealth>,
     /// The only targets that AWS accepts.
     accepted: BTreeSet<Target>,
+    /// How many targets may be registered at the same time.
+    room: usize,
+    /// The fewest targets that were registered after one was deregistered.
+    fewest: usize,
     planner: Planner,
+    /// Whether a quota refused targets, and the pause after that is not over yet.
+    full: bool,
     /// Whether somebody removed a target and no read has shown that yet.
     robbed: bool,
     /// The pods that exist.
@@ -124,7 +132,8 @@ impl Simulation {
         }
         let (aws, accepted) = (BTreeMap::new(), (0..200).map(target).collect());
         let (planner, pods, now) = (Planner::default(), BTreeSet::new(), Instant::now());
-        Self { cluster, aws, accepted, planner, robbed: false, pods, now, version: 0 }
+        let (room, fewest, full, robbed) = (usize::MAX, usize::MAX, false, false);
+        Self { cluster, aws, accepted, room, fewest, planner, full, robbed, pods, now, version: 0 }
     }
 
     fn happen(&mut self, event: Event) {
@@ -186,6 +195,13 @@ impl Simulation {
         }
     }
 
+    /// The registered targets whose pods are gone.
+    fn gone(&self) -> BTreeSet<Target> {
+        let there = self.planner.cache.there();
+        let remaining = remaining(&self.cluster, &backend(), there.clone(), beyond).unwrap();
+        there.difference(&remaining).cloned().collect()
+    }
+
     /// Whether a registered target stays although the endpoints are not known: its pod exists, or its address is one of
     /// the four that a policy allows.
     fn may_stay(&self, it: &Target) -> bool {
@@ -199,22 +215,27 @@ impl Simulation {
 
     /// One attempt. Its first calls end as these outcomes say, and the others well.
     fn attempt(&mut self, outcomes: &mut impl Iterator<Item = Outcome>) -> Result<(), TestCaseError> {
-        self.planner.begin(self.now);
+        self.planner.begin(self.now, self.full);
         for _ in 0..100 {
             self.now += Duration::from_millis(10);
-            let wanted = self.wanted();
+            let (wanted, gone) = (self.wanted(), self.gone());
             let before = self.registered();
-            let step = self.planner.next(&wanted);
+            let step = self.planner.next(&wanted, &gone);
             if let Step::Deregister(targets) = &step {
                 let known = matches!(self.endpoints(), Endpoints::Known(_));
                 prop_assert!(known || !targets.iter().any(|it| self.may_stay(it)), "deregisters what may stay");
                 prop_assert!(targets.iter().all(|target| !wanted.contains(target)), "deregisters what is wanted");
                 let missing = wanted.iter().filter(|it| self.accepted.contains(it)).all(|it| !before.contains(it));
-                let may = wanted.is_empty() || self.planner.full() || self.robbed;
+                let some_stay = targets.len() < before.len() || before.len() == 1;
+                let gives_way = self.planner.full() && (some_stay || targets.iter().all(|it| gone.contains(it)));
+                let may = wanted.is_empty() || gives_way || self.robbed;
                 prop_assert!(may || !missing, "empties a group that is to serve");
             }
             match step {
-                Step::Rest => return Ok(()),
+                Step::Rest => {
+                    self.full &= !self.planner.arrived(&wanted);
+                    return Ok(());
+                }
                 Step::Read => self.look(),
                 Step::Register(targets) => self.call(&targets, true, outcomes.next().unwrap_or(Outcome::Done)),
                 Step::Deregister(targets) => self.call(&targets, false, outcomes.next().unwrap_or(Outcome::Done)),
@@ -230,9 +251,18 @@ impl Simulation {
 
     fn call(&mut self, targets: &[Target], register: bool, outcome: Outcome) {
         let invalid = register && targets.iter().any(|target| !self.accepted.contains(target));
+        let after: BTreeSet<Target> = self.registered().into_iter().chain(targets.iter().cloned()).collect();
+        let outcome = match outcome {
+            Outcome::Done | Outcome::LostAnswer if register && !invalid && after.len() > self.room => Outcome::Full,
+            outcome => outcome,
+        };
+        self.full |= register && matches!(outcome, Outcome::Full);
         if !invalid && matches!(outcome, Outcome::Done | Outcome::LostAnswer) {
             let state = if register { TargetState::Healthy } else { TargetState::Draining };
             self.aws.extend(targets.iter().map(|target| (target.clone(), health(state))));
+            if !register {
+                self.fewest = self.fewest.min(self.registered().len());
+            }
         }
         let failure = match outcome {
             Outcome::Done | Outcome::LostAnswer if invalid => error(Class::Invalid, Some("InvalidTarget")),
@@ -253,6 +283,7 @@ impl Simulation {
     /// A sweep: time passes, the group is read, and all calls end well.
     fn settle(&mut self) -> Result<(), TestCaseError> {
         self.now += Duration::from_mins(2);
+        self.full = false;
         self.look();
         self.attempt(&mut std::iter::empty())
     }
@@ -280,8 +311,8 @@ proptest! {
         };
         prop_assert_eq!(simulation.registered(), expected);
         let wanted = BTreeSet::from_iter(simulation.registered());
-        simulation.planner.begin(simulation.now);
-        prop_assert_eq!(simulation.planner.next(&wanted), Step::Rest);
+        simulation.planner.begin(simulation.now, false);
+        prop_assert_eq!(simulation.planner.next(&wanted, &BTreeSet::new()), Step::Rest);
     }
 
     #[test]
@@ -339,8 +370,9 @@ fn a_pod_that_goes_after_its_service_takes_its_target_with_it() {
         assert_eq!(simulation.registered(), BTreeSet::from([target(4), target(5)]));
     }
     simulation.happen(Event::PodGoes { pod: 4 });
-    simulation.planner.begin(simulation.now);
-    assert_eq!(simulation.planner.next(&simulation.wanted()), Step::Deregister(vec![target(4)]));
+    simulation.planner.begin(simulation.now, false);
+    let next = simulation.planner.next(&simulation.wanted(), &simulation.gone());
+    assert_eq!(next, Step::Deregister(vec![target(4)]));
     simulation.settle().unwrap();
     assert_eq!(simulation.registered(), BTreeSet::from([target(5)]));
 }
@@ -349,7 +381,7 @@ fn a_pod_that_goes_after_its_service_takes_its_target_with_it() {
 fn a_new_group_is_filled_without_reading_it() {
     let mut simulation = Simulation::new();
     simulation.planner = Planner::from(TargetCache::empty(simulation.now));
-    simulation.planner.begin(simulation.now);
+    simulation.planner.begin(simulation.now, false);
     let wanted = BTreeSet::from([target(1)]);
-    assert_eq!(simulation.planner.next(&wanted), Step::Register(vec![target(1)]));
+    assert_eq!(simulation.planner.next(&wanted, &BTreeSet::new()), Step::Register(vec![target(1)]));
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::group::Group;
-use super::planner::Step;
+use super::planner::{FULL, Step};
 use super::pods::Gates;
 use super::priority::{Priorities, Priority};
 use super::zones::Zones;
@@ -158,8 +158,12 @@ fn reads_of(arn: &str) -> String {
 impl Worker {
     /// Does what can be done now.
     async fn turn(&self, group: &Group, looks: &mut Looks, sent: &mut Sent) {
-        if !group.state().changing.holds_back(Instant::now()) {
-            self.follow(group, looks, sent).await;
+        let (waits, full) = {
+            let (mut state, now) = (group.state(), Instant::now());
+            (state.changing.holds_back(now), state.full.holds_back(now))
+        };
+        if !waits {
+            self.follow(group, full, looks, sent).await;
         }
         self.gates.settle(&self.shared, group).await;
         let priority = group.state().look_due(Instant::now());
@@ -169,19 +173,21 @@ impl Worker {
         self.tell(group);
     }
 
-    /// Makes the calls that bring the group to its endpoints.
-    async fn follow(&self, group: &Group, looks: &mut Looks, sent: &mut Sent) {
+    /// Makes the calls that bring the group to its endpoints. `full` says whether a quota that has no room is not tried
+    /// yet.
+    async fn follow(&self, group: &Group, full: bool, looks: &mut Looks, sent: &mut Sent) {
         let begun = tokio::time::Instant::now();
         let (namespace, priority) = {
             let mut state = group.state();
-            state.planner.begin(Instant::now());
+            state.planner.begin(Instant::now(), full);
             (state.backend.namespace.clone(), if state.established { Priority::Follow } else { Priority::Fill })
         };
         let mut turn = None;
         while !self.stop.is_cancelled() && group.bound() {
             // Checked again before each call: the endpoints may have changed during the wait for a turn.
             let Some((wanted, known)) = self.shared.aim(group) else { return };
-            let step = group.state().planner.next(&wanted);
+            let gone = self.shared.gone(group);
+            let step = group.state().planner.next(&wanted, &gone);
             if matches!(step, Step::Read | Step::Rest) {
                 self.agreed(group, &wanted, known);
                 return;
@@ -202,9 +208,12 @@ impl Worker {
                     // A read that is under way may show the state before the call.
                     looks.forget();
                 }
-                let gone = error.is(GONE);
-                self.not_changed(group, error.class, error.to_string());
-                if gone {
+                if error.is(FULL) {
+                    self.no_room(group, &error);
+                } else {
+                    self.not_changed(group, error.class, error.to_string());
+                }
+                if error.is(GONE) {
                     self.shared.registry.wake(group.state().everybody());
                     return;
                 }
@@ -265,6 +274,7 @@ impl Worker {
                 state.behind_since = None;
             }
             state.changing.over();
+            state.full.over();
             self.failures.succeeded(&group.arn);
         }
     }
@@ -274,6 +284,13 @@ impl Worker {
         let delay = self.failures.failed(&group.arn, class, self.sweep);
         tracing::warn!(group = group.arn, error = why, class = class.as_str(), ?delay, "targets not changed");
         group.state().changing.suffer(why, delay, Instant::now());
+    }
+
+    /// Notes that a quota has no room for more targets. It is tried again after a pause; all other changes go on.
+    fn no_room(&self, group: &Group, error: &AwsError) {
+        let delay = self.failures.failed(&group.arn, error.class, self.sweep);
+        tracing::warn!(group = group.arn, %error, ?delay, "no room for more targets");
+        group.state().full.suffer(error.to_string(), delay, Instant::now());
     }
 
     /// Enters the outcome of a read; `None` if it panicked.
@@ -315,6 +332,10 @@ impl Worker {
 
 #[cfg(test)]
 mod fairness;
+#[cfg(test)]
+mod quota;
+#[cfg(test)]
+mod scene;
 
 #[cfg(test)]
 mod tests {

@@ -4,10 +4,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Mutex;
+use tokio::sync::watch;
+use tokio::time::timeout_at;
 
+use crate::external::aws::AwsError;
 use crate::external::ec2::Ec2;
 use crate::external::elbv2::Target;
 use crate::network::Network;
@@ -15,19 +18,28 @@ use crate::network::Network;
 /// Subnets are seldom removed, but may be added at any time. So an address counts as outside only by a read that is
 /// younger than this. A cluster with all its pods in the VPC reads its subnets only once.
 const FRESH: Duration = Duration::from_secs(10);
+/// Targets wait this long for a read. It may take longer: then it goes on, and its answer serves those that come later.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A read that has not ended after this was dropped, because calls have shorter deadlines.
+const LOST: Duration = Duration::from_mins(5);
 
 /// What is known about the subnets of VPCs.
 pub struct Zones {
     ec2: Ec2,
-    /// Locked during a read, so many groups share one read.
-    vpcs: Mutex<HashMap<String, Vpc>>,
+    vpcs: Mutex<HashMap<String, Known>>,
 }
+
+/// What is known about a VPC. Many groups wait for one read.
+type Known = Arc<watch::Sender<Vpc>>;
 
 #[derive(Default)]
 struct Vpc {
     /// `None` while they could not be read.
     networks: Option<Vec<Network>>,
+    /// When the last read ended.
     asked: Option<Instant>,
+    /// When the read that is under way was begun.
+    begun: Option<Instant>,
 }
 
 impl Zones {
@@ -36,26 +48,63 @@ impl Zones {
         Self { ec2, vpcs: Mutex::default() }
     }
 
-    /// The addresses among the targets that are in no subnet of the VPC. If the subnets cannot be read, there are none:
-    /// then AWS takes those that are inside, and refuses the others one by one.
+    /// The addresses among the targets that are in no subnet of the VPC. If the subnets cannot be read in time, they
+    /// are as they were last; if they were never read, there are no such addresses. Then AWS takes those that are
+    /// inside, and refuses the others one by one.
     pub async fn outside(&self, vpc: &str, targets: &[Target]) -> BTreeSet<String> {
         if addresses(targets).next().is_none() {
             return BTreeSet::new();
         }
-        let mut vpcs = self.vpcs.lock().await;
-        let known = vpcs.entry(vpc.to_owned()).or_default();
-        if !known.settles(targets, Instant::now()) {
-            match self.ec2.networks(vpc).await {
-                Ok(networks) => known.networks = Some(networks),
-                Err(error) => tracing::warn!(vpc, %error, "its subnets could not be read"),
-            }
-            known.asked = Some(Instant::now());
+        let known = self.known(vpc);
+        let now = Instant::now();
+        if known.send_if_modified(|it| it.begin(targets, now)) {
+            let (ec2, vpc, known) = (self.ec2.clone(), vpc.to_owned(), known.clone());
+            tokio::spawn(async move {
+                let answer = ec2.networks(&vpc).await;
+                known.send_modify(|it| it.end(&vpc, answer, Instant::now()));
+            });
         }
-        known.outside(targets)
+        let patience = known.borrow().patience(targets, now);
+        if let Some(until) = patience {
+            let mut changes = known.subscribe();
+            // If it is late, what is known has to do.
+            let _ = timeout_at(until.into(), changes.wait_for(|it| it.begun.is_none())).await;
+        }
+        known.borrow().outside(targets)
+    }
+
+    fn known(&self, vpc: &str) -> Known {
+        let mut vpcs = self.vpcs.lock().unwrap_or_else(PoisonError::into_inner);
+        vpcs.entry(vpc.to_owned()).or_default().clone()
     }
 }
 
 impl Vpc {
+    /// Notes that a read begins, if these targets need one and none is under way. Returns whether that is so.
+    fn begin(&mut self, targets: &[Target], now: Instant) -> bool {
+        let under_way = self.begun.is_some_and(|begun| now.duration_since(begun) < LOST);
+        let begins = !under_way && !self.settles(targets, now);
+        if begins {
+            self.begun = Some(now);
+        }
+        begins
+    }
+
+    /// Enters the outcome of a read.
+    fn end(&mut self, vpc: &str, answer: Result<Vec<Network>, AwsError>, now: Instant) {
+        match answer {
+            Ok(networks) => self.networks = Some(networks),
+            Err(error) => tracing::warn!(vpc, %error, "its subnets could not be read"),
+        }
+        (self.asked, self.begun) = (Some(now), None);
+    }
+
+    /// Until when these targets wait for the read that is under way; `None` if they need not.
+    fn patience(&self, targets: &[Target], now: Instant) -> Option<Instant> {
+        let begun = self.begun.filter(|_| !self.settles(targets, now))?;
+        Some(begun + PATIENCE)
+    }
+
     /// Whether what is known is enough to judge these targets.
     fn settles(&self, targets: &[Target], now: Instant) -> bool {
         let fresh = self.asked.is_some_and(|asked| now.duration_since(asked) < FRESH);
@@ -76,7 +125,19 @@ fn addresses(targets: &[Target]) -> impl Iterator<Item = (&String, IpAddr)> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
+    use aws_credential_types::Credentials;
+    use aws_smithy_runtime_api::client::http::{
+        HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+    };
+    use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+    use tokio::time::timeout;
+
     use super::*;
+    use crate::clients;
+    use crate::leader::Fence;
+    use crate::metrics::Metrics;
 
     fn targets(ids: &[&str]) -> Vec<Target> {
         ids.iter().map(|id| Target { id: (*id).into(), port: 80 }).collect()
@@ -84,7 +145,58 @@ mod tests {
 
     fn vpc(asked: Instant) -> Vpc {
         let networks = ["10.0.0.0/20", "2001:db8::/64"].iter().filter_map(|it| Network::parse(it)).collect();
-        Vpc { networks: Some(networks), asked: Some(asked) }
+        Vpc { networks: Some(networks), asked: Some(asked), begun: None }
+    }
+
+    /// An EC2 that never answers.
+    #[derive(Debug)]
+    struct Silent;
+
+    impl HttpConnector for Silent {
+        fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
+            HttpConnectorFuture::new(pending())
+        }
+    }
+
+    /// Zones that can read nothing, but know the subnets of one VPC from a read that does not count as fresh.
+    async fn zones() -> Zones {
+        let config = clients::aws()
+            .region("us-east-1")
+            .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
+            .http_client(http_client_fn(|_, _| SharedHttpConnector::new(Silent)));
+        let zones = Zones::new(Ec2::new(&config.load().await, Metrics::new(), Fence::unfenced()));
+        zones.known("known").send_replace(Vpc { asked: None, ..vpc(Instant::now()) });
+        zones
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_ec2_that_does_not_answer_holds_up_only_who_needs_it_and_only_for_a_moment() {
+        let (zones, begun) = (zones().await, tokio::time::Instant::now());
+        let (inside, outside) = (targets(&["10.0.0.1"]), targets(&["10.9.0.1"]));
+        let found = timeout(PATIENCE * 2, async {
+            tokio::join!(zones.outside("new", &inside), zones.outside("known", &outside), async {
+                let found = zones.outside("known", &inside).await;
+                assert!(begun.elapsed() < PATIENCE, "what is known does for these targets");
+                found
+            })
+        });
+        let found = found.await.expect("nobody waits until the call fails");
+        assert_eq!(found, (BTreeSet::new(), BTreeSet::from(["10.9.0.1".to_owned()]), BTreeSet::new()));
+        let later = timeout(PATIENCE / 2, zones.outside("new", &inside)).await;
+        assert!(later.is_ok(), "who comes later does not wait as long again");
+    }
+
+    #[test]
+    fn many_groups_share_one_read_and_one_that_is_lost_is_made_again() {
+        let (begun, asked) = (Instant::now(), targets(&["10.0.0.1"]));
+        let mut known = Vpc::default();
+        assert!(known.begin(&asked, begun));
+        assert!(!known.begin(&asked, begun + PATIENCE), "it goes on although nobody waits for it");
+        assert_eq!(known.patience(&asked, begun), Some(begun + PATIENCE));
+        assert!(known.begin(&asked, begun + LOST));
+        known.end("vpc-1", Ok(vec![Network::parse("10.0.0.0/20").expect("a network")]), begun + LOST);
+        assert_eq!(known.patience(&asked, begun + LOST * 2), None);
+        assert!(!known.begin(&asked, begun + LOST * 2));
     }
 
     #[test]
@@ -107,7 +219,7 @@ mod tests {
     #[test]
     fn subnets_that_could_not_be_read_keep_nothing_from_being_registered() {
         let read = Instant::now();
-        let unread = Vpc { networks: None, asked: Some(read) };
+        let unread = Vpc { networks: None, asked: Some(read), begun: None };
         assert!(!Vpc::default().settles(&targets(&["10.9.0.1"]), read));
         assert!(unread.settles(&targets(&["10.9.0.1"]), read), "it is not asked for again at once");
         assert!(unread.outside(&targets(&["10.9.0.1"])).is_empty());

@@ -1,0 +1,81 @@
+//! What becomes of a group where a quota has no room for all of its targets.
+
+use std::ops::Range;
+
+use super::*;
+
+impl Simulation {
+    /// The slice lists these pods, and an attempt follows it.
+    fn follow(&mut self, pods: Range<usize>) {
+        self.happen(Event::SliceIs { slice: 0, pods: pods.map(|pod| (pod, true, false)).collect() });
+        self.attempt(&mut std::iter::empty()).unwrap();
+    }
+}
+
+/// A group whose Service has the first half of these pods, before it gets the other half. All pods exist.
+fn before_the_others(pods: Range<usize>, room: usize) -> Simulation {
+    let mut simulation = Simulation::new();
+    let first = pods.start..pods.start.midpoint(pods.end);
+    simulation.accepted = pods.clone().map(target).collect();
+    simulation.room = room;
+    simulation.happen(Event::ServiceAppears { number: 80 });
+    for pod in pods {
+        simulation.happen(Event::Pod { pod, able: true });
+    }
+    simulation.follow(first);
+    simulation
+}
+
+#[test]
+fn where_a_quota_has_no_room_targets_are_replaced_in_one_attempt_and_half_of_them_always_stay() {
+    for (pods, room) in [(1, 1), (2, 2), (3, 3), (300, 301), (900, 1000)] {
+        let mut simulation = before_the_others(0..2 * pods, room);
+        simulation.follow(pods..2 * pods);
+        let wanted: BTreeSet<Target> = (pods..2 * pods).map(target).collect();
+        assert_eq!(simulation.registered(), wanted, "{pods} pods, room for {room}");
+        assert!(simulation.fewest >= pods / 2, "{} of {pods} stayed", simulation.fewest);
+    }
+}
+
+#[test]
+fn what_a_quota_has_room_for_is_registered() {
+    let mut simulation = before_the_others(0..20, 13);
+    simulation.follow(0..20);
+    assert_eq!(simulation.registered().len(), 13);
+    assert_eq!(simulation.fewest, usize::MAX, "nothing gives way to others of the same Service");
+}
+
+#[test]
+fn targets_do_not_give_way_in_vain_but_those_without_pods_go() {
+    // Another group of the balancer gets the room that the first one makes.
+    let mut simulation = before_the_others(4..8, 2);
+    simulation.room = 1;
+    simulation.follow(6..8);
+    assert_eq!(simulation.registered(), BTreeSet::from([target(5)]));
+    simulation.now += Duration::from_mins(2);
+    for full in [true, false] {
+        simulation.full = full;
+        simulation.follow(6..8);
+        assert_eq!(simulation.registered(), BTreeSet::from([target(5)]), "it may serve, and nothing replaces it");
+    }
+    simulation.room = 0;
+    simulation.happen(Event::PodGoes { pod: 5 });
+    simulation.follow(6..8);
+    assert_eq!(simulation.registered(), BTreeSet::new());
+    simulation.room = 2;
+    simulation.settle().unwrap();
+    assert_eq!(simulation.registered(), BTreeSet::from([target(6), target(7)]));
+}
+
+#[test]
+fn a_target_in_too_many_groups_does_not_keep_the_others_out() {
+    let (mut planner, now) = (Planner::from(TargetCache::empty(Instant::now())), Instant::now());
+    let (wanted, gone) = (BTreeSet::from([target(1), target(2)]), BTreeSet::new());
+    planner.begin(now, false);
+    for refused in [vec![target(1), target(2)], vec![target(1)]] {
+        assert_eq!(planner.next(&wanted, &gone), Step::Register(refused.clone()));
+        let failure = error(Class::Denied, Some("TooManyRegistrationsForTargetId"));
+        assert!(planner.not_registered(&refused, &failure, now));
+    }
+    assert_eq!(planner.next(&wanted, &gone), Step::Register(vec![target(2)]));
+}

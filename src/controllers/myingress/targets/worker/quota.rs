@@ -1,0 +1,78 @@
+//! A group that AWS has no room for.
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::scene::{Scene, key, slice};
+use super::*;
+use crate::controllers::myingress::targets::cluster::Entered;
+
+const REFUSED: &str = "<ErrorResponse><Error><Type>Sender</Type><Code>TooManyTargets</Code>\
+                       <Message>The maximum number of targets has been reached</Message></Error></ErrorResponse>";
+/// Much less than the pause after a refusal.
+const SOON: Duration = Duration::from_secs(20);
+
+/// An AWS with room for one target.
+#[derive(Debug, Default)]
+struct Aws {
+    registered: BTreeSet<String>,
+    refusals: usize,
+}
+
+impl Aws {
+    fn has(&self, address: &str) -> bool {
+        self.registered.contains(address)
+    }
+
+    fn answer(&mut self, body: &str) -> (u16, String) {
+        let parameters = || body.split('&').filter_map(|it| it.split_once('='));
+        let action = parameters().find(|(name, _)| *name == "Action").expect("an action").1;
+        let ids = parameters().filter(|(name, _)| name.starts_with("Targets.") && name.ends_with(".Id"));
+        let ids: BTreeSet<String> = ids.map(|(_, id)| id.to_owned()).collect();
+        match action {
+            "RegisterTargets" if self.registered.union(&ids).count() > 1 => {
+                self.refusals += 1;
+                return (400, REFUSED.to_owned());
+            }
+            "RegisterTargets" => self.registered.extend(ids),
+            "DeregisterTargets" => self.registered.retain(|id| !ids.contains(id)),
+            _ => {}
+        }
+        let health = |id: &String| {
+            format!(
+                "<member><Target><Id>{id}</Id><Port>8080</Port></Target>\
+                 <TargetHealth><State>healthy</State></TargetHealth></member>"
+            )
+        };
+        let all: Vec<String> = self.registered.iter().map(health).collect();
+        let all = format!("<TargetHealthDescriptions>{}</TargetHealthDescriptions>", all.concat());
+        (200, format!("<{action}Response><{action}Result>{all}</{action}Result></{action}Response>"))
+    }
+}
+
+#[tokio::test]
+async fn where_a_quota_has_no_room_a_pod_that_goes_is_deregistered_at_once_and_makes_room() {
+    let world: watch::Sender<Aws> = watch::Sender::default();
+    let answers = world.clone();
+    let shared = Scene::cluster();
+    let mut scene = Scene::new(shared.clone(), Duration::ZERO, move |body| {
+        let mut answer = (500, String::new());
+        answers.send_modify(|aws| answer = aws.answer(body));
+        answer
+    })
+    .await;
+    let mut seen = world.subscribe();
+    let group = scene.follow("shop", 1, &["10.0.0.1"]);
+    let becomes = |pods: &[&str]| {
+        let concerned = slice(&group.arn, pods, 8080).enter(&mut shared.cluster(), &key(&group.arn));
+        shared.changed(&concerned);
+    };
+    let first = timeout(SOON, seen.wait_for(|aws| aws.has("10.0.0.1"))).await;
+    assert!(first.is_ok_and(|it| it.is_ok()), "there is room for one");
+    becomes(&["10.0.0.1", "10.0.0.2"]);
+    let refused = timeout(SOON, seen.wait_for(|aws| aws.refusals > 0)).await;
+    assert!(refused.is_ok_and(|it| it.is_ok()), "there is no room for two");
+    becomes(&["10.0.0.2"]);
+    let replaced = timeout(SOON, seen.wait_for(|aws| aws.has("10.0.0.2"))).await;
+    assert!(replaced.is_ok_and(|it| it.is_ok()), "the pod that went stays registered");
+}
