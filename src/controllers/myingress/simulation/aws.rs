@@ -234,6 +234,11 @@ impl Aws {
                 let listener = own(owner, &listeners[arn]);
                 let https = listener.listener.settings.protocol == Protocol::Https;
                 assert!(https, "a listener that speaks HTTP has no certificates");
+                if let ListenerAction::AddCertificates { certificates, .. } = action {
+                    let present: usize = listeners.values().map(|it| it.certificates.len()).sum();
+                    let more = certificates.difference(&listener.certificates).count();
+                    assert!(present + more <= Limits::default().certificates, "TooManyCertificates");
+                }
                 if let (ListenerAction::RemoveCertificates { certificates, .. }, Some(default)) =
                     (action, &listener.listener.settings.certificate)
                 {

@@ -2,6 +2,7 @@
 
 mod attributes;
 mod aws;
+mod certificates;
 mod drift;
 mod groups;
 mod guests;
