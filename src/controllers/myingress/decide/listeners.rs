@@ -2,6 +2,7 @@
 
 mod certificates;
 mod guests;
+mod protocol;
 mod refused;
 mod room;
 mod rules;
@@ -210,6 +211,11 @@ impl<'a> Listener<'a> {
     fn change(&self, member: &ListenerMember, room: Room, planned: &mut Vec<ListenerAction>) -> Result<(), Complaint> {
         let (balancer, arn) = (|| self.balancer.to_owned(), || member.listener.arn.clone());
         let certificates = self.certificates(Some(&member.listener.settings))?;
+        if let Some(secured) = self.secured(member, certificates.default.as_ref()) {
+            // The rest follows in the next round.
+            planned.push(secured);
+            return Ok(());
+        }
         // The new default certificate may still be a further one. It must not be removed before it is the default.
         let mut surplus: BTreeSet<String> = member.certificates.difference(&certificates.further).cloned().collect();
         for swap in self.swaps(member, &certificates, room.certificates) {
@@ -222,7 +228,8 @@ impl<'a> Listener<'a> {
         if let Some(preparation) = self.preparation(member) {
             planned.extend(preparation);
         } else {
-            let steps = self.steps(member, settings.as_ref(), room.rules)?;
+            let mut steps = self.steps(member, settings.as_ref(), room.rules)?;
+            self.close_before_http(member, &mut steps);
             planned.extend(steps.into_iter().filter_map(|step| self.action(member, step, settings.as_ref())));
         }
         let settled = settings.as_ref().is_none_or(|settings| !self.differs(member, settings));
@@ -323,26 +330,31 @@ impl<'a> Listener<'a> {
 
     /// The settings that the listener is to have; `None` while a target group is missing.
     fn settings(&self, member: &ListenerMember, default: Option<String>) -> Option<ListenerSettings> {
-        let present = &member.listener.settings;
-        let listed = is_listed(self.scene, self.port);
+        let settings = self.with_present_default(member, default);
         let said = self.wanted.default_actions != nothing_here();
-        let left = listed && !said && !forwards_to_active(self.scene, member);
-        let kept = self.default_stays || keeps_default(self.scene, member) || left;
+        let left = is_listed(self.scene, self.port) && !said && !forwards_to_active(self.scene, member);
+        if self.default_stays || keeps_default(self.scene, member) || left {
+            return Some(settings);
+        }
+        let (default_actions, _) = self.default_step(member)?;
+        Some(ListenerSettings { default_actions, ..settings })
+    }
+
+    /// These settings, but the default action is the present one.
+    fn with_present_default(&self, member: &ListenerMember, certificate: Option<String>) -> ListenerSettings {
+        let present = &member.listener.settings;
+        let same = present.protocol == self.wanted.protocol;
+        let stays = is_listed(self.scene, self.port) && same;
         let mutual = || present.mutual_authentication.clone();
-        let stays = listed && present.protocol == self.wanted.protocol;
-        Some(ListenerSettings {
+        ListenerSettings {
             port: self.port,
             protocol: self.wanted.protocol,
-            certificate: default,
+            certificate,
             // A policy that the spec leaves to AWS stays as AWS set it.
-            ssl_policy: self
-                .wanted
-                .ssl_policy
-                .clone()
-                .or_else(|| present.ssl_policy.clone().filter(|_| present.protocol == self.wanted.protocol)),
+            ssl_policy: self.wanted.ssl_policy.clone().or_else(|| present.ssl_policy.clone().filter(|_| same)),
             mutual_authentication: self.wanted.mutual_authentication.clone().or_else(|| mutual().filter(|_| stays)),
-            default_actions: if kept { present.default_actions.clone() } else { self.default_step(member)?.0 },
-        })
+            default_actions: present.default_actions.clone(),
+        }
     }
 
     fn default_step(&self, member: &ListenerMember) -> Option<(Vec<RuleAction>, bool)> {

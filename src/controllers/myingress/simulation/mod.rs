@@ -8,6 +8,7 @@ mod groups;
 mod guests;
 mod held;
 mod networks;
+mod protocols;
 mod refused;
 mod repaired;
 mod restarts;
