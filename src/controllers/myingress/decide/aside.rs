@@ -46,13 +46,29 @@ impl<'a> Aside<'a> {
     }
 
     /// Whether AWS refused a rule of the balancer because of a quota.
-    pub fn is_full(&self, of: &str) -> bool {
-        self.refusals.iter().any(|refusal| {
-            let rule = matches!(
-                &refusal.action,
-                Action::Listener(ListenerAction::CreateRule { balancer, .. }) if balancer == of
-            );
-            rule && refusal.reason == QUOTA_REACHED
+    pub fn is_full_of_rules(&self, of: &str) -> bool {
+        self.is_full(|action| matches!(action, ListenerAction::CreateRule { balancer, .. } if balancer == of))
+    }
+
+    /// Whether AWS refused a certificate beside the default ones of the balancer because of a quota.
+    pub fn is_full_of_certificates(&self, of: &str) -> bool {
+        self.is_full(|action| matches!(action, ListenerAction::AddCertificates { balancer, .. } if balancer == of))
+    }
+
+    fn is_full(&self, needs_room: impl Fn(&ListenerAction) -> bool) -> bool {
+        self.refusals.iter().any(|refusal| match &refusal.action {
+            Action::Listener(action) => refusal.reason == QUOTA_REACHED && needs_room(action),
+            _ => false,
+        })
+    }
+
+    /// Whether AWS refused one of these certificates, or others together with it, for another reason than a quota.
+    pub fn refuses_certificates(&self, on: &str, these: &BTreeSet<String>) -> bool {
+        self.refusals.iter().any(|refusal| match &refusal.action {
+            Action::Listener(ListenerAction::AddCertificates { arn, certificates, .. }) => {
+                refusal.reason != QUOTA_REACHED && arn == on && !certificates.is_disjoint(these)
+            }
+            _ => false,
         })
     }
 
@@ -92,12 +108,24 @@ impl<'a> Aside<'a> {
                 missing.push(action);
                 continue;
             }
-            let tried = self.parts(action.clone());
+            let fits = self.fits_after(&action, actions);
+            let tried = if fits { vec![action.clone()] } else { self.parts(action.clone()) };
             if tried.first() != Some(&action) {
                 missing.push(action);
             }
             actions.extend(tried);
         }
+    }
+
+    /// Whether the action adds certificates that only the quota kept out, and others go before.
+    fn fits_after(&self, action: &Action, before: &[Action]) -> bool {
+        let Action::Listener(ListenerAction::AddCertificates { balancer, .. }) = action else { return false };
+        let makes_room = |it: &Action| match it {
+            Action::Listener(ListenerAction::RemoveCertificates { balancer: of, .. }) => of == balancer,
+            _ => false,
+        };
+        let mut same = self.refusals.iter().filter(|refusal| refusal.action == *action);
+        before.iter().any(makes_room) && same.all(|refusal| refusal.reason == QUOTA_REACHED)
     }
 
     fn parts(&self, action: Action) -> Vec<Action> {

@@ -1,7 +1,10 @@
 //! Listeners and their rules.
 
+mod certificates;
 mod guests;
+mod protocol;
 mod refused;
+mod room;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,13 +16,15 @@ use super::{Scene, differing, tags};
 use crate::api::MyIngress;
 use crate::controllers::myingress::action::{Action, ListenerAction};
 use crate::controllers::myingress::assets::{ListenerMember, Member, RuleMember};
-use crate::controllers::myingress::certificates;
+use crate::controllers::myingress::certificates::covering;
 use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::model::{
     CertificatesModel, Complaint, ListenerModel, RuleModel, default_listener_attributes, nothing_here,
 };
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};
 use crate::external::elbv2::{ListenerSettings, Pairs, RuleAction, RuleSettings};
+use certificates::{Certificates, Swap};
+use room::Room;
 
 /// Creates and changes listeners and rules, and deletes those that nobody wants.
 pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Result<(), Complaint> {
@@ -27,7 +32,7 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Resul
     let arns = scene.group_arns();
     let mut planned = Vec::new();
     let mut stale = BTreeMap::new();
-    let mut room = rules::room(scene, current);
+    let mut room = Room::of(scene, current);
     for (port, wanted) in &scene.model.listeners {
         let known = present.values().find(|member| member.listener.settings.port == *port);
         let mut listener = Listener::new(scene, current, *port, wanted, &arns);
@@ -62,7 +67,7 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Resul
             Some(member) => {
                 let before = planned.len();
                 listener.change(member, room, &mut planned)?;
-                room = rules::room_after(room, &planned[before..]);
+                room = room.after(&planned[before..]);
                 stale.append(&mut listener.stale(member)?);
             }
         }
@@ -158,7 +163,7 @@ pub fn taken(object: &ObjectKey, scene: &Scene, current: &Member) -> Option<Stri
 pub fn certified(scene: &Scene) -> Result<(), Complaint> {
     for (port, listener) in &scene.model.listeners {
         if let CertificatesModel::Discovered { hosts } = &listener.certificates {
-            certificates::covering(hosts, &scene.observed.certificates, *port)?;
+            covering(hosts, &scene.observed.certificates, *port)?;
         }
     }
     Ok(())
@@ -188,7 +193,7 @@ impl<'a> Listener<'a> {
     }
 
     fn create(&self) -> Result<Option<ListenerAction>, Complaint> {
-        let (default, _) = self.certificates(None)?;
+        let Certificates { default, .. } = self.certificates(None)?;
         let Some(default_actions) = self.resolved(&self.wanted.default_actions) else { return Ok(None) };
         let mut tags = self.scene.tags(None);
         tags.extend(fingerprint_of(&self.scene.observed.owner, &default_actions).map(secret_tag));
@@ -203,24 +208,30 @@ impl<'a> Listener<'a> {
         Ok(Some(ListenerAction::Create { balancer: self.balancer.into(), settings, tags }))
     }
 
-    /// `room` is for how many rules the balancer has room beside its present ones.
-    fn change(&self, member: &ListenerMember, room: usize, planned: &mut Vec<ListenerAction>) -> Result<(), Complaint> {
+    fn change(&self, member: &ListenerMember, room: Room, planned: &mut Vec<ListenerAction>) -> Result<(), Complaint> {
         let (balancer, arn) = (|| self.balancer.to_owned(), || member.listener.arn.clone());
-        let (default, further) = self.certificates(Some(&member.listener.settings))?;
-        let missing: BTreeSet<String> = further.difference(&member.certificates).cloned().collect();
-        if !missing.is_empty() {
-            let (port, certificates) = (self.port, missing);
-            planned.push(ListenerAction::AddCertificates { balancer: balancer(), arn: arn(), port, certificates });
+        let certificates = self.certificates(Some(&member.listener.settings))?;
+        if let Some(secured) = self.secured(member, certificates.default.as_ref()) {
+            // The rest follows in the next round.
+            planned.push(secured);
+            return Ok(());
         }
-        let settings = self.settings(member, default);
+        // The new default certificate may still be a further one. It must not be removed before it is the default.
+        let mut surplus: BTreeSet<String> = member.certificates.difference(&certificates.further).cloned().collect();
+        for swap in self.swaps(member, &certificates, room.certificates) {
+            if let Swap::Out(gone) = &swap {
+                surplus.retain(|certificate| !gone.contains(certificate));
+            }
+            planned.push(swap.action(balancer(), arn(), self.port));
+        }
+        let settings = self.settings(member, certificates.default);
         if let Some(preparation) = self.preparation(member) {
             planned.extend(preparation);
         } else {
-            let steps = self.steps(member, settings.as_ref(), room)?;
+            let mut steps = self.steps(member, settings.as_ref(), room.rules)?;
+            self.close_before_http(member, &mut steps);
             planned.extend(steps.into_iter().filter_map(|step| self.action(member, step, settings.as_ref())));
         }
-        // The new default certificate may still be a further one. It must not be removed before it is the default.
-        let surplus: BTreeSet<String> = member.certificates.difference(&further).cloned().collect();
         let settled = settings.as_ref().is_none_or(|settings| !self.differs(member, settings));
         if !surplus.is_empty() && settled && !is_kept(self.scene, member) {
             let (port, certificates) = (self.port, surplus);
@@ -257,7 +268,7 @@ impl<'a> Listener<'a> {
 
     /// Tag keys that the listener and its rules carry and should not, by ARN.
     fn stale(&self, member: &ListenerMember) -> Result<BTreeMap<String, BTreeSet<String>>, Complaint> {
-        let settings = self.settings(member, self.certificates(Some(&member.listener.settings))?.0);
+        let settings = self.settings(member, self.certificates(Some(&member.listener.settings))?.default);
         let actions = settings.as_ref().map(|settings| settings.default_actions.as_slice());
         let of_listener = tags::stale_with_secret(self.scene, &self.scene.tags(None), &member.tags, actions);
         let rules = self.becoming(member).into_iter().filter_map(|(arn, index)| {
@@ -319,26 +330,31 @@ impl<'a> Listener<'a> {
 
     /// The settings that the listener is to have; `None` while a target group is missing.
     fn settings(&self, member: &ListenerMember, default: Option<String>) -> Option<ListenerSettings> {
-        let present = &member.listener.settings;
-        let listed = is_listed(self.scene, self.port);
+        let settings = self.with_present_default(member, default);
         let said = self.wanted.default_actions != nothing_here();
-        let left = listed && !said && !forwards_to_active(self.scene, member);
-        let kept = self.default_stays || keeps_default(self.scene, member) || left;
+        let left = is_listed(self.scene, self.port) && !said && !forwards_to_active(self.scene, member);
+        if self.default_stays || keeps_default(self.scene, member) || left {
+            return Some(settings);
+        }
+        let (default_actions, _) = self.default_step(member)?;
+        Some(ListenerSettings { default_actions, ..settings })
+    }
+
+    /// These settings, but the default action is the present one.
+    fn with_present_default(&self, member: &ListenerMember, certificate: Option<String>) -> ListenerSettings {
+        let present = &member.listener.settings;
+        let same = present.protocol == self.wanted.protocol;
+        let stays = is_listed(self.scene, self.port) && same;
         let mutual = || present.mutual_authentication.clone();
-        let stays = listed && present.protocol == self.wanted.protocol;
-        Some(ListenerSettings {
+        ListenerSettings {
             port: self.port,
             protocol: self.wanted.protocol,
-            certificate: default,
+            certificate,
             // A policy that the spec leaves to AWS stays as AWS set it.
-            ssl_policy: self
-                .wanted
-                .ssl_policy
-                .clone()
-                .or_else(|| present.ssl_policy.clone().filter(|_| present.protocol == self.wanted.protocol)),
+            ssl_policy: self.wanted.ssl_policy.clone().or_else(|| present.ssl_policy.clone().filter(|_| same)),
             mutual_authentication: self.wanted.mutual_authentication.clone().or_else(|| mutual().filter(|_| stays)),
-            default_actions: if kept { present.default_actions.clone() } else { self.default_step(member)?.0 },
-        })
+            default_actions: present.default_actions.clone(),
+        }
     }
 
     fn default_step(&self, member: &ListenerMember) -> Option<(Vec<RuleAction>, bool)> {
@@ -358,27 +374,6 @@ impl<'a> Listener<'a> {
             &settings.default_actions,
         );
         known != *settings
-    }
-
-    /// The default certificate and the further ones of a listener, given its present settings.
-    fn certificates(
-        &self,
-        present: Option<&ListenerSettings>,
-    ) -> Result<(Option<String>, BTreeSet<String>), Complaint> {
-        let all = match &self.wanted.certificates {
-            CertificatesModel::None => Vec::new(),
-            CertificatesModel::Given(arns) => arns.clone(),
-            CertificatesModel::Discovered { hosts } => {
-                certificates::covering(hosts, &self.scene.observed.certificates, self.port)?
-            }
-        };
-        let found = matches!(self.wanted.certificates, CertificatesModel::Discovered { .. });
-        let stays = found && is_listed(self.scene, self.port);
-        let present = present.filter(|it| stays && it.protocol == self.wanted.protocol);
-        let mut all = present.and_then(|it| it.certificate.clone()).into_iter().chain(all);
-        let default = all.next();
-        let further = all.filter(|arn| Some(arn) != default.as_ref()).collect();
-        Ok((default, further))
     }
 
     /// The actions with the ARNs of their target groups; `None` while one is missing.

@@ -9,7 +9,7 @@ use crate::controllers::myingress::ownership::{Owner, entry_mark};
 use crate::controllers::myingress::predicted::{self, PredictedAws, forwards_to};
 use crate::external::acm::Certificate;
 use crate::external::ec2::{SecurityGroup, Subnet};
-use crate::external::elbv2::{IpAddressType, Protocol, RuleAction, State};
+use crate::external::elbv2::{IpAddressType, Protocol, ProtocolVersion, RuleAction, State};
 
 /// The account.
 #[derive(Clone, Debug, Default)]
@@ -231,9 +231,12 @@ impl Aws {
                 );
                 let certified = settings.certificate.is_some();
                 assert_eq!(certified, settings.protocol == Protocol::Https, "CertificateNotFound: {settings:?}");
+                self.fit(settings.protocol, &settings.default_actions);
             }
             ListenerAction::Modify { arn, settings, .. } => {
-                own(owner, &listeners[arn]);
+                let rules = own(owner, &listeners[arn]).rules.values();
+                rules.for_each(|rule| self.fit(settings.protocol, &rule.rule.settings.actions));
+                self.fit(settings.protocol, &settings.default_actions);
                 let certified = settings.certificate.is_some();
                 assert_eq!(certified, settings.protocol == Protocol::Https, "CertificateNotFound: {settings:?}");
             }
@@ -241,6 +244,11 @@ impl Aws {
                 let listener = own(owner, &listeners[arn]);
                 let https = listener.listener.settings.protocol == Protocol::Https;
                 assert!(https, "a listener that speaks HTTP has no certificates");
+                if let ListenerAction::AddCertificates { certificates, .. } = action {
+                    let present: usize = listeners.values().map(|it| it.certificates.len()).sum();
+                    let more = certificates.difference(&listener.certificates).count();
+                    assert!(present + more <= Limits::default().certificates, "TooManyCertificates");
+                }
                 if let (ListenerAction::RemoveCertificates { certificates, .. }, Some(default)) =
                     (action, &listener.listener.settings.certificate)
                 {
@@ -263,13 +271,18 @@ impl Aws {
                 assert_eq!(known, arns.len(), "foreign tags are touched, or none: {action:?}");
             }
             ListenerAction::CreateRule { listener, priority, settings, .. } => {
+                self.fit(listeners[listener].listener.settings.protocol, &settings.actions);
                 let count: usize = listeners.values().map(|it| it.rules.len()).sum();
                 assert!(count < Limits::default().rules, "TooManyRules");
                 let mut rules = own(owner, &listeners[listener]).rules.values();
                 assert!(rules.all(|rule| rule.rule.priority != *priority), "PriorityInUse: {settings:?}");
             }
             ListenerAction::ModifyRule { listener, arn, .. } | ListenerAction::DeleteRule { listener, arn, .. } => {
-                assert!(owner.owns(&listeners[listener].rules[arn].tags), "a foreign rule is touched: {action:?}");
+                let on = &listeners[listener];
+                assert!(owner.owns(&on.rules[arn].tags), "a foreign rule is touched: {action:?}");
+                if let ListenerAction::ModifyRule { settings, .. } = action {
+                    self.fit(on.listener.settings.protocol, &settings.actions);
+                }
             }
             ListenerAction::SetPriorities { listener, priorities, .. } => {
                 let rules = &listeners[listener].rules;
@@ -280,6 +293,21 @@ impl Aws {
                 assert_eq!(numbers.len(), rules.len(), "PriorityInUse: {action:?}");
             }
         }
+    }
+
+    /// Log-ins, and target groups for other versions of HTTP, need HTTPS.
+    fn fit(&self, protocol: Protocol, actions: &[RuleAction]) {
+        let newer = |arn: &String| {
+            let kind = self.assets.groups.get(arn).and_then(|it| it.group.kind.as_ref());
+            kind.is_some_and(|kind| kind.version != ProtocolVersion::Http1)
+        };
+        let secure = |action: &RuleAction| match action {
+            RuleAction::AuthenticateOidc(_) | RuleAction::AuthenticateCognito(_) | RuleAction::ValidateJwt(_) => true,
+            RuleAction::Forward { groups, .. } => groups.keys().any(newer),
+            _ => false,
+        };
+        let fits = protocol == Protocol::Https || !actions.iter().any(secure);
+        assert!(fits, "InvalidLoadBalancerAction: only an HTTPS listener takes {actions:?}");
     }
 
     /// Every group that is forwarded to exists, and belongs to one balancer only.

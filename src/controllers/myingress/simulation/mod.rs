@@ -2,12 +2,14 @@
 
 mod attributes;
 mod aws;
+mod certificates;
 mod drift;
 mod groups;
 mod guests;
 mod held;
 mod networks;
 mod occupied;
+mod protocols;
 mod refused;
 mod repaired;
 mod restarts;

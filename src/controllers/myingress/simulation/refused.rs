@@ -14,12 +14,12 @@ use crate::controllers::myingress::model::fixtures::{joining, standing};
 use crate::controllers::myingress::refusals::Refusal;
 use crate::runtime::{Health, Plan};
 
-fn plan(simulation: &mut Simulation) -> Plan<Action, crate::api::MyIngressStatus> {
+pub(super) fn plan(simulation: &mut Simulation) -> Plan<Action, crate::api::MyIngressStatus> {
     let object = simulation.objects[0].clone();
     decide(&object, &simulation.observe(&object), simulation.now)
 }
 
-fn settled(more: Value) -> Simulation {
+pub(super) fn settled(more: Value) -> Simulation {
     let mut simulation = Simulation::with(vec![standing("web", more)]);
     simulation.settle(None);
     simulation.journal.clear();
@@ -27,7 +27,12 @@ fn settled(more: Value) -> Simulation {
 }
 
 /// Gives the object another spec while AWS refuses some changes, and lets the operator work for a while.
-fn edit_refused(simulation: &mut Simulation, more: Value, refuses: fn(&Action) -> bool, reason: &'static str) {
+pub(super) fn edit_refused(
+    simulation: &mut Simulation,
+    more: Value,
+    refuses: fn(&Action) -> bool,
+    reason: &'static str,
+) {
     simulation.objects[0].spec = standing("web", more).spec;
     simulation.refuses = Some((refuses, reason));
     let which = super::key(&simulation.objects[0]);
@@ -40,14 +45,14 @@ fn edit_refused(simulation: &mut Simulation, more: Value, refuses: fn(&Action) -
 }
 
 /// AWS refuses nothing any more.
-fn allow(simulation: &mut Simulation) {
+pub(super) fn allow(simulation: &mut Simulation) {
     simulation.refuses = None;
     simulation.refusals.clear();
     simulation.settle(None);
     assert!(matches!(simulation.health.values().next(), Some(Health::Ready(_))), "{:?}", simulation.health);
 }
 
-fn reason(simulation: &Simulation) -> &'static str {
+pub(super) fn reason(simulation: &Simulation) -> &'static str {
     match simulation.health.values().next() {
         Some(Health::Stalled(cause) | Health::Ready(cause)) => cause.reason,
         other => panic!("{other:?}"),
@@ -62,7 +67,7 @@ fn creates_a_rule(action: &Action) -> bool {
     matches!(action, Action::Listener(ListenerAction::CreateRule { .. }))
 }
 
-fn listener(simulation: &Simulation) -> ListenerMember {
+pub(super) fn listener(simulation: &Simulation) -> ListenerMember {
     let balancer = simulation.aws.assets.balancers.values().next().unwrap();
     balancer.listeners.as_ref().unwrap().values().next().unwrap().clone()
 }

@@ -4,33 +4,15 @@ use std::collections::BTreeMap;
 
 use super::Listener;
 use crate::controllers::myingress::action::ListenerAction;
-use crate::controllers::myingress::assets::{ListenerMember, Member, RuleMember};
-use crate::controllers::myingress::decide::Scene;
+use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
 use crate::controllers::myingress::decide::secrets::{fingerprint_of, secret_tag, with_known_secret};
 use crate::controllers::myingress::decide::shifts;
 use crate::controllers::myingress::model::{Complaint, RuleModel};
 use crate::controllers::myingress::rules::{self, Present, Step, Wanted};
 use crate::external::elbv2::{ListenerSettings, Pairs, RuleAction, RuleSettings};
 
-/// For how many rules the balancer has room beside its present ones. After AWS refused a rule for its quota there is
-/// none, whatever the known quota says.
-pub(super) fn room(scene: &Scene, current: &Member) -> usize {
-    if scene.aside.is_full(&current.balancer.arn) {
-        return 0;
-    }
-    let listeners = current.listeners.iter().flat_map(|listeners| listeners.values());
-    let present = listeners.map(|listener| listener.rules.len()).sum();
-    scene.observed.limits.rules.saturating_sub(present)
-}
-
-/// The room that is left after these changes.
-pub(super) fn room_after(room: usize, changes: &[ListenerAction]) -> usize {
-    let made = changes.iter().filter(|it| matches!(it, ListenerAction::CreateRule { .. })).count();
-    let gone = changes.iter().filter(|it| matches!(it, ListenerAction::DeleteRule { .. })).count();
-    (room + gone).saturating_sub(made)
-}
-
 impl Listener<'_> {
+    /// `room` is for how many rules the balancer has room beside its present ones.
     pub(super) fn steps(
         &self,
         member: &ListenerMember,

@@ -1,0 +1,164 @@
+//! The certificates of a listener, and how old ones make room for new ones where AWS's quota has none.
+
+use std::collections::BTreeSet;
+
+use super::{Listener, is_kept, is_listed};
+use crate::controllers::myingress::action::ListenerAction;
+use crate::controllers::myingress::assets::ListenerMember;
+use crate::controllers::myingress::certificates::{covering, is_covered};
+use crate::controllers::myingress::model::{CertificatesModel, Complaint};
+use crate::external::acm::Certificate;
+use crate::external::elbv2::ListenerSettings;
+
+/// What a listener should have.
+pub(super) struct Certificates {
+    /// The default certificate; `None` without TLS.
+    pub default: Option<String>,
+    /// The others.
+    pub further: BTreeSet<String>,
+}
+
+/// A step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Swap {
+    /// Add these.
+    In(BTreeSet<String>),
+    /// Remove these.
+    Out(BTreeSet<String>),
+}
+
+impl Swap {
+    /// The change of the listener.
+    pub(super) fn action(self, balancer: String, arn: String, port: u16) -> ListenerAction {
+        match self {
+            Self::In(certificates) => ListenerAction::AddCertificates { balancer, arn, port, certificates },
+            Self::Out(certificates) => ListenerAction::RemoveCertificates { balancer, arn, port, certificates },
+        }
+    }
+}
+
+impl Listener<'_> {
+    /// The certificates that it should have, given its present settings.
+    pub(super) fn certificates(&self, present: Option<&ListenerSettings>) -> Result<Certificates, Complaint> {
+        let all = match &self.wanted.certificates {
+            CertificatesModel::None => Vec::new(),
+            CertificatesModel::Given(arns) => arns.clone(),
+            CertificatesModel::Discovered { hosts } => covering(hosts, &self.scene.observed.certificates, self.port)?,
+        };
+        let found = matches!(self.wanted.certificates, CertificatesModel::Discovered { .. });
+        let stays = found && is_listed(self.scene, self.port);
+        let present = present.filter(|it| stays && it.protocol == self.wanted.protocol);
+        let mut all = present.and_then(|it| it.certificate.clone()).into_iter().chain(all);
+        let default = all.next();
+        let further = all.filter(|arn| Some(arn) != default.as_ref()).collect();
+        Ok(Certificates { default, further })
+    }
+
+    /// The steps that add what is missing. `room` is for how many certificates the balancer has room beside its present
+    /// ones. The rest of those that nobody wants go later.
+    pub(super) fn swaps(&self, member: &ListenerMember, wanted: &Certificates, room: usize) -> Vec<Swap> {
+        let missing: BTreeSet<String> = wanted.further.difference(&member.certificates).cloned().collect();
+        // Nothing gives way to a certificate that AWS refuses for what it is.
+        let stays =
+            is_kept(self.scene, member) || self.scene.aside.refuses_certificates(&member.listener.arn, &missing);
+        // The new default certificate may still be a further one, and must not go before it is the default.
+        let becomes_default = |arn: &String| wanted.default.as_ref() == Some(arn);
+        let unwanted = member.certificates.difference(&wanted.further);
+        let spare = unwanted.filter(|arn| !stays && !becomes_default(arn)).cloned().collect();
+        let mut served: Vec<String> = member.certificates.intersection(&wanted.further).cloned().collect();
+        served.extend(member.listener.settings.certificate.clone().filter(becomes_default));
+        let (mut steps, left) = swaps(&missing, spare, served, room, &self.scene.observed.certificates);
+        // What becomes the default makes room then. Otherwise the call is made anyway, so AWS's error is reported.
+        if !left.is_empty() && !member.certificates.iter().any(becomes_default) {
+            steps.push(Swap::In(left));
+        }
+        steps
+    }
+}
+
+/// The steps that add what is missing, and what is left because nothing more gives way. Where there is no room, one of
+/// the `spare` certificates goes for each missing one, at once before it: if AWS refuses the new one, no other is lost.
+/// The first to go are those whose hosts the `served` ones cover.
+fn swaps(
+    missing: &BTreeSet<String>,
+    mut spare: BTreeSet<String>,
+    mut served: Vec<String>,
+    room: usize,
+    known: &[Certificate],
+) -> (Vec<Swap>, BTreeSet<String>) {
+    let fits: BTreeSet<String> = missing.iter().take(room).cloned().collect();
+    served.extend(fits.iter().cloned());
+    let mut steps: Vec<Swap> = (!fits.is_empty()).then_some(Swap::In(fits)).into_iter().collect();
+    let mut left = BTreeSet::new();
+    for new in missing.iter().skip(room) {
+        let before = served.len();
+        served.push(new.clone());
+        let harm = |old: &&String| {
+            let rounds = [&served[..before], served.as_slice()];
+            rounds.into_iter().filter(|served| !covers(served, old, known)).count()
+        };
+        let Some(old) = spare.iter().min_by_key(harm).cloned() else {
+            left.insert(new.clone());
+            continue;
+        };
+        spare.remove(&old);
+        steps.extend([Swap::Out([old].into()), Swap::In([new.clone()].into())]);
+    }
+    (steps, left)
+}
+
+/// Whether these certificates cover all hosts of another one. Of a certificate that is not known, nobody can say so.
+fn covers(these: &[String], other: &str, known: &[Certificate]) -> bool {
+    let other = known.iter().find(|certificate| certificate.arn == other);
+    other.is_some_and(|other| other.names.iter().all(|host| is_covered(host, these, known)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(arns: &[&str]) -> BTreeSet<String> {
+        arns.iter().map(|arn| (*arn).to_owned()).collect()
+    }
+
+    fn certificate(arn: &str, names: &[&str]) -> Certificate {
+        Certificate { arn: arn.into(), names: set(names), expires: None }
+    }
+
+    fn exchange(old: &str, new: &str) -> [Swap; 2] {
+        [Swap::Out(set(&[old])), Swap::In(set(&[new]))]
+    }
+
+    #[test]
+    fn where_there_is_room_nothing_gives_way() {
+        let (steps, left) = swaps(&set(&["c", "d"]), set(&["a", "b"]), Vec::new(), 2, &[]);
+        assert_eq!((steps, left), (vec![Swap::In(set(&["c", "d"]))], set(&[])));
+        assert_eq!(swaps(&set(&[]), set(&["a"]), Vec::new(), 0, &[]), (Vec::new(), set(&[])));
+    }
+
+    #[test]
+    fn no_more_give_way_than_have_to_and_what_does_not_fit_is_left() {
+        let (steps, left) = swaps(&set(&["c", "d", "e", "f"]), set(&["a", "b"]), Vec::new(), 1, &[]);
+        let expected = [[Swap::In(set(&["c"]))].as_slice(), &exchange("a", "d"), &exchange("b", "e")].concat();
+        assert_eq!((steps, left), (expected, set(&["f"])));
+    }
+
+    #[test]
+    fn those_go_first_whose_hosts_another_one_covers_already_then_those_that_the_new_one_replaces() {
+        let known = [
+            certificate("old-a", &["a.example.com"]),
+            certificate("old-b", &["b.example.com"]),
+            certificate("old-c", &["c.example.com"]),
+            certificate("new-b", &["b.example.com"]),
+            certificate("new-c", &["c.example.com", "www.c.example.com"]),
+            certificate("stays", &["*.example.org"]),
+            certificate("unneeded", &["x.example.org"]),
+        ];
+        let old = set(&["old-a", "old-b", "old-c", "unneeded"]);
+        let (steps, _) = swaps(&set(&["new-b", "new-c"]), old, vec!["stays".into()], 0, &known);
+        assert_eq!(steps, [exchange("unneeded", "new-b"), exchange("old-b", "new-c")].concat());
+        let old = set(&["old-a", "old-b", "old-c"]);
+        let (steps, _) = swaps(&set(&["new-b", "new-c"]), old, vec!["stays".into()], 0, &known);
+        assert_eq!(steps, [exchange("old-b", "new-b"), exchange("old-c", "new-c")].concat());
+    }
+}

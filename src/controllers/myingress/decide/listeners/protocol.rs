@@ -1,0 +1,64 @@
+//! Listeners that change their protocol. Log-ins and target groups for HTTP/2 or gRPC need HTTPS: AWS refuses a rule
+//! that has them on an HTTP listener, and does not turn a listener with such a rule to HTTP.
+//!
+//! <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/listener-authenticate-users.html>,
+//! <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-target-groups.html>
+
+use super::Listener;
+use crate::controllers::myingress::action::ListenerAction;
+use crate::controllers::myingress::assets::ListenerMember;
+use crate::controllers::myingress::decide::forwarded_to;
+use crate::controllers::myingress::model::nothing_here;
+use crate::controllers::myingress::rules::Step;
+use crate::external::elbv2::{ListenerSettings, Protocol, ProtocolVersion, RuleAction, RuleSettings};
+
+impl Listener<'_> {
+    /// The change from HTTP to HTTPS, which certificates and new rules need. The default action stays until the rules
+    /// are there.
+    pub(super) fn secured(&self, member: &ListenerMember, certificate: Option<&String>) -> Option<ListenerAction> {
+        let turns = member.listener.settings.protocol == Protocol::Http && self.wanted.protocol == Protocol::Https;
+        let mut settings = turns.then(|| self.with_present_default(member, certificate.cloned()))?;
+        // AWS redirects no HTTPS listener to HTTP, and none to itself.
+        let redirects = |it: &RuleAction| matches!(it, RuleAction::Redirect(to) if to.protocol != "#{protocol}");
+        if settings.default_actions.iter().any(redirects) {
+            settings.default_actions = nothing_here();
+        }
+        Some(ListenerAction::Modify { balancer: self.balancer.to_owned(), arn: member.listener.arn.clone(), settings })
+    }
+
+    /// Where the listener turns to HTTP, closes the rules that nobody wants and that HTTP cannot have. If they were
+    /// deleted before, what they protect might be open until the listener has its new default action.
+    pub(super) fn close_before_http(&self, member: &ListenerMember, steps: &mut Vec<Step>) {
+        let turns = member.listener.settings.protocol == Protocol::Https && self.wanted.protocol == Protocol::Http;
+        let place = steps.iter().position(|step| *step == Step::SetDefault);
+        let Some(place) = place.filter(|_| turns) else { return };
+        let deleted = steps[place..].iter().filter_map(|step| match step {
+            Step::Delete { arn } => member.rules.get(arn),
+            _ => None,
+        });
+        let secure = deleted.map(|it| &it.rule).filter(|rule| self.needs_https(&rule.settings.actions));
+        let closed: Vec<Step> = secure
+            .map(|rule| Step::Modify {
+                arn: rule.arn.clone(),
+                settings: RuleSettings {
+                    transforms: Vec::new(),
+                    actions: nothing_here(),
+                    conditions: rule.settings.conditions.clone(),
+                },
+            })
+            .collect();
+        steps.splice(place..place, closed);
+    }
+
+    fn needs_https(&self, actions: &[RuleAction]) -> bool {
+        let groups = &self.scene.observed.assets.groups;
+        let newer = |arn: &String| {
+            let kind = groups.get(arn).and_then(|member| member.group.kind.as_ref());
+            kind.is_some_and(|kind| kind.version != ProtocolVersion::Http1)
+        };
+        actions.iter().any(|action| match action {
+            RuleAction::AuthenticateOidc(_) | RuleAction::AuthenticateCognito(_) | RuleAction::ValidateJwt(_) => true,
+            action => forwarded_to(action).any(newer),
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! Certificates are exchanged within AWS's quota. The simulated AWS refuses more than 25 beside the default ones.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Simulation;
+use super::refused::{allow, edit_refused, listener, plan, reason, settled};
+use crate::controllers::myingress::action::{Action, ListenerAction};
+use crate::controllers::myingress::error::QUOTA_REACHED;
+use crate::controllers::myingress::model::fixtures::standing;
+use crate::controllers::myingress::refusals::Refusal;
+
+fn arns(of: &str, numbers: Range<usize>) -> Vec<String> {
+    numbers.map(|number| format!("arn:aws:acm:eu-west-1:000000000000:certificate/{of}-{number:02}")).collect()
+}
+
+/// A listener with these certificates, the default one first.
+fn with(certificates: &[Vec<String>]) -> Value {
+    json!({ "listeners": [{ "port": 443, "certificateArns": certificates.concat() }] })
+}
+
+fn edit(simulation: &mut Simulation, more: Value) {
+    simulation.objects[0].spec = standing("web", more).spec;
+    simulation.settle(None);
+}
+
+/// The certificates beside the default one.
+fn further(simulation: &Simulation) -> Vec<String> {
+    listener(simulation).certificates.into_iter().collect()
+}
+
+fn adds(action: &Action) -> bool {
+    matches!(action, Action::Listener(ListenerAction::AddCertificates { .. }))
+}
+
+fn adds_several(action: &Action) -> bool {
+    matches!(action, Action::Listener(ListenerAction::AddCertificates { certificates, .. }) if certificates.len() > 1)
+}
+
+#[test]
+fn fourteen_renewed_certificates_take_the_places_of_as_few_old_ones_as_the_quota_of_25_demands() {
+    let mut simulation = settled(with(&[arns("default", 0..1), arns("old", 0..14)]));
+    edit(&mut simulation, with(&[arns("default", 0..1), arns("new", 0..14)]));
+    assert_eq!(further(&simulation), arns("new", 0..14));
+    let last = simulation.journal.iter().rposition(adds).unwrap();
+    let gone = |action: &Action| match action {
+        Action::Listener(ListenerAction::RemoveCertificates { certificates, .. }) => certificates.len(),
+        _ => 0,
+    };
+    let gave_way: usize = simulation.journal[..last].iter().map(gone).sum();
+    assert_eq!(gave_way, 3, "{:#?}", simulation.journal);
+}
+
+#[test]
+fn one_of_twenty_five_is_exchanged() {
+    let mut simulation = settled(with(&[arns("default", 0..1), arns("a", 0..25)]));
+    edit(&mut simulation, with(&[arns("default", 0..1), arns("a", 1..25), arns("b", 0..1)]));
+    assert_eq!(further(&simulation), [arns("a", 1..25), arns("b", 0..1)].concat());
+}
+
+#[test]
+fn one_of_twenty_five_changes_places_with_the_default_one() {
+    let mut simulation = settled(with(&[arns("a", 0..26)]));
+    edit(&mut simulation, with(&[arns("a", 1..2), arns("a", 0..1), arns("a", 2..26)]));
+    assert_eq!(listener(&simulation).listener.settings.certificate, arns("a", 1..2).pop());
+    assert_eq!(further(&simulation), [arns("a", 0..1), arns("a", 2..26)].concat());
+}
+
+#[test]
+fn certificates_are_exchanged_one_by_one_when_the_quota_is_lower_than_it_is_known_to_be() {
+    let mut simulation = settled(with(&[arns("default", 0..1), arns("old", 0..3)]));
+    let new = with(&[arns("default", 0..1), arns("new", 0..3)]);
+    edit_refused(&mut simulation, new, adds_several, QUOTA_REACHED);
+    assert_eq!((further(&simulation), reason(&simulation)), (arns("new", 0..3), "Active"));
+}
+
+#[test]
+fn what_only_the_quota_kept_out_comes_as_soon_as_another_has_gone() {
+    let mut simulation = settled(with(&[arns("default", 0..1), arns("old", 0..1)]));
+    simulation.objects[0].spec = standing("web", with(&[arns("default", 0..1), arns("new", 0..1)])).spec;
+    let action = plan(&mut simulation).actions.into_iter().find(adds).unwrap();
+    let (message, retry_in) = ("there are too many".into(), Duration::from_secs(30));
+    simulation.refusals = vec![Refusal { action, reason: QUOTA_REACHED, message, blamed: None, retry_in }];
+    let which = super::key(&simulation.objects[0]);
+    simulation.reconcile(&which);
+    assert_eq!((further(&simulation), reason(&simulation)), (arns("new", 0..1), "Active"));
+}
+
+#[test]
+fn a_certificate_that_no_quota_has_room_for_is_reported_and_the_others_stay() {
+    let mut simulation = settled(with(&[arns("default", 0..1), arns("a", 0..3)]));
+    edit_refused(&mut simulation, with(&[arns("default", 0..1), arns("a", 0..4)]), adds, QUOTA_REACHED);
+    assert_eq!((further(&simulation), reason(&simulation)), (arns("a", 0..3), QUOTA_REACHED));
+}
+
+#[test]
+fn at_most_one_certificate_gives_way_to_those_that_aws_refuses_for_what_they_are() {
+    let mut simulation = settled(with(&[arns("default", 0..1), arns("old", 0..25)]));
+    let new = with(&[arns("default", 0..1), arns("new", 0..25)]);
+    edit_refused(&mut simulation, new, adds, "CertificateInvalid");
+    assert_eq!((further(&simulation), reason(&simulation)), (arns("old", 1..25), "CertificateInvalid"));
+    allow(&mut simulation);
+    assert_eq!(further(&simulation), arns("new", 0..25));
+}

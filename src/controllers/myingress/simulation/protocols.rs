@@ -1,0 +1,130 @@
+//! Listeners change their protocol together with rules that need HTTPS. The simulated AWS refuses these on an HTTP
+//! listener, and turns no listener to HTTP that has one.
+
+use serde_json::{Value, json};
+
+use super::Simulation;
+use super::refused::{listener, settled};
+use crate::controllers::myingress::action::{Action, ListenerAction};
+use crate::controllers::myingress::model::fixtures::standing;
+use crate::controllers::myingress::model::nothing_here;
+use crate::external::elbv2::{ListenerSettings, Protocol};
+
+fn says(status: u16) -> Value {
+    json!({ "fixedResponse": { "statusCode": status } })
+}
+
+fn forward(backend: &str) -> Value {
+    json!({ "forward": { "backends": [{ "name": backend }] } })
+}
+
+fn log_in() -> Value {
+    json!({
+        "redirect": { "host": "example.org" },
+        "authenticateOidc": {
+            "issuer": "https://i.example.com",
+            "authorizationEndpoint": "https://i.example.com/a",
+            "tokenEndpoint": "https://i.example.com/t",
+            "userInfoEndpoint": "https://i.example.com/u",
+            "clientId": "shop",
+            "clientSecretName": "shop-login",
+        },
+    })
+}
+
+fn rule(host: &str, action: &Value) -> Value {
+    json!({ "hosts": [host], "action": action })
+}
+
+/// A listener with two certificates, a log-in and a rule for gRPC.
+fn https(default: &Value) -> Value {
+    let rules = [
+        rule("private.example.com", &log_in()),
+        rule("rpc.example.com", &forward("rpc")),
+        rule("www.example.com", &says(200)),
+    ];
+    let certificates = ["a", "b"].map(|name| format!("arn:aws:acm:eu-west-1:000000000000:certificate/{name}"));
+    json!({
+        "listeners": [{
+            "port": 8443,
+            "protocol": "HTTPS",
+            "certificateArns": certificates,
+            "rules": rules,
+            "defaultAction": default,
+        }],
+        "backends": [{ "name": "app", "port": 80 }, { "name": "rpc", "port": 80, "protocolVersion": "GRPC" }],
+    })
+}
+
+fn http(default: &Value) -> Value {
+    json!({
+        "listeners": [{
+            "port": 8443,
+            "protocol": "HTTP",
+            "rules": [rule("www.example.com", &says(200))],
+            "defaultAction": default,
+        }],
+        "backends": [{ "name": "app", "port": 80 }],
+    })
+}
+
+fn edit(simulation: &mut Simulation, more: Value) {
+    simulation.objects[0].spec = standing("web", more).spec;
+    simulation.settle(None);
+}
+
+/// The place of the first change of the listener itself, and what the listener becomes.
+fn modified(simulation: &Simulation) -> (usize, ListenerSettings) {
+    let modified = |(place, action): (usize, &Action)| match action {
+        Action::Listener(ListenerAction::Modify { settings, .. }) => Some((place, settings.clone())),
+        _ => None,
+    };
+    simulation.journal.iter().enumerate().find_map(modified).unwrap()
+}
+
+fn is_first(simulation: &Simulation, place: usize) -> bool {
+    !simulation.journal[..place].iter().any(|action| matches!(action, Action::Listener(_)))
+}
+
+#[test]
+fn a_listener_turns_to_https_before_it_gets_certificates_and_rules_that_need_it() {
+    let mut simulation = settled(http(&forward("app")));
+    let before = listener(&simulation).listener.settings.default_actions;
+    edit(&mut simulation, https(&says(404)));
+    let after = listener(&simulation);
+    let protocol = after.listener.settings.protocol;
+    assert_eq!((protocol, after.rules.len(), after.certificates.len()), (Protocol::Https, 3, 1), "{after:#?}");
+    let (place, first) = modified(&simulation);
+    assert_eq!(
+        (first.protocol, first.default_actions),
+        (Protocol::Https, before),
+        "the default action waits for rules"
+    );
+    assert!(is_first(&simulation, place), "{:#?}", simulation.journal);
+}
+
+#[test]
+fn a_redirect_that_https_cannot_have_does_not_keep_a_listener_from_it() {
+    let mut simulation = settled(http(&json!({ "redirect": { "protocol": "HTTPS" } })));
+    edit(&mut simulation, https(&forward("app")));
+    assert_eq!(modified(&simulation).1.default_actions, nothing_here());
+    let after = listener(&simulation);
+    assert!(after.rules.len() == 3 && after.listener.settings.default_actions != nothing_here(), "{after:#?}");
+}
+
+#[test]
+fn rules_that_need_https_are_closed_before_a_listener_turns_to_http_and_go_after_it() {
+    let mut simulation = settled(https(&forward("app")));
+    edit(&mut simulation, http(&says(404)));
+    let after = listener(&simulation);
+    assert_eq!((after.listener.settings.protocol, after.rules.len()), (Protocol::Http, 1), "{after:#?}");
+    let (place, _) = modified(&simulation);
+    let (before, later) = simulation.journal.split_at(place);
+    let closes = |action: &&Action| match action {
+        Action::Listener(ListenerAction::ModifyRule { settings, .. }) => settings.actions == nothing_here(),
+        _ => false,
+    };
+    let deletes = |action: &&Action| matches!(action, Action::Listener(ListenerAction::DeleteRule { .. }));
+    let counts = (before.iter().filter(closes).count(), before.iter().filter(deletes).count());
+    assert_eq!((counts, later.iter().filter(deletes).count()), ((2, 0), 2), "{:#?}", simulation.journal);
+}
