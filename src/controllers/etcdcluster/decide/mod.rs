@@ -165,7 +165,8 @@ fn step(view: &View<'_>) -> (Step, bool) {
         .or_else(|| strangers::step(view))
         .or_else(|| {
             let (help, waiting) = by_urgency(members::step(view, complaint.is_none()));
-            let (freeing, full) = if help.is_none() { by_urgency(space::step(view)) } else { (None, None) };
+            let (freeing, full) =
+                if help.is_none() { by_urgency(space::step(view, complaint.is_none())) } else { (None, None) };
             help.or(freeing).or_else(|| space::differ(view)).or(full).or(waiting)
         })
         .or_else(|| rollout::step(view, complaint.is_none()))
