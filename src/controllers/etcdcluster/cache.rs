@@ -35,12 +35,20 @@ pub struct Cache {
 impl Cache {
     /// Notes that history was compacted up to a revision.
     pub fn note_compaction(&self, object: &EtcdCluster, revision: i64) {
-        self.compacted.set(&uid(object), Compaction { revision, measured: false });
+        self.compacted.set(&uid(object), Compaction { revision, measured: false, disarmed: false });
     }
 
     /// Notes that a member was defragmented.
     pub fn note_defragmentation(&self, object: &EtcdCluster) {
-        self.compacted.with(&uid(object), |compaction| compaction.measured = true);
+        self.compacted.with(&uid(object), |compaction| {
+            compaction.measured = true;
+            compaction.disarmed = false;
+        });
+    }
+
+    /// Notes that an alarm was disarmed that was raised for lack of space.
+    pub fn note_disarm(&self, object: &EtcdCluster) {
+        self.compacted.with(&uid(object), |compaction| compaction.disarmed = true);
     }
 
     /// Forgets which history was compacted: there is space again, and if it runs out later, there is other history to compact.
@@ -112,6 +120,20 @@ mod tests {
         assert_eq!(cache.last_access(&object, &[password("a"), password("b")]), Access::Unknown);
         cache.forget_access(&object);
         assert_eq!(cache.access(&object, &[password("a")]), None);
+    }
+
+    #[test]
+    fn an_alarm_counts_as_disarmed_in_vain_until_a_member_gives_back_space() {
+        let (cache, object) = (Cache::default(), cluster(3));
+        cache.note_disarm(&object);
+        assert_eq!(cache.compacted(&object), None, "nothing was compacted");
+        let noted = |measured, disarmed| Some(Compaction { revision: 7, measured, disarmed });
+        cache.note_compaction(&object, 7);
+        assert_eq!(cache.compacted(&object), noted(false, false));
+        cache.note_disarm(&object);
+        assert_eq!(cache.compacted(&object), noted(false, true));
+        cache.note_defragmentation(&object);
+        assert_eq!(cache.compacted(&object), noted(true, false));
     }
 
     #[test]

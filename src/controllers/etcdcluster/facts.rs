@@ -19,6 +19,9 @@ pub struct Compaction {
     /// Whether a member was defragmented since. Only then is the size in use that it reports reliable: until the next
     /// write, a member counts pages as used that the last write freed.
     pub measured: bool,
+    /// Whether the alarm was disarmed since, and no member was defragmented after that. If it is raised all the same, a
+    /// member may run with a lower quota than the spec's.
+    pub disarmed: bool,
 }
 
 /// All that is known.

@@ -38,7 +38,7 @@ use kube::runtime::Controller;
 
 use crate::api::{EtcdCluster, EtcdClusterStatus};
 use crate::context::Context;
-use crate::external::etcd::Etcd;
+use crate::external::etcd::{AlarmKind, Etcd};
 use crate::runtime::{self, ActionEvent, Kind, Plan};
 use crate::stateful;
 use action::Action;
@@ -121,6 +121,10 @@ impl Kind for EtcdClusterKind {
             }
             (Action::Defragment { .. }, Ok(())) => {
                 cache.note_defragmentation(object);
+                Ok(())
+            }
+            (Action::Disarm { alarm, .. }, Ok(())) if alarm.kind == AlarmKind::NoSpace => {
+                cache.note_disarm(object);
                 Ok(())
             }
             (Action::Child(child), Err(Error::Children(error))) if refusals.note(object, child, &error) => {

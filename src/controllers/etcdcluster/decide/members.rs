@@ -192,7 +192,24 @@ fn gap(view: &View<'_>, wanted: i32) -> Option<Step> {
             return Some(wipe(view, ordinal, claim, "it holds data of a member that was removed"));
         }
     }
-    add(view, ordinal, "MemberReplacing")
+    let away: Vec<i32> = view.voters().filter(|voter| is_away(view, *voter)).collect();
+    if away.is_empty() {
+        return add(view, ordinal, "MemberReplacing");
+    }
+    let name = names::pod(view.object, ordinal);
+    let message = format!("before {name} is added again, waiting for {}", view.unwell(away));
+    Some(match view.pod_trouble() {
+        Some((reason, text)) => Step::trouble(reason, format!("{message}; {text}")),
+        None => Step::wait("MemberReplacing", message),
+    })
+}
+
+/// Whether etcd would refuse to add a member because of this voter: it does so while one is not connected. One that only
+/// Causeway cannot reach is connected if its kubelet finds it ready, because the readiness probe is a read by a majority.
+/// <https://etcd.io/docs/v3.5/op-guide/runtime-configuration/#strict-reconfiguration-check-mode-strict-reconfig-check>
+fn is_away(view: &View<'_>, ordinal: i32) -> bool {
+    let serves = |pod: &Pod| pod.ready && !pod.terminating && pod.lost_node.is_none();
+    !view.is_healthy(ordinal) && !view.observed.set.pods.get(&ordinal).is_some_and(serves)
 }
 
 /// Volumes of members that were removed: a later member must not meet their data.

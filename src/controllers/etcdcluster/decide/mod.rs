@@ -58,6 +58,9 @@ const NEVER_STARTS: [&str; 3] = ["ImagePullFailed", "Unschedulable", "PodRefused
 /// How often to look again at what only a user can correct, such as a Secret: no watch reports it.
 const OFTEN: Duration = Duration::from_secs(15);
 
+/// Why pods are replaced whose members have never answered.
+const UNHEARD: &str = "it does not answer, and was made from an earlier spec";
+
 /// The reason while the majority is lost, and writes are refused.
 const QUORUM_LOST: &str = "QuorumLost";
 /// The reason while a majority may be well, but cannot be asked.
@@ -165,7 +168,8 @@ fn step(view: &View<'_>) -> (Step, bool) {
         .or_else(|| strangers::step(view))
         .or_else(|| {
             let (help, waiting) = by_urgency(members::step(view, complaint.is_none()));
-            let (freeing, full) = if help.is_none() { by_urgency(space::step(view)) } else { (None, None) };
+            let (freeing, full) =
+                if help.is_none() { by_urgency(space::step(view, complaint.is_none())) } else { (None, None) };
             help.or(freeing).or_else(|| space::differ(view)).or(full).or(waiting)
         })
         .or_else(|| rollout::step(view, complaint.is_none()))
@@ -217,29 +221,35 @@ fn is_about_secrets(reason: &str) -> bool {
 }
 
 /// Without a majority, nothing is changed that could cost data: only pods that never got to run are replaced. They are
-/// not replaced before the spec is accepted either, for a new pod would be like the one before.
+/// not replaced before the spec is accepted either, for a new pod would be like the one before. Pods that are ready although no
+/// member has ever answered go one at a time.
 fn without_majority(view: &View<'_>, accepted: bool) -> Option<Step> {
     if view.observed.quorum.is_some() {
         return None;
     }
+    let may_go =
+        |ordinal: i32, pod: &Pod| accepted && !pod.terminating && !view.answers_at(ordinal) && view.is_outdated(pod);
+    // No member has ever answered: they may require certificates that are lost, or only Causeway cannot reach them.
     let (votes, _) = view.last_votes();
+    let unheard = |pod: &Pod| votes == 0 && !pod.young;
     let why = |(ordinal, pod): (&i32, &Pod)| {
-        let may_go = accepted && !pod.terminating && view.is_outdated(pod);
-        if !may_go || view.answers_at(*ordinal) {
+        if pod.ready || !may_go(*ordinal, pod) {
             None
-        } else if !pod.ready && pod.trouble.is_some() {
+        } else if pod.trouble.is_some() {
             Some("it does not start, and was made from an earlier spec")
-        } else if votes == 0 && !pod.young {
-            // No member has ever answered. These may require certificates that are lost.
-            Some("it does not answer, and was made from an earlier spec")
         } else {
-            None
+            unheard(pod).then_some(UNHEARD)
         }
     };
     let pods = view.observed.set.pods.iter();
     let replaced: Vec<Action> = pods.filter_map(|(at, pod)| Some(delete_pod(pod, why((at, pod))?))).collect();
     if !replaced.is_empty() {
         return Some(Step::act(replaced, "Replacing", "replacing pods that do not start"));
+    }
+    let mut pods = view.observed.set.pods.iter().rev();
+    if let Some((_, pod)) = pods.find(|(at, pod)| unheard(pod) && may_go(**at, pod) && others_serve(view, pod)) {
+        let message = format!("replacing {}: {UNHEARD}", pod.name);
+        return Some(Step::act(vec![delete_pod(pod, UNHEARD)], "Replacing", message));
     }
     let trouble = view.pod_trouble();
     if !view.has_begun() {
@@ -260,6 +270,17 @@ fn without_majority(view: &View<'_>, accepted: bool) -> Option<Step> {
         QUORUM_LOST | UNREACHABLE => Step { again: SELDOM, ..Step::stalled(reason, message) },
         _ => Step::wait(reason, message),
     })
+}
+
+/// Whether all other pods are there and ready. If Causeway has never reached a member, it knows nothing else of a cluster that
+/// may well serve its clients. A member that lost its data is not waited for: it never becomes ready.
+fn others_serve(view: &View<'_>, pod: &Pod) -> bool {
+    let set = &view.observed.set;
+    let live = set.child("StatefulSet", &view.object.name_any());
+    let count = live.and_then(|live| usize::try_from(live.value["spec"]["replicas"].as_u64()?).ok());
+    let serves = |other: &Pod| other.loss().is_some() || (other.ready && !other.terminating);
+    count.is_some_and(|count| set.pods.len() >= count)
+        && set.pods.values().all(|other| other.name == pod.name || serves(other))
 }
 
 impl View<'_> {

@@ -70,8 +70,8 @@ pub fn is_news(view: &View<'_>, step: &Step) -> bool {
     !known && matches!(&step.health, Health::Progressing(cause) if cause.reason == NO_SPACE)
 }
 
-/// The next step out of an alarm.
-pub fn step(view: &View<'_>) -> Option<Step> {
+/// The next step out of an alarm; `None` if pods are to be replaced first.
+pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let alarms = &view.observed.quorum.as_ref()?.alarms;
     let via = view.via()?;
     let full: Vec<Alarm> = alarms.iter().filter(|alarm| alarm.kind == AlarmKind::NoSpace).copied().collect();
@@ -126,7 +126,18 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     if let Some(bloated) = next(&|status| status.db_size > enough) {
         return give_back(bloated);
     }
+    if accepted && done.disarmed && runs_earlier_spec(view) {
+        return None;
+    }
     Some(disarm(&full, view, NO_SPACE, "there is space again"))
+}
+
+/// Whether a member answers that was started with an earlier spec. A process keeps the quota that it was started with, and
+/// raises the alarm again at the next write if that is too low: then only another pod helps.
+/// <https://etcd.io/docs/v3.5/op-guide/maintenance/#space-quota>
+fn runs_earlier_spec(view: &View<'_>) -> bool {
+    let is_outdated = |ordinal: &i32| view.observed.set.pods.get(ordinal).is_some_and(|pod| view.is_outdated(pod));
+    view.members.keys().any(|ordinal| view.is_healthy(*ordinal) && is_outdated(ordinal))
 }
 
 fn disarm(alarms: &[Alarm], view: &View<'_>, reason: &'static str, why: &'static str) -> Step {
@@ -185,13 +196,13 @@ mod tests {
         let (transport, revision) = (OnceCell::new(), OnceCell::new());
         let view =
             View { object, written: object, downgrade: None, observed: &observed, members, now, transport, revision };
-        let step = step(&view).unwrap();
+        let step = step(&view, true).unwrap();
         let is_news = is_news(&view, &step);
         (step, is_news)
     }
 
     fn until(revision: i64, measured: bool) -> Compaction {
-        Compaction { revision, measured }
+        Compaction { revision, measured, disarmed: false }
     }
 
     /// Under load, compaction and defragmentation take seconds, in which writes are refused.

@@ -5,9 +5,11 @@ use super::faults::{Edit, Mishap};
 use crate::api::EtcdClusterStatus;
 use crate::controllers::etcdcluster::action::Action;
 use crate::controllers::etcdcluster::decide::decide;
+use crate::controllers::etcdcluster::facts::Compaction;
 use crate::controllers::etcdcluster::fixtures::cluster;
 use crate::external::etcd::{Alarm, AlarmKind};
 use crate::runtime::{ConditionStatus, Health, Plan};
+use crate::stateful::ChildAction;
 
 /// etcd 3.5 raises CORRUPT for no member: it does not know whose data are damaged.
 const OF_NOBODY: Alarm = Alarm { member: 0, kind: AlarmKind::Corrupt };
@@ -16,11 +18,29 @@ const GONE: u64 = 0xdead;
 
 impl Simulation {
     /// What is decided while these alarms are raised.
-    fn alarmed(&mut self, alarms: &[Alarm]) -> Plan<Action, EtcdClusterStatus> {
+    pub fn alarmed(&mut self, alarms: &[Alarm]) -> Plan<Action, EtcdClusterStatus> {
+        self.alarmed_after(None, alarms)
+    }
+
+    /// The same after history was compacted.
+    fn alarmed_after(&mut self, compacted: Option<Compaction>, alarms: &[Alarm]) -> Plan<Action, EtcdClusterStatus> {
         let object = self.object.clone();
         let mut observed = self.observe(&object, false);
         observed.quorum.as_mut().unwrap().alarms = alarms.to_vec();
+        observed.compacted = compacted;
         decide(&object, &observed, self.now)
+    }
+
+    /// Somebody raises the quota, and the children follow.
+    fn raise_quota(&mut self) {
+        self.object.spec.config.insert("quota-backend-bytes".into(), "8589934592".into());
+        let mut actions = self.alarmed(&[]).actions;
+        while matches!(&actions[..], [Action::Child(ChildAction::Apply { .. }), ..]) {
+            for action in &actions {
+                self.act(action).unwrap();
+            }
+            actions = self.alarmed(&[]).actions;
+        }
     }
 }
 
@@ -98,4 +118,45 @@ fn space_is_freed_while_a_member_that_joins_is_waited_for() {
     let full = Alarm { member: simulation.raft.leader.unwrap(), kind: AlarmKind::NoSpace };
     let actions = simulation.alarmed(&[full]).actions;
     assert!(matches!(&actions[..], [Action::Compact { .. }]), "{actions:?}");
+}
+
+/// A process keeps the quota that it was started with, so the next write to it raises the alarm again.
+#[test]
+fn a_higher_quota_reaches_all_members_before_an_alarm_that_comes_back_is_disarmed_again() {
+    let mut simulation = Simulation::settled(cluster(3));
+    simulation.raise_quota();
+    let full = Alarm { member: simulation.raft.leader.unwrap(), kind: AlarmKind::NoSpace };
+    let came_back = Compaction { revision: 0, measured: true, disarmed: true };
+    let mut steps = Vec::new();
+    for _ in 0..60 {
+        let plan = simulation.alarmed_after(Some(came_back), &[full]);
+        for action in &plan.actions {
+            steps.push(match action {
+                Action::Child(ChildAction::DeletePod { .. }) => "delete",
+                Action::MoveLeader { .. } => "move",
+                Action::Disarm { .. } => "disarm",
+                _ => panic!("{action:?}"),
+            });
+            simulation.act(action).unwrap();
+        }
+        if steps.last() == Some(&"disarm") {
+            break;
+        }
+        simulation.time_passes();
+    }
+    assert_eq!(steps, ["delete", "delete", "move", "delete", "disarm"]);
+}
+
+/// The alarm may be older than the edit, and history may have filled the quota.
+#[test]
+fn an_alarm_is_disarmed_once_before_pods_are_replaced_and_always_while_the_spec_is_refused() {
+    let mut simulation = Simulation::settled(cluster(3));
+    simulation.raise_quota();
+    let full = Alarm { member: simulation.raft.leader.unwrap(), kind: AlarmKind::NoSpace };
+    let compacted = |disarmed| Some(Compaction { revision: 0, measured: true, disarmed });
+    let actions = simulation.alarmed_after(compacted(false), &[full]).actions;
+    assert!(matches!(&actions[..], [Action::Disarm { .. }]), "{actions:?}");
+    Edit::Mistake.happens(&mut simulation);
+    let actions = simulation.alarmed_after(compacted(true), &[full]).actions;
+    assert!(matches!(&actions[..], [Action::Disarm { .. }]), "{actions:?}");
 }

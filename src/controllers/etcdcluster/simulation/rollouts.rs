@@ -6,6 +6,8 @@ use super::Simulation;
 use super::faults::{Edit, Mishap};
 use super::kubernetes::Container;
 use crate::controllers::etcdcluster::action::Action;
+use crate::controllers::etcdcluster::decide::decide;
+use crate::controllers::etcdcluster::facts::Observed;
 use crate::controllers::etcdcluster::fixtures::cluster;
 use crate::stateful::ChildAction;
 
@@ -123,4 +125,51 @@ fn without_a_majority_no_pod_is_deleted_for_a_spec_that_is_not_accepted() {
         let deleted = |action: &Action| matches!(action, Action::Child(ChildAction::DeletePod { .. }));
         assert!(!simulation.journal.iter().any(deleted), "{:#?}", simulation.journal);
     }
+}
+
+/// What is known if no member has ever answered the operator.
+fn unheard(simulation: &mut Simulation) -> Observed {
+    let object = simulation.object.clone();
+    let mut observed = simulation.observe(&object, false);
+    observed.statuses.clear();
+    observed.quorum = None;
+    observed
+}
+
+/// A firewall may have kept the operator from the members since the first day, while they serve their clients.
+#[test]
+fn pods_that_are_ready_and_whose_members_were_never_heard_are_replaced_one_by_one() {
+    let mut simulation = Simulation::settled(cluster(3));
+    simulation.object.status = None;
+    simulation.kubernetes.homeless = Some(2);
+    Edit::Config(Some("5000")).happens(&mut simulation);
+    let object = simulation.object.clone();
+    let mut deleted: Vec<String> = Vec::new();
+    for round in 0..60 {
+        if round == 30 {
+            assert_eq!(deleted, ["prod-etcd-2"], "its successor has no node yet");
+            simulation.kubernetes.homeless = None;
+        }
+        let observed = unheard(&mut simulation);
+        let before = deleted.len();
+        for action in decide(&object, &observed, simulation.now).actions {
+            if let Action::Child(ChildAction::DeletePod { name, .. }) = &action {
+                deleted.push(name.clone());
+            }
+            simulation.act(&action).unwrap();
+        }
+        assert!(deleted.len() <= before + 1, "at once: {deleted:?}");
+        if deleted.len() > before {
+            let mut later = unheard(&mut simulation);
+            // Probes do not fail while another leader is elected.
+            for pod in later.set.pods.values_mut().filter(|pod| !pod.terminating) {
+                pod.ready = true;
+            }
+            assert_eq!(decide(&object, &later, simulation.now).actions, [], "a pod terminates");
+            later.set.pods.retain(|_, pod| !pod.terminating);
+            assert_eq!(decide(&object, &later, simulation.now).actions, [], "its successor is not there yet");
+        }
+        simulation.time_passes();
+    }
+    assert_eq!(deleted, ["prod-etcd-2", "prod-etcd-1", "prod-etcd-0"]);
 }

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use super::Simulation;
 use super::faults::{Edit, Mishap};
 use super::kubernetes::Container;
+use crate::controllers::etcdcluster::action::Action;
+use crate::controllers::etcdcluster::decide::decide;
 use crate::controllers::etcdcluster::fixtures::cluster;
+use crate::external::etcd::{Alarm, AlarmKind};
 use crate::runtime::Health;
 
 impl Simulation {
@@ -114,4 +117,42 @@ fn tls_is_turned_on_while_a_removed_members_pod_is_on_a_lost_node() {
     simulation.nodes_return();
     simulation.settle();
     simulation.assert_settled();
+}
+
+/// Five members: the node of one does not answer, and another was removed because its volume was replaced.
+fn without_two() -> Simulation {
+    let mut simulation = Simulation::settled(cluster(5));
+    simulation.lose_node(0);
+    simulation.kubernetes.delete_pod(1, &mut simulation.raft);
+    simulation.kubernetes.drop_claim(1, &mut simulation.raft);
+    simulation.works(40);
+    assert_eq!(simulation.ordinals(), BTreeSet::from([0, 2, 3, 4]), "{:?}", simulation.health);
+    simulation
+}
+
+/// etcd adds no member while a voter is not connected.
+#[test]
+fn a_member_that_cannot_be_added_again_yet_holds_up_no_recovery_of_space_and_the_lost_node_is_named() {
+    let mut simulation = without_two();
+    for words in ["before prod-etcd-1 is added again", "prod-etcd-0", "kubectl delete node node-0"] {
+        assert!(simulation.message().contains(words), "{words} is not in: {}", simulation.message());
+    }
+    let full = Alarm { member: simulation.raft.leader.unwrap(), kind: AlarmKind::NoSpace };
+    let actions = simulation.alarmed(&[full]).actions;
+    assert!(matches!(&actions[..], [Action::Compact { .. }]), "{actions:?}");
+    simulation.nodes_return();
+    simulation.settle();
+    simulation.assert_settled();
+}
+
+/// A voter whose kubelet finds it ready is connected to the others, even if it does not answer Causeway.
+#[test]
+fn a_member_is_added_again_while_only_causeway_cannot_reach_a_voter() {
+    let mut simulation = without_two();
+    let object = simulation.object.clone();
+    let mut observed = simulation.observe(&object, false);
+    let pod = observed.set.pods.get_mut(&0).unwrap();
+    (pod.ready, pod.lost_node) = (true, None);
+    let actions = decide(&object, &observed, simulation.now).actions;
+    assert!(matches!(&actions[..], [Action::AddLearner { name, .. }] if name == "prod-etcd-1"), "{actions:?}");
 }
