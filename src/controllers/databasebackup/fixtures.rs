@@ -35,9 +35,9 @@ pub fn denied() -> (Observer, Arc<AtomicUsize>) {
         let response = http::Response::builder().status(403).body(Body::from(status.to_string().into_bytes()));
         async move { Ok::<_, Infallible>(response.expect("a response")) }
     };
-    let (client, metrics) = (Client::new(tower::service_fn(answer), "default"), Metrics::new());
-    let s3 = S3::new(&SdkConfig::builder().build(), metrics.clone(), Fence::unfenced());
-    (Observer::new(client, s3, Settings::default(), metrics, Duration::from_mins(5), Guardrails::default()), calls)
+    let client = Client::new(tower::service_fn(answer), "default");
+    let s3 = S3::new(&SdkConfig::builder().build(), Metrics::new(), Fence::unfenced());
+    (Observer::new(client, s3, Settings::default(), Duration::from_mins(5), Guardrails::default()), calls)
 }
 
 /// A backup of every database, each day.

@@ -63,7 +63,7 @@ pub async fn controller(context: Context) {
     let s3 = S3::new(&context.aws, metrics.clone(), context.fence);
     let guardrails = context.environment.guardrails.clone();
     let (sweep, asked) = (context.environment.sweep, guardrails.clone());
-    let observer = Observer::new(client.clone(), s3.clone(), context.backups, metrics.clone(), sweep, asked);
+    let observer = Observer::new(client.clone(), s3.clone(), context.backups, sweep, asked);
     let objects = observer.watches.objects.clone();
     metrics.tell_of_backups(move || objects.all().iter().map(|object| times::of(object)).collect());
     let kind = DatabaseBackupKind { guardrails, clients: Clients { client, s3, metrics }, observer };
