@@ -222,8 +222,9 @@ impl Known {
         let trouble = self.trouble().unwrap_or("they were not listed yet");
         (self.listed != (true, true)).then(|| {
             format!(
-                "it is not known what CausewayPolicies allow: {trouble} (apply deploy/base/clusterrole.yaml of this version, or set \
-                 the operator's option GUARDRAILS=false); until then nothing new is made"
+                "it is not known what CausewayPolicies allow: {trouble} (apply deploy/base/clusterrole.yaml of this version, or \
+                 deploy/components/some-namespaces where only RoleBindings bind it, or set the operator's option \
+                 GUARDRAILS=false); until then nothing new is made"
             )
         })
     }
@@ -315,6 +316,16 @@ mod tests {
         let none = Guardrails::default();
         none.ready().await;
         assert_eq!(none.denial(&Redis::new("cache", RedisSpec::default()), Vec::new), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn policies_that_may_not_be_listed_are_reported_with_what_grants_it() {
+        let guardrails = Guardrails::watching(&apiserver(403, json!([])));
+        guardrails.ready().await;
+        let (_, why) = guardrails.denial(&Redis::new("cache", RedisSpec::default()), Vec::new).expect("a denial");
+        for remedy in ["deploy/base/clusterrole.yaml", "deploy/components/some-namespaces", "GUARDRAILS=false"] {
+            assert!(why.contains(remedy), "{why}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! When the last backup of each object succeeded, and how much log servers keep for it. They are read at each scrape,
-//! so a deleted object disappears from the metrics.
+//! When the last backup of each object succeeded, how much log servers keep for it, and how many objects are overdue. They
+//! are read at each scrape, so a deleted object disappears from the metrics.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +26,8 @@ pub struct BackupTimes {
     pub log_kept: Option<i64>,
     /// Bytes that may still be written before the server discards that log.
     pub log_room: Option<i64>,
+    /// Whether it lacks a backup that was due.
+    pub overdue: bool,
 }
 
 /// Returns the state of all objects.
@@ -58,6 +60,11 @@ impl fmt::Debug for Backups {
 impl Collector for Backups {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let all = self.all();
+        // Always reported, so that an alert ends with the last of them.
+        let overdue = all.iter().filter(|it| it.overdue).count();
+        let gauge = ConstGauge::new(i64::try_from(overdue).unwrap_or(i64::MAX));
+        let (name, help) = ("causeway_backup_overdue_objects", "DatabaseBackups that lack a backup that was due");
+        gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
         let seconds = |time: fn(&BackupTimes) -> Option<Timestamp>| {
             all.iter().filter_map(move |it| Some((it, time(it)?.as_second()))).collect()
         };

@@ -74,7 +74,6 @@ struct Inner {
     events: Family<Event, Counter>,
     target_registration_duration: Histogram,
     backup_runs: Family<Outcome, Counter>,
-    backups_overdue: Gauge,
     verifications: Family<Outcome, Counter>,
     backups: Backups,
     leader: Family<Lease, Gauge>,
@@ -115,7 +114,6 @@ impl Metrics {
             events: Family::default(),
             target_registration_duration: histogram(CALL_BUCKETS),
             backup_runs: Family::default(),
-            backups_overdue: Gauge::default(),
             verifications: Family::default(),
             backups: Backups::default(),
             leader: Family::default(),
@@ -244,18 +242,13 @@ impl Metrics {
         self.0.backup_runs.get_or_create(&Outcome { outcome }).inc();
     }
 
-    /// How many objects lack a backup that is due.
-    pub fn set_backups_overdue(&self, count: usize) {
-        self.0.backups_overdue.set(i64::try_from(count).unwrap_or(i64::MAX));
-    }
-
     /// A verification of a backup ended.
     pub fn verification_ended(&self, success: bool) {
         let outcome = if success { OK } else { "error" };
         self.0.verifications.get_or_create(&Outcome { outcome }).inc();
     }
 
-    /// From now on `read` supplies the times of the last successful backups of each object.
+    /// From now on `read` supplies the state of the backups of each object.
     pub fn tell_of_backups(&self, read: impl Fn() -> Vec<BackupTimes> + Send + Sync + 'static) {
         self.0.backups.read_by(read);
     }
@@ -285,7 +278,6 @@ impl Metrics {
             all.quota_limit.clear();
         }
         if kinds.contains(&"DatabaseBackup") {
-            all.backups_overdue.set(0);
             all.backups.read_by(Vec::new);
         }
     }
@@ -344,8 +336,6 @@ impl Inner {
         let took = self.target_registration_duration.clone();
         ours.register_with_unit("target_registration_duration", help, Unit::Seconds, took);
         ours.register("backup_runs", "Backup Jobs that ended, by outcome", self.backup_runs.clone());
-        let help = "DatabaseBackups that lack a backup that was due";
-        ours.register("backup_overdue_objects", help, self.backups_overdue.clone());
         let help = "Backup verifications that ended, by outcome";
         ours.register("backup_verifications", help, self.verifications.clone());
         ours.register("leader", "1 in the process that holds that leader lease, else 0", self.leader.clone());

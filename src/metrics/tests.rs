@@ -25,12 +25,11 @@ pub(crate) fn populated() -> Metrics {
     metrics.event("Redis", true, "FailedOver");
     metrics.targets_registered(Duration::from_millis(60));
     metrics.backup_ended(false);
-    metrics.set_backups_overdue(2);
     metrics.verification_ended(true);
     let at = |second| Some(jiff::Timestamp::from_second(second).unwrap());
     let (namespace, name) = ("shop".to_owned(), "nightly".to_owned());
     let (log_kept, log_room) = (Some(5), Some(6));
-    let times = BackupTimes { namespace, name, success: at(9), verified: at(7), log_kept, log_room };
+    let times = BackupTimes { namespace, name, success: at(9), verified: at(7), log_kept, log_room, overdue: true };
     metrics.tell_of_backups(move || vec![times.clone(), BackupTimes::default()]);
     metrics.clone().set_leader("causeway", true);
     metrics
@@ -63,7 +62,7 @@ fn everything_that_happened_is_reported() {
         r#"causeway_events_total{kind="Redis",type="Warning",reason="FailedOver"} 1"#,
         "causeway_target_registration_duration_seconds_count 1",
         r#"causeway_backup_runs_total{outcome="error"} 1"#,
-        "causeway_backup_overdue_objects 2",
+        "causeway_backup_overdue_objects 1",
         r#"causeway_backup_verifications_total{outcome="ok"} 1"#,
         r#"causeway_backup_last_success_timestamp_seconds{namespace="shop",name="nightly"} 9"#,
         r#"causeway_backup_last_verified_timestamp_seconds{namespace="shop",name="nightly"} 7"#,
@@ -80,13 +79,18 @@ fn everything_that_happened_is_reported() {
     assert!(text.ends_with("# EOF\n"));
 }
 
+/// An object of that name without a backup that was due.
+fn overdue(name: &str) -> BackupTimes {
+    BackupTimes { name: name.to_owned(), overdue: true, ..BackupTimes::default() }
+}
+
 #[test]
 fn a_process_that_stopped_leading_reports_no_more_states() {
     let metrics = Metrics::new();
     let [databases, others] = ["causeway-databases", "causeway"];
     metrics.set_leader(databases, true);
     metrics.set_leader(others, true);
-    metrics.set_backups_overdue(2);
+    metrics.tell_of_backups(|| vec![overdue("nightly"), overdue("weekly")]);
     metrics.set_undecodable("MyApp", 1);
     metrics.set_undecodable("Redis", 1);
     let says = |line: &str| metrics.encode().unwrap().lines().any(|it| it == line);
@@ -141,6 +145,19 @@ fn a_deleted_object_is_no_longer_reported() {
     assert!(reported());
     all.lock().unwrap().clear();
     assert!(!reported());
+}
+
+#[test]
+fn a_deleted_object_is_no_longer_overdue() {
+    let metrics = Metrics::new();
+    let says = |line: &str| metrics.encode().unwrap().lines().any(|it| it == line);
+    assert!(says("causeway_backup_overdue_objects 0"), "nobody leads yet");
+    let all = Arc::new(std::sync::Mutex::new(vec![overdue("nightly"), BackupTimes::default()]));
+    let read = all.clone();
+    metrics.tell_of_backups(move || read.lock().unwrap().clone());
+    assert!(says("causeway_backup_overdue_objects 1"));
+    all.lock().unwrap().clear();
+    assert!(says("causeway_backup_overdue_objects 0"), "{}", metrics.encode().unwrap());
 }
 
 #[test]

@@ -197,6 +197,8 @@ fn set_times(folder: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     #[test]
@@ -208,6 +210,45 @@ mod tests {
         );
         assert_eq!(with_image(values, "r/c").unwrap(), "image:\n  repository: \"r/c\"\n  digest: \"\"\n");
         assert!(with_image("image: {}\n", "r/c").is_err());
+    }
+
+    /// The rules of a ClusterRole in a file of the repository.
+    fn rules_of(file: &str, role: &str) -> Vec<Value> {
+        let text = fs::read_to_string(host::repo_root().unwrap().join(file)).unwrap();
+        let found = objects::parse(&text).unwrap().remove(&format!("ClusterRole /{role}")).unwrap();
+        found["rules"].as_array().unwrap().clone()
+    }
+
+    fn resources_of(rule: &Value) -> impl Iterator<Item = &str> {
+        rule["resources"].as_array().unwrap().iter().map(|it| it.as_str().unwrap())
+    }
+
+    #[test]
+    fn a_role_grants_nothing_that_only_options_need_which_are_off() {
+        for role in ["edge-causeway", "edge-causeway-cluster-scoped"] {
+            let rules = rules_of("deploy/helm/golden/everything.yaml", role);
+            assert!(rules.iter().flat_map(resources_of).any(|it| it == "nodes"), "{role}");
+            for rule in &rules {
+                for resource in resources_of(rule) {
+                    let policies = resource.starts_with("causewaypolicies");
+                    assert!(!policies && !resource.ends_with("reviews"), "{role} has {resource}");
+                    // Its uid identifies the cluster.
+                    let named = rule["resourceNames"] == json!(["kube-system"]);
+                    assert!(resource != "namespaces" || named, "{role} has all namespaces");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_names_every_right_that_no_role_binding_grants() {
+        let page = fs::read_to_string(host::repo_root().unwrap().join("docs/operations.md")).unwrap();
+        let section = page.split("\n### Some namespaces only\n").nth(1).unwrap().split("\n## ").next().unwrap();
+        let rules = rules_of("deploy/components/some-namespaces/clusterrole.yaml", "causeway-cluster-scoped");
+        assert!(rules.len() > 3, "{rules:?}");
+        for resource in rules.iter().flat_map(resources_of) {
+            assert!(section.contains(&format!("`{resource}`")), "docs/operations.md does not name {resource}");
+        }
     }
 
     #[test]

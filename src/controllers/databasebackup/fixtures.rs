@@ -41,9 +41,8 @@ pub fn denied_beside(s3: S3) -> (Observer, Arc<AtomicUsize>) {
         let response = http::Response::builder().status(403).body(Body::from(status.to_string().into_bytes()));
         async move { Ok::<_, Infallible>(response.expect("a response")) }
     };
-    let (client, metrics) = (Client::new(tower::service_fn(answer), "default"), Metrics::new());
-    let (settings, sweep, guardrails) = (Settings::default(), Duration::from_mins(5), Guardrails::default());
-    (Observer::new(client, s3, settings, metrics, sweep, guardrails, true), calls)
+    let client = Client::new(tower::service_fn(answer), "default");
+    (Observer::new(client, s3, Settings::default(), Duration::from_mins(5), Guardrails::default(), true), calls)
 }
 
 /// A backup of every database, each day.

@@ -67,7 +67,7 @@ pub async fn controller(context: Context) {
     let guardrails = context.environment.guardrails.clone();
     let (sweep, asked) = (context.environment.sweep, guardrails.clone());
     let restores = context.kinds.contains(&Served::DatabaseRestore);
-    let observer = Observer::new(client.clone(), s3.clone(), context.backups, metrics.clone(), sweep, asked, restores);
+    let observer = Observer::new(client.clone(), s3.clone(), context.backups, sweep, asked, restores);
     let objects = observer.watches.objects.clone();
     metrics.tell_of_backups(move || objects.all().iter().map(|object| times::of(object)).collect());
     let kind = DatabaseBackupKind { guardrails, clients: Clients { client, s3, metrics }, observer };

@@ -37,7 +37,6 @@ use crate::backup::manifest::{Document, id_of};
 use crate::backup::record::{Record, Reported};
 use crate::external::s3::{Found, Place, S3};
 use crate::guardrails::Guardrails;
-use crate::metrics::Metrics;
 use crate::runtime::{Class, Failure, PerObject};
 use crate::transfer::{self, Disbelief, Records, key_of};
 use remains::Failing;
@@ -52,7 +51,6 @@ pub struct Observer {
     client: Client,
     s3: S3,
     settings: Settings,
-    metrics: Metrics,
     guardrails: Guardrails,
     /// Whether this operator also serves `DatabaseRestore`.
     serves_restores: bool,
@@ -79,7 +77,6 @@ impl Observer {
         client: Client,
         s3: S3,
         settings: Settings,
-        metrics: Metrics,
         sweep: Duration,
         guardrails: Guardrails,
         serves_restores: bool,
@@ -92,7 +89,6 @@ impl Observer {
             client,
             s3,
             settings,
-            metrics,
             guardrails,
             serves_restores,
             buckets,
@@ -133,7 +129,6 @@ impl Observer {
     /// Reads all that matters to one object.
     pub async fn observe(&self, object: &DatabaseBackup) -> Result<Observed, Error> {
         self.watches.ready(object).await;
-        self.count_overdue();
         let uid = object.uid().unwrap_or_default();
         let fresh = self.changed.take(&uid).is_some();
         let mut observed = if fresh { self.read(object).await? } else { self.watched(object).await? };
@@ -265,15 +260,6 @@ impl Observer {
         let recording = recording::next(object, before, &bucket.place.bucket, &found, (jobs, reported), now);
         let judged = recording.record.judged(found.as_ref().clone(), now);
         Ok((judged, recording))
-    }
-
-    /// Sets the metric of how many objects lack a backup, from their conditions.
-    fn count_overdue(&self) {
-        let is_overdue = |object: &Arc<DatabaseBackup>| {
-            let conditions = object.status.iter().flat_map(|status| &status.conditions);
-            conditions.into_iter().any(|condition| condition.type_ == "BackupOverdue" && condition.status == "True")
-        };
-        self.metrics.set_backups_overdue(self.watches.objects.all().iter().filter(|it| is_overdue(it)).count());
     }
 
     async fn watched(&self, object: &DatabaseBackup) -> Result<Observed, Error> {

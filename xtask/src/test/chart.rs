@@ -83,20 +83,27 @@ fn equals_base(helm: &Helm, step: &Step) -> Result<()> {
         let text = tools::output_of(Command::new(&program).args(["kubectl", "kustomize"]).arg(folder))?;
         Ok(objects::normalized(objects::parse(&text)?))
     };
-    let charted = |values: &Path| -> Result<Objects> {
+    let charted = |values: &Path, more: &[&str]| -> Result<Objects> {
         let values = values.display().to_string();
-        let options = ["--values", values.as_str(), "--set", "crds.enabled=true"];
+        let options = [&["--values", values.as_str(), "--set", "crds.enabled=true"][..], more].concat();
         Ok(objects::normalized(objects::parse(&helm.render(&chart::directory()?, "causeway", &options)?)?))
     };
     let base = kustomized(&chart::golden_directory()?.join("kustomize"))?;
-    let minimal = charted(&chart::golden_directory()?.join("minimal.values.yaml"))?;
-    equal("deploy/base and the chart", &without_exceptions(base.clone())?, &minimal)?;
+    let minimal = chart::golden_directory()?.join("minimal.values.yaml");
+    equal("deploy/base and the chart", &without_exceptions(base.clone())?, &charted(&minimal, &[])?)?;
+
+    let narrowed = kustomized(&chart::golden_directory()?.join("kustomize-some-namespaces"))?;
+    equal(
+        "deploy/components/some-namespaces and the chart with watchNamespaces",
+        &without_exceptions(narrowed)?,
+        &charted(&minimal, &["--set", "watchNamespaces={shop,blog}"])?,
+    )?;
 
     let overlay = kustomized(&host::repo_root()?.join("deploy/overlays/local"))?;
     equal(
         "deploy/overlays/local and the chart with local.values.yaml",
         &without_exceptions(overlay)?,
-        &charted(&chart::local_values()?)?,
+        &charted(&chart::local_values()?, &[])?,
     )?;
 
     let mut text = manifests::install(helm, Some("registry.example.com/causeway"))?;
