@@ -250,14 +250,10 @@ mod tests {
 
     #[test]
     fn log_that_another_job_stored_meanwhile_is_not_reported_as_missing() {
-        let of = |now: u64| {
-            let error = removed("causeway_1", 0x300_0000, now);
-            (error.reason(), error.is_final(), error.to_string())
-        };
-        let (reason, is_final, message) = of(0x600_0000);
-        assert_eq!((reason, is_final), ("SourceFailed", false));
-        assert!(message.contains("moved slot causeway_1 to 0/6000000"), "{message}");
-        let (reason, is_final, _) = of(0x300_0000);
-        assert_eq!((reason, is_final), ("WalMissing", true));
+        let later = removed("causeway_1", 0x300_0000, 0x600_0000);
+        assert_eq!((later.reason(), later.is_final()), ("SourceFailed", false));
+        assert!(later.to_string().contains("moved slot causeway_1 to 0/6000000"), "{later}");
+        let same = removed("causeway_1", 0x300_0000, 0x300_0000);
+        assert_eq!((same.reason(), same.is_final()), ("WalMissing", true));
     }
 }

@@ -10,7 +10,7 @@ use crate::controllers::myingress::assets::ListenerMember;
 use crate::controllers::myingress::decide::forwarded_to;
 use crate::controllers::myingress::model::nothing_here;
 use crate::controllers::myingress::rules::Step;
-use crate::external::elbv2::{ListenerSettings, Protocol, ProtocolVersion, RuleAction, RuleSettings};
+use crate::external::elbv2::{Protocol, ProtocolVersion, RuleAction, RuleSettings};
 
 impl Listener<'_> {
     /// The change from HTTP to HTTPS, which certificates and new rules need. The default action stays until the rules
