@@ -40,8 +40,19 @@ struct Failing {
     since: Instant,
     /// The last failure.
     last: Instant,
-    /// Whether the operator may not list or watch the namespace.
-    denied: bool,
+    /// Why it failed last.
+    why: WatchFailure,
+}
+
+/// Why a watch failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchFailure {
+    /// The operator may not list or watch the namespace.
+    Denied,
+    /// The API server does not serve the kind: its definition is missing.
+    Missing,
+    /// The API server did not answer, or its answer could not be decoded.
+    Other,
 }
 
 impl Failing {
@@ -87,27 +98,40 @@ impl WatchHealth {
         }
     }
 
-    /// The API server did not answer, its answer could not be decoded, or the operator was `denied` the namespace.
-    pub fn failed(&mut self, denied: bool) {
+    /// The watch failed.
+    pub fn failed(&mut self, why: WatchFailure) {
         self.answered = false;
         let mut condition = self.health.condition();
         condition.answered.remove(&self.key);
         let now = Instant::now();
-        let failing = condition.failing.entry(self.key.clone()).or_insert(Failing { since: now, last: now, denied });
-        // A namespace may be denied for days without harm. That time does not count for another failure.
-        if failing.is_over() || (failing.denied && !denied) {
+        let failing = condition.failing.entry(self.key.clone()).or_insert(Failing { since: now, last: now, why });
+        // A namespace may be denied, and a kind missing, for days without harm. That time does not count for another failure.
+        if failing.is_over() || (failing.why != WatchFailure::Other && failing.why != why) {
             failing.since = now;
         }
-        (failing.last, failing.denied) = (now, denied);
+        (failing.last, failing.why) = (now, why);
     }
 }
 
 impl Condition {
-    /// Whether a watch of the kind works, or worked until a moment ago. Then a restart does not help a namespace that
-    /// the operator is denied, and stops the work in the others.
-    fn serves_elsewhere(&self, kind: &str) -> bool {
-        self.answered.iter().any(|(of, _)| *of == kind)
-            || self.failing.iter().any(|((of, _), failing)| *of == kind && !failing.for_long())
+    /// Whether a restart would not help the watch, and would stop work that goes on: the operator is denied a namespace
+    /// and serves the kind in another one, or the kind is missing and another kind is served.
+    fn is_excused(&self, (kind, _): &Watch, failing: &Failing) -> bool {
+        match failing.why {
+            WatchFailure::Denied if !self.is_missing(kind) => self.works(|of| of == *kind),
+            WatchFailure::Denied | WatchFailure::Missing => self.works(|_| true),
+            WatchFailure::Other => false,
+        }
+    }
+
+    /// Whether a watch of such a kind works, or worked until a moment ago.
+    fn works(&self, is_such: impl Fn(&str) -> bool) -> bool {
+        self.answered.iter().any(|(kind, _)| is_such(kind))
+            || self.failing.iter().any(|((kind, _), failing)| is_such(kind) && !failing.for_long())
+    }
+
+    fn is_missing(&self, kind: &str) -> bool {
+        self.failing.iter().any(|((of, _), failing)| *of == kind && failing.why == WatchFailure::Missing)
     }
 }
 
@@ -151,7 +175,7 @@ impl Health {
         let failing = condition
             .failing
             .iter()
-            .filter(|(watch, failing)| failing.for_long() && !(failing.denied && condition.serves_elsewhere(watch.0)));
+            .filter(|(watch, failing)| failing.for_long() && !condition.is_excused(watch, failing));
         let failing: BTreeSet<_> = failing.map(|((kind, _), _)| *kind).collect();
         if !failing.is_empty() {
             let kinds: Vec<_> = failing.into_iter().collect();
@@ -222,6 +246,7 @@ mod tests {
     use tokio::sync::oneshot;
     use tokio::time::timeout;
 
+    use super::WatchFailure::{Denied, Missing, Other};
     use super::*;
 
     async fn ask(address: std::net::SocketAddr, path: &str) -> String {
@@ -237,19 +262,19 @@ mod tests {
     async fn a_watch_that_fails_for_long_is_unhealthy_until_it_is_answered() {
         let health = Health::default();
         let mut watch = health.watch("Redis", Some("shop"));
-        fails_for(WATCH_TIMEOUT, &mut watch, false).await;
+        fails_for(WATCH_TIMEOUT, &mut watch, Other).await;
         assert!(health.healthy().is_err_and(|why| why.ends_with("5 minutes: Redis")), "{:?}", health.healthy());
         watch.answered();
         assert_eq!(health.healthy(), Ok(()));
     }
 
     /// The watch fails as often as a watcher tries.
-    async fn fails_for(time: Duration, watch: &mut WatchHealth, denied: bool) {
+    async fn fails_for(time: Duration, watch: &mut WatchHealth, why: WatchFailure) {
         const PAUSE: Duration = Duration::from_secs(30);
-        watch.failed(denied);
+        watch.failed(why);
         for _ in 0..time.as_secs() / PAUSE.as_secs() {
             tokio::time::advance(PAUSE).await;
-            watch.failed(denied);
+            watch.failed(why);
         }
     }
 
@@ -257,13 +282,13 @@ mod tests {
     async fn a_watch_that_failed_for_a_moment_and_has_no_events_since_is_healthy() {
         let health = Health::default();
         let mut watch = health.watch("Redis", None);
-        fails_for(Duration::from_mins(2), &mut watch, false).await;
+        fails_for(Duration::from_mins(2), &mut watch, Other).await;
         tokio::time::advance(Duration::from_hours(1)).await;
         assert_eq!(health.healthy(), Ok(()));
         // What failed an hour ago does not count for another failure.
-        watch.failed(false);
+        watch.failed(Other);
         assert_eq!(health.healthy(), Ok(()));
-        fails_for(WATCH_TIMEOUT, &mut watch, false).await;
+        fails_for(WATCH_TIMEOUT, &mut watch, Other).await;
         assert!(health.healthy().is_err());
     }
 
@@ -272,15 +297,15 @@ mod tests {
         let health = Health::default();
         let (mut shop, mut blog) = (health.watch("Redis", Some("shop")), health.watch("Redis", Some("blog")));
         blog.answered();
-        fails_for(Duration::from_mins(6), &mut shop, true).await;
+        fails_for(Duration::from_mins(6), &mut shop, Denied).await;
         assert_eq!(health.healthy(), Ok(()));
         // The other one fails for a moment, and the apiserver does not answer about the denied one either.
-        blog.failed(false);
+        blog.failed(Other);
         assert_eq!(health.healthy(), Ok(()));
-        shop.failed(false);
+        shop.failed(Other);
         blog.answered();
         assert_eq!(health.healthy(), Ok(()));
-        fails_for(Duration::from_mins(6), &mut shop, false).await;
+        fails_for(Duration::from_mins(6), &mut shop, Other).await;
         assert!(health.healthy().is_err(), "this is another failure than a denial");
     }
 
@@ -293,11 +318,50 @@ mod tests {
         health.watch("MyApp", Some("blog")).answered();
         for _ in 0..12 {
             for watch in &mut watches {
-                watch.failed(true);
+                watch.failed(Denied);
             }
             tokio::time::advance(Duration::from_secs(30)).await;
         }
         assert!(health.healthy().is_err());
+    }
+
+    /// Both watches fail as often as watchers try, for six minutes.
+    async fn both_fail(
+        (one, why): (&mut WatchHealth, WatchFailure),
+        (other, because): (&mut WatchHealth, WatchFailure),
+    ) {
+        for _ in 0..12 {
+            one.failed(why);
+            other.failed(because);
+            tokio::time::advance(Duration::from_secs(30)).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_is_missing_is_no_reason_to_restart_while_another_is_served() {
+        let health = Health::default();
+        let (mut apps, mut caches) = (health.watch("MyApp", None), health.watch("Redis", None));
+        caches.answered();
+        fails_for(Duration::from_hours(1), &mut apps, Missing).await;
+        assert_eq!(health.healthy(), Ok(()));
+        // The API server is away for a moment.
+        caches.failed(Other);
+        apps.failed(Other);
+        assert_eq!(health.healthy(), Ok(()));
+        both_fail((&mut apps, Missing), (&mut caches, Other)).await;
+        assert!(health.healthy().is_err_and(|why| why.ends_with(": MyApp, Redis")), "{:?}", health.healthy());
+        caches.answered();
+        assert_eq!(health.healthy(), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_missing_kind_is_no_reason_to_restart_where_a_namespace_is_denied() {
+        let health = Health::default();
+        let (mut shop, mut blog) = (health.watch("MyApp", Some("shop")), health.watch("MyApp", Some("blog")));
+        let mut caches = health.watch("Redis", Some("blog"));
+        caches.answered();
+        both_fail((&mut shop, Denied), (&mut blog, Missing)).await;
+        assert_eq!(health.healthy(), Ok(()));
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! Reports in the status of each policy whether it is in force.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use kube::core::ApiResource;
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use super::problems::read;
@@ -19,7 +19,8 @@ use crate::api::common::FIELD_MANAGER;
 use crate::leader::Fence;
 use crate::runtime::{Health, merge_conditions};
 
-/// A status that could not be written is tried again after this time.
+/// A status that could not be written is tried again after this time. A status that another operator has changed stays for as
+/// long.
 const AGAIN: Duration = Duration::from_secs(30);
 
 /// Writes the status of every policy that it receives, once this process leads.
@@ -27,6 +28,7 @@ pub async fn tell(client: Client, fence: Fence, mut policies: UnboundedReceiver<
     let api: Api<DynamicObject> = Api::all_with(client, &ApiResource::erase::<CausewayPolicy>(&()));
     fence.opened().await;
     let mut unwritten: HashMap<String, DynamicObject> = HashMap::new();
+    let mut told: HashMap<String, Instant> = HashMap::new();
     loop {
         tokio::select! {
             policy = policies.recv() => match policy {
@@ -35,9 +37,16 @@ pub async fn tell(client: Client, fence: Fence, mut policies: UnboundedReceiver<
             },
             () = sleep(AGAIN), if !unwritten.is_empty() => {}
         }
+        told.retain(|_, at| at.elapsed() < AGAIN);
         let mut failed = HashMap::new();
         for (name, policy) in unwritten.drain() {
             let Some(status) = status(&policy, Timestamp::now()) else { continue };
+            // An operator of another version may read the same policy otherwise. They must not answer each other at once.
+            let is_contested = policy.data["status"]["observedGeneration"].as_i64() == policy.metadata.generation;
+            if is_contested && told.contains_key(&name) {
+                failed.insert(name, policy);
+                continue;
+            }
             // The uid makes the patch fail if the policy was replaced by another one of the same name.
             let patch = json!({
                 "apiVersion": "demo.rtfm.co.ua/v1", "kind": "CausewayPolicy", "metadata": { "name": name, "uid": policy.uid() },
@@ -45,7 +54,9 @@ pub async fn tell(client: Client, fence: Fence, mut policies: UnboundedReceiver<
             });
             let how = PatchParams::apply(FIELD_MANAGER).force();
             match api.patch_status(&name, &how, &Patch::Apply(&patch)).await {
-                Ok(_) => {}
+                Ok(_) => {
+                    told.insert(name, Instant::now());
+                }
                 // The policy was deleted or replaced.
                 Err(kube::Error::Api(problem)) if matches!(problem.code, 404 | 409) => {}
                 Err(problem) => {
@@ -58,7 +69,8 @@ pub async fn tell(client: Client, fence: Fence, mut policies: UnboundedReceiver<
     }
 }
 
-/// The status that a policy should have, if it differs from the present one.
+/// The status that a policy should have, if it says something else than the present one. Other words for the same are no
+/// reason to write: operators of two versions would correct each other for ever.
 fn status(policy: &DynamicObject, now: Timestamp) -> Option<CausewayPolicyStatus> {
     let text = "objects in the selected namespaces may use only what this policy lists";
     let health = match read(&policy.data["spec"]) {
@@ -75,11 +87,25 @@ fn status(policy: &DynamicObject, now: Timestamp) -> Option<CausewayPolicyStatus
     let generation = policy.metadata.generation;
     let conditions = merge_conditions(&known, &health, &[], generation, now);
     let status = CausewayPolicyStatus { observed_generation: generation, conditions };
-    (known != status.conditions || before.observed_generation != generation).then_some(status)
+    let is_news = said(&known) != said(&status.conditions) || before.observed_generation != generation;
+    is_news.then_some(status)
+}
+
+/// What conditions say, without the words.
+fn said(conditions: &[Condition]) -> BTreeSet<(&str, &str, &str)> {
+    conditions.iter().map(|it| (it.type_.as_str(), it.status.as_str(), it.reason.as_str())).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use tokio::sync::mpsc::unbounded_channel;
+    use tower::service_fn;
+
     use super::*;
 
     #[test]
@@ -102,5 +128,49 @@ mod tests {
             assert_eq!(first.observed_generation, Some(2));
             assert_eq!(status(&policy(spec, json!(first)), now + Duration::from_secs(9)), None);
         }
+    }
+
+    #[test]
+    fn what_another_version_says_in_other_words_stays_until_the_policy_changes() {
+        let policy = |generation: i64, status: &CausewayPolicyStatus| -> DynamicObject {
+            let metadata = json!({ "name": "p", "generation": generation });
+            let spec = json!({ "namespaceSelector": {}, "images": 7 });
+            serde_json::from_value(json!({ "metadata": metadata, "spec": spec, "status": status })).unwrap()
+        };
+        let now = Timestamp::UNIX_EPOCH;
+        let mut other = status(&policy(2, &CausewayPolicyStatus::default()), now).unwrap();
+        for condition in &mut other.conditions {
+            condition.message = "in the words of another version".into();
+        }
+        other.conditions.reverse();
+        assert_eq!(status(&policy(2, &other), now), None);
+        let ours = status(&policy(3, &other), now).expect("the policy is another one");
+        assert!(ours.conditions.iter().all(|it| it.message.contains("spec.images")), "{ours:?}");
+        other.conditions[0].reason = "Else".into();
+        assert!(status(&policy(2, &other), now).is_some(), "this is no matter of words");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_another_version_thinks_of_a_policy_is_not_answered_at_once() {
+        let contested = json!({
+            "apiVersion": "demo.rtfm.co.ua/v1", "kind": "CausewayPolicy", "metadata": { "name": "p", "generation": 2 },
+            "spec": { "namespaceSelector": {} }, "status": { "observedGeneration": 2 },
+        });
+        let (written, answer) = (Arc::new(AtomicUsize::new(0)), contested.clone());
+        let counter = written.clone();
+        let apiserver = move |_: Request<Body>| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            let answer = Response::new(Body::from(answer.to_string().into_bytes()));
+            async move { Ok::<_, kube::Error>(answer) }
+        };
+        let (sender, receiver) = unbounded_channel();
+        tokio::spawn(tell(Client::new(service_fn(apiserver), "default"), Fence::unfenced(), receiver));
+        let mut counts = Vec::new();
+        for pause in [1, 1, 1, 40] {
+            sender.send(serde_json::from_value(contested.clone()).unwrap()).unwrap();
+            sleep(Duration::from_secs(pause)).await;
+            counts.push(written.load(Ordering::SeqCst));
+        }
+        assert_eq!(counts, [1, 1, 1, 2]);
     }
 }

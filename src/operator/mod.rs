@@ -175,12 +175,21 @@ fn stop_on_signal() -> Result<CancellationToken, Error> {
     Ok(stop)
 }
 
-/// Waits until the cluster serves our kinds and lets us list them, at least in one namespace. Without that there is
-/// nothing to do.
+/// Waits until the cluster serves one of our kinds at least and lets us list what it serves, at least in one namespace.
+/// Without that there is nothing to do. A kind that is missing must not keep others, such as databases in a failover,
+/// from being served: its own watch finds it once it is installed.
 async fn definitions_served(client: &Client, namespaces: &[String], kinds: &[Served]) {
     let mut message = None;
-    while let Err(problem) = list_somewhere(client, namespaces, kinds).await {
-        let problem = problem.to_string();
+    loop {
+        let problem = match list_somewhere(client, namespaces, kinds).await {
+            Ok(missing) if missing.is_empty() => return,
+            Ok(missing) => {
+                let missing = missing.join(", ");
+                warn!(missing, "the definitions of these kinds are missing (install crds/): the others are served");
+                return;
+            }
+            Err(problem) => problem.to_string(),
+        };
         if message.as_ref() != Some(&problem) {
             warn!(%problem, "waiting for the custom resource definitions (install crds/) and the right to list them");
             message = Some(problem);
@@ -206,8 +215,13 @@ async fn identified(client: &Client, options: &RunOptions) -> Cluster {
 }
 
 /// Lists the kinds in the first of the namespaces where that is not forbidden, or in all namespaces at once. Whoever
-/// may delete a `RoleBinding` in one namespace must not keep the operator from serving the others.
-async fn list_somewhere(client: &Client, namespaces: &[String], kinds: &[Served]) -> Result<(), kube::Error> {
+/// may delete a `RoleBinding` in one namespace must not keep the operator from serving the others. Returns the kinds that
+/// are missing.
+async fn list_somewhere(
+    client: &Client,
+    namespaces: &[String],
+    kinds: &[Served],
+) -> Result<Vec<&'static str>, kube::Error> {
     if namespaces.is_empty() {
         return list_each(client, None, kinds).await;
     }
@@ -217,31 +231,45 @@ async fn list_somewhere(client: &Client, namespaces: &[String], kinds: &[Served]
             Err(problem) if class_of_kubernetes(&problem) == Class::Denied => {
                 forbidden.get_or_insert(problem);
             }
-            Ok(()) => {
+            Ok(missing) => {
                 if let Some(problem) = forbidden {
                     let problem = api_message(&problem);
                     warn!(%problem, "a namespace is not served: the operator may not list objects there");
                 }
-                return Ok(());
+                return Ok(missing);
             }
             unknown => return unknown,
         }
     }
-    forbidden.map_or(Ok(()), Err)
+    forbidden.map_or_else(|| Ok(Vec::new()), Err)
 }
 
-async fn list_each(client: &Client, namespace: Option<&str>, kinds: &[Served]) -> Result<(), kube::Error> {
+/// Lists the kinds, and returns those that are missing. Fails if all are.
+async fn list_each(
+    client: &Client,
+    namespace: Option<&str>,
+    kinds: &[Served],
+) -> Result<Vec<&'static str>, kube::Error> {
     // All at the same time, so that a process that was killed is back soon.
-    try_join_all(kinds.iter().map(|kind| async move {
+    let lists = kinds.iter().map(|kind| async move {
         let resource = kind.resource();
         let api: Api<DynamicObject> = match namespace {
             Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
             None => Api::all_with(client.clone(), &resource),
         };
-        api.list_metadata(&ListParams::default().limit(1)).await
-    }))
-    .await
-    .map(drop)
+        match api.list_metadata(&ListParams::default().limit(1)).await {
+            Ok(_) => Ok(None),
+            Err(problem) if class_of_kubernetes(&problem) == Class::NotFound => Ok(Some((kind.name(), problem))),
+            Err(problem) => Err(problem),
+        }
+    });
+    let mut missing: Vec<_> = try_join_all(lists).await?.into_iter().flatten().collect();
+    if missing.len() == kinds.len()
+        && let Some((_, problem)) = missing.pop()
+    {
+        return Err(problem);
+    }
+    Ok(missing.into_iter().map(|(kind, _)| kind).collect())
 }
 
 #[cfg(test)]
@@ -256,11 +284,16 @@ mod tests {
 
     /// An apiserver that answers lists in the namespace `shop` with this status code, and lists nothing in others.
     fn apiserver(shop: u16) -> Client {
+        answering("/namespaces/shop/", shop)
+    }
+
+    /// An apiserver that answers lists with this code if their path has this part.
+    fn answering(part: &'static str, refusal: u16) -> Client {
         let answer = move |request: Request<Body>| async move {
-            let (code, body) = if request.uri().path().contains("/namespaces/shop/") && shop != 200 {
+            let (code, body) = if request.uri().path().contains(part) && refusal != 200 {
                 let status =
-                    json!({ "kind": "Status", "status": "Failure", "code": shop, "message": "no", "reason": "" });
-                (shop, status)
+                    json!({ "kind": "Status", "status": "Failure", "code": refusal, "message": "no", "reason": "" });
+                (refusal, status)
             } else {
                 let kind = "PartialObjectMetadataList";
                 (200, json!({ "apiVersion": "meta.k8s.io/v1", "kind": kind, "metadata": {}, "items": [] }))
@@ -289,5 +322,16 @@ mod tests {
     async fn the_operator_waits_for_definitions_that_are_missing() {
         assert!(!are_served(&apiserver(404), &["shop", "blog"]).await);
         assert!(are_served(&apiserver(200), &["shop"]).await);
+        assert!(!are_served(&answering("/apis/", 404), &[]).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_definition_that_is_missing_does_not_keep_the_other_kinds_from_being_served() {
+        for namespaces in [&[][..], &["shop"]] {
+            assert!(are_served(&answering("/myingresses", 404), namespaces).await);
+            assert!(!are_served(&answering("/myingresses", 500), namespaces).await, "nobody knows what is there");
+        }
+        let missing = list_somewhere(&answering("/myingresses", 404), &[], &[Served::Redis, Served::MyIngress]).await;
+        assert_eq!(missing.unwrap(), ["MyIngress"]);
     }
 }

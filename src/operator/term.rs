@@ -3,15 +3,20 @@
 //! However busy the controllers are, they never delay renewals of the lease: those run on another thread, in another
 //! runtime, with a higher priority. When the lease is lost, the runtime ends with every task and every connection in
 //! it. The process can then stand by for the next term instead of exiting.
+//!
+//! A look-up of a name blocks a thread of its own, and nothing can interrupt it: where the network is cut, it may take
+//! longer than the lease. It changes nothing, so the end of a term waits only for the threads that run tasks, the workers.
 
+use std::cell::Cell;
 use std::io;
 use std::num::NonZero;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::Instant;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tracing::{debug, error};
 
 /// The most threads of a term. Controllers wait more than they compute. Each thread has a heap of its own, so more of
@@ -27,6 +32,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Running controllers. Dropping it ends them too, but does not wait for that.
 pub struct Term {
     runtime: Option<Runtime>,
+    workers: Workers,
     work: JoinHandle<()>,
 }
 
@@ -34,21 +40,82 @@ pub struct Term {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Undead;
 
+thread_local! {
+    /// Whether this thread is a worker.
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The workers of a runtime: the threads that run its tasks. Clones share the same state.
+#[derive(Clone, Debug)]
+struct Workers {
+    count: usize,
+    seen: watch::Sender<Seen>,
+}
+
+/// How many workers have begun, and how many have ended.
+#[derive(Debug, Default)]
+struct Seen {
+    begun: usize,
+    ended: usize,
+}
+
+impl Workers {
+    fn new(count: usize) -> Self {
+        Self { count, seen: watch::Sender::default() }
+    }
+
+    /// A thread of the runtime begins. The first ones are the workers: see [`Self::all_begun`].
+    fn begins(&self) {
+        self.seen.send_if_modified(|seen| {
+            let is_worker = seen.begun < self.count;
+            IS_WORKER.set(is_worker);
+            seen.begun += usize::from(is_worker);
+            is_worker
+        });
+    }
+
+    /// A thread of the runtime ends. Every task that it ran has ended.
+    fn ends(&self) {
+        if IS_WORKER.get() {
+            self.seen.send_modify(|seen| seen.ended += 1);
+        }
+    }
+
+    /// Waits for the last worker to begin. Whoever waits for that before it blocks a thread is sure that the thread does not
+    /// count as a worker.
+    async fn all_begun(&self) {
+        // `self` is a sender, so the channel is open.
+        let _ = self.seen.subscribe().wait_for(|seen| seen.begun == self.count).await;
+    }
+
+    /// Waits for the last worker to end.
+    async fn all_ended(&self) {
+        let _ = self.seen.subscribe().wait_for(|seen| seen.ended == self.count).await;
+    }
+}
+
 impl Term {
     /// Starts `work`, with everything that it spawns, in a runtime of its own.
     pub fn begin(work: impl Future<Output = ()> + Send + 'static) -> io::Result<Self> {
+        let workers = Workers::new(available_parallelism().map_or(1, NonZero::get).min(THREADS));
+        let (beginning, ending, begun) = (workers.clone(), workers.clone(), workers.clone());
         let runtime = Builder::new_multi_thread()
             .enable_all()
-            .worker_threads(available_parallelism().map_or(1, NonZero::get).min(THREADS))
+            .worker_threads(workers.count)
             .thread_name("controllers")
-            .on_thread_start(|| {
+            .on_thread_start(move || {
+                beginning.begins();
                 if let Err(problem) = rustix::process::nice(NICE) {
                     debug!(%problem, "a thread of the controllers has the priority of all others");
                 }
             })
+            .on_thread_stop(move || ending.ends())
             .build()?;
-        let work = runtime.spawn(work);
-        Ok(Self { runtime: Some(runtime), work })
+        let work = runtime.spawn(async move {
+            begun.all_begun().await;
+            work.await;
+        });
+        Ok(Self { runtime: Some(runtime), workers, work })
     }
 
     /// Waits until the work is done. A panic in it is logged.
@@ -58,12 +125,11 @@ impl Term {
         }
     }
 
-    /// Ends everything that was started, and waits until it has ended.
+    /// Ends everything that was started, and waits until it has ended, but for look-ups of names.
     pub async fn end(mut self) -> Result<(), Undead> {
         let Some(runtime) = self.runtime.take() else { return Ok(()) };
-        let begun = Instant::now();
-        let ended = spawn_blocking(move || runtime.shutdown_timeout(SHUTDOWN_TIMEOUT)).await;
-        if ended.is_ok() && begun.elapsed() < SHUTDOWN_TIMEOUT { Ok(()) } else { Err(Undead) }
+        runtime.shutdown_background();
+        timeout(SHUTDOWN_TIMEOUT, self.workers.all_ended()).await.map_err(|_| Undead)
     }
 }
 
@@ -122,6 +188,29 @@ mod tests {
         started.await.unwrap();
         assert_eq!(term.end().await, Err(Undead));
         drop(hang);
+    }
+
+    #[tokio::test]
+    async fn a_look_up_that_nothing_can_interrupt_does_not_keep_a_term_from_its_end() {
+        let (hang, hangs) = std::sync::mpsc::channel::<()>();
+        let (start, started) = tokio::sync::oneshot::channel();
+        let term = Term::begin(async move {
+            // As `getaddrinfo` does in the clients, where no name server answers.
+            let looks_up = tokio::task::spawn_blocking(move || {
+                start.send(()).unwrap();
+                let _ = hangs.recv();
+            });
+            looks_up.await.unwrap();
+        })
+        .unwrap();
+        started.await.unwrap();
+        assert_eq!(term.end().await, Ok(()));
+        drop(hang);
+    }
+
+    #[tokio::test]
+    async fn a_term_that_ends_as_it_begins_ends() {
+        assert_eq!(Term::begin(std::future::pending()).unwrap().end().await, Ok(()));
     }
 
     /// The lease is renewed on a thread of its own, where a timer fires in time even if tasks of the controllers never

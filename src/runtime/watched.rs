@@ -13,7 +13,7 @@ use super::decoding::{Decoded, undecodable};
 use super::kind::Kind;
 use super::reconcile::Reconciler;
 use crate::guardrails::Guardrails;
-use crate::health::WatchHealth;
+use crate::health::{WatchFailure, WatchHealth};
 
 /// The watch of one kind in one scope.
 pub struct Watched<K: Kind> {
@@ -26,6 +26,8 @@ pub struct Watched<K: Kind> {
     guardrails: Guardrails,
     /// Whether the operator may not list or watch the scope.
     denied: bool,
+    /// Whether the API server does not serve the kind.
+    missing: bool,
     /// Whether a list has completed before.
     was_listed: bool,
     /// The uids in the list that is being received.
@@ -42,7 +44,17 @@ impl<K: Kind> Watched<K> {
         guardrails: Guardrails,
     ) -> Self {
         let scope = scope.map(str::to_owned);
-        Self { reconciler, scope, store, health, guardrails, denied: false, was_listed: false, listed: BTreeSet::new() }
+        Self {
+            reconciler,
+            scope,
+            store,
+            health,
+            guardrails,
+            denied: false,
+            missing: false,
+            was_listed: false,
+            listed: BTreeSet::new(),
+        }
     }
 
     /// Processes an event, and returns what goes into the store.
@@ -53,10 +65,16 @@ impl<K: Kind> Watched<K> {
         let event = match event {
             Ok(event) => event,
             Err(error) => {
-                let denied = is_denied(&error);
-                self.health.failed(denied);
-                if denied {
-                    self.note_denied(true);
+                let why = failure(&error);
+                self.health.failed(why);
+                match why {
+                    WatchFailure::Denied => self.note_denied(true),
+                    // The watch itself tries again. A kind that is missing needs no warning at every attempt.
+                    WatchFailure::Missing => {
+                        self.note_missing();
+                        return None;
+                    }
+                    WatchFailure::Other => {}
                 }
                 return Some(Err(error));
             }
@@ -65,6 +83,13 @@ impl<K: Kind> Watched<K> {
         if !matches!(event, Event::Init) {
             self.health.answered();
             self.note_denied(false);
+            if std::mem::take(&mut self.missing) {
+                info!(
+                    kind = K::NAME,
+                    namespace = self.scope.as_deref(),
+                    "the kind is installed, and is served from now on"
+                );
+            }
         }
         let event = match event {
             Event::Apply(object) => Event::Apply(self.decoded(object)?),
@@ -128,6 +153,23 @@ impl<K: Kind> Watched<K> {
         }
     }
 
+    /// Reports that the API server does not serve the kind. Then there are no objects of it.
+    fn note_missing(&mut self) {
+        self.note_denied(false);
+        if std::mem::replace(&mut self.missing, true) {
+            return;
+        }
+        warn!(
+            kind = K::NAME,
+            namespace = self.scope.as_deref(),
+            "the definition of this kind is missing: no object of it is served until it is installed (crds/)"
+        );
+        // Limits of other kinds need not wait for a count of these.
+        if !self.was_listed {
+            self.guardrails.listed(K::NAME, self.scope.as_deref());
+        }
+    }
+
     /// Records whether the object could be decoded as a whole, and returns it. If nothing of it could be decoded, the
     /// store keeps its earlier version.
     fn decoded(&self, object: Decoded<K::Object>) -> Option<K::Object> {
@@ -163,14 +205,20 @@ impl<K: Kind> Watched<K> {
     }
 }
 
-/// Whether an error of a watch says that the operator lacks the permission.
-fn is_denied(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => matches!(error, kube::Error::Api(status) if status.code == 403),
-        watcher::Error::WatchError(status) => status.code == 403,
-        watcher::Error::NoResourceVersion => false,
+/// What an error of a watch says. A list of a kind that is installed is never answered with 404, whether or not its
+/// namespace exists.
+fn failure(error: &watcher::Error) -> WatchFailure {
+    let status = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => status,
+        _ => return WatchFailure::Other,
+    };
+    match status.code {
+        403 => WatchFailure::Denied,
+        404 => WatchFailure::Missing,
+        _ => WatchFailure::Other,
     }
 }
 

@@ -162,7 +162,8 @@ fn pod(set: &Value, name: &str) -> Value {
     spec["volumes"] = volumes.into();
     let (labels, annotations) = (&template["metadata"]["labels"], &template["metadata"]["annotations"]);
     let metadata = &set["metadata"];
-    // The pod has the owner of the set: the operator's account may make no other pods (deploy/base/admissionpolicy.yaml).
+    // The pod has the owner of the set: an admission policy of an earlier version, which judges dry runs as well, lets the
+    // operator's account make no other pods.
     let owners = &metadata["ownerReferences"];
     json!({
         "metadata": { "name": name, "labels": labels, "annotations": annotations, "ownerReferences": owners }, "spec": spec,

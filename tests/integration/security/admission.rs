@@ -84,20 +84,44 @@ fn with_pod(kind: &str, pod: &Value, owner: &Value) -> (ApiResource, Value) {
     (resource, json!({ "apiVersion": gvk.api_version(), "kind": kind, "metadata": metadata, "spec": spec }))
 }
 
-/// The apiserver's refusal of a dry run of its creation; `None` if it would be created.
+/// The apiserver's refusal of its creation; `None` if it was created. The policy does not judge dry runs, so it is created for
+/// real, and deleted at once.
 async fn refusal(scene: &Scene, client: &Client, (resource, object): (ApiResource, Value)) -> Option<String> {
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &scene.namespace, &resource);
+    let made = create(scene, client, &PostParams::default(), (&resource, object)).await;
+    let name = match made {
+        Ok(made) => made.name_any(),
+        Err(message) => return Some(message),
+    };
+    let api: Api<DynamicObject> = Api::namespaced_with(scene.client.clone(), &scene.namespace, &resource);
+    match api.delete(&name, &DeleteParams::background()).await {
+        Ok(_) => {}
+        // The garbage collector was faster: the owner does not exist.
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
+        Err(error) => panic!("{name} is not deleted: {error}"),
+    }
+    None
+}
+
+/// Creates it, or returns the apiserver's message.
+async fn create(
+    scene: &Scene,
+    client: &Client,
+    how: &PostParams,
+    (resource, object): (&ApiResource, Value),
+) -> Result<DynamicObject, String> {
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &scene.namespace, resource);
     let object: DynamicObject = serde_json::from_value(object).expect("an object");
-    let how = PostParams { dry_run: true, ..PostParams::default() };
-    match api.create(&how, &object).await {
-        Ok(_) => None,
-        Err(kube::Error::Api(status)) => Some(status.message),
+    match api.create(how, &object).await {
+        Ok(made) => Ok(made),
+        Err(kube::Error::Api(status)) => Err(status.message),
         Err(error) => panic!("no answer: {error}"),
     }
 }
 
+/// A pod that is never scheduled, so what an attack creates never runs.
 fn pod(more: &Value) -> Value {
-    let mut pod = json!({ "restartPolicy": "Never", "containers": [{ "name": "a", "image": "nginx" }] });
+    let gates = json!([{ "name": "example.com/never" }]);
+    let mut pod = json!({ "restartPolicy": "Never", "containers": [{ "name": "a", "image": "nginx" }], "schedulingGates": gates });
     for (key, value) in more.as_object().expect("fields") {
         pod[key] = value.clone();
     }
@@ -151,6 +175,14 @@ async fn the_operators_account_makes_no_pod_that_gets_it_a_node_and_does_its_wor
             assert!(said.contains("controls"), "{kind} of {owner}: {said}");
         }
     }
+    // A dry run makes nothing: by it the operator asks why a pod is missing, also where an injector adds capabilities.
+    let injected = pod(&context(json!({ "capabilities": { "add": ["NET_ADMIN"] } })));
+    let (resource, object) = with_pod("Pod", &injected, &ours);
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    let answer = create(&scene, &client, &dry_run, (&resource, object.clone())).await;
+    assert!(answer.is_ok(), "{answer:?}");
+    let said = refusal(&scene, &client, (resource, object)).await.unwrap_or_default();
+    assert!(said.contains("capabilities"), "{said}");
     // The policy applies to no other account.
     assert_eq!(refusal(&scene, &scene.client, with_pod("Pod", &host_path, &json!([]))).await, None);
 
