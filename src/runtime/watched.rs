@@ -208,12 +208,12 @@ impl<K: Kind> Watched<K> {
 /// What an error of a watch says. A list of a kind that is installed is never answered with 404, whether or not its
 /// namespace exists.
 fn failure(error: &watcher::Error) -> WatchFailure {
-    let status = match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => status,
-        _ => return WatchFailure::Other,
+    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
+    | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+    | watcher::Error::WatchFailed(kube::Error::Api(status))
+    | watcher::Error::WatchError(status)) = error
+    else {
+        return WatchFailure::Other;
     };
     match status.code {
         403 => WatchFailure::Denied,

@@ -212,7 +212,7 @@ mod tests {
         assert!(with_image("image: {}\n", "r/c").is_err());
     }
 
-    /// The rules of a ClusterRole in a file of the repository.
+    /// The rules of a `ClusterRole` in a file of the repository.
     fn rules_of(file: &str, role: &str) -> Vec<Value> {
         let text = fs::read_to_string(host::repo_root().unwrap().join(file)).unwrap();
         let found = objects::parse(&text).unwrap().remove(&format!("ClusterRole /{role}")).unwrap();

@@ -29,8 +29,8 @@ pub fn candidates(owner: &Owner, scheme: Scheme, user_provided: Option<&str>) ->
         fingerprint(&[&parts[..], &more[..]].concat(), 8)
     });
     let hashes = [owner_hash, scheme_hash].into_iter().chain(unforeseen);
-    let hashed = hashes.map(|hash| format!("{}-{hash}", short(name)));
-    std::iter::once(plain).filter(|plain| allowed(plain)).chain(hashed).collect()
+    let others = hashes.map(|hash| format!("{}-{hash}", short(name)));
+    std::iter::once(plain).filter(|plain| allowed(plain)).chain(others).collect()
 }
 
 /// The identity of a target group: whom it is for, and those of its settings that AWS cannot change. Another identity

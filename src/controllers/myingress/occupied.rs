@@ -57,13 +57,13 @@ impl Occupied {
         Ok(())
     }
 
-    /// Builds again until no member has a target group that it cannot have. Each time, the members that want one are
-    /// left out. `foreign` returns the target groups among these names that another owner's tags are on.
+    /// Builds again until no member has a target group that it cannot have. `again` builds without the members that are
+    /// refused. `foreign` returns the target groups among these names that another owner's tags are on.
     pub fn settle(
         &mut self,
         built: &mut Built,
         owner: &Owner,
-        build: impl Fn(&Self) -> Built,
+        again: impl Fn(&Self) -> Built,
         foreign: impl Fn(&BTreeSet<&String>) -> BTreeMap<String, String>,
     ) {
         while let Some(model) = &built.model {
@@ -72,7 +72,7 @@ impl Occupied {
                 return;
             }
             self.foreign.extend(taken);
-            *built = build(self);
+            *built = again(self);
         }
     }
 }

@@ -29,6 +29,10 @@ pub struct Fake {
 
 impl Fake {
     /// With these keys in the bucket; all objects were written at `modified`.
+    ///
+    /// # Panics
+    ///
+    /// If this machine gives it no port.
     pub async fn with(keys: impl IntoIterator<Item = String>, modified: &str) -> Self {
         let keys: Arc<BTreeSet<String>> = Arc::new(keys.into_iter().collect());
         let (calls, modified): (Arc<AtomicUsize>, Arc<str>) = (Arc::default(), modified.into());

@@ -236,7 +236,7 @@ fn refusals(errors: Vec<types::Error>) -> Outcome<Refusals> {
     Ok(refused)
 }
 
-/// Whether an answer says that a lock holds a version, in the words of AWS or of MinIO.
+/// Whether an answer says that a lock holds a version, in the words of AWS or of `MinIO`.
 fn is_lock(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     message.contains("object lock") || message.contains("worm protected")

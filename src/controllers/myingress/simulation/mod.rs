@@ -139,11 +139,11 @@ impl Simulation {
         let certificates = members.grouped.then_some(certificates.as_slice());
         let mut assets = self.aws.assets.of(&owner);
         let standing: Vec<Scheme> = assets.balancers.values().filter_map(|member| member.balancer.scheme).collect();
-        let build = |occupied: &Occupied| {
+        let again = |occupied: &Occupied| {
             let inputs = Inputs { owner: &owner, secrets: &secrets, limits: &limits, certificates, occupied };
             model::build_beside(&standing, &members, &inputs)
         };
-        let mut built = build(&Occupied::default());
+        let mut built = again(&Occupied::default());
         let deleting = object.meta().deletion_timestamp.is_some();
         let status = object.status.clone().unwrap_or_default();
         let security = built.model.as_ref().map(|model| &model.balancer.security);
@@ -178,7 +178,7 @@ impl Simulation {
         };
         let mut occupied = Occupied::by(&assets, &owner);
         if members.grouped {
-            occupied.settle(&mut built, &owner, build, taken);
+            occupied.settle(&mut built, &owner, again, taken);
         } else {
             occupied.foreign = taken(&built.model.iter().flat_map(|model| model.groups.keys()).collect());
         }
