@@ -84,13 +84,18 @@ impl Workers {
     /// Waits for the last worker to begin. Whoever waits for that before it blocks a thread is sure that the thread does not
     /// count as a worker.
     async fn all_begun(&self) {
-        // `self` is a sender, so the channel is open.
-        let _ = self.seen.subscribe().wait_for(|seen| seen.begun == self.count).await;
+        self.until(|seen| seen.begun == self.count).await;
     }
 
     /// Waits for the last worker to end.
     async fn all_ended(&self) {
-        let _ = self.seen.subscribe().wait_for(|seen| seen.ended == self.count).await;
+        self.until(|seen| seen.ended == self.count).await;
+    }
+
+    async fn until(&self, so: impl Fn(&Seen) -> bool) {
+        let mut seen = self.seen.subscribe();
+        // `self` has the sender, so the channel is open.
+        let _ = seen.wait_for(so).await;
     }
 }
 

@@ -333,3 +333,23 @@ async fn a_namespace_that_is_denied_is_named_and_does_not_stop_the_process() {
     shop.take(Ok(Event::InitDone));
     assert!(!is_named());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_missing_does_not_stop_the_process_and_is_served_once_it_is_there() {
+    let health = crate::health::Health::default();
+    health.watch("Redis", None).answered();
+    let (store, _writer) = reflector::store();
+    let (of_apps, guardrails) = (health.watch("MyApp", None), crate::guardrails::Guardrails::default());
+    let mut watched = Watched::new(reconciler(&apiserver(Arc::default())), None, store, of_apps, guardrails);
+    for _ in 0..13 {
+        watched.take(Ok(Event::Init));
+        let status = kube::core::Status::failure("could not find the resource", "NotFound").with_code(404);
+        let passed_on = watched.take(Err(watcher::Error::InitialListFailed(kube::Error::Api(status.boxed()))));
+        assert!(passed_on.is_none(), "it is named once, not at every attempt");
+        tokio::time::advance(Duration::from_secs(30)).await;
+        assert_eq!(health.healthy(), Ok(()));
+    }
+    watched.take(Ok(Event::Init));
+    let listed = watched.take(Ok(Event::InitApply(Decoded::Object(object(&json!([]))))));
+    assert!(matches!(listed, Some(Ok(Event::InitApply(_)))));
+}
