@@ -19,7 +19,7 @@ use super::observe::{Observer, Step};
 use super::undeleted::{Undeleted, others};
 use crate::api::DatabaseBackup;
 use crate::external::aws::AwsError;
-use crate::external::s3::{Refusals, S3};
+use crate::external::s3::{LOCKED, Refusals, S3};
 use crate::metrics::Metrics;
 use crate::runtime::manifest::{delete_exactly, patch_exactly};
 use crate::transfer;
@@ -110,7 +110,9 @@ async fn change_of(
     change: &Change,
 ) -> Result<(), Error> {
     let is_deleted = object.meta().deletion_timestamp.is_some();
-    let undeleted = if is_deleted { BTreeMap::new() } else { observer.undeleted.of(&object.uid().unwrap_or_default()) };
+    let mut undeleted = observer.undeleted.of(&object.uid().unwrap_or_default());
+    // A deletion that lacks a right is tried again and again until it is given up.
+    undeleted.retain(|_, it| it.locked || !is_deleted);
     let outcome = match change {
         Change::DeleteObjects { .. } | Change::Abort(_) => {
             let outcome = change_bucket(&clients.s3, bucket, change, &undeleted).await;
@@ -127,6 +129,14 @@ async fn change_of(
             change_bucket(&clients.s3, bucket, change, &undeleted).await
         }
     };
+    let outcome = outcome.map(|refusals| match refusals.values().all(|error| error.is(LOCKED)) {
+        // What a lock holds stays when the object goes. The rest is deleted.
+        true if is_deleted && !refusals.is_empty() => {
+            observer.undeleted.note(&object.uid().unwrap_or_default(), &refusals, Timestamp::now());
+            Refusals::new()
+        }
+        _ => refusals,
+    });
     let failure = match &outcome {
         Ok(refusals) => refusals.values().next(),
         Err(error) => Some(error),

@@ -18,7 +18,8 @@ pub fn of(object: &DatabaseBackup) -> BackupTimes {
         log_kept: logs().map(|it| it.bytes).max(),
         log_room: logs().map(|it| it.bytes_until_lost).min(),
         verified: results.filter_map(|result| result.proven_at.as_ref()).map(|time| time.0).max(),
-        overdue: conditions.any(|condition| condition.type_ == "BackupOverdue" && condition.status == "True"),
+        // Where the newest backups could not be read, somebody has to look as well.
+        overdue: conditions.any(|it| it.type_ == "BackupOverdue" && (it.status == "True" || it.reason == "ListingCut")),
     }
 }
 
@@ -34,16 +35,17 @@ mod tests {
     fn an_object_is_overdue_while_its_condition_says_so() {
         let mut object = backup();
         assert!(!of(&object).overdue, "it has no status yet");
-        let mut says = |type_: &str, status: &str| {
+        let mut says = |type_: &str, status: &str, reason: &str| {
             let condition = json!({
-                "type": type_, "status": status, "reason": "R", "message": "",
+                "type": type_, "status": status, "reason": reason, "message": "",
                 "lastTransitionTime": "2026-11-22T03:00:00Z",
             });
             let conditions = vec![serde_json::from_value(condition).expect("a condition")];
             object.status = Some(DatabaseBackupStatus { conditions, ..DatabaseBackupStatus::default() });
             of(&object).overdue
         };
-        assert!(says("BackupOverdue", "True"));
-        assert!(!says("BackupOverdue", "False") && !says("BackupOverdue", "Unknown") && !says("Ready", "True"));
+        assert!(says("BackupOverdue", "True", "Overdue") && says("BackupOverdue", "Unknown", "ListingCut"));
+        assert!(!says("BackupOverdue", "False", "UpToDate") && !says("BackupOverdue", "Unknown", "NotObserved"));
+        assert!(!says("Ready", "True", "Scheduled"));
     }
 }

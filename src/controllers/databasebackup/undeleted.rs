@@ -60,6 +60,11 @@ pub fn others(keys: &[String], undeleted: &BTreeMap<String, Undeleted>, now: Tim
     keys.iter().filter(|key| !stays(key)).cloned().collect()
 }
 
+/// Until when at least a lock holds the backup of a key, as S3 said when it refused to delete it.
+pub fn locked_until(key: &str, undeleted: &BTreeMap<String, Undeleted>, now: Timestamp) -> Option<Timestamp> {
+    undeleted.get(backup_of(key)).filter(|it| it.locked && it.again > now).map(|it| it.again)
+}
+
 /// What all keys of a backup begin with.
 fn backup_of(key: &str) -> &str {
     key.rsplit_once('/').map_or(key, |(backup, _)| backup)
@@ -162,6 +167,8 @@ mod tests {
         assert!(matches!(plan.health, Health::Ready(_)), "{:?}", plan.health);
         let locked = plan.status.locked.map(|it| (it.backups, it.until.0));
         assert_eq!(locked, Some((1, now() + HELD)));
+        let until = |id| locked_until(&key(id, "data"), &bucket.memory.of("uid-1"), now());
+        assert_eq!((until(HELD_ID), until(IDS[3])), (Some(now() + HELD), None), "so its removal leaves it, too");
         // Somebody ends the hold.
         bucket.refused = String::new();
         bucket.settle(&object, now() + HELD);
@@ -179,6 +186,7 @@ mod tests {
         assert_eq!(cause.reason, "AccessDenied");
         assert!(cause.message.contains(HELD_ID) && cause.message.contains("s3:DeleteObject"), "{}", cause.message);
         assert_eq!(plan.status.locked, None);
+        assert_eq!(locked_until(&key(HELD_ID, "data"), &bucket.memory.of("uid-1"), now()), None);
         let later = decide(&object, &bucket.observed(&object), now() + DENIED);
         assert!(matches!(later.health, Health::Ready(_)), "{:?}", later.health);
     }

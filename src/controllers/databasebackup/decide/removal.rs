@@ -97,7 +97,7 @@ fn of_s3(object: &DatabaseBackup, observed: &Observed) -> Removal<Action> {
     }
     if let Some(until) = remains.locked {
         let note = format!(
-            "backups stay in bucket {} under {}/, for S3 locks the last of them until {until}: delete them then, by version",
+            "backups stay in bucket {} under {}/, for S3 locks the last of them at least until {until}: delete them then, by version",
             bucket.place.bucket,
             prefix(object)
         );

@@ -118,7 +118,7 @@ mod tests {
         object.spec.destination.prefix = Some("x".repeat(640));
         let due = |number: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_mins(5 * number);
         let id = |number: i64| format!("{}/{FOLDER}/{}", prefix(&object), id_of(due(number)));
-        let keys = (0..4000).flat_map(|number| ["data", "manifest.json"].map(|file| format!("{}/{file}", id(number))));
+        let keys = (0..8000).flat_map(|number| ["data", "manifest.json"].map(|file| format!("{}/{file}", id(number))));
         let fake = Fake::with(keys, "1971-01-01T00:00:00Z").await;
         let (reader, _) = denied_beside(fake.s3.clone());
         let mut observed = observed();
@@ -126,14 +126,14 @@ mod tests {
         let unknown = reader.catalog(&object, &bucket, &observed).await.expect("an answer");
         assert!(unknown.cut && unknown.lacks_newest, "without a record, nobody knows where they are");
         reader.forget_catalog(&object);
-        let newest = BTreeMap::from([(due(3999), Evidence::Manifest("ab".repeat(32)))]);
+        let newest = BTreeMap::from([(due(7999), Evidence::Manifest("ab".repeat(32)))]);
         observed.recorded = Some(Record { backups: [(FOLDER.to_owned(), newest)].into(), ..Record::default() });
         let before = fake.answered();
         let known = reader.catalog(&object, &bucket, &observed).await.expect("an answer");
         assert!(known.cut && !known.lacks_newest);
         let complete = known.complete(FOLDER);
-        assert!(complete.contains(&due(0)) && complete.contains(&due(3999)), "{}", complete.len());
-        assert_eq!(fake.answered() - before, 10, "seven pages, uploads, and two pages of the newest");
+        assert!(complete.contains(&due(0)) && complete.contains(&due(7999)), "{}", complete.len());
+        assert_eq!(fake.answered() - before, 14, "eleven pages, uploads, and two pages of the newest");
     }
 
     #[test]

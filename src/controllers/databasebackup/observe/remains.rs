@@ -9,6 +9,7 @@ use kube::ResourceExt;
 use super::super::error::Error;
 use super::super::facts::{Bucket, Observed, Remains};
 use super::super::names::prefix;
+use super::super::undeleted::locked_until;
 use super::{Observer, RECORD};
 use crate::api::{DatabaseBackup, DeletionPolicy};
 use crate::backup::record::Record;
@@ -134,6 +135,11 @@ impl Observer {
                 remains.locked = locks.filter(|until| *until > now).max();
                 remains.objects.retain(|object| lock.until(object.modified) <= now);
             }
+            // S3 also refuses what the bucket's own lock does not explain: a legal hold, or a lock of an earlier setting.
+            let (undeleted, now) = (self.undeleted.of(&object.uid().unwrap_or_default()), Timestamp::now());
+            let locked = remains.objects.iter().filter_map(|object| locked_until(&object.key, &undeleted, now)).max();
+            remains.locked = remains.locked.max(locked);
+            remains.objects.retain(|object| locked_until(&object.key, &undeleted, now).is_none());
             remains.uploads = self.s3.uploads(&place, &owner, &prefix).await?;
             // What cannot be listed may be a user as well.
             let objects = &self.watches.objects;

@@ -112,7 +112,7 @@ fn is_news(view: &View<'_>, it: &Verification, outcome: &Outcome) -> bool {
 /// Jobs that count as reported. Where S3 was read, these are all that ended: the others are reported now, or need no
 /// report. Where it was not read, only those that were reported before.
 pub fn reported<'a>(view: &View<'a>) -> impl Iterator<Item = &'a Verification> {
-    let all_known = view.observed.catalog.is_some();
+    let all_known = view.observed.current().is_some();
     let before = view.before.ended.clone();
     ended(view).map(|(it, _)| it).filter(move |it| all_known || before.contains(&it.job.name))
 }

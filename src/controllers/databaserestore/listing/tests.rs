@@ -16,7 +16,7 @@ use crate::external::s3::fake::Fake;
 use crate::guardrails::Guardrails;
 
 /// More of them than are read at once, for their keys are long.
-const MANY: i64 = 4000;
+const MANY: i64 = 8000;
 
 fn due(number: i64) -> Timestamp {
     "2024-11-01T00:00:00Z".parse::<Timestamp>().expect("an instant") + SignedDuration::from_mins(5 * number)
@@ -70,12 +70,20 @@ async fn all_of_a_folder_is_read_however_much_that_is_and_of_a_log_what_a_base_b
     let (observer, at, fake) = world(keys(WAL, 0..MANY)).await;
     let all = observer.in_folder(&at, &base(), Part { folder: WAL, since: None }).await.expect("an answer");
     let all = all.expect("all of it");
-    assert!(!all.cut && all.complete(WAL).len() == 4000, "{}", all.complete(WAL).len());
+    assert!(!all.cut && all.complete(WAL).len() == 8000, "{}", all.complete(WAL).len());
     let before = fake.answered();
     let since = Some(due(MANY - 10));
     let log = observer.in_folder(&at, &base(), Part { folder: WAL, since }).await.expect("an answer").expect("some");
     assert_eq!(log.complete(WAL).len(), 2602, "9 days and the ten after them");
     assert_eq!(fake.answered() - before, 6, "a thousand keys in each call");
+}
+
+#[tokio::test]
+async fn log_that_ended_long_before_the_base_backup_is_found() {
+    let (observer, at, _) = world(keys(WAL, 0..10)).await;
+    let since = Some(due(10) + SignedDuration::from_hours(20 * 24));
+    let log = observer.in_folder(&at, &base(), Part { folder: WAL, since }).await.expect("an answer").expect("some");
+    assert_eq!(log.complete(WAL).len(), 10);
 }
 
 #[tokio::test]

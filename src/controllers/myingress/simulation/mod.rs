@@ -177,14 +177,17 @@ impl Simulation {
             others.map(|(arn, it)| (it.group.name.clone(), arn.clone())).collect::<BTreeMap<_, _>>()
         };
         let mut occupied = Occupied::by(&assets, &owner);
-        if members.grouped {
+        let rival = rival(&self.aws.assets, &owner, !assets.is_empty());
+        if rival.is_some() {
+            // Nothing is looked up for an owner that does nothing.
+        } else if members.grouped {
             occupied.settle(&mut built, &owner, again, taken);
         } else {
             occupied.foreign = taken(&built.model.iter().flat_map(|model| model.groups.keys()).collect());
         }
         let adopt = built.model.as_ref().and_then(|model| model.balancer.adopt.as_ref());
         let mut observed = Observed {
-            rival: rival(&self.aws.assets, &owner, !assets.is_empty()),
+            rival,
             taken: balancers().map(|it| it.balancer.name.clone()).filter(|name| names.contains(name)).collect(),
             taken_groups: occupied.foreign,
             disowned: status.alb.filter(|alb| foreign(&alb.arn)),
