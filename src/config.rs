@@ -13,7 +13,7 @@ pub use commands::{
 };
 
 use crate::api::access::NetworkPolicyMode;
-use crate::backup::jobs::{Identity, Settings};
+use crate::backup::jobs::{Egress, Identity, Settings};
 use crate::context::Served;
 use crate::external::budget::Budget;
 use crate::stateful::Rules;
@@ -196,6 +196,7 @@ impl BackupOptions {
             image: user_provided(&self.job_image),
             region: region.unwrap_or_default(),
             aws_endpoint,
+            egress: Egress::default(),
             endpoints: named(&self.backup_endpoints),
             regions: named(&self.backup_regions),
             namespace: String::new(),

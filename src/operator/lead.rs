@@ -13,6 +13,7 @@ use tracing::{error, info, warn};
 use super::Error;
 use super::group::Group;
 use super::term::{Term, Undead};
+use crate::backup::jobs::Egress;
 use crate::clients;
 use crate::cluster::Cluster;
 use crate::config::RunOptions;
@@ -37,6 +38,8 @@ pub struct Process {
     pub cluster: Cluster,
     /// The image of our own pod.
     pub image: Option<String>,
+    /// What Jobs get of our own environment.
+    pub egress: Egress,
     /// Our identity in leases.
     pub identity: String,
     pub metrics: Metrics,
@@ -195,7 +198,7 @@ impl Process {
 
     /// Runs the controllers. Clients are made here so that their connections end with the term.
     async fn work(self, group: Group, fence: Fence) {
-        let Self { options, config, cluster, image, metrics, health, stop, .. } = self;
+        let Self { options, config, cluster, image, egress, metrics, health, stop, .. } = self;
         let client = match clients::kubernetes_fenced(config, &metrics, fence.clone()) {
             Ok(client) => client,
             Err(problem) => {
@@ -223,6 +226,7 @@ impl Process {
         let mut backups = options.backups.settings(&options.cluster_name, region, endpoint);
         backups.image = backups.image.or(image);
         backups.namespace.clone_from(&options.namespace);
+        backups.egress = egress;
         let databases = options.databases.rules(&options.namespace);
         let context = Context {
             kinds: group.kinds,

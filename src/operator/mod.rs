@@ -24,7 +24,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::backup::jobs::Identity;
+use crate::backup::jobs::{Egress, Identity};
 use crate::clients;
 use crate::cluster::Cluster;
 use crate::config::RunOptions;
@@ -127,9 +127,16 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
              docs/databasebackup.md, or only one namespace can have backups"
         );
     }
+    let egress = Egress::of(|name| std::env::var(name).ok());
+    if jobs.is_some() && egress.has_login {
+        warn!(
+            "HTTPS_PROXY has a login, so the Jobs of backups do not get it: they must reach AWS by another way \
+             (docs/databasebackup.md)"
+        );
+    }
     let identity = leader::unique_identity(&options.pod_name, options.pod_uid.as_deref());
     let groups = Group::all(&options);
-    let process = Process { options, config, cluster, image, identity, metrics, health, stop };
+    let process = Process { options, config, cluster, image, egress, identity, metrics, health, stop };
     let serve = |group: Group| lead::serve(process.clone(), group, lease_client.clone());
     // If the work of a lost term does not end, the process exits at once, and its other lease expires.
     let endings = try_join_all(groups.into_iter().map(serve)).await?;

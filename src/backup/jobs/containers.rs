@@ -53,6 +53,7 @@ pub fn with_identity(run: Run<'_>, mut container: Container) -> Container {
     let environment = container.env.get_or_insert_default();
     environment.push(variable(REGION, &settings.region));
     environment.extend(settings.aws_endpoint.iter().map(|url| variable("AWS_ENDPOINT_URL", url)));
+    environment.extend(settings.egress.variables.iter().map(|(name, value)| variable(name, value)));
     if let Some(role) = settings.identity.as_ref().and_then(|identity| identity.role_in(run.namespace)) {
         environment.push(variable("AWS_ROLE_ARN", &role));
         environment.push(variable("AWS_WEB_IDENTITY_TOKEN_FILE", &volumes::token_path()));

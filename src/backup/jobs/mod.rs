@@ -3,6 +3,7 @@
 mod account;
 mod catalog;
 mod containers;
+mod egress;
 mod foreign_image;
 mod outcomes;
 mod pod;
@@ -15,6 +16,7 @@ mod volumes;
 
 pub use account::{ACCOUNT_LABEL, SERVICE_ACCOUNT, service_account};
 pub use catalog::{Catalog, Doubt, Stored};
+pub use egress::Egress;
 pub use outcomes::{End, end_of, in_words, last_words, report_of};
 pub use pod::{RECOVER, WORK, backup_pod, job_spec, plan_map, plan_text, restore_pod, slot_pod};
 pub use run::{PlanIn, Run};

@@ -1,5 +1,6 @@
 //! The operator's settings for backups, and where backups go.
 
+use super::egress::Egress;
 use super::regions::REGIONS;
 use crate::api::databasebackup::Destination;
 use crate::backup::plan;
@@ -26,6 +27,8 @@ pub struct Settings {
     pub region: String,
     /// The endpoint at which the operator reaches AWS, if that is not AWS' own.
     pub aws_endpoint: Option<String>,
+    /// How else it reaches AWS.
+    pub egress: Egress,
     /// Endpoints of other S3 that objects may name.
     pub endpoints: Vec<String>,
     /// Regions that are newer than this version.
