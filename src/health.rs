@@ -69,7 +69,7 @@ impl Failing {
 /// A watch that has failed for this long makes the process unhealthy. A restart may help where retries did not.
 const WATCH_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// A watch that fails is tried again within half a minute, and a connection that hangs is given up after as long. So one
+/// A watch that fails is tried again within a minute, and a connection that hangs is given up after half a minute. So one
 /// that has not failed for this long works.
 /// <https://docs.rs/kube/latest/kube/runtime/watcher/struct.DefaultBackoff.html>
 const FAILURE_INTERVAL: Duration = Duration::from_mins(2);

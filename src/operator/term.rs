@@ -109,10 +109,11 @@ impl Term {
             .worker_threads(workers.count)
             .thread_name("controllers")
             .on_thread_start(move || {
-                beginning.begins();
                 if let Err(problem) = rustix::process::nice(NICE) {
                     debug!(%problem, "a thread of the controllers has the priority of all others");
                 }
+                // Last, so that no pause comes between it and the thread's first task: see `Workers::all_begun`.
+                beginning.begins();
             })
             .on_thread_stop(move || ending.ends())
             .build()?;

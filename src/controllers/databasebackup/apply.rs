@@ -129,13 +129,13 @@ async fn change_of(
             change_bucket(&clients.s3, bucket, change, &undeleted).await
         }
     };
-    let outcome = outcome.map(|refusals| match refusals.values().all(|error| error.is(LOCKED)) {
-        // What a lock holds stays when the object goes. The rest is deleted.
-        true if is_deleted && !refusals.is_empty() => {
+    let outcome = outcome.map(|refusals| {
+        if is_deleted && refusals.values().all(|error| error.is(LOCKED)) {
+            // What a lock holds stays when the object goes. The rest is deleted.
             observer.undeleted.note(&object.uid().unwrap_or_default(), &refusals, Timestamp::now());
-            Refusals::new()
+            return Refusals::new();
         }
-        _ => refusals,
+        refusals
     });
     let failure = match &outcome {
         Ok(refusals) => refusals.values().next(),

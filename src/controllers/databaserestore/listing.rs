@@ -94,16 +94,16 @@ impl Observer {
     /// What is in one folder of an object whose keys begin with `base`. Of a log, only what is needed from a base backup on,
     /// and so much of it that more would be too much for one recovery.
     pub(super) async fn in_folder(&self, at: &At, base: &str, part: Part) -> Result<Result<Catalog, Choice>, Error> {
-        match self.from_since(at, base, part).await? {
+        match self.log_since(at, base, part).await? {
             // The log ended long before the base backup: its last backups say where.
             Ok(found) if part.since.is_some() && found.complete(part.folder).is_empty() => {
-                self.from_since(at, base, Part { since: None, ..part }).await
+                self.log_since(at, base, Part { since: None, ..part }).await
             }
             found => Ok(found),
         }
     }
 
-    async fn from_since(&self, at: &At, base: &str, part: Part) -> Result<Result<Catalog, Choice>, Error> {
+    async fn log_since(&self, at: &At, base: &str, part: Part) -> Result<Result<Catalog, Choice>, Error> {
         let Part { folder, since } = part;
         let (prefix, under) = (format!("{base}/"), format!("{base}/{folder}/"));
         let mut catalog = Catalog { prefix: prefix.clone(), ..Catalog::default() };

@@ -282,11 +282,11 @@ fn enter_into(listeners: &mut BTreeMap<String, ListenerMember>, action: &Listene
             listeners.insert(member.listener.arn.clone(), member);
         }
         (ListenerAction::Modify { arn, .. }, Answer::Listener(listener)) => edit(listeners, arn, |member| {
-            // The new default may have been a further certificate before. Without TLS there are no further
-            // certificates.
-            match &listener.settings.certificate {
-                Some(default) => drop(member.certificates.remove(default)),
-                None => member.certificates.clear(),
+            // A further certificate that becomes the default stays in AWS's list, and counts there. Without TLS there are no
+            // further certificates.
+            // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DescribeListenerCertificates.html
+            if listener.settings.certificate.is_none() {
+                member.certificates.clear();
             }
             member.listener = listener;
         }),

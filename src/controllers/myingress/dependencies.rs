@@ -52,6 +52,8 @@ fn on_listener(refused: &ListenerAction, later: &ListenerAction) -> bool {
         // The new default action may have to answer what a rule answered so far.
         | (Modify { arn: listener, .. }, DeleteRule { listener: on, .. })
         | (AddCertificates { arn: listener, .. }, RemoveCertificates { arn: on, .. })
+        // One that comes after another has gone needs the room of that one.
+        | (RemoveCertificates { arn: listener, .. }, AddCertificates { arn: on, .. })
         // A tag says which client secret was set. It must not say so of one that was not.
         | (Modify { arn: listener, .. } | ModifyRule { arn: listener, .. }, AddTags { arn: on, .. }) => listener == on,
         // With its old answer a rule must not come before others.

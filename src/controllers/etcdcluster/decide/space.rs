@@ -126,18 +126,19 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     if let Some(bloated) = next(&|status| status.db_size > enough) {
         return give_back(bloated);
     }
-    if accepted && done.disarmed && runs_earlier_spec(view) {
+    if accepted && done.disarmed && full.iter().any(|alarm| runs_earlier_spec(view, alarm.member)) {
         return None;
     }
     Some(disarm(&full, view, NO_SPACE, "there is space again"))
 }
 
-/// Whether a member answers that was started with an earlier spec. A process keeps the quota that it was started with, and
-/// raises the alarm again at the next write if that is too low: then only another pod helps.
+/// Whether the member of that ID answers and was started with an earlier spec. A process keeps the quota that it was started
+/// with, and raises the alarm again at the next write if that is too low: then only another pod helps.
 /// <https://etcd.io/docs/v3.5/op-guide/maintenance/#space-quota>
-fn runs_earlier_spec(view: &View<'_>) -> bool {
+fn runs_earlier_spec(view: &View<'_>, id: u64) -> bool {
     let is_outdated = |ordinal: &i32| view.observed.set.pods.get(ordinal).is_some_and(|pod| view.is_outdated(pod));
-    view.members.keys().any(|ordinal| view.is_healthy(*ordinal) && is_outdated(ordinal))
+    let mut members = view.members.iter();
+    members.any(|(ordinal, member)| member.id == id && view.is_healthy(*ordinal) && is_outdated(ordinal))
 }
 
 fn disarm(alarms: &[Alarm], view: &View<'_>, reason: &'static str, why: &'static str) -> Step {

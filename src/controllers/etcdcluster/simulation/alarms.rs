@@ -147,6 +147,23 @@ fn a_higher_quota_reaches_all_members_before_an_alarm_that_comes_back_is_disarme
     assert_eq!(steps, ["delete", "delete", "move", "delete", "disarm"]);
 }
 
+/// Its file stays above the quota, so it raises the alarm again and again. A rollout that waits for it does not help.
+#[test]
+fn an_alarm_of_a_member_that_nobody_hears_is_disarmed_whatever_is_rolled_out() {
+    let mut simulation = Simulation::settled(cluster(5));
+    simulation.raise_quota();
+    let object = simulation.object.clone();
+    let mut observed = simulation.observe(&object, false);
+    let follows = |id: u64| simulation.raft.leader != Some(id);
+    let unheard = observed.statuses.iter().find(|(_, status)| follows(status.member_id));
+    let (ordinal, member) = unheard.map(|(ordinal, status)| (*ordinal, status.member_id)).unwrap();
+    observed.statuses.remove(&ordinal);
+    observed.quorum.as_mut().unwrap().alarms = vec![Alarm { member, kind: AlarmKind::NoSpace }];
+    observed.compacted = Some(Compaction { revision: 0, measured: true, disarmed: true });
+    let actions = decide(&object, &observed, simulation.now).actions;
+    assert!(matches!(&actions[..], [Action::Disarm { .. }]), "{actions:?}");
+}
+
 /// The alarm may be older than the edit, and history may have filled the quota.
 #[test]
 fn an_alarm_is_disarmed_once_before_pods_are_replaced_and_always_while_the_spec_is_refused() {

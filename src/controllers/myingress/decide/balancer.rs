@@ -282,17 +282,10 @@ fn chosen(
         let suitable = || subnets.iter().filter(|subnet| suits(subnet));
         let roomy = suitable().filter(|subnet| subnet.free_addresses >= FREE_ADDRESSES);
         let stays = suitable().find(|subnet| stands_in(subnet));
-        stays.or_else(|| roomy.min_by_key(|subnet| &subnet.id)).map(|subnet| subnet.id.clone())
+        // Where no other fits, it stays where it stands: AWS refuses only the type then, and all else goes on.
+        let stands = || subnets.iter().find(|subnet| stands_in(subnet));
+        stays.or_else(|| roomy.min_by_key(|subnet| &subnet.id)).or_else(stands).map(|subnet| subnet.id.clone())
     };
-    let left = zones.values().filter(|subnets| choice(subnets).is_none()).flatten().find(|subnet| stands_in(subnet));
-    if let Some(subnet) = left {
-        return Err(complaint(format!(
-            "spec.ipAddressType: subnet {} has no IPv6 CIDR block, and in its availability zone {} no other subnet with the \
-             tags of spec.subnetSelector has one and {FREE_ADDRESSES} free addresses: associate one \
-             (aws ec2 associate-subnet-cidr-block), or tag another subnet",
-            subnet.id, subnet.zone
-        )));
-    }
     let chosen: BTreeSet<String> = zones.values().filter_map(choice).collect();
     if chosen.len() < 2 {
         let without = fitting.iter().filter(|subnet| !suits(subnet)).count();
@@ -371,11 +364,8 @@ mod tests {
         assert_eq!(chosen_with(&found, &["a", "c"], serving).unwrap(), ids(&["a", "c"]), "AWS let it stand there");
         assert_eq!(chosen_with(&found, &["a", "c"], new).unwrap(), ids(&["b", "c"]), "it moves within the zone");
         assert_eq!(chosen(&found, &["a", "c"]).unwrap(), ids(&["a", "c", "d"]), "IPv4 does anywhere");
-        let message = chosen_with(&found, &["b", "c", "d"], new).unwrap_err().message;
-        assert!(
-            message.starts_with("spec.ipAddressType: subnet d has no IPv6 CIDR block"),
-            "no zone is left: {message}"
-        );
+        let stands = chosen_with(&found, &["b", "c", "d"], new).unwrap();
+        assert_eq!(stands, ids(&["b", "c", "d"]), "AWS refuses the type, and nothing else waits");
         let message = chosen_with(&found[..2], &[], new).unwrap_err().message;
         assert!(message.contains("1 of the 2 subnets") && message.contains("(1 have no IPv6 CIDR block)"), "{message}");
     }

@@ -104,3 +104,21 @@ fn at_most_one_certificate_gives_way_to_those_that_aws_refuses_for_what_they_are
     allow(&mut simulation);
     assert_eq!(further(&simulation), arns("new", 0..25));
 }
+
+#[test]
+fn after_a_refused_certificate_nothing_is_tried_that_has_no_room() {
+    let mut simulation = settled(with(&[arns("default", 0..1), arns("old", 0..25)]));
+    simulation.objects[0].spec = standing("web", with(&[arns("default", 0..1), arns("new", 0..25)])).spec;
+    let bad = |action: &Action| {
+        let Action::Listener(ListenerAction::AddCertificates { certificates, .. }) = action else { return false };
+        certificates.iter().any(|arn| arn.ends_with("new-00"))
+    };
+    simulation.refuses = Some((bad, "CertificateInvalid"));
+    let which = super::key(&simulation.objects[0]);
+    for _ in 0..3 {
+        // The pause is over.
+        simulation.refusals.clear();
+        simulation.reconcile(&which);
+    }
+    assert_eq!(further(&simulation), arns("old", 1..25));
+}

@@ -20,8 +20,6 @@ const REFUSED_FOR: Duration = Duration::from_mins(1);
 /// AWS's code where a group or a balancer has no room for so many targets.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_RegisterTargets.html>
 pub const FULL: &str = "TooManyTargets";
-/// AWS's code where one target is in too many groups of a balancer. Its neighbours in the call may be in fewer.
-const TOO_OFTEN: &str = "TooManyRegistrationsForTargetId";
 
 /// The next call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,7 +164,7 @@ impl Planner {
             (self.room, self.batch) = (Some(targets.len().saturating_sub(1)), targets.len() / 2);
             return false;
         }
-        if error.class != Class::Invalid && !error.is(TOO_OFTEN) {
+        if error.class != Class::Invalid {
             self.stuck = true;
             return false;
         }

@@ -56,7 +56,7 @@ impl Zones {
             return BTreeSet::new();
         }
         let known = self.known(vpc);
-        let now = Instant::now();
+        let now = tokio::time::Instant::now().into_std();
         if known.send_if_modified(|it| it.begin(targets, now)) {
             let (ec2, vpc, known) = (self.ec2.clone(), vpc.to_owned(), known.clone());
             tokio::spawn(async move {

@@ -75,3 +75,15 @@ fn no_pod_that_is_not_ready_is_replaced_while_two_replicas_lack_data() {
     simulation.assert_settled();
     assert_eq!(deleted(&simulation.journal), 4);
 }
+
+/// What was corrected may be wrong again: then one pod shows it.
+#[test]
+fn a_successor_that_is_not_ready_either_stops_the_rollout() {
+    let mut simulation = corrected(2);
+    for _ in 0..60 {
+        simulation.kubernetes.set.pods.values_mut().for_each(|pod| pod.unready = true);
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+    }
+    assert_eq!(deleted(&simulation.journal), 1, "{:#?}", simulation.journal);
+}

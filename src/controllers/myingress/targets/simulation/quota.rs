@@ -66,16 +66,3 @@ fn targets_do_not_give_way_in_vain_but_those_without_pods_go() {
     simulation.settle().unwrap();
     assert_eq!(simulation.registered(), BTreeSet::from([target(6), target(7)]));
 }
-
-#[test]
-fn a_target_in_too_many_groups_does_not_keep_the_others_out() {
-    let (mut planner, now) = (Planner::from(TargetCache::empty(Instant::now())), Instant::now());
-    let (wanted, gone) = (BTreeSet::from([target(1), target(2)]), BTreeSet::new());
-    planner.begin(now, false);
-    for refused in [vec![target(1), target(2)], vec![target(1)]] {
-        assert_eq!(planner.next(&wanted, &gone), Step::Register(refused.clone()));
-        let failure = error(Class::Denied, Some("TooManyRegistrationsForTargetId"));
-        assert!(planner.not_registered(&refused, &failure, now));
-    }
-    assert_eq!(planner.next(&wanted, &gone), Step::Register(vec![target(2)]));
-}
