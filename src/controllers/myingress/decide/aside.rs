@@ -62,14 +62,15 @@ impl<'a> Aside<'a> {
         })
     }
 
-    /// Whether AWS refused one of these certificates, or others together with it, for another reason than a quota.
-    pub fn refuses_certificates(&self, on: &str, these: &BTreeSet<String>) -> bool {
-        self.refusals.iter().any(|refusal| match &refusal.action {
+    /// Those of these certificates that AWS refused, alone or together with others, for another reason than a quota.
+    pub fn refused_certificates(&self, on: &str, these: &BTreeSet<String>) -> BTreeSet<String> {
+        let refused = self.refusals.iter().filter_map(|refusal| match &refusal.action {
             Action::Listener(ListenerAction::AddCertificates { arn, certificates, .. }) => {
-                refusal.reason != QUOTA_REACHED && arn == on && !certificates.is_disjoint(these)
+                (refusal.reason != QUOTA_REACHED && arn == on).then_some(certificates)
             }
-            _ => false,
-        })
+            _ => None,
+        });
+        refused.flatten().filter(|arn| these.contains(*arn)).cloned().collect()
     }
 
     /// Whether AWS refused to create a target group of that name.
