@@ -214,6 +214,9 @@ pub enum Error {
     /// A server has too little room for the locks of one transaction.
     #[error("{0}")]
     LocksTooFew(String),
+    /// A server takes no statement that is as long as one of the backup.
+    #[error("{0}")]
+    PacketTooSmall(String),
     /// The target refused something.
     #[error("the target failed: {0}")]
     TargetFailed(String),
@@ -265,6 +268,7 @@ impl Error {
             Self::ToolOutdated(_) => "ToolOutdated",
             Self::DependentsRemain(_) => "DependentsRemain",
             Self::LocksTooFew(_) => "LocksTooFew",
+            Self::PacketTooSmall(_) => "PacketTooSmall",
             Self::TargetFailed(_) => "TargetFailed",
             Self::Differs(_) => "Differs",
         }
@@ -312,6 +316,7 @@ impl Error {
                 | Self::ToolOutdated(_)
                 | Self::DependentsRemain(_)
                 | Self::LocksTooFew(_)
+                | Self::PacketTooSmall(_)
                 | Self::Differs(_)
         )
     }
@@ -327,6 +332,7 @@ impl Error {
                 | Self::TargetHoldsHalf { .. }
                 | Self::DependentsRemain(_)
                 | Self::LocksTooFew(_)
+                | Self::PacketTooSmall(_)
         )
     }
 

@@ -4,6 +4,7 @@ mod accounts;
 mod hooks;
 mod mark;
 mod outlook;
+mod packet;
 mod part;
 mod restore;
 mod rights;

@@ -6,7 +6,7 @@ use super::super::tables::alike;
 use super::super::{Account, Fetched, How};
 use super::accounts::Accounts;
 use super::restore::Work;
-use super::{MARK, Tools, text};
+use super::{MARK, Tools, packet, text};
 use crate::api::databaserestore::RestoreAction;
 use crate::backup::Error;
 use crate::backup::outlook::Outlook;
@@ -22,6 +22,10 @@ pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         Err(error) if error.is_refusal() => outlook.refuse(&error),
         Ok(false) => return Ok(outlook),
         other => drop(other?),
+    }
+    match packet::check(&work, fetched).await {
+        Err(error) if error.is_refusal() => outlook.refuse(&error),
+        checked => checked?,
     }
     let present = tools.databases().await?;
     let new = work.databases.iter().filter(|name| !present.contains(name));

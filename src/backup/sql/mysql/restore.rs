@@ -14,10 +14,9 @@ use super::super::words::some_of;
 use super::super::{Account, DATABASES, Fetched, How, PROGRAM_SILENCE_TIMEOUT, WHOLE_JOB, tools};
 use super::accounts::{Accounts, Only};
 use super::mark::{Kept, Mark};
-use super::part;
 use super::rows::Rows;
 use super::sections::{Piece, Sections};
-use super::{MARK, Tools, hex, text};
+use super::{MARK, Tools, hex, packet, part, text};
 use crate::backup::Error;
 use crate::backup::restore::Restored;
 
@@ -27,9 +26,9 @@ const NAMED: usize = 5;
 /// What is restored, and into what.
 pub struct Work<'a> {
     pub tools: &'a Tools,
-    dump: &'a Path,
+    pub dump: &'a Path,
     /// The pieces of the dump that are restored, unless it is all of it.
-    pieces: Option<Vec<Piece>>,
+    pub pieces: Option<Vec<Piece>>,
     /// The chosen databases of the backup; empty for all of them.
     from: Vec<String>,
     pub tables: Tables,
@@ -51,6 +50,7 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     if !work.is_to_do(how, exact).await? {
         return Ok(work.tables.rows().into());
     }
+    packet::check(&work, fetched).await?;
     let before = work.mark().await?.unwrap_or_default();
     let ours = if before.run == how.run { before.kept.accounts } else { BTreeSet::default() };
     let mut accounts = Accounts::look(&tools, &version, fetched, &ours, work.only().as_deref()).await?;
