@@ -19,10 +19,12 @@ pub fn log_file(number: usize) -> String {
 /// <https://www.postgresql.org/docs/current/runtime-config-wal.html#RUNTIME-CONFIG-WAL-RECOVERY-TARGET>
 pub fn settings(until: Option<Timestamp>) -> String {
     // The server reads this setting before it knows names of time zones, such as Z.
-    let target = until.map(|it| format!("recovery_target_time = '{}'\n", it.strftime("%Y-%m-%d %H:%M:%S%.f+00")));
+    let target = until.map(|it| it.strftime("%Y-%m-%d %H:%M:%S%.f+00").to_string()).unwrap_or_default();
+    // It is there without an instant, too: the server's other files may have one of an earlier recovery. The other targets must
+    // not be emptied after it, because servers take that for a second target.
     format!(
-        "restore_command = 'cp causeway_wal/%f \"%p\"'\nrecovery_target_action = 'promote'\n{}",
-        target.unwrap_or_default()
+        "restore_command = 'cp causeway_wal/%f \"%p\"'\nrecovery_target_action = 'promote'\n\
+         recovery_target_time = '{target}'\n"
     )
 }
 
@@ -34,6 +36,9 @@ pub fn script(until: Option<Timestamp>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -42,6 +47,23 @@ mod tests {
         assert!(script(until).contains("\nrecovery_target_time = '2026-11-22 00:20:00.25+00'\n"));
         let full = "2026-11-22T00:20:00Z".parse().ok();
         assert!(script(full).contains("\nrecovery_target_time = '2026-11-22 00:20:00+00'\n"));
-        assert!(!script(None).contains("recovery_target_time") && script(None).contains("recovery.signal"));
+        assert!(script(None).contains("\nrecovery_target_time = ''\n") && script(None).contains("recovery.signal"));
+    }
+
+    #[test]
+    fn the_target_of_an_earlier_recovery_is_gone() {
+        let here = std::env::temp_dir().join(format!("causeway-recover-{}", std::process::id()));
+        let (base, data) = (here.join("base"), here.join("data"));
+        fs::create_dir_all(&base).unwrap();
+        let old = "work_mem = '8MB'\nrecovery_target = 'immediate'\nrecovery_target_inclusive = 'off'\n";
+        fs::write(base.join("postgresql.auto.conf"), old).unwrap();
+        let pack = Command::new("tar").arg("-cf").arg(here.join(BASE_FILE)).arg("-C").arg(&base).arg(".").status();
+        assert!(pack.unwrap().success());
+        fs::write(here.join(SCRIPT_FILE), script(None)).unwrap();
+        assert!(Command::new("sh").arg(here.join(SCRIPT_FILE)).arg(&data).status().unwrap().success());
+        let text = fs::read_to_string(data.join("postgresql.auto.conf")).unwrap();
+        assert_eq!(text, format!("work_mem = '8MB'\n{}", settings(None)));
+        assert!(data.join("recovery.signal").exists());
+        fs::remove_dir_all(&here).unwrap();
     }
 }

@@ -16,3 +16,9 @@ mkdir "$data/causeway_wal"
 for log in "$here"/wal-*.tar; do
     if [ -e "$log" ]; then tar -xf "$log" -C "$data/causeway_wal"; fi
 done
+# A target of an earlier recovery of that server would end this one too early, or be one too many.
+own=$data/postgresql.auto.conf
+if [ -e "$own" ]; then
+    sed '/^recovery_target/d' "$own" > "$own.new"
+    mv "$own.new" "$own"
+fi
