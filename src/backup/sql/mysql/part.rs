@@ -1,4 +1,4 @@
-//! Restores a part of a backup of several databases.
+//! Restores a part of a backup of several databases, or a backup of one under another name.
 //!
 //! The dump is read twice. The first time finds where each database is, so every problem is found before the target is touched.
 
@@ -12,7 +12,7 @@ use super::super::child::Program;
 use super::super::choice::FIELD;
 use super::super::tables::Tables;
 use super::super::{Account, DATABASES, Fetched, WHOLE_JOB};
-use super::sections::{Piece, Reader, Sections};
+use super::sections::{Piece, Reader, Renaming, Sections};
 use crate::backup::Error;
 
 /// Bytes that are read at once.
@@ -20,21 +20,8 @@ const READ: usize = 256 * 1024;
 
 /// Finds where each database is in a dump. It is an error if what it finds differs from the lists in the backup.
 pub async fn read(fetched: &Fetched, dump: &Path, tables: &Tables) -> Result<Sections, Error> {
-    let failed = |source| Error::Work { path: dump.to_owned(), source };
-    let mut file = File::open(dump).map_err(failed)?;
-    let mut reader = Reader::of(fetched.version.contains("MariaDB"));
-    let reading = tokio::task::spawn_blocking(move || {
-        let mut chunk = vec![0; READ];
-        loop {
-            match file.read(&mut chunk) {
-                Ok(0) => return Ok(reader.finish()),
-                Ok(length) => reader.push(&chunk[..length]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-    });
-    let sections = reading.await.map_err(io::Error::other).and_then(|read| read).map_err(failed)?;
+    let reader = Reader::of(fetched.version.contains("MariaDB"));
+    let sections = through(dump, reader, Reader::push).await?.finish();
     let names = fetched.text(DATABASES)?;
     let is_as_listed = |sections: &Sections| {
         let databases = sections.databases();
@@ -45,6 +32,35 @@ pub async fn read(fetched: &Fetched, dump: &Path, tables: &Tables) -> Result<Sec
     sections.filter(is_as_listed).ok_or_else(|| {
         Error::Unsupported(format!("{FIELD}: the dump cannot be taken apart by its databases: restore all of it"))
     })
+}
+
+/// The pieces of a dump of one database that restore it under another name. Around a program that was made under another
+/// collation, a dump changes the database by its name, and that may be a database that is there and in use.
+pub async fn renamed(fetched: &Fetched, dump: &Path, into: &str) -> Result<Vec<Piece>, Error> {
+    let reader = Renaming::of(fetched.version.contains("MariaDB"));
+    through(dump, reader, Renaming::push).await?.finish(into).ok_or_else(|| {
+        Error::Unsupported(format!(
+            "the dump cannot be restored as {into}, as its statements cannot be told apart: restore it under its own name"
+        ))
+    })
+}
+
+/// Lets a reader take all of a dump.
+async fn through<R: Send + 'static>(dump: &Path, mut reader: R, push: fn(&mut R, &[u8])) -> Result<R, Error> {
+    let failed = |source| Error::Work { path: dump.to_owned(), source };
+    let mut file = File::open(dump).map_err(failed)?;
+    let reading = tokio::task::spawn_blocking(move || {
+        let mut chunk = vec![0; READ];
+        loop {
+            match file.read(&mut chunk) {
+                Ok(0) => return Ok(reader),
+                Ok(length) => push(&mut reader, &chunk[..length]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    });
+    reading.await.map_err(io::Error::other).and_then(|read| read).map_err(failed)
 }
 
 /// These pieces of a dump, as a text.
@@ -91,6 +107,22 @@ fn copy(dump: &Path, pieces: &[Piece], into: &mut impl Write) -> io::Result<()> 
 mod tests {
     use super::super::super::Side;
     use super::*;
+
+    #[tokio::test]
+    async fn a_dump_of_one_database_is_renamed_unless_its_last_statement_has_no_end() {
+        let dump = std::env::temp_dir().join(format!("causeway-renamed-{}", std::process::id()));
+        let fetched = Fetched { version: "10.11.6-MariaDB".into(), files: vec![], own_money: false };
+        let into_other = |content: &str| {
+            std::fs::write(&dump, content).unwrap();
+            renamed(&fetched, &dump, "other")
+        };
+        let pieces = into_other("A;\nALTER DATABASE `shop` CHARACTER SET latin1 ;\nB;\n").await.unwrap();
+        let expected = "A;\nALTER DATABASE `other` CHARACTER SET latin1 ;\nB;\n";
+        assert_eq!(text(&dump, &pieces).unwrap(), expected);
+        let message = into_other("A;\nALTER DATABASE `shop` ").await.unwrap_err().to_string();
+        assert!(message.contains("as other") && message.contains("under its own name"), "{message}");
+        std::fs::remove_file(&dump).unwrap();
+    }
 
     #[tokio::test]
     async fn a_program_is_given_the_pieces_of_a_dump() {

@@ -99,7 +99,8 @@ impl<'a> Work<'a> {
         if !name.is_empty() {
             Choice::of(&[name.to_owned()], account, how)?;
             let into = account.database.clone().unwrap_or_else(|| name.to_owned());
-            return Ok(Some(Self { from: vec![name.to_owned()], databases: vec![into], alone: true, ..whole }));
+            let pieces = if into == name { None } else { Some(part::renamed(fetched, dump, &into).await?) };
+            return Ok(Some(Self { pieces, from: vec![name.to_owned()], databases: vec![into], alone: true, ..whole }));
         }
         if account.database.is_none() && how.include.databases.is_empty() {
             return Ok(Some(Self { databases: fetched.lines(DATABASES)?, ..whole }));

@@ -62,6 +62,12 @@ pub struct Reader {
     finding: Finding,
 }
 
+/// Reads a dump of one database, and finds the statements that change the database: only these name it.
+pub struct Renaming {
+    statements: Statements,
+    changes: Vec<Named>,
+}
+
 /// What was found so far.
 #[derive(Default)]
 struct Finding {
@@ -99,6 +105,24 @@ impl Reader {
         let is_chosen = |section: &Section| !section.chosen.is_empty();
         let is_whole = !strange && !sections.is_empty() && sections.iter().all(is_chosen);
         is_whole.then(|| Sections { all: sections, tail: tail.unwrap_or(end), end })
+    }
+}
+
+impl Renaming {
+    /// A reader for a dump. `maria` says whether the server is MariaDB.
+    pub fn of(maria: bool) -> Self {
+        Self { statements: Statements::of(maria), changes: Vec::new() }
+    }
+
+    /// Takes what comes next.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.statements.push(bytes, &mut |statement| self.changes.extend(changed(statement)));
+    }
+
+    /// The pieces that restore the database under another name; none if the last statement has no end.
+    pub fn finish(mut self, into: &str) -> Option<Vec<Piece>> {
+        let end = self.statements.finish(&mut |statement| self.changes.extend(changed(statement)))?;
+        Some(renamed(0..end, &self.changes, into))
     }
 }
 
@@ -165,6 +189,24 @@ fn kind(statement: &Statement<'_>) -> Kind {
     }
 }
 
+/// The statement, if it changes a database.
+fn changed(statement: &Statement<'_>) -> Option<Named> {
+    let Kind::Change(_, name) = kind(statement) else { return None };
+    Some(Named { statement: statement.range.clone(), name })
+}
+
+/// These bytes of a dump, in which the changes have another name of the database.
+fn renamed(bytes: Range<u64>, changes: &[Named], into: &str) -> Vec<Piece> {
+    let (mut pieces, mut at) = (Vec::new(), bytes.start);
+    for change in changes {
+        pieces.push(Piece::Bytes(at..change.statement.start));
+        pieces.extend(change.pieces(into));
+        at = change.statement.end;
+    }
+    pieces.push(Piece::Bytes(at..bytes.end));
+    pieces
+}
+
 /// The name that the rest of a statement begins with, and its place. It may come after a comment with `IF NOT EXISTS`.
 fn named(statement: &Statement<'_>, rest: &[u8]) -> Option<(String, Range<u64>)> {
     let rest = rest.strip_prefix(b"/*!32312 IF NOT EXISTS*/ ").unwrap_or(rest);
@@ -206,12 +248,7 @@ impl Sections {
                 pieces.push(Piece::Bytes(at..left_out.start));
                 at = left_out.end;
             }
-            for change in &section.changes {
-                pieces.push(Piece::Bytes(at..change.statement.start));
-                pieces.extend(change.pieces(into));
-                at = change.statement.end;
-            }
-            pieces.push(Piece::Bytes(at..end));
+            pieces.extend(renamed(at..end, &section.changes, into));
             pieces
         })
     }

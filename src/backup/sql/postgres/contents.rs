@@ -5,6 +5,8 @@
 const AT_ONCE: usize = 200;
 /// Large objects in one entry of metadata: from version 17, `pg_dump` groups up to this many.
 const GROUPED: u64 = 1000;
+/// Entries that can be restored twice: `IF NOT EXISTS`, not at all, or by a statement that says how things shall be.
+const REPEATABLE: [&str; 6] = ["EXTENSION ", "SCHEMA - public ", "COMMENT ", "ACL ", "DEFAULT ACL ", "SECURITY LABEL "];
 
 /// Entries of a dump, as `pg_restore --list` prints them.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -37,6 +39,12 @@ impl Contents {
             _ => 0,
         });
         self.locks_of_relations() + large.sum::<u64>()
+    }
+
+    /// Whether it makes something that cannot be made where it is already.
+    pub fn makes_objects(&self) -> bool {
+        let is_repeatable = |entry: &str| REPEATABLE.iter().any(|kind| entry.starts_with(kind));
+        !self.rows.is_empty() || self.others.iter().filter_map(|line| what(line)).any(|entry| !is_repeatable(entry))
     }
 
     /// Parts of tables whose rows are restored together.
@@ -98,6 +106,19 @@ mod tests {
         assert_eq!(contents.locks(), 9 + 1 + 1000, "each large object takes one, and is alone up to version 16");
         assert_eq!((contents.parts().len(), contents.others().len()), (1, 8));
         assert_eq!(Contents::of("").parts().len(), 0);
+    }
+
+    #[test]
+    fn extensions_comments_and_rights_are_no_objects_that_would_be_in_the_way() {
+        let makes = |entry: &str| Contents::of(&format!("; Archive\n7; 0 7 {entry} postgres\n")).makes_objects();
+        for entry in ["SCHEMA - pgbouncer", "FUNCTION pgbouncer get_auth(text)", "VIEW public v", "TABLE DATA public t"]
+        {
+            assert!(makes(entry), "{entry}");
+        }
+        for entry in ["EXTENSION - citext", "COMMENT - EXTENSION citext", "ACL - SCHEMA public", "SCHEMA - public"] {
+            assert!(!makes(entry), "{entry}");
+        }
+        assert!(!Contents::of("; Archive\n").makes_objects());
     }
 
     #[test]

@@ -100,6 +100,16 @@ impl<'a> Pair<'a> {
         self.contents.locks() * 2 <= room.locks()
     }
 
+    /// Whether nothing shows that the target holds it already: it makes objects, but no tables whose rows could be compared.
+    pub fn is_unrecognizable(&self) -> bool {
+        !self.is_part && self.tables.0.is_empty() && self.contents.makes_objects()
+    }
+
+    /// Whether objects that a database without tables may hold already are replaced.
+    pub fn replaces_unseen(&self, room: Room, force: bool) -> bool {
+        force && self.is_unrecognizable() && self.fits(room)
+    }
+
     /// Objects of the target that would be dropped together with what is replaced.
     pub async fn dependents(
         &self,
@@ -136,7 +146,8 @@ impl<'a> Pair<'a> {
         let Self { dump, into, contents, .. } = self;
         let (again, step) = if let State::Half(step) = state { (true, *step) } else { (false, 0) };
         let parallelism = how.parallelism;
-        let is_full = matches!(state, State::Full(_) | State::Beside);
+        let is_unseen = matches!(state, State::Bare | State::Empty) && self.replaces_unseen(room, how.force);
+        let is_full = is_unseen || matches!(state, State::Full(_) | State::Beside);
         if again || (!is_full && (parallelism > 1 || !self.fits(room))) {
             let progress = Progress { run: how.run.to_owned(), step };
             let list = self.list(how.work)?;
@@ -155,6 +166,8 @@ impl<'a> Pair<'a> {
                 let statement = format!("BEGIN; {}; COMMIT", drops.join("; "));
                 Session::open(account, into).await?.tell(&statement).await?;
             }
+        }
+        if is_unseen || matches!(state, State::Full(_)) {
             restore = restore.args(["--clean", "--if-exists"]);
         }
         let restore = self.listed(restore.args(ownerless(superuser)), how.work)?;
@@ -204,7 +217,23 @@ fn part(text: &str) -> Option<(String, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::tables::Table;
     use super::*;
+
+    #[test]
+    fn a_database_with_objects_and_no_tables_is_not_recognized_by_what_it_holds() {
+        let pair = |list: &str, tables: Tables, is_part| {
+            let (contents, dump) = (Contents::of(list), Path::new("/work/dump"));
+            Pair { dump, name: "shop", into: "shop", tables, contents, selected: None, is_part, there: 0 }
+                .is_unrecognizable()
+        };
+        let schema = "7; 0 7 SCHEMA - pgbouncer postgres";
+        assert!(pair(schema, Tables::default(), false));
+        assert!(!pair(schema, Tables::default(), true), "a part of one");
+        assert!(!pair("7; 0 7 EXTENSION - citext", Tables::default(), false), "as most databases postgres are");
+        let table = Table::default();
+        assert!(!pair(schema, Tables([("public.t".to_owned(), table)].into()), false));
+    }
 
     #[test]
     fn a_name_is_read_as_a_statement_has_it() {

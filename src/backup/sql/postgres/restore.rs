@@ -25,9 +25,9 @@ use crate::backup::restore::Restored;
 pub enum State {
     /// It is not there.
     Missing,
-    /// It holds nothing, and has no owner, rights, settings or comment of its own: it is as `CREATE DATABASE` made it.
+    /// It holds no relation, and has no owner, rights, settings or comment of its own: it is as `CREATE DATABASE` made it.
     Bare,
-    /// It holds nothing.
+    /// It holds no relation.
     Empty,
     /// It holds something that may be replaced together with these objects, which depend on it.
     Full(Vec<Dependent>),
@@ -87,10 +87,23 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
             if let Some(difference) = pair.tables.difference(&held(account, pair, how.parallelism).await?, exact) {
                 return Err(Error::Differs(format!("in the database {}, {difference}", pair.into)));
             }
-            Progress::forget(&mut Session::open(account, pair.into).await?).await?;
+            let mut session = Session::open(account, pair.into).await?;
+            if pair.is_unrecognizable() {
+                // A login may be allowed to make the objects, and no schema. Only another try needs the mark.
+                if let Err(error) = Progress::note_end(how.run, &pair.contents, &mut session).await {
+                    tracing::warn!(database = pair.into, %error, "another try will not see that it is restored");
+                }
+            } else {
+                Progress::forget(&mut session).await?;
+            }
         }
         tracing::info!(database = pair.into, rows = pair.tables.rows(), exact, "restored, and equal to the backup");
         rows += pair.tables.rows();
+    }
+    for pair in &pairs {
+        if pair.is_unrecognizable() {
+            Progress::forget(&mut Session::open(account, pair.into).await?).await?;
+        }
     }
     let left_out: Vec<String> = pairs.iter().flat_map(|pair| pair.left_out().iter().cloned()).collect();
     let note = (!left_out.is_empty()).then(|| format!("left out: {}", left_out.join("; ")));
@@ -143,7 +156,15 @@ impl<'a> Ground<'a> {
         if relations == 0 {
             // Bare: an earlier try may have made it and died then.
             let is_bare = pair.name == pair.into && session.is_bare().await?;
-            return Ok(if is_bare { State::Bare } else { State::Empty });
+            let empty = if is_bare { State::Bare } else { State::Empty };
+            if !pair.replaces_unseen(self.room, how.force) {
+                return Ok(empty);
+            }
+            // No relation does not mean no object: others may depend on the functions or types that are replaced.
+            return Ok(match self.full(pair, &mut session, how).await? {
+                State::Full(found) if found.is_empty() => empty,
+                full => full,
+            });
         }
         if pair.is_part && pair.there == 0 {
             let what = format!("to restore a part of database {}", pair.name);

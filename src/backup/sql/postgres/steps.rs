@@ -9,7 +9,11 @@
 //! Steps can be repeated. The first and the last one drop what they had made, and other data overwrite themselves. The tables
 //! of a step are emptied before their rows are written again. Over one connection, a step writes all of its rows or none. Over
 //! several connections, that holds only for the rows of each table.
+//!
+//! A database without tables has no rows by which it could be recognized. Until the whole restore is done, the table says that
+//! no step of it is left, however it was restored.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -73,6 +77,11 @@ impl Progress {
             .await
     }
 
+    /// Notes that nothing is left to do.
+    pub async fn note_end(run: &str, contents: &Contents, session: &mut Session) -> Result<(), Error> {
+        Self { run: run.to_owned(), step: end(contents) }.note(session).await
+    }
+
     /// Removes the progress when the restore is done. This commit also waits until all that was written is on the disk.
     pub async fn forget(session: &mut Session) -> Result<(), Error> {
         // A schema of that name may belong to somebody else.
@@ -81,6 +90,16 @@ impl Progress {
         }
         session.tell(&format!("DROP TABLE {MARK}.progress; DROP SCHEMA {MARK}")).await
     }
+}
+
+/// The number after that of the last step.
+fn end(contents: &Contents) -> usize {
+    contents.parts().len() + 3
+}
+
+/// The steps that are left when this one is next.
+fn left(contents: &Contents, next: usize) -> Range<usize> {
+    next..end(contents)
 }
 
 /// A database that is restored in steps.
@@ -114,10 +133,10 @@ impl Steps<'_> {
         {
             progress.step = 0;
         }
-        for step in progress.step..parts.len() + 3 {
+        for step in left(self.contents, progress.step) {
             progress.step = step;
             progress.note(&mut session).await?;
-            tracing::info!(database = self.into, step, steps = parts.len() + 3, again, "restoring");
+            tracing::info!(database = self.into, step, steps = end(self.contents), again, "restoring");
             match step.checked_sub(1).map(|at| parts.get(at)) {
                 None => self.section("pre-data", again, &[]).await?,
                 Some(Some(part)) => {
@@ -179,5 +198,21 @@ impl Steps<'_> {
             restore = restore.args(["--use-list".as_ref(), list.as_os_str()]);
         }
         run(self.account, restore.args([self.dump])).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_step_is_left_of_a_database_whose_end_is_noted() {
+        let rows: Vec<String> = (0..450).map(|i| format!("{i}; 0 {i} TABLE DATA public t{i} postgres")).collect();
+        for list in [String::new(), "7; 0 7 SCHEMA - pgbouncer postgres".into(), rows.join("\n")] {
+            let contents = Contents::of(&list);
+            assert_eq!(left(&contents, 0).len(), contents.parts().len() + 3);
+            assert_eq!(left(&contents, end(&contents) - 1).len(), 1, "the last step is repeated");
+            assert!(left(&contents, end(&contents)).is_empty());
+        }
     }
 }

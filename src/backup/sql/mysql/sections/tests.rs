@@ -86,6 +86,20 @@ fn under_another_name_a_database_is_neither_made_nor_chosen_by_its_old_one() {
 }
 
 #[test]
+fn a_dump_of_one_database_changes_the_database_that_it_goes_into() {
+    let alone = text(DUMP, &read(DUMP, 1024).expect("a dump").under("shop", "shop"));
+    assert_eq!(alone.matches("ALTER DATABASE `shop` CHARACTER SET ").count(), 6);
+    let renamed = alone.replace("ALTER DATABASE `shop` CHARACTER SET ", "ALTER DATABASE `o``ther` CHARACTER SET ");
+    for cut in [1, 7, 4096] {
+        let mut renaming = Renaming::of(true);
+        for chunk in alone.as_bytes().chunks(cut) {
+            renaming.push(chunk);
+        }
+        assert_eq!(text(&alone, &renaming.finish("o`ther").expect("a dump")), renamed, "cut in {cut}");
+    }
+}
+
+#[test]
 fn a_dump_of_another_order_is_not_taken_apart() {
     let of = |databases: &str| {
         read(&format!("SET a = 1;\n{databases}/*!40103 SET TIME_ZONE=@OLD_TIME_ZONE */;\nSET b = 1;\n"), 9)
