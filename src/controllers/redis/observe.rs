@@ -115,12 +115,8 @@ impl Observer {
             }
             Err(error) => return Err(error.into()),
         };
-        if let Some(users) = users.as_ref().filter(|users| !is_controlled_by(*users, object)) {
-            return Err(stateful::Error::NameTaken(format!("Secret {}", users.name_any())).into());
-        }
-        if let Some(users) = &users {
-            observed.set.children.insert(("Secret".to_owned(), users.name_any()), Child::bare(users, true));
-        }
+        let (users, child) = own_users(users, object);
+        observed.set.children.extend(child.map(|child| (("Secret".to_owned(), names::users(object)), child)));
         let (name, uid) = (object.name_any(), object.uid().unwrap_or_default());
         let shared = |secret: &Secret| REDIS.may_use(&secret.metadata, &name, &uid);
         let unshared = user_provided.as_ref().is_some_and(|secret| !shared(secret));
@@ -286,6 +282,39 @@ impl Observer {
     }
 }
 
+/// The Secret with the users if it is the object's, and what is noted of it. Somebody else's is never used, and noted only
+/// where the spec needs its name. That is no error: the nodes are helped with the users that the operator remembers.
+fn own_users(found: Option<Secret>, object: &Object) -> (Option<Secret>, Option<Child>) {
+    let Some(secret) = found else { return (None, None) };
+    let ours = is_controlled_by(&secret, object);
+    let child = Child::bare(&secret, ours);
+    (Some(secret).filter(|_| ours), Some(child).filter(|_| ours || object.spec.auth.enabled))
+}
+
 fn names_of(settings: &[(String, String)]) -> Vec<String> {
     settings.iter().map(|(name, _)| name.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::Resource;
+
+    use super::*;
+    use crate::controllers::redis::fixtures::redis;
+
+    #[test]
+    fn users_of_somebody_else_are_never_read_and_reported_only_where_the_spec_needs_their_name() {
+        for enabled in [true, false] {
+            let mut object = redis(1);
+            object.spec.auth.enabled = enabled;
+            let mut secret = Secret::default();
+            secret.metadata.name = Some(names::users(&object));
+            let (users, child) = own_users(Some(secret.clone()), &object);
+            assert_eq!((users, child.map(|child| child.ours)), (None, enabled.then_some(false)));
+            secret.metadata.owner_references = object.controller_owner_ref(&()).map(|owner| vec![owner]);
+            let (users, child) = own_users(Some(secret.clone()), &object);
+            assert_eq!((users, child.map(|child| child.ours)), (Some(secret), Some(true)));
+            assert_eq!(own_users(None, &object), (None, None));
+        }
+    }
 }

@@ -5,7 +5,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::facts::{Authority, Leaf, SideFacts, Source, StoredCertificate};
+use super::facts::{Authority, SideFacts, Source, StoredCertificate};
 use super::{CertificateConfig, RotationStep};
 
 /// No certificate is valid for longer.
@@ -36,6 +36,11 @@ impl Situation<'_> {
         if matches!(source, Source::Unusable(_)) || !(self.wanted || self.in_use) {
             return None;
         }
+        // Another authority overwrites the key of this one. What this one is to sign comes first: otherwise nobody whose
+        // certificate has ended could be reached, or restarted to trust the other authority.
+        if let Some(why) = kept.as_ref().and_then(|kept| self.leaf(source, kept)) {
+            return Some((RotationStep::Leaf, why.to_owned()));
+        }
         if self.wanted
             && self.config.user_provided.is_none()
             && let Some(why) = self.authority(source, kept.as_ref())
@@ -62,11 +67,16 @@ impl Situation<'_> {
         if !is_from {
             return if self.all_have { due(RotationStep::Leaf, "all trust another authority") } else { None };
         }
-        if let Some(why) = self.leaf(source, kept.leaf.as_ref()) {
-            return due(RotationStep::Leaf, why);
-        }
         let is_left = self.wanted && kept.trust != trust && self.all_have;
         if is_left { due(RotationStep::Forget, "nobody needs the old authority any more") } else { None }
+    }
+
+    /// What is due for the processes, then for the user's clients. Their certificate, too, comes before another authority.
+    pub fn due_of_all(&self, for_clients: Option<&StoredCertificate>) -> Option<Due> {
+        match self.due() {
+            due @ (None | Some((RotationStep::Authority, _))) => self.clients(for_clients).or(due),
+            due => due,
+        }
     }
 
     /// What the user's clients trust: they get a new authority before processes present a certificate that it signed.
@@ -77,12 +87,12 @@ impl Situation<'_> {
     }
 
     /// The certificate that the user's clients present.
-    pub fn clients(&self, for_clients: Option<&StoredCertificate>) -> Option<Due> {
+    fn clients(&self, for_clients: Option<&StoredCertificate>) -> Option<Due> {
         if !self.wanted || self.config.user_provided.is_some() {
             return None;
         }
         let SideFacts { source, kept } = self.facts;
-        let (Source::Authority(_), Some(server)) = (source, kept) else { return None };
+        let (Source::Authority(authority), Some(server)) = (source, kept) else { return None };
         let due = |why: &str| Some((RotationStep::Clients, why.to_owned()));
         let Some(kept) = for_clients else { return due("there is none yet") };
         let signed_by_the_same = server.authority == source.id();
@@ -91,7 +101,7 @@ impl Situation<'_> {
         }
         let Some(leaf) = &kept.leaf else { return due("it could not be read") };
         let why = is_old(leaf.begins, leaf.ends, self.lifetime(), self.now);
-        due(why.filter(|_| signed_by_the_same)?)
+        due(why.filter(|_| signed_by_the_same && leaf.ends < authority.ends)?)
     }
 
     /// The lifetime that the spec asks for; if it does not say, none is too long.
@@ -114,9 +124,13 @@ impl Situation<'_> {
         is_old(*begins, *ends, self.config.authority_lifetime, self.now).map(str::to_owned)
     }
 
-    /// Why another certificate must be made.
-    fn leaf(&self, source: &Source, leaf: Option<&Leaf>) -> Option<&'static str> {
-        let Some(leaf) = leaf else { return Some("it could not be read") };
+    /// Why another certificate must be made from the source that the one before came from.
+    fn leaf(&self, source: &Source, kept: &StoredCertificate) -> Option<&'static str> {
+        let is_from = kept.authority == source.id() && kept.trust.is_superset(&source.trust());
+        if *source == Source::None || !is_from {
+            return None;
+        }
+        let Some(leaf) = &kept.leaf else { return Some("it could not be read") };
         match source {
             Source::Given { leaf: user_provided, .. } => {
                 (*user_provided != leaf.id).then_some("the given one has changed")
@@ -139,4 +153,55 @@ fn is_old(begins: Timestamp, ends: Timestamp, lifetime: SignedDuration, now: Tim
         return Some("two thirds of its lifetime are over");
     }
     (life > lifetime + SLACK).then_some("it is valid for longer than the spec asks")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::facts::Leaf;
+    use super::*;
+
+    fn at(days: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * days)
+    }
+
+    /// What is due on a day, for certificates of day 0 that end on that day, from an authority of ten days that the spec
+    /// wants replaced.
+    fn due_on(today: i64, ends: i64) -> Option<RotationStep> {
+        let config = CertificateConfig {
+            authority_lifetime: SignedDuration::from_hours(24 * 10),
+            renewal: Some("new".into()),
+            ..CertificateConfig::default()
+        };
+        let authority = Authority { id: "ca".into(), begins: at(0), ends: at(10), renewal: None };
+        let source = Source::Authority(authority);
+        let leaf = Leaf { id: "leaf".into(), begins: at(0), ends: at(ends), names: BTreeSet::new() };
+        let (trust, authority) = (source.trust(), source.id());
+        let kept = StoredCertificate { trust, authority, leaf: Some(leaf), ..StoredCertificate::default() };
+        let facts = SideFacts { source, kept: Some(kept.clone()) };
+        let (config, facts, now) = (&config, &facts, at(today));
+        let situation = Situation { config, facts, wanted: true, in_use: true, all_have: true, now };
+        let of_servers = situation.due().map(|(need, _)| need);
+        let mut fresh = facts.clone();
+        fresh.kept.as_mut().unwrap().leaf.as_mut().unwrap().ends = at(1000);
+        let situation = Situation { facts: &fresh, ..situation };
+        let of_clients = situation.due_of_all(Some(&kept)).map(|(need, _)| need);
+        let same = of_servers.map(|need| if need == RotationStep::Leaf { RotationStep::Clients } else { need });
+        assert_eq!(of_clients, same);
+        of_servers
+    }
+
+    #[test]
+    fn an_authority_signs_what_is_due_before_another_overwrites_its_key() {
+        assert_eq!(due_on(1, 3), Some(RotationStep::Authority), "nothing else is due");
+        assert_eq!(due_on(2, 3), Some(RotationStep::Leaf));
+        assert_eq!(due_on(5, 3), Some(RotationStep::Leaf), "it has ended");
+    }
+
+    #[test]
+    fn an_authority_that_can_sign_nothing_that_lasts_longer_is_replaced() {
+        assert_eq!(due_on(9, 10), Some(RotationStep::Authority));
+        assert_eq!(due_on(12, 10), Some(RotationStep::Authority));
+    }
 }

@@ -172,14 +172,24 @@ async fn the_secret_of_the_users_comes_back_as_it_was_and_masters_are_succeeded(
     let patch = Patch::Merge(json!({ "stringData": { "internal": "somebody's" } }));
     users.patch("cache-users", &PatchParams::default(), &patch).await.expect("the change is accepted");
     wait_for("the Secret of the users as it was", look, is_known).await;
+    checker.event("its owner taken off");
+    let patch = Patch::Merge(json!({ "metadata": { "ownerReferences": null } }));
+    users.patch("cache-users", &PatchParams::default(), &patch).await.expect("the change is accepted");
+    let (reason, message) = stalls(&scene, "a message about the Secret of the users").await;
+    assert!(reason == "NameTaken" && message.contains("Secret cache-users"), "{reason}: {message}");
     let name = master(&scene).await;
     checker.event("the master killed");
     super::faults::kill(&scene, &name).await;
     super::succeeded(&scene, &name).await;
+    scene.delete::<Secret>("cache-users").await;
+    wait_for("the Secret of the users once more", look, is_known).await;
     settled_with(&scene, "all nodes again", Some(&user_provided)).await;
     checker.goes_on("another master").await;
     checker
-        .finish("the Secret of the users deleted and changed, then a master killed", Promise::WhatWasReplicated)
+        .finish(
+            "the Secret of the users deleted, changed and taken off its owner, then a master killed",
+            Promise::WhatWasReplicated,
+        )
         .await;
 }
 

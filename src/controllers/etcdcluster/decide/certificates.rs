@@ -14,8 +14,7 @@ use crate::stateful::tls::{CertificateConfig, RotationStep};
 
 /// The next certificate that is due. Those in use are renewed whatever the spec says.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
-    let due = |side: Side| side_step(view, side, accepted);
-    due(Side::Peer).or_else(|| trust_of_clients(view)).or_else(|| due(Side::Client)).or_else(|| clients(view, accepted))
+    of_peers(view, accepted).or_else(|| trust_of_clients(view)).or_else(|| of_clients(view, accepted))
 }
 
 /// Why the Secrets that the spec names cannot be used, or why a Secret that is gone cannot be replaced.
@@ -66,10 +65,10 @@ fn in_use(view: &View<'_>, side: Side) -> bool {
     view.observed.set.pods.values().any(|pod| pod.own.transport.side(side).mode.has_files())
 }
 
-fn side_step(view: &View<'_>, side: Side, accepted: bool) -> Option<Step> {
-    let names = side.config(view.object);
-    let due = situation(view, side, &names, accepted).due()?;
-    Some(certify(view, side, due))
+fn of_peers(view: &View<'_>, accepted: bool) -> Option<Step> {
+    let config = Side::Peer.config(view.object);
+    let due = situation(view, Side::Peer, &config, accepted).due()?;
+    Some(certify(view, Side::Peer, due))
 }
 
 fn situation<'a>(view: &'a View<'_>, side: Side, names: &'a CertificateConfig, accepted: bool) -> Situation<'a> {
@@ -99,11 +98,11 @@ fn trust_of_clients(view: &View<'_>) -> Option<Step> {
     Some(certify(view, Side::Client, due))
 }
 
-/// The certificate that the user's clients present.
-fn clients(view: &View<'_>, accepted: bool) -> Option<Step> {
+/// The certificates that members present to clients, and the one that the user's clients present.
+fn of_clients(view: &View<'_>, accepted: bool) -> Option<Step> {
     let config = Side::Client.config(view.object);
-    let due =
-        situation(view, Side::Client, &config, accepted).clients(view.observed.certificates.for_clients.as_ref())?;
+    let for_clients = view.observed.certificates.for_clients.as_ref();
+    let due = situation(view, Side::Client, &config, accepted).due_of_all(for_clients)?;
     Some(certify(view, Side::Client, due))
 }
 

@@ -129,11 +129,25 @@ fn authorities_are_replaced_after_two_thirds_of_their_lives() {
     let mut object = cluster(3);
     object.spec.tls = Some(tls(true, None));
     let mut simulation = Simulation::settled(object);
-    assert_eq!(
-        made(&mut simulation, SignedDuration::from_hours(7 * 365 * 24)),
-        CHANGE_OF_AUTHORITIES.map(|step| (Side::Peer, step))
-    );
+    let made = made(&mut simulation, SignedDuration::from_hours(7 * 365 * 24));
+    let steps = std::iter::once(RotationStep::Leaf).chain(CHANGE_OF_AUTHORITIES);
+    assert_eq!(made, steps.map(|step| (Side::Peer, step)).collect::<Vec<_>>());
     assert_eq!(counts(&simulation), (9, 0));
+}
+
+/// Without the key of their authority, no member could be given a certificate that the others trust.
+#[test]
+fn certificates_that_have_ended_are_renewed_before_their_authorities_are_replaced() {
+    let mut object = cluster(3);
+    object.spec.tls = Some(tls(true, Some(ClientTlsMode::Require)));
+    let mut simulation = Simulation::settled(object);
+    Edit::Renewal("new").happens(&mut simulation);
+    let all = made(&mut simulation, SignedDuration::from_hours(91 * 24));
+    let of = |side: Side| all.iter().filter(move |(of, _)| *of == side).map(|(_, step)| *step);
+    let steps: Vec<_> = std::iter::once(RotationStep::Leaf).chain(CHANGE_OF_AUTHORITIES).collect();
+    assert_eq!(of(Side::Peer).collect::<Vec<_>>(), steps);
+    let first: Vec<_> = of(Side::Client).take(3).collect();
+    assert_eq!(first, [RotationStep::Leaf, RotationStep::Clients, RotationStep::Authority]);
 }
 
 /// A mistake in the spec stops changes, but no certificate from being renewed.

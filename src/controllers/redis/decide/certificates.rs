@@ -46,8 +46,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         all_have: content.is_some_and(all_have),
         now: view.now,
     };
-    let due = situation.trust_of_clients(for_clients).or_else(|| situation.due());
-    let due = due.or_else(|| situation.clients(for_clients))?;
+    let due = situation.trust_of_clients(for_clients).or_else(|| situation.due_of_all(for_clients))?;
     Some(certify(view, &config, due))
 }
 

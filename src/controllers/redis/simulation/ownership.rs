@@ -8,8 +8,9 @@ use super::Simulation;
 use super::story::{Edit, Fault, Mishap};
 use crate::controllers::redis::action::Action;
 use crate::controllers::redis::fixtures::redis;
+use crate::controllers::redis::names;
 use crate::runtime::Health;
-use crate::stateful::ChildAction;
+use crate::stateful::{Child, ChildAction};
 
 const WHOSE: &str = "PersistentVolumeClaim data-cache-0 exists and holds data of EtcdCluster cache";
 
@@ -56,6 +57,28 @@ fn replicas_do_not_begin_on_volumes_of_somebody_else_and_the_master_serves_on() 
     simulation.kubernetes.set.others.clear();
     simulation.settle();
     simulation.assert_settled();
+}
+
+/// The operator still knows the users of the nodes.
+#[test]
+fn a_secret_of_users_that_lost_its_owner_is_reported_and_the_master_is_succeeded() {
+    let mut object = redis(1);
+    object.spec.auth.enabled = true;
+    let mut simulation = Simulation::settled(object);
+    let users = ("Secret".to_owned(), names::users(&simulation.object));
+    let child = Child { value: serde_json::Value::Null, uid: "theirs".into(), ours: false };
+    simulation.kubernetes.set.children.insert(users, child);
+    simulation.kubernetes.passwords.users_lost = true;
+    simulation.journal.clear();
+    simulation.kubernetes.kill(0);
+    simulation.settle();
+    assert_eq!(reason(&simulation), Some("NameTaken"));
+    assert_eq!(simulation.object.status.as_ref().unwrap().master.as_deref(), Some("cache-1"));
+    let overwrites = |action: &Action| {
+        matches!(action, Action::Child(ChildAction::Apply { child, .. }) if child.kind() == "Secret")
+            || matches!(action, Action::MakeUsers { .. })
+    };
+    assert!(!simulation.journal.iter().any(overwrites), "{:?}", simulation.journal);
 }
 
 #[test]

@@ -146,6 +146,16 @@ fn an_authority_is_replaced_without_a_moment_of_mistrust_wherever_the_operator_d
 }
 
 #[test]
+fn certificates_that_have_ended_are_renewed_before_their_authority_is_replaced() {
+    let mut simulation = with_tls(2);
+    simulation.now = simulation.now.checked_add(SignedDuration::from_hours(91 * 24)).unwrap();
+    let simulation = renews(simulation, |tls| tls.renewal = Some("now".into()), None);
+    let need = |action: &Action| if let Action::Certify(certify) = action { Some(certify.need) } else { None };
+    let first: Vec<RotationStep> = simulation.journal.iter().filter_map(need).take(3).collect();
+    assert_eq!(first, [RotationStep::Leaf, RotationStep::Clients, RotationStep::Authority]);
+}
+
+#[test]
 fn a_secret_that_cannot_be_used_is_reported_and_keeps_no_node_from_taking_over() {
     let mut simulation = with_tls(2);
     simulation.object.spec.tls.as_mut().unwrap().secret_name = Some("mine".into());
