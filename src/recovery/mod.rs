@@ -10,7 +10,8 @@
 //! ```
 //!
 //! It runs before the member, in the member's pod, and may be killed at any time. If the revision cannot be raised, the
-//! member goes on with its data as they are, and the reason is reported.
+//! member goes on with its data as they are, and the reason is reported. On an empty volume nothing is begun: the cluster
+//! would be an empty one, and would take the place of the data that other members have.
 
 mod place;
 mod programs;
@@ -114,6 +115,9 @@ async fn begin_above(options: &SkipOptions) -> Result<Result<(), Refusal>, Error
     if place.is_done()? {
         return Ok(Ok(()));
     }
+    if !place.has_log()? {
+        return Ok(Err(Refusal::Empty));
+    }
     place.clear()?;
     let programs = Programs { directory: &options.programs, options };
     let made = async {
@@ -131,4 +135,36 @@ async fn begin_above(options: &SkipOptions) -> Result<Result<(), Refusal>, Error
         Err(_) => place.clear()?,
     }
     Ok(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// etcd that does not find its name in the list of members has made its database before, but no log.
+    #[tokio::test]
+    async fn no_cluster_begins_on_a_volume_without_a_log() {
+        let directory = std::env::temp_dir().join(format!("causeway-empty-{}", std::process::id()));
+        let data = directory.join("data");
+        fs::create_dir_all(data.join("member/snap")).unwrap();
+        fs::write(data.join("member/snap/db"), "").unwrap();
+        let options = SkipOptions {
+            recovery: "one".into(),
+            version: "3.5.9".into(),
+            name: "db-0".into(),
+            peer_url: "http://db-0:2380".into(),
+            data: data.clone(),
+            programs: directory.join("programs"),
+            termination_log: directory.join("log"),
+            log_format: LogFormat::Json,
+        };
+        let refusal = async || begin_above(&options).await.unwrap().unwrap_err();
+        assert!(matches!(refusal().await, Refusal::Empty));
+        fs::create_dir(data.join("member/wal")).unwrap();
+        fs::write(data.join("member/wal/0.tmp"), "").unwrap();
+        assert!(matches!(refusal().await, Refusal::Empty), "etcd counts no other files");
+        fs::write(data.join("member/wal/0000000000000000-0000000000000000.wal"), "").unwrap();
+        assert!(matches!(refusal().await, Refusal::Start { program: "etcd", .. }), "only its programs are missing");
+        fs::remove_dir_all(&directory).unwrap();
+    }
 }

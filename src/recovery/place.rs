@@ -14,6 +14,8 @@ use super::Error;
 
 /// The path of the note, in a directory where etcd ignores files that it did not create.
 const NOTE: &str = "member/begun-anew";
+/// The directory of etcd's log.
+const LOG: &str = "member/wal";
 
 /// The data directories, and the recovery's name.
 pub struct Place {
@@ -42,6 +44,25 @@ impl Place {
     /// Whether the member's data come from this recovery.
     pub fn is_done(&self) -> Result<bool, Error> {
         Ok(note_in(&self.data)?.as_ref() == Some(&self.recovery))
+    }
+
+    /// Whether a member has run on the data. Without a log, etcd begins an empty cluster, also with `--force-new-cluster`. A
+    /// database says nothing: etcd makes one before it finds out that it may not start.
+    /// <https://github.com/etcd-io/etcd/blob/v3.6.0/server/etcdserver/bootstrap.go> (`bootstrapCluster`)
+    pub fn has_log(&self) -> Result<bool, Error> {
+        let path = self.data.join(LOG);
+        let files = match fs::read_dir(&path) {
+            Ok(files) => files,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(source) => return Err(Error::File { path, source }),
+        };
+        for file in files {
+            let file = file.map_err(|source| Error::File { path: path.clone(), source })?;
+            if file.path().extension().is_some_and(|extension| extension == "wal") {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Marks the new data as complete.

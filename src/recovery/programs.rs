@@ -31,6 +31,9 @@ const LONGEST: usize = 200;
 /// Why the data were not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
+    /// No member has run on the volume.
+    #[error("the member's volume has no log of etcd (member/wal), so the cluster would begin empty")]
+    Empty,
     /// The image's release is too old.
     #[error("etcdutl of this image cannot skip revisions: 3.5.9 cannot, 3.5.35 and 3.6.16 can")]
     Unable,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube::Resource;
+use kube::{Resource, ResourceExt};
 
 use super::{Child, ChildAction, Pod, Set};
 use crate::runtime::Health;
@@ -89,6 +89,14 @@ impl<N> Set<N> {
     /// with its names, and wait for minutes.
     pub fn is_going(&self, name: &str) -> bool {
         self.child("StatefulSet", name).is_none() && self.pods.values().any(|pod| pod.controlled)
+    }
+
+    /// Whether the pods go with a `StatefulSet` that somebody deleted, or that an earlier object of our name left. They still
+    /// answer for a while, but whatever they say holds no longer than they do.
+    pub fn is_leaving(&self, object: &impl Resource<DynamicType = ()>) -> bool {
+        let name = object.name_any();
+        let is_earlier = |live: &Child| !live.ours && is_left_over(&owners_of(&live.value), object);
+        self.child("StatefulSet", &name).is_some_and(is_earlier) || self.is_going(&name)
     }
 
     /// The message while pods of a `StatefulSet` that was deleted are waited for.
@@ -271,6 +279,27 @@ mod tests {
             assert_eq!(reason(kind, name, controller), ("NameTaken", true), "{kind} {name}");
         }
         assert!(Set::<()>::default().child_of_others::<ChildAction, ()>(&object).is_none());
+    }
+
+    #[test]
+    fn pods_leave_with_a_set_that_is_gone_or_of_an_earlier_object_and_with_no_other() {
+        let metadata = json!({ "name": "db", "namespace": "shop", "uid": "now" });
+        let object: Redis = serde_json::from_value(json!({ "metadata": metadata, "spec": {} })).unwrap();
+        let leaves = |set_of: Option<&str>, controlled: bool| {
+            let mut set = Set::<()>::default();
+            set.pods.insert(0, Pod { name: "db-0".into(), controlled, ..Pod::default() });
+            if let Some(uid) = set_of {
+                let owner = json!([{ "apiVersion": "example.com/v1", "kind": "Redis", "name": "db", "uid": uid, "controller": true }]);
+                let live = json!({ "metadata": { "ownerReferences": owner } });
+                let child = Child { value: live, uid: "1".into(), ours: uid == "now" };
+                set.children.insert(("StatefulSet".into(), "db".into()), child);
+            }
+            set.is_leaving(&object)
+        };
+        assert!(leaves(Some("then"), true), "Kubernetes is about to delete the set");
+        assert!(leaves(None, true), "the set is deleted, and its pods with it");
+        assert!(!leaves(Some("now"), true), "our own pods run, even if the status is lost");
+        assert!(!leaves(None, false), "somebody deleted the set without its pods");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the running cluster cannot accept of a spec.
 
 use super::{View, auth, certificates, children, downgrade};
-use crate::controllers::etcdcluster::{names, settings};
+use crate::controllers::etcdcluster::settings;
 use crate::schedule::Schedule;
 
 /// The oldest 3.5 release from which members may go up to 3.6, and to which they may go back: minor and patch version.
@@ -36,20 +36,18 @@ fn schedules(view: &View<'_>) -> Option<(&'static str, String)> {
 }
 
 fn recovery(view: &View<'_>) -> Option<(&'static str, String)> {
-    let asked = view.object.spec.recovery.as_ref().filter(|_| super::recovery::is_asked_for(view))?;
-    let known = |ordinal: i32| view.observed.set.claims.contains_key(&ordinal);
     let message = || {
-        let names: Vec<&str> =
-            view.observed.set.claims.values().map(|claim| claim.name.trim_start_matches("data-")).collect();
+        let claims = view.observed.set.claims.iter();
+        let filled = claims.filter(|(ordinal, _)| super::recovery::has_data(view, **ordinal));
+        let names: Vec<&str> = filled.map(|(_, claim)| claim.name.trim_start_matches("data-")).collect();
         if names.is_empty() {
-            return "spec.recovery: no member has a volume, so there is nothing to begin anew from. Remove spec.recovery; a new \
-                    cluster with the data of a backup is begun by spec.restoreFrom"
+            return "spec.recovery: no member has a volume with data, so there is nothing to begin anew from. Remove \
+                    spec.recovery; a new cluster with the data of a backup is begun by spec.restoreFrom"
                 .to_owned();
         }
-        format!("spec.recovery.fromMember must be a member whose volume is there: {}", names.join(", "))
+        format!("spec.recovery.fromMember must be a member whose volume is there and not empty: {}", names.join(", "))
     };
-    let ordinal = names::ordinal_of(view.object, &asked.from_member);
-    ordinal.is_none_or(|ordinal| !known(ordinal)).then(|| ("RecoveryInvalid", message()))
+    super::recovery::lacks_data(view).then(|| ("RecoveryInvalid", message()))
 }
 
 /// What only the apiserver can reject about pods, such as where they may run. A cluster does not begin without any of its

@@ -82,9 +82,9 @@ fn restarted(view: &View<'_>, start: &Start) -> Option<Manifest> {
     Some(child)
 }
 
-/// How members without data may start, as the `ConfigMap` has it.
+/// How members without data may start, as our `ConfigMap` has it.
 pub fn written_start(view: &View<'_>) -> Option<Start> {
-    let live = view.observed.set.child("ConfigMap", &view.object.name_any())?;
+    let live = view.observed.set.child("ConfigMap", &view.object.name_any()).filter(|live| live.ours)?;
     let data: BTreeMap<String, String> = serde_json::from_value(live.value["data"].clone()).ok()?;
     Start::of(&data)
 }

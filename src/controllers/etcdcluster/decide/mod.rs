@@ -11,6 +11,7 @@ mod certificates;
 mod children;
 mod defrag;
 mod downgrade;
+mod earlier;
 mod leadership;
 mod majority;
 mod members;
@@ -90,6 +91,8 @@ type Step = stateful::Step<Action>;
 /// What to do so that the cluster is as the object says.
 pub fn decide(object: &EtcdCluster, observed: &Observed, now: Timestamp) -> Plan<Action, EtcdClusterStatus> {
     let (transport, revision) = (OnceCell::new(), OnceCell::new());
+    let unanswered = earlier::without_answers(object, observed);
+    let observed = unanswered.as_ref().unwrap_or(observed);
     let downgrade = downgrade::course(object, observed);
     let held = downgrade::held(object, downgrade.as_ref());
     let (written, object) = (object, held.as_ref().unwrap_or(object));
@@ -139,6 +142,7 @@ fn first(view: &View<'_>) -> Option<Step> {
     };
     let set = &view.observed.set;
     children::foreign(view)
+        .or_else(|| earlier::step(view))
         .or_else(unknown)
         .or_else(|| set.stranded())
         .or_else(|| set.killed(|pod| !pod.own.forced))

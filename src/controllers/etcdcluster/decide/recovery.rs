@@ -8,6 +8,7 @@
 use kube::ResourceExt;
 
 use super::super::action::Action;
+use super::super::damage::Loss;
 use super::super::facts::Skip;
 use super::super::names;
 use super::super::resources::Begin;
@@ -23,6 +24,20 @@ pub fn is_asked_for(view: &View<'_>) -> bool {
     view.object.spec.recovery.as_ref().is_some_and(|asked| done != Some(&asked.token))
 }
 
+/// Whether the cluster could begin anew from that member: its volume is there, and not known to be empty.
+pub fn has_data(view: &View<'_>, ordinal: i32) -> bool {
+    let set = &view.observed.set;
+    let is_empty = set.pods.get(&ordinal).is_some_and(|pod| pod.loss() == Some(Loss::Empty));
+    set.claims.contains_key(&ordinal) && !is_empty
+}
+
+/// Whether a recovery is asked for from a member that has no data, or does not exist.
+pub fn lacks_data(view: &View<'_>) -> bool {
+    let asked = view.object.spec.recovery.as_ref().filter(|_| is_asked_for(view));
+    let ordinal = asked.map(|asked| names::ordinal_of(view.object, &asked.from_member));
+    ordinal.is_some_and(|ordinal| ordinal.is_none_or(|ordinal| !has_data(view, ordinal)))
+}
+
 /// The member that is to be alone now, until it has rebuilt the cluster and the volumes of all others are gone. With their
 /// data, the others could form a majority of the old cluster beside the new one.
 pub fn survivor(view: &View<'_>) -> Option<i32> {
@@ -33,8 +48,7 @@ pub fn survivor(view: &View<'_>) -> Option<i32> {
     let asked = view.object.spec.recovery.as_ref().filter(|_| is_asked_for(view))?;
     let ordinal = names::ordinal_of(view.object, &asked.from_member)?;
     let is_lost = view.has_begun() && view.missing_majority().0 == QUORUM_LOST;
-    (view.observed.set.claims.contains_key(&ordinal) && (has_started(view) || forced.is_some() || is_lost))
-        .then_some(ordinal)
+    (has_data(view, ordinal) && (has_started(view) || forced.is_some() || is_lost)).then_some(ordinal)
 }
 
 /// How pods start now.
@@ -108,6 +122,10 @@ pub fn part(view: &View<'_>) -> ExtraCondition {
 
 /// The next step of a recovery, once its pods are as they should be.
 pub fn step(view: &View<'_>) -> Option<Step> {
+    // All stays as it is until another member is named: see `accepted`.
+    if view.observed.quorum.is_none() && lacks_data(view) {
+        return None;
+    }
     let pods = || view.observed.set.pods.iter().filter(|(_, pod)| !pod.terminating);
     if let Some(ordinal) = survivor(view) {
         let name = names::pod(view.object, ordinal);

@@ -9,7 +9,9 @@ use super::Simulation;
 use super::faults::{Edit, Fault, Mishap};
 use crate::api::etcdcluster::Recovery;
 use crate::controllers::etcdcluster::action::Action;
+use crate::controllers::etcdcluster::decide::decide;
 use crate::controllers::etcdcluster::fixtures::cluster;
+use crate::controllers::etcdcluster::settings::INITIAL_STATE;
 use crate::controllers::etcdcluster::simulation::kubernetes::Container;
 use crate::runtime::Health;
 use crate::stateful::ChildAction;
@@ -54,6 +56,45 @@ fn a_cluster_does_not_grow_onto_a_volume_of_somebody_else_and_heals_all_the_same
     simulation.kubernetes.set.others.clear();
     simulation.settle();
     simulation.assert_settled();
+}
+
+/// Somebody deletes a cluster with its volumes and makes it again at once: the pods of the former still have a majority.
+#[test]
+fn members_of_an_earlier_object_are_waited_for_and_not_taken_for_ours() {
+    let mut simulation = Simulation::settled(cluster(3));
+    let mut object = simulation.object.clone();
+    let mut observed = simulation.observe(&object, false);
+    assert!(observed.quorum.is_some());
+    (object.metadata.uid, object.status) = (Some("another".into()), None);
+    observed.set.children.values_mut().for_each(|child| child.ours = false);
+    for pod in observed.set.pods.values_mut() {
+        (pod.controlled, pod.terminating) = (true, true);
+    }
+    for claim in observed.set.claims.values_mut() {
+        (claim.ours, claim.terminating) = (false, true);
+    }
+    for set_is_gone in [false, true] {
+        if set_is_gone {
+            observed.set.children.clear();
+        }
+        let plan = decide(&object, &observed, simulation.now);
+        assert_eq!(plan.actions, [], "the StatefulSet is gone: {set_is_gone}");
+        assert!(matches!(&plan.health, Health::Progressing(cause) if cause.reason == "Applying"), "{:?}", plan.health);
+        assert_eq!(plan.status.cluster_id, None);
+        assert!(plan.status.members.is_empty(), "{:?}", plan.status);
+        let quorate = plan.parts.iter().find(|part| part.type_ == "Quorate").unwrap();
+        assert_eq!(quorate.reason, "Bootstrapping");
+        object.status = Some(plan.status);
+    }
+    observed.set.pods.clear();
+    observed.set.claims.clear();
+    (observed.quorum, observed.statuses, observed.remembered) = (None, BTreeMap::new(), Vec::new());
+    let begins = |action: &Action| match action {
+        Action::Child(ChildAction::Apply { child, .. }) => child.value["data"][INITIAL_STATE] == "new",
+        _ => false,
+    };
+    let actions = decide(&object, &observed, simulation.now).actions;
+    assert!(actions.iter().any(begins), "its own members begin on their own: {actions:?}");
 }
 
 #[test]

@@ -153,6 +153,48 @@ fn a_recovery_that_cannot_be_names_the_members_that_are_left_or_says_that_there_
     assert!(message(&observed).contains("spec.restoreFrom"), "{}", message(&observed));
 }
 
+/// etcd would begin an empty cluster on it, and the volume with the last data would be deleted for that.
+#[test]
+fn a_member_whose_volume_is_empty_begins_nothing_anew() {
+    let mut simulation = asked(lost());
+    simulation.object.spec.recovery.as_mut().unwrap().from_member = "prod-etcd-0".into();
+    let (before, at) = (simulation.raft.cluster, simulation.journal.len());
+    for _ in 0..30 {
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+    }
+    let Some(Health::Stalled(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
+    assert_eq!(cause.reason, "RecoveryInvalid");
+    assert!(cause.message.ends_with("not empty: prod-etcd-2"), "{}", cause.message);
+    assert!(simulation.journal[at..].is_empty(), "{:?}", &simulation.journal[at..]);
+    assert!(simulation.kubernetes.set.claims[&2].volume.is_some() && simulation.raft.cluster == before);
+    simulation.object.spec.recovery.as_mut().unwrap().from_member = "prod-etcd-2".into();
+    assert_recovered(&mut simulation, before);
+}
+
+/// The volume was not known to be empty when the recovery began: another member is named while its pod runs alone.
+#[test]
+fn a_recovery_that_began_on_an_empty_volume_goes_on_from_another_member() {
+    let mut simulation = asked(lost());
+    let before = simulation.raft.cluster;
+    simulation.object.spec.recovery.as_mut().unwrap().from_member = "prod-etcd-0".into();
+    let object = simulation.object.clone();
+    let mut observed = simulation.observe(&object, false);
+    observed.set.pods.get_mut(&0).unwrap().last_words = None;
+    for action in decide(&object, &observed, simulation.now).actions {
+        simulation.act(&action).unwrap();
+    }
+    for _ in 0..30 {
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+    }
+    assert_eq!(simulation.kubernetes.set.pods.keys().collect::<Vec<_>>(), [&0], "it is alone");
+    let Some(Health::Stalled(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
+    assert_eq!(cause.reason, "RecoveryInvalid");
+    simulation.object.spec.recovery.as_mut().unwrap().from_member = "prod-etcd-2".into();
+    assert_recovered(&mut simulation, before);
+}
+
 /// Causeway alone is cut off: by a network policy, or because its certificate is refused.
 #[test]
 fn members_that_kubelets_find_ready_are_not_called_lost_and_no_recovery_destroys_them() {

@@ -115,6 +115,9 @@ fn step(view: &View<'_>) -> Step {
         Some(step) if view.before.master.is_none() => return step,
         foreign => foreign,
     };
+    if view.has_earlier_pods() {
+        return Step::wait("Applying", view.observed.set.describe_going());
+    }
     // A spec that cannot be accepted changes nothing; nodes in trouble are helped all the same.
     let complaint = settings::trouble(view.object)
         .map(|text| ("ConfigInvalid", text))

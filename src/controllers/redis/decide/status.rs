@@ -66,7 +66,9 @@ pub fn status(view: &View<'_>, step: &Step) -> RedisStatus {
         // A replica that loses it later waits for `spec.failover.dataLossTimeout` from then on.
         status.masterless_since = None;
     }
-    status.nodes = unless_trifling(&view.before.nodes, nodes(view));
+    // Whether there were any data decides what is done when they are gone: those of an earlier object do not count.
+    let nodes = if view.has_earlier_pods() { Vec::new() } else { nodes(view) };
+    status.nodes = unless_trifling(&view.before.nodes, nodes);
     let alive = view.observed.set.pods.values().filter(|pod| !pod.terminating).count();
     status.replicas = i32::try_from(alive).unwrap_or(i32::MAX).saturating_sub(1).max(0);
     let ready = view.observed.set.pods.keys().filter(|ordinal| view.follows(**ordinal)).count();

@@ -47,6 +47,12 @@ impl View<'_> {
         self.object.spec.failover.hang_timeout.seconds()
     }
 
+    /// Whether no master was ever recorded, and the pods are those of an earlier object of the name, which stop. They still
+    /// answer for a while, but their data go with them, unless volumes stay.
+    pub fn has_earlier_pods(&self) -> bool {
+        self.before.master.is_none() && self.before.failover.is_none() && self.observed.set.is_leaving(self.object)
+    }
+
     /// The ordinal of the recorded master.
     pub fn master(&self) -> Option<i32> {
         names::ordinal_of(self.object, self.before.master.as_ref()?)

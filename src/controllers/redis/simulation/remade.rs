@@ -7,6 +7,7 @@ use crate::controllers::redis::action::Action;
 use crate::controllers::redis::decide::decide;
 use crate::controllers::redis::fixtures::redis;
 use crate::external::redis::{Link, Role};
+use crate::runtime::Health;
 
 /// Deletes the object and makes it again: only the volumes stay.
 fn make_again(simulation: &mut Simulation) {
@@ -103,4 +104,36 @@ fn the_first_master_is_the_one_of_the_last_epoch_and_not_the_one_with_the_most_k
     // It lost its data, and an empty node never wins.
     says(&mut observed, 0, |info| info.keys = 0);
     assert_eq!(first(&observed).target, "cache-2");
+}
+
+/// Somebody deletes an object with its volumes and makes it again at once: the former master answers for a moment longer.
+#[test]
+fn nodes_of_an_earlier_object_are_waited_for_and_none_of_them_becomes_the_master() {
+    let mut simulation = Simulation::settled(redis(2));
+    let mut observed = simulation.observe();
+    let object = &mut simulation.object;
+    (object.metadata.uid, object.status) = (Some("another".into()), None);
+    observed.slices.clear();
+    observed.set.children.values_mut().for_each(|child| child.ours = false);
+    for pod in observed.set.pods.values_mut() {
+        (pod.controlled, pod.terminating) = (true, true);
+    }
+    for claim in observed.set.claims.values_mut() {
+        (claim.ours, claim.terminating) = (false, true);
+    }
+    for set_is_gone in [false, true] {
+        if set_is_gone {
+            observed.set.children.clear();
+        }
+        let plan = decide(&simulation.object, &observed, simulation.now);
+        assert_eq!(plan.actions, [], "the StatefulSet is gone: {set_is_gone}");
+        assert!(matches!(&plan.health, Health::Progressing(cause) if cause.reason == "Applying"), "{:?}", plan.health);
+        assert!(plan.status.master.is_none() && plan.status.failover.is_none(), "{:?}", plan.status);
+        assert!(plan.status.nodes.is_empty(), "data of the earlier object are not those of this one");
+        simulation.object.status = Some(plan.status);
+    }
+    observed.set.pods.clear();
+    observed.set.claims.clear();
+    let plan = decide(&simulation.object, &observed, simulation.now);
+    assert!(!plan.actions.is_empty(), "its own nodes are made: {:?}", plan.health);
 }
