@@ -20,6 +20,8 @@ mod conditions;
 mod config_maps;
 mod controller;
 mod decoding;
+#[cfg(test)]
+pub mod denied;
 mod events;
 mod failure;
 mod fingerprint;

@@ -230,6 +230,17 @@ pub fn assert_helpful(health: &Health) {
     assert!(helps.iter().any(|help| cause.message.contains(help)), "nobody knows what to do: {cause:?}");
 }
 
+/// Somebody deleted the object of these children with its volumes, and its pods still stop.
+pub fn belongs_to_an_earlier_object<N>(set: &mut Set<N>) {
+    set.children.values_mut().for_each(|child| child.ours = false);
+    for pod in set.pods.values_mut() {
+        (pod.controlled, pod.terminating) = (true, true);
+    }
+    for claim in set.claims.values_mut() {
+        (claim.ours, claim.terminating) = (false, true);
+    }
+}
+
 /// How the apiserver refuses that.
 pub fn error_of(action: &ChildAction) -> Error {
     let source = |code: u16, message: &str| {

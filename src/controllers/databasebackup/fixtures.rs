@@ -1,15 +1,12 @@
 //! Objects and worlds for tests.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
 use jiff::Timestamp;
-use kube::Client;
-use kube::client::Body;
 use serde_json::json;
 
 use super::facts::{Bucket, Database, Observed};
@@ -21,6 +18,7 @@ use crate::external::s3::{BucketFacts, Found, Place, S3, Tags};
 use crate::guardrails::Guardrails;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
+use crate::runtime::denied;
 use crate::transfer::{CAUSEWAY, CLUSTER, MANAGED_BY};
 
 /// An observer that may do nothing in Kubernetes, and how many calls it made.
@@ -30,18 +28,7 @@ pub fn denied() -> (Observer, Arc<AtomicUsize>) {
 
 /// The same with that S3.
 pub fn denied_beside(s3: S3) -> (Observer, Arc<AtomicUsize>) {
-    let calls: Arc<AtomicUsize> = Arc::default();
-    let counted = calls.clone();
-    let answer = move |_: http::Request<Body>| {
-        counted.fetch_add(1, Ordering::Relaxed);
-        let status = json!({
-            "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
-            "message": "forbidden", "metadata": {},
-        });
-        let response = http::Response::builder().status(403).body(Body::from(status.to_string().into_bytes()));
-        async move { Ok::<_, Infallible>(response.expect("a response")) }
-    };
-    let client = Client::new(tower::service_fn(answer), "default");
+    let (client, calls) = denied::denied();
     (Observer::new(client, s3, Settings::default(), Duration::from_mins(5), Guardrails::default(), true), calls)
 }
 

@@ -156,35 +156,22 @@ impl Kind for MyAppKind {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::Ordering;
     use std::time::Duration;
 
-    use http::{Request, Response};
-    use kube::client::Body;
-    use serde_json::json;
     use tokio::time::timeout;
     use tokio_util::sync::CancellationToken;
-    use tower::service_fn;
 
     use super::*;
     use crate::health::Health;
     use crate::leader::Fence;
     use crate::metrics::Metrics;
     use crate::runtime::Environment;
+    use crate::runtime::denied::denied;
 
     #[tokio::test(start_paused = true)]
     async fn what_the_operator_may_not_list_is_listed_seldom() {
-        let lists = Arc::new(AtomicUsize::new(0));
-        let counted = lists.clone();
-        let answer = move |_: Request<Body>| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            async {
-                let denied = json!({ "kind": "Status", "status": "Failure", "code": 403, "message": "no", "reason": "Forbidden" });
-                let answer = Response::builder().status(403).body(Body::from(denied.to_string().into_bytes()));
-                Ok::<_, kube::Error>(answer.unwrap())
-            }
-        };
-        let client = Client::new(service_fn(answer), "default");
+        let (client, lists) = denied();
         let environment = Environment {
             client: client.clone(),
             metrics: Metrics::new(),

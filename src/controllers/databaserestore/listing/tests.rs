@@ -1,10 +1,6 @@
 //! What is found where more is in S3 than is read at once.
 
-use std::convert::Infallible;
-
 use jiff::SignedDuration;
-use kube::Client;
-use kube::client::Body;
 use serde_json::json;
 
 use super::super::decide::{restore, target};
@@ -14,6 +10,7 @@ use crate::backup::plan::WAL;
 use crate::backup::record::Evidence;
 use crate::external::s3::fake::Fake;
 use crate::guardrails::Guardrails;
+use crate::runtime::denied::denied;
 
 /// More of them than are read at once, for their keys are long.
 const MANY: i64 = 8000;
@@ -36,10 +33,7 @@ fn keys(folder: &str, numbers: std::ops::Range<i64>) -> impl Iterator<Item = Str
 
 async fn world(keys: impl IntoIterator<Item = String>) -> (Observer, At, Fake) {
     let fake = Fake::with(keys, &due(MANY).to_string()).await;
-    let nobody = tower::service_fn(|_: http::Request<Body>| async {
-        Ok::<_, Infallible>(http::Response::builder().status(403).body(Body::empty()).expect("a response"))
-    });
-    let client = Client::new(nobody, "default");
+    let (client, _) = denied();
     let observer = Observer::new(client, fake.s3.clone(), Settings::default(), Guardrails::default());
     let at = At { place: fake.place.clone(), owner: "111122223333".into() };
     (observer, at, fake)

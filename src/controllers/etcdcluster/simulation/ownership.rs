@@ -15,6 +15,7 @@ use crate::controllers::etcdcluster::settings::INITIAL_STATE;
 use crate::controllers::etcdcluster::simulation::kubernetes::Container;
 use crate::runtime::Health;
 use crate::stateful::ChildAction;
+use crate::stateful::simulation::belongs_to_an_earlier_object;
 
 const WHOSE: &str = "PersistentVolumeClaim data-prod-etcd-0 exists and holds data of Redis prod-etcd";
 
@@ -66,13 +67,7 @@ fn members_of_an_earlier_object_are_waited_for_and_not_taken_for_ours() {
     let mut observed = simulation.observe(&object, false);
     assert!(observed.quorum.is_some());
     (object.metadata.uid, object.status) = (Some("another".into()), None);
-    observed.set.children.values_mut().for_each(|child| child.ours = false);
-    for pod in observed.set.pods.values_mut() {
-        (pod.controlled, pod.terminating) = (true, true);
-    }
-    for claim in observed.set.claims.values_mut() {
-        (claim.ours, claim.terminating) = (false, true);
-    }
+    belongs_to_an_earlier_object(&mut observed.set);
     for set_is_gone in [false, true] {
         if set_is_gone {
             observed.set.children.clear();

@@ -56,6 +56,18 @@ fn merge(into: &mut Value, more: Value) {
     }
 }
 
+/// A log-in, whose Secret is among [`secrets`].
+pub fn oidc() -> Value {
+    json!({
+        "issuer": "https://i.example.com",
+        "authorizationEndpoint": "https://i.example.com/a",
+        "tokenEndpoint": "https://i.example.com/t",
+        "userInfoEndpoint": "https://i.example.com/u",
+        "clientId": "shop",
+        "clientSecretName": "shop-login",
+    })
+}
+
 /// The secrets that the objects here name.
 pub fn secrets() -> Secrets {
     let place = |key: &str| ("shop".into(), "shop-login".into(), key.into());

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Simulation;
 use super::refused::{listener, settled};
 use crate::controllers::myingress::action::{Action, ListenerAction};
-use crate::controllers::myingress::model::fixtures::standing;
+use crate::controllers::myingress::model::fixtures::{oidc, standing};
 use crate::controllers::myingress::model::nothing_here;
 use crate::external::elbv2::{ListenerSettings, Protocol};
 
@@ -19,17 +19,7 @@ fn forward(backend: &str) -> Value {
 }
 
 fn log_in() -> Value {
-    json!({
-        "redirect": { "host": "example.org" },
-        "authenticateOidc": {
-            "issuer": "https://i.example.com",
-            "authorizationEndpoint": "https://i.example.com/a",
-            "tokenEndpoint": "https://i.example.com/t",
-            "userInfoEndpoint": "https://i.example.com/u",
-            "clientId": "shop",
-            "clientSecretName": "shop-login",
-        },
-    })
+    json!({ "redirect": { "host": "example.org" }, "authenticateOidc": oidc() })
 }
 
 fn rule(host: &str, action: &Value) -> Value {

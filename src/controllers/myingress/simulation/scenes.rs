@@ -12,7 +12,7 @@ use crate::api::DeletionPolicy;
 use crate::api::myingress::{AlbStatus, BackendProtocol, Scheme};
 use crate::controllers::myingress::action::{Action, BalancerAction, ListenerAction};
 use crate::controllers::myingress::decide::{bindings, decide, decide_removal};
-use crate::controllers::myingress::model::fixtures::standing;
+use crate::controllers::myingress::model::fixtures::{oidc, standing};
 use crate::controllers::myingress::targets::Binding;
 use crate::external::elbv2::{Pairs, RuleAction};
 use crate::runtime::{Health, Plan};
@@ -231,14 +231,7 @@ fn the_fingerprint_of_a_secret_goes_with_the_log_in() {
     let secured = |login: bool| {
         let mut action = json!({ "redirect": { "host": "example.org" } });
         if login {
-            action["authenticateOidc"] = json!({
-                "issuer": "https://i.example.com",
-                "authorizationEndpoint": "https://i.example.com/a",
-                "tokenEndpoint": "https://i.example.com/t",
-                "userInfoEndpoint": "https://i.example.com/u",
-                "clientId": "shop",
-                "clientSecretName": "shop-login",
-            });
+            action["authenticateOidc"] = oidc();
         }
         let rules = json!([{ "hosts": ["a.example.com"], "action": action }]);
         let certificates = ["arn:aws:acm:eu-west-1:000000000000:certificate/a"];

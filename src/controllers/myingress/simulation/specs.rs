@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::myingress::Scheme;
 use crate::controllers::myingress::assets::{Assets, GroupMember, Member};
+use crate::controllers::myingress::model::fixtures::oidc;
 use crate::controllers::myingress::names::{candidates, security_group_name};
 use crate::controllers::myingress::ownership::{Owner, entry_mark};
 use crate::external::ec2::{Entry, SecurityGroup};
@@ -175,14 +176,7 @@ fn action(https: bool) -> impl Strategy<Value = Value> {
     let redirect = Just(json!({ "redirect": { "host": "example.org" } }));
     (prop_oneof![4 => forwards, 1 => response, 1 => redirect], any::<bool>()).prop_map(move |(mut action, login)| {
         if https && login {
-            action["authenticateOidc"] = json!({
-                "issuer": "https://i.example.com",
-                "authorizationEndpoint": "https://i.example.com/a",
-                "tokenEndpoint": "https://i.example.com/t",
-                "userInfoEndpoint": "https://i.example.com/u",
-                "clientId": "shop",
-                "clientSecretName": "shop-login",
-            });
+            action["authenticateOidc"] = oidc();
         }
         action
     })

@@ -148,31 +148,19 @@ fn listed<F: Entered>(shared: &Shared, scope: Option<&str>) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::Ordering;
     use std::time::Duration;
 
-    use http::{Request, Response};
-    use kube::client::Body;
-    use serde_json::json;
     use tokio::time::timeout;
-    use tower::service_fn;
 
     use super::*;
     use crate::guardrails::Guardrails;
+    use crate::runtime::denied::denied;
 
     #[tokio::test(start_paused = true)]
     async fn a_namespace_that_is_denied_is_listed_seldom() {
-        let lists = Arc::new(AtomicUsize::new(0));
-        let counted = lists.clone();
-        let answer = move |_: Request<Body>| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            async {
-                let denied = json!({ "kind": "Status", "status": "Failure", "code": 403, "message": "no", "reason": "Forbidden" });
-                let answer = Response::builder().status(403).body(Body::from(denied.to_string().into_bytes()));
-                Ok::<_, kube::Error>(answer.unwrap())
-            }
-        };
-        let services: Api<Decoded<CoreService>> = Api::namespaced(Client::new(service_fn(answer), "default"), "shop");
+        let (client, lists) = denied();
+        let services: Api<Decoded<CoreService>> = Api::namespaced(client, "shop");
         let shared = Arc::new(Shared::new(Guardrails::default()));
         let watch = follow(&shared, Some("shop"), services, |service: CoreService| Some(Service::from(service)));
         assert!(timeout(Duration::from_mins(10), watch).await.is_err(), "it ended");

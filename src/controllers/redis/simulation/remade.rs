@@ -8,6 +8,7 @@ use crate::controllers::redis::decide::decide;
 use crate::controllers::redis::fixtures::redis;
 use crate::external::redis::{Link, Role};
 use crate::runtime::Health;
+use crate::stateful::simulation::belongs_to_an_earlier_object;
 
 /// Deletes the object and makes it again: only the volumes stay.
 fn make_again(simulation: &mut Simulation) {
@@ -114,13 +115,7 @@ fn nodes_of_an_earlier_object_are_waited_for_and_none_of_them_becomes_the_master
     let object = &mut simulation.object;
     (object.metadata.uid, object.status) = (Some("another".into()), None);
     observed.slices.clear();
-    observed.set.children.values_mut().for_each(|child| child.ours = false);
-    for pod in observed.set.pods.values_mut() {
-        (pod.controlled, pod.terminating) = (true, true);
-    }
-    for claim in observed.set.claims.values_mut() {
-        (claim.ours, claim.terminating) = (false, true);
-    }
+    belongs_to_an_earlier_object(&mut observed.set);
     for set_is_gone in [false, true] {
         if set_is_gone {
             observed.set.children.clear();
