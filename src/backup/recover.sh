@@ -19,6 +19,12 @@ done
 # A target of an earlier recovery of that server would end this one too early, or be one too many.
 own=$data/postgresql.auto.conf
 if [ -e "$own" ]; then
-    sed '/^recovery_target/d' "$own" > "$own.new"
+    # The shell reads it, because not every image of PostgreSQL has sed.
+    while IFS= read -r line || [ -n "$line" ]; do
+        case $line in
+        recovery_target*) ;;
+        *) printf '%s\n' "$line" ;;
+        esac
+    done < "$own" > "$own.new"
     mv "$own.new" "$own"
 fi
