@@ -1,22 +1,7 @@
 //! Leader election: one of several processes acts, and another takes over when it dies, hangs or is stopped.
 //!
 //! The decisions are in `step`, the requests in `lease`; this file joins them.
-//!
-//! ```no_run
-//! # use causeway::leader::{self, Election, Timing};
-//! # async fn run(config: kube::Config) -> Result<(), kube::Error> {
-//! let identity = leader::unique_identity("causeway-0", Some("6f1c"));
-//! let election = Election::new(leader::client(&config)?, "causeway-system", "causeway", identity, Timing::DEFAULT);
-//! let mut leadership = election.acquire().await;
-//! let fence = leadership.fence(); // goes to whatever changes AWS
-//! tokio::select! {
-//!     lost = leadership.hold() => panic!("{lost}"), // or end all that works at once, and `stand_by`
-//!     () = async { fence.check().is_ok(); } => {}   // the controllers; on SIGTERM they finish the call in hand
-//! }
-//! leadership.release().await;
-//! # Ok(())
-//! # }
-//! ```
+//! `operator::lead` shows how a program uses it.
 
 mod fence;
 mod lease;

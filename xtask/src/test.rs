@@ -18,6 +18,7 @@ mod rights;
 mod suites;
 mod terraform;
 mod turns;
+mod unchanged;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -128,7 +129,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     // These parts use processor time that the integration tests leave.
     let mut meanwhile = Vec::new();
     if everything && !options.unit {
-        meanwhile = beside_the_tests(tests.is_some(), options.keep);
+        meanwhile = beside_the_tests(tests.is_some(), options);
         if tests.is_none() {
             report.skip(installed::STEP, "there is nothing to install");
         }
@@ -146,15 +147,15 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(report.finish())
 }
 
-/// The parts that run beside the integration tests. With `install`, one of them installs the operator, in a cluster
-/// that remains if `kept`.
-fn beside_the_tests<'a>(install: bool, kept: bool) -> Vec<Part<'a>> {
+/// The parts that run beside the integration tests. With `install`, one of them installs the operator.
+fn beside_the_tests<'a>(install: bool, options: &Options) -> Vec<Part<'a>> {
+    let (kept, thorough) = (options.keep, options.thorough);
     // Each channel orders parts: a receiver returns when all parts that hold its sender have ended.
     let (before_lints, lints_turn) = mpsc::channel::<()>();
     let (before_installing, installing_turn) = mpsc::channel::<()>();
     let unit = Part::new("Unit tests", |step| suites::cargo(&Suite::Unit { behind: true }, None, step));
     let mut first = of_deployments();
-    first.push(Part::new("Python of LocalStack", suites::python));
+    first.push(Part::new("Python of LocalStack", move |step| suites::python(step, thorough)));
     first.push(Part::new("Linters of what is deployed", linters::check));
     first.push(Part::new("Go of the cluster", checks::go));
     first.push(unit.holding(before_lints));

@@ -35,6 +35,8 @@ pub struct Tests {
     pub failing: Vec<String>,
     /// Output lines that tests want to have shown.
     pub figures: Vec<String>,
+    /// Whether the tests passed before, and were not repeated because nothing that they read has changed.
+    pub unchanged: bool,
 }
 
 /// The steps of a run.
@@ -204,6 +206,7 @@ impl Report {
         };
         match result {
             Ok(Outcome::Partly(reason)) => row.remark = reason,
+            Ok(_) if tests.unchanged => "as before: nothing that they read has changed".clone_into(&mut row.remark),
             Ok(_) if tests.ignored > 0 => row.remark = format!("{} ignored", tests.ignored),
             Ok(_) => {}
             Err(error) => {
@@ -256,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_failing_step_hides_no_other_and_shows_in_the_last_line() {
-        let mut report = Report::new(4);
+        let mut report = Report::new(5);
         report.step("Formatting", |_| Ok(Outcome::Passed));
         report.side_by_side(vec![
             Part::new("Lints", |_| anyhow::bail!("a lint")),
@@ -271,6 +274,7 @@ mod tests {
             ..Tests::default()
         };
         report.step("Integration tests", |_| Ok(Outcome::Tests(failing)));
+        report.step("Python", |_| Ok(Outcome::Tests(Tests { passed: 2, unchanged: true, ..Tests::default() })));
         report.skip("More tests", "there is no cluster");
         let summary = report.summary();
         let line = |name| summary.lines().find(|line| line.starts_with(name)).unwrap();
@@ -279,10 +283,11 @@ mod tests {
         assert!(line("Dependencies").ends_with("advisories skipped"));
         assert!(line("Unit tests").ends_with("7 passed  1 ignored"), "{summary}");
         assert!(line("Integration tests").ends_with("3 passed, 2 failed"), "{summary}");
+        assert!(line("Python").ends_with("2 passed  as before: nothing that they read has changed"), "{summary}");
         let after = summary.lines().skip_while(|line| !line.starts_with("Integration tests")).skip(1);
         assert_eq!(after.take(2).collect::<Vec<_>>(), ["    redis::a", "    etcd::b"]);
         assert!(line("More tests").ends_with("there is no cluster"), "{summary}");
-        assert_eq!(summary.lines().last(), Some("10 passed, 3 failed"));
+        assert_eq!(summary.lines().last(), Some("12 passed, 3 failed"));
         assert_eq!(report.finish(), ExitCode::FAILURE);
     }
 }

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::processors::Moment;
 use super::queue::{self, Done};
 use super::report::{Outcome, Tests};
+use super::unchanged::{self, Inputs};
 use super::{cargo as in_checkout, directory, log, nice, nice_cargo, turns};
 use crate::cluster::Cluster;
 use crate::localstack::{self, LocalStack};
@@ -62,11 +63,8 @@ const SOAK: &str = "soak::all";
 pub fn cargo(suite: &Suite, filter: Option<&str>, step: &Step) -> Result<Outcome> {
     let tests = match suite {
         Suite::Unit { behind } => {
-            // Cargo cannot run both in one command.
-            let cargo =
-                |arguments: &[&'static str]| nice_cargo(if *behind { 10 } else { 0 }, arguments.iter().copied());
-            let unit = run(cargo(&["test", "--workspace", "--lib", "--bins"])?, filter, "unit", step)?;
-            unit.and(run(cargo(&["test", "--doc"])?, filter, "doc", step)?)
+            let cargo = nice_cargo(if *behind { 10 } else { 0 }, ["test", "--workspace", "--lib", "--bins"])?;
+            run(cargo, filter, step)?
         }
         Suite::Integration { program, cluster, localstack, thorough } => {
             side_by_side(program, cluster, localstack, *thorough, filter, step)?
@@ -226,9 +224,28 @@ fn counted(done: &[Done]) -> Tests {
     tests
 }
 
+/// What decides whether the tests of LocalStack's extension pass: they read the published policies, and the regions that
+/// the operator knows.
+const PYTHON_INPUTS: Inputs = Inputs {
+    paths: &[
+        "localstack",
+        "iam",
+        "src/backup/jobs/regions.rs",
+        "xtask/src/localstack/install.rs",
+        "xtask/src/python.rs",
+        "xtask/src/test/suites.rs",
+    ],
+    packages: &["haproxy", "iproute2", "libssl3", "python3.11"],
+};
+
+/// The tests of LocalStack's extension, unless they passed as they are. With `always`, they run in any case.
+pub fn python(step: &Step, always: bool) -> Result<Outcome> {
+    unchanged::unless_passed("python", &PYTHON_INPUTS, always, || pytest(step))
+}
+
 /// The tests of LocalStack's extension, on two servers of their own, because some wait seconds for health checks to
 /// fail.
-pub fn python(step: &Step) -> Result<Outcome> {
+fn pytest(step: &Step) -> Result<Tests> {
     let python = localstack::prepare(step)?.join("bin/python");
     // A separate directory, which no other run of pytest cleans up. Its name is short, because HAProxy accepts socket
     // paths of at most 97 bytes.
@@ -245,12 +262,12 @@ pub fn python(step: &Step) -> Result<Outcome> {
     if files.exists() {
         fs::remove_dir_all(&files).with_context(|| format!("cannot remove {}", files.display()))?;
     }
-    Ok(Outcome::Tests(pytest_counts(&read(&log)?).judged(result)))
+    Ok(pytest_counts(&read(&log)?).judged(result))
 }
 
-fn run(mut command: Command, filter: Option<&str>, name: &str, step: &Step) -> Result<Tests> {
+fn run(mut command: Command, filter: Option<&str>, step: &Step) -> Result<Tests> {
     command.arg("--no-fail-fast").args(filter).args(["--", "--show-output"]);
-    let log = log(name)?;
+    let log = log("unit")?;
     let result = step.run(&mut command, &log);
     Ok(cargo_counts(&read(&log)?).judged(result))
 }
@@ -261,16 +278,6 @@ fn read(log: &Path) -> Result<String> {
 }
 
 impl Tests {
-    fn and(mut self, other: Self) -> Self {
-        self.passed += other.passed;
-        self.failed += other.failed;
-        self.ignored += other.ignored;
-        self.failures.push_str(&other.failures);
-        self.failing.extend(other.failing);
-        self.figures.extend(other.figures);
-        self
-    }
-
     /// A suite that failed without a reason in its output (a crash, a timeout) counts as failed, with the error as the
     /// reason.
     fn judged(mut self, result: Result<()>) -> Self {
@@ -328,7 +335,7 @@ fn pytest_counts(output: &str) -> Tests {
         ignored: count(last, "skipped"),
         failures: failures.lines().take(SHOWN_LINES).collect::<Vec<_>>().join("\n"),
         failing: output.lines().filter_map(failing_of_pytest).map(str::to_owned).collect(),
-        figures: Vec::new(),
+        ..Tests::default()
     }
 }
 

@@ -1,0 +1,124 @@
+//! Skips tests that passed with the same inputs before, as `go test` does.
+//!
+//! The inputs are all files that the tests read, and the versions of the programs that they use. A record of tests that
+//! passed is valid for a week, so that tests that depend on the date are repeated, too.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result};
+
+use super::report::{Outcome, Tests};
+use crate::host;
+
+/// How long a record is valid.
+const VALID: Duration = Duration::from_hours(7 * 24);
+
+/// Everything that decides whether tests pass.
+pub struct Inputs<'a> {
+    /// Files and folders in the checkout.
+    pub paths: &'a [&'a str],
+    /// Debian packages with programs that the tests start.
+    pub packages: &'a [&'a str],
+}
+
+impl Inputs<'_> {
+    /// A name for these inputs. It changes with the contents and paths of files, and with the versions of packages.
+    fn name(&self) -> Result<String> {
+        let root = host::repo_root()?;
+        let mut files = Vec::new();
+        for path in self.paths {
+            files_in(&root.join(path), &mut files)?;
+        }
+        files.sort();
+        // It fails if one of the packages is not installed, and prints the others all the same.
+        let query = Command::new("dpkg-query").arg("--show").args(self.packages).output();
+        let versions = query.context("cannot start dpkg-query")?.stdout;
+        let versions = host::hash_of_path(Path::new(OsStr::from_bytes(&versions)));
+        Ok(format!("{}-{versions}", host::hash_of(&files)?))
+    }
+}
+
+/// Runs tests, unless they passed with these inputs within the last week, or `always` is set.
+pub fn unless_passed(
+    suite: &str,
+    inputs: &Inputs,
+    always: bool,
+    run: impl FnOnce() -> Result<Tests>,
+) -> Result<Outcome> {
+    let record = host::cache_dir()?.join("passed").join(format!("{suite}-{}", inputs.name()?));
+    if let Some(passed) = passed_before(&record).filter(|_| !always) {
+        return Ok(Outcome::Tests(Tests { passed, unchanged: true, ..Tests::default() }));
+    }
+    let tests = run()?;
+    if tests.failures.is_empty() && tests.failed == 0 && tests.passed > 0 {
+        let folder = record.parent().context("a record has a folder")?;
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::write(&record, tests.passed.to_string()).with_context(|| format!("cannot write {}", record.display()))?;
+    }
+    Ok(Outcome::Tests(tests))
+}
+
+/// How many tests passed, if the record exists and is valid.
+fn passed_before(record: &Path) -> Option<usize> {
+    let written = fs::metadata(record).ok()?.modified().ok()?;
+    let age = SystemTime::now().duration_since(written).ok()?;
+    if age > VALID {
+        return None;
+    }
+    fs::read_to_string(record).ok()?.parse().ok()
+}
+
+/// Adds a file, or the files in a folder and its subfolders, but nothing that Python or pip write beside sources.
+fn files_in(path: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    if !path.is_dir() {
+        found.push(path.to_owned());
+        return Ok(());
+    }
+    for entry in fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name != "__pycache__" && name != "build" && !name.ends_with(".egg-info") && !name.starts_with('.') {
+            files_in(&path, found)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_while_it_is_valid() {
+        let folder = std::env::temp_dir().join(format!("causeway-passed-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let record = folder.join("python-1");
+        assert_eq!(passed_before(&record), None);
+        fs::write(&record, "531").unwrap();
+        assert_eq!(passed_before(&record), Some(531));
+        let old = SystemTime::now() - VALID - Duration::from_mins(1);
+        fs::File::options().write(true).open(&record).unwrap().set_modified(old).unwrap();
+        assert_eq!(passed_before(&record), None);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn inputs_are_all_files_but_what_python_writes_beside_them() {
+        let folder = std::env::temp_dir().join(format!("causeway-inputs-{}", std::process::id()));
+        for path in ["a/b.py", "a/__pycache__/b.pyc", "c.egg-info/PKG-INFO", "d.json"] {
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let mut found = Vec::new();
+        files_in(&folder, &mut found).unwrap();
+        found.sort();
+        assert_eq!(found, ["a/b.py", "d.json"].map(|path| folder.join(path)));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
