@@ -63,7 +63,7 @@ impl Observer {
         };
         let Opened { at, prefix, believed_keys } = &opened;
         let found = match self.catalogs(at, prefix, None).await? {
-            Ok(found) => found,
+            Ok(found) => found.all,
             Err(no) => return Ok(Err(no)),
         };
         let found = match candidates(object, &found, target) {

@@ -128,7 +128,7 @@ impl Observer {
         };
         let part = Part { folder: BASE, since: None };
         let asked = match self.catalogs(&opened.at, &opened.prefix, Some(part)).await? {
-            Ok(found) => found,
+            Ok(found) => found.all,
             Err(no) => return Ok(Err(no)),
         };
         let until = instant.until.as_ref().map(|until| until.0);
@@ -150,8 +150,8 @@ impl Observer {
         // The prefix may hold the base backups alone: the log is looked for in the whole namespace.
         let namespace = object.namespace().unwrap_or_default();
         let part = Part { folder: WAL, since: Some(document.manifest.started) };
-        let all = match self.catalogs(&opened.at, &namespace, Some(part)).await? {
-            Ok(all) => all,
+        let found = match self.catalogs(&opened.at, &namespace, Some(part)).await? {
+            Ok(found) => found,
             Err(no) => return Ok(Err(no)),
         };
         let is_named = |kept: &Kept| {
@@ -159,7 +159,7 @@ impl Observer {
             instant.log.is_none() || instant.log.as_deref() == name
         };
         let (mut log, mut why) = (None, None);
-        for kept in kept_in(&opened, &all, WAL).into_iter().filter(is_named) {
+        for kept in kept_in(&opened, &found.all, WAL).into_iter().filter(is_named) {
             match self.log_of(&kept, &document.manifest, until).await? {
                 (Ok(documents), _) => {
                     log = Some((documents, kept.origin));
@@ -172,10 +172,13 @@ impl Observer {
         let (documents, log_origin) = match (log, why) {
             (Some(log), _) => log,
             (None, Some(why)) => return Ok(Err(why)),
-            (None, None) if until.is_some() || instant.log.is_some() => {
-                return Ok(Err(refused(&Missing::Log, &opened.origin(&namespace), None)));
+            (None, None) => {
+                let is_asked_for = until.is_some() || instant.log.is_some();
+                if let Some(no) = needs_log(is_asked_for, found.cut, &opened.origin(&namespace)) {
+                    return Ok(Err(no));
+                }
+                (Vec::new(), origin.clone())
             }
-            (None, None) => (Vec::new(), origin.clone()),
         };
         let image = instant.image.clone().or_else(|| image_of(&object.spec.target).map(|(_, image)| image.to_owned()));
         let log = OfferedLog {
@@ -356,6 +359,22 @@ fn log_beside(base: &DatabaseBackup, all: &[DatabaseBackup]) -> Result<Option<Da
             Err(Choice::Refused("LogAmbiguous", message))
         }
     }
+}
+
+/// Why a base backup is not restored alone where no log was found. Where not all was read, log may be there all the same.
+fn needs_log(is_asked_for: bool, cut: bool, namespace: &Destination) -> Option<Choice> {
+    if is_asked_for {
+        return Some(refused(&Missing::Log, namespace, None));
+    }
+    cut.then(|| {
+        let message = format!(
+            "under s3://{}/{}/, no log of that server was found, and more is there than is read, so that it may be there: \
+             causeway backups ls shows all that is there, and causeway backups recover brings back a base backup without \
+             log",
+            namespace.bucket, namespace.prefix
+        );
+        Choice::Refused(Missing::Log.reason(), message)
+    })
 }
 
 /// Why nothing can be restored. Where there is no base backup at all, the restore waits: one may still come.

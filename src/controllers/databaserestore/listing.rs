@@ -35,6 +35,15 @@ pub struct Part {
     pub since: Option<Timestamp>,
 }
 
+/// What is under a prefix.
+#[derive(Clone, Debug)]
+pub struct Catalogs {
+    /// By what the keys of the object begin with that wrote it, without a slash at the end.
+    pub all: BTreeMap<String, Catalog>,
+    /// Whether there is more than was read: what is not here may still be there.
+    pub cut: bool,
+}
+
 impl Observer {
     /// What is in S3 of an object, with a `Doubt` for each backup that does not count. If more is there than is read, what
     /// the record has, of which the backup that will be picked was looked at in S3.
@@ -131,11 +140,11 @@ impl Observer {
         at: &At,
         prefix: &str,
         part: Option<Part>,
-    ) -> Result<Result<BTreeMap<String, Catalog>, Choice>, Error> {
+    ) -> Result<Result<Catalogs, Choice>, Error> {
         let listing = self.s3.list(&at.place, &at.owner, &format!("{prefix}/")).await.map_err(lasting)?;
         if !listing.cut {
-            let all = Catalog::of_all(listing).into_iter();
-            return Ok(Ok(all.map(|(base, catalog)| (base, judged(catalog, None))).collect()));
+            let all = Catalog::of_all(listing).into_iter().map(|(base, catalog)| (base, judged(catalog, None)));
+            return Ok(Ok(Catalogs { all: all.collect(), cut: false }));
         }
         let Some(part) = part else {
             let message = format!(
@@ -151,29 +160,34 @@ impl Observer {
         let mut all = BTreeMap::new();
         for base in bases {
             match self.in_folder(at, &base, part).await? {
-                Ok(catalog) => drop(all.insert(base, judged(catalog, None))),
+                Ok(catalog) if catalog.folders.contains_key(part.folder) => {
+                    all.insert(base, judged(catalog, None));
+                }
+                Ok(_) => {}
                 Err(no) => return Ok(Err(no)),
             }
         }
-        Ok(Ok(all))
+        Ok(Ok(Catalogs { all, cut: true }))
     }
 
-    /// What the keys of each object under a prefix begin with that has such a folder; none where there is too much to
-    /// search.
+    /// What the keys of each object under a prefix begin with that has backups in such a folder; none where there is too
+    /// much to search. The name of the folder alone says nothing: objects may be named like it, and so may their prefixes.
     async fn objects_with(&self, at: &At, prefix: &str, folder: &str) -> Result<Option<Vec<String>>, AwsError> {
-        if let Some((base, _)) = format!("{prefix}/").split_once(&format!("/{folder}/")) {
+        let its_end = format!("/{folder}");
+        if let Some((base, below)) = prefix.rsplit_once(&format!("{its_end}/"))
+            && below.split('/').next().is_some_and(|name| due_of(name).is_some())
+        {
             return Ok(Some(vec![base.to_owned()]));
         }
         let (mut found, mut left, mut searched) = (Vec::new(), vec![prefix.to_owned()], 0);
         while let Some(base) = left.pop() {
             searched += 1;
             let (names, more) = self.s3.names(&at.place, &at.owner, &format!("{base}/")).await?;
-            if names.iter().any(|name| name == folder) {
-                found.push(base);
-                continue;
-            }
             // In the folder of a database there are only IDs, however many.
-            let deeper: Vec<String> = names.into_iter().filter(|name| due_of(name).is_none()).collect();
+            let (ids, deeper): (Vec<String>, Vec<String>) = names.into_iter().partition(|name| due_of(name).is_some());
+            if let Some(object) = base.strip_suffix(&its_end).filter(|_| !ids.is_empty()) {
+                found.push(object.to_owned());
+            }
             if searched > SEARCHED || (more && !deeper.is_empty()) {
                 return Ok(None);
             }

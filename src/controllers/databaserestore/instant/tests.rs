@@ -76,3 +76,14 @@ fn what_is_missing_is_refused_unless_it_may_come() {
     };
     assert!(text.starts_with("under s3://b/p/, the log ends at noon") && text.ends_with("count: x"), "{text}");
 }
+
+#[test]
+fn a_base_backup_is_restored_alone_only_where_it_is_certain_that_there_is_no_log() {
+    assert_eq!(needs_log(false, false, &origin("shop")), None);
+    for (is_asked_for, cut) in [(true, false), (true, true), (false, true)] {
+        let Some(Choice::Refused("LogMissing", text)) = needs_log(is_asked_for, cut, &origin("shop")) else {
+            panic!("refused")
+        };
+        assert!(text.starts_with("under s3://b/shop/, no log of that server "), "{text}");
+    }
+}

@@ -86,12 +86,34 @@ async fn the_log_is_found_in_a_namespace_of_which_not_all_is_read() {
     let (observer, at, _) = world(keys(WAL, 0..MANY).chain(others.map(str::to_owned))).await;
     let part = Part { folder: WAL, since: Some(due(MANY - 10)) };
     let found = observer.catalogs(&at, "shop", Some(part)).await.expect("an answer").expect("a log");
-    assert_eq!(found.keys().collect::<Vec<_>>(), [&base()]);
-    assert_eq!(found[&base()].complete(WAL).last(), Some(&due(MANY - 1)));
+    assert_eq!(found.all.keys().collect::<Vec<_>>(), [&base()]);
+    assert_eq!(found.all[&base()].complete(WAL).last(), Some(&due(MANY - 1)));
+    assert!(found.cut);
     let within = observer.catalogs(&at, &format!("{}/{WAL}", base()), Some(part)).await.expect("an answer");
-    assert_eq!(within.expect("a log").keys().collect::<Vec<_>>(), [&base()], "the prefix ends in the folder");
+    assert_eq!(within.expect("a log").all.keys().collect::<Vec<_>>(), [&base()], "the prefix ends in the folder");
     let no = observer.catalogs(&at, "shop", None).await.expect("an answer").expect_err("refused");
     assert_eq!(reason(&no), "ListingCut");
+}
+
+#[tokio::test]
+async fn what_is_only_named_like_the_folder_hides_no_log() {
+    let id = id_of(due(MANY - 1));
+    // An object that is named so, and what anybody may put there.
+    let named = format!("shop/{WAL}/u2");
+    let its = ["data", "manifest.json"].map(|file| format!("{named}/{WAL}/{id}/{file}"));
+    let stray = [format!("shop/{WAL}/x"), format!("shop/{WAL}/{id}/x"), format!("{named}/notes/{WAL}/x")];
+    let (observer, at, _) = world(keys(WAL, 0..MANY).chain(its).chain(stray)).await;
+    let part = Part { folder: WAL, since: Some(due(MANY - 10)) };
+    let found = observer.catalogs(&at, "shop", Some(part)).await.expect("an answer").expect("logs");
+    assert!(found.cut);
+    assert_eq!(found.all.keys().collect::<Vec<_>>(), [&named, &base()]);
+    assert_eq!(found.all[&named].complete(WAL).len(), 1);
+    assert_eq!(found.all[&base()].complete(WAL).last(), Some(&due(MANY - 1)));
+    let with = async |prefix: &str| observer.objects_with(&at, prefix, WAL).await.expect("an answer");
+    assert_eq!(with(&named).await, Some(vec![named.clone()]), "the folder's name is in the prefix");
+    assert_eq!(with(&format!("{named}/{WAL}")).await, Some(vec![named.clone()]));
+    assert_eq!(with(&format!("{named}/{WAL}/{id}")).await, Some(vec![named.clone()]), "the prefix is of one backup");
+    assert_eq!(with(&format!("shop/{WAL}")).await, Some(vec!["shop".to_owned(), named]), "there is an ID below it");
 }
 
 #[tokio::test]
