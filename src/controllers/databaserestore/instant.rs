@@ -12,7 +12,7 @@ use kube::ResourceExt;
 
 use super::bucket::{At, Opened};
 use super::facts::{Choice, Note, Offer, OfferedLog};
-use super::listing::{Part, judged};
+use super::listing::Part;
 use super::observe::{Observer, lasting, place_of};
 use super::shelf::Candidate;
 use crate::api::databasebackup::Method;
@@ -228,8 +228,8 @@ impl Observer {
             Err(no) => return Ok(Err(no)),
         };
         let at = At { place: place_of(&origin), owner: origin.owner.clone() };
-        let found = match self.in_folder(&at, &origin.prefix, part).await? {
-            Ok(found) => judged(found, record.as_ref()),
+        let found = match self.in_folder(&at, &origin.prefix, part, record.as_ref()).await? {
+            Ok(found) => found,
             Err(no) => return Ok(Err(no)),
         };
         let (folder, dues) = (part.folder, found.complete(part.folder).into_iter().collect());
@@ -272,12 +272,8 @@ impl Observer {
             }
             search.take(documents);
         }
-        let later = kept.dues.iter().filter(|due| **due > base.started).count();
-        Ok(match search.end() {
-            // It goes on, but one recovery does not take so much.
-            Err(Missing::End(_)) if kept.cut => (Err(Missing::Many(later)), passed),
-            end => (end, passed),
-        })
+        let later = kept.cut.then(|| kept.dues.iter().filter(|due| **due > base.started).count());
+        Ok((as_far_as_read(search.end(), later, until), passed))
     }
 
     /// The manifest of a backup; or why it does not count.
@@ -307,6 +303,21 @@ impl Observer {
             Ok(document) if document.manifest.kind != *folder => Err(format!("{key} is of another kind")),
             read => read,
         })
+    }
+}
+
+/// The log that was found, unless what is wanted may lie in that which was not read: one recovery does not take so much.
+/// `later` says how many backups after the base backup were read where there are more.
+fn as_far_as_read(
+    found: Result<Vec<Document>, Missing>,
+    later: Option<usize>,
+    until: Option<Timestamp>,
+) -> Result<Vec<Document>, Missing> {
+    match (found, later) {
+        (Err(Missing::End(_)), Some(later)) => Err(Missing::Many(later)),
+        // All that there is, is wanted.
+        (Ok(_), Some(later)) if until.is_none() => Err(Missing::Many(later)),
+        (found, _) => found,
     }
 }
 

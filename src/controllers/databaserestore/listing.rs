@@ -101,18 +101,31 @@ impl Observer {
     }
 
     /// What is in one folder of an object whose keys begin with `base`. Of a log, only what is needed from a base backup on,
-    /// and so much of it that more would be too much for one recovery.
-    pub(super) async fn in_folder(&self, at: &At, base: &str, part: Part) -> Result<Result<Catalog, Choice>, Error> {
-        match self.log_since(at, base, part).await? {
+    /// and so much of it that more would be too much for one recovery. It is judged before it is counted: others may put as
+    /// much there as they like.
+    pub(super) async fn in_folder(
+        &self,
+        at: &At,
+        base: &str,
+        part: Part,
+        record: Option<&Record>,
+    ) -> Result<Result<Catalog, Choice>, Error> {
+        match self.log_since(at, base, part, record).await? {
             // The log ended long before the base backup: its last backups say where.
             Ok(found) if part.since.is_some() && found.complete(part.folder).is_empty() => {
-                self.log_since(at, base, Part { since: None, ..part }).await
+                self.log_since(at, base, Part { since: None, ..part }, record).await
             }
             found => Ok(found),
         }
     }
 
-    async fn log_since(&self, at: &At, base: &str, part: Part) -> Result<Result<Catalog, Choice>, Error> {
+    async fn log_since(
+        &self,
+        at: &At,
+        base: &str,
+        part: Part,
+        record: Option<&Record>,
+    ) -> Result<Result<Catalog, Choice>, Error> {
         let Part { folder, since } = part;
         let (prefix, under) = (format!("{base}/"), format!("{base}/{folder}/"));
         let mut catalog = Catalog { prefix: prefix.clone(), ..Catalog::default() };
@@ -123,6 +136,7 @@ impl Observer {
             let listing = self.s3.list_after(&at.place, &at.owner, &under, &after).await.map_err(lasting)?;
             catalog.add(Catalog::of(&prefix, &listing, Vec::new()));
             catalog.cut = listing.cut;
+            catalog = judged(catalog, record);
             let is_enough = |since: Timestamp| catalog.complete(folder).range(since..).count() > MOST;
             let last = listing.objects.last().filter(|_| listing.cut && !since.is_some_and(is_enough));
             let Some(last) = last else { return Ok(Ok(catalog)) };
@@ -159,9 +173,9 @@ impl Observer {
         };
         let mut all = BTreeMap::new();
         for base in bases {
-            match self.in_folder(at, &base, part).await? {
+            match self.in_folder(at, &base, part, None).await? {
                 Ok(catalog) if catalog.folders.contains_key(part.folder) => {
-                    all.insert(base, judged(catalog, None));
+                    all.insert(base, catalog);
                 }
                 Ok(_) => {}
                 Err(no) => return Ok(Err(no)),
@@ -199,7 +213,7 @@ impl Observer {
 
 /// What is in S3, with a `Doubt` for each backup that does not count. Without a record all counts, but for backups of the
 /// future.
-pub fn judged(catalog: Catalog, record: Option<&Record>) -> Catalog {
+fn judged(catalog: Catalog, record: Option<&Record>) -> Catalog {
     match record {
         Some(record) => record.judged(catalog, Timestamp::now()),
         None => believed(catalog, Timestamp::now()),

@@ -87,3 +87,17 @@ fn a_base_backup_is_restored_alone_only_where_it_is_certain_that_there_is_no_log
         assert!(text.starts_with("under s3://b/shop/, no log of that server "), "{text}");
     }
 }
+
+#[test]
+fn all_the_log_that_there_is_does_not_end_where_reading_ended() {
+    let until = Some("2026-11-22T12:00:00Z".parse().expect("an instant"));
+    let found = || Ok(vec![Document { manifest: Manifest::sample(WAL, "15.18"), sha256: String::new() }]);
+    assert_eq!(as_far_as_read(found(), None, None), found(), "all was read");
+    assert_eq!(as_far_as_read(found(), Some(5001), until), found(), "the instant was reached");
+    assert_eq!(as_far_as_read(found(), Some(5001), None), Err(Missing::Many(5001)));
+    let end = || Err(Missing::End("noon".into()));
+    assert_eq!(as_far_as_read(end(), None, until), end());
+    assert_eq!(as_far_as_read(end(), Some(5001), until), Err(Missing::Many(5001)));
+    let hole = || Err(Missing::Log);
+    assert_eq!(as_far_as_read(hole(), Some(5001), None), hole());
+}

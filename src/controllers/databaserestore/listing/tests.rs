@@ -62,21 +62,39 @@ fn reason(choice: &Choice) -> &'static str {
 #[tokio::test]
 async fn all_of_a_folder_is_read_however_much_that_is_and_of_a_log_what_a_base_backup_needs() {
     let (observer, at, fake) = world(keys(WAL, 0..MANY)).await;
-    let all = observer.in_folder(&at, &base(), Part { folder: WAL, since: None }).await.expect("an answer");
+    let all = observer.in_folder(&at, &base(), Part { folder: WAL, since: None }, None).await.expect("an answer");
     let all = all.expect("all of it");
     assert!(!all.cut && all.complete(WAL).len() == 8000, "{}", all.complete(WAL).len());
     let before = fake.answered();
     let since = Some(due(MANY - 10));
-    let log = observer.in_folder(&at, &base(), Part { folder: WAL, since }).await.expect("an answer").expect("some");
+    let log =
+        observer.in_folder(&at, &base(), Part { folder: WAL, since }, None).await.expect("an answer").expect("some");
     assert_eq!(log.complete(WAL).len(), 2602, "9 days and the ten after them");
     assert_eq!(fake.answered() - before, 6, "a thousand keys in each call");
+}
+
+#[tokio::test]
+async fn what_does_not_count_does_not_end_the_reading_of_the_log() {
+    let (observer, at, _) = world(keys(WAL, 0..MANY)).await;
+    let mut record = Record::default();
+    let evidence = |number| (due(number), Evidence::Manifest("ab".repeat(32)));
+    record.backups.insert(WAL.into(), (0..10).chain(MANY - 10..MANY).map(evidence).collect());
+    let part = Part { folder: WAL, since: Some(due(5)) };
+    let found = async |record: Option<&Record>| {
+        let found = observer.in_folder(&at, &base(), part, record).await.expect("an answer").expect("some");
+        (found.cut, found.complete(WAL).len())
+    };
+    let (cut, count) = found(None).await;
+    assert!(cut && count > MOST, "all of it counts: {count}");
+    assert_eq!(found(Some(&record)).await, (false, 20), "others put the rest there");
 }
 
 #[tokio::test]
 async fn log_that_ended_long_before_the_base_backup_is_found() {
     let (observer, at, _) = world(keys(WAL, 0..10)).await;
     let since = Some(due(10) + SignedDuration::from_hours(20 * 24));
-    let log = observer.in_folder(&at, &base(), Part { folder: WAL, since }).await.expect("an answer").expect("some");
+    let log =
+        observer.in_folder(&at, &base(), Part { folder: WAL, since }, None).await.expect("an answer").expect("some");
     assert_eq!(log.complete(WAL).len(), 10);
 }
 
