@@ -196,6 +196,25 @@ mod tests {
     }
 
     #[test]
+    fn however_old_log_is_the_newest_stays_and_so_does_what_was_written_last_for_the_log_may_end_there() {
+        let aged = object(json!({ "maxAge": "5h" }));
+        let with = |last: &str| {
+            let mut observed = observed(&aged, Bases::Unknown);
+            let folder = observed.catalog.as_mut().and_then(|found| found.folders.get_mut(WAL)).expect("the log");
+            for (due, stored) in folder {
+                stored.modified = if id_of(*due) == last { now() } else { *due };
+            }
+            observed
+        };
+        let keys = |ids: &[&str]| -> Vec<String> {
+            let keys = |file: &'static str| ids.iter().map(move |id| format!("shop/nightly/uid-1/{WAL}/{id}/{file}"));
+            keys("manifest.json").chain(keys("data")).collect()
+        };
+        assert_eq!(deleted(&aged, &with(LOG[2])), keys(&LOG[..2]));
+        assert_eq!(deleted(&aged, &with(LOG[1])), keys(&LOG[..1]), "its Job was retried until after the next one");
+    }
+
+    #[test]
     fn no_rule_that_counts_deletes_log_whatever_the_spec_says() {
         let counting = json!({ "keepLast": 1, "maxAge": "40h" });
         for method in [Method::Dump, Method::BaseBackup] {

@@ -13,7 +13,7 @@ use super::super::undeleted::Undeleted;
 use super::super::verification;
 use super::super::view::View;
 use crate::api::DatabaseBackup;
-use crate::api::databasebackup::{BackupVerification, LockedBackups, Method, Retention};
+use crate::api::databasebackup::{BackupVerification, KeptBy, LockedBackups, Method, Retention};
 use crate::backup::jobs::{Catalog, Stored};
 use crate::backup::manifest::{DATA, NAME, due_of, id_of};
 use crate::backup::plan::WAL;
@@ -184,10 +184,15 @@ pub fn reasons(
     if folder == WAL {
         // A log with holes brings nothing back: only its age counts, and only while the object still keeps log.
         let max_age = rules.max_age.clone().filter(|_| view.object.spec.method == Method::Wal);
-        return match max_age {
-            None => log::kept(&view.observed.log, complete),
-            max_age => kept(&Retention { max_age, ..Retention::default() }, complete, zone, view.now),
-        };
+        if max_age.is_none() {
+            return log::kept(&view.observed.log, complete);
+        }
+        let mut kept = kept(&Retention { max_age, ..Retention::default() }, complete, zone, view.now);
+        // The next backup goes on where the log ends: a Job that was retried for long took that under an earlier ID.
+        if let Some(last) = written_last(view, folder, complete) {
+            kept.entry(last).or_default().insert(KeptBy::Newest);
+        }
+        return kept;
     }
     let result = results.iter().find(|result| result.folder == folder);
     match result.filter(|_| view.object.spec.verify.is_some()) {
@@ -198,6 +203,13 @@ pub fn reasons(
         }
         None => kept(rules, complete, zone, view.now),
     }
+}
+
+/// The backup of a database that was written last.
+fn written_last(view: &View<'_>, folder: &str, complete: &BTreeSet<Timestamp>) -> Option<Timestamp> {
+    let backups = view.observed.catalog.as_ref()?.folders.get(folder)?;
+    let written = complete.iter().filter_map(|due| Some((backups.get(due)?.modified, *due)));
+    written.max().map(|(_, due)| due)
 }
 
 /// Whether an incomplete backup will never be complete.
