@@ -26,6 +26,9 @@ use crate::api::pods::{PodMetadata, ServiceTemplate, ServiceType};
 use crate::runtime::manifest::controlled;
 use crate::runtime::restricted;
 
+/// The service account of pods whose spec names none.
+const DEFAULT_ACCOUNT: &str = "default";
+
 /// How long a process may take to stop: to hand over what others need of it, and to write what is left.
 const STOP_SECONDS: i64 = 30;
 
@@ -127,6 +130,10 @@ pub fn statefulset<D: Database>(object: &D, pods: Pods) -> StatefulSet {
     labels.extend(names::labels(object));
     labels.extend(pods.labels);
     let annotations = Some(given.annotations).filter(|all| !all.is_empty());
+    let mut template = pods.spec;
+    // Left out, an earlier name would stay: the apiserver restores it from the deprecated `serviceAccount`, its mirror.
+    // This is not in `pod_spec`, because revisions are hashes of that: all pods would be replaced.
+    template.service_account_name.get_or_insert_with(|| DEFAULT_ACCOUNT.into());
     StatefulSet {
         metadata: metadata(object, object.name_any()),
         spec: Some(StatefulSetSpec {
@@ -146,7 +153,7 @@ pub fn statefulset<D: Database>(object: &D, pods: Pods) -> StatefulSet {
             selector: LabelSelector { match_labels: Some(names::selector(object)), match_expressions: None },
             template: PodTemplateSpec {
                 metadata: Some(ObjectMeta { labels: Some(labels), annotations, ..ObjectMeta::default() }),
-                spec: Some(pods.spec),
+                spec: Some(template),
             },
             volume_claim_templates: (!spec.ephemeral).then(|| vec![claim(object)]),
             ..StatefulSetSpec::default()
@@ -260,6 +267,19 @@ mod tests {
         let labels = metadata.labels.unwrap();
         assert_eq!((labels["team"].as_str(), labels[ours].as_str()), ("shop", "redis"));
         assert_eq!(metadata.annotations.unwrap()["example.com/note"], "x");
+    }
+
+    #[test]
+    fn an_account_that_is_taken_back_is_replaced_with_the_default_one_by_name() {
+        let account = |spec: &serde_json::Value| {
+            let (object, set) = set(spec);
+            let hashed = pod_spec(&object, 999, Vec::new(), Vec::new()).service_account_name;
+            (set.spec.unwrap().template.spec.unwrap().service_account_name, hashed)
+        };
+        let named = Some("cache".to_owned());
+        assert_eq!(account(&serde_json::json!({ "serviceAccountName": "cache" })), (named.clone(), named));
+        let unnamed = account(&serde_json::json!({}));
+        assert_eq!(unnamed, (Some("default".to_owned()), None), "revisions are what they were");
     }
 
     #[test]

@@ -116,3 +116,25 @@ async fn a_pod_that_is_refused_no_longer_is_made_at_once() {
     settled(&scene, "the node").await;
     super::took("a pod that is refused no longer serves", begun);
 }
+
+/// The apiserver restores a name that is left out from the deprecated field that mirrors it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_account_that_does_not_exist_is_reported_and_can_be_taken_back() {
+    let scene = Stage::new("redis-edits").await;
+    let _operator = Operator::start(&scene).await;
+    scene.create::<Redis>(NAME, json!({ "replicas": 0, "serviceAccountName": "nobody" })).await;
+    let is_reported = |object: &Redis| {
+        describe(object, "Ready")
+            .is_some_and(|(_, reason, message)| reason == "PodRefused" && message.contains("nobody"))
+    };
+    becomes(&scene, "the missing account to be reported", is_reported).await;
+    scene.edit::<Redis>(NAME, json!({ "serviceAccountName": null })).await;
+    settled(&scene, "the node").await;
+    let set = scene.api::<StatefulSet>().get(NAME).await.expect("the set");
+    let template = set.spec.and_then(|spec| spec.template.spec).expect("a template");
+    assert_eq!(template.service_account_name.as_deref(), Some("default"));
+    for pod in pods(&scene).await {
+        let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref());
+        assert_eq!(account, Some("default"), "{}", pod.name_any());
+    }
+}

@@ -17,7 +17,7 @@ use crate::runtime::Health;
 use crate::schedule::Schedule;
 
 /// In bytes. Less is not worth a disturbance: databases grow by this much at once.
-const LEAST: i64 = 16 * 1024 * 1024;
+pub const LEAST: i64 = 16 * 1024 * 1024;
 /// What could not begin for this long waits for the next scheduled time: the user may have chosen a quiet hour.
 const LATEST: SignedDuration = SignedDuration::from_hours(1);
 

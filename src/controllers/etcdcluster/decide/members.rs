@@ -196,6 +196,13 @@ fn gap(view: &View<'_>, wanted: i32) -> Option<Step> {
     if away.is_empty() {
         return add(view, ordinal, "MemberReplacing");
     }
+    // etcd adds no member while a voter is away, but removes one that is: it goes first if nobody wants it back.
+    if away.iter().any(|voter| *voter >= wanted) {
+        let removal = space::differ(view).or_else(|| leftover(view)).or_else(|| without_last(view, wanted));
+        if let (Some(step), _) = by_urgency(removal) {
+            return Some(step);
+        }
+    }
     let name = names::pod(view.object, ordinal);
     let message = format!("before {name} is added again, waiting for {}", view.unwell(away));
     Some(match view.pod_trouble() {
@@ -251,6 +258,11 @@ fn smaller(view: &View<'_>, wanted: i32) -> Option<Step> {
     if i32::try_from(view.members.len()).is_ok_and(|count| count <= wanted) {
         return None;
     }
+    without_last(view, wanted)
+}
+
+/// The last member goes, once a majority of the others is healthy, and after it has handed leadership over.
+fn without_last(view: &View<'_>, wanted: i32) -> Option<Step> {
     let (ordinal, member) = view.members.iter().next_back()?;
     let message = format!("{} of {wanted} wanted members", view.members.len());
     if !view.can_remove(*ordinal) {

@@ -6,6 +6,7 @@ use kube::ResourceExt;
 
 use super::super::action::Action;
 use super::super::names;
+use super::defrag::LEAST;
 use super::{LATER, Step, View};
 use crate::external::etcd::{Alarm, AlarmKind, Status};
 use crate::runtime::Health;
@@ -126,7 +127,13 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     if let Some(bloated) = next(&|status| status.db_size > enough) {
         return give_back(bloated);
     }
-    if accepted && done.disarmed && full.iter().any(|alarm| runs_earlier_spec(view, alarm.member)) {
+    // These may have a lower quota than the spec's until they are replaced, and that may wait for another member for long.
+    let outdated: Vec<u64> = full.iter().map(|alarm| alarm.member).filter(|id| runs_earlier_spec(view, *id)).collect();
+    let wastes = |status: &Status| status.db_size - status.db_in_use >= LEAST.max(status.db_size / 10);
+    if let Some(wasteful) = next(&|status| outdated.contains(&status.member_id) && wastes(status)) {
+        return give_back(wasteful);
+    }
+    if accepted && done.disarmed && !outdated.is_empty() {
         return None;
     }
     Some(disarm(&full, view, NO_SPACE, "there is space again"))

@@ -139,7 +139,9 @@ mod tests {
         placed.spec.priority_class_name = Some("high".into());
         let mut spread = base.clone();
         spread.spec.topology_spread_constraints = Some(Vec::new());
-        for changed in [upgraded, configured, placed, spread] {
+        let mut named = base.clone();
+        named.spec.service_account_name = Some("etcd".into());
+        for changed in [upgraded, configured, placed, spread, named] {
             assert_ne!(revision(&base, false), revision(&changed, false));
         }
         let trusting = |trust: &str| {

@@ -7,6 +7,7 @@ use crate::controllers::etcdcluster::action::Action;
 use crate::controllers::etcdcluster::decide::decide;
 use crate::controllers::etcdcluster::facts::Compaction;
 use crate::controllers::etcdcluster::fixtures::cluster;
+use crate::controllers::etcdcluster::names;
 use crate::external::etcd::{Alarm, AlarmKind};
 use crate::runtime::{ConditionStatus, Health, Plan};
 use crate::stateful::ChildAction;
@@ -162,6 +163,31 @@ fn an_alarm_of_a_member_that_nobody_hears_is_disarmed_whatever_is_rolled_out() {
     observed.compacted = Some(Compaction { revision: 0, measured: true, disarmed: true });
     let actions = decide(&object, &observed, simulation.now).actions;
     assert!(matches!(&actions[..], [Action::Disarm { .. }]), "{actions:?}");
+}
+
+/// A rollout waits for every member that is away, and writes would be refused as long.
+#[test]
+fn a_member_with_the_lower_quota_gives_back_space_while_another_one_keeps_the_rollout_waiting() {
+    let mut simulation = Simulation::settled(cluster(3));
+    simulation.raise_quota();
+    simulation.bloat();
+    let object = simulation.object.clone();
+    let mut observed = simulation.observe(&object, false);
+    let leader = simulation.raft.leader.unwrap();
+    let followers: Vec<i32> =
+        observed.statuses.iter().filter(|(_, status)| status.member_id != leader).map(|(at, _)| *at).collect();
+    let (full, away) = (followers[0], followers[1]);
+    let member = observed.statuses[&full].member_id;
+    observed.statuses.remove(&away);
+    observed.quorum.as_mut().unwrap().alarms = vec![Alarm { member, kind: AlarmKind::NoSpace }];
+    observed.compacted = Some(Compaction { revision: 0, measured: true, disarmed: true });
+    let actions = decide(&object, &observed, simulation.now).actions;
+    let expected = names::pod(&object, full);
+    assert!(matches!(&actions[..], [Action::Defragment { name, .. }] if *name == expected), "{actions:?}");
+    // It uses all that it has: only another pod helps.
+    let status = observed.statuses.get_mut(&full).unwrap();
+    status.db_in_use = status.db_size;
+    assert_eq!(decide(&object, &observed, simulation.now).actions, []);
 }
 
 /// The alarm may be older than the edit, and history may have filled the quota.

@@ -120,9 +120,9 @@ fn tls_is_turned_on_while_a_removed_members_pod_is_on_a_lost_node() {
 }
 
 /// Five members: the node of one does not answer, and another was removed because its volume was replaced.
-fn without_two() -> Simulation {
+fn without_two(lost: i32) -> Simulation {
     let mut simulation = Simulation::settled(cluster(5));
-    simulation.lose_node(0);
+    simulation.lose_node(lost);
     simulation.kubernetes.delete_pod(1, &mut simulation.raft);
     simulation.kubernetes.drop_claim(1, &mut simulation.raft);
     simulation.works(40);
@@ -133,7 +133,7 @@ fn without_two() -> Simulation {
 /// etcd adds no member while a voter is not connected.
 #[test]
 fn a_member_that_cannot_be_added_again_yet_holds_up_no_recovery_of_space_and_the_lost_node_is_named() {
-    let mut simulation = without_two();
+    let mut simulation = without_two(0);
     for words in ["before prod-etcd-1 is added again", "prod-etcd-0", "kubectl delete node node-0"] {
         assert!(simulation.message().contains(words), "{words} is not in: {}", simulation.message());
     }
@@ -148,11 +148,26 @@ fn a_member_that_cannot_be_added_again_yet_holds_up_no_recovery_of_space_and_the
 /// A voter whose kubelet finds it ready is connected to the others, even if it does not answer Causeway.
 #[test]
 fn a_member_is_added_again_while_only_causeway_cannot_reach_a_voter() {
-    let mut simulation = without_two();
+    let mut simulation = without_two(0);
     let object = simulation.object.clone();
     let mut observed = simulation.observe(&object, false);
     let pod = observed.set.pods.get_mut(&0).unwrap();
     (pod.ready, pod.lost_node) = (true, None);
     let actions = decide(&object, &observed, simulation.now).actions;
     assert!(matches!(&actions[..], [Action::AddLearner { name, .. }] if name == "prod-etcd-1"), "{actions:?}");
+}
+
+/// etcd removes members that are away, and adds none meanwhile.
+#[test]
+fn a_member_that_waits_to_be_added_again_holds_up_no_removal_of_the_one_that_it_waits_for() {
+    for lost in [4, 3] {
+        let mut simulation = without_two(lost);
+        Edit::Replicas(3).happens(&mut simulation);
+        simulation.works(80);
+        assert_eq!(simulation.ordinals(), BTreeSet::from([0, 1, 2]), "{lost}: {:?}", simulation.health);
+        assert_eq!(simulation.raft.healthy().len(), 3, "{lost}: {:#?}", simulation.raft);
+        simulation.nodes_return();
+        simulation.settle();
+        simulation.assert_settled();
+    }
 }

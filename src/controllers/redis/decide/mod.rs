@@ -165,23 +165,14 @@ fn step(view: &View<'_>) -> Step {
     let step = match (step, complaint.or(refusal)) {
         (Some(step), None) => step,
         (Some(step), Some((reason, message))) => Step { health: Health::stalled(reason, message), ..step },
-        (None, Some((reason, message))) => Step::stalled(reason, message),
+        (None, Some((reason, message))) => Step { again: at_rest(view), ..Step::stalled(reason, message) },
         (None, None) => {
-            // Clients may still reach the earlier master for a moment.
-            let again = match () {
-                () if failover::since_change(view).is_some() => SOON,
-                // Secrets are read, not watched.
-                () if view.object.spec.auth.enabled || view.object.spec.tls.is_some() => SELDOM,
-                // The status must soon show whether there are data: that decides what is done when they are gone.
-                () if view.before.nodes.iter().all(|node| node.keys == 0) => SELDOM,
-                () => LATER,
-            };
             let text = match view.object.spec.replicas {
                 0 => "the master takes writes; it has no replica that could take over".into(),
                 1 => "the master takes writes, and its replica has all data".into(),
                 count => format!("the master takes writes, and all {count} replicas have all data"),
             };
-            Step { health: Health::ready("Serving", text), again, ..Step::wait("Serving", "") }
+            Step { health: Health::ready("Serving", text), again: at_rest(view), ..Step::wait("Serving", "") }
         }
     };
     if step.record == Record::Seen && nodes::have_left(view) {
@@ -189,6 +180,19 @@ fn step(view: &View<'_>) -> Step {
         return Step { record: Record::Left, again: AT_ONCE, ..step };
     }
     step
+}
+
+/// When to look again while nothing is left to do.
+fn at_rest(view: &View<'_>) -> Duration {
+    match () {
+        // Clients may still reach the earlier master for a moment.
+        () if failover::since_change(view).is_some() => SOON,
+        // Secrets are read, not watched.
+        () if view.object.spec.auth.enabled || view.object.spec.tls.is_some() => SELDOM,
+        // The status must soon show whether there are data: that decides what is done when they are gone.
+        () if view.before.nodes.iter().all(|node| node.keys == 0) => SELDOM,
+        () => LATER,
+    }
 }
 
 /// Replaces pods whose processes were killed, and which the kubelet would restart only after minutes. Pods with

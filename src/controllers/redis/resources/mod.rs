@@ -155,6 +155,7 @@ mod tests {
         };
         assert!(changed(|object| object.spec.version = "7.2.5".into()));
         assert!(changed(|object| object.spec.auth.enabled = true));
+        assert!(changed(|object| object.spec.service_account_name = Some("cache".into())));
         assert!(changed(|object| drop(object.spec.config.insert("io-threads".into(), "2".into()))));
         assert!(!changed(|object| drop(object.spec.config.insert("maxmemory".into(), "1gb".into()))));
         assert!(!changed(|object| object.spec.replicas = 1));

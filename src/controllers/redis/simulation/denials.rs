@@ -14,6 +14,7 @@ use crate::runtime::Health;
 use crate::stateful::ChildAction;
 use crate::stateful::refusals::refusal_of;
 use crate::stateful::simulation::error_of;
+use crate::stateful::step::SELDOM;
 
 impl Kubernetes {
     /// Whether the apiserver refuses that.
@@ -80,6 +81,28 @@ fn a_service_that_is_refused_is_reported_and_pods_are_replaced_all_the_same() {
     simulation.allow();
     simulation.settle();
     simulation.assert_settled();
+}
+
+/// Clients may still reach the earlier master, and readers do not come to it before they have left it.
+#[test]
+fn after_a_change_of_the_master_a_set_with_a_refused_child_is_looked_at_soon() {
+    let mut simulation = Simulation::settled(redis(2));
+    simulation.kubernetes.denied.insert("Service");
+    let service = ServiceTemplate { kind: ServiceType::LoadBalancer, ..ServiceTemplate::default() };
+    simulation.object.spec.replica_service = Some(service);
+    Edit::Switch(1).happens(&mut simulation);
+    let mut looks = Vec::new();
+    for _ in 0..20 {
+        simulation.works(1);
+        let plan = decide(&simulation.object, &simulation.observe(), simulation.now);
+        let rests = plan.actions.is_empty() && matches!(plan.health, Health::Stalled(_));
+        if rests && plan.status.last_failover.is_some_and(|last| !last.left.is_empty()) {
+            looks.push(plan.requeue.unwrap());
+        }
+    }
+    let status = simulation.object.status.as_ref().unwrap();
+    assert_eq!(status.master.as_deref(), Some("cache-1"), "{status:#?}");
+    assert!(!looks.is_empty() && looks.iter().all(|again| *again <= SELDOM), "{looks:?}");
 }
 
 /// Their successors would be like them.
