@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use super::Simulation;
 use super::refused::{listener, settled};
 use crate::controllers::myingress::action::{Action, ListenerAction};
-use crate::controllers::myingress::model::fixtures::{oidc, standing};
+use crate::controllers::myingress::model::fixtures::{guest, joining, oidc, standing};
 use crate::controllers::myingress::model::nothing_here;
-use crate::external::elbv2::{ListenerSettings, Protocol};
+use crate::controllers::myingress::ownership::member_of;
+use crate::external::elbv2::{ListenerSettings, Protocol, RuleAction};
 
 fn says(status: u16) -> Value {
     json!({ "fixedResponse": { "statusCode": status } })
@@ -56,6 +57,19 @@ fn http(default: &Value) -> Value {
         }],
         "backends": [{ "name": "app", "port": 80 }],
     })
+}
+
+/// The spec of a member of the group `all`, which allows guests.
+fn grouped(mut spec: Value) -> Value {
+    spec["group"] = json!({ "name": "all", "allowedNamespaces": ["guests"] });
+    spec
+}
+
+/// The rules of that object on the listener: what each does.
+fn rules_of(simulation: &Simulation, name: &str) -> Vec<Vec<RuleAction>> {
+    let rules = listener(simulation).rules.into_values();
+    let own = rules.filter(|rule| member_of(&rule.tags).is_some_and(|(_, member)| member == name));
+    own.map(|rule| rule.rule.settings.actions).collect()
 }
 
 fn edit(simulation: &mut Simulation, more: Value) {
@@ -117,4 +131,41 @@ fn rules_that_need_https_are_closed_before_a_listener_turns_to_http_and_go_after
     let deletes = |action: &&Action| matches!(action, Action::Listener(ListenerAction::DeleteRule { .. }));
     let counts = (before.iter().filter(closes).count(), before.iter().filter(deletes).count());
     assert_eq!((counts, later.iter().filter(deletes).count()), ((2, 0), 2), "{:#?}", simulation.journal);
+}
+
+#[test]
+fn a_rule_of_a_guest_that_needs_https_does_not_keep_a_listener_from_http() {
+    let mut token = says(200);
+    token["validateJwt"] = json!({ "issuer": "i", "jwksEndpoint": "https://i.example.com/k" });
+    let rules = [rule("tokens.example.com", &token), rule("open.example.com", &says(201))];
+    let guest = guest("guest", 0, json!({ "listeners": [{ "port": 8443, "rules": rules }] }));
+    let home = standing("web", grouped(https(&forward("app"))));
+    let mut simulation = Simulation::with(vec![home, guest]);
+    simulation.settle(None);
+    assert_eq!((listener(&simulation).rules.len(), rules_of(&simulation, "guest").len()), (5, 2));
+    simulation.journal.clear();
+    edit(&mut simulation, grouped(http(&says(404))));
+    let after = listener(&simulation);
+    assert_eq!((after.listener.settings.protocol, after.rules.len()), (Protocol::Http, 2), "{after:#?}");
+    let left = format!("{:?}", rules_of(&simulation, "guest"));
+    assert!(left.contains("status: 201") && !left.contains("Jwt"), "what HTTP can have stays: {left}");
+    let (place, _) = modified(&simulation);
+    let deletes = |action: &&Action| matches!(action, Action::Listener(ListenerAction::DeleteRule { .. }));
+    let (before, later) = simulation.journal.split_at(place);
+    assert_eq!((before.iter().filter(deletes).count(), later.iter().filter(deletes).count()), (0, 3));
+}
+
+#[test]
+fn a_log_in_of_a_suspended_member_at_home_is_closed_where_the_listener_turns_to_http() {
+    let certificates = https(&says(404))["listeners"][0]["certificateArns"].clone();
+    let rules = [rule("zoo.example.com", &log_in())];
+    let listeners = json!([{ "port": 8443, "protocol": "HTTPS", "certificateArns": certificates, "rules": rules }]);
+    let home = standing("web", grouped(https(&forward("app"))));
+    let mut simulation = Simulation::with(vec![home, joining("zoo", json!({ "listeners": listeners }))]);
+    simulation.settle(None);
+    assert_eq!(rules_of(&simulation, "zoo").len(), 1);
+    simulation.object("zoo").spec.suspend = true;
+    edit(&mut simulation, grouped(http(&says(410))));
+    assert_eq!(listener(&simulation).listener.settings.protocol, Protocol::Http);
+    assert_eq!(rules_of(&simulation, "zoo"), [nothing_here()], "a rule of another one might answer its requests");
 }

@@ -6,7 +6,7 @@
 
 use super::Listener;
 use crate::controllers::myingress::action::ListenerAction;
-use crate::controllers::myingress::assets::ListenerMember;
+use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
 use crate::controllers::myingress::decide::forwarded_to;
 use crate::controllers::myingress::model::nothing_here;
 use crate::controllers::myingress::rules::Step;
@@ -26,8 +26,10 @@ impl Listener<'_> {
         Some(ListenerAction::Modify { balancer: self.balancer.to_owned(), arn: member.listener.arn.clone(), settings })
     }
 
-    /// Where the listener turns to HTTP, closes the rules that nobody wants and that HTTP cannot have. If they were
-    /// deleted before, what they protect might be open until the listener has its new default action.
+    /// Where the listener turns to HTTP, closes the rules that HTTP cannot have and that nobody wants, or whose member of
+    /// the group's own namespace cannot take part now. If the former were deleted before, what they protect might be open
+    /// until the listener has its new default action. The latter stay closed: another rule might be open to their
+    /// requests.
     pub(super) fn close_before_http(&self, member: &ListenerMember, steps: &mut Vec<Step>) {
         let turns = member.listener.settings.protocol == Protocol::Https && self.wanted.protocol == Protocol::Http;
         let place = steps.iter().position(|step| *step == Step::SetDefault);
@@ -36,7 +38,10 @@ impl Listener<'_> {
             Step::Delete { arn } => member.rules.get(arn),
             _ => None,
         });
-        let secure = deleted.map(|it| &it.rule).filter(|rule| self.needs_https(&rule.settings.actions));
+        let owner = &self.scene.observed.owner;
+        let stays = |rule: &&RuleMember| owner.owns(&rule.tags) && self.scene.is_frozen_at_home(&rule.tags);
+        let all = deleted.chain(member.rules.values().filter(stays)).map(|it| &it.rule);
+        let secure = all.filter(|rule| self.needs_https(&rule.settings.actions));
         let closed: Vec<Step> = secure
             .map(|rule| Step::Modify {
                 arn: rule.arn.clone(),
@@ -50,7 +55,8 @@ impl Listener<'_> {
         steps.splice(place..place, closed);
     }
 
-    fn needs_https(&self, actions: &[RuleAction]) -> bool {
+    /// Whether only an HTTPS listener can have a rule that does this.
+    pub(super) fn needs_https(&self, actions: &[RuleAction]) -> bool {
         let groups = &self.scene.observed.assets.groups;
         let newer = |arn: &String| {
             let kind = groups.get(arn).and_then(|member| member.group.kind.as_ref());
