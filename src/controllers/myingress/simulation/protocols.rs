@@ -109,11 +109,32 @@ fn a_listener_turns_to_https_before_it_gets_certificates_and_rules_that_need_it(
 
 #[test]
 fn a_redirect_that_https_cannot_have_does_not_keep_a_listener_from_it() {
-    let mut simulation = settled(http(&json!({ "redirect": { "protocol": "HTTPS" } })));
-    edit(&mut simulation, https(&forward("app")));
-    assert_eq!(modified(&simulation).1.default_actions, nothing_here());
-    let after = listener(&simulation);
-    assert!(after.rules.len() == 3 && after.listener.settings.default_actions != nothing_here(), "{after:#?}");
+    for redirect in [
+        json!({ "protocol": "HTTPS", "port": "8443" }),
+        json!({ "protocol": "HTTPS", "port": "#{port}" }),
+        json!({ "protocol": "HTTP", "host": "example.org" }),
+    ] {
+        let mut simulation = settled(http(&json!({ "redirect": redirect })));
+        edit(&mut simulation, https(&forward("app")));
+        assert_eq!(modified(&simulation).1.default_actions, nothing_here(), "{redirect}");
+        let after = listener(&simulation);
+        assert!(after.rules.len() == 3 && after.listener.settings.default_actions != nothing_here(), "{after:#?}");
+    }
+}
+
+#[test]
+fn a_redirect_that_https_can_have_answers_until_the_new_rules_are_there() {
+    for redirect in [
+        json!({ "protocol": "HTTPS", "host": "example.org", "port": "8443" }),
+        json!({ "protocol": "HTTPS" }),
+        json!({ "protocol": "HTTPS", "port": "8443", "path": "/new" }),
+        json!({ "host": "example.org" }),
+    ] {
+        let mut simulation = settled(http(&json!({ "redirect": redirect })));
+        let before = listener(&simulation).listener.settings.default_actions;
+        edit(&mut simulation, https(&forward("app")));
+        assert_eq!(modified(&simulation).1.default_actions, before, "{redirect}");
+    }
 }
 
 #[test]

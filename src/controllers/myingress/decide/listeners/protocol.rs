@@ -10,7 +10,7 @@ use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
 use crate::controllers::myingress::decide::forwarded_to;
 use crate::controllers::myingress::model::nothing_here;
 use crate::controllers::myingress::rules::Step;
-use crate::external::elbv2::{Protocol, ProtocolVersion, RuleAction, RuleSettings};
+use crate::external::elbv2::{Protocol, ProtocolVersion, Redirect, RuleAction, RuleSettings};
 
 impl Listener<'_> {
     /// The change from HTTP to HTTPS, which certificates and new rules need. The default action stays until the rules
@@ -18,9 +18,8 @@ impl Listener<'_> {
     pub(super) fn secured(&self, member: &ListenerMember, certificate: Option<&String>) -> Option<ListenerAction> {
         let turns = member.listener.settings.protocol == Protocol::Http && self.wanted.protocol == Protocol::Https;
         let mut settings = turns.then(|| self.with_present_default(member, certificate.cloned()))?;
-        // AWS redirects no HTTPS listener to HTTP, and none to itself.
-        let redirects = |it: &RuleAction| matches!(it, RuleAction::Redirect(to) if to.protocol != "#{protocol}");
-        if settings.default_actions.iter().any(redirects) {
+        let impossible = |it: &RuleAction| matches!(it, RuleAction::Redirect(to) if !suits_https(to, self.port));
+        if settings.default_actions.iter().any(impossible) {
             settings.default_actions = nothing_here();
         }
         Some(ListenerAction::Modify { balancer: self.balancer.to_owned(), arn: member.listener.arn.clone(), settings })
@@ -67,4 +66,11 @@ impl Listener<'_> {
             action => forwarded_to(action).any(newer),
         })
     }
+}
+
+/// Whether an HTTPS listener on that port can redirect so. AWS redirects none to HTTP, and none to itself.
+fn suits_https(to: &Redirect, port: u16) -> bool {
+    let same_port = to.port == "#{port}" || to.port == port.to_string();
+    let to_itself = to.host == "#{host}" && same_port && to.path == "/#{path}";
+    to.protocol != "HTTP" && !to_itself
 }
