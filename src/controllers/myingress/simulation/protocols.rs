@@ -1,15 +1,19 @@
 //! Listeners change their protocol together with rules that need HTTPS. The simulated AWS refuses these on an HTTP
 //! listener, and turns no listener to HTTP that has one.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::Simulation;
-use super::refused::{listener, settled};
+use super::refused::{listener, plan, settled};
 use crate::controllers::myingress::action::{Action, ListenerAction};
 use crate::controllers::myingress::model::fixtures::{guest, joining, oidc, standing};
 use crate::controllers::myingress::model::nothing_here;
 use crate::controllers::myingress::ownership::member_of;
+use crate::controllers::myingress::refusals::Refusal;
 use crate::external::elbv2::{ListenerSettings, Protocol, RuleAction};
+use crate::runtime::Health;
 
 fn says(status: u16) -> Value {
     json!({ "fixedResponse": { "statusCode": status } })
@@ -65,11 +69,12 @@ fn grouped(mut spec: Value) -> Value {
     spec
 }
 
-/// The rules of that object on the listener: what each does.
+/// What each rule of that object does.
 fn rules_of(simulation: &Simulation, name: &str) -> Vec<Vec<RuleAction>> {
-    let rules = listener(simulation).rules.into_values();
+    let listeners = simulation.aws.assets.balancers.values().flat_map(|it| it.listeners.iter().flatten());
+    let rules = listeners.flat_map(|(_, listener)| listener.rules.values());
     let own = rules.filter(|rule| member_of(&rule.tags).is_some_and(|(_, member)| member == name));
-    own.map(|rule| rule.rule.settings.actions).collect()
+    own.map(|rule| rule.rule.settings.actions.clone()).collect()
 }
 
 fn edit(simulation: &mut Simulation, more: Value) {
@@ -189,4 +194,43 @@ fn a_log_in_of_a_suspended_member_at_home_is_closed_where_the_listener_turns_to_
     edit(&mut simulation, grouped(http(&says(410))));
     assert_eq!(listener(&simulation).listener.settings.protocol, Protocol::Http);
     assert_eq!(rules_of(&simulation, "zoo"), [nothing_here()], "a rule of another one might answer its requests");
+}
+
+#[test]
+fn a_member_whose_rules_wait_for_a_protocol_that_aws_refuses_is_held_up() {
+    let on = |protocol: &str, rules: &[Value]| {
+        let certificate = "arn:aws:acm:eu-west-1:000000000000:certificate/a";
+        let certificates = if protocol == "HTTPS" { json!([certificate]) } else { json!([]) };
+        let listener = json!({ "port": 8443, "protocol": protocol, "certificateArns": certificates, "rules": rules });
+        grouped(json!({ "listeners": [listener] }))
+    };
+    let elsewhere = json!({ "listeners": [{ "port": 8080 }] });
+    let members = [standing("web", on("HTTP", &[])), joining("zoo", on("HTTP", &[])), joining("zulu", elsewhere)];
+    let keys = members.each_ref().map(super::key);
+    let mut simulation = Simulation::with(members.into());
+    simulation.settle(None);
+    simulation.object("web").spec = standing("web", on("HTTPS", &[])).spec;
+    let rules = [rule("zoo.example.com", &says(200))];
+    simulation.object("zoo").spec = joining("zoo", on("HTTPS", &rules)).spec;
+    let turns = |action: &Action| matches!(action, Action::Listener(ListenerAction::Modify { .. }));
+    let action = plan(&mut simulation).actions.into_iter().find(turns).unwrap();
+    simulation.refusals = vec![Refusal {
+        action,
+        reason: "CertificateInvalid",
+        message: "AWS refuses the certificate".into(),
+        blamed: Some(keys[0].clone()),
+        retry_in: Duration::from_secs(30),
+    }];
+    for key in &keys {
+        simulation.reconcile(key);
+    }
+    let reasons = keys.each_ref().map(|key| match &simulation.health[key] {
+        Health::Stalled(cause) | Health::Ready(cause) => cause.reason,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(reasons, ["CertificateInvalid", "GroupHeldUp", "Active"]);
+    simulation.refusals.clear();
+    simulation.settle(None);
+    assert_eq!(rules_of(&simulation, "zoo").len(), 1);
+    assert!(simulation.health.values().all(|it| matches!(it, Health::Ready(_))), "{:?}", simulation.health);
 }

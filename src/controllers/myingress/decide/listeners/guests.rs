@@ -60,8 +60,8 @@ impl Listener<'_> {
         self.scene.is_guest(guest) && !self.awaited(guest, &present).is_empty()
     }
 
-    /// Whether the rule is the owner's, and the wanted listener can have it. Otherwise a guest could keep a listener from
-    /// HTTP, for AWS does not turn one to it that has such a rule.
+    /// Whether the rule is the owner's, and the wanted listener can have it. AWS turns no listener to HTTP that has a
+    /// rule for HTTPS, so guests could keep one from it.
     fn may_stay(&self, rule: &RuleMember) -> bool {
         let actions = &rule.rule.settings.actions;
         let fits = self.wanted.protocol != Protocol::Http || !self.needs_https(actions);
