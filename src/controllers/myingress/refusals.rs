@@ -12,7 +12,9 @@ use super::ownership::ObjectKey;
 use crate::api::MyIngress;
 use crate::runtime::{Class, Failure};
 
-/// A refused action is tried again after this at the earliest: at most two calls a minute.
+/// A refused action is tried again after this at the earliest: at most two calls a minute. What AWS may not know yet is
+/// tried so soon at first, and then after twice as long each time: the longer AWS does not know it, the less likely it is
+/// new.
 const SOONEST: Duration = Duration::from_secs(30);
 /// A missing permission is tried again at least this often.
 const DENIED: Duration = Duration::from_mins(1);
@@ -75,10 +77,9 @@ impl Refusals {
         blamed: Option<&MyIngress>,
         sweep: Duration,
     ) -> Noted {
-        let (wait, at_once) = match error.class() {
+        let (longest, at_once) = match error.class() {
             // Without credentials no other action can work either.
             _ if matches!(error, Error::NoCredentials(_)) => return Noted::Fails,
-            Class::Invalid if error.may_be_too_early() => (SOONEST, true),
             Class::Invalid => (sweep.max(SOONEST), true),
             Class::Denied => (sweep.clamp(SOONEST, DENIED), true),
             Class::Transient => (SOONEST, false),
@@ -89,6 +90,8 @@ impl Refusals {
         let message = error.to_string();
         let before = entries.iter().position(|entry| entry.action == *action).map(|index| entries.remove(index));
         let strikes = 1 + before.as_ref().map_or(0, |before| before.strikes);
+        let growing = || SOONEST.saturating_mul(2_u32.saturating_pow(strikes - 1));
+        let wait = if error.may_be_too_early() { growing().min(longest) } else { longest };
         let aside = at_once || strikes >= STRIKES;
         let known = before.is_some_and(|before| before.message == message && (at_once || before.strikes >= STRIKES));
         entries.push(Entry {
@@ -187,6 +190,17 @@ mod tests {
         assert_eq!(refusals.note(&owner(), &action("a"), &error, None, SWEEP), Noted::New);
         let waits = refusals.of(&owner(), &Members::default()).into_iter().map(|refusal| refusal.retry_in);
         assert!(waits.max().is_some_and(|wait| wait <= SOONEST));
+    }
+
+    #[test]
+    fn what_aws_never_learns_of_is_tried_ever_more_rarely_until_only_sweeps_try_it() {
+        let refusals = Refusals::default();
+        let error = Error::WebAclUnknown("the resource doesn't exist".into());
+        let waits = [(); 6].map(|()| {
+            refusals.note(&owner(), &action("a"), &error, None, SWEEP);
+            refusals.0.lock().unwrap()[&owner()][0].wait.as_secs()
+        });
+        assert_eq!(waits, [30, 60, 120, 240, 300, 300]);
     }
 
     #[test]

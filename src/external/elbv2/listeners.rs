@@ -154,15 +154,12 @@ impl Elbv2 {
         }
     }
 
-    /// Adds certificates besides the default one. AWS takes one per call.
+    /// Adds a certificate besides the default one. AWS takes one per call.
     /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_AddListenerCertificates.html>
-    pub async fn add_certificates(&self, listener_arn: &str, certificates: &BTreeSet<String>) -> Outcome<()> {
-        for certificate in certificates {
-            let call = self.client.add_listener_certificates().listener_arn(listener_arn);
-            let call = call.certificates(aws::Certificate::builder().certificate_arn(certificate).build());
-            self.caller.call_again("AddListenerCertificates", || call.clone().send()).await?;
-        }
-        Ok(())
+    pub async fn add_certificate(&self, listener_arn: &str, certificate: &str) -> Outcome<()> {
+        let call = self.client.add_listener_certificates().listener_arn(listener_arn);
+        let call = call.certificates(aws::Certificate::builder().certificate_arn(certificate).build());
+        self.caller.call_again("AddListenerCertificates", || call.clone().send()).await.map(drop)
     }
 
     /// Removes certificates besides the default one. AWS takes one per call.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::api::MyIngress;
 use crate::controllers::myingress::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
+use crate::controllers::myingress::assets::Assets;
 use crate::controllers::myingress::dependencies::depends;
 use crate::controllers::myingress::error::{QUOTA_REACHED, WEB_ACL_PENDING};
 use crate::controllers::myingress::members::key;
@@ -147,14 +148,14 @@ impl<'a> Aside<'a> {
     }
 
     /// The health of the object if something of its own, or something it needs, was refused. `leads` says whether it
-    /// reports what belongs to no member in particular.
-    pub fn health(&self, object: &MyIngress, leads: bool) -> Option<Health> {
+    /// reports what belongs to no member in particular, and `assets` are what exists.
+    pub fn health(&self, object: &MyIngress, assets: &Assets, leads: bool) -> Option<Health> {
         let met = self.met();
         let own = |refusal: &&&Refusal| refusal.blamed.as_ref().map_or(leads, |blamed| *blamed == key(object));
         if let Some(refusal) = met.iter().find(own) {
             return Some(reported(refusal, refusal.reason, refusal.message.clone()));
         }
-        let needed = met.into_iter().find(|refusal| needs(object, &refusal.action))?;
+        let needed = met.into_iter().find(|refusal| needs(object, assets, &refusal.action))?;
         let by = needed.blamed.as_ref().map(|(namespace, name)| format!(" of {namespace}/{name}")).unwrap_or_default();
         let message = format!("waits for a part{by} that AWS refuses: {}", needed.message);
         Some(reported(needed, "GroupHeldUp", message))
@@ -167,7 +168,8 @@ fn reported(refusal: &Refusal, reason: &'static str, message: String) -> Health 
 }
 
 /// Whether the object cannot do without what this action makes.
-fn needs(object: &MyIngress, action: &Action) -> bool {
+fn needs(object: &MyIngress, assets: &Assets, action: &Action) -> bool {
+    let listens = |on: u16| object.spec.listeners.iter().any(|listener| listener.port == on);
     match action {
         Action::Balancer(BalancerAction::Create(_)) | Action::Security(SecurityAction::Create { .. }) => true,
         // Its listeners that are not there yet wait for the web ACL.
@@ -176,12 +178,14 @@ fn needs(object: &MyIngress, action: &Action) -> bool {
             let made: BTreeSet<u16> = made.map(|listener| listener.port).collect();
             object.spec.listeners.iter().any(|listener| !made.contains(&listener.port))
         }
-        Action::Listener(ListenerAction::Create { settings, .. }) => {
-            object.spec.listeners.iter().any(|listener| listener.port == settings.port)
+        Action::Listener(ListenerAction::Create { settings, .. }) => listens(settings.port),
+        // Rules wait until the listener has its protocol.
+        Action::Listener(ListenerAction::Modify { balancer, arn, settings }) => {
+            let listeners = assets.balancers.get(balancer).and_then(|member| member.listeners.as_ref());
+            let present = listeners.and_then(|listeners| listeners.get(arn)).map(|it| it.listener.settings.protocol);
+            listens(settings.port) && present.is_some_and(|present| present != settings.protocol)
         }
-        Action::Listener(ListenerAction::SetPriorities { port, .. }) => {
-            object.spec.listeners.iter().any(|listener| listener.port == *port)
-        }
+        Action::Listener(ListenerAction::SetPriorities { port, .. }) => listens(*port),
         _ => false,
     }
 }

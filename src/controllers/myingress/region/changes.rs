@@ -1,5 +1,6 @@
 //! Makes changes in the region, and enters them into the snapshot.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::Region;
@@ -259,7 +260,7 @@ impl Region {
                     name: name.clone(),
                     vpc: vpc.clone(),
                     tags: tags.clone(),
-                    ingress: std::collections::BTreeSet::new(),
+                    ingress: BTreeSet::new(),
                 }));
             }
             SecurityAction::Authorize { id, permissions } => self.ec2.authorize_ingress(id, permissions).await?,
@@ -300,8 +301,15 @@ impl Region {
             ListenerAction::SetAttributes { arn, attributes, .. } => {
                 self.elb.set_listener_attributes(arn, attributes).await?;
             }
-            ListenerAction::AddCertificates { arn, certificates, .. } => {
-                self.elb.add_certificates(arn, certificates).await?;
+            ListenerAction::AddCertificates { balancer, arn, port, certificates } => {
+                for certificate in certificates {
+                    self.elb.add_certificate(arn, certificate).await?;
+                    // If AWS refuses a later one, this one is in nevertheless, and is not sent again.
+                    let (balancer, arn, port) = (balancer.clone(), arn.clone(), *port);
+                    let certificates = BTreeSet::from([certificate.clone()]);
+                    let added = ListenerAction::AddCertificates { balancer, arn, port, certificates };
+                    self.enter(&Action::Listener(added), Answer::Done);
+                }
             }
             ListenerAction::RemoveCertificates { arn, certificates, .. } => {
                 self.elb.remove_certificates(arn, certificates).await?;

@@ -1,14 +1,19 @@
 //! Listeners change their protocol together with rules that need HTTPS. The simulated AWS refuses these on an HTTP
 //! listener, and turns no listener to HTTP that has one.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::Simulation;
-use super::refused::{listener, settled};
+use super::refused::{listener, plan, settled};
 use crate::controllers::myingress::action::{Action, ListenerAction};
-use crate::controllers::myingress::model::fixtures::{oidc, standing};
+use crate::controllers::myingress::model::fixtures::{guest, joining, oidc, standing};
 use crate::controllers::myingress::model::nothing_here;
-use crate::external::elbv2::{ListenerSettings, Protocol};
+use crate::controllers::myingress::ownership::member_of;
+use crate::controllers::myingress::refusals::Refusal;
+use crate::external::elbv2::{ListenerSettings, Protocol, RuleAction};
+use crate::runtime::Health;
 
 fn says(status: u16) -> Value {
     json!({ "fixedResponse": { "statusCode": status } })
@@ -58,6 +63,20 @@ fn http(default: &Value) -> Value {
     })
 }
 
+/// The spec of a member of the group `all`, which allows guests.
+fn grouped(mut spec: Value) -> Value {
+    spec["group"] = json!({ "name": "all", "allowedNamespaces": ["guests"] });
+    spec
+}
+
+/// What each rule of that object does.
+fn rules_of(simulation: &Simulation, name: &str) -> Vec<Vec<RuleAction>> {
+    let listeners = simulation.aws.assets.balancers.values().flat_map(|it| it.listeners.iter().flatten());
+    let rules = listeners.flat_map(|(_, listener)| listener.rules.values());
+    let own = rules.filter(|rule| member_of(&rule.tags).is_some_and(|(_, member)| member == name));
+    own.map(|rule| rule.rule.settings.actions.clone()).collect()
+}
+
 fn edit(simulation: &mut Simulation, more: Value) {
     simulation.objects[0].spec = standing("web", more).spec;
     simulation.settle(None);
@@ -95,11 +114,32 @@ fn a_listener_turns_to_https_before_it_gets_certificates_and_rules_that_need_it(
 
 #[test]
 fn a_redirect_that_https_cannot_have_does_not_keep_a_listener_from_it() {
-    let mut simulation = settled(http(&json!({ "redirect": { "protocol": "HTTPS" } })));
-    edit(&mut simulation, https(&forward("app")));
-    assert_eq!(modified(&simulation).1.default_actions, nothing_here());
-    let after = listener(&simulation);
-    assert!(after.rules.len() == 3 && after.listener.settings.default_actions != nothing_here(), "{after:#?}");
+    for redirect in [
+        json!({ "protocol": "HTTPS", "port": "8443" }),
+        json!({ "protocol": "HTTPS", "port": "#{port}" }),
+        json!({ "protocol": "HTTP", "host": "example.org" }),
+    ] {
+        let mut simulation = settled(http(&json!({ "redirect": redirect })));
+        edit(&mut simulation, https(&forward("app")));
+        assert_eq!(modified(&simulation).1.default_actions, nothing_here(), "{redirect}");
+        let after = listener(&simulation);
+        assert!(after.rules.len() == 3 && after.listener.settings.default_actions != nothing_here(), "{after:#?}");
+    }
+}
+
+#[test]
+fn a_redirect_that_https_can_have_answers_until_the_new_rules_are_there() {
+    for redirect in [
+        json!({ "protocol": "HTTPS", "host": "example.org", "port": "8443" }),
+        json!({ "protocol": "HTTPS" }),
+        json!({ "protocol": "HTTPS", "port": "8443", "path": "/new" }),
+        json!({ "host": "example.org" }),
+    ] {
+        let mut simulation = settled(http(&json!({ "redirect": redirect })));
+        let before = listener(&simulation).listener.settings.default_actions;
+        edit(&mut simulation, https(&forward("app")));
+        assert_eq!(modified(&simulation).1.default_actions, before, "{redirect}");
+    }
 }
 
 #[test]
@@ -117,4 +157,80 @@ fn rules_that_need_https_are_closed_before_a_listener_turns_to_http_and_go_after
     let deletes = |action: &&Action| matches!(action, Action::Listener(ListenerAction::DeleteRule { .. }));
     let counts = (before.iter().filter(closes).count(), before.iter().filter(deletes).count());
     assert_eq!((counts, later.iter().filter(deletes).count()), ((2, 0), 2), "{:#?}", simulation.journal);
+}
+
+#[test]
+fn a_rule_of_a_guest_that_needs_https_does_not_keep_a_listener_from_http() {
+    let mut token = says(200);
+    token["validateJwt"] = json!({ "issuer": "i", "jwksEndpoint": "https://i.example.com/k" });
+    let rules = [rule("tokens.example.com", &token), rule("open.example.com", &says(201))];
+    let guest = guest("guest", 0, json!({ "listeners": [{ "port": 8443, "rules": rules }] }));
+    let home = standing("web", grouped(https(&forward("app"))));
+    let mut simulation = Simulation::with(vec![home, guest]);
+    simulation.settle(None);
+    assert_eq!((listener(&simulation).rules.len(), rules_of(&simulation, "guest").len()), (5, 2));
+    simulation.journal.clear();
+    edit(&mut simulation, grouped(http(&says(404))));
+    let after = listener(&simulation);
+    assert_eq!((after.listener.settings.protocol, after.rules.len()), (Protocol::Http, 2), "{after:#?}");
+    let left = format!("{:?}", rules_of(&simulation, "guest"));
+    assert!(left.contains("status: 201") && !left.contains("Jwt"), "what HTTP can have stays: {left}");
+    let (place, _) = modified(&simulation);
+    let deletes = |action: &&Action| matches!(action, Action::Listener(ListenerAction::DeleteRule { .. }));
+    let (before, later) = simulation.journal.split_at(place);
+    assert_eq!((before.iter().filter(deletes).count(), later.iter().filter(deletes).count()), (0, 3));
+}
+
+#[test]
+fn a_log_in_of_a_suspended_member_at_home_is_closed_where_the_listener_turns_to_http() {
+    let certificates = https(&says(404))["listeners"][0]["certificateArns"].clone();
+    let rules = [rule("zoo.example.com", &log_in())];
+    let listeners = json!([{ "port": 8443, "protocol": "HTTPS", "certificateArns": certificates, "rules": rules }]);
+    let home = standing("web", grouped(https(&forward("app"))));
+    let mut simulation = Simulation::with(vec![home, joining("zoo", json!({ "listeners": listeners }))]);
+    simulation.settle(None);
+    assert_eq!(rules_of(&simulation, "zoo").len(), 1);
+    simulation.object("zoo").spec.suspend = true;
+    edit(&mut simulation, grouped(http(&says(410))));
+    assert_eq!(listener(&simulation).listener.settings.protocol, Protocol::Http);
+    assert_eq!(rules_of(&simulation, "zoo"), [nothing_here()], "a rule of another one might answer its requests");
+}
+
+#[test]
+fn a_member_whose_rules_wait_for_a_protocol_that_aws_refuses_is_held_up() {
+    let on = |protocol: &str, rules: &[Value]| {
+        let certificate = "arn:aws:acm:eu-west-1:000000000000:certificate/a";
+        let certificates = if protocol == "HTTPS" { json!([certificate]) } else { json!([]) };
+        let listener = json!({ "port": 8443, "protocol": protocol, "certificateArns": certificates, "rules": rules });
+        grouped(json!({ "listeners": [listener] }))
+    };
+    let elsewhere = json!({ "listeners": [{ "port": 8080 }] });
+    let members = [standing("web", on("HTTP", &[])), joining("zoo", on("HTTP", &[])), joining("zulu", elsewhere)];
+    let keys = members.each_ref().map(super::key);
+    let mut simulation = Simulation::with(members.into());
+    simulation.settle(None);
+    simulation.object("web").spec = standing("web", on("HTTPS", &[])).spec;
+    let rules = [rule("zoo.example.com", &says(200))];
+    simulation.object("zoo").spec = joining("zoo", on("HTTPS", &rules)).spec;
+    let turns = |action: &Action| matches!(action, Action::Listener(ListenerAction::Modify { .. }));
+    let action = plan(&mut simulation).actions.into_iter().find(turns).unwrap();
+    simulation.refusals = vec![Refusal {
+        action,
+        reason: "CertificateInvalid",
+        message: "AWS refuses the certificate".into(),
+        blamed: Some(keys[0].clone()),
+        retry_in: Duration::from_secs(30),
+    }];
+    for key in &keys {
+        simulation.reconcile(key);
+    }
+    let reasons = keys.each_ref().map(|key| match &simulation.health[key] {
+        Health::Stalled(cause) | Health::Ready(cause) => cause.reason,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(reasons, ["CertificateInvalid", "GroupHeldUp", "Active"]);
+    simulation.refusals.clear();
+    simulation.settle(None);
+    assert_eq!(rules_of(&simulation, "zoo").len(), 1);
+    assert!(simulation.health.values().all(|it| matches!(it, Health::Ready(_))), "{:?}", simulation.health);
 }

@@ -64,12 +64,13 @@ impl Planner {
     }
 
     /// Begins a new attempt: what failed in the last one is tried again. `full` says whether the quota that refused
-    /// targets is not tried yet; then only what is deregistered makes room.
+    /// targets is not tried yet; then only what is deregistered makes room. Otherwise one target shows whether there is
+    /// room again: halving a whole batch would cost many calls each time if there is none.
     pub fn begin(&mut self, now: Instant, full: bool) {
         self.refused.retain(|_, refusal| refusal.until > now);
         (self.batch, self.stuck, self.kept) = (BATCH, false, false);
-        if !full {
-            self.room = None;
+        if !full && self.room.take().is_some() {
+            self.batch = 1;
         }
     }
 

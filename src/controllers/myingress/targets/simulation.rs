@@ -116,6 +116,8 @@ struct Simulation {
     planner: Planner,
     /// Whether a quota refused targets, and the pause after that is not over yet.
     full: bool,
+    /// How many calls a quota refused.
+    in_vain: usize,
     /// Whether somebody removed a target and no read has shown that yet.
     robbed: bool,
     /// The pods that exist.
@@ -133,7 +135,7 @@ impl Simulation {
         let (aws, accepted) = (BTreeMap::new(), (0..200).map(target).collect());
         let (planner, pods, now) = (Planner::default(), BTreeSet::new(), Instant::now());
         let (room, fewest, full, robbed) = (usize::MAX, usize::MAX, false, false);
-        Self { cluster, aws, accepted, room, fewest, planner, full, robbed, pods, now, version: 0 }
+        Self { cluster, aws, accepted, room, fewest, planner, full, in_vain: 0, robbed, pods, now, version: 0 }
     }
 
     fn happen(&mut self, event: Event) {
@@ -256,7 +258,9 @@ impl Simulation {
             Outcome::Done | Outcome::LostAnswer if register && !invalid && after.len() > self.room => Outcome::Full,
             outcome => outcome,
         };
-        self.full |= register && matches!(outcome, Outcome::Full);
+        let in_vain = register && matches!(outcome, Outcome::Full);
+        self.full |= in_vain;
+        self.in_vain += usize::from(in_vain);
         if !invalid && matches!(outcome, Outcome::Done | Outcome::LostAnswer) {
             let state = if register { TargetState::Healthy } else { TargetState::Draining };
             self.aws.extend(targets.iter().map(|target| (target.clone(), health(state))));

@@ -1,6 +1,6 @@
 //! Rules that guests of a group keep: those of a guest that cannot take part now, those whose replacement AWS refused,
 //! and those whose new targets AWS has not judged yet. They keep their actions but not their position: the rules of the
-//! group's own namespace come first.
+//! group's own namespace come first. A rule that the listener's new protocol cannot have is not kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::controllers::myingress::decide::forwarded_to;
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::{ListenerModel, RuleModel};
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};
-use crate::external::elbv2::{RuleAction, RuleSettings};
+use crate::external::elbv2::{Protocol, RuleAction, RuleSettings};
 
 impl Listener<'_> {
     /// The wanted listener with the rules that guests keep; `None` where they keep none. `stuck` are members of which
@@ -19,7 +19,7 @@ impl Listener<'_> {
         let mut present: Vec<(ObjectKey, &RuleMember)> = member
             .rules
             .values()
-            .filter(|rule| self.scene.observed.owner.owns(&rule.tags))
+            .filter(|rule| self.may_stay(rule))
             .filter_map(|rule| Some((member_of(&rule.tags)?, rule)))
             .filter(|(guest, _)| self.scene.is_guest(guest))
             .collect();
@@ -55,9 +55,17 @@ impl Listener<'_> {
 
     /// Whether rules of that guest stay as they are until AWS has judged its new targets.
     pub(super) fn holds_back(&self, guest: &ObjectKey, member: &ListenerMember) -> bool {
-        let rules = member.rules.values().filter(|rule| self.scene.observed.owner.owns(&rule.tags));
+        let rules = member.rules.values().filter(|rule| self.may_stay(rule));
         let present: Vec<_> = rules.filter_map(|rule| Some((member_of(&rule.tags)?, rule))).collect();
         self.scene.is_guest(guest) && !self.awaited(guest, &present).is_empty()
+    }
+
+    /// Whether the rule is the owner's, and the wanted listener can have it. AWS turns no listener to HTTP that has a
+    /// rule for HTTPS, so guests could keep one from it.
+    fn may_stay(&self, rule: &RuleMember) -> bool {
+        let actions = &rule.rule.settings.actions;
+        let fits = self.wanted.protocol != Protocol::Http || !self.needs_https(actions);
+        self.scene.observed.owner.owns(&rule.tags) && fits
     }
 
     /// Target groups that requests of the guest are to go to once AWS has judged their targets. It returns only those

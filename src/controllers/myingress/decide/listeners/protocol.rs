@@ -6,11 +6,11 @@
 
 use super::Listener;
 use crate::controllers::myingress::action::ListenerAction;
-use crate::controllers::myingress::assets::ListenerMember;
+use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
 use crate::controllers::myingress::decide::forwarded_to;
 use crate::controllers::myingress::model::nothing_here;
 use crate::controllers::myingress::rules::Step;
-use crate::external::elbv2::{Protocol, ProtocolVersion, RuleAction, RuleSettings};
+use crate::external::elbv2::{Protocol, ProtocolVersion, Redirect, RuleAction, RuleSettings};
 
 impl Listener<'_> {
     /// The change from HTTP to HTTPS, which certificates and new rules need. The default action stays until the rules
@@ -18,16 +18,16 @@ impl Listener<'_> {
     pub(super) fn secured(&self, member: &ListenerMember, certificate: Option<&String>) -> Option<ListenerAction> {
         let turns = member.listener.settings.protocol == Protocol::Http && self.wanted.protocol == Protocol::Https;
         let mut settings = turns.then(|| self.with_present_default(member, certificate.cloned()))?;
-        // AWS redirects no HTTPS listener to HTTP, and none to itself.
-        let redirects = |it: &RuleAction| matches!(it, RuleAction::Redirect(to) if to.protocol != "#{protocol}");
-        if settings.default_actions.iter().any(redirects) {
+        let impossible = |it: &RuleAction| matches!(it, RuleAction::Redirect(to) if !suits_https(to, self.port));
+        if settings.default_actions.iter().any(impossible) {
             settings.default_actions = nothing_here();
         }
         Some(ListenerAction::Modify { balancer: self.balancer.to_owned(), arn: member.listener.arn.clone(), settings })
     }
 
-    /// Where the listener turns to HTTP, closes the rules that nobody wants and that HTTP cannot have. If they were
-    /// deleted before, what they protect might be open until the listener has its new default action.
+    /// Where the listener turns to HTTP, closes the rules that HTTP cannot have and that nobody wants, or whose member
+    /// at home cannot take part now. If the former were deleted before, what they protect might be open until the
+    /// listener has its new default action. The latter stay closed: another rule might answer their requests.
     pub(super) fn close_before_http(&self, member: &ListenerMember, steps: &mut Vec<Step>) {
         let turns = member.listener.settings.protocol == Protocol::Https && self.wanted.protocol == Protocol::Http;
         let place = steps.iter().position(|step| *step == Step::SetDefault);
@@ -36,7 +36,10 @@ impl Listener<'_> {
             Step::Delete { arn } => member.rules.get(arn),
             _ => None,
         });
-        let secure = deleted.map(|it| &it.rule).filter(|rule| self.needs_https(&rule.settings.actions));
+        let owner = &self.scene.observed.owner;
+        let stays = |rule: &&RuleMember| owner.owns(&rule.tags) && self.scene.is_frozen_at_home(&rule.tags);
+        let all = deleted.chain(member.rules.values().filter(stays)).map(|it| &it.rule);
+        let secure = all.filter(|rule| self.needs_https(&rule.settings.actions));
         let closed: Vec<Step> = secure
             .map(|rule| Step::Modify {
                 arn: rule.arn.clone(),
@@ -50,7 +53,8 @@ impl Listener<'_> {
         steps.splice(place..place, closed);
     }
 
-    fn needs_https(&self, actions: &[RuleAction]) -> bool {
+    /// Whether only an HTTPS listener can have a rule that does this.
+    pub(super) fn needs_https(&self, actions: &[RuleAction]) -> bool {
         let groups = &self.scene.observed.assets.groups;
         let newer = |arn: &String| {
             let kind = groups.get(arn).and_then(|member| member.group.kind.as_ref());
@@ -61,4 +65,11 @@ impl Listener<'_> {
             action => forwarded_to(action).any(newer),
         })
     }
+}
+
+/// Whether an HTTPS listener on that port can redirect so. AWS redirects none to HTTP, and none to itself.
+fn suits_https(to: &Redirect, port: u16) -> bool {
+    let same_port = to.port == "#{port}" || to.port == port.to_string();
+    let to_itself = to.host == "#{host}" && same_port && to.path == "/#{path}";
+    to.protocol != "HTTP" && !to_itself
 }

@@ -1,15 +1,17 @@
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_credential_types::Credentials;
 use axum::Router;
 use axum::extract;
+use axum::http::StatusCode;
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::api::myingress::Scheme;
 use crate::clients;
+use crate::controllers::myingress::assets::Member;
 use crate::external::budget::Budget;
-use crate::external::elbv2::{Elbv2, Pairs};
+use crate::external::elbv2::{Balancer, Elbv2, IpAddressType, Listener, ListenerSettings, Pairs, Protocol};
 use crate::leader::Fence;
 use crate::metrics::Metrics;
 
@@ -41,17 +43,21 @@ fn owner() -> Owner {
     Owner { cluster: "prod".into(), namespace: "shop".into(), name: "web".into(), uid: "1".into() }
 }
 
-/// A region that knows the security group as the owner's, whatever this EC2 says of it.
-async fn region(fake: &FakeEc2) -> Region {
+/// A region whose AWS is this.
+async fn region_of(app: Router) -> Region {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
-    let app = Router::new().fallback(answer).with_state(fake.clone());
     tokio::spawn(async move { axum::serve(listener, app).await });
     let credentials = Credentials::new("key", "secret", None, None, "test");
     let config = clients::aws().region("us-east-1").credentials_provider(credentials).endpoint_url(endpoint);
     let (config, metrics, fence) = (config.load().await, Metrics::new(), Fence::unfenced());
     let elb = Elbv2::new(&config, metrics.clone(), fence.clone(), Budget::unlimited());
-    let region = Region::new(&config, &metrics, &fence, Budget::unlimited(), elb, "prod".into());
+    Region::new(&config, &metrics, &fence, Budget::unlimited(), elb, "prod".into())
+}
+
+/// A region that knows the security group as the owner's, whatever this EC2 says of it.
+async fn region(fake: &FakeEc2) -> Region {
+    let region = region_of(Router::new().fallback(answer).with_state(fake.clone())).await;
     let (vpc, tags, ingress) = ("vpc-1".into(), owner().tags(), BTreeSet::new());
     let group = SecurityGroup { id: ID.into(), name: "web".into(), vpc, tags, ingress };
     region.known().assets.security_groups.insert(ID.into(), group);
@@ -116,4 +122,67 @@ fn the_longest_name_has_a_description_that_aws_takes() {
     let longest = description(&Owner { name: "x".repeat(253), ..owner() });
     assert_eq!(longest.len(), 255);
     assert!(longest.starts_with("Load balancer of shop/xxx"), "{longest}");
+}
+
+/// Elastic Load Balancing that does not know the certificate `b`, and the certificates that it was asked to add.
+#[derive(Clone, Default)]
+struct FakeElb(Arc<Mutex<Vec<String>>>);
+
+async fn add(extract::State(fake): extract::State<FakeElb>, body: String) -> (StatusCode, &'static str) {
+    let certificate = body.split('&').find_map(|part| part.strip_prefix("Certificates.member.1.CertificateArn="));
+    let certificate = certificate.unwrap_or_default();
+    fake.0.lock().unwrap_or_else(PoisonError::into_inner).push(certificate.to_owned());
+    if certificate == "b" {
+        let unknown = "<ErrorResponse><Error><Type>Sender</Type><Code>CertificateNotFound</Code>\
+                       <Message>no such certificate</Message></Error></ErrorResponse>";
+        return (StatusCode::BAD_REQUEST, unknown);
+    }
+    let added = "<AddListenerCertificatesResponse><AddListenerCertificatesResult></AddListenerCertificatesResult>\
+                 </AddListenerCertificatesResponse>";
+    (StatusCode::OK, added)
+}
+
+/// Makes a balancer and an HTTPS listener known, both without anything.
+fn know_a_listener(region: &Region) {
+    let balancer = Balancer {
+        arn: "lb".into(),
+        name: "web-alb".into(),
+        dns: "web.example".into(),
+        zone_id: None,
+        scheme: Some(Scheme::Internal),
+        state: State::Active,
+        vpc: "vpc-1".into(),
+        ip_address_type: Some(IpAddressType::Ipv4),
+        subnets: BTreeSet::new(),
+        security_groups: BTreeSet::new(),
+    };
+    let settings = ListenerSettings {
+        port: 443,
+        protocol: Protocol::Https,
+        certificate: None,
+        ssl_policy: None,
+        mutual_authentication: None,
+        default_actions: Vec::new(),
+    };
+    let create = ListenerAction::Create { balancer: "lb".into(), settings: settings.clone(), tags: Pairs::new() };
+    let mut known = region.known();
+    known.assets.balancers.insert("lb".into(), Member::new(balancer, Pairs::new()));
+    let listener = Listener { arn: "listener".into(), settings };
+    known.assets.enter(&Action::Listener(create), Answer::Listener(listener));
+}
+
+#[tokio::test]
+async fn certificates_that_went_in_before_a_refused_one_are_known_so_they_are_not_sent_again() {
+    let fake = FakeElb::default();
+    let region = region_of(Router::new().fallback(add).with_state(fake.clone())).await;
+    know_a_listener(&region);
+    let certificates = BTreeSet::from(["a", "b", "c"].map(str::to_owned));
+    let (balancer, arn) = ("lb".into(), "listener".into());
+    let action = ListenerAction::AddCertificates { balancer, arn, port: 443, certificates };
+    let outcome = region.change(&owner(), &Action::Listener(action)).await;
+    assert_eq!(outcome.expect_err("AWS refuses `b`").class, Class::Invalid);
+    assert_eq!(*fake.0.lock().unwrap_or_else(PoisonError::into_inner), ["a", "b"]);
+    let known = region.known();
+    let listeners = known.assets.balancers["lb"].listeners.as_ref().expect("they are known");
+    assert_eq!(listeners["listener"].certificates, BTreeSet::from(["a".to_owned()]));
 }

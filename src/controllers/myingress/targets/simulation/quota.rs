@@ -66,3 +66,21 @@ fn targets_do_not_give_way_in_vain_but_those_without_pods_go() {
     simulation.settle().unwrap();
     assert_eq!(simulation.registered(), BTreeSet::from([target(6), target(7)]));
 }
+
+#[test]
+fn one_call_after_each_pause_shows_that_a_quota_still_has_no_room() {
+    let mut simulation = before_the_others(0..400, 200);
+    simulation.follow(0..400);
+    for _ in 0..3 {
+        simulation.now += Duration::from_mins(1);
+        (simulation.full, simulation.in_vain) = (false, 0);
+        simulation.follow(0..400);
+        assert_eq!((simulation.in_vain, simulation.registered().len()), (1, 200));
+    }
+    for room in [350, 400] {
+        simulation.now += Duration::from_mins(1);
+        (simulation.full, simulation.room) = (false, room);
+        simulation.follow(0..400);
+        assert_eq!(simulation.registered().len(), room, "all that it has room for is registered at once");
+    }
+}
