@@ -219,11 +219,7 @@ impl LogSearch {
 
     /// Takes a backup of the log that was due before all others that were taken.
     fn begin(&mut self, document: Document) {
-        let (base, log) = (system_of(&self.base), system_of(&document.manifest));
-        if base != log {
-            let (base, system, log) = (self.base.id.clone(), base.to_owned(), log.to_owned());
-            self.missing = Some(Missing::OtherServer { base, system, log });
-        }
+        self.missing = self.missing.take().or_else(|| other_server(&self.base, &document.manifest));
         if fact(&document.manifest, "first") <= fact(&self.base, "first") {
             self.stage = Stage::Log;
         }
@@ -325,12 +321,23 @@ fn place(log: &Document) -> (&str, &str) {
     (fact(&log.manifest, "first"), fact(&log.manifest, "next"))
 }
 
+/// That the log is of another server than the base backup; none if it is of the same.
+fn other_server(base: &Manifest, log: &Manifest) -> Option<Missing> {
+    let (of_base, of_log) = (system_of(base), system_of(log));
+    let other = || Missing::OtherServer { base: base.id.clone(), system: of_base.to_owned(), log: of_log.to_owned() };
+    (of_base != of_log).then(other)
+}
+
 /// How many backups of the log are needed, from the first on; an error if something is missing between them.
 fn needed(base: &Manifest, log: &[&Document], until: Option<Timestamp>) -> Result<usize, Missing> {
     // Backups after the one that reaches the instant are not needed.
     let last = log.iter().position(|it| is_enough([*it], until));
     let log = &log[..last.map_or(log.len(), |last| last + 1)];
     let Some(begin) = log.first() else { return Err(Missing::Log) };
+    // Segments of all servers have the same names. Log that was due after the base backup began is compared nowhere else.
+    if let Some(missing) = other_server(base, &begin.manifest) {
+        return Err(missing);
+    }
     let (first, needed) = (fact(&begin.manifest, "first"), fact(base, "first"));
     if first > needed {
         return Err(Missing::Beginning { first: first.into(), base: base.id.clone(), needed: needed.into() });

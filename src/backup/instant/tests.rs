@@ -164,6 +164,25 @@ fn a_log_that_begins_too_late_or_is_of_another_server_is_told() {
 }
 
 #[test]
+fn log_of_another_server_is_never_taken_even_if_all_of_it_was_due_after_the_base_backup() {
+    // Its segments have the names of those that the base backup needs.
+    let mut other = [log(1, 1, 9, 10), log(1, 9, 12, 15)];
+    for document in &mut other {
+        document.manifest.contents.facts.insert("system".into(), "8".into());
+    }
+    for until in [None, Some("2026-11-22T00:10:00Z"), Some("2026-11-22T00:20:00Z")] {
+        let missing = found(&other, until).unwrap_err();
+        assert_eq!(missing.reason(), "LogOfOtherServer", "{missing}");
+        assert!(missing.to_string().contains("8, and base backup 20261122T000700Z of one with 7"), "{missing}");
+    }
+    let late = found(&other[1..], None).unwrap_err();
+    assert_eq!(late.reason(), "LogOfOtherServer", "that it begins too late does not matter");
+    other[0].manifest.contents.facts.remove("system");
+    let unknown = found(&other[..1], None).unwrap_err();
+    assert_eq!(unknown.reason(), "LogOfOtherServer", "nobody knows whose it is");
+}
+
+#[test]
 fn what_is_not_believed_is_a_hole() {
     let all = whole();
     let mut search = LogSearch::new(&base(), None, all.iter().map(|it| it.manifest.started));
