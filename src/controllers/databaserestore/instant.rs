@@ -174,7 +174,7 @@ impl Observer {
             (None, Some(why)) => return Ok(Err(why)),
             (None, None) => {
                 let is_asked_for = until.is_some() || instant.log.is_some();
-                if let Some(no) = needs_log(is_asked_for, found.cut, &opened.origin(&namespace)) {
+                if let Some(no) = needs_log(is_asked_for, found.cut, &opened.origin(&namespace), &origin) {
                     return Ok(Err(no));
                 }
                 (Vec::new(), origin.clone())
@@ -372,17 +372,17 @@ fn log_beside(base: &DatabaseBackup, all: &[DatabaseBackup]) -> Result<Option<Da
     }
 }
 
-/// Why a base backup is not restored alone where no log was found. Where not all was read, log may be there all the same.
-fn needs_log(is_asked_for: bool, cut: bool, namespace: &Destination) -> Option<Choice> {
+/// Why a base backup is not restored alone where no log was found. Where not all was seen, log may be there all the same.
+fn needs_log(is_asked_for: bool, cut: bool, namespace: &Destination, base: &Destination) -> Option<Choice> {
     if is_asked_for {
         return Some(refused(&Missing::Log, namespace, None));
     }
     cut.then(|| {
         let message = format!(
-            "under s3://{}/{}/, no log of that server was found, and more is there than is read, so that it may be there: \
-             causeway backups ls shows all that is there, and causeway backups recover brings back a base backup without \
+            "under s3://{}/{}/, no log of that server was found, and so much is there that not all of it was searched: causeway \
+             backups ls shows all that is there, and causeway backups recover --prefix {} brings back the base backup without \
              log",
-            namespace.bucket, namespace.prefix
+            namespace.bucket, namespace.prefix, base.prefix
         );
         Choice::Refused(Missing::Log.reason(), message)
     })

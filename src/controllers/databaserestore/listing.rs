@@ -25,6 +25,8 @@ const LOOKED_AT: usize = 50;
 const WINDOWS: usize = 4;
 /// How many prefixes are searched for objects.
 const SEARCHED: usize = 300;
+/// How many further pages of their names are read, with a thousand names each.
+const FURTHER: usize = 100;
 
 /// A part of what objects keep.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +42,16 @@ pub struct Part {
 pub struct Catalogs {
     /// By what the keys of the object begin with that wrote it, without a slash at the end.
     pub all: BTreeMap<String, Catalog>,
-    /// Whether there is more than was read: what is not here may still be there.
+    /// Whether not all folders were seen: an object that is not here may still be there.
     pub cut: bool,
+}
+
+/// What the keys of objects begin with that have backups in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Holders {
+    all: Vec<String>,
+    /// Whether not all folders were seen.
+    cut: bool,
 }
 
 impl Observer {
@@ -168,11 +178,11 @@ impl Observer {
             );
             return Ok(Err(refused(message)));
         };
-        let Some(bases) = self.objects_with(at, prefix, part.folder).await.map_err(lasting)? else {
+        let Some(holders) = self.objects_with(at, prefix, part.folder).await.map_err(lasting)? else {
             return Ok(Err(strange(&at.place.bucket, &format!("{prefix}/"))));
         };
         let mut all = BTreeMap::new();
-        for base in bases {
+        for base in holders.all {
             match self.in_folder(at, &base, part, None).await? {
                 Ok(catalog) if catalog.folders.contains_key(part.folder) => {
                     all.insert(base, catalog);
@@ -181,33 +191,51 @@ impl Observer {
                 Err(no) => return Ok(Err(no)),
             }
         }
-        Ok(Ok(Catalogs { all, cut: true }))
+        Ok(Ok(Catalogs { all, cut: holders.cut }))
     }
 
-    /// What the keys of each object under a prefix begin with that has backups in such a folder; none where there is too
-    /// much to search. The name of the folder alone says nothing: objects may be named like it, and so may their prefixes.
-    async fn objects_with(&self, at: &At, prefix: &str, folder: &str) -> Result<Option<Vec<String>>, AwsError> {
+    /// The objects under a prefix that have backups in such a folder; none where there is too much to search. The name of
+    /// the folder alone says nothing: objects may be named like it, and so may their prefixes.
+    async fn objects_with(&self, at: &At, prefix: &str, folder: &str) -> Result<Option<Holders>, AwsError> {
         let its_end = format!("/{folder}");
         if let Some((base, below)) = prefix.rsplit_once(&format!("{its_end}/"))
             && below.split('/').next().is_some_and(|name| due_of(name).is_some())
         {
-            return Ok(Some(vec![base.to_owned()]));
+            return Ok(Some(Holders { all: vec![base.to_owned()], cut: false }));
         }
-        let (mut found, mut left, mut searched) = (Vec::new(), vec![prefix.to_owned()], 0);
+        let (mut found, mut left, mut cut) = (BTreeSet::new(), vec![prefix.to_owned()], false);
+        let (mut searched, mut further) = (0, 0);
         while let Some(base) = left.pop() {
             searched += 1;
-            let (names, more) = self.s3.names(&at.place, &at.owner, &format!("{base}/")).await?;
-            // In the folder of a database there are only IDs, however many.
-            let (ids, deeper): (Vec<String>, Vec<String>) = names.into_iter().partition(|name| due_of(name).is_some());
-            if let Some(object) = base.strip_suffix(&its_end).filter(|_| !ids.is_empty()) {
-                found.push(object.to_owned());
+            let (under, mut token) = (format!("{base}/"), None);
+            loop {
+                let (names, next) = self.s3.names(&at.place, &at.owner, &under, token).await?;
+                // Whoever may write there may put anything beside IDs, and IDs beside anything.
+                let (ids, deeper): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| due_of(name).is_some());
+                let is_of_database = !ids.is_empty();
+                if let Some(object) = base.strip_suffix(&its_end).filter(|_| is_of_database) {
+                    found.insert(object.to_owned());
+                }
+                left.extend(deeper.into_iter().map(|name| format!("{under}{name}")));
+                if searched + left.len() > SEARCHED {
+                    return Ok(None);
+                }
+                token = next;
+                if token.is_none() {
+                    break;
+                }
+                if further == FURTHER {
+                    // In the folder of a database, the rest are IDs as well, unless somebody else writes there.
+                    if !is_of_database {
+                        return Ok(None);
+                    }
+                    cut = true;
+                    break;
+                }
+                further += 1;
             }
-            if searched > SEARCHED || (more && !deeper.is_empty()) {
-                return Ok(None);
-            }
-            left.extend(deeper.into_iter().map(|name| format!("{base}/{name}")));
         }
-        Ok(Some(found))
+        Ok(Some(Holders { all: found.into_iter().collect(), cut }))
     }
 }
 

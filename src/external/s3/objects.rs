@@ -109,18 +109,25 @@ impl S3 {
         Ok(listing)
     }
 
-    /// The names between a prefix, which ends in a slash, and the next slash: the first thousand of them, and whether
-    /// there are more.
-    pub async fn names(&self, place: &Place, owner: &str, prefix: &str) -> Outcome<(Vec<String>, bool)> {
+    /// The names between a prefix, which ends in a slash, and the next slash, and the token of the next page if there is one.
+    /// A page has at most a thousand entries. Objects beside the names are entries, too.
+    pub async fn names(
+        &self,
+        place: &Place,
+        owner: &str,
+        prefix: &str,
+        token: Option<String>,
+    ) -> Outcome<(Vec<String>, Option<String>)> {
         let call = self.client(place).list_objects_v2().bucket(&place.bucket).expected_bucket_owner(owner);
-        let page = match self.caller().call("ListObjectsV2", call.prefix(prefix).delimiter("/").send()).await {
-            Err(error) if error.is("NoSuchBucket") => return Ok((Vec::new(), false)),
+        let call = call.prefix(prefix).delimiter("/").set_continuation_token(token);
+        let page = match self.caller().call("ListObjectsV2", call.send()).await {
+            Err(error) if error.is("NoSuchBucket") => return Ok((Vec::new(), None)),
             page => page?,
         };
-        let more = page.is_truncated == Some(true);
         let all = page.common_prefixes.unwrap_or_default().into_iter().filter_map(|it| it.prefix);
         let names = all.filter_map(|it| Some(it.strip_prefix(prefix)?.trim_end_matches('/').to_owned()));
-        Ok((names.filter(|name| !name.is_empty()).collect(), more))
+        let names = names.filter(|name| !name.is_empty()).collect();
+        Ok((names, page.next_continuation_token.filter(|_| page.is_truncated == Some(true))))
     }
 
     /// Whether nothing is in the bucket.

@@ -79,12 +79,13 @@ fn what_is_missing_is_refused_unless_it_may_come() {
 
 #[test]
 fn a_base_backup_is_restored_alone_only_where_it_is_certain_that_there_is_no_log() {
-    assert_eq!(needs_log(false, false, &origin("shop")), None);
+    let why = |is_asked_for, cut| needs_log(is_asked_for, cut, &origin("shop"), &origin("shop/base/u1"));
+    assert_eq!(why(false, false), None);
     for (is_asked_for, cut) in [(true, false), (true, true), (false, true)] {
-        let Some(Choice::Refused("LogMissing", text)) = needs_log(is_asked_for, cut, &origin("shop")) else {
-            panic!("refused")
-        };
+        let Some(Choice::Refused("LogMissing", text)) = why(is_asked_for, cut) else { panic!("refused") };
         assert!(text.starts_with("under s3://b/shop/, no log of that server "), "{text}");
+        // With the whole namespace, the command would find log of other servers.
+        assert_eq!(text.contains("causeway backups recover --prefix shop/base/u1 "), !is_asked_for, "{text}");
     }
 }
 

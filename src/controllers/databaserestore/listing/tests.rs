@@ -6,7 +6,7 @@ use serde_json::json;
 use super::super::decide::{restore, target};
 use super::*;
 use crate::backup::jobs::Settings;
-use crate::backup::plan::WAL;
+use crate::backup::plan::{BASE, WAL};
 use crate::backup::record::Evidence;
 use crate::external::s3::fake::Fake;
 use crate::guardrails::Guardrails;
@@ -106,7 +106,7 @@ async fn the_log_is_found_in_a_namespace_of_which_not_all_is_read() {
     let found = observer.catalogs(&at, "shop", Some(part)).await.expect("an answer").expect("a log");
     assert_eq!(found.all.keys().collect::<Vec<_>>(), [&base()]);
     assert_eq!(found.all[&base()].complete(WAL).last(), Some(&due(MANY - 1)));
-    assert!(found.cut);
+    assert!(!found.cut, "all folders were seen");
     let within = observer.catalogs(&at, &format!("{}/{WAL}", base()), Some(part)).await.expect("an answer");
     assert_eq!(within.expect("a log").all.keys().collect::<Vec<_>>(), [&base()], "the prefix ends in the folder");
     let no = observer.catalogs(&at, "shop", None).await.expect("an answer").expect_err("refused");
@@ -123,15 +123,49 @@ async fn what_is_only_named_like_the_folder_hides_no_log() {
     let (observer, at, _) = world(keys(WAL, 0..MANY).chain(its).chain(stray)).await;
     let part = Part { folder: WAL, since: Some(due(MANY - 10)) };
     let found = observer.catalogs(&at, "shop", Some(part)).await.expect("an answer").expect("logs");
-    assert!(found.cut);
+    assert!(!found.cut);
     assert_eq!(found.all.keys().collect::<Vec<_>>(), [&named, &base()]);
     assert_eq!(found.all[&named].complete(WAL).len(), 1);
     assert_eq!(found.all[&base()].complete(WAL).last(), Some(&due(MANY - 1)));
-    let with = async |prefix: &str| observer.objects_with(&at, prefix, WAL).await.expect("an answer");
+    let with = async |prefix: &str| {
+        let found = observer.objects_with(&at, prefix, WAL).await.expect("an answer");
+        found.map(|it| it.all)
+    };
     assert_eq!(with(&named).await, Some(vec![named.clone()]), "the folder's name is in the prefix");
     assert_eq!(with(&format!("{named}/{WAL}")).await, Some(vec![named.clone()]));
     assert_eq!(with(&format!("{named}/{WAL}/{id}")).await, Some(vec![named.clone()]), "the prefix is of one backup");
     assert_eq!(with(&format!("shop/{WAL}")).await, Some(vec!["shop".to_owned(), named]), "there is an ID below it");
+}
+
+#[tokio::test]
+async fn names_beside_ids_and_ids_beside_names_hide_no_log() {
+    let id = id_of(due(MANY - 1));
+    let object = |prefix: &str| ["data", "manifest.json"].map(|file| format!("{prefix}/{WAL}/{id}/{file}"));
+    // Beyond the first thousand names: below folders with IDs, and beside more objects than one answer has.
+    let (below, beside) = (format!("{}/{WAL}/notes", base()), "shop/z/u3".to_owned());
+    let stray = (0..1200).map(|number| format!("shop/0/{number:04}"));
+    let files = (0..1200).map(|number| format!("shop/{number:04}"));
+    let all = keys(WAL, 0..MANY).chain(object(&below)).chain(object(&beside)).chain(stray).chain(files);
+    let (observer, at, fake) = world(all).await;
+    let found = observer.objects_with(&at, "shop", WAL).await.expect("an answer").expect("objects");
+    assert_eq!(found, Holders { all: vec![base(), below, beside], cut: false });
+    assert!(fake.answered() < 40, "{}", fake.answered());
+    let part = Part { folder: BASE, since: None };
+    let none = observer.catalogs(&at, "shop", Some(part)).await.expect("an answer").expect("a whole search");
+    assert!(none.all.is_empty() && !none.cut, "it is certain that there is none");
+}
+
+#[tokio::test]
+async fn where_not_all_folders_are_seen_that_is_said() {
+    let many = i64::try_from((FURTHER + 2) * 1000).expect("a number");
+    let ids = (0..many).map(|number| format!("shop/a/u0/{WAL}/{}/data", id_of(due(number))));
+    let (observer, at, _) = world(ids).await;
+    let found = observer.objects_with(&at, "shop", WAL).await.expect("an answer");
+    assert_eq!(found, Some(Holders { all: vec!["shop/a/u0".into()], cut: true }));
+    let (observer, at, _) = world((0..many).map(|number| format!("shop/{number:06}"))).await;
+    assert_eq!(observer.objects_with(&at, "shop", WAL).await.expect("an answer"), None, "nothing can be told");
+    let (observer, at, _) = world((0..=SEARCHED).map(|number| format!("shop/{number:06}/x"))).await;
+    assert_eq!(observer.objects_with(&at, "shop", WAL).await.expect("an answer"), None, "too many to search");
 }
 
 #[tokio::test]
