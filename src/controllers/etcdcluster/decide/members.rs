@@ -196,7 +196,8 @@ fn gap(view: &View<'_>, wanted: i32) -> Option<Step> {
     if away.is_empty() {
         return add(view, ordinal, "MemberReplacing");
     }
-    // etcd adds no member while a voter is away, but removes one that is: it goes first if nobody wants it back.
+    // etcd adds no member while a voter is away, but removes some. If nobody wants that voter back, members go from the
+    // last one on, as far as a majority of the others is healthy: that may end before it is its turn.
     if away.iter().any(|voter| *voter >= wanted) {
         let removal = space::differ(view).or_else(|| leftover(view)).or_else(|| without_last(view, wanted));
         if let (Some(step), _) = by_urgency(removal) {
