@@ -1,6 +1,7 @@
 //! Chooses the backups for a point-in-time recovery of PostgreSQL: the newest base backup that was complete by the
 //! instant, and the log since then without a gap. A backup is trusted for the same reasons as in any other restore.
 
+mod earlier;
 #[cfg(test)]
 mod tests;
 
@@ -76,29 +77,18 @@ impl Observer {
         if let Some((reason, message)) = self.guardrails.denial(object, || asks::of_recovery(&image)) {
             return Ok(Err(Choice::Refused(reason, message)));
         }
-        let bases = match self.kept_by(object, &base, Part { folder: BASE, since: None }).await? {
-            Ok(kept) => kept,
+        let until = instant.until.as_ref().map(|until| until.0);
+        let (origin_of_base, document) = match self.base_or_earlier(object, &base, until).await? {
+            Ok(found) => found,
             Err(no) => return Ok(Err(no)),
         };
-        let until = instant.until.as_ref().map(|until| until.0);
-        let document = match self.base_of(object, &bases, until).await? {
-            (Ok(document), _) => document,
-            (Err(missing), passed) => return Ok(Err(refused(&missing, &bases.origin, passed.as_deref()))),
-        };
         let (documents, origin, encryption) = match &log {
-            None if until.is_some() => return Ok(Err(refused(&Missing::Log, &bases.origin, None))),
-            None => (Vec::new(), bases.origin.clone(), None),
-            Some(log) => {
-                let part = Part { folder: WAL, since: Some(document.manifest.started) };
-                let kept = match self.kept_by(object, log, part).await? {
-                    Ok(kept) => kept,
-                    Err(no) => return Ok(Err(no)),
-                };
-                match self.log_of(&kept, &document.manifest, until).await? {
-                    (Ok(documents), _) => (documents, kept.origin, log.spec.encryption.as_ref()),
-                    (Err(missing), passed) => return Ok(Err(refused(&missing, &kept.origin, passed.as_deref()))),
-                }
-            }
+            None if until.is_some() => return Ok(Err(refused(&Missing::Log, &origin_of_base, None))),
+            None => (Vec::new(), origin_of_base.clone(), None),
+            Some(log) => match self.log_or_earlier(object, log, &document.manifest, until).await? {
+                Ok((origin, documents)) => (documents, origin, log.spec.encryption.as_ref()),
+                Err(no) => return Ok(Err(no)),
+            },
         };
         let secret = |it: &crate::api::databasebackup::Encryption| it.identity_secret_name.clone();
         let (encrypts, identity) = (encryption.is_some(), encryption.and_then(secret));
@@ -107,7 +97,7 @@ impl Observer {
         Ok(Ok(Offer {
             document,
             folder: BASE.into(),
-            origin: bases.origin,
+            origin: origin_of_base,
             encrypts: encryption.is_some(),
             identity: encryption.and_then(secret),
             note: Note::None,
@@ -214,26 +204,6 @@ impl Observer {
             backup.spec.method
         );
         Ok(Err(Choice::Refused("MethodMismatch", message)))
-    }
-
-    /// What an object keeps in a folder.
-    async fn kept_by(
-        &self,
-        object: &DatabaseRestore,
-        backup: &DatabaseBackup,
-        part: Part,
-    ) -> Result<Result<Kept, Choice>, Error> {
-        let (origin, record) = match self.kept(object, backup, None).await? {
-            Ok(kept) => kept,
-            Err(no) => return Ok(Err(no)),
-        };
-        let at = At { place: place_of(&origin), owner: origin.owner.clone() };
-        let found = match self.in_folder(&at, &origin.prefix, part, record.as_ref()).await? {
-            Ok(found) => found,
-            Err(no) => return Ok(Err(no)),
-        };
-        let (folder, dues) = (part.folder, found.complete(part.folder).into_iter().collect());
-        Ok(Ok(Kept { origin, folder, dues, trust: Trust::Recorded(record), cut: found.cut }))
     }
 
     /// The newest base backup that was complete by then, or the one that is named.
