@@ -129,6 +129,13 @@ pub fn end_of(manifest: &Manifest) -> Option<Timestamp> {
     fact(manifest, UNTIL).parse().ok()
 }
 
+/// The last instant, by the server's clock, that log reaches. Of a server whose log several objects have, that of one may have
+/// ended long ago.
+#[must_use]
+pub fn reach<'a>(log: impl IntoIterator<Item = &'a Document>) -> Option<Timestamp> {
+    log.into_iter().filter_map(|it| end_of(&it.manifest)).max()
+}
+
 /// The system identifier of the server, which stays when its name changes.
 #[must_use]
 pub fn system_of(manifest: &Manifest) -> &str {

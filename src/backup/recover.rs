@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::data_directory::{BASE_FILE, SCRIPT_FILE, log_file, script};
 use super::fetch;
-use super::instant::{LogSearch, Missing, end_of, is_by};
+use super::instant::{LogSearch, Missing, end_of, is_by, reach};
 use super::ls::{self, Found, Shelf};
 use super::manifest::{Document, Manifest, NAME, id_of};
 use super::plan::{BASE, Destination, RestorePlan, WAL};
@@ -121,23 +121,32 @@ async fn base(shelf: &Shelf, found: &[Found], options: &RecoverOptions) -> Resul
     Err(Missing::Base { until: options.until, earliest }.into())
 }
 
-/// The log from the base backup to the instant, of the first object that has it without a hole.
+/// The log from the base backup to the instant, of the first object that has it without a hole. Where no instant is named,
+/// of the one whose log goes furthest.
 async fn log(shelf: &Shelf, found: &[Found], base: &Kept, options: &RecoverOptions) -> Result<Vec<Kept>, Error> {
     let mut objects: Vec<&str> = found.iter().filter(|it| it.folder == WAL).map(|it| it.base.as_str()).collect();
     objects.dedup();
-    let mut why = None;
+    let (mut furthest, mut why): (Option<Vec<Kept>>, _) = (None, None);
     for object in objects {
         let all: Vec<&Found> = found.iter().filter(|it| it.folder == WAL && it.base == object).collect();
         match log_of(shelf, &all, base, options).await? {
-            Ok(log) => return Ok(log),
+            Ok(log) if options.until.is_some() => return Ok(log),
+            Ok(log) => furthest = furthest.into_iter().chain([log]).max_by_key(|it| reached(it)),
             Err(missing) => why = why.or(Some(missing)),
         }
+    }
+    if let Some(log) = furthest {
+        return Ok(log);
     }
     match (why, options.until) {
         (Some(why), _) => Err(why.into()),
         (None, None) => Ok(Vec::new()),
         (None, Some(_)) => Err(Missing::Log.into()),
     }
+}
+
+fn reached(log: &[Kept]) -> Option<jiff::Timestamp> {
+    reach(log.iter().map(|kept| &kept.document))
 }
 
 /// The log of one object; or what of it is missing.

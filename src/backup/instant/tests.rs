@@ -183,6 +183,15 @@ fn log_of_another_server_is_never_taken_even_if_all_of_it_was_due_after_the_base
 }
 
 #[test]
+fn log_that_ended_before_the_base_backup_reaches_less_far_than_the_log_of_the_next_object() {
+    let ended = [log(1, 1, 3, 0), log(1, 3, 4, 5)];
+    let goes_on = [log(1, 3, 6, 6), log(1, 6, 9, 10)];
+    assert!(found(&ended, None).is_ok() && found(&goes_on, None).is_ok());
+    assert!(reach(&goes_on) > reach(&ended) && reach(&ended) > reach(&[]));
+    assert_eq!(reach(&[late(14, log(1, 9, 10, 10)), log(1, 6, 9, 13)]), "2026-11-22T00:14:00.5Z".parse().ok());
+}
+
+#[test]
 fn what_is_not_believed_is_a_hole() {
     let all = whole();
     let mut search = LogSearch::new(&base(), None, all.iter().map(|it| it.manifest.started));

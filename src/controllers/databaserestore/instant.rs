@@ -19,7 +19,7 @@ use super::shelf::Candidate;
 use crate::api::databasebackup::Method;
 use crate::api::databaserestore::{BucketChoice, PointInTime};
 use crate::api::{DatabaseBackup, DatabaseRestore};
-use crate::backup::instant::{LogSearch, Missing, end_of, is_by, system_of};
+use crate::backup::instant::{LogSearch, Missing, end_of, is_by, reach, system_of};
 use crate::backup::jobs::{Catalog, image_of, postgresql_at};
 use crate::backup::manifest::{Document, Manifest, due_of};
 use crate::backup::plan::{BASE, Destination, WAL};
@@ -148,12 +148,17 @@ impl Observer {
             let name = kept.origin.prefix.rsplit('/').nth(1);
             instant.log.is_none() || instant.log.as_deref() == name
         };
-        let (mut log, mut why) = (None, None);
+        let (mut log, mut why): (Option<(Vec<Document>, Destination)>, _) = (None, None);
         for kept in kept_in(&opened, &found.all, WAL).into_iter().filter(is_named) {
             match self.log_of(&kept, &document.manifest, until).await? {
                 (Ok(documents), _) => {
-                    log = Some((documents, kept.origin));
-                    break;
+                    if log.as_ref().is_none_or(|(other, _)| reach(&documents) > reach(other)) {
+                        log = Some((documents, kept.origin));
+                    }
+                    // All the log that there is, is wanted: that of another object may go on.
+                    if until.is_some() {
+                        break;
+                    }
                 }
                 (Err(Missing::OtherServer { .. }), _) if instant.log.is_none() => {}
                 (Err(missing), passed) => why = why.or(Some(refused(&missing, &kept.origin, passed.as_deref()))),
