@@ -41,14 +41,7 @@ impl Listener<'_> {
         let all = deleted.chain(member.rules.values().filter(stays)).map(|it| &it.rule);
         let secure = all.filter(|rule| self.needs_https(&rule.settings.actions));
         let closed: Vec<Step> = secure
-            .map(|rule| Step::Modify {
-                arn: rule.arn.clone(),
-                settings: RuleSettings {
-                    transforms: Vec::new(),
-                    actions: nothing_here(),
-                    conditions: rule.settings.conditions.clone(),
-                },
-            })
+            .map(|rule| Step::Modify { arn: rule.arn.clone(), settings: closed(&rule.settings) })
             .collect();
         steps.splice(place..place, closed);
     }
@@ -65,6 +58,11 @@ impl Listener<'_> {
             action => forwarded_to(action).any(newer),
         })
     }
+}
+
+/// A rule with these conditions that lets no request through.
+pub(super) fn closed(rule: &RuleSettings) -> RuleSettings {
+    RuleSettings { transforms: Vec::new(), actions: nothing_here(), conditions: rule.conditions.clone() }
 }
 
 /// Whether an HTTPS listener on that port can redirect so. AWS redirects none to HTTP, and none to itself.
