@@ -208,6 +208,26 @@ fn a_log_in_of_a_suspended_member_at_home_is_closed_where_the_listener_turns_to_
 }
 
 #[test]
+fn a_log_in_as_default_action_of_a_suspended_member_does_not_keep_a_listener_from_http() {
+    let home = grouped(https(&Value::Null));
+    let mut zoo = grouped(https(&log_in()));
+    zoo["listeners"][0]["rules"] = json!([rule("zoo.example.com", &log_in())]);
+    zoo["backends"] = json!([]);
+    let mut simulation = Simulation::with(vec![standing("web", home.clone()), joining("zoo", zoo)]);
+    simulation.settle(None);
+    let before = listener(&simulation).listener.settings.default_actions;
+    assert!(format!("{before:?}").contains("Oidc"), "{before:?}");
+    simulation.object("zoo").spec.suspend = true;
+    edit(&mut simulation, grouped(http(&Value::Null)));
+    let after = listener(&simulation).listener.settings;
+    assert_eq!((after.protocol, after.default_actions), (Protocol::Http, nothing_here()));
+    assert_eq!(rules_of(&simulation, "zoo"), [nothing_here()]);
+    simulation.object("zoo").spec.suspend = false;
+    edit(&mut simulation, home);
+    assert_eq!(listener(&simulation).listener.settings.default_actions, before);
+}
+
+#[test]
 fn a_member_whose_rules_wait_for_a_protocol_that_aws_refuses_is_held_up() {
     let on = |protocol: &str, rules: &[Value]| {
         let certificate = "arn:aws:acm:eu-west-1:000000000000:certificate/a";

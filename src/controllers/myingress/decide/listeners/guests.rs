@@ -1,7 +1,7 @@
 //! Rules that guests of a group keep: those of a guest that cannot take part now, those whose replacement AWS refused,
 //! and those whose new targets AWS has not judged yet. They keep their actions but not their position: the rules of the
-//! group's own namespace come first. A rule that the listener's new protocol cannot have keeps its place and is closed: if
-//! it went, a broader rule of the same guest might answer its requests without a log-in.
+//! group's own namespace come first. A rule that the listener's new protocol cannot have keeps its place and is closed:
+//! if it went, a broader rule of the same guest might answer its requests without a log-in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,8 +70,8 @@ impl Listener<'_> {
         self.scene.is_guest(guest) && !self.awaited(guest, &present).is_empty()
     }
 
-    /// Whether the rule is the owner's, and the wanted listener can have it as it is. AWS turns no listener to HTTP that
-    /// has a rule for HTTPS, so guests could keep one from it.
+    /// Whether the rule is the owner's, and the wanted listener can have it as it is. AWS turns no listener to HTTP
+    /// that has a rule for HTTPS, so guests could keep one from it.
     fn may_stay(&self, rule: &RuleMember) -> bool {
         let actions = &rule.rule.settings.actions;
         let fits = self.wanted.protocol != Protocol::Http || !self.needs_https(actions);

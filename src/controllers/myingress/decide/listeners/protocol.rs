@@ -10,7 +10,7 @@ use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
 use crate::controllers::myingress::decide::forwarded_to;
 use crate::controllers::myingress::model::nothing_here;
 use crate::controllers::myingress::rules::Step;
-use crate::external::elbv2::{Protocol, ProtocolVersion, Redirect, RuleAction, RuleSettings};
+use crate::external::elbv2::{ListenerSettings, Protocol, ProtocolVersion, Redirect, RuleAction, RuleSettings};
 
 impl Listener<'_> {
     /// The change from HTTP to HTTPS, which certificates and new rules need. The default action stays until the rules
@@ -23,6 +23,15 @@ impl Listener<'_> {
             settings.default_actions = nothing_here();
         }
         Some(ListenerAction::Modify { balancer: self.balancer.to_owned(), arn: member.listener.arn.clone(), settings })
+    }
+
+    /// These settings, closed where HTTP cannot have their default action: otherwise AWS would never turn the listener,
+    /// and the rules that are closed for it would stay so.
+    pub(super) fn possible(&self, mut settings: ListenerSettings) -> ListenerSettings {
+        if settings.protocol == Protocol::Http && self.needs_https(&settings.default_actions) {
+            settings.default_actions = nothing_here();
+        }
+        settings
     }
 
     /// Where the listener turns to HTTP, closes the rules that HTTP cannot have and that nobody wants, or whose member
