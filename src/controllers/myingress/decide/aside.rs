@@ -15,7 +15,7 @@ use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::ownership::ObjectKey;
 use crate::controllers::myingress::refusals::Refusal;
-use crate::external::elbv2::{Pairs, RuleSettings};
+use crate::external::elbv2::{Pairs, Protocol, RuleSettings};
 use crate::runtime::Health;
 
 /// The refused actions, and which of them the plan would contain.
@@ -190,10 +190,12 @@ fn needs(object: &MyIngress, observed: &Observed, action: &Action) -> bool {
             object.spec.listeners.iter().any(|listener| !made.contains(&listener.port))
         }
         Action::Listener(ListenerAction::Create { settings, .. }) => listens(settings.port),
-        // Rules wait until the listener has its protocol.
+        // Rules wait until the listener has turned to HTTPS. None waits for HTTP, which only members at home ask for.
         Action::Listener(ListenerAction::Modify { balancer, arn, settings }) => {
             let present = listener(balancer, arn).map(|it| it.listener.settings.protocol);
-            listens(settings.port) && present.is_some_and(|present| present != settings.protocol)
+            let turns = present.is_some_and(|present| present != settings.protocol);
+            let waits = || settings.protocol == Protocol::Https || !observed.members.is_guest(&key(object));
+            listens(settings.port) && turns && waits()
         }
         Action::Listener(ListenerAction::AddCertificates { balancer, arn, port, certificates }) => {
             let Some(present) = listener(balancer, arn) else { return false };

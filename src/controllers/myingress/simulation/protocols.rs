@@ -265,3 +265,28 @@ fn a_member_whose_rules_wait_for_a_protocol_that_aws_refuses_is_held_up() {
     assert_eq!(rules_of(&simulation, "zoo").len(), 1);
     assert!(simulation.health.values().all(|it| matches!(it, Health::Ready(_))), "{:?}", simulation.health);
 }
+
+#[test]
+fn no_guest_is_held_up_while_aws_refuses_that_a_listener_turns_to_http() {
+    let saying = |status: u16| {
+        let rules = [rule("g.example.com", &says(status))];
+        guest("guest", 0, json!({ "listeners": [{ "port": 8443, "rules": rules }] }))
+    };
+    let members = [standing("web", grouped(https(&says(404)))), saying(200)];
+    let keys = members.each_ref().map(super::key);
+    let mut simulation = Simulation::with(members.into());
+    simulation.settle(None);
+    simulation.object("web").spec = standing("web", grouped(http(&says(404)))).spec;
+    simulation.object("guest").spec = saying(201).spec;
+    let turns = |action: &Action| matches!(action, Action::Listener(ListenerAction::Modify { .. }));
+    simulation.refuses = Some((turns, "ListenerInvalid"));
+    for key in keys.iter().cycle().take(6) {
+        simulation.reconcile(key);
+    }
+    let reasons = keys.each_ref().map(|key| match &simulation.health[key] {
+        Health::Stalled(cause) | Health::Ready(cause) => cause.reason,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(reasons, ["ListenerInvalid", "Active"]);
+    assert!(format!("{:?}", rules_of(&simulation, "guest")).contains("status: 201"), "its rules change before it");
+}
