@@ -10,7 +10,7 @@ use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
 use crate::controllers::myingress::decide::forwarded_to;
 use crate::controllers::myingress::model::nothing_here;
 use crate::controllers::myingress::rules::Step;
-use crate::external::elbv2::{ListenerSettings, Protocol, ProtocolVersion, Redirect, RuleAction, RuleSettings};
+use crate::external::elbv2::{ListenerSettings, Protocol, ProtocolVersion, Redirect, Rule, RuleAction, RuleSettings};
 
 impl Listener<'_> {
     /// The change from HTTP to HTTPS, which certificates and new rules need. The default action stays until the rules
@@ -49,10 +49,9 @@ impl Listener<'_> {
         let stays = |rule: &&RuleMember| owner.owns(&rule.tags) && self.scene.is_frozen_at_home(&rule.tags);
         let all = deleted.chain(member.rules.values().filter(stays)).map(|it| &it.rule);
         let secure = all.filter(|rule| self.needs_https(&rule.settings.actions));
-        let closed: Vec<Step> = secure
-            .map(|rule| Step::Modify { arn: rule.arn.clone(), settings: closed(&rule.settings) })
-            .collect();
-        steps.splice(place..place, closed);
+        let close = |rule: &Rule| Step::Modify { arn: rule.arn.clone(), settings: closed(&rule.settings) };
+        let closing: Vec<Step> = secure.map(close).collect();
+        steps.splice(place..place, closing);
     }
 
     /// Whether only an HTTPS listener can have a rule that does this.
