@@ -15,6 +15,9 @@ pub const SECRET_DENIED: &str = "SecretDenied";
 /// Condition reason if a quota of AWS is used up.
 pub const QUOTA_REACHED: &str = "QuotaReached";
 
+/// Condition reason if the operator lacks a permission of AWS.
+pub const PERMISSION_MISSING: &str = "PermissionMissing";
+
 /// Condition reason while AWS WAF does not know a new balancer or web ACL yet.
 pub const WEB_ACL_PENDING: &str = "WebAclPending";
 
@@ -346,7 +349,7 @@ impl Failure for Error {
             Self::GroupUnknown(_) => "GroupUnknown",
             Self::Refused(_) => "Refused",
             Self::NoCredentials(_) => "CredentialsMissing",
-            Self::Denied(_) => "PermissionMissing",
+            Self::Denied(_) => PERMISSION_MISSING,
             Self::Raced(_) => "Raced",
             Self::Throttled(_) => "Throttled",
             Self::Transient(_) => "AwsUnavailable",

@@ -5,14 +5,17 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::api::MyIngress;
+use crate::api::myingress::ListenerSpec;
 use crate::controllers::myingress::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
-use crate::controllers::myingress::assets::Assets;
+use crate::controllers::myingress::assets::ListenerMember;
+use crate::controllers::myingress::certificates::is_covered;
 use crate::controllers::myingress::dependencies::depends;
-use crate::controllers::myingress::error::{QUOTA_REACHED, WEB_ACL_PENDING};
+use crate::controllers::myingress::error::{PERMISSION_MISSING, QUOTA_REACHED, WEB_ACL_PENDING};
+use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::ownership::ObjectKey;
 use crate::controllers::myingress::refusals::Refusal;
-use crate::external::elbv2::{Pairs, RuleSettings};
+use crate::external::elbv2::{Pairs, Protocol, RuleSettings};
 use crate::runtime::Health;
 
 /// The refused actions, and which of them the plan would contain.
@@ -131,10 +134,8 @@ impl<'a> Aside<'a> {
     }
 
     fn parts(&self, action: Action) -> Vec<Action> {
-        if !self.refusals.iter().any(|refusal| refusal.action == action) {
-            return vec![action];
-        }
-        let parts = halves(&action);
+        let Some(refusal) = self.refusals.iter().find(|refusal| refusal.action == action) else { return vec![action] };
+        let parts = if concerns_each(refusal) { Vec::new() } else { halves(&action) };
         if parts.is_empty() {
             self.holds(&action);
             return Vec::new();
@@ -148,14 +149,14 @@ impl<'a> Aside<'a> {
     }
 
     /// The health of the object if something of its own, or something it needs, was refused. `leads` says whether it
-    /// reports what belongs to no member in particular, and `assets` are what exists.
-    pub fn health(&self, object: &MyIngress, assets: &Assets, leads: bool) -> Option<Health> {
+    /// reports what belongs to no member in particular.
+    pub fn health(&self, object: &MyIngress, observed: &Observed, leads: bool) -> Option<Health> {
         let met = self.met();
         let own = |refusal: &&&Refusal| refusal.blamed.as_ref().map_or(leads, |blamed| *blamed == key(object));
         if let Some(refusal) = met.iter().find(own) {
             return Some(reported(refusal, refusal.reason, refusal.message.clone()));
         }
-        let needed = met.into_iter().find(|refusal| needs(object, assets, &refusal.action))?;
+        let needed = met.into_iter().find(|refusal| needs(object, observed, &refusal.action))?;
         let by = needed.blamed.as_ref().map(|(namespace, name)| format!(" of {namespace}/{name}")).unwrap_or_default();
         let message = format!("waits for a part{by} that AWS refuses: {}", needed.message);
         Some(reported(needed, "GroupHeldUp", message))
@@ -167,9 +168,19 @@ fn reported(refusal: &Refusal, reason: &'static str, message: String) -> Health 
     if refusal.reason == WEB_ACL_PENDING { Health::retrying(reason, message) } else { Health::stalled(reason, message) }
 }
 
+/// Whether AWS would refuse each of these certificates alone as well: they have one quota and one permission.
+fn concerns_each(refusal: &Refusal) -> bool {
+    let adds = matches!(refusal.action, Action::Listener(ListenerAction::AddCertificates { .. }));
+    adds && [QUOTA_REACHED, PERMISSION_MISSING].contains(&refusal.reason)
+}
+
 /// Whether the object cannot do without what this action makes.
-fn needs(object: &MyIngress, assets: &Assets, action: &Action) -> bool {
+fn needs(object: &MyIngress, observed: &Observed, action: &Action) -> bool {
     let listens = |on: u16| object.spec.listeners.iter().any(|listener| listener.port == on);
+    let listener = |balancer: &str, arn: &str| {
+        let listeners = observed.assets.balancers.get(balancer).and_then(|member| member.listeners.as_ref());
+        listeners.and_then(|listeners| listeners.get(arn))
+    };
     match action {
         Action::Balancer(BalancerAction::Create(_)) | Action::Security(SecurityAction::Create { .. }) => true,
         // Its listeners that are not there yet wait for the web ACL.
@@ -179,15 +190,32 @@ fn needs(object: &MyIngress, assets: &Assets, action: &Action) -> bool {
             object.spec.listeners.iter().any(|listener| !made.contains(&listener.port))
         }
         Action::Listener(ListenerAction::Create { settings, .. }) => listens(settings.port),
-        // Rules wait until the listener has its protocol.
+        // Rules wait until the listener has turned to HTTPS. None waits for HTTP, which only members at home ask for.
         Action::Listener(ListenerAction::Modify { balancer, arn, settings }) => {
-            let listeners = assets.balancers.get(balancer).and_then(|member| member.listeners.as_ref());
-            let present = listeners.and_then(|listeners| listeners.get(arn)).map(|it| it.listener.settings.protocol);
-            listens(settings.port) && present.is_some_and(|present| present != settings.protocol)
+            let present = listener(balancer, arn).map(|it| it.listener.settings.protocol);
+            let turns = present.is_some_and(|present| present != settings.protocol);
+            let waits = || settings.protocol == Protocol::Https || !observed.members.is_guest(&key(object));
+            listens(settings.port) && turns && waits()
+        }
+        Action::Listener(ListenerAction::AddCertificates { balancer, arn, port, certificates }) => {
+            let Some(present) = listener(balancer, arn) else { return false };
+            let mut specs = object.spec.listeners.iter();
+            specs.any(|spec| spec.port == *port && lacks(spec, present, certificates, observed))
         }
         Action::Listener(ListenerAction::SetPriorities { port, .. }) => listens(*port),
         _ => false,
     }
+}
+
+/// Whether the listener lacks a certificate that the spec names, or one of the `refused` ones for a host of the spec.
+fn lacks(spec: &ListenerSpec, present: &ListenerMember, refused: &BTreeSet<String>, observed: &Observed) -> bool {
+    let default = present.listener.settings.certificate.iter();
+    let there: Vec<String> = present.certificates.iter().chain(default).cloned().collect();
+    let missing: Vec<String> = refused.iter().filter(|arn| !there.contains(*arn)).cloned().collect();
+    let covered = |host: &str, by: &[String]| is_covered(host, by, &observed.certificates);
+    let mut hosts = spec.rules.iter().flat_map(|rule| &rule.hosts);
+    spec.certificate_arns.iter().any(|arn| !there.contains(arn))
+        || hosts.any(|host| covered(host, &missing) && !covered(host, &there))
 }
 
 /// The part of an attribute's key that it shares with attributes that only make sense together, such as whether there
@@ -221,16 +249,26 @@ fn halves(action: &Action) -> Vec<Action> {
             parted(attributes).into_iter().map(|part| Action::Listener(set(part))).collect()
         }
         Action::Security(SecurityAction::Authorize { id, permissions }) => {
-            let middle = permissions.len() / 2;
-            let mut first: Vec<_> = permissions.into_iter().collect();
-            let second = first.split_off(middle);
-            let authorize = |part: Vec<_>| {
-                Action::Security(SecurityAction::Authorize { id: id.clone(), permissions: part.into_iter().collect() })
+            let authorize = |permissions| SecurityAction::Authorize { id: id.clone(), permissions };
+            halved(permissions).into_iter().map(|part| Action::Security(authorize(part))).collect()
+        }
+        Action::Listener(ListenerAction::AddCertificates { balancer, arn, port, certificates }) => {
+            let add = |certificates| {
+                let (balancer, arn) = (balancer.clone(), arn.clone());
+                ListenerAction::AddCertificates { balancer, arn, port, certificates }
             };
-            if middle == 0 { Vec::new() } else { vec![authorize(first), authorize(second)] }
+            halved(certificates).into_iter().map(|part| Action::Listener(add(part))).collect()
         }
         _ => Vec::new(),
     }
+}
+
+/// Two halves; none for a single value.
+fn halved<T: Ord>(all: BTreeSet<T>) -> Vec<BTreeSet<T>> {
+    let middle = all.len() / 2;
+    let mut first: Vec<T> = all.into_iter().collect();
+    let second = first.split_off(middle);
+    if first.is_empty() { Vec::new() } else { vec![first.into_iter().collect(), second.into_iter().collect()] }
 }
 
 /// Two halves that keep families together; none for a single family.
@@ -292,5 +330,20 @@ mod tests {
         let aside = Aside::new(&refusals);
         assert_eq!(left(&aside, set(&["good"])), [set(&["good"])]);
         assert!(aside.is_empty());
+    }
+
+    fn add(certificates: &[&str]) -> Action {
+        let certificates = certificates.iter().map(|arn| (*arn).to_owned()).collect();
+        let (balancer, arn) = ("b".into(), "l".into());
+        Action::Listener(ListenerAction::AddCertificates { balancer, arn, port: 443, certificates })
+    }
+
+    #[test]
+    fn certificates_are_tried_separately_unless_the_refusal_concerns_each_of_them() {
+        let both = || add(&["bad", "good"]);
+        let tried = |reason| left(&Aside::new(&[Refusal { reason, ..refusal(both()) }]), both());
+        assert_eq!(tried("CertificateInvalid"), [add(&["bad"]), add(&["good"])]);
+        assert!(!depends(&add(&["bad"]), &add(&["good"])), "a bad one keeps out no good one");
+        assert_eq!((tried(QUOTA_REACHED), tried(PERMISSION_MISSING)), (Vec::new(), Vec::new()));
     }
 }

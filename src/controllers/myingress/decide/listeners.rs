@@ -334,7 +334,7 @@ impl<'a> Listener<'a> {
         let said = self.wanted.default_actions != nothing_here();
         let left = is_listed(self.scene, self.port) && !said && !forwards_to_active(self.scene, member);
         if self.default_stays || keeps_default(self.scene, member) || left {
-            return Some(settings);
+            return Some(self.possible(settings));
         }
         let (default_actions, _) = self.default_step(member)?;
         Some(ListenerSettings { default_actions, ..settings })

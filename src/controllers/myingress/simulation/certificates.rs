@@ -6,11 +6,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Simulation;
+use super::guests::rule;
 use super::refused::{allow, edit_refused, listener, plan, reason, settled};
 use crate::controllers::myingress::action::{Action, ListenerAction};
 use crate::controllers::myingress::error::QUOTA_REACHED;
-use crate::controllers::myingress::model::fixtures::standing;
+use crate::controllers::myingress::model::fixtures::{joining, standing};
 use crate::controllers::myingress::refusals::Refusal;
+use crate::runtime::Health;
 
 fn arns(of: &str, numbers: Range<usize>) -> Vec<String> {
     numbers.map(|number| format!("arn:aws:acm:eu-west-1:000000000000:certificate/{of}-{number:02}")).collect()
@@ -121,4 +123,55 @@ fn after_a_refused_certificate_nothing_is_tried_that_has_no_room() {
         simulation.reconcile(&which);
     }
     assert_eq!(further(&simulation), arns("old", 1..25));
+}
+
+#[test]
+fn a_certificate_that_aws_refuses_keeps_out_none_that_comes_after_it() {
+    let mut simulation = settled(with(&[arns("default", 0..1)]));
+    let bad = |action: &Action| {
+        let Action::Listener(ListenerAction::AddCertificates { certificates, .. }) = action else { return false };
+        certificates.iter().any(|arn| arn.ends_with("new-00"))
+    };
+    edit_refused(&mut simulation, with(&[arns("default", 0..1), arns("new", 0..5)]), bad, "CertificateInvalid");
+    assert_eq!((further(&simulation), reason(&simulation)), (arns("new", 1..5), "CertificateInvalid"));
+    allow(&mut simulation);
+    assert_eq!(further(&simulation), arns("new", 0..5));
+}
+
+#[test]
+fn members_are_held_up_by_a_refused_certificate_that_they_name_or_that_alone_covers_a_host_of_theirs() {
+    let arn = |name: &&str| format!("arn:aws:acm:eu-west-1:000000000000:certificate/{name}");
+    let on = |names: &[&str], host: &str| {
+        let certificates: Vec<String> = names.iter().map(arn).collect();
+        let listener = json!({ "port": 443, "certificateArns": certificates, "rules": [rule(host, None)] });
+        json!({ "group": { "name": "all" }, "listeners": [listener] })
+    };
+    let members = [
+        standing("web", on(&["default"], "web.example.org")),
+        joining("zap", on(&[], "zap.example.org")),
+        joining("zip", on(&[], "zip.example.com")),
+        joining("zoo", on(&["default"], "zoo.example.org")),
+    ];
+    let keys = members.each_ref().map(super::key);
+    let mut simulation = Simulation::with(members.into());
+    simulation.settle(None);
+    // The certificate `wild` is for *.example.com.
+    let more = ["default", "wild", "zzz"];
+    simulation.object("zoo").spec = joining("zoo", on(&more, "zoo.example.org")).spec;
+    let bad = |action: &Action| {
+        let Action::Listener(ListenerAction::AddCertificates { certificates, .. }) = action else { return false };
+        certificates.iter().any(|arn| arn.ends_with("wild"))
+    };
+    edit_refused(&mut simulation, on(&more, "web.example.org"), bad, "CertificateInvalid");
+    assert_eq!(further(&simulation), [arn(&"zzz")]);
+    for key in &keys {
+        simulation.reconcile(key);
+    }
+    let reasons = keys.each_ref().map(|key| match &simulation.health[key] {
+        Health::Stalled(cause) | Health::Ready(cause) => cause.reason,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(reasons, ["CertificateInvalid", "Active", "GroupHeldUp", "GroupHeldUp"]);
+    allow(&mut simulation);
+    assert_eq!(further(&simulation), [arn(&"wild"), arn(&"zzz")]);
 }

@@ -69,12 +69,14 @@ fn grouped(mut spec: Value) -> Value {
     spec
 }
 
-/// What each rule of that object does.
+/// What each rule of that object does, in the order of their evaluation.
 fn rules_of(simulation: &Simulation, name: &str) -> Vec<Vec<RuleAction>> {
     let listeners = simulation.aws.assets.balancers.values().flat_map(|it| it.listeners.iter().flatten());
     let rules = listeners.flat_map(|(_, listener)| listener.rules.values());
     let own = rules.filter(|rule| member_of(&rule.tags).is_some_and(|(_, member)| member == name));
-    own.map(|rule| rule.rule.settings.actions.clone()).collect()
+    let mut own: Vec<_> = own.map(|rule| &rule.rule).collect();
+    own.sort_by_key(|rule| rule.priority);
+    own.into_iter().map(|rule| rule.settings.actions.clone()).collect()
 }
 
 fn edit(simulation: &mut Simulation, more: Value) {
@@ -163,22 +165,31 @@ fn rules_that_need_https_are_closed_before_a_listener_turns_to_http_and_go_after
 fn a_rule_of_a_guest_that_needs_https_does_not_keep_a_listener_from_http() {
     let mut token = says(200);
     token["validateJwt"] = json!({ "issuer": "i", "jwksEndpoint": "https://i.example.com/k" });
-    let rules = [rule("tokens.example.com", &token), rule("open.example.com", &says(201))];
+    // Without the narrower rule, the broader one would answer its requests, and ask for no token.
+    let mut narrow = rule("app.example.com", &token);
+    narrow["paths"] = json!([{ "value": "/admin" }]);
+    let rules = [narrow, rule("app.example.com", &says(201))];
     let guest = guest("guest", 0, json!({ "listeners": [{ "port": 8443, "rules": rules }] }));
     let home = standing("web", grouped(https(&forward("app"))));
     let mut simulation = Simulation::with(vec![home, guest]);
     simulation.settle(None);
-    assert_eq!((listener(&simulation).rules.len(), rules_of(&simulation, "guest").len()), (5, 2));
+    let before = rules_of(&simulation, "guest");
+    assert_eq!((listener(&simulation).rules.len(), before.len()), (5, 2));
+    assert!(format!("{:?}", before[0]).contains("Jwt"), "{before:?}");
     simulation.journal.clear();
     edit(&mut simulation, grouped(http(&says(404))));
     let after = listener(&simulation);
-    assert_eq!((after.listener.settings.protocol, after.rules.len()), (Protocol::Http, 2), "{after:#?}");
-    let left = format!("{:?}", rules_of(&simulation, "guest"));
-    assert!(left.contains("status: 201") && !left.contains("Jwt"), "what HTTP can have stays: {left}");
+    assert_eq!((after.listener.settings.protocol, after.rules.len()), (Protocol::Http, 3), "{after:#?}");
+    let closed = [nothing_here(), before[1].clone()];
+    assert_eq!(rules_of(&simulation, "guest"), closed, "what needs a token is closed, and what HTTP can have stays");
     let (place, _) = modified(&simulation);
     let deletes = |action: &&Action| matches!(action, Action::Listener(ListenerAction::DeleteRule { .. }));
-    let (before, later) = simulation.journal.split_at(place);
-    assert_eq!((before.iter().filter(deletes).count(), later.iter().filter(deletes).count()), (0, 3));
+    let (earlier, later) = simulation.journal.split_at(place);
+    assert_eq!((earlier.iter().filter(deletes).count(), later.iter().filter(deletes).count()), (0, 2));
+    edit(&mut simulation, grouped(https(&forward("app"))));
+    let after = listener(&simulation);
+    assert_eq!((after.listener.settings.protocol, after.rules.len()), (Protocol::Https, 5), "{after:#?}");
+    assert_eq!(rules_of(&simulation, "guest"), before, "the guest is able again");
 }
 
 #[test]
@@ -194,6 +205,26 @@ fn a_log_in_of_a_suspended_member_at_home_is_closed_where_the_listener_turns_to_
     edit(&mut simulation, grouped(http(&says(410))));
     assert_eq!(listener(&simulation).listener.settings.protocol, Protocol::Http);
     assert_eq!(rules_of(&simulation, "zoo"), [nothing_here()], "a rule of another one might answer its requests");
+}
+
+#[test]
+fn a_log_in_as_default_action_of_a_suspended_member_does_not_keep_a_listener_from_http() {
+    let home = grouped(https(&Value::Null));
+    let mut zoo = grouped(https(&log_in()));
+    zoo["listeners"][0]["rules"] = json!([rule("zoo.example.com", &log_in())]);
+    zoo["backends"] = json!([]);
+    let mut simulation = Simulation::with(vec![standing("web", home.clone()), joining("zoo", zoo)]);
+    simulation.settle(None);
+    let before = listener(&simulation).listener.settings.default_actions;
+    assert!(format!("{before:?}").contains("Oidc"), "{before:?}");
+    simulation.object("zoo").spec.suspend = true;
+    edit(&mut simulation, grouped(http(&Value::Null)));
+    let after = listener(&simulation).listener.settings;
+    assert_eq!((after.protocol, after.default_actions), (Protocol::Http, nothing_here()));
+    assert_eq!(rules_of(&simulation, "zoo"), [nothing_here()]);
+    simulation.object("zoo").spec.suspend = false;
+    edit(&mut simulation, home);
+    assert_eq!(listener(&simulation).listener.settings.default_actions, before);
 }
 
 #[test]
@@ -233,4 +264,29 @@ fn a_member_whose_rules_wait_for_a_protocol_that_aws_refuses_is_held_up() {
     simulation.settle(None);
     assert_eq!(rules_of(&simulation, "zoo").len(), 1);
     assert!(simulation.health.values().all(|it| matches!(it, Health::Ready(_))), "{:?}", simulation.health);
+}
+
+#[test]
+fn no_guest_is_held_up_while_aws_refuses_that_a_listener_turns_to_http() {
+    let saying = |status: u16| {
+        let rules = [rule("g.example.com", &says(status))];
+        guest("guest", 0, json!({ "listeners": [{ "port": 8443, "rules": rules }] }))
+    };
+    let members = [standing("web", grouped(https(&says(404)))), saying(200)];
+    let keys = members.each_ref().map(super::key);
+    let mut simulation = Simulation::with(members.into());
+    simulation.settle(None);
+    simulation.object("web").spec = standing("web", grouped(http(&says(404)))).spec;
+    simulation.object("guest").spec = saying(201).spec;
+    let turns = |action: &Action| matches!(action, Action::Listener(ListenerAction::Modify { .. }));
+    simulation.refuses = Some((turns, "ListenerInvalid"));
+    for key in keys.iter().cycle().take(6) {
+        simulation.reconcile(key);
+    }
+    let reasons = keys.each_ref().map(|key| match &simulation.health[key] {
+        Health::Stalled(cause) | Health::Ready(cause) => cause.reason,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(reasons, ["ListenerInvalid", "Active"]);
+    assert!(format!("{:?}", rules_of(&simulation, "guest")).contains("status: 201"), "its rules change before it");
 }

@@ -1,9 +1,11 @@
 //! Rules that guests of a group keep: those of a guest that cannot take part now, those whose replacement AWS refused,
 //! and those whose new targets AWS has not judged yet. They keep their actions but not their position: the rules of the
-//! group's own namespace come first. A rule that the listener's new protocol cannot have is not kept.
+//! group's own namespace come first. A rule that the listener's new protocol cannot have keeps its place and is closed:
+//! if it went, a broader rule of the same guest might answer its requests without a log-in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::protocol::closed;
 use super::{Listener, shifts};
 use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
 use crate::controllers::myingress::decide::forwarded_to;
@@ -16,10 +18,11 @@ impl Listener<'_> {
     /// The wanted listener with the rules that guests keep; `None` where they keep none. `stuck` are members of which
     /// AWS refused rules.
     pub(super) fn with_guests(&self, member: &ListenerMember, stuck: &BTreeSet<ObjectKey>) -> Option<ListenerModel> {
+        let owner = &self.scene.observed.owner;
         let mut present: Vec<(ObjectKey, &RuleMember)> = member
             .rules
             .values()
-            .filter(|rule| self.may_stay(rule))
+            .filter(|rule| owner.owns(&rule.tags))
             .filter_map(|rule| Some((member_of(&rule.tags)?, rule)))
             .filter(|(guest, _)| self.scene.is_guest(guest))
             .collect();
@@ -28,8 +31,11 @@ impl Listener<'_> {
         }
         present.sort_by_key(|(_, rule)| rule.rule.priority);
         let mut rules = self.wanted.rules.clone();
+        // A closed rule makes AWS check nothing.
+        let open: Vec<(ObjectKey, &RuleMember)> =
+            present.iter().filter(|(_, rule)| self.may_stay(rule)).cloned().collect();
         let waiting: BTreeMap<ObjectKey, BTreeSet<String>> =
-            present.iter().map(|(guest, _)| (guest.clone(), self.awaited(guest, &present))).collect();
+            present.iter().map(|(guest, _)| (guest.clone(), self.awaited(guest, &open))).collect();
         rules.retain(|rule| waiting.get(&rule.member).is_none_or(BTreeSet::is_empty));
         let becoming = self.becoming(member);
         for (guest, rule) in present {
@@ -39,10 +45,14 @@ impl Listener<'_> {
             // A rule behind another one with the same conditions never matches.
             let shadowed = rules.iter().any(|it| it.settings.conditions == settings.conditions);
             if (self.scene.frozen.contains(&guest) || unseen.is_some() || left) && !shadowed {
-                let checked = unseen.and_then(|groups| shifts::with_unused(&settings.actions, groups));
-                let actions = checked.unwrap_or_else(|| settings.actions.clone());
                 let field = format!("a rule of {}/{}", guest.0, guest.1);
-                let settings = RuleSettings { actions, ..settings.clone() };
+                let settings = if self.may_stay(rule) {
+                    let checked = unseen.and_then(|groups| shifts::with_unused(&settings.actions, groups));
+                    let actions = checked.unwrap_or_else(|| settings.actions.clone());
+                    RuleSettings { actions, ..settings.clone() }
+                } else {
+                    closed(settings)
+                };
                 rules.push(RuleModel { member: guest, field, priority: None, settings });
             }
         }
@@ -60,8 +70,8 @@ impl Listener<'_> {
         self.scene.is_guest(guest) && !self.awaited(guest, &present).is_empty()
     }
 
-    /// Whether the rule is the owner's, and the wanted listener can have it. AWS turns no listener to HTTP that has a
-    /// rule for HTTPS, so guests could keep one from it.
+    /// Whether the rule is the owner's, and the wanted listener can have it as it is. AWS turns no listener to HTTP
+    /// that has a rule for HTTPS, so guests could keep one from it.
     fn may_stay(&self, rule: &RuleMember) -> bool {
         let actions = &rule.rule.settings.actions;
         let fits = self.wanted.protocol != Protocol::Http || !self.needs_https(actions);

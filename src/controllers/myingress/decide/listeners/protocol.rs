@@ -10,7 +10,7 @@ use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
 use crate::controllers::myingress::decide::forwarded_to;
 use crate::controllers::myingress::model::nothing_here;
 use crate::controllers::myingress::rules::Step;
-use crate::external::elbv2::{Protocol, ProtocolVersion, Redirect, RuleAction, RuleSettings};
+use crate::external::elbv2::{ListenerSettings, Protocol, ProtocolVersion, Redirect, Rule, RuleAction, RuleSettings};
 
 impl Listener<'_> {
     /// The change from HTTP to HTTPS, which certificates and new rules need. The default action stays until the rules
@@ -23,6 +23,15 @@ impl Listener<'_> {
             settings.default_actions = nothing_here();
         }
         Some(ListenerAction::Modify { balancer: self.balancer.to_owned(), arn: member.listener.arn.clone(), settings })
+    }
+
+    /// These settings, closed where HTTP cannot have their default action: otherwise AWS would never turn the listener,
+    /// and the rules that are closed for it would stay so.
+    pub(super) fn possible(&self, mut settings: ListenerSettings) -> ListenerSettings {
+        if settings.protocol == Protocol::Http && self.needs_https(&settings.default_actions) {
+            settings.default_actions = nothing_here();
+        }
+        settings
     }
 
     /// Where the listener turns to HTTP, closes the rules that HTTP cannot have and that nobody wants, or whose member
@@ -40,17 +49,9 @@ impl Listener<'_> {
         let stays = |rule: &&RuleMember| owner.owns(&rule.tags) && self.scene.is_frozen_at_home(&rule.tags);
         let all = deleted.chain(member.rules.values().filter(stays)).map(|it| &it.rule);
         let secure = all.filter(|rule| self.needs_https(&rule.settings.actions));
-        let closed: Vec<Step> = secure
-            .map(|rule| Step::Modify {
-                arn: rule.arn.clone(),
-                settings: RuleSettings {
-                    transforms: Vec::new(),
-                    actions: nothing_here(),
-                    conditions: rule.settings.conditions.clone(),
-                },
-            })
-            .collect();
-        steps.splice(place..place, closed);
+        let close = |rule: &Rule| Step::Modify { arn: rule.arn.clone(), settings: closed(&rule.settings) };
+        let closing: Vec<Step> = secure.map(close).collect();
+        steps.splice(place..place, closing);
     }
 
     /// Whether only an HTTPS listener can have a rule that does this.
@@ -65,6 +66,11 @@ impl Listener<'_> {
             action => forwarded_to(action).any(newer),
         })
     }
+}
+
+/// A rule with these conditions that lets no request through.
+pub(super) fn closed(rule: &RuleSettings) -> RuleSettings {
+    RuleSettings { transforms: Vec::new(), actions: nothing_here(), conditions: rule.conditions.clone() }
 }
 
 /// Whether an HTTPS listener on that port can redirect so. AWS redirects none to HTTP, and none to itself.
