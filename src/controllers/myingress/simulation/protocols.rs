@@ -193,6 +193,28 @@ fn a_rule_of_a_guest_that_needs_https_does_not_keep_a_listener_from_http() {
 }
 
 #[test]
+fn a_later_guest_with_the_same_conditions_takes_no_log_in_from_a_suspended_one() {
+    let mut token = says(200);
+    token["validateJwt"] = json!({ "issuer": "i", "jwksEndpoint": "https://i.example.com/k" });
+    let narrow = |actions: &Value| {
+        let mut narrow = rule("app.example.com", actions);
+        narrow["paths"] = json!([{ "value": "/admin" }]);
+        narrow
+    };
+    let on = |rules: &[Value]| json!({ "listeners": [{ "port": 8443, "rules": rules }] });
+    let first = guest("guest", 0, on(&[narrow(&token), rule("app.example.com", &says(201))]));
+    let later = guest("later", 1, on(&[narrow(&says(202))]));
+    let home = standing("web", grouped(https(&forward("app"))));
+    let mut simulation = Simulation::with(vec![home, first, later]);
+    simulation.settle(None);
+    let before = rules_of(&simulation, "guest");
+    assert!(before.len() == 2 && format!("{:?}", before[0]).contains("Jwt"), "{before:?}");
+    simulation.object("guest").spec.suspend = true;
+    simulation.settle(None);
+    assert_eq!(rules_of(&simulation, "guest"), before, "the broader rule would answer without a token");
+}
+
+#[test]
 fn a_log_in_of_a_suspended_member_at_home_is_closed_where_the_listener_turns_to_http() {
     let certificates = https(&says(404))["listeners"][0]["certificateArns"].clone();
     let rules = [rule("zoo.example.com", &log_in())];

@@ -38,12 +38,18 @@ impl Listener<'_> {
             present.iter().map(|(guest, _)| (guest.clone(), self.awaited(guest, &open))).collect();
         rules.retain(|rule| waiting.get(&rule.member).is_none_or(BTreeSet::is_empty));
         let becoming = self.becoming(member);
+        let places = self.places();
+        // Rules of the group's own namespace come first. Those of guests that nobody sees come last.
+        let place =
+            |member: &ObjectKey| self.scene.is_guest(member).then(|| places.get(member).copied().unwrap_or(usize::MAX));
         for (guest, rule) in present {
             let unseen = waiting.get(&guest).filter(|groups| !groups.is_empty());
             let left = stuck.contains(&guest) && !becoming.contains_key(rule.rule.arn.as_str());
             let settings = &rule.rule.settings;
-            // A rule behind another one with the same conditions never matches.
-            let shadowed = rules.iter().any(|it| it.settings.conditions == settings.conditions);
+            // A rule behind another one with the same conditions never matches. One of a later guest does not count: before
+            // it comes a broader rule of this guest, perhaps, which would answer without this rule's log-in.
+            let is_before = |it: &RuleModel| place(&it.member) <= place(&guest);
+            let shadowed = rules.iter().any(|it| is_before(it) && it.settings.conditions == settings.conditions);
             if (self.scene.frozen.contains(&guest) || unseen.is_some() || left) && !shadowed {
                 let field = format!("a rule of {}/{}", guest.0, guest.1);
                 let settings = if self.may_stay(rule) {
@@ -56,10 +62,7 @@ impl Listener<'_> {
                 rules.push(RuleModel { member: guest, field, priority: None, settings });
             }
         }
-        let places = self.places();
-        // Rules of the group's own namespace keep their order and come first. Those of guests that nobody sees come last.
-        let place = |rule: &RuleModel| places.get(&rule.member).copied().unwrap_or(usize::MAX);
-        rules.sort_by_key(|rule| self.scene.is_guest(&rule.member).then(|| place(rule)));
+        rules.sort_by_key(|rule| place(&rule.member));
         (rules != self.wanted.rules).then(|| ListenerModel { rules, ..self.wanted.clone() })
     }
 
