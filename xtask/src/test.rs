@@ -119,7 +119,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let mut parts =
             vec![Part::new("Dependencies", checks::dependencies), Part::new("CRDs are current", checks::crds)];
         if options.unit {
-            parts.push(Part::new("Lints", |step| checks::lints(step, false)));
+            parts.push(Part::new("Lints", |step| checks::lints(step, false, options.thorough)));
         }
         report.side_by_side(parts);
     } else if options.installs() && !options.unit {
@@ -163,7 +163,7 @@ fn beside_the_tests<'a>(install: bool, options: &Options) -> Vec<Part<'a>> {
     parts.push(Part::new("Lints", move |step| {
         // Cargo does one thing at a time in a checkout, and test results are more important.
         let _ = lints_turn.recv();
-        checks::lints(step, true)
+        checks::lints(step, true, thorough)
     }));
     if install {
         parts.push(Part::new(installed::STEP, move |step| {

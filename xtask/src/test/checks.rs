@@ -5,7 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::report::Outcome;
+use super::report::{Outcome, Tests};
+use super::unchanged::{self, Inputs};
 use super::{crates, directory, log, nice, nice_cargo};
 use crate::progress::Step;
 use crate::{host, judge, tools};
@@ -24,15 +25,36 @@ pub fn formatting(step: &Step) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// No lint may warn. Beside tests, clippy has a low priority, and runs one compiler to save memory.
-pub fn lints(step: &Step, beside_tests: bool) -> Result<Outcome> {
+/// What decides whether lints warn. Code includes some documents and examples.
+const LINTED: Inputs = Inputs {
+    paths: &[
+        ".cargo",
+        "Cargo.lock",
+        "Cargo.toml",
+        "build.rs",
+        "clippy.toml",
+        "docs",
+        "examples",
+        "rust-toolchain.toml",
+        "src",
+        "tests",
+        "xtask",
+    ],
+    versions: &[&["cargo", "clippy", "--version"], &["rustc", "--version", "--verbose"]],
+};
+
+/// No lint may warn. Beside tests, clippy has a low priority, and runs one compiler to save memory. Code of which no lint
+/// warned before is not looked at again, unless `always` is set.
+pub fn lints(step: &Step, beside_tests: bool, always: bool) -> Result<Outcome> {
     let jobs: &[&str] = if beside_tests { &["--jobs", "1"] } else { &[] };
-    step.run(&mut clippy(jobs)?, &log("lints")?)?;
-    // All crates that tests and lints need are compiled now.
-    match crates::keep(step) {
-        Ok(()) => Ok(Outcome::Passed),
-        Err(error) => Ok(Outcome::Partly(format!("compiled crates are not kept for other checkouts: {error:#}"))),
-    }
+    unchanged::unless_passed("lints", &LINTED, always, || {
+        step.run(&mut clippy(jobs)?, &log("lints")?)?;
+        // All crates that tests and lints need are compiled now.
+        if let Err(error) = crates::keep(step) {
+            step.note(format!("compiled crates are not kept for other checkouts: {error:#}"));
+        }
+        Ok(Tests::default())
+    })
 }
 
 /// Clippy for the whole workspace with the lowest priority. `options` are further options of Cargo.

@@ -19,7 +19,9 @@ fn tell(simulation: &mut Simulation, story: &[Event]) {
     // If no operator saw the members before their version was lowered, only their user knows which one they ran.
     let status = simulation.object.status.as_ref();
     let is_seen = status.is_some_and(|status| status.current_version.is_some() || status.downgrade.is_some());
-    let is_later = simulation.raft.storage.values().any(|minor| *minor > 5);
+    // The cluster has its version before members write their data in that format.
+    let raft = &simulation.raft;
+    let is_later = raft.agreed_minor > 5 || raft.storage.values().any(|minor| *minor > 5);
     spec.version = if is_seen || !is_later { "3.5.30" } else { "3.6.1" }.into();
     simulation.settle();
     simulation.hand_in_password();
