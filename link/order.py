@@ -196,7 +196,7 @@ def write(linker_map):
         places = (bisect.bisect_right(addresses, entry) - 1 for entry in entries)
         runs.append({place for place in places if place >= 0})
     # Operators that wait for a lease run little; the one that leads without objects is the least of the others.
-    leading = [run for run in runs if 10 * len(run) > 4 * max(map(len, runs))]
+    leading = [run for run in runs if 20 * len(run) > 9 * max(map(len, runs))]
     lines, written = [], set()
     for ran in (min(leading, key=len), set.union(*runs)):
         files = collections.defaultdict(lambda: collections.defaultdict(lambda: (0, 0)))
