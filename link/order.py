@@ -22,7 +22,6 @@ import os
 import pathlib
 import re
 import signal
-import struct
 import subprocess
 import sys
 
@@ -34,7 +33,7 @@ WORTH = 300
 """How many bytes of other functions may come along to save a line."""
 
 # <https://man7.org/linux/man-pages/man2/ptrace.2.html>, <sys/ptrace.h>, <sys/user.h> of x86-64.
-CONT, GETREGS, SETREGS, SETOPTIONS, SEIZE_STOP = 7, 12, 13, 0x4200, 0
+CONT, GETREGS, SETREGS, SETOPTIONS = 7, 12, 13, 0x4200
 TRACEME, TRACECLONE, EXITKILL, EVENT_CLONE = 0, 0x8, 0x100000, 3
 RIP, REGISTERS, ALL_THREADS = 16, 27, 0x40000000
 NO_RANDOM_ADDRESSES = 0x0040000
@@ -145,7 +144,7 @@ def steps(name):
 
 
 def chosen(functions_of_file):
-    """As few patterns as are worth it that name all functions that ran: {name: (bytes that ran, other bytes)}."""
+    """As few patterns as are worth it that name all functions that ran, of {name: (bytes that ran, other bytes)}."""
     ran, others, below = collections.Counter(), collections.Counter(), collections.defaultdict(set)
     outermost = set()
     for name, (hot, cold) in functions_of_file.items():

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::host;
 use crate::progress::Step;
 
 /// The modules in a folder.
@@ -76,19 +77,8 @@ fn count_packages(log: &Path) -> usize {
 
 /// All files of a module that affect its programs.
 pub fn sources(module: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    let mut directories = vec![module.to_owned()];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(&directory).with_context(|| format!("cannot read {}", directory.display()))? {
-            let path = entry?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if path.is_dir() {
-                directories.push(path);
-            } else if !name.ends_with("_test.go") && !name.ends_with(".md") {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
+    host::files_below(module, |path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        !name.ends_with("_test.go") && !name.ends_with(".md")
+    })
 }

@@ -133,6 +133,21 @@ pub fn made_once(path: &Path, what: &str, step: &Step, make: impl FnOnce(&Path) 
     fs::rename(&new, path).with_context(|| format!("cannot rename {}", new.display()))
 }
 
+/// All files below a folder, sorted. `wanted` decides which files count, and which folders are looked into.
+pub fn files_below(folder: &Path, wanted: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>> {
+    let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
+            let path = entry?.path();
+            if wanted(&path) {
+                if path.is_dir() { &mut folders } else { &mut found }.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
 /// A name for what is built from these files. It changes with their contents and with their paths in the checkout.
 pub fn hash_of(paths: &[impl AsRef<Path>]) -> Result<String> {
     let root = repo_root()?;

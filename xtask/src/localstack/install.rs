@@ -73,18 +73,9 @@ pub fn copy_index(venv: &Path, root: &Path) -> Result<()> {
 
 /// What a version of ours is made of, the lock included; compiled modules lie between these and don't count.
 fn modules(root: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = vec![root.join("pyproject.toml"), root.join("requirements.lock")];
-    let mut folders = vec![root.join("causeway_localstack")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
-            let path = entry?.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "py" || extension == "json") {
-                found.push(path);
-            }
-        }
-    }
+    let is_code = |path: &Path| path.extension().is_some_and(|extension| extension == "py" || extension == "json");
+    let mut found = host::files_below(&root.join("causeway_localstack"), |path| path.is_dir() || is_code(path))?;
+    found.extend([root.join("pyproject.toml"), root.join("requirements.lock")]);
     found.sort();
     Ok(found)
 }

@@ -244,7 +244,7 @@ pub fn python(step: &Step, always: bool) -> Result<Outcome> {
     unchanged::unless_passed("python", &PYTHON_INPUTS, always, || {
         let tests = pytest(step)?;
         ensure!(tests.passed > 0 || !tests.failures.is_empty(), "pytest ran no test");
-        Ok(tests)
+        Ok(Outcome::Tests(tests))
     })
 }
 

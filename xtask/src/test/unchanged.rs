@@ -3,16 +3,14 @@
 //! The inputs are all files that the tests read, and the versions of the programs that they use. A record of tests that
 //! passed is valid for a week, so that tests that depend on the date are repeated, too.
 
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 
-use super::report::{Outcome, Tests};
+use super::report::Outcome;
 use crate::host;
 
 /// How long a record is valid.
@@ -31,18 +29,17 @@ impl Inputs<'_> {
     fn name(&self) -> Result<String> {
         let root = host::repo_root()?;
         let mut files = Vec::new();
-        for path in self.paths {
-            files_in(&root.join(path), &mut files)?;
+        for path in self.paths.iter().map(|path| root.join(path)) {
+            files.extend(if path.is_dir() { host::files_below(&path, is_source)? } else { vec![path] });
         }
-        files.sort();
-        let mut versions = Vec::new();
+        let mut versions = String::new();
         for command in self.versions {
             let [program, arguments @ ..] = command else { continue };
             let printed = Command::new(program).args(arguments).current_dir(&root).output();
-            versions.extend(printed.with_context(|| format!("cannot start {program}"))?.stdout);
+            let printed = printed.with_context(|| format!("cannot start {program}"))?.stdout;
+            versions.push_str(&String::from_utf8_lossy(&printed));
         }
-        let versions = host::hash_of_path(Path::new(OsStr::from_bytes(&versions)));
-        Ok(format!("{}-{versions}", host::hash_of(&files)?))
+        Ok(format!("{}-{}", host::hash_of_path(Path::new(&versions)), host::hash_of(&files)?))
     }
 }
 
@@ -51,19 +48,22 @@ pub fn unless_passed(
     suite: &str,
     inputs: &Inputs,
     always: bool,
-    run: impl FnOnce() -> Result<Tests>,
+    run: impl FnOnce() -> Result<Outcome>,
 ) -> Result<Outcome> {
-    let record = host::cache_dir()?.join("passed").join(format!("{suite}-{}", inputs.name()?));
+    let home = host::cache_dir()?.join("passed");
+    let record = home.join(format!("{suite}-{}", inputs.name()?));
     if let Some(passed) = passed_before(&record).filter(|_| !always) {
-        return Ok(Outcome::Tests(Tests { passed, unchanged: true, ..Tests::default() }));
+        return Ok(Outcome::Unchanged(passed));
     }
-    let tests = run()?;
-    if tests.failures.is_empty() && tests.failed == 0 {
-        let folder = record.parent().context("a record has a folder")?;
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        fs::write(&record, tests.passed.to_string()).with_context(|| format!("cannot write {}", record.display()))?;
-    }
-    Ok(Outcome::Tests(tests))
+    let outcome = run()?;
+    let passed = match &outcome {
+        Outcome::Tests(tests) if !tests.failures.is_empty() || tests.failed > 0 => return Ok(outcome),
+        Outcome::Tests(tests) => tests.passed,
+        _ => 0,
+    };
+    fs::create_dir_all(&home).with_context(|| format!("cannot make {}", home.display()))?;
+    fs::write(&record, passed.to_string()).with_context(|| format!("cannot write {}", record.display()))?;
+    Ok(outcome)
 }
 
 /// How many tests passed, if the record exists and is valid.
@@ -76,20 +76,10 @@ fn passed_before(record: &Path) -> Option<usize> {
     fs::read_to_string(record).ok()?.parse().ok()
 }
 
-/// Adds a file, or the files in a folder and its subfolders, but nothing that Python or pip write beside sources.
-fn files_in(path: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
-    if !path.is_dir() {
-        found.push(path.to_owned());
-        return Ok(());
-    }
-    for entry in fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name != "__pycache__" && name != "build" && !name.ends_with(".egg-info") && !name.starts_with('.') {
-            files_in(&path, found)?;
-        }
-    }
-    Ok(())
+/// Whether a file or folder is none that Python or pip write beside sources.
+fn is_source(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name != "__pycache__" && name != "build" && !name.ends_with(".egg-info") && !name.starts_with('.')
 }
 
 #[cfg(test)]
@@ -118,9 +108,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         }
-        let mut found = Vec::new();
-        files_in(&folder, &mut found).unwrap();
-        found.sort();
+        let found = host::files_below(&folder, is_source).unwrap();
         assert_eq!(found, ["a/b.py", "d.json"].map(|path| folder.join(path)));
         fs::remove_dir_all(&folder).unwrap();
     }

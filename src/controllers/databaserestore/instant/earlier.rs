@@ -8,6 +8,7 @@ use super::super::listing::Part;
 use super::super::observe::{Observer, place_of};
 use super::{Kept, Trust, refused};
 use crate::api::{DatabaseBackup, DatabaseRestore};
+use crate::backup::instant::Missing;
 use crate::backup::manifest::{Document, Manifest};
 use crate::backup::plan::{BASE, Destination, WAL};
 use crate::transfer::Error;
@@ -60,10 +61,7 @@ impl Observer {
             Ok(kept) => kept,
             Err(no) => return Ok(Err(no)),
         };
-        Ok(match self.base_of(object, &kept, until).await? {
-            (Ok(document), _) => Ok((kept.origin, document)),
-            (Err(missing), passed) => Err(refused(&missing, &kept.origin, passed.as_deref())),
-        })
+        Ok(placed(self.base_of(object, &kept, until).await?, kept.origin))
     }
 
     async fn log_by(
@@ -77,10 +75,7 @@ impl Observer {
             Ok(kept) => kept,
             Err(no) => return Ok(Err(no)),
         };
-        Ok(match self.log_of(&kept, base, until).await? {
-            (Ok(documents), _) => Ok((kept.origin, documents)),
-            (Err(missing), passed) => Err(refused(&missing, &kept.origin, passed.as_deref())),
-        })
+        Ok(placed(self.log_of(&kept, base, until).await?, kept.origin))
     }
 
     /// What an object keeps in a folder, or the earlier one.
@@ -101,6 +96,14 @@ impl Observer {
         };
         let (folder, dues) = (part.folder, found.complete(part.folder).into_iter().collect());
         Ok(Ok(Kept { origin, folder, dues, trust: Trust::Recorded(record), cut: found.cut }))
+    }
+}
+
+/// What was found there; or why nothing was, with what was passed over.
+fn placed<T>((found, passed): (Result<T, Missing>, Option<String>), origin: Destination) -> Placed<T> {
+    match found {
+        Ok(found) => Ok((origin, found)),
+        Err(missing) => Err(refused(&missing, &origin, passed.as_deref())),
     }
 }
 
@@ -129,7 +132,6 @@ fn either<T>(own: Choice, earlier: Placed<T>) -> Placed<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backup::instant::Missing;
 
     fn waiting() -> Choice {
         Choice::Waiting("NoBackup", "nothing is recorded yet".into())

@@ -334,18 +334,20 @@ impl<'a> Listener<'a> {
         let said = self.wanted.default_actions != nothing_here();
         let left = is_listed(self.scene, self.port) && !said && !forwards_to_active(self.scene, member);
         if self.default_stays || keeps_default(self.scene, member) || left {
-            return Some(self.possible(settings));
+            return Some(settings);
         }
         let (default_actions, _) = self.default_step(member)?;
         Some(ListenerSettings { default_actions, ..settings })
     }
 
-    /// These settings, but the default action is the present one.
+    /// These settings, but the default action is the present one, or none where the wanted protocol cannot have that:
+    /// AWS would never turn the listener.
     fn with_present_default(&self, member: &ListenerMember, certificate: Option<String>) -> ListenerSettings {
         let present = &member.listener.settings;
         let same = present.protocol == self.wanted.protocol;
         let stays = is_listed(self.scene, self.port) && same;
         let mutual = || present.mutual_authentication.clone();
+        let possible = self.can_have_by_default(&present.default_actions);
         ListenerSettings {
             port: self.port,
             protocol: self.wanted.protocol,
@@ -353,7 +355,7 @@ impl<'a> Listener<'a> {
             // A policy that the spec leaves to AWS stays as AWS set it.
             ssl_policy: self.wanted.ssl_policy.clone().or_else(|| present.ssl_policy.clone().filter(|_| same)),
             mutual_authentication: self.wanted.mutual_authentication.clone().or_else(|| mutual().filter(|_| stays)),
-            default_actions: present.default_actions.clone(),
+            default_actions: if possible { present.default_actions.clone() } else { nothing_here() },
         }
     }
 

@@ -169,7 +169,7 @@ fn claim(spec: &JwtClaimSpec, field: &Field<'_>) -> Result<JwtClaim, Complaint> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::myingress::model::fixtures::{complaint, model};
+    use crate::controllers::myingress::model::fixtures::{self, complaint, model};
     use serde_json::{Value, json};
 
     fn on(port: u16, mut action: Value) -> Value {
@@ -180,11 +180,8 @@ mod tests {
     }
 
     fn oidc_spec(change: impl Fn(&mut Value)) -> Value {
-        let mut spec = json!({
-            "issuer": "https://i.example.com", "authorizationEndpoint": "https://i.example.com/a",
-            "tokenEndpoint": "https://i.example.com/t", "userInfoEndpoint": "https://i.example.com/u",
-            "clientId": "c", "clientSecretName": "shop-login",
-        });
+        let mut spec = fixtures::oidc();
+        spec["clientId"] = json!("c");
         change(&mut spec);
         json!({ "authenticateOidc": spec })
     }

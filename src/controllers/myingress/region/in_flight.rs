@@ -41,39 +41,19 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Instant;
 
-    use aws_credential_types::Credentials;
     use tokio::net::TcpListener;
 
     use crate::api::myingress::Scheme;
-    use crate::clients;
     use crate::controllers::myingress::action::{BalancerAction, GroupAction, ListenerAction, SecurityAction};
     use crate::controllers::myingress::assets::{GroupMember, Member};
-    use crate::external::budget::Budget;
-    use crate::external::elbv2::{Balancer, Elbv2, IpAddressType, NewBalancer, Pairs, State, TargetGroup};
-    use crate::leader::Fence;
-    use crate::metrics::Metrics;
+    use crate::controllers::myingress::region::fixtures::{balancer, owner, region_at};
+    use crate::external::elbv2::{IpAddressType, NewBalancer, Pairs, TargetGroup};
 
     /// A region with a balancer and a target group, whose AWS accepts calls and never answers.
     async fn silent() -> (Region, TcpListener) {
         let aws = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let endpoint = format!("http://{}", aws.local_addr().expect("an address"));
-        let credentials = Credentials::new("key", "secret", None, None, "test");
-        let config = clients::aws().region("us-east-1").credentials_provider(credentials).endpoint_url(endpoint);
-        let (config, metrics, fence) = (config.load().await, Metrics::new(), Fence::unfenced());
-        let elb = Elbv2::new(&config, metrics.clone(), fence.clone(), Budget::unlimited());
-        let region = Region::new(&config, &metrics, &fence, Budget::unlimited(), elb, "prod".into());
-        let balancer = Balancer {
-            arn: "lb".into(),
-            name: "web-alb".into(),
-            dns: "web.example".into(),
-            zone_id: None,
-            scheme: Some(Scheme::Internal),
-            state: State::Active,
-            vpc: "vpc-1".into(),
-            ip_address_type: Some(IpAddressType::Ipv4),
-            subnets: BTreeSet::new(),
-            security_groups: BTreeSet::new(),
-        };
+        let region = region_at(endpoint).await;
         let group = TargetGroup {
             arn: "tg".into(),
             name: "web-app".into(),
@@ -83,15 +63,11 @@ mod tests {
         };
         {
             let assets = &mut region.known().assets;
-            assets.balancers.insert("lb".into(), Member::new(balancer, Pairs::new()));
+            assets.balancers.insert("lb".into(), Member::new(balancer(), Pairs::new()));
             let member = GroupMember { group, tags: Pairs::new(), attributes: Some(Pairs::new()), fresh: false };
             assets.groups.insert("tg".into(), member);
         }
         (region, aws)
-    }
-
-    fn owner() -> Owner {
-        Owner { cluster: "prod".into(), namespace: "shop".into(), name: "web".into(), uid: "1".into() }
     }
 
     /// Begins a change, and drops it once its call is on its way.

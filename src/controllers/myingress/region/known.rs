@@ -251,21 +251,16 @@ fn drop_gone<M>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::myingress::Scheme;
-    use crate::external::elbv2::{IpAddressType, State};
+    use crate::controllers::myingress::region::fixtures;
+    use crate::external::elbv2::State;
 
     fn balancer(arn: &str) -> Balancer {
         Balancer {
             arn: arn.into(),
             name: arn.into(),
             dns: format!("{arn}.example"),
-            zone_id: None,
-            scheme: Some(Scheme::Internal),
             state: State::Provisioning,
-            vpc: "vpc-1".into(),
-            ip_address_type: Some(IpAddressType::Ipv4),
-            subnets: BTreeSet::new(),
-            security_groups: BTreeSet::new(),
+            ..fixtures::balancer()
         }
     }
 

@@ -5,6 +5,8 @@ mod account;
 mod changes;
 mod details;
 mod dry_run;
+#[cfg(test)]
+mod fixtures;
 mod in_flight;
 mod indexed;
 mod known;

@@ -62,12 +62,18 @@ impl Simulation {
 
 const OTHER: Edit = Edit::Image(Some("registry.example.com/redis"));
 
-#[test]
-fn a_service_that_is_refused_is_reported_and_pods_are_replaced_all_the_same() {
+/// A settled set with two replicas, whose next Service the apiserver refuses.
+fn refused_service() -> Simulation {
     let mut simulation = Simulation::settled(redis(2));
     simulation.kubernetes.denied.insert("Service");
     let service = ServiceTemplate { kind: ServiceType::LoadBalancer, ..ServiceTemplate::default() };
     simulation.object.spec.replica_service = Some(service);
+    simulation
+}
+
+#[test]
+fn a_service_that_is_refused_is_reported_and_pods_are_replaced_all_the_same() {
+    let mut simulation = refused_service();
     OTHER.happens(&mut simulation);
     simulation.works(60);
     let revision = resources::revision(&simulation.object);
@@ -86,10 +92,7 @@ fn a_service_that_is_refused_is_reported_and_pods_are_replaced_all_the_same() {
 /// Clients may still reach the earlier master, and readers do not come to it before they have left it.
 #[test]
 fn after_a_change_of_the_master_a_set_with_a_refused_child_is_looked_at_soon() {
-    let mut simulation = Simulation::settled(redis(2));
-    simulation.kubernetes.denied.insert("Service");
-    let service = ServiceTemplate { kind: ServiceType::LoadBalancer, ..ServiceTemplate::default() };
-    simulation.object.spec.replica_service = Some(service);
+    let mut simulation = refused_service();
     Edit::Switch(1).happens(&mut simulation);
     let mut looks = Vec::new();
     for _ in 0..20 {

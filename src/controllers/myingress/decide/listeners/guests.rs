@@ -18,11 +18,10 @@ impl Listener<'_> {
     /// The wanted listener with the rules that guests keep; `None` where they keep none. `stuck` are members of which
     /// AWS refused rules.
     pub(super) fn with_guests(&self, member: &ListenerMember, stuck: &BTreeSet<ObjectKey>) -> Option<ListenerModel> {
-        let owner = &self.scene.observed.owner;
         let mut present: Vec<(ObjectKey, &RuleMember)> = member
             .rules
             .values()
-            .filter(|rule| owner.owns(&rule.tags))
+            .filter(|rule| self.scene.observed.owner.owns(&rule.tags))
             .filter_map(|rule| Some((member_of(&rule.tags)?, rule)))
             .filter(|(guest, _)| self.scene.is_guest(guest))
             .collect();
@@ -33,7 +32,7 @@ impl Listener<'_> {
         let mut rules = self.wanted.rules.clone();
         // A closed rule makes AWS check nothing.
         let open: Vec<(ObjectKey, &RuleMember)> =
-            present.iter().filter(|(_, rule)| self.may_stay(rule)).cloned().collect();
+            present.iter().filter(|(_, rule)| !self.must_close(rule)).cloned().collect();
         let waiting: BTreeMap<ObjectKey, BTreeSet<String>> =
             present.iter().map(|(guest, _)| (guest.clone(), self.awaited(guest, &open))).collect();
         rules.retain(|rule| waiting.get(&rule.member).is_none_or(BTreeSet::is_empty));
@@ -52,12 +51,12 @@ impl Listener<'_> {
             let shadowed = rules.iter().any(|it| is_before(it) && it.settings.conditions == settings.conditions);
             if (self.scene.frozen.contains(&guest) || unseen.is_some() || left) && !shadowed {
                 let field = format!("a rule of {}/{}", guest.0, guest.1);
-                let settings = if self.may_stay(rule) {
+                let settings = if self.must_close(rule) {
+                    closed(settings)
+                } else {
                     let checked = unseen.and_then(|groups| shifts::with_unused(&settings.actions, groups));
                     let actions = checked.unwrap_or_else(|| settings.actions.clone());
                     RuleSettings { actions, ..settings.clone() }
-                } else {
-                    closed(settings)
                 };
                 rules.push(RuleModel { member: guest, field, priority: None, settings });
             }
@@ -68,17 +67,16 @@ impl Listener<'_> {
 
     /// Whether rules of that guest stay as they are until AWS has judged its new targets.
     pub(super) fn holds_back(&self, guest: &ObjectKey, member: &ListenerMember) -> bool {
-        let rules = member.rules.values().filter(|rule| self.may_stay(rule));
+        let rules = member.rules.values().filter(|rule| self.scene.observed.owner.owns(&rule.tags));
+        let rules = rules.filter(|rule| !self.must_close(rule));
         let present: Vec<_> = rules.filter_map(|rule| Some((member_of(&rule.tags)?, rule))).collect();
         self.scene.is_guest(guest) && !self.awaited(guest, &present).is_empty()
     }
 
-    /// Whether the rule is the owner's, and the wanted listener can have it as it is. AWS turns no listener to HTTP
-    /// that has a rule for HTTPS, so guests could keep one from it.
-    fn may_stay(&self, rule: &RuleMember) -> bool {
-        let actions = &rule.rule.settings.actions;
-        let fits = self.wanted.protocol != Protocol::Http || !self.needs_https(actions);
-        self.scene.observed.owner.owns(&rule.tags) && fits
+    /// Whether the wanted listener cannot have the rule as it is. AWS turns no listener to HTTP that has a rule for HTTPS,
+    /// so guests could keep one from it.
+    fn must_close(&self, rule: &RuleMember) -> bool {
+        self.wanted.protocol == Protocol::Http && self.needs_https(&rule.rule.settings.actions)
     }
 
     /// Target groups that requests of the guest are to go to once AWS has judged their targets. It returns only those

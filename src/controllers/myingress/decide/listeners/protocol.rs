@@ -10,28 +10,24 @@ use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
 use crate::controllers::myingress::decide::forwarded_to;
 use crate::controllers::myingress::model::nothing_here;
 use crate::controllers::myingress::rules::Step;
-use crate::external::elbv2::{ListenerSettings, Protocol, ProtocolVersion, Redirect, Rule, RuleAction, RuleSettings};
+use crate::external::elbv2::{Protocol, ProtocolVersion, Redirect, Rule, RuleAction, RuleSettings};
 
 impl Listener<'_> {
     /// The change from HTTP to HTTPS, which certificates and new rules need. The default action stays until the rules
     /// are there.
     pub(super) fn secured(&self, member: &ListenerMember, certificate: Option<&String>) -> Option<ListenerAction> {
         let turns = member.listener.settings.protocol == Protocol::Http && self.wanted.protocol == Protocol::Https;
-        let mut settings = turns.then(|| self.with_present_default(member, certificate.cloned()))?;
-        let impossible = |it: &RuleAction| matches!(it, RuleAction::Redirect(to) if !suits_https(to, self.port));
-        if settings.default_actions.iter().any(impossible) {
-            settings.default_actions = nothing_here();
-        }
+        let settings = turns.then(|| self.with_present_default(member, certificate.cloned()))?;
         Some(ListenerAction::Modify { balancer: self.balancer.to_owned(), arn: member.listener.arn.clone(), settings })
     }
 
-    /// These settings, closed where HTTP cannot have their default action: otherwise AWS would never turn the listener,
-    /// and the rules that are closed for it would stay so.
-    pub(super) fn possible(&self, mut settings: ListenerSettings) -> ListenerSettings {
-        if settings.protocol == Protocol::Http && self.needs_https(&settings.default_actions) {
-            settings.default_actions = nothing_here();
+    /// Whether a listener of the wanted protocol can have this default action.
+    pub(super) fn can_have_by_default(&self, actions: &[RuleAction]) -> bool {
+        let impossible = |it: &RuleAction| matches!(it, RuleAction::Redirect(to) if !suits_https(to, self.port));
+        match self.wanted.protocol {
+            Protocol::Http => !self.needs_https(actions),
+            Protocol::Https => !actions.iter().any(impossible),
         }
-        settings
     }
 
     /// Where the listener turns to HTTP, closes the rules that HTTP cannot have and that nobody wants, or whose member

@@ -1,19 +1,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
-use aws_credential_types::Credentials;
 use axum::Router;
 use axum::extract;
 use axum::http::StatusCode;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::api::myingress::Scheme;
-use crate::clients;
 use crate::controllers::myingress::assets::Member;
-use crate::external::budget::Budget;
-use crate::external::elbv2::{Balancer, Elbv2, IpAddressType, Listener, ListenerSettings, Pairs, Protocol};
-use crate::leader::Fence;
-use crate::metrics::Metrics;
+use crate::controllers::myingress::region::fixtures::{balancer, owner, region_at};
+use crate::external::elbv2::{Listener, ListenerSettings, Pairs, Protocol};
 
 const ID: &str = "sg-1";
 
@@ -39,20 +34,12 @@ async fn answer(extract::State(fake): extract::State<FakeEc2>, body: String) -> 
     format!("<DescribeResponse><securityGroupInfo>{groups}</securityGroupInfo></DescribeResponse>")
 }
 
-fn owner() -> Owner {
-    Owner { cluster: "prod".into(), namespace: "shop".into(), name: "web".into(), uid: "1".into() }
-}
-
 /// A region whose AWS is this.
 async fn region_of(app: Router) -> Region {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
     tokio::spawn(async move { axum::serve(listener, app).await });
-    let credentials = Credentials::new("key", "secret", None, None, "test");
-    let config = clients::aws().region("us-east-1").credentials_provider(credentials).endpoint_url(endpoint);
-    let (config, metrics, fence) = (config.load().await, Metrics::new(), Fence::unfenced());
-    let elb = Elbv2::new(&config, metrics.clone(), fence.clone(), Budget::unlimited());
-    Region::new(&config, &metrics, &fence, Budget::unlimited(), elb, "prod".into())
+    region_at(endpoint).await
 }
 
 /// A region that knows the security group as the owner's, whatever this EC2 says of it.
@@ -144,18 +131,6 @@ async fn add(extract::State(fake): extract::State<FakeElb>, body: String) -> (St
 
 /// Makes a balancer and an HTTPS listener known, both without anything.
 fn know_a_listener(region: &Region) {
-    let balancer = Balancer {
-        arn: "lb".into(),
-        name: "web-alb".into(),
-        dns: "web.example".into(),
-        zone_id: None,
-        scheme: Some(Scheme::Internal),
-        state: State::Active,
-        vpc: "vpc-1".into(),
-        ip_address_type: Some(IpAddressType::Ipv4),
-        subnets: BTreeSet::new(),
-        security_groups: BTreeSet::new(),
-    };
     let settings = ListenerSettings {
         port: 443,
         protocol: Protocol::Https,
@@ -166,7 +141,7 @@ fn know_a_listener(region: &Region) {
     };
     let create = ListenerAction::Create { balancer: "lb".into(), settings: settings.clone(), tags: Pairs::new() };
     let mut known = region.known();
-    known.assets.balancers.insert("lb".into(), Member::new(balancer, Pairs::new()));
+    known.assets.balancers.insert("lb".into(), Member::new(balancer(), Pairs::new()));
     let listener = Listener { arn: "listener".into(), settings };
     known.assets.enter(&Action::Listener(create), Answer::Listener(listener));
 }

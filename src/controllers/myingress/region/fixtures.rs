@@ -1,0 +1,44 @@
+//! Regions for tests.
+
+use std::collections::BTreeSet;
+
+use aws_credential_types::Credentials;
+
+use super::Region;
+use crate::api::myingress::Scheme;
+use crate::clients;
+use crate::controllers::myingress::ownership::Owner;
+use crate::external::budget::Budget;
+use crate::external::elbv2::{Balancer, Elbv2, IpAddressType, State};
+use crate::leader::Fence;
+use crate::metrics::Metrics;
+
+/// A region that knows nothing, whose AWS is at this endpoint.
+pub async fn region_at(endpoint: String) -> Region {
+    let credentials = Credentials::new("key", "secret", None, None, "test");
+    let config = clients::aws().region("us-east-1").credentials_provider(credentials).endpoint_url(endpoint);
+    let (config, metrics, fence) = (config.load().await, Metrics::new(), Fence::unfenced());
+    let elb = Elbv2::new(&config, metrics.clone(), fence.clone(), Budget::unlimited());
+    Region::new(&config, &metrics, &fence, Budget::unlimited(), elb, "prod".into())
+}
+
+/// An active balancer.
+pub fn balancer() -> Balancer {
+    Balancer {
+        arn: "lb".into(),
+        name: "web-alb".into(),
+        dns: "web.example".into(),
+        zone_id: None,
+        scheme: Some(Scheme::Internal),
+        state: State::Active,
+        vpc: "vpc-1".into(),
+        ip_address_type: Some(IpAddressType::Ipv4),
+        subnets: BTreeSet::new(),
+        security_groups: BTreeSet::new(),
+    }
+}
+
+/// Who owns what is changed.
+pub fn owner() -> Owner {
+    Owner { cluster: "prod".into(), namespace: "shop".into(), name: "web".into(), uid: "1".into() }
+}
