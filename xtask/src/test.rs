@@ -10,6 +10,7 @@ mod linters;
 mod manifests;
 mod pages;
 mod processors;
+mod pytest;
 mod queue;
 mod registry;
 mod release;
@@ -155,7 +156,7 @@ fn beside_the_tests<'a>(install: bool, options: &Options) -> Vec<Part<'a>> {
     let (before_installing, installing_turn) = mpsc::channel::<()>();
     let unit = Part::new("Unit tests", |step| suites::cargo(&Suite::Unit { behind: true }, None, step));
     let mut first = of_deployments();
-    first.push(Part::new("Python of LocalStack", move |step| suites::python(step, thorough)));
+    first.push(Part::new("Python of LocalStack", move |step| pytest::run(step, thorough)));
     first.push(Part::new("Linters of what is deployed", linters::check));
     first.push(Part::new("Go of the cluster", checks::go));
     first.push(unit.holding(before_lints));

@@ -7,16 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::processors::Moment;
 use super::queue::{self, Done};
 use super::report::{Outcome, Tests};
-use super::unchanged::{self, Inputs};
-use super::{cargo as in_checkout, directory, log, nice, nice_cargo, turns};
+use super::{cargo as in_checkout, directory, log, nice_cargo, turns};
 use crate::cluster::Cluster;
-use crate::localstack::{self, LocalStack};
+use crate::localstack::LocalStack;
 use crate::progress::Step;
 use crate::{clients, host, judge, rights};
 
@@ -24,7 +23,7 @@ use crate::{clients, host, judge, rights};
 const FIGURE: &str = "» ";
 
 /// How many lines of a suite's failures are shown. Its log has the rest.
-const SHOWN_LINES: usize = 300;
+pub const SHOWN_LINES: usize = 300;
 /// How many lines of one failed integration test are shown: the first ones are its panic, and the last ones describe
 /// its objects.
 const SHOWN_OF_ONE: usize = 60;
@@ -224,52 +223,6 @@ fn counted(done: &[Done]) -> Tests {
     tests
 }
 
-/// What decides whether the tests of LocalStack's extension pass: they read the published policies, and the regions that
-/// the operator knows.
-const PYTHON_INPUTS: Inputs = Inputs {
-    paths: &[
-        "localstack",
-        "iam",
-        "src/backup/jobs/regions.rs",
-        "xtask/src/localstack/install.rs",
-        "xtask/src/python.rs",
-        "xtask/src/test/suites.rs",
-    ],
-    // It fails if one of them is not installed, and prints the others all the same.
-    versions: &[&["dpkg-query", "--show", "haproxy", "iproute2", "libssl3", "python3.11"]],
-};
-
-/// The tests of LocalStack's extension, unless they passed as they are. With `always`, they run in any case.
-pub fn python(step: &Step, always: bool) -> Result<Outcome> {
-    unchanged::unless_passed("python", &PYTHON_INPUTS, always, || {
-        let tests = pytest(step)?;
-        ensure!(tests.passed > 0 || !tests.failures.is_empty(), "pytest ran no test");
-        Ok(Outcome::Tests(tests))
-    })
-}
-
-/// The tests of LocalStack's extension, on two servers of their own, because some wait seconds for health checks to
-/// fail.
-fn pytest(step: &Step) -> Result<Tests> {
-    let python = localstack::prepare(step)?.join("bin/python");
-    // A separate directory, which no other run of pytest cleans up. Its name is short, because HAProxy accepts socket
-    // paths of at most 97 bytes.
-    let files = std::env::temp_dir().join(format!("causeway-{}", std::process::id()));
-    // A higher priority than the cluster's tests: these end soon, and some fail if a request gets no processor time.
-    let mut command = nice(4, python);
-    command
-        .args(["-m", "pytest", "-p", "no:cacheprovider", "--numprocesses", "2", "--dist", "loadfile", "--basetemp"])
-        .arg(&files)
-        .current_dir(host::repo_root()?.join("localstack"))
-        .env("PYTHONDONTWRITEBYTECODE", "1");
-    let log = log("python")?;
-    let result = step.run(&mut command, &log);
-    if files.exists() {
-        fs::remove_dir_all(&files).with_context(|| format!("cannot remove {}", files.display()))?;
-    }
-    Ok(pytest_counts(&read(&log)?).judged(result))
-}
-
 fn run(mut command: Command, filter: Option<&str>, step: &Step) -> Result<Tests> {
     command.arg("--no-fail-fast").args(filter).args(["--", "--show-output"]);
     let log = log("unit")?;
@@ -277,7 +230,8 @@ fn run(mut command: Command, filter: Option<&str>, step: &Step) -> Result<Tests>
     Ok(cargo_counts(&read(&log)?).judged(result))
 }
 
-fn read(log: &Path) -> Result<String> {
+/// What a suite wrote into its log.
+pub fn read(log: &Path) -> Result<String> {
     let bytes = fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -285,7 +239,7 @@ fn read(log: &Path) -> Result<String> {
 impl Tests {
     /// A suite that failed without a reason in its output (a crash, a timeout) counts as failed, with the error as the
     /// reason.
-    fn judged(mut self, result: Result<()>) -> Self {
+    pub fn judged(mut self, result: Result<()>) -> Self {
         match result {
             Ok(()) => {
                 self.failures.clear();
@@ -325,33 +279,8 @@ fn cargo_counts(output: &str) -> Tests {
     tests
 }
 
-/// Counts the results in pytest's last line: `1 failed, 30 passed, 2 skipped in 8.05s`.
-fn pytest_counts(output: &str) -> Tests {
-    let Some(last) =
-        output.lines().rfind(|line| line.contains(" in ") && line.trim_end_matches(['=', ' ']).ends_with('s'))
-    else {
-        return Tests::default();
-    };
-    let failed = count(last, "failed") + count(last, "error") + count(last, "errors");
-    let failures = output.find("= FAILURES =").or_else(|| output.find("= ERRORS =")).map_or("", |at| &output[at..]);
-    Tests {
-        passed: count(last, "passed"),
-        failed,
-        ignored: count(last, "skipped"),
-        failures: failures.lines().take(SHOWN_LINES).collect::<Vec<_>>().join("\n"),
-        failing: output.lines().filter_map(failing_of_pytest).map(str::to_owned).collect(),
-        ..Tests::default()
-    }
-}
-
-/// The test in a line of pytest's summary: `FAILED tests/test_a.py::test_b - assert …`.
-fn failing_of_pytest(line: &str) -> Option<&str> {
-    let rest = line.strip_prefix("FAILED ").or_else(|| line.strip_prefix("ERROR "))?;
-    rest.split(" - ").next().filter(|name| name.contains("::"))
-}
-
 /// The number before `word`.
-fn count(line: &str, word: &str) -> usize {
+pub fn count(line: &str, word: &str) -> usize {
     let words: Vec<&str> = line.split([' ', ';', ',', '=']).filter(|word| !word.is_empty()).collect();
     words.windows(2).find(|pair| pair[1] == word).and_then(|pair| pair[0].parse().ok()).unwrap_or(0)
 }
@@ -400,18 +329,5 @@ test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out; fini
         let tests = cargo_counts("error: could not compile\n").judged(Err(anyhow!("cargo ended with 101")));
         assert_eq!(tests.failures, "cargo ended with 101");
         assert_eq!(cargo_counts("").judged(Ok(())), Tests::default());
-    }
-
-    #[test]
-    fn counts_pytest() {
-        let tests = pytest_counts(
-            "..F\n==== FAILURES ====\nwhy\nFAILED a.py::b[c] - why\n1 failed, 30 passed, 2 skipped in 8.05s\n",
-        );
-        assert_eq!((tests.passed, tests.failed, tests.ignored), (30, 1, 2));
-        assert!(tests.failures.contains("why"));
-        assert_eq!(tests.failing, ["a.py::b[c]"]);
-        assert_eq!(pytest_counts("31 passed in 8.05s\n").passed, 31);
-        assert_eq!(pytest_counts("== 2 passed, 1 error in 0.10s ==\n").failed, 1);
-        assert_eq!(pytest_counts("nothing\n"), Tests::default());
     }
 }
