@@ -157,6 +157,7 @@ async fn reconcile<K: Kind>(object: Arc<K::Object>, reconciler: Arc<Reconciler<K
     tokio::select! {
         warmed_up = reconciler.warmed_up(&object, &namespace) => {
             if !warmed_up {
+                reconciler.forget_if_gone(&object.uid().unwrap_or_default());
                 return Ok(Action::requeue(Duration::ZERO));
             }
         }

@@ -175,12 +175,16 @@ impl<K: Kind> Reconciler<K> {
             }
         };
         news.publish::<K>(&self.recorder, &self.metrics, object).await;
-        // If the object was deleted during the reconcile, what it remembered about the object must not stay.
-        if !self.alive.lock().unwrap_or_else(PoisonError::into_inner).contains(&uid) {
-            self.forget(&uid);
-        }
+        self.forget_if_gone(&uid);
         self.count_failures();
         next
+    }
+
+    /// If the object was deleted during some work for it, what that work remembered about the object must not stay.
+    pub fn forget_if_gone(&self, uid: &str) {
+        if !self.alive.lock().unwrap_or_else(PoisonError::into_inner).contains(uid) {
+            self.forget(uid);
+        }
     }
 
     /// Reports how many objects fail or wait for somebody.
@@ -280,10 +284,8 @@ impl<K: Kind> Reconciler<K> {
                 let mut observing = pin!(self.kind.observe(&current));
                 tokio::select! {
                     observed = &mut observing => observed,
-                    () = sleep(FIRST_STATUS_TIMEOUT) => {
-                        self.tell_waiting(object).await;
-                        observing.await
-                    }
+                    // Both go on at once: while nobody polls it, what observes may hold locks that others wait for.
+                    () = sleep(FIRST_STATUS_TIMEOUT) => tokio::join!(observing, self.tell_waiting(object)).0,
                 }
             };
             let observed = match observed {

@@ -1,9 +1,11 @@
 //! Processes the events of a kind's watch before they reach the store. It marks objects that cannot be decoded, and
 //! handles deletions, including those that the watch missed before a new list.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::{self, Event};
 use kube::{Resource, ResourceExt};
@@ -32,6 +34,8 @@ pub struct Watched<K: Kind> {
     was_listed: bool,
     /// The uids in the list that is being received.
     listed: BTreeSet<String>,
+    /// Objects of which nothing can be decoded, by uid. Some were never in the store.
+    lost: BTreeMap<String, ObjectMeta>,
 }
 
 impl<K: Kind> Watched<K> {
@@ -54,6 +58,7 @@ impl<K: Kind> Watched<K> {
             missing: false,
             was_listed: false,
             listed: BTreeSet::new(),
+            lost: BTreeMap::new(),
         }
     }
 
@@ -95,18 +100,16 @@ impl<K: Kind> Watched<K> {
             Event::Apply(object) => Event::Apply(self.decoded(object)?),
             Event::InitApply(object) => {
                 self.listed.extend(object.uid());
-                Event::InitApply(self.decoded(object)?)
+                // A list replaces the whole store: without its earlier version, a living object would seem deleted.
+                let known = self.known(object.meta());
+                Event::InitApply(self.decoded(object).or(known)?)
             }
             Event::Delete(object) => {
                 // If the deleted object cannot be decoded, use the version in the store.
-                let known = || self.store.get(&ObjectRef::new(&object.name_any()).within(&namespace(&object)));
-                let known = known().map(|known| (*known).clone());
-                let uid = object.meta().uid.clone().unwrap_or_default();
+                let known = self.known(object.meta());
+                self.gone_if_lost(&object.uid().unwrap_or_default());
                 self.guardrails.gone(K::NAME, &object);
-                let Some(object) = object.object().or(known) else {
-                    self.reconciler.note_undecodable(&uid, false);
-                    return None;
-                };
+                let object = object.object().or(known)?;
                 self.reconciler.gone(&object);
                 Event::Delete(object)
             }
@@ -125,6 +128,10 @@ impl<K: Kind> Watched<K> {
                     self.guardrails.gone(K::NAME, &*object);
                     self.reconciler.gone(&object);
                 });
+                let lost: Vec<_> = self.lost.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
+                for uid in lost {
+                    self.gone_if_lost(&uid);
+                }
                 if !std::mem::replace(&mut self.was_listed, true) {
                     self.guardrails.listed(K::NAME, self.scope.as_deref());
                 }
@@ -170,9 +177,25 @@ impl<K: Kind> Watched<K> {
         }
     }
 
+    /// The object as the store has it. One of the same name that was made since is another object.
+    fn known(&self, meta: &ObjectMeta) -> Option<K::Object> {
+        let name = meta.name.as_deref().unwrap_or_default();
+        let known = self.store.get(&ObjectRef::new(name).within(meta.namespace.as_deref().unwrap_or_default()))?;
+        (known.uid() == meta.uid).then(|| (*known).clone())
+    }
+
+    /// The object with that uid was deleted. If nothing of it could be decoded, the store may never have had it.
+    fn gone_if_lost(&mut self, uid: &str) {
+        if let Some(metadata) = self.lost.remove(uid) {
+            let object: PartialObjectMeta<K::Object> = metadata.into_response_partial();
+            self.guardrails.gone(K::NAME, &object);
+            self.reconciler.note_undecodable(uid, false);
+        }
+    }
+
     /// Records whether the object could be decoded as a whole, and returns it. If nothing of it could be decoded, the
     /// store keeps its earlier version.
-    fn decoded(&self, object: Decoded<K::Object>) -> Option<K::Object> {
+    fn decoded(&mut self, object: Decoded<K::Object>) -> Option<K::Object> {
         let problem = match &object {
             Decoded::Object(object) => undecodable(object.meta()),
             Decoded::Lost { problem, .. } => Some(problem.as_str()),
@@ -191,10 +214,12 @@ impl<K: Kind> Watched<K> {
         let is_new = self.reconciler.note_undecodable(&uid, problem.is_some());
         match object {
             Decoded::Object(object) => {
+                self.lost.remove(&uid);
                 self.reconciler.alive.lock().unwrap_or_else(PoisonError::into_inner).insert(uid);
                 Some(object)
             }
             Decoded::Lost { metadata, problem } => {
+                self.lost.insert(uid, (*metadata).clone());
                 if is_new {
                     let reconciler = self.reconciler.clone();
                     tokio::spawn(async move { reconciler.tell_lost(*metadata, &problem).await });
@@ -220,8 +245,4 @@ fn failure(error: &watcher::Error) -> WatchFailure {
         404 => WatchFailure::Missing,
         _ => WatchFailure::Other,
     }
-}
-
-fn namespace(object: &impl kube::Resource) -> String {
-    object.meta().namespace.clone().unwrap_or_default()
 }

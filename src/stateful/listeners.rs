@@ -143,6 +143,11 @@ impl<N: Listened> Listeners<N> {
         gone.map(|(id, _)| id).collect()
     }
 
+    /// Whether that node is monitored, whoever's it is.
+    pub fn are_following(&self, node: &N::Id) -> bool {
+        locked(&self.0).values().any(|object| object.nodes.contains_key(node))
+    }
+
     /// What `ask` finds in what is known about a node; `None` if it is not monitored.
     pub fn ask<T>(&self, key: &Key, node: &N::Id, ask: impl FnOnce(&mut ProbeState<N>) -> T) -> Option<T> {
         let all = locked(&self.0);

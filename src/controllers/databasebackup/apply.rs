@@ -87,6 +87,8 @@ pub async fn apply(
         }
         Action::Bucket { bucket, change } => change_of(clients, observer, object, bucket, change).await,
         Action::Sign { bucket, prefix, backups } => {
+            // Also before the call, which may be cancelled: then nobody comes back to forget.
+            observer.forget_catalog(object);
             observer.signer.sign(&object.uid().unwrap_or_default(), bucket, prefix, backups).await;
             observer.forget_catalog(object);
             Ok(())
@@ -115,6 +117,8 @@ async fn change_of(
     undeleted.retain(|_, it| it.locked || !is_deleted);
     let outcome = match change {
         Change::DeleteObjects { .. } | Change::Abort(_) => {
+            // Also before the call: a reconciliation that takes too long is cancelled in the middle of it.
+            observer.forget_catalog(object);
             let outcome = change_bucket(&clients.s3, bucket, change, &undeleted).await;
             observer.forget_catalog(object);
             outcome

@@ -13,6 +13,9 @@ use crate::transfer::is_ours;
 /// An entry is valid for this part of a sweep, so the next sweep reads the bucket again.
 const FRESH: f64 = 0.9;
 
+/// From so many entries on, those that nobody needs make room for new ones: users choose the names of buckets.
+const MANY: usize = 256;
+
 /// Buckets as they were seen last.
 pub struct Buckets {
     s3: S3,
@@ -70,6 +73,43 @@ impl Buckets {
 
     fn slot(&self, place: &Place) -> Slot {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() >= MANY && !seen.contains_key(place) {
+            seen.retain(|_, slot| self.is_needed(slot));
+        }
         seen.entry(place.clone()).or_default().clone()
+    }
+
+    /// Whether somebody uses the entry now, or it is fresh.
+    fn is_needed(&self, slot: &Slot) -> bool {
+        let is_fresh = |known: &Known| known.0.as_ref().is_some_and(|(at, _)| at.elapsed() < self.fresh);
+        Arc::strong_count(slot) > 1 || slot.try_lock().is_ok_and(|known| is_fresh(&known))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_types::SdkConfig;
+
+    use super::*;
+    use crate::leader::Fence;
+    use crate::metrics::Metrics;
+
+    fn place(number: usize) -> Place {
+        Place { bucket: format!("bucket-{number}"), region: "us-east-1".into(), endpoint: None }
+    }
+
+    #[tokio::test]
+    async fn buckets_that_nobody_uses_any_more_make_room() {
+        let s3 = S3::new(&SdkConfig::builder().build(), Metrics::new(), Fence::unfenced());
+        let buckets = Buckets::new(s3, "prod".into(), Duration::from_mins(5));
+        let used = buckets.known(&place(0)).await;
+        let fresh = AwsError::raced("HeadBucket", "no such bucket".into());
+        buckets.known(&place(1)).await.0 = Some((Instant::now(), Err(fresh)));
+        for number in 2..MANY * 2 {
+            buckets.known(&place(number)).await;
+        }
+        let seen = buckets.seen.lock().unwrap();
+        assert!(seen.len() <= MANY && seen.contains_key(&place(0)) && seen.contains_key(&place(1)), "{}", seen.len());
+        drop(used);
     }
 }

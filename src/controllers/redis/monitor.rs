@@ -5,6 +5,7 @@
 //! that hangs is seen by its silence. An answer here only wakes the controller, which asks the nodes again before it
 //! decides.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::Stream;
@@ -20,20 +21,22 @@ use crate::stateful::wake::{Key, Wake};
 
 /// How often a node without a process is tried again.
 const AGAIN: Duration = Duration::from_millis(100);
+/// Nodes of an object that is gone are not called any more after this time: every reconcile has ended.
+const CALLED: Duration = Duration::from_mins(2);
 /// A node that has been without a process for this long is tried less often.
 const GONE: Duration = Duration::from_secs(10);
 
 /// Listens to the nodes of all objects.
 pub struct Monitor {
     redis: Redis,
-    listeners: Listeners<Node>,
+    listeners: Arc<Listeners<Node>>,
     wake: Wake,
 }
 
 impl Monitor {
     /// Listens through `redis`.
     pub fn new(redis: Redis) -> Self {
-        Self { redis, listeners: Listeners::default(), wake: Wake::default() }
+        Self { redis, listeners: Arc::default(), wake: Wake::default() }
     }
 
     /// The objects that are to be reconciled.
@@ -56,7 +59,17 @@ impl Monitor {
 
     /// Listens to no node of an object that is gone.
     pub fn forget(&self, uid: &str) {
-        self.hang_up(&self.listeners.forget(uid));
+        let nodes = self.listeners.forget(uid);
+        self.hang_up(&nodes);
+        if nodes.is_empty() {
+            return;
+        }
+        // A reconcile that still runs may call them again. The connection and its password must not stay.
+        let (redis, listeners) = (self.redis.clone(), self.listeners.clone());
+        tokio::spawn(async move {
+            sleep(CALLED).await;
+            nodes.iter().filter(|node| !listeners.are_following(node)).for_each(|node| redis.hang_up(node));
+        });
     }
 
     fn hang_up(&self, nodes: &[Endpoint]) {
@@ -177,5 +190,58 @@ impl Probe {
                 () = sleep(wait) => self.wake.wake(&self.key),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use futures::FutureExt;
+    use futures::future::{BoxFuture, pending};
+
+    use super::*;
+    use crate::external::redis::{Reply, Request, Transport};
+    use crate::leader::Fence;
+    use crate::metrics::Metrics;
+
+    /// A network in which nobody answers. It notes whose connections were closed.
+    #[derive(Default)]
+    struct Silent(Mutex<Vec<Endpoint>>);
+
+    impl Transport for Silent {
+        fn call<'a>(&'a self, _: &'a Endpoint, _: &'a Request) -> BoxFuture<'a, Result<Reply, RedisError>> {
+            pending().boxed()
+        }
+
+        fn broken<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, ()> {
+            pending().boxed()
+        }
+
+        fn put_aside(&self, _: &Endpoint) {}
+
+        fn hang_up(&self, to: &Endpoint) {
+            self.0.lock().unwrap().push(to.clone());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_that_a_last_reconcile_makes_to_a_deleted_object_are_closed_too() {
+        let network = Arc::new(Silent::default());
+        let closed = || network.0.lock().unwrap().drain(..).count();
+        let monitor = Monitor::new(Redis::new(network.clone(), Fence::unfenced(), Metrics::new()));
+        let nodes = ["10.0.0.1:6379", "10.0.0.2:6379"].map(|address| Endpoint {
+            address: address.into(),
+            login: None,
+            tls: None,
+        });
+        let key = |name: &str| ("shop".to_owned(), name.to_owned());
+        monitor.follow(&key("cache"), "uid-1", &nodes, Duration::from_secs(5));
+        monitor.forget("uid-1");
+        assert_eq!(closed(), 2);
+        // A recreated object has one of the addresses.
+        monitor.follow(&key("other"), "uid-2", &nodes[..1], Duration::from_secs(5));
+        sleep(CALLED * 2).await;
+        assert_eq!(*network.0.lock().unwrap(), nodes[1..]);
     }
 }

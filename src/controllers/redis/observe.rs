@@ -83,6 +83,7 @@ impl Observer {
         self.drifts.forget(uid);
         self.logins.forget(uid);
         self.users.forget(uid);
+        self.secrets.forget(uid);
     }
 
     /// Reads everything that matters to one object.

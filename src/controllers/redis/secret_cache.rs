@@ -1,8 +1,8 @@
 //! The Secrets with certificates, as they were last read: a failover must not wait for them, nor for a Secret that
 //! somebody deleted.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -14,6 +14,7 @@ use super::facts::{Child, Pod};
 use super::tls;
 use crate::api::Redis;
 use crate::external::redis::Credentials;
+use crate::runtime::PerObject;
 use crate::stateful;
 use crate::stateful::tls::facts::StoredCertificate;
 use crate::stateful::tls::pem::{certificates, ids, joined};
@@ -21,13 +22,11 @@ use crate::stateful::tls::secrets::Secrets;
 
 /// Secrets that were read more recently than this are not read again.
 const GOOD: Duration = Duration::from_secs(3);
-/// Secrets that nobody asked for during this time are forgotten: their object is gone, or suspended.
-const IDLE: Duration = Duration::from_mins(5);
 
 /// Reads for all objects.
 pub struct SecretCache {
     client: Client,
-    known: Mutex<HashMap<String, Known>>,
+    known: PerObject<Known>,
 }
 
 #[derive(Clone, Default)]
@@ -50,13 +49,13 @@ pub struct Look {
 impl SecretCache {
     /// Reads through `client`.
     pub fn new(client: Client) -> Self {
-        Self { client, known: Mutex::default() }
+        Self { client, known: PerObject::default() }
     }
 
     /// What is known. It is read again if the last read is older than `GOOD`, or if `fresh` asks for it.
     pub async fn look(&self, object: &Redis, pods: &BTreeMap<i32, Pod>, fresh: bool) -> Result<Look, Error> {
         let uid = object.uid().unwrap_or_default();
-        let mut known = self.locked().get(&uid).cloned().unwrap_or_default();
+        let mut known = self.known.get(&uid).unwrap_or_default();
         if fresh || known.read.is_none_or(|read| read.elapsed() > GOOD) {
             match Secrets::read(&self.client, object, &[tls::config(object)]).await {
                 Ok(secrets) => known = Known { read: Some(Instant::now()), denied: false, secrets, ..known },
@@ -83,14 +82,13 @@ impl SecretCache {
             children: known.secrets.children(),
             credentials: known.credentials.clone(),
         };
-        let mut all = self.locked();
-        all.retain(|_, known| known.read.is_some_and(|read| read.elapsed() < IDLE));
-        all.insert(uid, known);
+        self.known.set(&uid, known);
         Ok(look)
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<String, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The object with that UID is gone: its keys and passwords must not stay in memory.
+    pub fn forget(&self, uid: &str) {
+        self.known.forget(uid);
     }
 }
 

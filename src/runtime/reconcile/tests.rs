@@ -353,3 +353,73 @@ async fn a_kind_that_is_missing_does_not_stop_the_process_and_is_served_once_it_
     let listed = watched.take(Ok(Event::InitApply(Decoded::Object(object(&json!([]))))));
     assert!(matches!(listed, Some(Ok(Event::InitApply(_)))));
 }
+
+/// A watch of all namespaces, and the writer of its store.
+fn watch_all(
+    reconciler: &Arc<Reconciler<Waiting>>,
+) -> (Watched<Waiting>, reflector::Store<MyApp>, reflector::store::Writer<MyApp>) {
+    let (store, writer) = reflector::store();
+    let health = crate::health::Health::default().watch("MyApp", None);
+    let guardrails = crate::guardrails::Guardrails::default();
+    (Watched::new(reconciler.clone(), None, store.clone(), health, guardrails), store, writer)
+}
+
+fn lost(name: &str, uid: &str) -> Decoded<MyApp> {
+    let metadata = ObjectMeta {
+        namespace: Some("default".into()),
+        name: Some(name.into()),
+        uid: Some(uid.into()),
+        ..ObjectMeta::default()
+    };
+    Decoded::Lost { metadata: Box::new(metadata), problem: "spec: no object".into() }
+}
+
+#[tokio::test]
+async fn an_object_that_a_list_leaves_out_is_forgotten() {
+    let reconciler = reconciler(&apiserver(Arc::default()));
+    let (mut watched, store, mut writer) = watch_all(&reconciler);
+    let mut pass = |event| {
+        if let Some(Ok(event)) = watched.take(Ok(event)) {
+            writer.apply_watcher_event(&event);
+        }
+    };
+    pass(Event::Init);
+    pass(Event::InitApply(Decoded::Object(object(&json!([])))));
+    pass(Event::InitDone);
+    reconciler.failures.failed("uid-1", Class::Transient, reconciler.sweep);
+    assert_eq!((store.state().len(), reconciler.failures.count()), (1, 1));
+    pass(Event::Init);
+    pass(Event::InitDone);
+    assert!(!reconciler.alive.lock().unwrap().contains("uid-1"));
+    assert_eq!((store.state().len(), reconciler.failures.count()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_list_in_which_nothing_of_an_object_can_be_decoded_does_not_make_it_seem_deleted() {
+    let reconciler = reconciler(&apiserver(Arc::default()));
+    let (mut watched, store, mut writer) = watch_all(&reconciler);
+    let mut pass = |event| {
+        if let Some(Ok(event)) = watched.take(Ok(event)) {
+            writer.apply_watcher_event(&event);
+        }
+    };
+    pass(Event::Init);
+    pass(Event::InitApply(Decoded::Object(object(&json!([])))));
+    pass(Event::InitDone);
+    pass(Event::Init);
+    pass(Event::InitApply(lost("app", "uid-1")));
+    pass(Event::InitApply(lost("never-decoded", "uid-2")));
+    pass(Event::InitDone);
+    let names: Vec<_> = store.state().iter().map(|it| it.name_any()).collect();
+    assert_eq!(names, ["app"], "the store keeps its earlier version");
+    assert_eq!(reconciler.undecodable.lock().unwrap().len(), 2);
+    // Another object of the same name is not the earlier one.
+    pass(Event::Init);
+    pass(Event::InitApply(lost("app", "uid-3")));
+    pass(Event::InitDone);
+    assert_eq!(store.state().len(), 0);
+    let undecodable = reconciler.undecodable.lock().unwrap().clone();
+    assert_eq!(undecodable, ["uid-3".to_owned()].into(), "what a list leaves out counts no longer");
+    pass(Event::Delete(lost("app", "uid-3")));
+    assert!(reconciler.undecodable.lock().unwrap().is_empty());
+}

@@ -17,6 +17,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Errors that only a person can fix are tried again twice a minute.
 const LASTING_PAUSE: Duration = Duration::from_secs(30);
+/// A failure that nobody asked about again for this long is forgotten: the objects that got it are gone, or ask for
+/// something else. It is longer than any object waits before it tries again.
+const UNASKED: Duration = Duration::from_mins(15);
+/// At most so many objects are woken after a failure. Others try again by themselves.
+const WOKEN: usize = 5_000;
 
 /// A read that is made once for all that want it.
 #[derive(Debug, Default)]
@@ -65,22 +70,23 @@ impl SharedRead {
                     .map_or((FIRST_PAUSE, BTreeSet::new()), |it| ((it.pause * 2).min(LONGEST_PAUSE), it.held_up));
                 let lasts = matches!(error.class, Class::Denied | Class::Invalid);
                 let pause = if lasts { LASTING_PAUSE } else { pause };
-                held_up.insert(whom.clone());
+                hold_up(&mut held_up, whom);
                 *failure = Some(Failure { error: error.clone(), pause, until: Instant::now() + pause, held_up });
                 Err(error)
             }
         }
     }
 
-    /// Whether somebody waits for it, or got its error.
+    /// Whether somebody waits for it, or got its error lately.
     pub fn matters(&self) -> bool {
-        self.failure().is_some() || self.reading.try_lock().is_err()
+        let failed_lately = |failure: &Failure| failure.until + UNASKED > Instant::now();
+        self.failure().as_ref().is_some_and(failed_lately) || self.reading.try_lock().is_err()
     }
 
     fn not_failed_lately(&self, whom: &Concerned) -> Result<(), AwsError> {
         match self.failure().as_mut().filter(|failure| failure.until > Instant::now()) {
             Some(failure) => {
-                failure.held_up.insert(whom.clone());
+                hold_up(&mut failure.held_up, whom);
                 Err(failure.error.clone())
             }
             None => Ok(()),
@@ -89,6 +95,12 @@ impl SharedRead {
 
     fn failure(&self) -> MutexGuard<'_, Option<Failure>> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn hold_up(held_up: &mut BTreeSet<Concerned>, whom: &Concerned) {
+    if held_up.len() < WOKEN {
+        held_up.insert(whom.clone());
     }
 }
 
@@ -190,6 +202,26 @@ mod tests {
         let (_, held_up) = shared.get(&object(1), || None, source.read(true)).await.unwrap();
         assert_eq!(held_up.len(), 300);
         assert!(!shared.matters());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_that_nobody_asks_about_again_is_forgotten() {
+        let (shared, source) = (SharedRead::default(), Source::default());
+        all(&shared, &source, false).await;
+        advance(UNASKED).await;
+        assert!(shared.matters(), "an object may still try again");
+        advance(FIRST_PAUSE).await;
+        assert!(!shared.matters());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn names_of_objects_that_a_failure_holds_up_do_not_grow_without_end() {
+        let shared = SharedRead::default();
+        for number in 0..WOKEN + 10 {
+            let fails = async { Err(AwsError::raced("DescribeSubnets", "no such subnet".into())) };
+            assert!(shared.get::<()>(&object(number), || None, fails).await.is_err());
+        }
+        assert_eq!(shared.failure().as_ref().unwrap().held_up.len(), WOKEN);
     }
 
     #[tokio::test(start_paused = true)]

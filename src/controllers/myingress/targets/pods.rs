@@ -27,6 +27,7 @@ const AT_ONCE: usize = 4;
 /// Writes readiness gates.
 pub struct Gates {
     client: Client,
+    /// By group, not by pod: pods come and go while their gates cannot be written.
     failures: Failures,
     sweep: std::time::Duration,
 }
@@ -56,19 +57,25 @@ impl Gates {
             }
             state.gates_at = None;
         }
-        let again = stream::iter(decisions)
-            .map(|decision| self.write(shared, decision))
-            .buffer_unordered(AT_ONCE)
-            .filter_map(std::future::ready)
-            .fold(None, async |soonest: Option<Instant>, at| Some(soonest.map_or(at, |soonest| soonest.min(at))));
-        let again = again.await;
-        if again.is_some() {
-            group.state().gates_at = again;
-        }
+        let written = stream::iter(decisions).map(|decision| self.write(shared, decision)).buffer_unordered(AT_ONCE);
+        let failed: Vec<Class> = written.filter_map(std::future::ready).collect().await;
+        let uid = gates_of(&group.arn);
+        let Some(class) = failed.first() else {
+            self.failures.succeeded(&uid);
+            return;
+        };
+        let delay = self.failures.failed(&uid, *class, self.sweep);
+        tracing::warn!(group = group.arn, gates = failed.len(), ?delay, "readiness gates not written, trying again");
+        group.state().gates_at = Some(Instant::now() + delay);
     }
 
-    /// Writes a gate; returns when to try again if that failed.
-    async fn write(&self, shared: &Shared, Decision { key, pod, gate }: Decision) -> Option<Instant> {
+    /// The group is gone.
+    pub fn forget(&self, group: &Group) {
+        self.failures.forget(&gates_of(&group.arn));
+    }
+
+    /// Writes a gate; returns why that failed.
+    async fn write(&self, shared: &Shared, Decision { key, pod, gate }: Decision) -> Option<Class> {
         let api: Api<LeanPod> = Api::namespaced(self.client.clone(), &key.0);
         let mut condition = json!({
             "type": CONDITION,
@@ -85,7 +92,6 @@ impl Gates {
         match api.patch_status(&key.1, &parameters, &Patch::Strategic(&patch)).await {
             Ok(written) => {
                 tracing::debug!(namespace = key.0, pod = key.1, open = gate.open, reason = gate.reason, "gate written");
-                self.failures.succeeded(&pod.uid);
                 if let Some(written) = GatedPod::of(&written, Instant::now()) {
                     shared.cluster().written(&key, written);
                 }
@@ -95,15 +101,18 @@ impl Gates {
                 let class = class_of_kubernetes(&error);
                 if matches!(class, Class::NotFound | Class::Conflict) {
                     // The pod is gone, and its watch will show that.
-                    self.failures.succeeded(&pod.uid);
                     return None;
                 }
-                let delay = self.failures.failed(&pod.uid, class, self.sweep);
-                tracing::warn!(namespace = key.0, pod = key.1, %error, ?delay, "readiness gate not written");
-                Some(Instant::now() + delay)
+                tracing::warn!(namespace = key.0, pod = key.1, %error, "readiness gate not written");
+                Some(class)
             }
         }
     }
+}
+
+/// Under which name failures to write the gates of a group are counted.
+fn gates_of(arn: &str) -> String {
+    format!("gates {arn}")
 }
 
 /// The gates to write for the pods of a group, and whether any of these pods waits for its target in the group.

@@ -106,6 +106,7 @@ async fn keep(worker: Arc<Worker>, group: Arc<Group>) {
         if worker.shared.registry.retire(&group) {
             worker.failures.succeeded(&group.arn);
             worker.failures.succeeded(&reads_of(&group.arn));
+            worker.gates.forget(&group);
             return;
         }
     }
