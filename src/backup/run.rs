@@ -180,8 +180,8 @@ async fn next(store: &Store, folder: &str, id: &str) -> Result<Next, Error> {
         }
     }
     Err(Error::Unsupported(format!(
-        "what lies at {id} and the {} seconds after it is no backup, and nothing is overwritten: look who may write there, \
-         and delete it",
+        "keys at {id} (and {} s after) are not a backup and are not overwritten: check who can write to the prefix, then \
+         delete them",
         SECONDS - 1
     )))
 }

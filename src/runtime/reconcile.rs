@@ -94,7 +94,7 @@ enum Trouble<E: Failure> {
     Status(#[source] kube::Error),
     #[error("the object is gone")]
     Gone,
-    #[error("the world keeps changing: still something to do after {ROUNDS} rounds{}", last_words(.0.as_deref()))]
+    #[error("still something to do after {ROUNDS} rounds: somebody keeps changing it{}", last_words(.0.as_deref()))]
     Unsettled(Option<String>),
     #[error("the reconcile did not end within {} s", DEADLINE.as_secs())]
     Deadline,

@@ -69,7 +69,7 @@ enum Command {
     Lint,
     /// Upgrade from an earlier version and go back, with objects of all kinds
     Upgrade(demo::upgrade::Options),
-    /// Try what users do, in the local world or, with --real, on a cluster and account that you name
+    /// Try what users do, in the local environment or, with --real, on a cluster and account that you name
     E2e(Box<e2e::Options>),
     /// Run every check and every test
     Test(test::Options),

@@ -227,7 +227,7 @@ impl Kind for MyIngressKind {
     const NAME: &'static str = "MyIngress";
     const FINALIZER: Option<&'static str> = Some("causeway.example.com/load-balancer");
     const REMOVES_LATE: bool = true;
-    const SUSPENDED: &'static str = "spec.suspend is true: nothing is checked or changed, the targets neither. \
+    const SUSPENDED: &'static str = "spec.suspend is true: nothing is checked or changed, including targets. \
          New pods get no requests, requests to pods that are gone fail, and new pods with the readiness gate do not become \
          ready: set spec.suspend to false before pods are replaced";
     const OBSERVED_CONDITIONS: &'static [&'static str] = &["TargetsHealthy"];

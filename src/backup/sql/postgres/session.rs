@@ -371,8 +371,8 @@ fn not_held(failure: Failure, database: &str) -> Failure {
         return failure;
     }
     let message = format!(
-        "for {LOCK_SECONDS} s somebody has had a table of database {database} to himself, so that it cannot be read: end \
-         that transaction; SELECT pid, relation::regclass FROM pg_locks WHERE mode = 'AccessExclusiveLock' names it"
+        "a transaction has held an AccessExclusiveLock in {database} for {LOCK_SECONDS} s, so that a table cannot be \
+         read: end that transaction; SELECT pid, relation::regclass FROM pg_locks WHERE mode = 'AccessExclusiveLock' names it"
     );
     Failure::Ended("psql", message)
 }

@@ -30,11 +30,11 @@ use crate::runtime::ActionEvent;
 pub use agenda::{Agenda, agenda};
 pub use condition::{not_asked, part};
 
-/// Of how many databases the backups are proven.
+/// Of how many databases the backups are verified.
 const MOST: usize = 100;
-/// How many proven backups, and how many failed ones, are remembered of each database.
+/// How many verified backups, and how many failed ones, the status keeps for each database.
 const REMEMBERED: usize = 20;
-/// How many Jobs of each database are left for people to look at.
+/// How many finished Jobs of each database stay, so that people can read their logs.
 const HISTORY: usize = 3;
 
 /// What came of one verification.

@@ -150,7 +150,7 @@ fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) ->
             // The phase never goes back to Fetching: a second try may fetch again, but the target was written to.
             let writing = job.writing || status.phase == RestorePhase::Restoring;
             let (phase, reason, text) = if writing && object.spec.dry_run {
-                (RestorePhase::Fetching, "Planning", format!("what {what} would do to the target is looked at"))
+                (RestorePhase::Fetching, "Planning", format!("computing what {what} would change"))
             } else if writing {
                 (RestorePhase::Restoring, "Restoring", format!("{what} is written into the target"))
             } else if job.recovering {

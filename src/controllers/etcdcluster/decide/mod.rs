@@ -2,7 +2,8 @@
 //!
 //! A plan has at most one step that disturbs a member; then the next round observes again. The order of the steps:
 //! children, then a majority, then members that are half added or damaged, then size, then space, then version and
-//! settings. A step of members that only waits holds up no recovery of space.
+//! settings. A step for the members that
+//! only waits does not delay the recovery of space.
 
 mod accepted;
 mod auth;
@@ -133,8 +134,8 @@ fn first(view: &View<'_>) -> Option<Step> {
         let members: Vec<String> =
             view.observed.quorum.iter().flat_map(|quorum| &quorum.members).map(membership::describe).collect();
         let message = format!(
-            "the volumes hold a cluster whose members are called otherwise: {}. Causeway cannot tell which is which, and leaves \
-             them alone: back its data up (etcdctl snapshot save) and restore them into another cluster",
+            "the volumes hold a cluster whose member names differ: {}. Causeway cannot tell which is which, and leaves them \
+             alone: back its data up (etcdctl snapshot save) and restore them into another cluster",
             members.join(", ")
         );
         let is_unknown = view.observed.quorum.is_some() && view.members.is_empty();

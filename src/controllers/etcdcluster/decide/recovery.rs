@@ -104,8 +104,8 @@ pub fn part(view: &View<'_>) -> ExtraCondition {
         None => part(ConditionStatus::Absent, "NotAsked", String::new()),
         Some(RecoveredRevisions { skipped: true, .. }) => {
             let text = format!(
-                "revisions begin above all that were ever given, {REVISIONS} further on: who watches or reads from an \
-                 earlier one is told that it is compacted"
+                "skipped {REVISIONS} revisions, so that none is used twice. Clients that watch or read from an earlier \
+                 revision get ErrCompacted"
             );
             part(ConditionStatus::True, "Skipped", text)
         }

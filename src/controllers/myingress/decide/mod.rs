@@ -152,7 +152,7 @@ fn changes(
         plan.actions.extend(misplaced);
         scene.aside.leave_out(&mut plan.actions);
         status::describe(plan, object, observed, Some(current));
-        plan.health = Health::progressing("Updating", "target groups are made anew in the load balancer's VPC");
+        plan.health = Health::progressing("Updating", "recreating target groups in the load balancer's VPC");
         return Ok(());
     }
     groups::plan(scene, current, &mut plan.actions);

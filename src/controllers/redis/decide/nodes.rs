@@ -138,7 +138,7 @@ pub fn configure(view: &View<'_>) -> Option<Step> {
             });
         }
     }
-    (!actions.is_empty()).then(|| Step::act(actions, "Configuring", "processes are told their settings"))
+    (!actions.is_empty()).then(|| Step::act(actions, "Configuring", "applying settings to the running processes"))
 }
 
 /// Replaces nodes that hang, one after the other. A replica that the master hears is well: only the operator cannot

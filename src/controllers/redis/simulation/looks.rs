@@ -323,7 +323,7 @@ fn a_single_master_that_hangs_is_left_to_the_kubelet_only_if_that_probes_it() {
         assert_eq!(cause.reason, "MasterSilent");
         let says = |word: &str| cause.message.contains(word);
         assert_eq!(
-            (says("kubelet starts it anew"), says("kubectl -n shop delete pod cache-0")),
+            (says("kubelet restarts it"), says("kubectl -n shop delete pod cache-0")),
             (probed, !probed),
             "{cause:?}"
         );

@@ -40,7 +40,7 @@ pub fn master_silent(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) ->
     let actions = if failover.is_none() { without_master(view, pod) } else { Vec::new() };
     if let NodeState::Refuses(message) = &pod.own.state {
         let message = format!(
-            "{place} refuses to answer: {message}. If the Secrets of its users or certificates were lost, start all nodes anew: \
+            "{place} refuses to answer: {message}. If the Secrets of its users or certificates were lost, restart all nodes: \
              kubectl -n {} delete pod -l {}",
             view.object.namespace().unwrap_or_default(),
             selector_text(view.object),
@@ -69,8 +69,7 @@ fn alone(view: &View<'_>, pod: &Pod) -> String {
     let seen = format!("{place} does not answer, and has no replica that could take over");
     if pod.own.probed {
         return format!(
-            "{seen}: the kubelet starts it anew when it has answered nothing for a minute and a half (kubectl describe pod \
-             {name})"
+            "{seen}: the kubelet restarts it after a minute and a half without an answer (kubectl describe pod {name})"
         );
     }
     let lost = if view.object.spec.storage.ephemeral { ", which deletes its data," } else { "" };
