@@ -21,7 +21,7 @@ use crate::runtime::{Health, merge_conditions};
 
 /// A status that could not be written is tried again after this time. A status that another operator has changed stays for as
 /// long.
-const AGAIN: Duration = Duration::from_secs(30);
+const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Writes the status of every policy that it receives, once this process leads.
 pub async fn tell(client: Client, fence: Fence, mut policies: UnboundedReceiver<DynamicObject>) {
@@ -35,9 +35,9 @@ pub async fn tell(client: Client, fence: Fence, mut policies: UnboundedReceiver<
                 Some(policy) => drop(unwritten.insert(policy.name_any(), policy)),
                 None => return,
             },
-            () = sleep(AGAIN), if !unwritten.is_empty() => {}
+            () = sleep(RETRY_INTERVAL), if !unwritten.is_empty() => {}
         }
-        told.retain(|_, at| at.elapsed() < AGAIN);
+        told.retain(|_, at| at.elapsed() < RETRY_INTERVAL);
         let mut failed = HashMap::new();
         for (name, policy) in unwritten.drain() {
             let Some(status) = status(&policy, Timestamp::now()) else { continue };

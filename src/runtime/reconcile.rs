@@ -137,7 +137,7 @@ impl<K: Kind> From<Trouble<K::Error>> for Failed<K> {
 }
 
 impl<K: Kind> Reconciler<K> {
-    /// Makes the world match the object; returns when to reconcile again.
+    /// Makes the cluster and AWS match the object; returns when to reconcile again.
     pub async fn reconcile(&self, object: &K::Object) -> Duration {
         let begun = Instant::now();
         let uid = object.uid().unwrap_or_default();

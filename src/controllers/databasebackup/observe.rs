@@ -1,5 +1,5 @@
-//! Reads the world. Children and databases come from watches; after a change of ours, children come from the API
-//! server. The bucket and what is in it come from S3, which is read as seldom as possible.
+//! Reads the cluster and AWS. Children and databases come from watches; after a change of ours, children come from the
+//! API server. The bucket and what is in it come from S3, which is read as seldom as possible.
 
 mod listing;
 mod log;

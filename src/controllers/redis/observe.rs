@@ -29,7 +29,7 @@ use crate::stateful::wake::Key;
 use crate::stateful::{self, Rules, Sets};
 
 /// A node that has been silent for this long is not asked again: its listener notices when it answers.
-const SILENT: Duration = Duration::from_millis(700);
+const SILENCE_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// Reads for all objects.
 pub struct Observer {
@@ -189,14 +189,14 @@ impl Observer {
             pod.own.login = internal.clone().filter(|_| with);
         }
         let key: Key = (object.namespace().unwrap_or_default(), object.name_any());
-        let patience = Duration::from_secs(object.spec.failover.hang_timeout.seconds());
+        let hang_timeout = Duration::from_secs(object.spec.failover.hang_timeout.seconds());
         let nodes: Vec<(i32, Endpoint)> =
             observed.set.pods.iter().filter_map(|(ordinal, pod)| Some((*ordinal, pod.endpoint()?))).collect();
         let endpoints: Vec<Endpoint> = nodes.iter().map(|(_, node)| node.clone()).collect();
-        self.monitor.follow(&key, &object.uid().unwrap_or_default(), &endpoints, patience);
+        self.monitor.follow(&key, &object.uid().unwrap_or_default(), &endpoints, hang_timeout);
         let asked = nodes.iter().map(|(ordinal, node)| async {
             let silence = self.monitor.silence(&key, node).unwrap_or_default();
-            if silence >= SILENT {
+            if silence >= SILENCE_TIMEOUT {
                 return (*ordinal, NodeState::Silent(silence), None, self.monitor.has_answered(&key, node));
             }
             let node_state = self.ask(&key, node).await;

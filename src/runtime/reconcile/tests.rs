@@ -159,7 +159,7 @@ fn object(conditions: &Value) -> MyApp {
     .expect("an object")
 }
 
-/// Reconciles the object, and calls `meanwhile` while the world is observed.
+/// Reconciles the object, and calls `meanwhile` while the cluster and AWS are observed.
 async fn reconcile(reconciler: &Arc<Reconciler<Waiting>>, object: &MyApp, meanwhile: impl FnOnce()) {
     let (mut reconcile, kind) = (Box::pin(reconciler.reconcile(object)), reconciler.kind.clone());
     tokio::select! {

@@ -18,8 +18,8 @@ const CLOCKS: SignedDuration = SignedDuration::from_mins(1);
 
 /// The instant for which every database must have a backup by now; none where none was due since the object was made.
 pub fn due(view: &View<'_>, schedule: &Schedule) -> Option<Timestamp> {
-    let patience = SignedDuration::from_secs(view.object.spec.retry.deadline.signed_seconds());
-    let slot = view.now.checked_sub(patience).ok().and_then(|then| schedule.last(then));
+    let deadline = SignedDuration::from_secs(view.object.spec.retry.deadline.signed_seconds());
+    let slot = view.now.checked_sub(deadline).ok().and_then(|then| schedule.last(then));
     let made = view.object.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0);
     slot.filter(|slot| *slot >= made)
 }

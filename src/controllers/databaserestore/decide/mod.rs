@@ -31,7 +31,7 @@ const WAIT: Duration = Duration::from_secs(5);
 /// How often the operator checks whether a restore is allowed now.
 const HELD: Duration = Duration::from_secs(30);
 
-/// One change of the world.
+/// One change in the cluster or in AWS.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Apply a child.

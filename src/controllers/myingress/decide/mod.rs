@@ -1,7 +1,7 @@
 //! Decides what to do about a balancer and all its parts. Pure.
 //!
 //! Each step plans what can be done with what exists now. What needs the ARN of something still to be created follows
-//! when the world is observed again, which costs no call. The order is: security group, balancer, target groups, their
+//! when AWS is observed again, which costs no call. The order is: security group, balancer, target groups, their
 //! bindings, listeners, rules. What nobody wants any more is removed last.
 
 mod aside;

@@ -58,7 +58,7 @@ pub use report::Verdict;
 
 /// How long the first lists of the cluster may take.
 const LISTING: Duration = Duration::from_secs(30);
-/// Members of a group wait for each other, so all objects are rehearsed at most this many times.
+/// Members of a group wait for each other, so the dry run passes over all objects at most this many times.
 const PASSES: usize = 5;
 /// The uid of an object that is not in the cluster yet.
 const FUTURE_UID: &str = "(given by Kubernetes)";

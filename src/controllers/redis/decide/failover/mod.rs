@@ -38,7 +38,7 @@ use state::State;
 
 pub use finishing::since_change;
 pub use following::followers;
-pub use reasons::{SILENT, loss};
+pub use reasons::{MASTER_SILENT, loss};
 pub use silence::{is_cut_off, is_heard};
 pub use successor::is_ready;
 

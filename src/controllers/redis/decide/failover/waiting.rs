@@ -5,7 +5,7 @@ use kube::ResourceExt;
 use super::super::{AT_ONCE, Record, SELDOM, SOON, Step, View, hide, size};
 use super::election::{Wait, unheard};
 use super::following::without_master;
-use super::reasons::SILENT;
+use super::reasons::MASTER_SILENT;
 use super::silence::{has_witness, hearers};
 use crate::api::redis::Failover;
 use crate::controllers::redis::action::Action;
@@ -51,8 +51,8 @@ pub fn master_silent(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) ->
     let lost = view.pod_trouble().filter(|_| pod.lost_node.is_some());
     let step = match failover {
         None if let Some((reason, text)) = lost => Step::trouble(reason, format!("{place} does not answer; {text}")),
-        None if size::pods(view) == 1 => Step::wait(SILENT, alone(view, pod)),
-        None => Step::wait(SILENT, unanswered(view, pod)),
+        None if size::pods(view) == 1 => Step::wait(MASTER_SILENT, alone(view, pod)),
+        None => Step::wait(MASTER_SILENT, unanswered(view, pod)),
         Some(failover) => {
             Step::wait("SwitchingOver", format!("{place} does not answer, and was to hand over to {}", failover.target))
         }
