@@ -93,7 +93,7 @@ impl Programs<'_> {
 
     /// Applies the whole log to the database: the member runs alone until it has read its log, and then stops in order.
     /// If it were killed instead, its newest writes might exist only in the log.
-    pub async fn settle(&self) -> Result<(), Refusal> {
+    pub async fn apply_log(&self) -> Result<(), Refusal> {
         let options = self.options;
         let mut arguments: Vec<OsString> = [
             "--force-new-cluster=true",
@@ -299,7 +299,7 @@ mod tests {
         script("etcdutl", "echo --bump-revision");
         programs.can_skip("3.5.9").await.unwrap();
         script("etcd", "exit 1");
-        let failed = programs.settle().await.unwrap_err().to_string();
+        let failed = programs.apply_log().await.unwrap_err().to_string();
         assert_eq!(failed, "etcd failed: exit status: 1");
         std::fs::remove_dir_all(&directory).unwrap();
     }

@@ -168,9 +168,9 @@ fn note(differences: &[&Difference], right: Timestamp, silent: u32) -> String {
 
 /// What is known of all owners.
 #[derive(Debug, Default)]
-pub struct Memory(Mutex<HashMap<ObjectKey, State>>);
+pub struct DriftCache(Mutex<HashMap<ObjectKey, State>>);
 
-impl Memory {
+impl DriftCache {
     /// Takes in what was decided for an owner.
     pub fn take(&self, owner: &ObjectKey, decided: &Decided) -> Option<Repaired> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(owner.clone()).or_default().take(decided)

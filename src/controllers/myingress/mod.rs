@@ -84,7 +84,7 @@ pub async fn controller(context: Context) {
         groups_seen: Mutex::default(),
         refusals: Refusals::default(),
         journal: Journal::default(),
-        drift: drift::Memory::default(),
+        drift: drift::DriftCache::default(),
         metrics: metrics.clone(),
         sweep: context.environment.sweep,
         replacement_grace: context.replacement_grace,
@@ -121,7 +121,7 @@ struct MyIngressKind {
     /// The objects for which this process created something.
     journal: Journal,
     /// What was right before, to recognise what somebody else changes in AWS.
-    drift: drift::Memory,
+    drift: drift::DriftCache,
     metrics: Metrics,
     /// How often everything is checked.
     sweep: Duration,

@@ -147,7 +147,7 @@ fn rebuild(kind: &MyIngressKind, observed: &mut Observed, secrets: &Secrets, occ
     if certified {
         observed.built = build(occupied);
     }
-    occupied.settle(&mut observed.built, owner, build, taken);
+    occupied.resolve_names(&mut observed.built, owner, build, taken);
     observed.taken_groups.clone_from(&occupied.foreign);
 }
 

@@ -59,7 +59,7 @@ impl Occupied {
 
     /// Builds again until no member has a target group that it cannot have. `again` builds without the members that are
     /// refused. `foreign` returns the target groups among these names that another owner's tags are on.
-    pub fn settle(
+    pub fn resolve_names(
         &mut self,
         built: &mut Built,
         owner: &Owner,

@@ -120,11 +120,11 @@ impl Observer {
         let (name, uid) = (object.name_any(), object.uid().unwrap_or_default());
         let shared = |secret: &Secret| REDIS.may_use(&secret.metadata, &name, &uid);
         let unshared = user_provided.as_ref().is_some_and(|secret| !shared(secret));
-        let given = user_provided.filter(shared);
-        let bytes = given.as_ref().and_then(|secret| secret.data.as_ref()?.get(KEY));
+        let provided = user_provided.filter(shared);
+        let bytes = provided.as_ref().and_then(|secret| secret.data.as_ref()?.get(KEY));
         let password = bytes.and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
         let is_empty = |_: &Secret| password.is_none() && object.spec.auth.secret_name.is_none();
-        let emptied = given.filter(is_empty).map(|secret| Emptied::of(&secret, is_controlled_by(&secret, object)));
+        let emptied = provided.filter(is_empty).map(|secret| Emptied::of(&secret, is_controlled_by(&secret, object)));
         let read = users.and_then(|secret| resources::users_of(&secret.data?));
         let (users, users_lost) = self.users_of(object, read);
         let user_provided = password.map(|text| SecretString(text.trim_end_matches('\n').to_owned()));

@@ -204,12 +204,12 @@ fn planned(
         let text = "the Job ended well, and its pod is gone with what it found: make another DatabaseRestore";
         return failed(status, "OutlookLost", text, at);
     };
-    let text = match (&outlook.told.refused, &outlook.refusal) {
+    let text = match (&outlook.reported.refused, &outlook.refusal) {
         (Some(reason), Some(sentence)) => format!("{what} would be refused: {reason}: {sentence}"),
-        _ if outlook.told.changes.is_empty() => format!("{what} would change nothing"),
+        _ if outlook.reported.changes.is_empty() => format!("{what} would change nothing"),
         _ => {
             let change = |it: &RestoreChange| format!("{:?} {} {}", it.action, it.count, it.what).to_lowercase();
-            let changes: Vec<String> = outlook.told.changes.iter().map(change).collect();
+            let changes: Vec<String> = outlook.reported.changes.iter().map(change).collect();
             format!("{what} would {}", changes.join(", "))
         }
     };
@@ -217,7 +217,7 @@ fn planned(
         phase: RestorePhase::Planned,
         finished: Some(Time(at)),
         message: Some(format!("{text}; nothing was written (spec.dryRun)")),
-        outlook: Some(outlook.told.clone()),
+        outlook: Some(outlook.reported.clone()),
         ..status
     }
 }

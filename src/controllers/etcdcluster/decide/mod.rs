@@ -94,7 +94,7 @@ pub fn decide(object: &EtcdCluster, observed: &Observed, now: Timestamp) -> Plan
     let (transport, revision) = (OnceCell::new(), OnceCell::new());
     let unanswered = earlier::without_answers(object, observed);
     let observed = unanswered.as_ref().unwrap_or(observed);
-    let downgrade = downgrade::course(object, observed);
+    let downgrade = downgrade::stage(object, observed);
     let held = downgrade::held(object, downgrade.as_ref());
     let (written, object) = (object, held.as_ref().unwrap_or(object));
     let members = observed.members(object);
@@ -109,8 +109,8 @@ pub fn decide(object: &EtcdCluster, observed: &Observed, now: Timestamp) -> Plan
             || recovery::is_another(&view)
             || auth::begins(&view)
             || defrag::takes_turn(&view, &step)
-            || downgrade::is_news(&view)
-            || space::is_news(&view, &step),
+            || downgrade::is_new(&view)
+            || space::is_new(&view, &step),
         health: step.health,
         actions: step.actions,
         requeue: Some(again),

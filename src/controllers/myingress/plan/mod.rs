@@ -121,7 +121,7 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
         groups_seen: Mutex::default(),
         refusals: Refusals::default(),
         journal: Journal::default(),
-        drift: drift::Memory::default(),
+        drift: drift::DriftCache::default(),
         metrics: metrics.clone(),
         sweep: Duration::ZERO,
         // The plan shows the final state, so no grace period is waited for.
