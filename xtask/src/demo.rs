@@ -8,10 +8,10 @@ pub mod install;
 pub mod kubectl;
 mod olm;
 pub mod role;
+mod snapshot;
 mod traffic;
 mod tutorial;
 pub mod upgrade;
-mod world;
 
 use std::path::{Path, PathBuf};
 use std::thread;
