@@ -50,9 +50,9 @@ enum Command {
     Kubectl(cluster::Kubectl),
     /// Build the container images and push them into the local cluster's registry
     Images(images::Options),
-    /// Write crds/ anew from the Rust types
+    /// Write crds/ from the Rust types
     Crds,
-    /// Write deploy/helm/golden anew: what the chart renders for the values beside it
+    /// Write deploy/helm/golden: what the chart renders for the values beside it
     Chart,
     /// Write the operator's image as an OCI layout, without a container engine, and push it
     Image(image::Options),

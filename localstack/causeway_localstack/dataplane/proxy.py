@@ -111,7 +111,7 @@ class Proxy:
 
     def _await_worker(self, process: subprocess.Popen[bytes], begin: int, again: signal.Signals | None = None) -> None:
         """Follows the log until the master says how it went. A signal that it has not heard, because it was just
-        executing itself anew, is sent `again`."""
+        executing itself again, is sent `again`."""
         now = time.monotonic()
         until, unheard = now + _RELOAD_TIMEOUT, now + _HEARD
         while time.monotonic() < until:

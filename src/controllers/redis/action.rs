@@ -118,7 +118,7 @@ impl Action {
                 ("CertificateWritten", format!("Wrote Secret {secret}: {why}"))
             }
             Self::LoadCertificates { node, renewed: true, .. } => {
-                ("CertificatesLoaded", format!("{} has loaded its certificates anew", node.name))
+                ("CertificatesLoaded", format!("{} has loaded its certificates again", node.name))
             }
             Self::Tell { reason, note } => (*reason, note.clone()),
             Self::Lead(_)

@@ -75,7 +75,8 @@ pub struct Certificates {
     pub authority: Option<Version>,
 }
 
-/// A text that is never shown.
+/// A text that is never shown. It is our own type, because that of the crate `secrecy` cannot be compared, and a
+/// changed Secret is noticed by a comparison. It has no `Serialize`, so that no status can contain it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretString(pub String);
 

@@ -1,8 +1,8 @@
 //! `causeway plan`: shows what would change, and changes nothing.
 //!
 //! It reads what the operator reads, decides as the operator decides, and continues with predicted answers until
-//! nothing is left to do. AWS is called through clients whose [`Fence`] never opens, so a change would be refused before it is
-//! sent. Of the Kubernetes API only get, list and watch are used.
+//! nothing is left to do. AWS is called through clients whose [`Fence`] never opens, so a change would be
+//! refused before it is sent. Of the Kubernetes API only get, list and watch are used.
 
 mod changes;
 mod checks;
