@@ -1,4 +1,4 @@
-//! Reports and counts what somebody else changed in AWS and the operator put right. Pure but for the memory.
+//! Reports and counts what somebody else changed in AWS and the operator put right. Pure but for the cache.
 //!
 //! A difference is drift only if this process found everything right before, and nothing that AWS should follow has
 //! changed since: no spec, security group, Secret, certificate or subnet. What a restarted operator finds is no drift,
