@@ -5,7 +5,7 @@ The kernel maps 64 KiB of a program around each page that is touched. Functions 
 little else. `order.ld` names functions without the hash at the end of their names, so that another compiler or another
 version of a dependency changes little. It changes no function: a name that does not exist any more is ignored.
 
-To write it anew, on a machine with nothing else to do:
+To write it again, on a machine with nothing else to do:
 
     cargo rustc --release --bin causeway -- -Cstrip=none -Clink-arg=-Wl,-Map=$PWD/target/order.map
     CAUSEWAY_BENCH_RUNNER=$PWD/link/order.py cargo xtask bench foundation --operator target/release/causeway

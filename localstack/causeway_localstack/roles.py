@@ -52,7 +52,7 @@ def put(
     inline: Mapping[str, Mapping[str, Any]],
     tagged: Mapping[str, str],
 ) -> str:
-    """Makes a role, or makes it anew with just these documents and tags; returns its ARN."""
+    """Makes a role, or replaces it by one with just these documents and tags; returns its ARN."""
     iam = connect_to(aws_access_key_id=account, region_name="us-east-1").iam
     arn = f"arn:aws:iam::{account}:role/{name}"
     role = find(arn)

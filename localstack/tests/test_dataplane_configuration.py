@@ -10,7 +10,7 @@ import pytest
 from causeway_localstack.dataplane import names, states, text
 from causeway_localstack.dataplane.addresses import Addresses
 from causeway_localstack.dataplane.configuration import configuration
-from causeway_localstack.dataplane.model import Balancer, Group, Listener, Rule, Target, World
+from causeway_localstack.dataplane.model import Balancer, Group, Listener, Rule, Snapshot, Target
 
 ARN = "arn:aws:elasticloadbalancing:us-east-1:000000000000"
 TARGET = Target("10.0.0.1", 8080, "10.0.0.1", 1.0)
@@ -28,18 +28,20 @@ GROUP = Group(
 FORWARD = {"Type": "forward", "ForwardConfig": {"TargetGroups": [{"TargetGroupArn": GROUP.arn, "Weight": 1}]}}
 
 
-def world(group: Group = GROUP, rule: Rule | None = None, **attributes: str) -> World:
+def snapshot(group: Group = GROUP, rule: Rule | None = None, **attributes: str) -> Snapshot:
     default = Rule((), (FORWARD,), ())
     listener = Listener("HTTP", 80, "", (), {}, (rule, default) if rule else (default,))
     arn = f"{ARN}:loadbalancer/app/web/0123456789abcdef"
-    return World((Balancer("000000000000", "us-east-1", arn, "web", "web.example", attributes, (listener,), (group,)),))
+    return Snapshot(
+        (Balancer("000000000000", "us-east-1", arn, "web", "web.example", attributes, (listener,), (group,)),)
+    )
 
 
-def check(world: World, home: Path) -> str:
+def check(snapshot: Snapshot, home: Path) -> str:
     """The configuration; HAProxy must take it."""
-    addresses = {balancer.arn: "127.0.0.1" for balancer in world.balancers}
-    made = configuration(world, addresses, lambda _: home / "none.pem", home, "127.0.0.1:1")
-    (home / "states").write_text(states.file("", [], world.servers().values()))
+    addresses = {balancer.arn: "127.0.0.1" for balancer in snapshot.balancers}
+    made = configuration(snapshot, addresses, lambda _: home / "none.pem", home, "127.0.0.1:1")
+    (home / "states").write_text(states.file("", [], snapshot.servers().values()))
     path = home / "haproxy.cfg"
     path.write_text(made)
     checked = subprocess.run(["haproxy", "-c", "-f", path], capture_output=True, text=True)
@@ -54,7 +56,7 @@ def check(world: World, home: Path) -> str:
 @pytest.mark.parametrize("checks", ["HTTP", "HTTPS"])
 def test_every_protocol_of_targets_and_checks(protocol: str, version: str, checks: str, tmp_path: Path) -> None:
     health = {**GROUP.health, "HealthCheckProtocol": checks, "HealthCheckPort": "9000"}
-    made = check(world(replace(GROUP, protocol=protocol, protocol_version=version, health=health)), tmp_path)
+    made = check(snapshot(replace(GROUP, protocol=protocol, protocol_version=version, health=health)), tmp_path)
     assert ("ssl verify none" in made) == ("HTTPS" in (protocol, checks))
     assert "port 9000" in made
 
@@ -69,7 +71,7 @@ def test_every_protocol_of_targets_and_checks(protocol: str, version: str, check
     ],
 )
 def test_attributes_of_groups(attributes: dict[str, str], written: str, tmp_path: Path) -> None:
-    assert written in check(world(replace(GROUP, attributes=attributes)), tmp_path)
+    assert written in check(snapshot(replace(GROUP, attributes=attributes)), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_attributes_of_groups(attributes: dict[str, str], written: str, tmp_path
     ],
 )
 def test_attributes_of_balancers(attributes: dict[str, str], written: str, tmp_path: Path) -> None:
-    assert written in check(world(**attributes), tmp_path)
+    assert written in check(snapshot(**attributes), tmp_path)
 
 
 def test_no_text_escapes_from_its_place(tmp_path: Path) -> None:
@@ -94,14 +96,14 @@ def test_no_text_escapes_from_its_place(tmp_path: Path) -> None:
     )
     response = {"StatusCode": "200", "MessageBody": nasty}
     rule = Rule(conditions, ({"Type": "fixed-response", "FixedResponseConfig": response},), ())
-    made = check(world(rule=rule), tmp_path)
+    made = check(snapshot(rule=rule), tmp_path)
     assert not [line for line in made.splitlines() if line.strip() == "http-request deny"]
 
 
 def test_what_cannot_be_rewritten_is_answered_instead(tmp_path: Path) -> None:
     rewrite = {"Rewrites": [{"Regex": "(a)" * 7, "Replace": "$7"}]}
     rule = Rule((), (FORWARD,), ({"Type": "url-rewrite", "UrlRewriteConfig": rewrite},))
-    assert "more than 6 groups" in check(world(rule=rule), tmp_path)
+    assert "more than 6 groups" in check(snapshot(rule=rule), tmp_path)
 
 
 def test_quoting() -> None:
@@ -129,7 +131,7 @@ def test_addresses_stay_and_are_given_again_last() -> None:
 
 
 def test_states_outlive_a_reload_and_new_targets_are_down() -> None:
-    (group, target), *_ = world().servers().values()
+    (group, target), *_ = snapshot().servers().values()
     begun = states.file("", [], [(group, target)]).splitlines()[2].split()
     assert (begun[1], begun[3], begun[5], begun[12]) == ("app-0123456789abcdef", "10.0.0.1_8080", "0", "4")
     up = " ".join(["7", *begun[1:5], "2", "1", *begun[7:12], "6", *begun[13:]])

@@ -16,7 +16,7 @@ const LONGEST: usize = 48;
 pub struct Outlook {
     /// For the status.
     #[serde(flatten)]
-    pub told: RestoreOutlook,
+    pub reported: RestoreOutlook,
     /// Why it would be refused, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
@@ -28,7 +28,7 @@ impl Outlook {
         let names: Vec<S> = names.into_iter().collect();
         let first = names.iter().take(NAMED).map(|name| name.as_ref().chars().take(LONGEST).collect()).collect();
         self.count(action, what, names.len() as u64);
-        if let Some(change) = self.told.changes.last_mut().filter(|_| !names.is_empty()) {
+        if let Some(change) = self.reported.changes.last_mut().filter(|_| !names.is_empty()) {
             change.names = first;
         }
     }
@@ -37,21 +37,21 @@ impl Outlook {
     pub fn count(&mut self, action: RestoreAction, what: &str, count: u64) {
         if count > 0 {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
-            self.told.changes.push(RestoreChange { action, what: what.to_owned(), count, names: Vec::new() });
+            self.reported.changes.push(RestoreChange { action, what: what.to_owned(), count, names: Vec::new() });
         }
     }
 
     /// Notes why the restore would be refused. Keeps only the first reason.
     pub fn refuse(&mut self, error: &Error) {
-        if self.told.refused.is_none() {
-            self.told.refused = Some(error.reason().to_owned());
+        if self.reported.refused.is_none() {
+            self.reported.refused = Some(error.reason().to_owned());
             self.refusal = Some(error.describe());
         }
     }
 
     /// Keeps at most `most` names of each sort.
     pub fn shortened(&mut self, most: usize) {
-        for change in &mut self.told.changes {
+        for change in &mut self.reported.changes {
             change.names.truncate(most);
         }
     }
@@ -68,10 +68,10 @@ mod tests {
         outlook.add(RestoreAction::Replace, "tables", &names);
         outlook.add(RestoreAction::Drop, "tables", Vec::<String>::new());
         outlook.count(RestoreAction::Create, "rows", 0);
-        let [change] = outlook.told.changes.as_slice() else { panic!("one change: {outlook:?}") };
+        let [change] = outlook.reported.changes.as_slice() else { panic!("one change: {outlook:?}") };
         assert_eq!((change.count, change.names.len(), change.names[0].len()), (9, NAMED, LONGEST));
         outlook.refuse(&Error::TargetNotEmpty { keys: 5 });
         outlook.refuse(&Error::Interrupted);
-        assert_eq!(outlook.told.refused.as_deref(), Some("TargetNotEmpty"));
+        assert_eq!(outlook.reported.refused.as_deref(), Some("TargetNotEmpty"));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How often the progress is logged.
-const RHYTHM: Duration = Duration::from_secs(5);
+const LOG_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Counts what passes.
 pub struct Progress {
@@ -46,14 +46,14 @@ impl Progress {
         loop {
             tokio::select! {
                 done = &mut work => return done,
-                () = tokio::time::sleep(RHYTHM) => before = self.log(before),
+                () = tokio::time::sleep(LOG_INTERVAL) => before = self.log(before),
             }
         }
     }
 
     fn log(&self, before: u64) -> u64 {
         let passed = self.passed();
-        let per_second = passed.saturating_sub(before) / RHYTHM.as_secs();
+        let per_second = passed.saturating_sub(before) / LOG_INTERVAL.as_secs();
         let percent = percent(passed, self.expected.load(Ordering::Relaxed));
         tracing::info!(title = self.title, what = self.what, passed, per_second, percent, "going on");
         passed
@@ -79,7 +79,7 @@ mod tests {
     async fn work_is_done_however_long_it_takes() {
         let progress = Progress::new("etcd", "bytes");
         let done = progress.during(async {
-            tokio::time::sleep(RHYTHM * 3).await;
+            tokio::time::sleep(LOG_INTERVAL * 3).await;
             progress.pass(7);
             "done"
         });

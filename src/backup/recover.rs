@@ -48,13 +48,13 @@ pub enum Error {
 
 /// A backup that is trusted.
 #[derive(Clone)]
-struct Kept {
+struct TrustedBackup {
     base: String,
     folder: String,
     document: Document,
 }
 
-impl Kept {
+impl TrustedBackup {
     fn manifest(&self) -> &Manifest {
         &self.document.manifest
     }
@@ -90,7 +90,7 @@ fn whole((found, cut): (Vec<Found>, bool)) -> Result<Vec<Found>, Error> {
 }
 
 /// The backup, if it is complete and trusted.
-async fn believed(shelf: &Shelf, it: &Found, options: &RecoverOptions) -> Result<Option<Kept>, Error> {
+async fn believed(shelf: &Shelf, it: &Found, options: &RecoverOptions) -> Result<Option<TrustedBackup>, Error> {
     if !it.stored.is_complete() {
         return Ok(None);
     }
@@ -103,11 +103,11 @@ async fn believed(shelf: &Shelf, it: &Found, options: &RecoverOptions) -> Result
         eprintln!("passed over what no trusted key signed: {}/{}/{}", it.base, it.folder, id_of(it.due));
         return Ok(None);
     }
-    Ok(Some(Kept { base: it.base.clone(), folder: it.folder.clone(), document }))
+    Ok(Some(TrustedBackup { base: it.base.clone(), folder: it.folder.clone(), document }))
 }
 
 /// The newest base backup that was complete by the instant.
-async fn base(shelf: &Shelf, found: &[Found], options: &RecoverOptions) -> Result<Kept, Error> {
+async fn base(shelf: &Shelf, found: &[Found], options: &RecoverOptions) -> Result<TrustedBackup, Error> {
     let mut bases: Vec<&Found> = found.iter().filter(|it| it.folder == BASE).collect();
     bases.sort_by_key(|it| std::cmp::Reverse(it.due));
     let mut earliest = None;
@@ -123,10 +123,15 @@ async fn base(shelf: &Shelf, found: &[Found], options: &RecoverOptions) -> Resul
 
 /// The log from the base backup to the instant, of the first object that has it without a hole. Where no instant is named,
 /// of the one whose log goes furthest.
-async fn log(shelf: &Shelf, found: &[Found], base: &Kept, options: &RecoverOptions) -> Result<Vec<Kept>, Error> {
+async fn log(
+    shelf: &Shelf,
+    found: &[Found],
+    base: &TrustedBackup,
+    options: &RecoverOptions,
+) -> Result<Vec<TrustedBackup>, Error> {
     let mut objects: Vec<&str> = found.iter().filter(|it| it.folder == WAL).map(|it| it.base.as_str()).collect();
     objects.dedup();
-    let (mut furthest, mut why): (Option<Vec<Kept>>, _) = (None, None);
+    let (mut furthest, mut why): (Option<Vec<TrustedBackup>>, _) = (None, None);
     for object in objects {
         let all: Vec<&Found> = found.iter().filter(|it| it.folder == WAL && it.base == object).collect();
         match log_of(shelf, &all, base, options).await? {
@@ -145,7 +150,7 @@ async fn log(shelf: &Shelf, found: &[Found], base: &Kept, options: &RecoverOptio
     }
 }
 
-fn reached(log: &[Kept]) -> Option<jiff::Timestamp> {
+fn reached(log: &[TrustedBackup]) -> Option<jiff::Timestamp> {
     reach(log.iter().map(|kept| &kept.document))
 }
 
@@ -153,9 +158,9 @@ fn reached(log: &[Kept]) -> Option<jiff::Timestamp> {
 async fn log_of(
     shelf: &Shelf,
     all: &[&Found],
-    base: &Kept,
+    base: &TrustedBackup,
     options: &RecoverOptions,
-) -> Result<Result<Vec<Kept>, Missing>, Error> {
+) -> Result<Result<Vec<TrustedBackup>, Missing>, Error> {
     let mut search = LogSearch::new(base.manifest(), options.until, all.iter().map(|it| it.due));
     while !search.wanted().is_empty() {
         let wanted = all.iter().filter(|it| search.wanted().contains(&it.due));
@@ -165,12 +170,17 @@ async fn log_of(
         }
         search.take(documents);
     }
-    let of = |document| Kept { base: all[0].base.clone(), folder: all[0].folder.clone(), document };
+    let of = |document| TrustedBackup { base: all[0].base.clone(), folder: all[0].folder.clone(), document };
     Ok(search.end().map(|log| log.into_iter().map(of).collect()))
 }
 
 /// Fetches each into a file of its own, checked against its manifest.
-async fn fetch_all(shelf: &Shelf, base: &Kept, log: &[Kept], options: &RecoverOptions) -> Result<(), Error> {
+async fn fetch_all(
+    shelf: &Shelf,
+    base: &TrustedBackup,
+    log: &[TrustedBackup],
+    options: &RecoverOptions,
+) -> Result<(), Error> {
     fetched(shelf, base, BASE_FILE, options).await?;
     for (number, it) in log.iter().enumerate() {
         fetched(shelf, it, &log_file(number), options).await?;
@@ -179,7 +189,7 @@ async fn fetch_all(shelf: &Shelf, base: &Kept, log: &[Kept], options: &RecoverOp
     fs::remove_file(&left).map_err(|source| Error::File { path: left.clone(), source })
 }
 
-async fn fetched(shelf: &Shelf, it: &Kept, name: &str, options: &RecoverOptions) -> Result<(), Error> {
+async fn fetched(shelf: &Shelf, it: &TrustedBackup, name: &str, options: &RecoverOptions) -> Result<(), Error> {
     let plan = RestorePlan {
         origin: Destination {
             bucket: shelf.place.bucket.clone(),

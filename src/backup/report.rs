@@ -209,7 +209,7 @@ mod tests {
             Outcome { outlook: Some(outlook), ..Outcome::of("postgresql", "20261122T000500Z", Duration::ZERO) };
         let text = Report { results: vec![outcome], omitted: 0 }.fitting(LIMIT);
         let left: Report = serde_json::from_str(&text).unwrap();
-        let changes = left.results[0].outlook.clone().unwrap().told.changes;
+        let changes = left.results[0].outlook.clone().unwrap().reported.changes;
         assert!(text.len() <= LIMIT && changes.iter().all(|it| it.count == 9 && it.names.len() == 2), "{text}");
     }
 

@@ -14,7 +14,7 @@ use super::progress::Progress;
 use super::relay::Receipt;
 use super::report::{KeptLog, Outcome, Report};
 use super::source::Dump;
-use super::store::{Listed, Lying, ManifestError, Store, Upload};
+use super::store::{Lying, ManifestError, Store, StoredObject, Upload};
 use super::{Error, stream};
 
 /// What all sources share.
@@ -180,8 +180,8 @@ async fn next(store: &Store, folder: &str, id: &str) -> Result<Next, Error> {
         }
     }
     Err(Error::Unsupported(format!(
-        "what lies at {id} and the {} seconds after it is no backup, and nothing is overwritten: look who may write there, \
-         and delete it",
+        "keys at {id} (and {} s after) are not a backup and are not overwritten: check who can write to the prefix, then \
+         delete them",
         SECONDS - 1
     )))
 }
@@ -192,13 +192,13 @@ enum There {
     /// Nothing.
     Nothing,
     /// It may be a whole backup; with the listing of its data.
-    Complete(Listed),
+    Complete(StoredObject),
     /// It is no backup of ours: the reason in words.
     Foreign(&'static str),
 }
 
 fn found(Lying { data, manifest }: Lying, due: Timestamp) -> There {
-    let is_too_old = |it: &Listed| it.modified.is_some_and(|modified| is_early(due, modified));
+    let is_too_old = |it: &StoredObject| it.modified.is_some_and(|modified| is_early(due, modified));
     if [&data, &manifest].into_iter().flatten().any(is_too_old) {
         return There::Foreign("it was written before it was due");
     }
@@ -285,8 +285,8 @@ mod tests {
         "2026-11-22T00:05:00Z".parse().unwrap()
     }
 
-    fn listed(after: i64) -> Listed {
-        Listed { size: 5, modified: Some(due() + SignedDuration::from_secs(after)) }
+    fn listed(after: i64) -> StoredObject {
+        StoredObject { size: 5, modified: Some(due() + SignedDuration::from_secs(after)) }
     }
 
     fn found_at(data: Option<i64>, manifest: Option<i64>) -> There {

@@ -191,14 +191,14 @@ impl Caller {
         T: RequestId,
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
-        let mut patience = REFUSED_FOR;
+        let mut time_left = REFUSED_FOR;
         let mut refusal = None;
         loop {
             let came = Instant::now();
-            if tokio::time::timeout(patience, self.budget.taken(operation)).await.is_err() {
+            if tokio::time::timeout(time_left, self.budget.taken(operation)).await.is_err() {
                 return Err(refusal.unwrap_or_else(|| self.crowded(operation)));
             }
-            patience = patience.saturating_sub(came.elapsed());
+            time_left = time_left.saturating_sub(came.elapsed());
             let Some(waited) = self.budget.wait(operation).await else {
                 return Err(self.crowded(operation));
             };
@@ -213,7 +213,7 @@ impl Caller {
             match outcome {
                 Err(error) if error.class == Class::Throttled => {
                     self.budget.refused(operation);
-                    if patience.is_zero() {
+                    if time_left.is_zero() {
                         return Err(error);
                     }
                     refusal = Some(error);

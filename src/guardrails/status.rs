@@ -21,29 +21,29 @@ use crate::runtime::{Health, merge_conditions};
 
 /// A status that could not be written is tried again after this time. A status that another operator has changed stays for as
 /// long.
-const AGAIN: Duration = Duration::from_secs(30);
+const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Writes the status of every policy that it receives, once this process leads.
 pub async fn tell(client: Client, fence: Fence, mut policies: UnboundedReceiver<DynamicObject>) {
     let api: Api<DynamicObject> = Api::all_with(client, &ApiResource::erase::<CausewayPolicy>(&()));
     fence.opened().await;
     let mut unwritten: HashMap<String, DynamicObject> = HashMap::new();
-    let mut told: HashMap<String, Instant> = HashMap::new();
+    let mut last_reported: HashMap<String, Instant> = HashMap::new();
     loop {
         tokio::select! {
             policy = policies.recv() => match policy {
                 Some(policy) => drop(unwritten.insert(policy.name_any(), policy)),
                 None => return,
             },
-            () = sleep(AGAIN), if !unwritten.is_empty() => {}
+            () = sleep(RETRY_INTERVAL), if !unwritten.is_empty() => {}
         }
-        told.retain(|_, at| at.elapsed() < AGAIN);
+        last_reported.retain(|_, at| at.elapsed() < RETRY_INTERVAL);
         let mut failed = HashMap::new();
         for (name, policy) in unwritten.drain() {
             let Some(status) = status(&policy, Timestamp::now()) else { continue };
             // An operator of another version may read the same policy otherwise. They must not answer each other at once.
             let is_contested = policy.data["status"]["observedGeneration"].as_i64() == policy.metadata.generation;
-            if is_contested && told.contains_key(&name) {
+            if is_contested && last_reported.contains_key(&name) {
                 failed.insert(name, policy);
                 continue;
             }
@@ -55,7 +55,7 @@ pub async fn tell(client: Client, fence: Fence, mut policies: UnboundedReceiver<
             let how = PatchParams::apply(FIELD_MANAGER).force();
             match api.patch_status(&name, &how, &Patch::Apply(&patch)).await {
                 Ok(_) => {
-                    told.insert(name, Instant::now());
+                    last_reported.insert(name, Instant::now());
                 }
                 // The policy was deleted or replaced.
                 Err(kube::Error::Api(problem)) if matches!(problem.code, 404 | 409) => {}
@@ -87,12 +87,13 @@ fn status(policy: &DynamicObject, now: Timestamp) -> Option<CausewayPolicyStatus
     let generation = policy.metadata.generation;
     let conditions = merge_conditions(&known, &health, &[], generation, now);
     let status = CausewayPolicyStatus { observed_generation: generation, conditions };
-    let is_news = said(&known) != said(&status.conditions) || before.observed_generation != generation;
-    is_news.then_some(status)
+    let is_new =
+        without_messages(&known) != without_messages(&status.conditions) || before.observed_generation != generation;
+    is_new.then_some(status)
 }
 
-/// What conditions say, without the words.
-fn said(conditions: &[Condition]) -> BTreeSet<(&str, &str, &str)> {
+/// Conditions without their messages.
+fn without_messages(conditions: &[Condition]) -> BTreeSet<(&str, &str, &str)> {
     conditions.iter().map(|it| (it.type_.as_str(), it.status.as_str(), it.reason.as_str())).collect()
 }
 

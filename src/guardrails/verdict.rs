@@ -38,9 +38,9 @@ impl Policies {
                 Policy::Unreadable { about, why }
             }
         };
-        let is_news = self.0.get(&name) != Some(&policy);
+        let is_new = self.0.get(&name) != Some(&policy);
         self.0.insert(name, policy);
-        is_news
+        is_new
     }
 
     /// The policy of that name was deleted.

@@ -54,7 +54,7 @@ pub struct Election {
     near: watch::Sender<bool>,
     complaint: Complaint,
     /// How long to wait for an answer: longer while answers are slow.
-    patience: Duration,
+    answer_timeout: Duration,
 }
 
 /// This process holds the lease, for as long as [`Leadership::hold`] is polled and does not return.
@@ -70,7 +70,7 @@ impl Election {
             fence: Fence::closed(),
             near: watch::Sender::new(false),
             complaint: Complaint::default(),
-            patience: timing.renew_deadline / ATTEMPTS,
+            answer_timeout: timing.renew_deadline / ATTEMPTS,
         }
     }
 
@@ -148,8 +148,8 @@ impl Election {
     /// whenever the API is slow for a while, and all its work would be cut off.
     fn learn(&mut self, begun: Instant, failure: Option<&Failure>) {
         let Timing { renew_deadline, .. } = self.candidate.timing;
-        let took = if matches!(failure, Some(Failure::Silent(_))) { self.patience } else { now() - begun };
-        self.patience = (took * 2).clamp(renew_deadline / ATTEMPTS, renew_deadline);
+        let took = if matches!(failure, Some(Failure::Silent(_))) { self.answer_timeout } else { now() - begun };
+        self.answer_timeout = (took * 2).clamp(renew_deadline / ATTEMPTS, renew_deadline);
     }
 
     async fn watch(&mut self, limit: Duration) -> Observation {
@@ -164,7 +164,7 @@ impl Election {
     }
 
     fn call_limit(&self) -> Duration {
-        self.patience.min(self.time_left())
+        self.answer_timeout.min(self.time_left())
     }
 
     /// The time until the fence closes; without limit if this process does not lead.

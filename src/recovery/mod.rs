@@ -122,7 +122,7 @@ async fn begin_above(options: &SkipOptions) -> Result<Result<(), Refusal>, Error
     let programs = Programs { directory: &options.programs, options };
     let made = async {
         programs.can_skip(&options.version).await?;
-        programs.settle().await?;
+        programs.apply_log().await?;
         programs.restore(&place.made()).await
     };
     let made = made.await;

@@ -62,12 +62,12 @@ pub enum Refusal {
         message: String,
     },
     /// A program did not end in time.
-    #[error("{program} took longer than {} s", patience.as_secs())]
+    #[error("{program} took longer than {} s", timeout.as_secs())]
     Hung {
         /// Its name.
         program: &'static str,
         /// How long we waited.
-        patience: Duration,
+        timeout: Duration,
     },
 }
 
@@ -93,7 +93,7 @@ impl Programs<'_> {
 
     /// Applies the whole log to the database: the member runs alone until it has read its log, and then stops in order.
     /// If it were killed instead, its newest writes might exist only in the log.
-    pub async fn settle(&self) -> Result<(), Refusal> {
+    pub async fn apply_log(&self) -> Result<(), Refusal> {
         let options = self.options;
         let mut arguments: Vec<OsString> = [
             "--force-new-cluster=true",
@@ -116,7 +116,7 @@ impl Programs<'_> {
                 return Err(member.failed(status, ""));
             }
             if begun.elapsed() > PROGRAM_TIMEOUT {
-                return Err(Refusal::Hung { program: "etcd", patience: PROGRAM_TIMEOUT });
+                return Err(Refusal::Hung { program: "etcd", timeout: PROGRAM_TIMEOUT });
             }
             sleep(PROGRAM_POLL_INTERVAL).await;
         }
@@ -185,14 +185,14 @@ impl Running {
     }
 
     /// Waits until it ends.
-    async fn end(&mut self, patience: Duration) -> Result<ExitStatus, Refusal> {
+    async fn end(&mut self, timeout: Duration) -> Result<ExitStatus, Refusal> {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.ended()? {
                 return Ok(status);
             }
-            if begun.elapsed() > patience {
-                return Err(Refusal::Hung { program: self.name, patience });
+            if begun.elapsed() > timeout {
+                return Err(Refusal::Hung { program: self.name, timeout });
             }
             sleep(PROGRAM_POLL_INTERVAL).await;
         }
@@ -299,7 +299,7 @@ mod tests {
         script("etcdutl", "echo --bump-revision");
         programs.can_skip("3.5.9").await.unwrap();
         script("etcd", "exit 1");
-        let failed = programs.settle().await.unwrap_err().to_string();
+        let failed = programs.apply_log().await.unwrap_err().to_string();
         assert_eq!(failed, "etcd failed: exit status: 1");
         std::fs::remove_dir_all(&directory).unwrap();
     }

@@ -36,7 +36,7 @@ struct Entry {
 
 impl Failures {
     /// Records a failure; returns how long to wait before the next attempt. `sweep` is the delay for errors that only a
-    /// change of the world resolves.
+    /// change in the cluster or in AWS resolves.
     pub fn failed(&self, uid: &str, class: Class, sweep: Duration) -> Duration {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = entries.entry(uid.to_owned()).or_insert_with(|| Entry {

@@ -10,9 +10,9 @@ use crate::api::common::OF_ALL_KINDS;
 /// The state of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// The world matches the spec.
+    /// The cluster and AWS match the spec.
     Ready(Cause),
-    /// The world is on its way to match the spec.
+    /// The cluster and AWS do not match the spec yet.
     Progressing(Cause),
     /// The object cannot go on before somebody outside changes something.
     Stalled(Cause),

@@ -14,7 +14,7 @@ use super::conditions::SUSPENDED;
 use super::{ExtraCondition, Failure, Health};
 use crate::api::Conditioned;
 
-/// A kind of custom resource, and how the world is made to match it.
+/// A kind of custom resource, and how the cluster and AWS are made to match it.
 pub trait Kind: Send + Sync + Sized + 'static {
     /// The custom resource.
     type Object: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -27,9 +27,9 @@ pub trait Kind: Send + Sync + Sized + 'static {
         + 'static;
     /// Its status.
     type Status: Conditioned + Clone + Debug + Default + PartialEq + Serialize + Send + Sync + 'static;
-    /// The part of the world that matters to one object.
+    /// What matters to one object in the cluster and AWS.
     type Observed: Send + Sync;
-    /// One change of the world.
+    /// One change in the cluster or in AWS.
     type Action: Debug + Send + Sync;
     /// The error of observing or acting.
     type Error: Failure;
@@ -73,7 +73,7 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// Drops what is remembered about the deleted object with that uid.
     fn forget(&self, _uid: &str) {}
 
-    /// Reads the world. Nothing else reads it.
+    /// Reads the cluster and AWS. Nothing else reads them.
     fn observe(&self, object: &Self::Object) -> impl Future<Output = Result<Self::Observed, Self::Error>> + Send;
 
     /// Called instead of [`Kind::observe`] while the object is suspended or cannot be decoded. Work that goes on
@@ -137,7 +137,7 @@ pub trait Kind: Send + Sync + Sized + 'static {
 /// What to do about an object, and what is true of it now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan<Action, Status> {
-    /// Steps to carry out in order; then the world is observed again. It is empty if the world is as it should be or if
+    /// Steps to carry out in order; then the next round observes again. It is empty if all matches the spec or if
     /// nothing can be done now.
     pub actions: Vec<Action>,
     /// The status, without conditions and observed generation.
@@ -170,7 +170,7 @@ impl<Action, Status> Plan<Action, Status> {
 /// How to clean up after an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Removal<Action> {
-    /// Steps to carry out in order; then the world is observed again. If it is empty, the finalizer is removed.
+    /// Steps to carry out in order; then the next round observes again. If it is empty, the finalizer is removed.
     pub actions: Vec<Action>,
     /// The event to publish when the object is deleted.
     pub final_event: Option<ActionEvent>,

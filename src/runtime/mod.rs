@@ -1,7 +1,7 @@
 //! The generic reconcile runner: everything that all kinds have in common.
 //!
-//! A kind implements [`Kind`]: how to read the world ([`Kind::observe`]), what to do about it ([`Kind::decide`],
-//! [`Kind::decide_removal`]: pure), and how to do one step of it ([`Kind::apply`]). The runner adds the rest:
+//! A kind implements [`Kind`]: how to read the cluster and AWS ([`Kind::observe`]), what to do
+//! ([`Kind::decide`], [`Kind::decide_removal`]: pure), and how to do one step ([`Kind::apply`]). The runner adds the rest:
 //! watching, bounded concurrency, deadlines, panics, finalizers, retries by class of error, status and events.
 //!
 //! ```text

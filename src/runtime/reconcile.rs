@@ -94,7 +94,7 @@ enum Trouble<E: Failure> {
     Status(#[source] kube::Error),
     #[error("the object is gone")]
     Gone,
-    #[error("the world keeps changing: still something to do after {ROUNDS} rounds{}", last_words(.0.as_deref()))]
+    #[error("still something to do after {ROUNDS} rounds: somebody keeps changing it{}", last_words(.0.as_deref()))]
     Unsettled(Option<String>),
     #[error("the reconcile did not end within {} s", DEADLINE.as_secs())]
     Deadline,
@@ -137,7 +137,7 @@ impl<K: Kind> From<Trouble<K::Error>> for Failed<K> {
 }
 
 impl<K: Kind> Reconciler<K> {
-    /// Makes the world match the object; returns when to reconcile again.
+    /// Makes the cluster and AWS match the object; returns when to reconcile again.
     pub async fn reconcile(&self, object: &K::Object) -> Duration {
         let begun = Instant::now();
         let uid = object.uid().unwrap_or_default();

@@ -1,5 +1,5 @@
 //! The objects of a kind as watches show them, in one store for each namespace that is served. A namespace that cannot
-//! be listed holds up nobody but its own objects.
+//! be listed delays only its own objects.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

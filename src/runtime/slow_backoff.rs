@@ -38,11 +38,11 @@ mod tests {
 
     #[test]
     fn a_kind_that_stays_missing_is_looked_for_seldom_whatever_else_the_watch_tells() {
-        let mut patience = SlowBackoff::default();
+        let mut backoff = SlowBackoff::default();
         let mut delays = Vec::new();
         for _ in 0..12 {
-            delays.extend(patience.next());
-            patience.reset();
+            delays.extend(backoff.next());
+            backoff.reset();
         }
         assert_eq!((delays.first(), delays.last()), (Some(&SOON), Some(&SELDOM)));
     }

@@ -18,7 +18,7 @@ use super::reconcile::Reconciler;
 use crate::leader::Fence;
 
 /// Pause before the next attempt to read an object.
-const AGAIN: Duration = Duration::from_millis(200);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Which objects may be reconciled.
 pub struct WarmUp {
@@ -80,7 +80,7 @@ impl<K: Kind> Reconciler<K> {
                     tracing::warn!(problem = %api_message(&problem), "cannot read an object before its first reconcile, trying again");
                 }
             }
-            sleep(AGAIN).await;
+            sleep(RETRY_INTERVAL).await;
         }
     }
 }

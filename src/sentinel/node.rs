@@ -56,9 +56,9 @@ impl Node {
         let mut last_answer = Instant::now();
         loop {
             ticks.tick().await;
-            let said = self.info(&calls, self.login.clone()).await;
+            let reply = self.info(&calls, self.login.clone()).await;
             views.send_if_modified(|view| {
-                let now = match &said {
+                let now = match &reply {
                     Ok(info) => {
                         last_answer = Instant::now();
                         view.answered(node, info)

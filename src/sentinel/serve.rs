@@ -109,7 +109,7 @@ where
             }
         }
         let listens = !session.subscriptions.is_empty();
-        let patience = match () {
+        let limit = match () {
             () if shared.settings.auth && !session.known => DEADLINE,
             () if listens => LISTENING,
             () => IDLE,
@@ -125,7 +125,7 @@ where
                 let messages = session.subscriptions.tell(&shared.settings, &view);
                 write(&mut stream, &session, &messages).await?;
             }
-            () = sleep_until(asked + patience) => return Ok(()),
+            () = sleep_until(asked + limit) => return Ok(()),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::external::redis::{Info, Role};
 
 /// How long the last answer of a node that does not answer still counts: on a busy machine, short silences happen all
 /// the time.
-const MOMENT: Duration = Duration::from_secs(2);
+const BRIEF_SILENCE: Duration = Duration::from_secs(2);
 
 /// What is known of the set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl View {
 
     /// What is known after the node has been silent for so long.
     pub fn silent(&self, silence: Duration) -> Self {
-        Self { master: self.master.clone().filter(|_| silence < MOMENT), last: self.last.clone() }
+        Self { master: self.master.clone().filter(|_| silence < BRIEF_SILENCE), last: self.last.clone() }
     }
 }
 

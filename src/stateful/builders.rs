@@ -215,7 +215,7 @@ pub fn pod_spec<D: Database>(object: &D, user: i64, containers: Vec<Container>, 
 }
 
 /// What the revision of pods depends on besides their spec: their user's labels and annotations, if there are any.
-pub fn given_metadata<D: Database>(object: &D) -> Vec<u8> {
+pub fn user_metadata<D: Database>(object: &D) -> Vec<u8> {
     let given = object.set_spec().pod_metadata.filter(|it| **it != PodMetadata::default());
     // Strings cannot fail to serialize.
     given.and_then(|it| serde_json::to_vec(it).ok()).unwrap_or_default()

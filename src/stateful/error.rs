@@ -38,8 +38,8 @@ pub enum Error {
     NameTaken(String),
     /// A volume cannot grow.
     #[error(
-        "volume claim {name} cannot grow to {field}: {message}; set allowVolumeExpansion in its storage class, if what \
-         provides its volumes can do that. The pods run on with the volumes that they have"
+        "volume claim {name} cannot grow to {field}: {message}; set allowVolumeExpansion in its storage class, if the \
+         provisioner supports it. The pods keep running"
     )]
     CannotGrow {
         /// The claim.

@@ -133,7 +133,7 @@ pub struct SetSpec<'a> {
     pub service_account: Option<&'a String>,
     /// Clients must log in.
     pub auth: bool,
-    /// The field to set, and how, so that nobody is served without TLS; `None` if nobody is.
+    /// The field to set, and how, so that no client connects without TLS; `None` if none can.
     pub lacks_tls: Option<&'static str>,
     /// Another port for clients.
     pub second_port: Option<u16>,

@@ -165,7 +165,7 @@ impl<N> Set<N> {
             Some(ChildAction::delete_pod(pod, format!("it waits for {kind} {name}, which came after it")))
         };
         let actions = self.pods.values().filter_map(late);
-        Step::children(actions, "Replacing", "replacing pods that wait for what is there now")
+        Step::children(actions, "Replacing", "replacing pods whose missing Secret or ConfigMap now exists")
     }
 
     /// Grows volumes, one after the other, if `whose` says that they are to grow.

@@ -49,7 +49,7 @@ async fn a_my_ingress_is_refused_in_words_that_name_field_and_fix() {
         (
             "targetSecurityGroups",
             json!(["nodes"]),
-            "spec.targetSecurityGroups lets in the security group that is made for spec.inboundCidrs",
+            "spec.targetSecurityGroups allows traffic from the security group that is made for spec.inboundCidrs",
         ),
         (
             "attributes",

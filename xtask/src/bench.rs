@@ -42,7 +42,7 @@ const CLUSTER: &str = "bench";
 pub enum Task {
     #[command(flatten)]
     Measure(Action),
-    /// Write the tables of docs/benchmarks.md anew from docs/bench/
+    /// Write the tables of docs/benchmarks.md from docs/bench/
     Page,
 }
 

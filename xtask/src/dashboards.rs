@@ -125,7 +125,7 @@ mod tests {
             let text =
                 fs::read_to_string(folder.join(&file)).with_context(|| format!("there is no {PICTURES}/{file}"))?;
             picture::shows(&dashboard, &text).with_context(|| {
-                format!("{PICTURES}/{file} is old; {WRITE}=1 cargo xtask test installed draws it anew")
+                format!("{PICTURES}/{file} is old; {WRITE}=1 cargo xtask test installed draws it again")
             })?;
             assert!(page.contains(&format!("](dashboards/{file})")), "docs/dashboards.md does not show {file}");
             expected.insert(file);

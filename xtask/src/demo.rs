@@ -8,10 +8,10 @@ pub mod install;
 pub mod kubectl;
 mod olm;
 pub mod role;
+mod snapshot;
 mod traffic;
 mod tutorial;
 pub mod upgrade;
-mod world;
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -38,7 +38,7 @@ const STEPS: usize = 13;
 /// Debian packages that build images.
 pub const PACKAGES: &[&str] = &["mmdebstrap", "debian-archive-keyring", "ca-certificates", "curl"];
 
-/// A local world in which the operator is installed the way users do it.
+/// A local environment in which the operator is installed the way users do it.
 struct Local<'a> {
     cluster: &'a Cluster,
     localstack: &'a LocalStack<'a>,
@@ -115,7 +115,7 @@ pub fn install_and_try(
 }
 
 /// Installs that program by the Helm chart, with its web identity. `options` are options of helm, beside the values for
-/// the local world.
+/// the local environment.
 pub fn install_by_chart(
     cluster: &Cluster,
     localstack: &LocalStack,

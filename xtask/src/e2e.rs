@@ -1,5 +1,5 @@
 //! `cargo xtask e2e`: goes through what users do with Causeway, from the first balancer to the last deletion. It runs
-//! on a real cluster and account, or, with the same code, in the local world.
+//! on a real cluster and account, or, with the same code, in the local environment.
 
 mod aws;
 mod consent;
@@ -47,7 +47,7 @@ pub struct Options {
     /// Install or upgrade the operator by its chart with these values first; without it, it must be installed
     #[arg(long, value_name = "FILE", requires = "real")]
     values: Option<PathBuf>,
-    /// The operator's program for the local world, instead of compiling it
+    /// The operator's program for the local environment, instead of compiling it
     #[arg(long, value_name = "FILE", conflicts_with = "real")]
     binary: Option<PathBuf>,
     /// The account's id, instead of a question
@@ -94,7 +94,7 @@ fn swept(options: &sweep::Options) -> Result<()> {
     sweep::run(options, &Place::local(&cluster, &localstack)?)
 }
 
-/// Runs the suite in the local world, which it creates first.
+/// Runs the suite in the local environment, which it creates first.
 fn locally(options: &Options) -> Result<()> {
     host::require_tools()?;
     let mut steps = Progress::new(PREPARATION + cluster::STEPS + STAGES.len());
@@ -109,7 +109,7 @@ fn locally(options: &Options) -> Result<()> {
     let place = Place::local(&cluster, &localstack)?;
     let tried = tried(&place, options, &mut steps);
     println!(
-        "The local world goes on: cargo xtask kubectl --name {NAME} get pods -A; cargo xtask cluster down --name {NAME} ends it."
+        "The local environment goes on: cargo xtask kubectl --name {NAME} get pods -A; cargo xtask cluster down --name {NAME} ends it."
     );
     tried
 }

@@ -33,7 +33,7 @@ pub fn require_root() -> Result<()> {
     require(&[Requirement::Linux, Requirement::Root])
 }
 
-/// Fails unless everything is available that the local world is built with; the error names all that is missing.
+/// Fails unless everything is available that the local environment is built with; the error names all that is missing.
 pub fn require_tools() -> Result<()> {
     require(&[Requirement::Linux, Requirement::Root, Requirement::Cargo, Requirement::Go, Requirement::Python])
 }

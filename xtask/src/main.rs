@@ -50,9 +50,9 @@ enum Command {
     Kubectl(cluster::Kubectl),
     /// Build the container images and push them into the local cluster's registry
     Images(images::Options),
-    /// Write crds/ anew from the Rust types
+    /// Write crds/ from the Rust types
     Crds,
-    /// Write deploy/helm/golden anew: what the chart renders for the values beside it
+    /// Write deploy/helm/golden: what the chart renders for the values beside it
     Chart,
     /// Write the operator's image as an OCI layout, without a container engine, and push it
     Image(image::Options),
@@ -69,7 +69,7 @@ enum Command {
     Lint,
     /// Upgrade from an earlier version and go back, with objects of all kinds
     Upgrade(demo::upgrade::Options),
-    /// Try what users do, in the local world or, with --real, on a cluster and account that you name
+    /// Try what users do, in the local environment or, with --real, on a cluster and account that you name
     E2e(Box<e2e::Options>),
     /// Run every check and every test
     Test(test::Options),

@@ -7,19 +7,21 @@ from pathlib import Path
 from .authentication.gate import SCRIPT
 from .backends import backend
 from .frontends import Certificates, frontend
-from .model import World
+from .model import Snapshot
 
 
-def configuration(world: World, addresses: Mapping[str, str], certificates: Certificates, home: Path, gate: str) -> str:
+def configuration(
+    snapshot: Snapshot, addresses: Mapping[str, str], certificates: Certificates, home: Path, gate: str
+) -> str:
     """The text; `addresses` are by the balancers' ARNs, `home` is the folder of HAProxy's files, `gate` where it asks
     who may go on."""
     frontends = chain.from_iterable(
         frontend(balancer, listener, addresses[balancer.arn], certificates, gate)
-        for balancer in world.balancers
+        for balancer in snapshot.balancers
         for listener in balancer.listeners
     )
     backends = chain.from_iterable(
-        backend(group, balancer.idle_seconds) for balancer in world.balancers for group in balancer.groups
+        backend(group, balancer.idle_seconds) for balancer in snapshot.balancers for group in balancer.groups
     )
     return "\n".join([*_beginning(home), *frontends, *backends, ""])
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from .. import settings
 from .backends import OPEN
-from .model import Group, World
+from .model import Group, Snapshot
 from .proxy import Proxy, Workers
 from .states import Server, read
 
@@ -30,7 +30,7 @@ class Draining:
         self._ends: dict[Server, float] = {}
         """When the requests under way to a server that left are cut off, by the monotonic clock."""
 
-    def begin(self, before: World, after: World) -> None:
+    def begin(self, before: Snapshot, after: Snapshot) -> None:
         """Takes servers that are about to leave out of the worker's choice at once, where others are healthy."""
         old, new = before.servers(), after.servers()
         left = {server: group for server, (group, _) in old.items() if server not in new}

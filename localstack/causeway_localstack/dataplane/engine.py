@@ -19,7 +19,7 @@ from .authentication.gate import Gate
 from .configuration import configuration
 from .draining import Draining
 from .health import Health
-from .model import World
+from .model import Snapshot
 from .proxy import Proxy, is_installed
 
 ADDRESSES = "CAUSEWAY_DATAPLANE_ADDRESSES"
@@ -63,7 +63,7 @@ class Engine:
         """When to try it once more, by the monotonic clock."""
         self._trouble: str | None = None
         """What went wrong with looking after HAProxy."""
-        self._world = World()
+        self._snapshot = Snapshot()
         self._given: dict[str, str] = {}
         self._text = ""
 
@@ -76,7 +76,7 @@ class Engine:
 
     def changed(self, account: str) -> None:
         """Something of this account may be different now."""
-        if settings.of(account).traffic or any(it.account == account for it in self._world.balancers):
+        if settings.of(account).traffic or any(it.account == account for it in self._snapshot.balancers):
             with self._lock:
                 self._generation += 1
             self._wake.set()
@@ -94,7 +94,7 @@ class Engine:
                     "address": self._given[it.arn],
                     "ports": [listener.port for listener in it.listeners],
                 }
-                for it in self._world.balancers
+                for it in self._snapshot.balancers
             ]
             return {
                 "generation": self._generation,
@@ -107,7 +107,7 @@ class Engine:
 
     def _run(self) -> None:
         while True:
-            self._wake.wait(_TICK if self._proxy.is_running or self._world.balancers or self._refused else None)
+            self._wake.wait(_TICK if self._proxy.is_running or self._snapshot.balancers or self._refused else None)
             if self._wake.is_set() or self._must_try_again():
                 try:
                     self._await_quiet()
@@ -123,7 +123,7 @@ class Engine:
 
     def _must_try_again(self) -> bool:
         """After a failure, perhaps somebody else's who held a port; or if HAProxy ended."""
-        if self._world.balancers and not self._proxy.is_running:
+        if self._snapshot.balancers and not self._proxy.is_running:
             self._text = ""
             return not self._refused or time.monotonic() >= self._try_again
         return bool(self._refused) and time.monotonic() >= self._try_again
@@ -136,25 +136,25 @@ class Engine:
         self._wake.clear()
 
     def _carry(self) -> None:
-        """Reads the world and, if it is another, gives it to HAProxy."""
+        """Takes a snapshot and, if it differs from the last one, gives it to HAProxy."""
         with self._lock:
             generation = self._generation
-        world = reading.world()
-        given = self._addresses.assign(balancer.arn for balancer in world.balancers)
-        self._gate.learn(world)
-        text = configuration(world, given, self._certificate, self._home, self._gate.address)
-        before, now = self._world.servers(), world.servers()
+        snapshot = reading.snapshot()
+        given = self._addresses.assign(balancer.arn for balancer in snapshot.balancers)
+        self._gate.learn(snapshot)
+        text = configuration(snapshot, given, self._certificate, self._home, self._gate.address)
+        before, now = self._snapshot.servers(), snapshot.servers()
         fresh = [it for server, it in now.items() if server not in before or before[server][1] != it[1]]
         kept = [it for server, it in now.items() if server in before and before[server][1] == it[1]]
-        if (world.balancers or self._proxy.is_running) and (text != self._text or fresh):
-            self._draining.begin(self._world, world)
+        if (snapshot.balancers or self._proxy.is_running) and (text != self._text or fresh):
+            self._draining.begin(self._snapshot, snapshot)
             self._proxy.states.write_text(states.file(self._proxy.say("show servers state"), kept, fresh))
             self._proxy.apply(text)
         with self._lock:
-            self._world, self._given, self._text = world, given, text
+            self._snapshot, self._given, self._text = snapshot, given, text
             self._carried = generation
         if self._names_file:
-            names.publish(self._names_file, {it.dns_name: given[it.arn] for it in world.balancers})
+            names.publish(self._names_file, {it.dns_name: given[it.arn] for it in snapshot.balancers})
 
     def _look_after(self) -> None:
         if not self._proxy.is_running:
@@ -165,7 +165,7 @@ class Engine:
             with self._lock:
                 self._applied = self._carried
         self._draining.cut_off(workers)
-        self._health.report(self._world)
+        self._health.report(self._snapshot)
 
     def _certificate(self, pem: bytes) -> Path:
         path = self._home / f"{hashlib.sha256(pem).hexdigest()[:32]}.pem"

@@ -7,7 +7,7 @@ import time
 
 from .. import target_health
 from . import backends
-from .model import Group, Target, World
+from .model import Group, Snapshot, Target
 from .proxy import Proxy
 from .states import State, read
 
@@ -25,10 +25,10 @@ class Health:
         self._passing: dict[tuple[str, Target], float] = {}
         """Since when those that are down pass their checks, by the monotonic clock: HAProxy forgets it in a reload."""
 
-    def report(self, world: World) -> None:
+    def report(self, snapshot: Snapshot) -> None:
         """Asks HAProxy and passes it on."""
         states = read(self._proxy.say("show stat"))
-        servers = world.servers()
+        servers = snapshot.servers()
         known = {(group.arn, target) for group, target in servers.values()}
         self._judged &= known
         self._passing = {key: since for key, since in self._passing.items() if key in known}

@@ -99,8 +99,8 @@ class Balancer:
 
 
 @dataclass(frozen=True)
-class World:
-    """Everything that is carried."""
+class Snapshot:
+    """Everything that is carried, at one moment."""
 
     balancers: tuple[Balancer, ...] = ()
 

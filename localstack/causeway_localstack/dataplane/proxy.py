@@ -16,7 +16,7 @@ from pathlib import Path
 
 PROGRAM = "haproxy"
 
-_PATIENCE = 10.0
+_RELOAD_TIMEOUT = 10.0
 """Seconds a start or reload may take."""
 _HEARD = 1.0
 """Seconds after which a master that says nothing of a reload has not heard of it."""
@@ -111,9 +111,9 @@ class Proxy:
 
     def _await_worker(self, process: subprocess.Popen[bytes], begin: int, again: signal.Signals | None = None) -> None:
         """Follows the log until the master says how it went. A signal that it has not heard, because it was just
-        executing itself anew, is sent `again`."""
+        executing itself again, is sent `again`."""
         now = time.monotonic()
-        until, unheard = now + _PATIENCE, now + _HEARD
+        until, unheard = now + _RELOAD_TIMEOUT, now + _HEARD
         while time.monotonic() < until:
             said = self._said_since(begin)
             if again and "Reloading HAProxy" not in said and time.monotonic() > unheard:
@@ -126,7 +126,7 @@ class Proxy:
             if "Loading failure" in said or process.poll() is not None:
                 raise ProxyError(_alerts(said))
             time.sleep(0.01)
-        raise ProxyError(f"HAProxy has no new worker after {_PATIENCE:g} s")
+        raise ProxyError(f"HAProxy has no new worker after {_RELOAD_TIMEOUT:g} s")
 
     def _said_since(self, begin: int) -> str:
         with self._log.open(errors="replace") as log:

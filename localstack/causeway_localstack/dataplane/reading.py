@@ -8,17 +8,17 @@ from moto.elbv2.models import FakeLoadBalancer, elbv2_backends
 from .. import fleet as fleets
 from .. import records, settings
 from ..fleet import Fleet
-from .model import Balancer, Group, Listener, Rule, Target, World
+from .model import Balancer, Group, Listener, Rule, Snapshot, Target
 
 
-def world() -> World:
+def snapshot() -> Snapshot:
     """What the accounts with traffic have now."""
     found: list[Balancer] = []
     for account, regions in list(elbv2_backends.items()):
         if settings.of(account).traffic:
             for region in list(regions):
                 found.extend(_balancers(fleets.of(account, region)))
-    return World(tuple(found))
+    return Snapshot(tuple(found))
 
 
 def _balancers(fleet: Fleet) -> Iterator[Balancer]:

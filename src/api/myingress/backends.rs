@@ -95,7 +95,7 @@ pub enum BackendTargetType {
     Instance,
 }
 
-/// What is spoken to targets.
+/// Protocol of requests to targets, or of health checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum BackendProtocol {

@@ -86,7 +86,7 @@ impl Relayed {
                 Frame::Expected(bytes) => self.expected = Some(bytes),
                 Frame::Kept(kept) => self.kept = Some(kept),
                 Frame::End(end) if end.version.chars().count() > LONGEST_VERSION => {
-                    return Err(Error::SourceFailed("the container dump tells of a version that is none".into()));
+                    return Err(Error::SourceFailed("the container dump reported an invalid version".into()));
                 }
                 Frame::End(end) => self.end = Some(end),
                 Frame::Failed(failure) => return Err(dumped(failure)),

@@ -16,7 +16,7 @@ use super::{Error, sql};
 /// How long the throw-away server may take to load the backup.
 const LOAD_TIMEOUT: Duration = Duration::from_mins(15);
 /// How often it is asked whether it is ready.
-const RHYTHM: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Key in the target while it is being restored; its value is the restore's name. It tells an unfinished restore of ours from
 /// somebody else's data.
 const MARK: &str = "causeway.example.com/restore";
@@ -107,6 +107,6 @@ async fn ready<T>(address: &str, mut ask: impl AsyncFnMut() -> Result<T, String>
                 message,
             });
         }
-        tokio::time::sleep(RHYTHM).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -71,7 +71,7 @@ pub async fn restore(scratch: &str, target: &Source, force: bool, run: &str) -> 
         }
         // A new master may lack what the old one acknowledged. If the server that holds the backup was restarted, it returns
         // its keys in another order. Copying a key twice does no harm.
-        tracing::warn!("connections were made anew meanwhile: everything is copied once more");
+        tracing::warn!("connections were opened again meanwhile: everything is copied once more");
     };
     pair.compare().await?;
     ask(&mut pair.into, 0, &["SET", MARK, &done, "PX", REMEMBERED]).await.map_err(into)?;

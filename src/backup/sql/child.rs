@@ -62,8 +62,8 @@ impl fmt::Display for Failure {
             // Most programs begin their errors with their own name.
             Self::Ended(name, printed) if printed.starts_with(name) => formatter.write_str(printed),
             Self::Ended(name, printed) => write!(formatter, "{name}: {printed}"),
-            Self::Silent(name, patience) => {
-                write!(formatter, "{name} said nothing for {} minutes", patience.as_secs() / 60)
+            Self::Silent(name, limit) => {
+                write!(formatter, "{name} said nothing for {} minutes", limit.as_secs() / 60)
             }
         }
     }
@@ -135,9 +135,9 @@ impl Program {
     }
 
     /// Runs it to its end, and returns what it wrote.
-    pub async fn run(self, input: Stdio, patience: Duration) -> Result<Result<String, Failure>, Error> {
+    pub async fn run(self, input: Stdio, limit: Duration) -> Result<Result<String, Failure>, Error> {
         let mut child = self.start(input)?;
-        Ok(child.all(patience).await)
+        Ok(child.all(limit).await)
     }
 }
 
@@ -158,18 +158,18 @@ impl Child {
     }
 
     /// Its next output; none when it closed its output.
-    pub async fn next(&mut self, patience: Duration) -> Result<Option<Bytes>, Failure> {
-        timeout(patience, self.output.recv()).await.map_err(|_| Failure::Silent(self.name, patience))
+    pub async fn next(&mut self, limit: Duration) -> Result<Option<Bytes>, Failure> {
+        timeout(limit, self.output.recv()).await.map_err(|_| Failure::Silent(self.name, limit))
     }
 
-    /// Waits until it ends. It is a failure if it ends with an error, or not within `patience`.
-    pub async fn end(&mut self, patience: Duration) -> Result<(), Failure> {
+    /// Waits until it ends. It is a failure if it ends with an error, or not within `limit`.
+    pub async fn end(&mut self, limit: Duration) -> Result<(), Failure> {
         let begun = Instant::now();
         loop {
             match self.process.try_wait() {
                 Ok(Some(status)) if status.success() => return Ok(()),
                 Ok(Some(_)) => return Err(self.failure().await),
-                Ok(None) if begun.elapsed() > patience => return Err(Failure::Silent(self.name, patience)),
+                Ok(None) if begun.elapsed() > limit => return Err(Failure::Silent(self.name, limit)),
                 Ok(None) => tokio::time::sleep(EXIT_POLL_INTERVAL).await,
                 Err(error) => return Err(Failure::Ended(self.name, error.to_string())),
             }
@@ -177,12 +177,12 @@ impl Child {
     }
 
     /// All its output. It is a failure if it ends with an error.
-    pub async fn all(&mut self, patience: Duration) -> Result<String, Failure> {
+    pub async fn all(&mut self, limit: Duration) -> Result<String, Failure> {
         let mut all = Vec::new();
-        while let Some(chunk) = self.next(patience).await? {
+        while let Some(chunk) = self.next(limit).await? {
             all.extend_from_slice(&chunk);
         }
-        self.end(patience).await?;
+        self.end(limit).await?;
         Ok(String::from_utf8_lossy(&all).into_owned())
     }
 

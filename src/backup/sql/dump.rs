@@ -133,8 +133,8 @@ pub struct Writer {
 
 impl Writer {
     /// Writes all output of a program as one file. Fails if the program fails.
-    pub async fn program(&mut self, name: &str, child: Child, patience: std::time::Duration) -> Result<(), Failure> {
-        self.observed(name, child, patience, |_| ()).await
+    pub async fn program(&mut self, name: &str, child: Child, timeout: std::time::Duration) -> Result<(), Failure> {
+        self.observed(name, child, timeout, |_| ()).await
     }
 
     /// The same, and passes each chunk of the output to `show`.
@@ -142,11 +142,11 @@ impl Writer {
         &mut self,
         name: &str,
         mut child: Child,
-        patience: std::time::Duration,
+        timeout: std::time::Duration,
         mut show: impl FnMut(&[u8]),
     ) -> Result<(), Failure> {
         let mut pieces = Pieces::new(name);
-        while let Some(chunk) = child.next(patience).await? {
+        while let Some(chunk) = child.next(timeout).await? {
             show(&chunk);
             self.send(pieces.push(&chunk)).await;
         }

@@ -56,12 +56,12 @@ impl Deadline {
     /// `DO SLEEP(60)` of MariaDB.
     fn kept(self, statements: &[String]) -> Result<(), Broken> {
         let index = statements.len().saturating_sub(1);
-        let broken = || Broken { index, failure: Failure::Silent("the server", self.patience()) };
+        let broken = || Broken { index, failure: Failure::Silent("the server", self.answer_timeout()) };
         if self.left().is_zero() { Err(broken()) } else { Ok(()) }
     }
 
     /// How long to wait for the server's answer.
-    pub fn patience(self) -> Duration {
+    pub fn answer_timeout(self) -> Duration {
         self.left() + SERVER_ENDS_FIRST
     }
 }

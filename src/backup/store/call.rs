@@ -14,14 +14,14 @@ use super::StoreError;
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Tries of one call after the first one. With the pauses between them they last about a minute.
-const AGAIN: usize = 9;
+const RETRIES: usize = 9;
 
 /// The pauses between tries.
 pub fn pauses() -> impl Iterator<Item = Duration> {
     ExponentialBuilder::new()
         .with_min_delay(Duration::from_millis(200))
         .with_max_delay(Duration::from_secs(10))
-        .with_max_times(AGAIN)
+        .with_max_times(RETRIES)
         .with_jitter()
         .build()
 }
@@ -91,7 +91,7 @@ mod tests {
         while pause(&mut pauses, StoreError::overdue("PutObject", 1)).await.is_ok() {
             tries += 1;
         }
-        assert_eq!(tries, AGAIN + 1);
+        assert_eq!(tries, RETRIES + 1);
         assert!(begun.elapsed() < Duration::from_mins(2), "{:?}", begun.elapsed());
     }
 

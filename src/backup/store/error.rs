@@ -114,7 +114,7 @@ impl StoreError {
         match (self.trouble, self.code.as_deref()) {
             (_, Some(NO_CREDENTIALS)) => format!(
                 "S3 {operation}: the Job has no AWS credentials ({}): see the operator's options \
-                 BACKUP_ROLE_ARN and BACKUP_POD_IDENTITY, and who may be the role in iam/README.md",
+                 BACKUP_ROLE_ARN and BACKUP_POD_IDENTITY, and the trust policy of the role in iam/README.md",
                 self.message
             ),
             (Trouble::Denied, code) => format!(

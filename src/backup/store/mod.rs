@@ -57,7 +57,7 @@ struct Seen {
 
 /// An object, as a listing shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct StoredObject {
     /// Its size in bytes.
     pub size: u64,
     /// When it was written, if this S3 says so.
@@ -68,9 +68,9 @@ pub struct Listed {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lying {
     /// Its data.
-    pub data: Option<Listed>,
+    pub data: Option<StoredObject>,
     /// Its manifest.
-    pub manifest: Option<Listed>,
+    pub manifest: Option<StoredObject>,
 }
 
 impl Store {

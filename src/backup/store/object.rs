@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tokio_util::bytes::Bytes;
 
 use super::call::{DEADLINE, again, once, pause, pauses};
-use super::{Listed, Seen, Store, StoreError, Trouble, checksum};
+use super::{Seen, Store, StoreError, StoredObject, Trouble, checksum};
 use crate::backup::plan::Destination;
 
 /// Further tries of a HEAD that is refused without an error code.
@@ -46,7 +46,7 @@ impl Store {
     }
 
     /// Size of the object at a key, and when it was written; none if there is no object.
-    pub(super) async fn listed(&self, key: &str) -> Result<Option<Listed>, StoreError> {
+    pub(super) async fn listed(&self, key: &str) -> Result<Option<StoredObject>, StoreError> {
         let page = again("ListObjectsV2", DEADLINE, || {
             let call = self.client.list_objects_v2().bucket(&self.place.bucket);
             // The key itself sorts before all longer keys that begin with it.
@@ -54,7 +54,7 @@ impl Store {
         });
         let page = page.await?;
         let found = page.contents().iter().find(|object| object.key() == Some(key));
-        Ok(found.map(|object| Listed {
+        Ok(found.map(|object| StoredObject {
             size: object.size().and_then(|size| u64::try_from(size).ok()).unwrap_or_default(),
             modified: object.last_modified().and_then(|time| Timestamp::from_second(time.secs()).ok()),
         }))

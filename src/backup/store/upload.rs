@@ -16,7 +16,7 @@ use super::{Seen, Store, StoreError, Trouble, checksum, parts};
 use crate::backup::manifest;
 
 /// How long aborting an upload may take. A process that is stopped has 30 s in all.
-const FAREWELL: Duration = Duration::from_secs(20);
+const ABORT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why data could not be uploaded.
 #[derive(Debug, thiserror::Error)]
@@ -242,7 +242,7 @@ impl Upload {
         if !self.asked {
             return;
         }
-        let problem = match timeout(FAREWELL, self.clean()).await {
+        let problem = match timeout(ABORT_TIMEOUT, self.clean()).await {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no time is left".into(),

@@ -5,7 +5,7 @@ use crate::external::s3::{BucketFacts, Lock, Tags, Upload};
 use crate::runtime::ActionEvent;
 use crate::runtime::manifest::Manifest;
 
-/// One change of the world.
+/// One change in the cluster or in AWS.
 #[derive(Clone, PartialEq)]
 pub enum Action {
     /// Apply a child. Where `uid` is given, only to the object with that UID.

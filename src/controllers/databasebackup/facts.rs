@@ -54,7 +54,7 @@ pub struct Observed {
     /// The log that servers keep, by folder, as newly ended Jobs reported it.
     pub kept_logs: BTreeMap<String, (Timestamp, KeptLog)>,
     /// What went wrong although the backup is good, by the UID of the newly ended Job that reported it.
-    pub notes: BTreeMap<String, String>,
+    pub messages: BTreeMap<String, String>,
     /// The value of the annotation that asks for a backup at once.
     pub asked: Option<String>,
     /// The value of the annotation that acknowledges the loss of a bucket.

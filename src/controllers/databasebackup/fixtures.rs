@@ -1,4 +1,4 @@
-//! Objects and worlds for tests.
+//! Objects and what is observed of them, for tests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

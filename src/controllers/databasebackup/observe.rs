@@ -1,5 +1,5 @@
-//! Reads the world. Children and databases come from watches; after a change of ours, children come from the API
-//! server. The bucket and what is in it come from S3, which is read as seldom as possible.
+//! Reads the cluster and AWS. Children and databases come from watches; after a change of ours, children come from the
+//! API server. The bucket and what is in it come from S3, which is read as seldom as possible.
 
 mod listing;
 mod log;
@@ -57,7 +57,7 @@ pub struct Observer {
     pub buckets: Buckets,
     pub records: Records,
     pub signer: Signer,
-    pub undeleted: undeleted::Memory,
+    pub undeleted: undeleted::UndeletedCache,
     pub watches: Watches,
     /// Objects whose children we changed: the watches may not show that yet.
     changed: PerObject<()>,
@@ -94,7 +94,7 @@ impl Observer {
             buckets,
             records,
             signer,
-            undeleted: undeleted::Memory::default(),
+            undeleted: undeleted::UndeletedCache::default(),
             watches: Watches::new(),
             changed: PerObject::default(),
             catalogs: PerObject::default(),
@@ -142,7 +142,7 @@ impl Observer {
         }
         let (reported, denied) = self.look_at_reports(object, &mut observed).await?;
         observed.kept_logs = recording::kept_logs(&observed.jobs, &reported);
-        observed.notes = recording::notes(&reported);
+        observed.messages = recording::messages(&reported);
         // This is enough to suspend the schedule, which must work whether or not AWS answers, and whatever we may read.
         if object.spec.suspend {
             return Ok(observed);
@@ -171,7 +171,7 @@ impl Observer {
         if let Some(denied) = denied {
             return Err(denied);
         }
-        let news: Vec<&mut Job> = observed.jobs.iter_mut().filter(|job| is_news(object, job)).take(ASKED).collect();
+        let news: Vec<&mut Job> = observed.jobs.iter_mut().filter(|job| is_new(object, job)).take(ASKED).collect();
         outcomes::explain(&self.client, object, news).await?;
         let owner = self.s3.account().await?;
         let destination = &object.spec.destination;
@@ -353,7 +353,7 @@ fn uses(settings: &Settings, object: &DatabaseBackup, place: &Place, owner: &str
 }
 
 /// Whether a Job failed and that was not reported yet.
-fn is_news(object: &DatabaseBackup, job: &Job) -> bool {
+fn is_new(object: &DatabaseBackup, job: &Job) -> bool {
     let text = object.status.as_ref().map(|status| status.ended.as_slice()).unwrap_or_default();
     let failed = job.end.as_ref().is_some_and(|end| end.failure.is_some());
     failed && !text.contains(&job.name)

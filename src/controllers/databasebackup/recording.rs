@@ -71,13 +71,13 @@ pub fn kept_logs(jobs: &[Job], reported: &[Reported]) -> BTreeMap<String, (Times
 }
 
 /// What went wrong although the backup is good, by the UID of the Job.
-pub fn notes(reported: &[Reported]) -> BTreeMap<String, String> {
+pub fn messages(reported: &[Reported]) -> BTreeMap<String, String> {
     let noted = reported.iter().filter_map(|it| {
         let outcomes = it.reports.iter().flat_map(|report| &report.results);
-        // A result with an error is left out: the Job tried again, and the later try reports its own notes.
+        // A result with an error is left out: the Job tried again, and the later try reports its own messages.
         let good = outcomes.filter(|outcome| outcome.error.is_none());
-        let notes: Vec<&str> = good.filter_map(|outcome| outcome.note.as_deref()).collect();
-        (!notes.is_empty()).then(|| (it.job.clone(), notes.join("; ")))
+        let messages: Vec<&str> = good.filter_map(|outcome| outcome.note.as_deref()).collect();
+        (!messages.is_empty()).then(|| (it.job.clone(), messages.join("; ")))
     });
     noted.collect()
 }
@@ -211,7 +211,7 @@ mod tests {
             r#"{"results":[{"folder":"postgresql","id":"20261122T020000Z","note":"before","error":"it broke"}]}"#;
         let pods = [pod("u", Some(before)), pod("u", Some(report))];
         let reported = [reported_by(&ended(None), &pods), reported_by(&ended(None), &[])];
-        assert_eq!(notes(&reported), BTreeMap::from([("u".to_owned(), "spec.hooks.after: no".to_owned())]));
+        assert_eq!(messages(&reported), BTreeMap::from([("u".to_owned(), "spec.hooks.after: no".to_owned())]));
     }
 
     /// One backup of the log every five minutes, for longer than 34 days.

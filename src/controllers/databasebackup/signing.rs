@@ -16,7 +16,7 @@ use crate::runtime::{PerObject, hexadecimal};
 use crate::transfer;
 
 /// How long after a failure signing is tried again.
-pub const AGAIN: Duration = Duration::from_mins(1);
+pub const RETRY_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Signs for all objects.
 pub struct Signer {
@@ -38,7 +38,7 @@ impl Signer {
     /// The key that signs the backups of an object, and the backups that are not signed because of their manifests.
     pub async fn look(&self, uid: &str) -> (Signing, BTreeSet<(String, Timestamp)>) {
         let odd = self.odd.get(uid).unwrap_or_default();
-        if let Some((_, why)) = self.failed.get(uid).filter(|(at, _)| at.elapsed() < AGAIN) {
+        if let Some((_, why)) = self.failed.get(uid).filter(|(at, _)| at.elapsed() < RETRY_INTERVAL) {
             return (Signing::Refused(why), odd);
         }
         match self.key.key().await {

@@ -28,9 +28,9 @@ pub struct Undeleted {
 
 /// What S3 refused to delete of each object.
 #[derive(Default)]
-pub struct Memory(PerObject<BTreeMap<String, Undeleted>>);
+pub struct UndeletedCache(PerObject<BTreeMap<String, Undeleted>>);
 
-impl Memory {
+impl UndeletedCache {
     /// The backups of an object that S3 refused to delete, by what their keys begin with, without a slash at the end.
     pub fn of(&self, uid: &str) -> BTreeMap<String, Undeleted> {
         self.0.get(uid).unwrap_or_default()
@@ -94,7 +94,7 @@ mod tests {
         keys: BTreeSet<String>,
         refused: String,
         code: &'static str,
-        memory: Memory,
+        cache: UndeletedCache,
     }
 
     fn key(id: &str, file: &str) -> String {
@@ -104,14 +104,14 @@ mod tests {
     impl Bucket {
         fn refusing(file: &str, code: &'static str) -> Self {
             let keys = IDS.iter().flat_map(|id| [key(id, "data"), key(id, "manifest.json")]).collect();
-            Self { keys, refused: key(HELD_ID, file), code, memory: Memory::default() }
+            Self { keys, refused: key(HELD_ID, file), code, cache: UndeletedCache::default() }
         }
 
         fn observed(&self, object: &DatabaseBackup) -> Observed {
             let objects = self.keys.iter().map(|key| Object { key: key.clone(), size: 1, modified: now() });
             let listing = Listing { objects: objects.collect(), cut: false };
             let catalog = Some(Catalog::of("shop/nightly/uid-1/", &listing, Vec::new()));
-            Observed { catalog, undeleted: self.memory.of("uid-1"), ..settled(object) }
+            Observed { catalog, undeleted: self.cache.of("uid-1"), ..settled(object) }
         }
 
         fn deletions(&self, object: &DatabaseBackup, at: Timestamp) -> Vec<Vec<String>> {
@@ -127,9 +127,9 @@ mod tests {
         fn settle(&mut self, object: &DatabaseBackup, at: Timestamp) {
             for _ in 0..3 {
                 for keys in self.deletions(object, at) {
-                    for key in others(&keys, &self.memory.of("uid-1"), at) {
+                    for key in others(&keys, &self.cache.of("uid-1"), at) {
                         if key == self.refused {
-                            self.memory.note("uid-1", &Refusals::from([(key, self.refusal())]), at);
+                            self.cache.note("uid-1", &Refusals::from([(key, self.refusal())]), at);
                         } else {
                             self.keys.remove(&key);
                         }
@@ -167,7 +167,7 @@ mod tests {
         assert!(matches!(plan.health, Health::Ready(_)), "{:?}", plan.health);
         let locked = plan.status.locked.map(|it| (it.backups, it.until.0));
         assert_eq!(locked, Some((1, now() + HELD)));
-        let until = |id| locked_until(&key(id, "data"), &bucket.memory.of("uid-1"), now());
+        let until = |id| locked_until(&key(id, "data"), &bucket.cache.of("uid-1"), now());
         assert_eq!((until(HELD_ID), until(IDS[3])), (Some(now() + HELD), None), "so its removal leaves it, too");
         // Somebody ends the hold.
         bucket.refused = String::new();
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(cause.reason, "AccessDenied");
         assert!(cause.message.contains(HELD_ID) && cause.message.contains("s3:DeleteObject"), "{}", cause.message);
         assert_eq!(plan.status.locked, None);
-        assert_eq!(locked_until(&key(HELD_ID, "data"), &bucket.memory.of("uid-1"), now()), None);
+        assert_eq!(locked_until(&key(HELD_ID, "data"), &bucket.cache.of("uid-1"), now()), None);
         let later = decide(&object, &bucket.observed(&object), now() + DENIED);
         assert!(matches!(later.health, Health::Ready(_)), "{:?}", later.health);
     }

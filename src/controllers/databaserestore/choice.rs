@@ -40,7 +40,7 @@ pub fn pick(object: &DatabaseRestore, catalog: &Catalog, target: &Target) -> Res
             }
             [folder] => (*folder).clone(),
             several => {
-                let message = format!("spec.from.source is needed, for there are backups of {}", list(several));
+                let message = format!("spec.from.source is required: there are backups of {}", list(several));
                 return Err(Choice::Refused("SourceAmbiguous", message));
             }
         },
@@ -108,8 +108,8 @@ fn list(folders: &[&String]) -> String {
 pub fn unfit(manifest: &Manifest, target: &Target) -> Option<(&'static str, String)> {
     let title = &target.access.source.title;
     if matches!(manifest.kind.as_str(), BASE | WAL) {
-        let message = "it is of a whole server, whose files no running one takes: name the DatabaseBackup with method: BaseBackup in \
-                       spec.from, and give spec.pointInTime, {} for all that there is";
+        let message = "it is a physical backup, which cannot be loaded into a running server: name the DatabaseBackup with \
+                       method: BaseBackup in spec.from, and give spec.pointInTime, {} for all that there is";
         return Some(("InstantNotGiven", message.into()));
     }
     if manifest.kind != target.kind {
@@ -178,8 +178,8 @@ pub fn unencrypted(object: &DatabaseRestore, encrypts: bool, manifest: &Manifest
     (asked && manifest.encryption.is_none() && !from.accept_unencrypted).then(|| {
         let message = format!(
             "backup {} of {} is not encrypted, and encryption is asked for: by spec.encryption of its DatabaseBackup, or by \
-             spec.from.identitySecretName. Where it is of before that, make another DatabaseRestore with \
-             spec.from.acceptUnencrypted: true",
+             spec.from.identitySecretName. If it was taken before encryption was turned on, make another \
+             DatabaseRestore with spec.from.acceptUnencrypted: true",
             manifest.id, manifest.source,
         );
         ("NotEncrypted", message)

@@ -29,7 +29,7 @@ use crate::guardrails::asks;
 use crate::transfer::{self, Disbelief, Error, key_of};
 
 /// Backups of one object in one folder.
-struct Kept {
+struct BackupFolder {
     origin: Destination,
     folder: &'static str,
     /// When the backups that may count were due.
@@ -144,7 +144,7 @@ impl Observer {
             Ok(found) => found,
             Err(no) => return Ok(Err(no)),
         };
-        let is_named = |kept: &Kept| {
+        let is_named = |kept: &BackupFolder| {
             let name = kept.origin.prefix.rsplit('/').nth(1);
             instant.log.is_none() || instant.log.as_deref() == name
         };
@@ -215,7 +215,7 @@ impl Observer {
     async fn base_of(
         &self,
         object: &DatabaseRestore,
-        kept: &Kept,
+        kept: &BackupFolder,
         until: Option<Timestamp>,
     ) -> Result<Found<Document>, Error> {
         let named = due_of(&object.spec.from.id);
@@ -233,7 +233,7 @@ impl Observer {
     /// The log from a base backup to the instant.
     async fn log_of(
         &self,
-        kept: &Kept,
+        kept: &BackupFolder,
         base: &Manifest,
         until: Option<Timestamp>,
     ) -> Result<Found<Vec<Document>>, Error> {
@@ -252,8 +252,8 @@ impl Observer {
     }
 
     /// The manifest of a backup; or why it does not count.
-    async fn believed(&self, kept: &Kept, due: Timestamp) -> Result<Result<Document, String>, Error> {
-        let Kept { origin, folder, trust, .. } = kept;
+    async fn believed(&self, kept: &BackupFolder, due: Timestamp) -> Result<Result<Document, String>, Error> {
+        let BackupFolder { origin, folder, trust, .. } = kept;
         let place = place_of(origin);
         let key = key_of(&origin.prefix, folder, due);
         let read = match trust {
@@ -297,15 +297,16 @@ fn as_far_as_read(
 }
 
 /// Backups of each object that has such a folder.
-fn kept_in(opened: &Opened, catalogs: &BTreeMap<String, Catalog>, folder: &'static str) -> Vec<Kept> {
-    let kept =
-        catalogs.iter().filter(|(_, catalog)| catalog.folders.contains_key(folder)).map(|(prefix, catalog)| Kept {
+fn kept_in(opened: &Opened, catalogs: &BTreeMap<String, Catalog>, folder: &'static str) -> Vec<BackupFolder> {
+    let kept = catalogs.iter().filter(|(_, catalog)| catalog.folders.contains_key(folder)).map(|(prefix, catalog)| {
+        BackupFolder {
             origin: opened.origin(prefix),
             folder,
             dues: catalog.complete(folder).into_iter().collect(),
             trust: Trust::Signed(opened.believed_keys.clone()),
             cut: catalog.cut,
-        });
+        }
+    });
     kept.collect()
 }
 

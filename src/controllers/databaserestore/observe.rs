@@ -1,4 +1,4 @@
-//! Reads the world: the Job, and before there is one, which backup goes where.
+//! Reads the cluster: the Job, and before there is one, which backup goes where.
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job as KubernetesJob;

@@ -85,7 +85,7 @@ pub fn candidates(
     let folders: BTreeSet<&str> = found.iter().map(|it| it.folder.as_str()).collect();
     if folders.len() > 1 {
         let folders: Vec<&str> = folders.into_iter().collect();
-        let message = format!("spec.from.source is needed, for there are backups of {}", folders.join(", "));
+        let message = format!("spec.from.source is required: there are backups of {}", folders.join(", "));
         return Err(Choice::Refused("SourceAmbiguous", message));
     }
     found.sort_by(|one, other| (other.due, &other.base).cmp(&(one.due, &one.base)));

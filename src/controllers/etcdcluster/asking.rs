@@ -16,9 +16,9 @@ use crate::external::etcd::{Endpoint, EtcdError, Member, Password, Status, Troub
 use crate::stateful::wake::Key;
 
 /// A member that has not answered for this long is not waited for any more: the monitor notices when it answers again.
-const SILENT: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// A member whose last answer is more recent than this may answer again in a moment.
-const MOMENT: Duration = Duration::from_secs(3);
+const BRIEF_SILENCE: Duration = Duration::from_secs(3);
 /// How long to wait for a member that seems silent: the monitor may be wrong.
 const BRIEFLY: Duration = Duration::from_millis(200);
 /// If a member does not answer within this time, a second one is asked as well.
@@ -73,15 +73,15 @@ impl Observer {
             let silence = self.monitor.silence(&key, &endpoint).unwrap_or_default();
             // A login takes longer, and only members that answer are asked for one.
             let reserved = observed.reserved.contains(ordinal);
-            let patience = if reserved { Duration::MAX } else { SILENT.saturating_sub(silence).max(BRIEFLY) };
-            Some((*ordinal, patience, ask(endpoint)))
+            let limit = if reserved { Duration::MAX } else { ANSWER_TIMEOUT.saturating_sub(silence).max(BRIEFLY) };
+            Some((*ordinal, limit, ask(endpoint)))
         });
-        let answers = join_all(asked.map(|(ordinal, patience, answer)| async move {
+        let answers = join_all(asked.map(|(ordinal, limit, answer)| async move {
             let late = |_| Err(EtcdError::new("Status", Trouble::Unanswered, "no answer".into()));
             let begun = Instant::now();
-            let answer = timeout(patience, answer).await.unwrap_or_else(late);
+            let answer = timeout(limit, answer).await.unwrap_or_else(late);
             // If the process is gone, the call fails at once: that is not late.
-            (ordinal, answer, begun.elapsed() >= patience.min(SILENT) / 10 * 9)
+            (ordinal, answer, begun.elapsed() >= limit.min(ANSWER_TIMEOUT) / 10 * 9)
         }))
         .await;
         let recorded = object.status.as_ref().and_then(|status| status.cluster_id.clone());
@@ -102,7 +102,7 @@ impl Observer {
                 Err(error) if error.is_about_login() => drop(observed.reserved.insert(ordinal)),
                 Err(_) => {
                     let silence = endpoint.and_then(|endpoint| self.monitor.silence(&key, &endpoint));
-                    observed.unsure |= late && silence.is_some_and(|silence| silence < MOMENT);
+                    observed.unsure |= late && silence.is_some_and(|silence| silence < BRIEF_SILENCE);
                 }
             }
         }
@@ -114,7 +114,7 @@ impl Observer {
             self.cache.note_quorum(object);
             return observed.unsure;
         }
-        let missed = self.cache.without_quorum(object).is_some_and(|time| time < MOMENT);
+        let missed = self.cache.without_quorum(object).is_some_and(|time| time < BRIEF_SILENCE);
         let statuses = || observed.statuses.values();
         let leads = statuses().any(|status| status.leader == status.member_id && status.leader != 0);
         missed && statuses().all(|status| status.leader != 0) && (observed.unsure || leads)

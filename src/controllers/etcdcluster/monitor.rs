@@ -16,7 +16,7 @@ use crate::stateful::listeners::{Listened, Listeners, ProbeState, Shared, locked
 use crate::stateful::wake::{Key, Wake};
 
 /// How often a member is asked.
-const RHYTHM: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// An answer that takes longer is overdue.
 const OVERDUE: Duration = Duration::from_millis(1200);
 
@@ -142,7 +142,7 @@ impl Probe {
                 locked(&self.latest).answered();
             }
             self.turn(&mut state, latest);
-            sleep(RHYTHM.saturating_sub(begun.elapsed())).await;
+            sleep(POLL_INTERVAL.saturating_sub(begun.elapsed())).await;
         }
     }
 
@@ -244,8 +244,8 @@ mod tests {
         async fn wakes(&mut self) {
             // A controller that is woken follows the member again.
             self.monitor.follow(&key(), "uid", vec![endpoint()]);
-            let patience = Duration::from_millis(2300);
-            assert_eq!(timeout(patience, self.woken.next()).await.expect("nobody was woken in time"), Some(key()));
+            let limit = Duration::from_millis(2300);
+            assert_eq!(timeout(limit, self.woken.next()).await.expect("nobody was woken in time"), Some(key()));
         }
     }
 
@@ -282,7 +282,7 @@ mod tests {
     async fn a_member_that_is_silent_is_known_to_be() {
         let mut scene = Scene::new().await;
         let silence = |scene: &Scene| scene.monitor.silence(&key(), &endpoint()).expect("it is listened to");
-        assert!(silence(&scene) <= RHYTHM);
+        assert!(silence(&scene) <= POLL_INTERVAL);
         scene.answers(None);
         scene.wakes().await;
         sleep(Duration::from_secs(5)).await;
@@ -299,11 +299,11 @@ mod tests {
         sleep(IDLE).await;
         assert_eq!(calls(), before);
         scene.monitor.follow(&key(), "uid", vec![endpoint()]);
-        sleep(RHYTHM * 2).await;
+        sleep(POLL_INTERVAL * 2).await;
         assert!(calls() > before);
         scene.monitor.follow(&key(), "uid", Vec::new());
         let before = calls();
-        sleep(RHYTHM * 2).await;
+        sleep(POLL_INTERVAL * 2).await;
         assert_eq!(calls(), before);
     }
 }

@@ -12,7 +12,7 @@ use crate::api::common::FIELD_MANAGER;
 use crate::runtime::ActionEvent;
 use crate::runtime::manifest::{delete_exactly, is_controlled_by, is_left_over};
 
-/// One change of the world.
+/// One change in the cluster or in AWS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Create the pod with that index and name.

@@ -10,7 +10,7 @@ use crate::external::elbv2::{
 };
 use crate::runtime::ActionEvent;
 
-/// One change of the world.
+/// One change in the cluster or in AWS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A change of the balancer's own security group.

@@ -1,4 +1,4 @@
-//! Reports and counts what somebody else changed in AWS and the operator put right. Pure but for the memory.
+//! Reports and counts what somebody else changed in AWS and the operator put right. Pure but for the cache.
 //!
 //! A difference is drift only if this process found everything right before, and nothing that AWS should follow has
 //! changed since: no spec, security group, Secret, certificate or subnet. What a restarted operator finds is no drift,
@@ -168,9 +168,9 @@ fn note(differences: &[&Difference], right: Timestamp, silent: u32) -> String {
 
 /// What is known of all owners.
 #[derive(Debug, Default)]
-pub struct Memory(Mutex<HashMap<ObjectKey, State>>);
+pub struct DriftCache(Mutex<HashMap<ObjectKey, State>>);
 
-impl Memory {
+impl DriftCache {
     /// Takes in what was decided for an owner.
     pub fn take(&self, owner: &ObjectKey, decided: &Decided) -> Option<Repaired> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(owner.clone()).or_default().take(decided)

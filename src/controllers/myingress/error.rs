@@ -120,8 +120,8 @@ pub enum Error {
     },
     /// The owner of a Secret has not agreed to its use.
     #[error(
-        "spec.listeners: Secret {name} in namespace {namespace} does not agree to be given to AWS; whoever it belongs to \
-         agrees by its label: {}. What is in AWS stays as it is",
+        "spec.listeners: Secret {name} in namespace {namespace} is not labelled for use in AWS: its owner must add the \
+         label: {}. What is in AWS stays as it is",
         consent::command(.namespace, .name, consent::MYINGRESS)
     )]
     SecretNotShared {

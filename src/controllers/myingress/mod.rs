@@ -84,7 +84,7 @@ pub async fn controller(context: Context) {
         groups_seen: Mutex::default(),
         refusals: Refusals::default(),
         journal: Journal::default(),
-        drift: drift::Memory::default(),
+        drift: drift::DriftCache::default(),
         metrics: metrics.clone(),
         sweep: context.environment.sweep,
         replacement_grace: context.replacement_grace,
@@ -121,7 +121,7 @@ struct MyIngressKind {
     /// The objects for which this process created something.
     journal: Journal,
     /// What was right before, to recognise what somebody else changes in AWS.
-    drift: drift::Memory,
+    drift: drift::DriftCache,
     metrics: Metrics,
     /// How often everything is checked.
     sweep: Duration,
@@ -227,7 +227,7 @@ impl Kind for MyIngressKind {
     const NAME: &'static str = "MyIngress";
     const FINALIZER: Option<&'static str> = Some("causeway.example.com/load-balancer");
     const REMOVES_LATE: bool = true;
-    const SUSPENDED: &'static str = "spec.suspend is true: nothing is checked or changed, the targets neither. \
+    const SUSPENDED: &'static str = "spec.suspend is true: nothing is checked or changed, including targets. \
          New pods get no requests, requests to pods that are gone fail, and new pods with the readiness gate do not become \
          ready: set spec.suspend to false before pods are replaced";
     const OBSERVED_CONDITIONS: &'static [&'static str] = &["TargetsHealthy"];

@@ -42,8 +42,8 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
     let of_scheme = |scheme| candidates(&owner, scheme, user_provided);
     let mut names: Vec<String> = [Scheme::InternetFacing, Scheme::Internal].into_iter().flat_map(of_scheme).collect();
     names.extend(recorded.map(|alb| alb.name.clone()));
-    let patience = if deleting { CREATE_LAG } else { Duration::ZERO };
-    region.confirm_created(&owner, &names, patience).await.map_err(Error::of)?;
+    let grace = if deleting { CREATE_LAG } else { Duration::ZERO };
+    region.confirm_created(&owner, &names, grace).await.map_err(Error::of)?;
 
     if may_have_security_group(object, &built) {
         let new = !deleting && object.spec.group.is_none() && !had_security_group(object);
@@ -147,7 +147,7 @@ fn rebuild(kind: &MyIngressKind, observed: &mut Observed, secrets: &Secrets, occ
     if certified {
         observed.built = build(occupied);
     }
-    occupied.settle(&mut observed.built, owner, build, taken);
+    occupied.resolve_names(&mut observed.built, owner, build, taken);
     observed.taken_groups.clone_from(&occupied.foreign);
 }
 

@@ -59,7 +59,7 @@ impl Occupied {
 
     /// Builds again until no member has a target group that it cannot have. `again` builds without the members that are
     /// refused. `foreign` returns the target groups among these names that another owner's tags are on.
-    pub fn settle(
+    pub fn resolve_names(
         &mut self,
         built: &mut Built,
         owner: &Owner,
@@ -80,8 +80,8 @@ impl Occupied {
 /// The complaint about a backend whose target group would have the name of that of another member.
 pub fn shared(name: &str, backend: &str, (namespace, other): &ObjectKey) -> Complaint {
     let message = format!(
-        "spec.backends: the target group of backend {backend} would be {name}, which is that of {namespace}/{other}: \
-         give the backend another name"
+        "spec.backends: the target group of backend {backend} would be named {name}, which {namespace}/{other} already \
+         uses: give the backend another name"
     );
     Complaint { reason: "BackendInvalid", message }
 }

@@ -1,4 +1,4 @@
-//! Predicts the world after an action: AWS's answer is made up, and then entered like a real one. Pure.
+//! Predicts the state of AWS after an action: AWS's answer is made up, and then entered like a real one. Pure.
 //!
 //! `causeway plan` goes through a whole plan with it, and the property tests run the decisions on it. So what is shown
 //! is what was tested.

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_waits_and_is_news_once() {
+    fn what_is_refused_waits_and_is_new_once() {
         let refusals = Refusals::default();
         assert_eq!(note(&refusals, "a", Class::Invalid), Noted::New);
         assert_eq!(note(&refusals, "a", Class::Invalid), Noted::Again);

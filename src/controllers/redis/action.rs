@@ -93,7 +93,7 @@ impl Action {
     pub fn event(&self) -> Option<ActionEvent> {
         let (reason, note) = match self {
             Self::Child(ChildAction::Apply { child, .. }) if child.kind() == "Secret" => {
-                ("UsersWritten", format!("Wrote Secret {}: processes are told of its users", child.name()))
+                ("UsersWritten", format!("Wrote Secret {}; its users are loaded into the processes", child.name()))
             }
             Self::Child(action) => return action.event::<Redis>(),
             Self::Promote { node, why, .. } => ("Promoted", format!("Made {} the master: {why}", node.name)),
@@ -101,7 +101,7 @@ impl Action {
                 ("Demoted", format!("Made {} a replica, and closed its clients' connections", node.name))
             }
             Self::Unselect { service, .. } => {
-                ("ServiceTaken", format!("Took the selector from Service {service}: Causeway says whom it leads to"))
+                ("ServiceTaken", format!("Removed the selector of Service {service}: Causeway manages its endpoints"))
             }
             Self::Configure { node, mended, .. } if !mended.is_empty() => {
                 let message = format!("Changed back what somebody had changed in {}: {}", node.name, mended.join(", "));
@@ -118,7 +118,7 @@ impl Action {
                 ("CertificateWritten", format!("Wrote Secret {secret}: {why}"))
             }
             Self::LoadCertificates { node, renewed: true, .. } => {
-                ("CertificatesLoaded", format!("{} has loaded its certificates anew", node.name))
+                ("CertificatesLoaded", format!("{} has loaded its certificates again", node.name))
             }
             Self::Tell { reason, note } => (*reason, note.clone()),
             Self::Lead(_)

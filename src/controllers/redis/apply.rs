@@ -357,11 +357,11 @@ mod tests {
                 (None, Some((name, _))) => Err((name, "argument must be a memory value")),
                 (None, None) => Ok(Reply::Done),
             };
-            let said = |(name, why): (&String, &str)| {
+            let refusal = |(name, why): (&String, &str)| {
                 let message = format!("CONFIG SET failed (possibly related to argument '{name}') - {why}");
                 RedisError::new("CONFIG SET", Trouble::Refused, message)
             };
-            std::future::ready(answer.map_err(said)).boxed()
+            std::future::ready(answer.map_err(refusal)).boxed()
         }
 
         fn broken<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, ()> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::runtime::PerObject;
 
 /// How often a process is asked for its settings while nothing is wrong.
-const RHYTHM: Duration = Duration::from_secs(30);
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Values of directives by their names.
 pub type Values = BTreeMap<String, String>;
@@ -31,7 +31,7 @@ struct Look {
 impl Drifts {
     /// Whether a process is to be asked for its settings; `pressing` asks at once.
     pub fn is_due(&self, object: &str, pod: &str, run_id: &str, pressing: bool) -> bool {
-        let is_fresh = |look: &Look| look.run_id == run_id && !pressing && look.asked.elapsed() < RHYTHM;
+        let is_fresh = |look: &Look| look.run_id == run_id && !pressing && look.asked.elapsed() < CHECK_INTERVAL;
         !self.0.with(object, |looks| looks.get(pod).is_some_and(is_fresh)).unwrap_or_default()
     }
 

@@ -75,7 +75,8 @@ pub struct Certificates {
     pub authority: Option<Version>,
 }
 
-/// A text that is never shown.
+/// A text that is never shown. It is our own type, because that of the crate `secrecy` cannot be compared, and a
+/// changed Secret is noticed by a comparison. It has no `Serialize`, so that no status can contain it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretString(pub String);
 
@@ -138,12 +139,12 @@ pub enum NodeState {
 }
 
 /// A node that has been silent for less than this counts as it was last seen.
-pub const MOMENT: Duration = Duration::from_secs(2);
+pub const BRIEF_SILENCE: Duration = Duration::from_secs(2);
 
 impl Pod {
-    /// Whether it has been silent for less than [`MOMENT`], which says nothing about its health.
+    /// Whether it has been silent for less than [`BRIEF_SILENCE`], which says nothing about its health.
     pub fn is_briefly_silent(&self) -> bool {
-        matches!(self.own.state, NodeState::Silent(silence) if silence < MOMENT) && !self.terminating
+        matches!(self.own.state, NodeState::Silent(silence) if silence < BRIEF_SILENCE) && !self.terminating
     }
 
     /// Where its process answers.

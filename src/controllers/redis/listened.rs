@@ -8,14 +8,14 @@ use crate::external::redis::{Endpoint, Role, Writes};
 use crate::stateful::listeners::Listened;
 
 /// How often a node is asked.
-pub const RHYTHM: Duration = Duration::from_millis(500);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A node, and what it said.
 pub struct Node {
     /// Where it answers, with the certificates for making a connection.
     pub endpoint: Endpoint,
     /// How long the node must be silent to wake the controller.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Its role by its last answer, and since when it reports exactly that.
     pub role: Option<(Role, Instant)>,
     /// What it answers to a write, as long as it is a master, and when it did.
@@ -31,7 +31,7 @@ impl Listened for Node {
 
     fn refresh(&mut self, now: Self) {
         self.endpoint = now.endpoint;
-        self.patience = now.patience;
+        self.timeout = now.timeout;
     }
 }
 

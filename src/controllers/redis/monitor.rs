@@ -12,7 +12,7 @@ use futures::stream::Stream;
 use kube::runtime::reflector::ObjectRef;
 use tokio::time::{Instant, sleep};
 
-use super::listened::{Node, RHYTHM};
+use super::listened::{Node, POLL_INTERVAL};
 use super::pulse::Pulse;
 use crate::api::Redis as Object;
 use crate::external::redis::{Endpoint, Redis, RedisError, Role, Trouble, Writes};
@@ -20,7 +20,7 @@ use crate::stateful::listeners::{Listened, Listeners, ProbeState, Shared, locked
 use crate::stateful::wake::{Key, Wake};
 
 /// How often a node without a process is tried again.
-const AGAIN: Duration = Duration::from_millis(100);
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Nodes of an object that is gone are not called any more after this time: every reconcile has ended.
 const CALLED: Duration = Duration::from_mins(2);
 /// A node that has been without a process for this long is tried less often.
@@ -45,8 +45,8 @@ impl Monitor {
     }
 
     /// Listens to these nodes of an object, and to no others of it any more.
-    pub fn follow(&self, key: &Key, uid: &str, nodes: &[Endpoint], patience: Duration) {
-        let node = |endpoint: &Endpoint| Node { endpoint: endpoint.clone(), patience, role: None, writes: None };
+    pub fn follow(&self, key: &Key, uid: &str, nodes: &[Endpoint], timeout: Duration) {
+        let node = |endpoint: &Endpoint| Node { endpoint: endpoint.clone(), timeout, role: None, writes: None };
         let left = self.listeners.follow(key, uid, nodes.iter().map(node).collect(), |latest| {
             let (redis, wake) = (self.redis.clone(), self.wake.clone());
             let probe = Probe { redis, node: locked(latest).node.id(), latest: latest.clone(), key: key.clone(), wake };
@@ -139,7 +139,7 @@ impl Probe {
                 Err(error) => match error.trouble {
                     Trouble::Gone => Some(State::Gone),
                     Trouble::Broken => {
-                        sleep(AGAIN).await;
+                        sleep(RETRY_INTERVAL).await;
                         None
                     }
                     Trouble::Unanswered | Trouble::NotLeading => None,
@@ -162,11 +162,11 @@ impl Probe {
                 }
             }
             match state {
-                State::Gone | State::Refuses if since.elapsed() > GONE => sleep(RHYTHM * 2).await,
-                State::Gone | State::Refuses | State::Unknown => sleep(AGAIN).await,
+                State::Gone | State::Refuses if since.elapsed() > GONE => sleep(POLL_INTERVAL * 2).await,
+                State::Gone | State::Refuses | State::Unknown => sleep(RETRY_INTERVAL).await,
                 State::Is(_) => {
                     tokio::select! {
-                        () = sleep(RHYTHM) => {}
+                        () = sleep(POLL_INTERVAL) => {}
                         () = self.redis.broken(&self.node) => {}
                     }
                 }
@@ -182,9 +182,9 @@ impl Probe {
         loop {
             let left = {
                 let latest = locked(&self.latest);
-                latest.node.patience.saturating_sub(latest.silence())
+                latest.node.timeout.saturating_sub(latest.silence())
             };
-            let wait = if left.is_zero() { RHYTHM } else { left };
+            let wait = if left.is_zero() { POLL_INTERVAL } else { left };
             tokio::select! {
                 answer = &mut answer => return answer,
                 () = sleep(wait) => self.wake.wake(&self.key),

@@ -29,7 +29,7 @@ use crate::stateful::wake::Key;
 use crate::stateful::{self, Rules, Sets};
 
 /// A node that has been silent for this long is not asked again: its listener notices when it answers.
-const SILENT: Duration = Duration::from_millis(700);
+const SILENCE_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// Reads for all objects.
 pub struct Observer {
@@ -121,11 +121,11 @@ impl Observer {
         let (name, uid) = (object.name_any(), object.uid().unwrap_or_default());
         let shared = |secret: &Secret| REDIS.may_use(&secret.metadata, &name, &uid);
         let unshared = user_provided.as_ref().is_some_and(|secret| !shared(secret));
-        let given = user_provided.filter(shared);
-        let bytes = given.as_ref().and_then(|secret| secret.data.as_ref()?.get(KEY));
+        let provided = user_provided.filter(shared);
+        let bytes = provided.as_ref().and_then(|secret| secret.data.as_ref()?.get(KEY));
         let password = bytes.and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
         let is_empty = |_: &Secret| password.is_none() && object.spec.auth.secret_name.is_none();
-        let emptied = given.filter(is_empty).map(|secret| Emptied::of(&secret, is_controlled_by(&secret, object)));
+        let emptied = provided.filter(is_empty).map(|secret| Emptied::of(&secret, is_controlled_by(&secret, object)));
         let read = users.and_then(|secret| resources::users_of(&secret.data?));
         let (users, users_lost) = self.users_of(object, read);
         let user_provided = password.map(|text| SecretString(text.trim_end_matches('\n').to_owned()));
@@ -190,14 +190,14 @@ impl Observer {
             pod.own.login = internal.clone().filter(|_| with);
         }
         let key: Key = (object.namespace().unwrap_or_default(), object.name_any());
-        let patience = Duration::from_secs(object.spec.failover.hang_timeout.seconds());
+        let hang_timeout = Duration::from_secs(object.spec.failover.hang_timeout.seconds());
         let nodes: Vec<(i32, Endpoint)> =
             observed.set.pods.iter().filter_map(|(ordinal, pod)| Some((*ordinal, pod.endpoint()?))).collect();
         let endpoints: Vec<Endpoint> = nodes.iter().map(|(_, node)| node.clone()).collect();
-        self.monitor.follow(&key, &object.uid().unwrap_or_default(), &endpoints, patience);
+        self.monitor.follow(&key, &object.uid().unwrap_or_default(), &endpoints, hang_timeout);
         let asked = nodes.iter().map(|(ordinal, node)| async {
             let silence = self.monitor.silence(&key, node).unwrap_or_default();
-            if silence >= SILENT {
+            if silence >= SILENCE_TIMEOUT {
                 return (*ordinal, NodeState::Silent(silence), None, self.monitor.has_answered(&key, node));
             }
             let node_state = self.ask(&key, node).await;

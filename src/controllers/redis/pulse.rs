@@ -5,8 +5,8 @@
 
 use tokio::time::{Instant, sleep};
 
-use super::facts::MOMENT;
-use super::listened::{Node, RHYTHM};
+use super::facts::BRIEF_SILENCE;
+use super::listened::{Node, POLL_INTERVAL};
 use crate::external::redis::Redis;
 use crate::stateful::listeners::{Shared, locked};
 use crate::stateful::wake::{Key, Wake};
@@ -23,7 +23,7 @@ impl Pulse {
     /// Asks for as long as the node is wanted.
     pub async fn beat(self) {
         loop {
-            sleep(RHYTHM).await;
+            sleep(POLL_INTERVAL).await;
             let (node, is_master) = {
                 let latest = locked(&self.latest);
                 if !latest.is_wanted() {
@@ -39,7 +39,7 @@ impl Pulse {
                 let earlier = known.writes.take();
                 let was = earlier.as_ref().map(|(writes, _)| writes.clone());
                 // On a busy machine, one missing answer says nothing.
-                let kept = || earlier.filter(|(_, at)| at.elapsed() < MOMENT);
+                let kept = || earlier.filter(|(_, at)| at.elapsed() < BRIEF_SILENCE);
                 let now = writes.map(|writes| (writes, Instant::now())).or_else(kept);
                 known.writes = now.filter(|_| known.is_master());
                 known.writes.as_ref().map(|(writes, _)| writes) != was.as_ref()

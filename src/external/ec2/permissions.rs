@@ -100,7 +100,7 @@ mod tests {
             Source::PrefixList("pl-1".into()),
         ];
         let permissions = sources.into_iter().map(|source| Permission::tcp(22, source)).zip(1..);
-        let said = permissions.fold(Parameters::default(), |all, (it, at)| it.to_aws(at, all));
+        let parameters = permissions.fold(Parameters::default(), |all, (it, at)| it.to_aws(at, all));
         let place = |at: u8, rest: &str| format!("IpPermissions.{at}.{rest}");
         let expected = [
             (1, "IpRanges.1.CidrIp", "192.0.2.0/24"),
@@ -112,7 +112,7 @@ mod tests {
             let all = all.with(place(at, "IpProtocol"), "tcp").with(place(at, "FromPort"), "22");
             all.with(place(at, "ToPort"), "22").with(place(at, name), value)
         });
-        assert_eq!(said, expected);
+        assert_eq!(parameters, expected);
         let all = Permission { protocol: "-1".into(), ports: None, source: Source::Group("sg-1".into()) };
         let expected = Parameters::default().with("IpPermissions.1.IpProtocol", "-1");
         assert_eq!(

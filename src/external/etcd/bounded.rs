@@ -36,10 +36,10 @@ pub fn channel() -> (Channel, Route) {
 }
 
 impl Route {
-    /// Lets `member` answer. Connecting to it may take as long as `patience`.
-    pub async fn add(&self, member: &Endpoint, patience: Duration) -> Result<(), Error> {
+    /// Lets `member` answer. Connecting to it may take as long as `connect_timeout`.
+    pub async fn add(&self, member: &Endpoint, connect_timeout: Duration) -> Result<(), Error> {
         let mut endpoint = tonic::transport::Channel::from_shared(member.url.clone())?
-            .connect_timeout(patience)
+            .connect_timeout(connect_timeout)
             .initial_stream_window_size(AHEAD)
             .initial_connection_window_size(AHEAD);
         if let Some(credentials) = &member.tls {

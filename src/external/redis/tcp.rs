@@ -362,7 +362,7 @@ async fn converse(connection: &mut MultiplexedConnection, request: &Request) -> 
         // Both commands go over one connection, so the same process answers them.
         let text = connection.send_packed_command(&cmd(&["INFO", "server"])).await.map_err(failed)?;
         if info_of(&text).is_none_or(|info| info.run_id != *run_id) {
-            let message = "the process was started anew meanwhile";
+            let message = "the process was restarted meanwhile";
             return Err(RedisError::new(request.name(), Trouble::Gone, message));
         }
     }

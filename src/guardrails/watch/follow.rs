@@ -35,7 +35,7 @@ pub async fn policies(client: Client, inner: Arc<Inner>, teller: Option<Unbounde
             let _ = teller.send(policy.clone());
         }
         let mut known = inner.known();
-        let is_news = match event {
+        let is_new = match event {
             Ok(Event::Init) => {
                 fresh = Policies::default();
                 false
@@ -66,7 +66,7 @@ pub async fn policies(client: Client, inner: Arc<Inner>, teller: Option<Unbounde
             Err(problem) => failed(&mut known, POLICIES, &problem),
         };
         drop(known);
-        if is_news {
+        if is_new {
             inner.tell();
         }
     }
@@ -83,7 +83,7 @@ pub async fn namespaces(client: Client, inner: Arc<Inner>) {
             let require = metadata.annotations.as_mut().and_then(|annotations| annotations.remove(REQUIRE));
             Facts { labels: metadata.labels.unwrap_or_default(), require }
         };
-        let is_news = match event {
+        let is_new = match event {
             Ok(Event::Init) => {
                 fresh.clear();
                 false
@@ -104,9 +104,9 @@ pub async fn namespaces(client: Client, inner: Arc<Inner>) {
                 // Without policies, labels have no effect.
                 let is_other = before.map(|it| &it.labels) != Some(&now.labels) && !known.policies.is_empty();
                 let demands = before.is_some_and(|before| before.require != now.require);
-                let is_news = is_other || demands || known.awaited.remove(&name);
+                let is_new = is_other || demands || known.awaited.remove(&name);
                 known.namespaces.insert(name, now);
-                is_news
+                is_new
             }
             Ok(Event::Delete(namespace)) => {
                 known.namespaces.remove(&namespace.name_any());
@@ -115,7 +115,7 @@ pub async fn namespaces(client: Client, inner: Arc<Inner>) {
             Err(problem) => failed(&mut known, NAMESPACES, &problem),
         };
         drop(known);
-        if is_news {
+        if is_new {
             inner.tell();
         }
     }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_cannot_be_listed_is_news_once() {
+    async fn what_cannot_be_listed_is_new_once() {
         for (policies, namespaces) in [(404, 200), (403, 200), (403, 403)] {
             let guardrails = Guardrails::watching(&apiserver(policies, namespaces));
             let news = guardrails.changes().take_until(sleep(Duration::from_mins(10))).count().await;

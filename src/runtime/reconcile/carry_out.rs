@@ -10,14 +10,14 @@ use crate::runtime::kind::Kind;
 /// How far a plan was carried out.
 pub(super) enum Carried {
     All,
-    /// Up to an action that conflicted with a change of the world, with the error's words.
+    /// Up to an action that conflicted with a change by somebody else, with the error's words.
     Raced(String),
     /// Up to an action for which something else must complete first, with the error's words.
     NotYet(String),
 }
 
 impl<K: Kind> Reconciler<K> {
-    /// Carries out the actions in order. A conflict ends the round without an error, and the world is observed again.
+    /// Carries out the actions in order. A conflict ends the round without an error, and the next round observes again.
     /// An action that fails and can be set aside stops only those that depend on it.
     pub(super) async fn carry_out(
         &self,
@@ -42,7 +42,7 @@ impl<K: Kind> Reconciler<K> {
                     }
                 }
                 Err(error) if matches!(error.class(), Class::Conflict | Class::NotFound) => {
-                    info!(%error, "the world changed meanwhile, observing again");
+                    info!(%error, "somebody changed it meanwhile, observing again");
                     return Ok(Carried::Raced(error.to_string()));
                 }
                 Err(error) if error.class() == Class::NotYet => {

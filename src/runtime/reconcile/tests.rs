@@ -159,7 +159,7 @@ fn object(conditions: &Value) -> MyApp {
     .expect("an object")
 }
 
-/// Reconciles the object, and calls `meanwhile` while the world is observed.
+/// Reconciles the object, and calls `meanwhile` while the cluster and AWS are observed.
 async fn reconcile(reconciler: &Arc<Reconciler<Waiting>>, object: &MyApp, meanwhile: impl FnOnce()) {
     let (mut reconcile, kind) = (Box::pin(reconciler.reconcile(object)), reconciler.kind.clone());
     tokio::select! {
@@ -234,7 +234,7 @@ async fn a_conflict_that_does_not_end_is_reported_in_its_own_words() {
     assert_eq!(ready["reason"], "Unsettled");
     assert_eq!(
         ready["message"],
-        "the world keeps changing: still something to do after 12 rounds; last: DeleteSecurityGroup: \
+        "still something to do after 12 rounds: somebody keeps changing it; last: DeleteSecurityGroup: \
          DependencyViolation: resource sg-1 has a dependent object"
     );
 }

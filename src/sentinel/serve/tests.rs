@@ -158,16 +158,16 @@ async fn subscribers_get_a_message_when_another_node_is_the_master() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_asks_for_nothing_is_disconnected_and_one_that_does_not_log_in_sooner() {
-    for (auth, patience) in [(false, IDLE), (true, DEADLINE)] {
+    for (auth, limit) in [(false, IDLE), (true, DEADLINE)] {
         let (_sender, views) = watch::channel(View::default());
         let (mut client, server) = connected(auth, nobody(), views);
         let begun = Instant::now();
         if auth {
-            sleep(patience / 2).await;
+            sleep(limit / 2).await;
             hears(&mut client, "*1\r\n$4\r\nPING\r\n", "-NOAUTH Authentication required.\r\n").await;
         }
         server.await.unwrap().unwrap();
-        assert_eq!(begun.elapsed(), patience);
+        assert_eq!(begun.elapsed(), limit);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::api::databaserestore::Restored;
 use crate::runtime::{Health, Plan};
 
 /// Look again while it is not done, although its end wakes the controller.
-const AGAIN: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A plan with what the restore adds. Members and nodes never wait for it: while there is something to do about them, the
 /// restore is neither begun nor recorded.
@@ -40,7 +40,7 @@ pub fn join<O: Restorable, A, S>(
         if matches!(plan.health, Health::Ready(_)) {
             plan.health = hold;
         }
-        plan.requeue = Some(plan.requeue.map_or(AGAIN, |requeue| requeue.min(AGAIN)));
+        plan.requeue = Some(plan.requeue.map_or(RETRY_INTERVAL, |requeue| requeue.min(RETRY_INTERVAL)));
     }
     note(&mut plan.status, record);
     plan

@@ -82,7 +82,7 @@ impl Situation<'_> {
     /// What the user's clients trust: they get a new authority before processes present a certificate that it signed.
     pub fn trust_of_clients(&self, for_clients: Option<&StoredCertificate>) -> Option<Due> {
         let (server, kept) = (self.facts.kept.as_ref()?, for_clients?);
-        let why = "clients are to trust whom servers trust";
+        let why = "clients' trust bundle lacks an authority that the servers trust";
         (kept.trust != server.trust).then(|| (RotationStep::TrustOfClients, why.into()))
     }
 

@@ -80,11 +80,11 @@ impl Secrets {
 
     /// The files that the user gives, if their Secret permits that.
     pub fn user_provided(&self, config: &CertificateConfig) -> Option<Files> {
-        self.given(config).filter(|secret| is_given(secret.metadata.labels.as_ref(), config.kind)).map(files_of)
+        self.user_secret(config).filter(|secret| is_given(secret.metadata.labels.as_ref(), config.kind)).map(files_of)
     }
 
     /// The Secret that the user names, whether or not it permits its use.
-    fn given(&self, config: &CertificateConfig) -> Option<&Secret> {
+    fn user_secret(&self, config: &CertificateConfig) -> Option<&Secret> {
         self.user_provided.get(config.user_provided.as_ref()?)
     }
 
@@ -112,7 +112,7 @@ impl Secrets {
     pub fn source(&self, config: &CertificateConfig, now: Timestamp) -> Source {
         if let Some(name) = &config.user_provided {
             let field = config.field;
-            let Some(secret) = self.given(config) else {
+            let Some(secret) = self.user_secret(config) else {
                 return Source::Unusable(format!("{field}: there is no Secret {name} in this namespace: make it"));
             };
             let Some(files) = self.user_provided(config) else {

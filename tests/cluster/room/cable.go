@@ -45,7 +45,7 @@ func plugIn(s Settings, pid int) error {
 
 // prepareUplink configures the node's end of the cable, which is laid while the node waits.
 func prepareUplink(ctx context.Context, s Settings) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	link, err := netlink.LinkByName(uplink)
 	for err != nil {

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// patience bounds each wait; on a busy machine of two cores the slowest takes a few seconds.
-const patience = 90 * time.Second
+// waitTimeout bounds each wait; on a busy machine of two cores the slowest takes a few seconds.
+const waitTimeout = 90 * time.Second
 
 // condition is something the room waits for.
 type condition struct {
@@ -24,12 +24,12 @@ type condition struct {
 	check func(context.Context) error
 }
 
-// wait polls a condition until it holds, a daemon ends, or patience does.
+// wait polls a condition until it holds, a daemon ends, or waitTimeout does.
 func (r *room) wait(ctx context.Context, wanted condition) error {
 	if err := r.settings.report(phaseStarting, wanted.name); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()

@@ -146,7 +146,7 @@ async fn no_object_locks_the_bucket_of_all_or_takes_its_name_in_another_region()
         (
             json!({ "bucket": elsewhere }),
             "BucketNameReserved",
-            format!("bucket {elsewhere} is named as the one that the operator makes for region eu-west-1"),
+            format!("bucket {elsewhere} has the name reserved for the operator's bucket in region eu-west-1"),
         ),
     ] {
         stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "destination": destination })).await;

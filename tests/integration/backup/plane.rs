@@ -210,7 +210,7 @@ impl Ended {
         let report: Report = report_in(&plane.directory).unwrap_or_default();
         let result = report.results.into_iter().next().unwrap_or_default();
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
-        let changes = result.outlook.map(|outlook| outlook.told.changes).unwrap_or_default();
+        let changes = result.outlook.map(|outlook| outlook.reported.changes).unwrap_or_default();
         let outlook = changes.iter().map(|it| format!("{:?} {} {}", it.action, it.count, it.what)).collect();
         Self { code: output.status.code(), reason: result.reason, keys: result.keys, outlook, log }
     }

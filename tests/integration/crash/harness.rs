@@ -1,6 +1,6 @@
-//! Runs a scenario undisturbed, then once for every state in which a dying process can leave the world.
+//! Runs a scenario undisturbed, then once for every state in which a dying process can leave the cluster and AWS.
 //!
-//! A process that died remembers nothing. So the world is the same whether the reply to its last call arrived or not,
+//! A process that died remembers nothing. So all is the same whether the reply to its last call arrived or not,
 //! and the same as if it had died just before its next call. It is enough to try each call once: the controllers die
 //! before its reply and after its reply in turn, and at the first call also before it is sent.
 
@@ -26,7 +26,7 @@ use crate::support::{Interception, Moment, Operator, Scene, Target, is_thorough,
 static PLACES: Semaphore = Semaphore::const_new(3);
 /// Controllers that make no call for so long have nothing left to do.
 const QUIET: Duration = Duration::from_millis(250);
-/// A world that stays the same for so long has come to rest.
+/// A state that stays the same for so long has come to rest.
 const REST: Duration = Duration::from_secs(2);
 /// Sweeps would make calls forever, and a run would never end: the one at the start is enough.
 const NO_SWEEP: Duration = Duration::from_hours(1);
@@ -40,7 +40,7 @@ pub trait Scenario: 'static {
     const WHILE_AWAY: bool = false;
 
     /// At most so many calls are tried, each with one moment to die. They are others with each commit; a thorough run
-    /// tries all calls. The unit tests beside the code, whose worlds are in memory, try all prefixes of all plans.
+    /// tries all calls. The unit tests beside the code, whose states are in memory, try all prefixes of all plans.
     const MOST: usize = usize::MAX;
 
     /// Whether the controllers poll, so that no two runs make the same calls. Then they die only at changes, which are
@@ -57,7 +57,8 @@ pub trait Scenario: 'static {
     fn settled(scene: &Scene) -> impl Future<Output = bool> + Send;
 }
 
-/// Lets the controllers die everywhere. Panics with the list of points after which the world is not as it should be.
+/// Lets the controllers die everywhere. Panics with the list of points after which the state differs from the
+/// undisturbed run's.
 pub async fn die_everywhere<S: Scenario>() {
     let begun = Instant::now();
     let undisturbed = Interception::new();
@@ -222,7 +223,7 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
 }
 
-/// One run in a scene that nobody else uses; returns the world as it ended.
+/// One run in a scene that nobody else uses; returns the state as it ended.
 async fn try_point<S: Scenario>(
     scenes: &Scenes,
     interception: &Interception,
@@ -268,21 +269,21 @@ async fn try_point<S: Scenario>(
     state
 }
 
-/// Waits until the work is done and the world stays as it is. The worlds of all other runs are compared with it.
+/// Waits until the work is done and the state stays as it is. The states of all other runs are compared with it.
 async fn rest<S: Scenario>(scene: &Scene) -> State {
     let (begun, mut state, mut since) = (Instant::now(), State::of(scene).await, Instant::now());
     while since.elapsed() < REST {
         tokio::time::sleep(QUIET).await;
         let now = State::of(scene).await;
         if now != state || !S::settled(scene).await {
-            assert!(begun.elapsed() < WAIT_TIMEOUT, "the world does not come to rest:\n{}", state.diff(&now));
+            assert!(begun.elapsed() < WAIT_TIMEOUT, "the state does not come to rest:\n{}", state.diff(&now));
             (state, since) = (now, Instant::now());
         }
     }
     state
 }
 
-/// Waits until the world is as after the undisturbed run.
+/// Waits until the state is as after the undisturbed run.
 async fn becomes(scene: &Scene, reference: &State) -> State {
     let begun = Instant::now();
     loop {
@@ -292,7 +293,7 @@ async fn becomes(scene: &Scene, reference: &State) -> State {
         }
         assert!(
             begun.elapsed() < WAIT_TIMEOUT,
-            "the world differs from the undisturbed run's:\n{}",
+            "the state differs from the undisturbed run's:\n{}",
             reference.diff(&state)
         );
         tokio::time::sleep(QUIET).await;

@@ -1,5 +1,5 @@
 //! Crashes: the controllers die at every single call that they make, in three ways. Fresh controllers must finish the
-//! work, and the world must end as if nothing had happened: nothing missing, nothing left over, nothing twice.
+//! work, and in the end all must be as if nothing had happened: nothing missing, nothing left over, nothing twice.
 
 mod apps;
 mod backups;

@@ -1,4 +1,4 @@
-//! The world of a scene, without what differs from run to run: two worlds that should be the same are equal.
+//! The state of a scene, without what differs from run to run: two states that should be the same are equal.
 
 use aws_sdk_elasticloadbalancingv2::types::LoadBalancer;
 use causeway::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
@@ -22,7 +22,7 @@ use crate::support::{Account, Scene};
 pub struct State(String);
 
 impl State {
-    /// The world as it is now.
+    /// The state as it is now.
     pub async fn of(scene: &Scene) -> Self {
         let balancers = scene.balancers().await;
         let mut words = vec![
@@ -37,7 +37,7 @@ impl State {
         let sets = objects::<Redis>(scene, &mut words).await;
         let backups = objects::<DatabaseBackup>(scene, &mut words).await;
         let restores = objects::<DatabaseRestore>(scene, &mut words).await;
-        let world = json!({
+        let observed = json!({
             "MyIngress": ingresses,
             "MyApp": apps,
             "EtcdCluster": clusters.into_iter().map(children::cluster).collect::<Vec<_>>(),
@@ -52,7 +52,7 @@ impl State {
             "Pod": objects::<Pod>(scene, &mut words).await.into_iter().filter(stays).map(pod).collect::<Vec<_>>(),
             "account": Account::of(scene).await.facts(scene).0,
         });
-        let mut text = serde_json::to_string_pretty(&world).expect("a text");
+        let mut text = serde_json::to_string_pretty(&observed).expect("a text");
         // ARNs and DNS names contain other words: the longest go first.
         words.sort_by_key(|(word, _)| std::cmp::Reverse(word.len()));
         for (word, placeholder) in words.iter().filter(|(word, _)| !word.is_empty()) {
@@ -61,13 +61,13 @@ impl State {
         Self(buckets::without_ids(&without_randomness(&text)))
     }
 
-    /// The lines by which another world differs.
+    /// The lines by which another state differs.
     pub fn diff(&self, other: &Self) -> String {
         let only = |sign: &str, mine: &str, theirs: &str| {
             let lines = mine.lines().filter(|line| !theirs.lines().any(|there| there == *line));
             lines.map(|line| [sign, " ", line, "\n"].concat()).collect::<String>()
         };
-        format!("{}{}the whole world now: {}", only("-", &self.0, &other.0), only("+", &other.0, &self.0), other.0)
+        format!("{}{}the whole state: {}", only("-", &self.0, &other.0), only("+", &other.0, &self.0), other.0)
     }
 }
 

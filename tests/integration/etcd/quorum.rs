@@ -196,8 +196,8 @@ async fn forbid_pods(scene: &Scene) {
     scene.api().create(&PostParams::default(), &quota).await.expect("the quota is accepted");
     let mut pod = scene.api::<Pod>().get(&format!("{NAME}-0")).await.expect("a pod");
     pod.metadata = ObjectMeta { name: Some("one-more".into()), ..ObjectMeta::default() };
-    let rehearsed = PostParams { dry_run: true, ..PostParams::default() };
-    let refusal = || async { scene.api::<Pod>().create(&rehearsed, &pod).await.err().map(|error| error.to_string()) };
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    let refusal = || async { scene.api::<Pod>().create(&dry_run, &pod).await.err().map(|error| error.to_string()) };
     let by_quota = |refusal: &Option<String>| refusal.as_ref().is_some_and(|text| text.contains("exceeded quota"));
     wait_for("the quota to refuse pods", refusal, by_quota).await;
 }

@@ -134,8 +134,8 @@ async fn create_each(subject: &Subject) -> Tally {
     let trials = mutations.iter().enumerate().map(|(index, mutation)| async move {
         let name = format!("bad-{index}");
         let object = subject.object(&name, &mutation.spec);
-        let rehearsed = PostParams { dry_run: true, ..PostParams::default() };
-        if let Err(refusal) = subject.api.create(&rehearsed, &object).await {
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        if let Err(refusal) = subject.api.create(&dry_run, &object).await {
             assert_names_the_field(mutation, &refusal);
             return "refused".to_owned();
         }

@@ -142,9 +142,9 @@ async fn a_replaced_balancer_goes_on_for_the_grace_period_even_over_a_restart() 
     let scene = Scene::new("change").await;
     let patient = || async {
         let sweep = Duration::from_secs(2);
-        let mut world = Operator::context(&scene, Operator::client().await, scene.aws.clone(), sweep);
-        world.replacement_grace = Duration::from_secs(20);
-        Operator::start_in(world)
+        let mut context = Operator::context(&scene, Operator::client().await, scene.aws.clone(), sweep);
+        context.replacement_grace = Duration::from_secs(20);
+        Operator::start_in(context)
     };
     let gone = json!({ "fixedResponse": { "statusCode": 410 } });
     let operator = patient().await;

@@ -84,9 +84,9 @@ async fn an_object_deleted_during_a_replacement_takes_both_balancers_along() {
 async fn an_object_deleted_in_the_grace_period_takes_both_balancers_along_at_once() {
     let scene = Scene::new("delete").await;
     let sweep = std::time::Duration::from_secs(2);
-    let mut world = Operator::context(&scene, Operator::client().await, scene.aws.clone(), sweep);
-    world.replacement_grace = std::time::Duration::from_hours(1);
-    let _operator = Operator::start_in(world);
+    let mut context = Operator::context(&scene, Operator::client().await, scene.aws.clone(), sweep);
+    context.replacement_grace = std::time::Duration::from_hours(1);
+    let _operator = Operator::start_in(context);
     let old = created(&scene, "app", spec(json!({}))).await;
     scene.edit::<MyIngress>("app", json!({ "scheme": "internal" })).await;
     let new = super::ready(&scene, "app").await;

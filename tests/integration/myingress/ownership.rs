@@ -90,9 +90,9 @@ async fn a_balancer_of_another_cluster_is_never_touched_even_with_the_same_uid()
 #[tokio::test]
 async fn objects_of_the_same_name_in_two_namespaces_each_have_their_own() {
     let (scene, other) = (Scene::new("owner").await, Scene::new("owner").await);
-    let mut world = Operator::context(&scene, Operator::client().await, scene.aws.clone(), SWEEP);
-    world.environment.namespaces.push(other.namespace.clone());
-    let _operator = Operator::start_in(world);
+    let mut context = Operator::context(&scene, Operator::client().await, scene.aws.clone(), SWEEP);
+    context.environment.namespaces.push(other.namespace.clone());
+    let _operator = Operator::start_in(context);
     scene.create::<MyIngress>("app", spec(json!({}))).await;
     other.create::<MyIngress>("app", spec(json!({}))).await;
     let (first, second) = (ready(&scene, "app").await, ready(&other, "app").await);
@@ -128,9 +128,9 @@ async fn two_clusters_of_one_account_do_not_get_in_each_others_way() {
 async fn clusters_of_the_same_name_in_different_accounts_do_not_see_each_other() {
     let (scene, other) = (Scene::new("owner").await, Scene::new("owner").await);
     let _operator = Operator::start(&scene).await;
-    let mut world = Operator::context(&other, Operator::client().await, other.aws.clone(), SWEEP);
-    world.cluster.name.clone_from(&scene.namespace);
-    let _neighbour = Operator::start_in(world);
+    let mut context = Operator::context(&other, Operator::client().await, other.aws.clone(), SWEEP);
+    context.cluster.name.clone_from(&scene.namespace);
+    let _neighbour = Operator::start_in(context);
     let first = created(&scene, "app", spec(json!({}))).await;
     let second = created(&other, "app", spec(json!({}))).await;
     assert_eq!((first.name.as_str(), second.name.as_str()), ("app-alb", "app-alb"));

@@ -22,10 +22,10 @@ async fn operator_of(uid: Option<&str>, scene: &Scene, served: &Scene) -> Operat
 }
 
 async fn operator_as(uid: Option<&str>, scene: &Scene, served: &Scene, aws: aws_config::SdkConfig) -> Operator {
-    let mut world = Operator::context(served, Operator::client().await, aws, SWEEP);
-    world.cluster.name.clone_from(&scene.namespace);
-    world.cluster.uid = uid.map(str::to_owned);
-    Operator::start_in(world)
+    let mut context = Operator::context(served, Operator::client().await, aws, SWEEP);
+    context.cluster.name.clone_from(&scene.namespace);
+    context.cluster.uid = uid.map(str::to_owned);
+    Operator::start_in(context)
 }
 
 /// Calls that changed anything, of any service.

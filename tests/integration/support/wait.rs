@@ -21,9 +21,9 @@ where
     wait_within(WAIT_TIMEOUT, what, look, good).await
 }
 
-/// The same with another patience.
+/// The same with another timeout.
 pub async fn wait_within<T, F>(
-    patience: Duration,
+    timeout: Duration,
     what: &str,
     mut look: impl FnMut() -> F,
     good: impl Fn(&T) -> bool,
@@ -38,7 +38,7 @@ where
         if good(&seen) {
             return seen;
         }
-        assert!(begun.elapsed() < patience, "waited {patience:?} for {what}; last seen: {}", in_brief(&seen));
+        assert!(begun.elapsed() < timeout, "waited {timeout:?} for {what}; last seen: {}", in_brief(&seen));
         tokio::time::sleep((begun.elapsed() / SHARE).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
     }
 }

@@ -35,14 +35,14 @@ pub fn create(
     watch: &Watch,
     range: Range<usize>,
     spec: &Value,
-    patience: Duration,
+    timeout: Duration,
     good: fn(&Event) -> bool,
 ) -> Result<Took> {
     let begun = Instant::now();
     let applied = apply(scene, range.clone(), spec)?.duration_since(begun);
     let (mut with_name, mut done) = (HashSet::new(), HashSet::new());
     let mut last_named = begun;
-    let last = watch.until(&format!("{} objects to be ready", range.len()), patience, |event| {
+    let last = watch.until(&format!("{} objects to be ready", range.len()), timeout, |event| {
         if shows_dns(event) && with_name.insert(event.name().to_owned()) {
             last_named = event.at;
         }
@@ -68,11 +68,11 @@ fn apply(scene: &Scene, range: Range<usize>, spec: &Value) -> Result<Instant> {
 }
 
 /// Deletes all objects, `count` of them. Returns how long it took until the last one was gone.
-pub fn remove(scene: &Scene, watch: &Watch, count: usize, patience: Duration) -> Result<Duration> {
+pub fn remove(scene: &Scene, watch: &Watch, count: usize, timeout: Duration) -> Result<Duration> {
     let begun = Instant::now();
     scene.delete_all()?;
     let mut left = count;
-    let end = watch.until("all to be gone", patience, |event| {
+    let end = watch.until("all to be gone", timeout, |event| {
         left -= usize::from(event.deleted);
         left == 0
     });

@@ -87,7 +87,7 @@ impl<'a> Installed<'a> {
         // One replica, because a rollout of two takes twice as long.
         self.upgrade(&["--set", "replicas=1"], step).context("helm takes over what kustomize installed")?;
         if uid("deployment/causeway", NAMESPACE)? != deployment {
-            bail!("the Deployment was made anew when helm took it over");
+            bail!("the Deployment was recreated when helm took it over");
         }
         self.may_list_pods_of("kube-system", true)?;
 

@@ -9,7 +9,7 @@ use super::kubectl::Kubectl;
 use crate::host;
 use crate::localstack::LocalStack;
 
-/// The account of the local world.
+/// The account of the local environment.
 pub const ACCOUNT: &str = "000000000000";
 
 /// The namespace whose backup Jobs have a role: that of the demo's objects.

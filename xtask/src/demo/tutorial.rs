@@ -60,7 +60,7 @@ pub fn run(local: &Local<'_>, helm: &chart::Installed<'_>, step: &Step) -> Resul
         fs::write(&path, page::write(&parts)).with_context(|| format!("cannot write {}", path.display()))?;
     } else if !wrong.is_empty() {
         bail!(
-            "outputs differ from {PAGE}; {REWRITE}=yes cargo xtask test installed writes them anew:\n{}",
+            "outputs differ from {PAGE}; {REWRITE}=yes cargo xtask test installed writes them again:\n{}",
             wrong.join("\n")
         );
     }

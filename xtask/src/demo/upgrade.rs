@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::backups::{Backups, Kept};
 use super::install::NAMESPACE;
 use super::kubectl::Kubectl;
-use super::world::World;
+use super::snapshot::Snapshot;
 use super::{Local, PACKAGES, install, role, traffic};
 use crate::cluster::{self, Cluster};
 use crate::images::Which;
@@ -95,14 +95,14 @@ pub fn run(options: &Options) -> Result<()> {
         Backups::of_examples(&local.kubectl).write_and_back_up(step)
     })?;
     let change = |steps: &mut Progress, version: &Version, replicas: u32, kept: &Kept| {
-        let before = World::now(&local.kubectl, &localstack)?;
+        let before = Snapshot::now(&local.kubectl, &localstack)?;
         steps.step(format!("Let {} take over", version.name), |step| {
             local.install_of(&version.checkout, &version.binary, step)?;
             leads(&local.kubectl, step)
         })?;
         steps.step("Edit every object, and see that nothing else changes", |step| {
             edit(&local.kubectl, replicas, step)?;
-            let now = World::now(&local.kubectl, &localstack)?;
+            let now = Snapshot::now(&local.kubectl, &localstack)?;
             let changes = before.changes_until(&now, &options.may_roll, &localstack)?;
             if !changes.is_empty() {
                 bail!("{} changed what it was not asked for:\n{}", version.name, changes.join("\n"));

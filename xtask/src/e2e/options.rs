@@ -68,7 +68,7 @@ impl FromStr for RunId {
 /// Where a run takes place.
 #[derive(Args, Clone, Debug)]
 pub struct Where {
-    /// In a real cluster and account, with your kubeconfig and your AWS credentials as they are. Without it: in the local world
+    /// In a real cluster and account, with your kubeconfig and your AWS credentials as they are. Without it: in the local environment
     #[arg(long, requires_all = ["context", "region", "cluster"])]
     pub real: bool,
     /// Context of your kubeconfig

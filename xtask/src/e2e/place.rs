@@ -1,4 +1,4 @@
-//! The place of a run: the local world, or a real cluster and account. Everything that differs between the two is here.
+//! The place of a run: the local environment, or a real cluster and account. Everything that differs between the two is here.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -55,7 +55,7 @@ pub struct Named {
 }
 
 impl<'a> Place<'a> {
-    /// A local world, with credentials that have only the AWS rights of a run.
+    /// A local environment, with credentials that have only the AWS rights of a run.
     pub fn local(cluster: &'a Cluster, localstack: &'a LocalStack<'a>) -> Result<Self> {
         let role = role::create_for_e2e(&Kubectl::local(cluster), localstack)?;
         let assume = ["sts", "assume-role", "--role-arn", &role, "--role-session-name", "e2e"];
@@ -66,7 +66,7 @@ impl<'a> Place<'a> {
         Ok(Self::Local { cluster, localstack, session })
     }
 
-    /// A local world, with credentials that have all AWS rights.
+    /// A local environment, with credentials that have all AWS rights.
     pub fn administrated(cluster: &'a Cluster, localstack: &'a LocalStack<'a>) -> Self {
         let root = Session { key: role::ACCOUNT.to_owned(), secret: "local".to_owned(), token: String::new() };
         Self::Local { cluster, localstack, session: root }
@@ -77,12 +77,12 @@ impl Place<'_> {
     /// A short name.
     pub fn name(&self) -> &str {
         match self {
-            Self::Local { .. } => "the local world",
+            Self::Local { .. } => "the local environment",
             Self::Real(target) => &target.context,
         }
     }
 
-    /// The names that the user gave, or those of the local world.
+    /// The names that the user gave, or those of the local environment.
     pub fn named(&self) -> Named {
         match self {
             Self::Local { .. } => Named { region: "us-east-1".to_owned(), cluster: "local".to_owned() },
@@ -193,7 +193,7 @@ impl Place<'_> {
     }
 }
 
-/// Installs the operator into a local world by its chart.
+/// Installs the operator into a local environment by its chart.
 pub fn install_locally(
     cluster: &Cluster,
     localstack: &LocalStack,

@@ -66,7 +66,7 @@ fn golden_files_are_current(helm: &Helm) -> Result<()> {
         if kept != rendered {
             let found = objects::differences(&objects::parse(&kept)?, &objects::parse(&rendered)?);
             bail!(
-                "the chart renders {} in another way than {} says; if that is meant, `cargo xtask chart` writes it anew:\n{}",
+                "the chart renders {} in another way than {} says; if that is meant, `cargo xtask chart` writes it again:\n{}",
                 golden.name,
                 golden.rendered.display(),
                 first(&found)

@@ -52,7 +52,7 @@ pub const LOST_NODES: &str = "lost_nodes::";
 const GROUPS: &[Group] = &[
     // Each takes a node away, and mostly waits until Kubernetes considers it lost.
     Group { prefix: LOST_NODES, needs: 3, most: 1 },
-    // Each runs several worlds at a time, with operators that are killed.
+    // Each runs several scenes at a time, with operators that are killed.
     Group { prefix: "crash::", needs: 4, most: 3 },
     // They have up to five members, which time out if they get no processor time for a second.
     Group { prefix: "etcd::", needs: 4, most: 3 },

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from ..model import Balancer, Rule, World
+from ..model import Balancer, Rule, Snapshot
 from . import calls, tokens
 from .login import BACK, Answer, Desk, Login, Request, refused
 from .sessions import cookies
@@ -87,10 +87,10 @@ class Gate:
         """By which targets check what they are told of a user."""
         return {"kid": self._desk.signer.kid, **self._desk.signer.public}
 
-    def learn(self, world: World) -> None:
+    def learn(self, snapshot: Snapshot) -> None:
         """Before HAProxy asks about them."""
         with self._lock:
-            for balancer in world.balancers:
+            for balancer in snapshot.balancers:
                 for rule in _rules(balancer):
                     action = authentication(rule)
                     if action is None:

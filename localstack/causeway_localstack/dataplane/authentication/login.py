@@ -26,7 +26,7 @@ from .tokens import Signer
 BACK = "/oauth2/idpresponse"
 """Where providers send clients back to."""
 NONCE = "AWSALBAuthNonce"
-PATIENCE = 15 * 60
+LOGIN_TIMEOUT = 15 * 60
 """Seconds that a client has to log in."""
 
 
@@ -119,7 +119,7 @@ class Desk:
     def _send_away(self, login: Login, key: str, request: Request) -> Answer:
         nonce = base64.urlsafe_b64encode(os.urandom(18)).decode()
         url = f"https://{request.host}{request.url}"
-        state = self.seal.close("state", {"key": key, "url": url, "nonce": nonce, "until": time.time() + PATIENCE})
+        state = self.seal.close("state", {"key": key, "url": url, "nonce": nonce, "until": time.time() + LOGIN_TIMEOUT})
         config = login.config
         asked = {
             "client_id": config["ClientId"],
@@ -130,7 +130,7 @@ class Desk:
         } | dict(config.get("AuthenticationRequestExtraParams") or {})
         endpoint = config["AuthorizationEndpoint"]
         location = f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
-        cookie = sessions.cookie(NONCE, nonce, PATIENCE)
+        cookie = sessions.cookie(NONCE, nonce, LOGIN_TIMEOUT)
         return Answer(status=302, headers=(("location", location), ("set-cookie", cookie)))
 
     def _begun(self, login: Login, code: str, redirect_uri: str) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Keys:
         self._lock = threading.Lock()
 
     def of(self, endpoint: str, kid: Any) -> list[Claims]:
-        """The keys that may have sealed a token; fetched anew where none is known by that name."""
+        """The keys that may have sealed a token; fetched again where none is known by that name."""
         with self._lock:
             fetched, keys = self._known.get(endpoint, (float("-inf"), []))
         age = time.monotonic() - fetched

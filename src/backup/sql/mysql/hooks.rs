@@ -13,9 +13,9 @@ const END: &str = "causeway-end";
 
 /// Runs the statements up to the first that fails.
 pub async fn run(account: Account, statements: &[String], deadline: Deadline) -> Result<Result<(), Broken>, Error> {
-    let begun = tokio::time::timeout(deadline.patience(), begin(account, statements, deadline)).await;
+    let begun = tokio::time::timeout(deadline.answer_timeout(), begin(account, statements, deadline)).await;
     let Ok(begun) = begun else {
-        return Ok(Err(Broken { index: 0, failure: Failure::Silent("mysql", deadline.patience()) }));
+        return Ok(Err(Broken { index: 0, failure: Failure::Silent("mysql", deadline.answer_timeout()) }));
     };
     let (client, mut child) = begun?;
     let mut marks = Marks::default();
@@ -41,10 +41,10 @@ async fn begin(account: Account, statements: &[String], deadline: Deadline) -> R
 }
 
 async fn carry_out(child: &mut Child, marks: &mut Marks, deadline: Deadline) -> Result<(), Failure> {
-    while let Some(chunk) = child.next(deadline.patience()).await? {
+    while let Some(chunk) = child.next(deadline.answer_timeout()).await? {
         marks.push(&chunk);
     }
-    child.end(deadline.patience()).await
+    child.end(deadline.answer_timeout()).await
 }
 
 /// All statements, each with a mark after it. MariaDB ends a statement after `seconds`; MySQL has no such limit.

@@ -14,7 +14,7 @@ use crate::backup::secrets::Login;
 /// How long it may take to start.
 const BEGINNING: Duration = Duration::from_mins(2);
 /// How often it is asked whether it is ready.
-const RHYTHM: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Restores a backup into it, and compares. Returns the number of rows.
 pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
@@ -85,6 +85,6 @@ async fn begun(server: &mut Child, tools: &Tools) -> Result<(), Error> {
             let (address, seconds) = (tools.account.host.clone(), BEGINNING.as_secs());
             return Err(Error::ScratchNotReady { address, seconds, message });
         }
-        tokio::time::sleep(RHYTHM).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -13,13 +13,13 @@ use crate::backup::Error;
 pub async fn run(account: &Account, statements: &[String], deadline: Deadline) -> Result<Result<(), Broken>, Error> {
     let database = account.database.as_deref().unwrap_or(MAINTENANCE);
     let account = Account { own_money: true, ..account.clone() };
-    let Ok(session) = tokio::time::timeout(deadline.patience(), Session::log_in(&account, database)).await else {
-        return Ok(Err(Broken { index: 0, failure: Failure::Silent("psql", deadline.patience()) }));
+    let Ok(session) = tokio::time::timeout(deadline.answer_timeout(), Session::log_in(&account, database)).await else {
+        return Ok(Err(Broken { index: 0, failure: Failure::Silent("psql", deadline.answer_timeout()) }));
     };
     let mut session = session?;
     for (index, statement) in statements.iter().enumerate() {
         let script = script(statement, deadline.left());
-        if let Err(failure) = session.carry_out(&script, deadline.patience()).await {
+        if let Err(failure) = session.carry_out(&script, deadline.answer_timeout()).await {
             return Ok(Err(Broken { index, failure }));
         }
     }

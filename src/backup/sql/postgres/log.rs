@@ -58,7 +58,7 @@ impl Log {
         let log = Self { system, timeline, size, position, now };
         let is_timeline = log.timeline.len() == 8 && log.timeline.bytes().all(|it| it.is_ascii_hexdigit());
         if !is_timeline || !log.size.is_power_of_two() || log.size < 1 << 20 {
-            return Err(Error::SourceFailed(format!("the server tells of a strange log: {log:?}")));
+            return Err(Error::SourceFailed(format!("the server reports an unexpected WAL position: {log:?}")));
         }
         Ok(log)
     }

@@ -29,7 +29,7 @@ pub const PREPARED: &str = "preparedTransactions";
 /// The superuser and the number of prepared transactions, if the backup has no such facts.
 const USUAL: (&str, u32) = ("postgres", 10);
 /// How often the server is asked whether it is ready.
-const RHYTHM: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The server's error if the log ends before the instant.
 const NOT_REACHED: &str = "recovery ended before configured recovery target was reached";
 /// Settings of the throw-away server.
@@ -85,7 +85,7 @@ pub async fn recover(work: &Path, manifest: &Manifest, until: Option<Timestamp>)
     let mut server = server.start(Stdio::null())?;
     let superuser = facts.get(SUPERUSER).map_or(USUAL.0, String::as_str);
     let account = account(work, superuser);
-    begun(&mut server, &account, WHOLE_JOB, RHYTHM).await.map_err(|error| not_reached(error, until))?;
+    begun(&mut server, &account, WHOLE_JOB, POLL_INTERVAL).await.map_err(|error| not_reached(error, until))?;
     let reached = Session::open(&account, MAINTENANCE).await?.replayed().await?;
     tracing::info!(id = manifest.id, reached = reached.map(tracing::field::display), "the server is there");
     Ok(Recovered { account, reached, _server: server, data })

@@ -20,7 +20,7 @@ const CLIENTS: u64 = 100;
 /// The largest setting of locks, which takes some hundred MiB of memory.
 const MOST_LOCKS: u64 = 16_384;
 /// How often it is asked whether it is ready.
-const RHYTHM: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How a server's error begins if the user does not exist or may not log in.
 const NO_SUCH_USER: &str = "FATAL:  role \"";
 
@@ -44,7 +44,7 @@ pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
         .args(["-D".as_ref(), data.as_os_str(), "-k".as_ref(), work.as_os_str()])
         .args(settings.chain([locks.as_str()]).flat_map(|setting| ["-c", setting]));
     let mut server = server.start(Stdio::null())?;
-    begun(&mut server, &account, BEGINNING, RHYTHM).await?;
+    begun(&mut server, &account, BEGINNING, POLL_INTERVAL).await?;
     let how = How::verification(work);
     let rows = restore(&account, fetched, &how).await?.keys;
     tracing::info!(rows, "verified");
@@ -74,8 +74,8 @@ async fn locks(account: &Account, fetched: &Fetched) -> Result<u64, Error> {
     Ok(setting_for(most * 2, CLIENTS).clamp(64, MOST_LOCKS))
 }
 
-/// Waits until a server takes clients, and at most `patience`.
-pub async fn begun(server: &mut Child, account: &Account, patience: Duration, rhythm: Duration) -> Result<(), Error> {
+/// Waits until a server takes clients, and at most `limit`.
+pub async fn begun(server: &mut Child, account: &Account, limit: Duration, interval: Duration) -> Result<(), Error> {
     let begun = Instant::now();
     loop {
         let message = match Session::open(account, MAINTENANCE).await {
@@ -88,10 +88,10 @@ pub async fn begun(server: &mut Child, account: &Account, patience: Duration, rh
         if server.has_ended() {
             return Err(Side::Scratch.failed(&server.failure().await));
         }
-        if begun.elapsed() > patience {
-            let (address, seconds) = (account.host.clone(), patience.as_secs());
+        if begun.elapsed() > limit {
+            let (address, seconds) = (account.host.clone(), limit.as_secs());
             return Err(Error::ScratchNotReady { address, seconds, message });
         }
-        tokio::time::sleep(rhythm).await;
+        tokio::time::sleep(interval).await;
     }
 }

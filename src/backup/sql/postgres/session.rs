@@ -139,12 +139,12 @@ impl Session {
     }
 
     /// Lets `psql` run a script that prints no rows.
-    pub async fn carry_out(&mut self, script: &str, patience: Duration) -> Result<(), Failure> {
+    pub async fn carry_out(&mut self, script: &str, timeout: Duration) -> Result<(), Failure> {
         if let Some(input) = &mut self.input {
             // The write fails if `psql` has ended. The reason for that is read below.
             writeln!(input, "{script}\n\\echo {END}").and_then(|()| input.flush()).ok();
         }
-        while let Some(line) = self.line(patience).await? {
+        while let Some(line) = self.line(timeout).await? {
             if line == END {
                 return Ok(());
             }
@@ -152,13 +152,13 @@ impl Session {
         Err(self.child.failure().await)
     }
 
-    async fn line(&mut self, patience: Duration) -> Result<Option<String>, Failure> {
+    async fn line(&mut self, timeout: Duration) -> Result<Option<String>, Failure> {
         loop {
             if let Some(at) = self.rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.rest.drain(..=at).collect();
                 return Ok(Some(String::from_utf8_lossy(&line[..at]).into_owned()));
             }
-            match self.child.next(patience).await? {
+            match self.child.next(timeout).await? {
                 Some(chunk) => self.rest.extend_from_slice(&chunk),
                 None => return Ok(None),
             }
@@ -371,8 +371,8 @@ fn not_held(failure: Failure, database: &str) -> Failure {
         return failure;
     }
     let message = format!(
-        "for {LOCK_SECONDS} s somebody has had a table of database {database} to himself, so that it cannot be read: end \
-         that transaction; SELECT pid, relation::regclass FROM pg_locks WHERE mode = 'AccessExclusiveLock' names it"
+        "a transaction has held an AccessExclusiveLock in {database} for {LOCK_SECONDS} s, so that a table cannot be \
+         read: end that transaction; SELECT pid, relation::regclass FROM pg_locks WHERE mode = 'AccessExclusiveLock' names it"
     );
     Failure::Ended("psql", message)
 }
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn a_table_that_stays_locked_is_told_with_the_query_that_finds_who_locks_it() {
         let timeout = Failure::Ended("psql", "ERROR:  canceling statement due to lock timeout".into());
-        assert!(not_held(timeout, "shop").api_message().contains("a table of database shop"));
+        assert!(not_held(timeout, "shop").api_message().contains("AccessExclusiveLock in shop"));
         let other = Failure::Ended("psql", "ERROR:  permission denied for table orders".into());
         assert_eq!(not_held(other.clone(), "shop"), other);
     }

@@ -90,8 +90,8 @@ impl PostgresDump {
             // Not compressed here: zstd does that better, and the hash is of what zstd gets.
             let arguments = ["--format=custom", "--compress=0", "--no-tablespaces", "--no-password"];
             // Without a limit, `pg_dump` would wait forever behind a session that itself waits for our locks.
-            let patience = format!("--lock-wait-timeout={LOCK_SECONDS}s");
-            let dump = program("pg_dump", &self.account, database)?.args(arguments).args([&patience]);
+            let lock_timeout = format!("--lock-wait-timeout={LOCK_SECONDS}s");
+            let dump = program("pg_dump", &self.account, database)?.args(arguments).args([&lock_timeout]);
             let dump = dump.args(["--snapshot", &snapshot, "--exclude-schema", steps::MARK]);
             let dump = dump.start(Stdio::null())?;
             let mut counting = Session::open(&self.account, database).await?;

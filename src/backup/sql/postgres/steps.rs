@@ -30,7 +30,7 @@ pub const MARK: &str = "causeway_restore";
 /// How long an earlier try may take to end.
 const END_TIMEOUT: Duration = Duration::from_mins(1);
 /// How often to check whether it has ended.
-const RHYTHM: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Options without a wait for the disk at each commit. The commit that notes the next step waits for all of them.
 pub fn quick(account: &Account) -> String {
@@ -162,7 +162,7 @@ impl Steps<'_> {
                 let message = format!("an earlier try still writes into database {}, and does not end", self.into);
                 return Err(Error::TargetFailed(message));
             }
-            tokio::time::sleep(RHYTHM).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }

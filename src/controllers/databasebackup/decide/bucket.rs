@@ -50,7 +50,7 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
         }
         Found::Absent if let Some(region) = region_of_own(observed, bucket) => {
             let message = format!(
-                "bucket {name} is named as the one that the operator makes for region {region}, and this object is of {}: \
+                "bucket {name} has the name reserved for the operator's bucket in region {region}, and this object is of {}: \
                  make another DatabaseBackup with another spec.destination.bucket or region, or leave both out",
                 place.region
             );
@@ -178,8 +178,8 @@ fn shared(name: &str) -> String {
 /// The message about a bucket of which it is not known whether other namespaces use it.
 fn unknown(name: &str, namespaces: &str) -> String {
     format!(
-        "spec.destination.objectLock: bucket {name} is not locked yet, for it is not known whether objects in {namespaces} \
-         use it: let the operator list objects there (its RoleBinding may be missing), or take the namespace out of \
+        "spec.destination.objectLock: bucket {name} is not locked yet, because Causeway cannot list objects in \
+         {namespaces}: let the operator list objects there (its RoleBinding may be missing), or take the namespace out of \
          WATCH_NAMESPACE"
     )
 }

@@ -27,7 +27,7 @@ use super::accepted::{Accepted, ENDPOINT_NOT_ALLOWED, PREFIX_INVALID, accepted};
 use super::action::Action;
 use super::facts::{Observed, Signing};
 use super::resources;
-use super::signing::AGAIN;
+use super::signing::RETRY_INTERVAL;
 use super::verification;
 use super::view::View;
 use crate::api::{DatabaseBackup, DatabaseBackupStatus};
@@ -160,7 +160,7 @@ impl View<'_> {
     /// When Secrets that may not be used are checked again, and signing that failed is tried again. Other Secrets are
     /// checked at each sweep.
     fn next_question(&self) -> Option<Duration> {
-        let unsigned = matches!(self.observed.signing, Signing::Refused(_)).then_some(AGAIN);
+        let unsigned = matches!(self.observed.signing, Signing::Refused(_)).then_some(RETRY_INTERVAL);
         self.observed.is_refused().then_some(REFUSED).or(unsigned)
     }
 

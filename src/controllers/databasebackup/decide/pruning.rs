@@ -22,9 +22,9 @@ use crate::external::s3::DELETED_AT_ONCE;
 use crate::runtime::Health;
 use crate::schedule::Schedule;
 
-/// What is younger may be of a run whose pod the operator cannot see.
+/// A younger object may belong to a run whose pod the operator cannot see.
 const YOUNG: SignedDuration = SignedDuration::from_hours(1);
-/// What is older is of no run any more.
+/// An older object belongs to no run any more.
 const OLD: SignedDuration = SignedDuration::from_hours(24);
 /// How much later than a backup its signature may be written.
 const LATE: SignedDuration = SignedDuration::from_hours(1);

@@ -15,7 +15,7 @@ const HOOK_FAILED: &str = "HookFailed";
 /// Jobs that ended and were not reported.
 pub fn tell(view: &View<'_>) -> Vec<Action> {
     let news = view.observed.jobs.iter().filter(|job| job.end.is_some() && !view.before.ended.contains(&job.name));
-    news.filter_map(|job| describe(job, view.observed.notes.get(&job.uid))).collect()
+    news.filter_map(|job| describe(job, view.observed.messages.get(&job.uid))).collect()
 }
 
 fn describe(job: &Job, note: Option<&String>) -> Option<Action> {
@@ -111,7 +111,7 @@ mod tests {
             Job { name: "nightly-1".into(), uid: "u1".into(), end: end(), ..Job::default() },
             Job { name: "nightly-2".into(), uid: "u2".into(), end: end(), ..Job::default() },
         ];
-        observed.notes.insert("u1".into(), "spec.hooks.after: statement 1 of 1 failed".into());
+        observed.messages.insert("u1".into(), "spec.hooks.after: statement 1 of 1 failed".into());
         let plan = decided(&object, &observed);
         let of = |action: &Action| match action {
             Action::Tell { success, event, .. } => Some((*success, event.clone())),

@@ -18,15 +18,15 @@ const CLOCKS: SignedDuration = SignedDuration::from_mins(1);
 
 /// The instant for which every database must have a backup by now; none where none was due since the object was made.
 pub fn due(view: &View<'_>, schedule: &Schedule) -> Option<Timestamp> {
-    let patience = SignedDuration::from_secs(view.object.spec.retry.deadline.signed_seconds());
-    let slot = view.now.checked_sub(patience).ok().and_then(|then| schedule.last(then));
+    let deadline = SignedDuration::from_secs(view.object.spec.retry.deadline.signed_seconds());
+    let due = view.now.checked_sub(deadline).ok().and_then(|then| schedule.last(then));
     let made = view.object.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0);
-    slot.filter(|slot| *slot >= made)
+    due.filter(|due| *due >= made)
 }
 
-/// Whether a database lacks the backup that was due at `slot`.
-pub fn lacks(database: &Database, catalog: &Catalog, slot: Timestamp) -> bool {
-    database.since <= slot && newest(database, catalog).is_none_or(|newest| newest < slot)
+/// Whether a database lacks the backup that was due at `due`.
+pub fn lacks(database: &Database, catalog: &Catalog, due: Timestamp) -> bool {
+    database.since <= due && newest(database, catalog).is_none_or(|newest| newest < due)
 }
 
 /// The state of each database. Where the newest backups were not read, it stays as before, except for the kept log that
@@ -36,8 +36,8 @@ pub fn states(view: &View<'_>, schedule: &Schedule) -> Vec<DatabaseState> {
         let before = view.before.databases.iter();
         return before.map(|it| DatabaseState { kept_log: kept_log(view, &it.folder), ..it.clone() }).collect();
     };
-    let slot = due(view, schedule);
-    let backed_up = view.observed.sources.iter().map(|it| (it, state(view, it, catalog, slot)));
+    let due = due(view, schedule);
+    let backed_up = view.observed.sources.iter().map(|it| (it, state(view, it, catalog, due)));
     let withheld = view.observed.withheld.iter().map(|it| (&it.database, BackupState::SecretRefused));
     let starting = view.observed.starting.iter().map(|it| (it, BackupState::NotStarted));
     let all = backed_up.chain(withheld).chain(starting).take(REPORTED).map(|(database, state)| DatabaseState {
@@ -120,8 +120,8 @@ pub fn failed(view: &View<'_>, states: &[DatabaseState]) -> Option<ExtraConditio
     })
 }
 
-fn state(view: &View<'_>, database: &Database, catalog: &Catalog, slot: Option<Timestamp>) -> BackupState {
-    let is_overdue = slot.is_some_and(|slot| lacks(database, catalog, slot));
+fn state(view: &View<'_>, database: &Database, catalog: &Catalog, due: Option<Timestamp>) -> BackupState {
+    let is_overdue = due.is_some_and(|due| lacks(database, catalog, due));
     let has_failed = failed_last(view, database, catalog);
     match (newest(database, catalog), is_overdue) {
         (None, overdue) if overdue || has_failed => BackupState::NeverSucceeded,

@@ -179,18 +179,18 @@ pub fn overdue(view: &View<'_>, schedule: &Schedule, states: &[DatabaseState]) -
         // What is not known is reported as before.
         return ExtraCondition { status: was_overdue(view), ..not_overdue() };
     };
-    let slot = states::due(view, schedule);
+    let due = states::due(view, schedule);
     let withheld = view.observed.withheld.iter().map(|it| &it.database);
     let all = view.observed.sources.iter().chain(withheld);
-    let lacking = all.filter(|database| slot.is_some_and(|slot| states::lacks(database, catalog, slot)));
+    let lacking = all.filter(|database| due.is_some_and(|due| states::lacks(database, catalog, due)));
     let titles: Vec<&str> = lacking.map(|database| database.access.source.title.as_str()).collect();
     let never = states::titles(states, BackupState::NeverSucceeded);
     let why = view.before.last_failure.as_ref().map_or_else(String::new, |failure| format!(": {}", failure.message));
-    let (reason, message) = match slot {
+    let (reason, message) = match due {
         _ if !never.is_empty() => ("NeverSucceeded", format!("there was never a complete backup of {never}{why}")),
-        Some(slot) if !titles.is_empty() => {
+        Some(due) if !titles.is_empty() => {
             let titles = titles.join(", ");
-            ("BackupMissing", format!("there is no backup of {titles} since {slot}, when one was due{why}"))
+            ("BackupMissing", format!("there is no backup of {titles} since {due}, when one was due{why}"))
         }
         _ => return not_overdue(),
     };

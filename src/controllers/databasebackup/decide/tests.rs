@@ -105,7 +105,7 @@ fn a_bucket_is_made_then_hardened_and_then_backups_are_scheduled() {
 }
 
 #[test]
-fn a_settled_world_needs_nothing_and_is_ready() {
+fn a_settled_object_needs_nothing_and_is_ready() {
     let object = backup();
     let plan = decided(&object, &settled(&object));
     assert_eq!(words(&plan), Vec::<String>::new());

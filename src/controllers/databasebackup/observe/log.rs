@@ -35,7 +35,7 @@ const AT_MOST: usize = 512;
 pub type Known = BTreeMap<(String, Timestamp), (Evidence, Contents)>;
 
 /// Where the backups of one object are, and what is recorded of them.
-struct Kept {
+struct LogSource {
     uid: String,
     place: Place,
     owner: String,
@@ -58,7 +58,7 @@ impl Observer {
         }
         let (uid, mut wanted) = (object.uid().unwrap_or_default(), BTreeSet::new());
         let bases = self.bases(object, &bucket.owner, &mut wanted).await;
-        let kept = Kept {
+        let kept = LogSource {
             uid: uid.clone(),
             place: bucket.place.clone(),
             owner: bucket.owner.clone(),
@@ -137,14 +137,19 @@ impl Observer {
 
     /// The base backups that an object has under a UID. They are found by its spec, the UID and the operator's own
     /// record, as restores find them. Users may write a status, so it is not used.
-    async fn kept_by(&self, backup: &DatabaseBackup, uid: &str, owner: &str) -> Result<Result<Kept, Doubt>, Error> {
+    async fn kept_by(
+        &self,
+        backup: &DatabaseBackup,
+        uid: &str,
+        owner: &str,
+    ) -> Result<Result<LogSource, Doubt>, Error> {
         let (namespace, name) = (backup.namespace().unwrap_or_default(), backup.name_any());
         if let Err((_, message)) = accepted(backup, &self.settings) {
             return Ok(Err((BASE_BACKUP_UNKNOWN, format!("DatabaseBackup {name}: {message}"))));
         }
         let record = self.records.known(uid).await.map_err(|source| transfer::Error::Read { what: RECORD, source })?;
         let destination = &backup.spec.destination;
-        Ok(recorded(backup, uid, record).map(|record| Kept {
+        Ok(recorded(backup, uid, record).map(|record| LogSource {
             uid: uid.to_owned(),
             place: Place {
                 bucket: record.bucket.clone(),
@@ -163,7 +168,7 @@ impl Observer {
     async fn held(
         &self,
         object: &DatabaseBackup,
-        kept: &Kept,
+        kept: &LogSource,
         complete: &BTreeSet<Timestamp>,
         bases: &Bases,
     ) -> Result<BTreeMap<Timestamp, Contents>, Error> {
@@ -193,7 +198,7 @@ impl Observer {
     async fn all_contents(
         &self,
         of: &str,
-        kept: &Kept,
+        kept: &LogSource,
         dues: &[Timestamp],
     ) -> Result<Vec<Result<Contents, String>>, Error> {
         let mut all = Vec::new();
@@ -205,11 +210,11 @@ impl Observer {
         Ok(all)
     }
 
-    async fn contents(&self, of: &str, kept: &Kept, due: Timestamp) -> Result<Result<Contents, String>, Error> {
+    async fn contents(&self, of: &str, kept: &LogSource, due: Timestamp) -> Result<Result<Contents, String>, Error> {
         if let Some(contents) = self.read_before(of, kept, due) {
             return Ok(Ok(contents));
         }
-        let Kept { uid, place, owner, prefix, folder, record } = kept;
+        let LogSource { uid, place, owner, prefix, folder, record } = kept;
         let key = key_of(prefix, folder, due);
         let Some(evidence) = record.evidence(folder, due) else { return Ok(Err(format!("{key} is not recorded"))) };
         let found = transfer::document(&self.s3, (place, owner), (prefix, folder, due), Some(record)).await?;
@@ -234,14 +239,14 @@ impl Observer {
     }
 
     /// What was read before, as long as the record has the same evidence for it.
-    fn read_before(&self, of: &str, kept: &Kept, due: Timestamp) -> Option<Contents> {
+    fn read_before(&self, of: &str, kept: &LogSource, due: Timestamp) -> Option<Contents> {
         let key = (kept.uid.clone(), due);
         let (evidence, contents) = self.manifests_read.with(of, |known| known.get(&key).cloned())??;
         (kept.record.evidence(kept.folder, due) == Some(&evidence)).then_some(contents)
     }
 
-    async fn is_as_listed(&self, kept: &Kept, due: Timestamp) -> Result<bool, Error> {
-        let Kept { place, owner, prefix, folder, record, .. } = kept;
+    async fn is_as_listed(&self, kept: &LogSource, due: Timestamp) -> Result<bool, Error> {
+        let LogSource { place, owner, prefix, folder, record, .. } = kept;
         let base = format!("{prefix}/");
         let listing = self.s3.list(place, owner, &format!("{base}{folder}/{}/", id_of(due))).await?;
         let catalog = record.judged(Catalog::of(&base, &listing, Vec::new()), Timestamp::now());

@@ -30,11 +30,11 @@ use crate::runtime::ActionEvent;
 pub use agenda::{Agenda, agenda};
 pub use condition::{not_asked, part};
 
-/// Of how many databases the backups are proven.
+/// Of how many databases the backups are verified.
 const MOST: usize = 100;
-/// How many proven backups, and how many failed ones, are remembered of each database.
+/// How many verified backups, and how many failed ones, the status keeps for each database.
 const REMEMBERED: usize = 20;
-/// How many Jobs of each database are left for people to look at.
+/// How many finished Jobs of each database stay, so that people can read their logs.
 const HISTORY: usize = 3;
 
 /// What came of one verification.
@@ -52,7 +52,7 @@ struct Outcome {
 /// Names of Jobs that ended and were not reported.
 pub fn unreported(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> BTreeSet<String> {
     let view = View::of(object, observed, now);
-    ended(&view).filter(|(it, outcome)| is_news(&view, it, outcome)).map(|(it, _)| it.job.name.clone()).collect()
+    ended(&view).filter(|(it, outcome)| is_new(&view, it, outcome)).map(|(it, _)| it.job.name.clone()).collect()
 }
 
 /// Folder and instant of the backup that is to be proven next.
@@ -67,7 +67,7 @@ pub fn candidate(
 
 /// Verifications that ended and were not reported, the oldest first.
 fn news(view: &View<'_>) -> Vec<Outcome> {
-    let of_jobs = ended(view).filter(|(it, outcome)| is_news(view, it, outcome)).map(|(_, outcome)| outcome);
+    let of_jobs = ended(view).filter(|(it, outcome)| is_new(view, it, outcome)).map(|(_, outcome)| outcome);
     let mut all: Vec<Outcome> = of_jobs.chain(unreadable(view)).collect();
     all.sort_by(|one, other| (one.at, &one.folder).cmp(&(other.at, &other.folder)));
     all
@@ -105,7 +105,7 @@ fn unreadable(view: &View<'_>) -> Option<Outcome> {
 }
 
 /// Whether an outcome was not reported yet. One of a backup that is gone is not reported at all.
-fn is_news(view: &View<'_>, it: &Verification, outcome: &Outcome) -> bool {
+fn is_new(view: &View<'_>, it: &Verification, outcome: &Outcome) -> bool {
     !view.before.ended.contains(&it.job.name) && is_there(view, &outcome.folder, &outcome.id)
 }
 
@@ -138,7 +138,7 @@ pub fn tell(view: &View<'_>) -> Vec<Action> {
 /// Deletes Jobs that were reported, except for the newest ones: there may be many a day.
 pub fn tidy(view: &View<'_>) -> Vec<Action> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    let message = ended(view).filter(|(it, outcome)| !is_news(view, it, outcome)).map(|(it, _)| it).collect::<Vec<_>>();
+    let message = ended(view).filter(|(it, outcome)| !is_new(view, it, outcome)).map(|(it, _)| it).collect::<Vec<_>>();
     let newest_first = message.into_iter().rev();
     let old = newest_first.filter(|it| {
         let count = seen.entry(&it.folder).or_default();

@@ -31,7 +31,7 @@ const WAIT: Duration = Duration::from_secs(5);
 /// How often the operator checks whether a restore is allowed now.
 const HELD: Duration = Duration::from_secs(30);
 
-/// One change of the world.
+/// One change in the cluster or in AWS.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Apply a child.
@@ -150,7 +150,7 @@ fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) ->
             // The phase never goes back to Fetching: a second try may fetch again, but the target was written to.
             let writing = job.writing || status.phase == RestorePhase::Restoring;
             let (phase, reason, text) = if writing && object.spec.dry_run {
-                (RestorePhase::Fetching, "Planning", format!("what {what} would do to the target is looked at"))
+                (RestorePhase::Fetching, "Planning", format!("computing what {what} would change"))
             } else if writing {
                 (RestorePhase::Restoring, "Restoring", format!("{what} is written into the target"))
             } else if job.recovering {
@@ -204,12 +204,12 @@ fn planned(
         let text = "the Job ended well, and its pod is gone with what it found: make another DatabaseRestore";
         return failed(status, "OutlookLost", text, at);
     };
-    let text = match (&outlook.told.refused, &outlook.refusal) {
+    let text = match (&outlook.reported.refused, &outlook.refusal) {
         (Some(reason), Some(sentence)) => format!("{what} would be refused: {reason}: {sentence}"),
-        _ if outlook.told.changes.is_empty() => format!("{what} would change nothing"),
+        _ if outlook.reported.changes.is_empty() => format!("{what} would change nothing"),
         _ => {
             let change = |it: &RestoreChange| format!("{:?} {} {}", it.action, it.count, it.what).to_lowercase();
-            let changes: Vec<String> = outlook.told.changes.iter().map(change).collect();
+            let changes: Vec<String> = outlook.reported.changes.iter().map(change).collect();
             format!("{what} would {}", changes.join(", "))
         }
     };
@@ -217,7 +217,7 @@ fn planned(
         phase: RestorePhase::Planned,
         finished: Some(Time(at)),
         message: Some(format!("{text}; nothing was written (spec.dryRun)")),
-        outlook: Some(outlook.told.clone()),
+        outlook: Some(outlook.reported.clone()),
         ..status
     }
 }

@@ -184,7 +184,7 @@ fn a_dry_run_ends_with_what_it_would_do() {
     outlook.count(RestoreAction::Create, "rows", 7);
     let plan = decided(&object, Job { end: end.clone(), outlook: Some(outlook.clone()), ..job() });
     assert_eq!((plan.status.phase, plan.status.keys), (RestorePhase::Planned, None));
-    assert_eq!(plan.status.outlook.as_ref(), Some(&outlook.told));
+    assert_eq!(plan.status.outlook.as_ref(), Some(&outlook.reported));
     let text = plan.status.message.clone().unwrap_or_default();
     assert!(text.contains("would replace 2 tables, create 7 rows; nothing was written"), "{text}");
     assert!(matches!(plan.health, Health::Ready(_)));

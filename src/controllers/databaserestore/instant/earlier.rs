@@ -6,7 +6,7 @@ use super::super::bucket::At;
 use super::super::facts::Choice;
 use super::super::listing::Part;
 use super::super::observe::{Observer, place_of};
-use super::{Kept, Trust, refused};
+use super::{BackupFolder, Trust, refused};
 use crate::api::{DatabaseBackup, DatabaseRestore};
 use crate::backup::instant::Missing;
 use crate::backup::manifest::{Document, Manifest};
@@ -84,7 +84,7 @@ impl Observer {
         object: &DatabaseRestore,
         (backup, uid): Whose<'_>,
         part: Part,
-    ) -> Result<Result<Kept, Choice>, Error> {
+    ) -> Result<Result<BackupFolder, Choice>, Error> {
         let (origin, record) = match self.kept(object, backup, uid).await? {
             Ok(kept) => kept,
             Err(no) => return Ok(Err(no)),
@@ -95,7 +95,7 @@ impl Observer {
             Err(no) => return Ok(Err(no)),
         };
         let (folder, dues) = (part.folder, found.complete(part.folder).into_iter().collect());
-        Ok(Ok(Kept { origin, folder, dues, trust: Trust::Recorded(record), cut: found.cut }))
+        Ok(Ok(BackupFolder { origin, folder, dues, trust: Trust::Recorded(record), cut: found.cut }))
     }
 }
 

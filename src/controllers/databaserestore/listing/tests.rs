@@ -31,7 +31,7 @@ fn keys(folder: &str, numbers: std::ops::Range<i64>) -> impl Iterator<Item = Str
         .flat_map(move |number| ["data", "manifest.json"].map(|file| format!("{under}/{}/{file}", id_of(due(number)))))
 }
 
-async fn world(keys: impl IntoIterator<Item = String>) -> (Observer, At, Fake) {
+async fn observing(keys: impl IntoIterator<Item = String>) -> (Observer, At, Fake) {
     let fake = Fake::with(keys, &due(MANY).to_string()).await;
     let (client, _) = denied();
     let observer = Observer::new(client, fake.s3.clone(), Settings::default(), Guardrails::default());
@@ -61,7 +61,7 @@ fn reason(choice: &Choice) -> &'static str {
 
 #[tokio::test]
 async fn all_of_a_folder_is_read_however_much_that_is_and_of_a_log_what_a_base_backup_needs() {
-    let (observer, at, fake) = world(keys(WAL, 0..MANY)).await;
+    let (observer, at, fake) = observing(keys(WAL, 0..MANY)).await;
     let all = observer.in_folder(&at, &base(), Part { folder: WAL, since: None }, None).await.expect("an answer");
     let all = all.expect("all of it");
     assert!(!all.cut && all.complete(WAL).len() == 8000, "{}", all.complete(WAL).len());
@@ -75,7 +75,7 @@ async fn all_of_a_folder_is_read_however_much_that_is_and_of_a_log_what_a_base_b
 
 #[tokio::test]
 async fn what_does_not_count_does_not_end_the_reading_of_the_log() {
-    let (observer, at, _) = world(keys(WAL, 0..MANY)).await;
+    let (observer, at, _) = observing(keys(WAL, 0..MANY)).await;
     let mut record = Record::default();
     let evidence = |number| (due(number), Evidence::Manifest("ab".repeat(32)));
     record.backups.insert(WAL.into(), (0..10).chain(MANY - 10..MANY).map(evidence).collect());
@@ -91,7 +91,7 @@ async fn what_does_not_count_does_not_end_the_reading_of_the_log() {
 
 #[tokio::test]
 async fn log_that_ended_long_before_the_base_backup_is_found() {
-    let (observer, at, _) = world(keys(WAL, 0..10)).await;
+    let (observer, at, _) = observing(keys(WAL, 0..10)).await;
     let since = Some(due(10) + SignedDuration::from_hours(20 * 24));
     let log =
         observer.in_folder(&at, &base(), Part { folder: WAL, since }, None).await.expect("an answer").expect("some");
@@ -101,7 +101,7 @@ async fn log_that_ended_long_before_the_base_backup_is_found() {
 #[tokio::test]
 async fn the_log_is_found_in_a_namespace_of_which_not_all_is_read() {
     let others = ["shop/a/u0/redis-cache/20261101T000000Z/data", "shop/a/u0/redis-cache/20261101T000500Z/data"];
-    let (observer, at, _) = world(keys(WAL, 0..MANY).chain(others.map(str::to_owned))).await;
+    let (observer, at, _) = observing(keys(WAL, 0..MANY).chain(others.map(str::to_owned))).await;
     let part = Part { folder: WAL, since: Some(due(MANY - 10)) };
     let found = observer.catalogs(&at, "shop", Some(part)).await.expect("an answer").expect("a log");
     assert_eq!(found.all.keys().collect::<Vec<_>>(), [&base()]);
@@ -120,7 +120,7 @@ async fn what_is_only_named_like_the_folder_hides_no_log() {
     let named = format!("shop/{WAL}/u2");
     let its = ["data", "manifest.json"].map(|file| format!("{named}/{WAL}/{id}/{file}"));
     let stray = [format!("shop/{WAL}/x"), format!("shop/{WAL}/{id}/x"), format!("{named}/notes/{WAL}/x")];
-    let (observer, at, _) = world(keys(WAL, 0..MANY).chain(its).chain(stray)).await;
+    let (observer, at, _) = observing(keys(WAL, 0..MANY).chain(its).chain(stray)).await;
     let part = Part { folder: WAL, since: Some(due(MANY - 10)) };
     let found = observer.catalogs(&at, "shop", Some(part)).await.expect("an answer").expect("logs");
     assert!(!found.cut);
@@ -146,7 +146,7 @@ async fn names_beside_ids_and_ids_beside_names_hide_no_log() {
     let stray = (0..1200).map(|number| format!("shop/0/{number:04}"));
     let files = (0..1200).map(|number| format!("shop/{number:04}"));
     let all = keys(WAL, 0..MANY).chain(object(&below)).chain(object(&beside)).chain(stray).chain(files);
-    let (observer, at, fake) = world(all).await;
+    let (observer, at, fake) = observing(all).await;
     let found = observer.objects_with(&at, "shop", WAL).await.expect("an answer").expect("objects");
     assert_eq!(found, Holders { all: vec![base(), below, beside], cut: false });
     assert!(fake.answered() < 40, "{}", fake.answered());
@@ -159,18 +159,18 @@ async fn names_beside_ids_and_ids_beside_names_hide_no_log() {
 async fn where_not_all_folders_are_seen_that_is_said() {
     let many = i64::try_from((FURTHER + 2) * 1000).expect("a number");
     let ids = (0..many).map(|number| format!("shop/a/u0/{WAL}/{}/data", id_of(due(number))));
-    let (observer, at, _) = world(ids).await;
+    let (observer, at, _) = observing(ids).await;
     let found = observer.objects_with(&at, "shop", WAL).await.expect("an answer");
     assert_eq!(found, Some(Holders { all: vec!["shop/a/u0".into()], cut: true }));
-    let (observer, at, _) = world((0..many).map(|number| format!("shop/{number:06}"))).await;
+    let (observer, at, _) = observing((0..many).map(|number| format!("shop/{number:06}"))).await;
     assert_eq!(observer.objects_with(&at, "shop", WAL).await.expect("an answer"), None, "nothing can be told");
-    let (observer, at, _) = world((0..=SEARCHED).map(|number| format!("shop/{number:06}/x"))).await;
+    let (observer, at, _) = observing((0..=SEARCHED).map(|number| format!("shop/{number:06}/x"))).await;
     assert_eq!(observer.objects_with(&at, "shop", WAL).await.expect("an answer"), None, "too many to search");
 }
 
 #[tokio::test]
 async fn the_latest_is_the_newest_of_the_record_that_is_in_s3() {
-    let (observer, at, _) = world(keys("redis-cache", 0..MANY)).await;
+    let (observer, at, _) = observing(keys("redis-cache", 0..MANY)).await;
     let mut record = Record::default();
     let evidence = |number| (due(number), Evidence::Manifest("ab".repeat(32)));
     // The last two are gone.

@@ -45,12 +45,12 @@ pub async fn read(client: &Client, object: &EtcdCluster) -> Result<Auth, Error> 
     let unshared = user_provided.as_ref().is_some_and(|secret| !shared(secret));
     let kept = kept.filter(|_| !foreign);
     let user_provided = user_provided.filter(shared);
-    let given = user_provided.as_ref().and_then(|secret| password(secret, KEY));
-    let is_empty = |_: &Secret| given.is_none() && object.spec.auth.secret_name.is_none();
+    let provided = user_provided.as_ref().and_then(|secret| password(secret, KEY));
+    let is_empty = |_: &Secret| provided.is_none() && object.spec.auth.secret_name.is_none();
     let emptied = user_provided.filter(is_empty).map(|secret| Emptied::of(&secret, is_ours(&secret, object)));
     let stored = kept.as_ref().and_then(stored);
     let kept_emptied = kept.filter(|_| stored.is_none()).map(|secret| version_of(&secret));
-    Ok(Auth { unshared, user_provided: given, emptied, kept: stored, kept_emptied, foreign, ..Auth::default() })
+    Ok(Auth { unshared, user_provided: provided, emptied, kept: stored, kept_emptied, foreign, ..Auth::default() })
 }
 
 /// What the Secret records about root's password, if it does.

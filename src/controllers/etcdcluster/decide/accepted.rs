@@ -41,7 +41,7 @@ fn recovery(view: &View<'_>) -> Option<(&'static str, String)> {
         let filled = claims.filter(|(ordinal, _)| super::recovery::has_data(view, **ordinal));
         let names: Vec<&str> = filled.map(|(_, claim)| claim.name.trim_start_matches("data-")).collect();
         if names.is_empty() {
-            return "spec.recovery: no member has a volume with data, so there is nothing to begin anew from. Remove \
+            return "spec.recovery: no member has a volume with data, so there is nothing to restart the cluster from. Remove \
                     spec.recovery; a new cluster with the data of a backup is begun by spec.restoreFrom"
                 .to_owned();
         }

@@ -154,7 +154,7 @@ pub fn quorate(view: &View<'_>) -> Option<ExtraCondition> {
     let message = if view.observed.reserved.is_empty() {
         format!("{led} of {known} members have a leader; {description}")
     } else {
-        format!("members tell nothing without a login; {description}")
+        format!("members require a login; {description}")
     };
     Some(ExtraCondition { type_: "Quorate", status: (led >= majority(known)).into(), reason: BROKEN, message })
 }

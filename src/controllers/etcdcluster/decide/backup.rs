@@ -72,7 +72,7 @@ pub fn part(view: &View<'_>) -> Option<ExtraCondition> {
         }
         Backup::Present(live) => {
             let Some(ready) = ready(&live.value) else {
-                let text = format!("DatabaseBackup {name} has not told yet how it is");
+                let text = format!("DatabaseBackup {name} has no status yet");
                 return part(ConditionStatus::False, "BackupPending", text);
             };
             let word = |key: &str| ready[key].as_str().unwrap_or_default();

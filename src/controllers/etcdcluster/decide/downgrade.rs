@@ -26,15 +26,15 @@ const TOO_OLD: &str = "server version is lower than determined cluster version";
 const SHUT_OUT: &str = "incompatible with current running cluster";
 
 /// The object with the version that members run; `None` unless they are to go back and are not all prepared for that.
-pub fn held(object: &EtcdCluster, course: Option<&DowngradeStatus>) -> Option<EtcdCluster> {
-    let course = course.filter(|course| !course.prepared)?;
+pub fn held(object: &EtcdCluster, stage: Option<&DowngradeStatus>) -> Option<EtcdCluster> {
+    let stage = stage.filter(|stage| !stage.prepared)?;
     let mut held = object.clone();
-    (held.spec.version, held.spec.image) = (course.from.clone(), Some(course.image.clone()));
+    (held.spec.version, held.spec.image) = (stage.from.clone(), Some(stage.image.clone()));
     Some(held)
 }
 
 /// Whether the downgrade has reached another stage than the recorded one. Pods are replaced only after it is recorded.
-pub fn is_news(view: &View<'_>) -> bool {
+pub fn is_new(view: &View<'_>) -> bool {
     recorded(view.written) != view.downgrade.as_ref()
 }
 
@@ -45,18 +45,18 @@ pub fn is_on_the_way(view: &View<'_>) -> bool {
 
 /// Enables a downgrade in etcd, waits for it, or cancels it. When this is called, all members are well.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
-    let Some(course) = view.downgrade.as_ref().filter(|_| accepted) else {
+    let Some(stage) = view.downgrade.as_ref().filter(|_| accepted) else {
         let cancel = cancel(view, "spec.version asks for none").filter(|_| accepted)?;
         return Some(Step::act(vec![cancel], "Applying", "cancelling a downgrade that spec.version does not ask for"));
     };
-    if course.prepared {
+    if stage.prepared {
         return None;
     }
     let to = &view.written.spec.version;
     let minor = minor_of(to)?;
     if !is_enabled(view) {
-        let action = Action::EnableDowngrade { from: course.from.clone(), to: to.clone(), minor, via: view.via()? };
-        let message = format!("preparing members to go back from {} to {to}", course.from);
+        let action = Action::EnableDowngrade { from: stage.from.clone(), to: to.clone(), minor, via: view.via()? };
+        let message = format!("preparing members to go back from {} to {to}", stage.from);
         return Some(Step::act(vec![action], "Downgrading", message));
     }
     let others = view.members.keys().copied().filter(|ordinal| {
@@ -93,7 +93,7 @@ fn recorded(object: &EtcdCluster) -> Option<&DowngradeStatus> {
 }
 
 /// The stage of the downgrade; `None` if the object does not ask for an earlier minor version than the members'.
-pub fn course(object: &EtcdCluster, observed: &Observed) -> Option<DowngradeStatus> {
+pub fn stage(object: &EtcdCluster, observed: &Observed) -> Option<DowngradeStatus> {
     let wanted = minor_of(&object.spec.version)?;
     let begun = match recorded(object) {
         Some(recorded) => recorded.clone(),

@@ -54,8 +54,7 @@ impl View<'_> {
         if self.observed.reserved.len() >= majority(known.max(1)) {
             let secret = auth::user_provided_secret(self.object);
             let message = format!(
-                "{answering} of {known} members answer, and tell nothing before a login: trying root's password of Secret \
-                 {secret}"
+                "{answering} of {known} members answer but require a login: trying the password of root from Secret {secret}"
             );
             return ("LoggingIn", message);
         }
@@ -67,15 +66,14 @@ impl View<'_> {
                 ". That takes a second or two; if it lasts, they do not reach each other (ports 2380 and 2382)"
                     .to_owned()
             } else {
-                format!("; not heard: {}", self.unwell(unwell))
+                format!("; no answer from {}", self.unwell(unwell))
             };
             return ("Electing", format!("{answering} of {known} members answer and choose a leader{rest}"));
         }
         if known == 0 {
             let silent = self.unwell(self.silent());
-            let message = format!(
-                "{answering} members answer; they start from volumes that were there before; not heard: {silent}"
-            );
+            let message =
+                format!("{answering} members answer; they start with existing volumes. No answer from {silent}");
             return ("Starting", message);
         }
         // This is the only member: nothing is lost, and only its pod is to be brought back.
@@ -167,7 +165,7 @@ impl View<'_> {
         let with_data = members.map(|member| member.name.as_str()).filter(|name| loss(name).is_none());
         let fix = match with_data.max_by_key(|name| self.answers(name)) {
             Some(name) => format!(
-                "let the cluster begin anew with the data of {name}: kubectl -n {} patch etcdcluster {} --type merge -p \
+                "restart the cluster with the data of {name}: kubectl -n {} patch etcdcluster {} --type merge -p \
                  '{{\"spec\":{{\"recovery\":{{\"token\":\"1\",\"fromMember\":\"{name}\"}}}}}}'",
                 self.object.namespace().unwrap_or_default(),
                 self.object.name_any()
@@ -176,7 +174,7 @@ impl View<'_> {
         };
         Some(format!(
             "the majority is lost for good: {answering} of {known} voting members answer, writes are refused, and {}. Waiting \
-             brings nothing back; {fix}",
+             does not help; {fix}",
             gone.join(", ")
         ))
     }

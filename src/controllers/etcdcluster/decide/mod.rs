@@ -2,7 +2,8 @@
 //!
 //! A plan has at most one step that disturbs a member; then the next round observes again. The order of the steps:
 //! children, then a majority, then members that are half added or damaged, then size, then space, then version and
-//! settings. A step of members that only waits holds up no recovery of space.
+//! settings. A step for the members that
+//! only waits does not delay the recovery of space.
 
 mod accepted;
 mod auth;
@@ -93,7 +94,7 @@ pub fn decide(object: &EtcdCluster, observed: &Observed, now: Timestamp) -> Plan
     let (transport, revision) = (OnceCell::new(), OnceCell::new());
     let unanswered = earlier::without_answers(object, observed);
     let observed = unanswered.as_ref().unwrap_or(observed);
-    let downgrade = downgrade::course(object, observed);
+    let downgrade = downgrade::stage(object, observed);
     let held = downgrade::held(object, downgrade.as_ref());
     let (written, object) = (object, held.as_ref().unwrap_or(object));
     let members = observed.members(object);
@@ -108,8 +109,8 @@ pub fn decide(object: &EtcdCluster, observed: &Observed, now: Timestamp) -> Plan
             || recovery::is_another(&view)
             || auth::begins(&view)
             || defrag::takes_turn(&view, &step)
-            || downgrade::is_news(&view)
-            || space::is_news(&view, &step),
+            || downgrade::is_new(&view)
+            || space::is_new(&view, &step),
         health: step.health,
         actions: step.actions,
         requeue: Some(again),
@@ -133,8 +134,8 @@ fn first(view: &View<'_>) -> Option<Step> {
         let members: Vec<String> =
             view.observed.quorum.iter().flat_map(|quorum| &quorum.members).map(membership::describe).collect();
         let message = format!(
-            "the volumes hold a cluster whose members are called otherwise: {}. Causeway cannot tell which is which, and leaves \
-             them alone: back its data up (etcdctl snapshot save) and restore them into another cluster",
+            "the volumes hold a cluster whose member names differ: {}. Causeway cannot tell which is which, and leaves them \
+             alone: back its data up (etcdctl snapshot save) and restore them into another cluster",
             members.join(", ")
         );
         let is_unknown = view.observed.quorum.is_some() && view.members.is_empty();

@@ -24,7 +24,7 @@ pub fn is_asked_for(view: &View<'_>) -> bool {
     view.object.spec.recovery.as_ref().is_some_and(|asked| done != Some(&asked.token))
 }
 
-/// Whether the cluster could begin anew from that member: its volume is there, and not known to be empty.
+/// Whether the cluster could restart from that member: its volume is there, and not known to be empty.
 pub fn has_data(view: &View<'_>, ordinal: i32) -> bool {
     let set = &view.observed.set;
     let is_empty = set.pods.get(&ordinal).is_some_and(|pod| pod.loss() == Some(Loss::Empty));
@@ -104,8 +104,8 @@ pub fn part(view: &View<'_>) -> ExtraCondition {
         None => part(ConditionStatus::Absent, "NotAsked", String::new()),
         Some(RecoveredRevisions { skipped: true, .. }) => {
             let text = format!(
-                "revisions begin above all that were ever given, {REVISIONS} further on: who watches or reads from an \
-                 earlier one is told that it is compacted"
+                "skipped {REVISIONS} revisions, so that none is used twice. Clients that watch or read from an earlier \
+                 revision get ErrCompacted"
             );
             part(ConditionStatus::True, "Skipped", text)
         }
@@ -140,25 +140,23 @@ pub fn step(view: &View<'_>) -> Option<Step> {
             return Some(Step::act(
                 actions,
                 "Recovering",
-                format!("the cluster has begun anew from {name}: emptying the others"),
+                format!("the cluster has restarted from {name}: emptying the others"),
             ));
         }
         let others = || view.observed.set.pods.iter().filter(|(other, _)| **other != ordinal);
         if others().next().is_some() {
             let names: Vec<&str> = others().map(|(_, pod)| pod.name.as_str()).collect();
             let remedy = others().map(|(_, pod)| remedy(pod)).find(|text| !text.is_empty()).unwrap_or_default();
-            let text =
-                format!("waiting for {} to stop before {name} begins the cluster anew{remedy}", names.join(", "));
+            let text = format!("waiting for {} to stop before {name} restarts the cluster{remedy}", names.join(", "));
             return Some(Step::trouble("Recovering", text));
         }
-        let old =
-            pods().filter(|(_, pod)| !pod.own.forced).map(|(_, pod)| delete_pod(pod, "it begins the cluster anew"));
-        return Some(Step::act(old.collect(), "Recovering", format!("beginning the cluster anew from {name}")));
+        let old = pods().filter(|(_, pod)| !pod.own.forced).map(|(_, pod)| delete_pod(pod, "it restarts the cluster"));
+        return Some(Step::act(old.collect(), "Recovering", format!("restarting the cluster from {name}")));
     }
     // If it is left as it is, it rebuilds the cluster at every start, without the members that have joined since.
     let old: Vec<Action> = pods()
         .filter(|(_, pod)| pod.own.forced)
-        .map(|(_, pod)| delete_pod(pod, "it has begun the cluster anew"))
+        .map(|(_, pod)| delete_pod(pod, "it has restarted the cluster"))
         .collect();
     (!old.is_empty()).then(|| Step::act(old, "Recovering", "starting the recovered member as usual"))
 }

@@ -64,7 +64,7 @@ pub fn differ(view: &View<'_>) -> Option<Step> {
 }
 
 /// Whether writes are refused, and the status does not say so yet. It is written first, for defragmentation takes seconds.
-pub fn is_news(view: &View<'_>, step: &Step) -> bool {
+pub fn is_new(view: &View<'_>, step: &Step) -> bool {
     let conditions = view.object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     // Any reason counts: a failure on the way is reported under a reason of its own, which each try must not replace.
     let known = conditions.iter().any(|it| it.type_ == "Ready" && it.status == "False");
@@ -205,8 +205,8 @@ mod tests {
         let view =
             View { object, written: object, downgrade: None, observed: &observed, members, now, transport, revision };
         let step = step(&view, true).unwrap();
-        let is_news = is_news(&view, &step);
-        (step, is_news)
+        let is_new = is_new(&view, &step);
+        (step, is_new)
     }
 
     fn until(revision: i64, measured: bool) -> Compaction {

@@ -23,7 +23,7 @@ impl View<'_> {
             };
             let status = self.observed.statuses.get(&ordinal);
             let seen = match status {
-                _ if pod.terminating => "which is told to stop",
+                _ if pod.terminating => "which is terminating",
                 None if self.observed.reserved.contains(&ordinal) => "which asks for a login",
                 None => "which does not answer",
                 Some(status) if status.leader == 0 => "which has no leader",

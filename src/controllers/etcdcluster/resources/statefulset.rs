@@ -39,9 +39,9 @@ pub fn revision(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -
     let pods = serde_json::to_vec(&pod_spec(object, begin, transport)).unwrap_or_default();
     let settings = serde_json::to_vec(&lasting(object)).unwrap_or_default();
     let labels = serde_json::to_vec(&transport_labels(transport)).unwrap_or_default();
-    let given = builders::given_metadata(object);
+    let user_metadata = builders::user_metadata(object);
     let mut parts = vec![pods.as_slice(), &settings, &labels];
-    parts.extend(Some(given.as_slice()).filter(|given| !given.is_empty()));
+    parts.extend(Some(user_metadata.as_slice()).filter(|it| !it.is_empty()));
     fingerprint(&parts, 16)
 }
 

@@ -122,7 +122,8 @@ impl<'a> Aside<'a> {
         }
     }
 
-    /// Whether the action adds certificates that only the quota kept out, and others go before.
+    /// Whether the action adds certificates that the quota alone kept out, and an earlier action removes some of that
+    /// balancer.
     fn fits_after(&self, action: &Action, before: &[Action]) -> bool {
         let Action::Listener(ListenerAction::AddCertificates { balancer, .. }) = action else { return false };
         let makes_room = |it: &Action| match it {

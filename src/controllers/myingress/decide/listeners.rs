@@ -331,8 +331,8 @@ impl<'a> Listener<'a> {
     /// The settings that the listener is to have; `None` while a target group is missing.
     fn settings(&self, member: &ListenerMember, default: Option<String>) -> Option<ListenerSettings> {
         let settings = self.with_present_default(member, default);
-        let said = self.wanted.default_actions != nothing_here();
-        let left = is_listed(self.scene, self.port) && !said && !forwards_to_active(self.scene, member);
+        let wants_default = self.wanted.default_actions != nothing_here();
+        let left = is_listed(self.scene, self.port) && !wants_default && !forwards_to_active(self.scene, member);
         if self.default_stays || keeps_default(self.scene, member) || left {
             return Some(settings);
         }

@@ -1,7 +1,7 @@
 //! Decides what to do about a balancer and all its parts. Pure.
 //!
 //! Each step plans what can be done with what exists now. What needs the ARN of something still to be created follows
-//! when the world is observed again, which costs no call. The order is: security group, balancer, target groups, their
+//! when AWS is observed again, which costs no call. The order is: security group, balancer, target groups, their
 //! bindings, listeners, rules. What nobody wants any more is removed last.
 
 mod aside;
@@ -152,7 +152,7 @@ fn changes(
         plan.actions.extend(misplaced);
         scene.aside.leave_out(&mut plan.actions);
         status::describe(plan, object, observed, Some(current));
-        plan.health = Health::progressing("Updating", "target groups are made anew in the load balancer's VPC");
+        plan.health = Health::progressing("Updating", "recreating target groups in the load balancer's VPC");
         return Ok(());
     }
     groups::plan(scene, current, &mut plan.actions);

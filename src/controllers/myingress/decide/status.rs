@@ -241,9 +241,9 @@ fn missing_backend(object: &MyIngress, scene: &Scene) -> Option<(&'static str, S
 fn no_pod(Refused { address, slice, others }: &Refused, namespace: &str) -> String {
     let others = if *others == 0 { String::new() } else { format!(" (and {others} more)") };
     format!(
-        "{address}{others} in EndpointSlice {slice} is no target, for it is no address of a pod of namespace {namespace} that \
-         the slice names (kubectl -n {namespace} get endpointslice {slice} -o yaml): let a selector of the Service find pods, \
-         or ask for a CausewayPolicy that lists the address in spec.targetAddresses"
+        "{address}{others} in EndpointSlice {slice} is not registered: it is not the address of a pod of namespace \
+         {namespace} that the slice names (kubectl -n {namespace} get endpointslice {slice} -o yaml): let a selector of the \
+         Service find pods, or ask for a CausewayPolicy that lists the address in spec.targetAddresses"
     )
 }
 

@@ -74,10 +74,10 @@ pub fn build(members: &[&MyIngress], context: &Inputs<'_>) -> Built {
     build_but(BTreeMap::new(), members, None, context)
 }
 
-/// The same for all who share a balancer, while balancers of these schemes stand.
+/// Like [`build`], for all members that share a balancer, while balancers of these schemes exist.
 ///
-/// If the member that decides about the balancer cannot take part now, the next one only says that there is one: the
-/// balancer keeps its scheme, and what else members say about the balancer itself is not compared.
+/// If the member that decides about the balancer cannot take part now, the next member only keeps it in existence: the
+/// balancer keeps its scheme, and the members' other fields about the balancer itself are not compared.
 pub fn build_beside(standing: &[Scheme], members: &Members, context: &Inputs<'_>) -> Built {
     let active = members.active();
     let built = build(&active, context);

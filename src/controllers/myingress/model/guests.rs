@@ -15,7 +15,7 @@ const REASON: &str = "GuestRefused";
 /// The complaint about a guest while no member of the group's own namespace says where the balancer stands.
 pub fn without_home(owner: &Owner) -> Complaint {
     let message = format!(
-        "spec.group: no valid member of namespace {} says where the balancer of group {} stands: ask there for one with \
+        "spec.group: no valid member of namespace {} sets subnets for the balancer of group {}: ask there for one with \
          subnets or a subnetSelector",
         owner.namespace, owner.name
     );

@@ -191,8 +191,9 @@ impl Draft {
         if !theirs.target_security_groups.is_empty() {
             let SecurityModel::Managed { targets, .. } = &mut ours.security else {
                 return field.name("targetSecurityGroups").called("SpecInvalid").complain(
-                    "needs a security group that is made for the balancer, for it is let in: set spec.inboundCidrs or \
-                     spec.inboundPrefixLists where the balancer's subnets are, or remove it",
+                    "needs a security group that is made for the balancer, because the rule in these \
+                     groups allows traffic from it: set spec.inboundCidrs or spec.inboundPrefixLists where the \
+                     balancer's subnets are, or remove it",
                 );
             };
             targets.extend(theirs.target_security_groups.clone());

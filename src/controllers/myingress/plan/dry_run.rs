@@ -26,13 +26,13 @@ use crate::runtime::{ExtraCondition, Failure, Health, Kind, merge_conditions};
 /// More rounds than any plan takes.
 const ROUNDS: usize = 100;
 
-/// The world in which all objects are rehearsed, one after the other.
+/// Predicts the steps of all objects, one after the other.
 pub struct DryRun<'a> {
     pub kind: &'a MyIngressKind,
     pub predicted: PredictedAws,
 }
 
-/// An object while it is rehearsed.
+/// An object during its dry run.
 pub struct DryRunResult {
     /// The object, as the changes so far would leave it.
     pub object: MyIngress,
@@ -41,7 +41,7 @@ pub struct DryRunResult {
 }
 
 impl DryRunResult {
-    /// An object that has not been rehearsed yet.
+    /// An object before its dry run.
     pub fn new(object: MyIngress, origin: Origin) -> Self {
         let result = Outcome { stalled: false, reason: String::new(), message: String::new() };
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());

@@ -1,8 +1,8 @@
 //! `causeway plan`: shows what would change, and changes nothing.
 //!
-//! It reads what the operator reads, decides as the operator decides, and continues in a predicted world until nothing
-//! is left to do. AWS is called through clients whose [`Fence`] never opens, so a change would be refused before it is
-//! sent. Of the Kubernetes API only get, list and watch are used.
+//! It reads what the operator reads, decides as the operator decides, and continues with predicted answers until
+//! nothing is left to do. AWS is called through clients whose [`Fence`] never opens, so a change would be
+//! refused before it is sent. Of the Kubernetes API only get, list and watch are used.
 
 mod changes;
 mod checks;
@@ -58,7 +58,7 @@ pub use report::Verdict;
 
 /// How long the first lists of the cluster may take.
 const LISTING: Duration = Duration::from_secs(30);
-/// Members of a group wait for each other, so all objects are rehearsed at most this many times.
+/// Members of a group wait for each other, so the dry run passes over all objects at most this many times.
 const PASSES: usize = 5;
 /// The uid of an object that is not in the cluster yet.
 const FUTURE_UID: &str = "(given by Kubernetes)";
@@ -121,7 +121,7 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
         groups_seen: Mutex::default(),
         refusals: Refusals::default(),
         journal: Journal::default(),
-        drift: drift::Memory::default(),
+        drift: drift::DriftCache::default(),
         metrics: metrics.clone(),
         sweep: Duration::ZERO,
         // The plan shows the final state, so no grace period is waited for.

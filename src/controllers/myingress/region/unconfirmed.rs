@@ -61,8 +61,8 @@ impl Region {
     }
 
     /// Finds out the outcome of unconfirmed calls on these names and on all names of the owner. That nothing has a name
-    /// is believed only once the name has been unconfirmed for longer than `patience`.
-    pub async fn confirm_created(&self, owner: &Owner, names: &[String], patience: Duration) -> Result<(), AwsError> {
+    /// is believed only once the name has been unconfirmed for longer than `timeout`.
+    pub async fn confirm_created(&self, owner: &Owner, names: &[String], timeout: Duration) -> Result<(), AwsError> {
         let concerning = |(name, unconfirmed): (&String, &Unconfirmed)| {
             (names.contains(name) || unconfirmed.uid == owner.uid).then(|| (name.clone(), unconfirmed.clone()))
         };
@@ -72,7 +72,7 @@ impl Region {
                 Named::Balancer => self.look_for_balancer(&name).await?,
                 Named::Group => self.look_for_group(&name).await?,
             };
-            if tags.is_none() && unconfirmed.since.elapsed() < patience {
+            if tags.is_none() && unconfirmed.since.elapsed() < timeout {
                 let unknown = format!("whether {name} was created is not known yet");
                 return Err(AwsError::raced("Describe", unknown));
             }

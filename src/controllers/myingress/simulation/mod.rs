@@ -181,7 +181,7 @@ impl Simulation {
         if rival.is_some() {
             // Nothing is looked up for an owner that does nothing.
         } else if members.grouped {
-            occupied.settle(&mut built, &owner, again, taken);
+            occupied.resolve_names(&mut built, &owner, again, taken);
         } else {
             occupied.foreign = taken(&built.model.iter().flat_map(|model| model.groups.keys()).collect());
         }

@@ -106,7 +106,7 @@ fn the_old_balancer_is_shown_and_stays_until_its_replacement_serves() {
     assert!(old_groups.iter().all(|arn| !simulation.aws.assets.groups.contains_key(arn)), "its groups go with it");
 }
 
-/// A world in which a balancer was just replaced, and the status of the old one.
+/// A simulation in which a balancer was just replaced, and the status of the old one.
 fn replaced() -> (Simulation, AlbStatus) {
     let mut simulation = settled(served());
     simulation.grace = Duration::from_mins(2);

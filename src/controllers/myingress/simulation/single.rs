@@ -13,7 +13,7 @@ fn web(spec: &Value) -> MyIngress {
     born("web", 0, spec.clone())
 }
 
-/// The world that the object leads to in an empty account.
+/// The state that the object leads to in an empty account.
 fn reference(spec: &Value) -> Simulation {
     let mut simulation = Simulation::with(vec![web(spec)]);
     simulation.settle(None);

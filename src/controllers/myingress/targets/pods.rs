@@ -46,7 +46,7 @@ impl Gates {
     }
 
     /// Decides about the gates of the group's pods, and writes those that are to change.
-    pub async fn settle(&self, shared: &Shared, group: &Group) {
+    pub async fn write_gates(&self, shared: &Shared, group: &Group) {
         let (decisions, pods_wait) = decide(shared, group);
         let now = Instant::now();
         {

@@ -242,13 +242,13 @@ mod tests {
     #[test]
     fn a_pod_that_goes_concerns_the_groups_of_its_namespace_whose_endpoints_are_not_known() {
         let (registry, group) = bound();
-        let told = |namespace: &str| {
+        let wakes = |namespace: &str| {
             registry.changed(&Concerned { left: BTreeSet::from([namespace.to_owned()]), ..Concerned::default() });
             group.changed.notified().now_or_never().is_some()
         };
-        assert!(!told("shop"), "its slices say what it is to have");
+        assert!(!wakes("shop"), "its slices say what it is to have");
         group.state().adrift = true;
-        assert!(told("shop") && !told("bank"));
+        assert!(wakes("shop") && !wakes("bank"));
     }
 
     #[tokio::test]

@@ -166,7 +166,7 @@ impl Worker {
         if !waits {
             self.follow(group, full, looks, sent).await;
         }
-        self.gates.settle(&self.shared, group).await;
+        self.gates.write_gates(&self.shared, group).await;
         let priority = group.state().look_due(Instant::now());
         if let Some(priority) = priority {
             looks.begin(self, group, priority);

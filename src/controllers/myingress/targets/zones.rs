@@ -19,7 +19,7 @@ use crate::network::Network;
 /// younger than this. A cluster with all its pods in the VPC reads its subnets only once.
 const FRESH: Duration = Duration::from_secs(10);
 /// Targets wait this long for a read. It may take longer: then it goes on, and its answer serves those that come later.
-const PATIENCE: Duration = Duration::from_secs(2);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// A read that has not ended after this was dropped, because calls have shorter deadlines.
 const LOST: Duration = Duration::from_mins(5);
 
@@ -64,8 +64,8 @@ impl Zones {
                 known.send_modify(|it| it.end(&vpc, answer, Instant::now()));
             });
         }
-        let patience = known.borrow().patience(targets, now);
-        if let Some(until) = patience {
+        let deadline = known.borrow().deadline_for(targets, now);
+        if let Some(until) = deadline {
             let mut changes = known.subscribe();
             // If it is late, what is known has to do.
             let _ = timeout_at(until.into(), changes.wait_for(|it| it.begun.is_none())).await;
@@ -100,9 +100,9 @@ impl Vpc {
     }
 
     /// Until when these targets wait for the read that is under way; `None` if they need not.
-    fn patience(&self, targets: &[Target], now: Instant) -> Option<Instant> {
+    fn deadline_for(&self, targets: &[Target], now: Instant) -> Option<Instant> {
         let begun = self.begun.filter(|_| !self.settles(targets, now))?;
-        Some(begun + PATIENCE)
+        Some(begun + LOOKUP_TIMEOUT)
     }
 
     /// Whether what is known is enough to judge these targets.
@@ -173,16 +173,16 @@ mod tests {
     async fn an_ec2_that_does_not_answer_holds_up_only_who_needs_it_and_only_for_a_moment() {
         let (zones, begun) = (zones().await, tokio::time::Instant::now());
         let (inside, outside) = (targets(&["10.0.0.1"]), targets(&["10.9.0.1"]));
-        let found = timeout(PATIENCE * 2, async {
+        let found = timeout(LOOKUP_TIMEOUT * 2, async {
             tokio::join!(zones.outside("new", &inside), zones.outside("known", &outside), async {
                 let found = zones.outside("known", &inside).await;
-                assert!(begun.elapsed() < PATIENCE, "what is known does for these targets");
+                assert!(begun.elapsed() < LOOKUP_TIMEOUT, "what is known does for these targets");
                 found
             })
         });
         let found = found.await.expect("nobody waits until the call fails");
         assert_eq!(found, (BTreeSet::new(), BTreeSet::from(["10.9.0.1".to_owned()]), BTreeSet::new()));
-        let later = timeout(PATIENCE / 2, zones.outside("new", &inside)).await;
+        let later = timeout(LOOKUP_TIMEOUT / 2, zones.outside("new", &inside)).await;
         assert!(later.is_ok(), "who comes later does not wait as long again");
     }
 
@@ -191,11 +191,11 @@ mod tests {
         let (begun, asked) = (Instant::now(), targets(&["10.0.0.1"]));
         let mut known = Vpc::default();
         assert!(known.begin(&asked, begun));
-        assert!(!known.begin(&asked, begun + PATIENCE), "it goes on although nobody waits for it");
-        assert_eq!(known.patience(&asked, begun), Some(begun + PATIENCE));
+        assert!(!known.begin(&asked, begun + LOOKUP_TIMEOUT), "it goes on although nobody waits for it");
+        assert_eq!(known.deadline_for(&asked, begun), Some(begun + LOOKUP_TIMEOUT));
         assert!(known.begin(&asked, begun + LOST));
         known.end("vpc-1", Ok(vec![Network::parse("10.0.0.0/20").expect("a network")]), begun + LOST);
-        assert_eq!(known.patience(&asked, begun + LOST * 2), None);
+        assert_eq!(known.deadline_for(&asked, begun + LOST * 2), None);
         assert!(!known.begin(&asked, begun + LOST * 2));
     }
 

@@ -10,7 +10,7 @@ use super::super::applied_config::AppliedConfig;
 use super::super::facts::{NodeState, Pod};
 use super::super::names::{MASTER, REPLICA};
 use super::super::{resources, settings};
-use super::failover::{SILENT, followers, since_change};
+use super::failover::{MASTER_SILENT, followers, since_change};
 use super::{Record, Step, View, hide, passwords, services, target};
 use crate::api::redis::LastFailover;
 use crate::stateful::ChildAction;
@@ -138,7 +138,7 @@ pub fn configure(view: &View<'_>) -> Option<Step> {
             });
         }
     }
-    (!actions.is_empty()).then(|| Step::act(actions, "Configuring", "processes are told their settings"))
+    (!actions.is_empty()).then(|| Step::act(actions, "Configuring", "applying settings to the running processes"))
 }
 
 /// Replaces nodes that hang, one after the other. A replica that the master hears is well: only the operator cannot
@@ -146,7 +146,7 @@ pub fn configure(view: &View<'_>) -> Option<Step> {
 pub fn mend(view: &View<'_>) -> Option<Step> {
     let (master, ..) = view.serving_master()?;
     let pods = &view.observed.set.pods;
-    let is_silent = |pod: &Pod, patience| matches!(pod.own.state, NodeState::Silent(silence) if silence >= patience);
+    let is_silent = |pod: &Pod, timeout| matches!(pod.own.state, NodeState::Silent(silence) if silence >= timeout);
     let hung = |(ordinal, pod): &(&i32, &Pod)| {
         let silent = if is_silenced(view, pod) {
             is_silent(pod, Duration::from_secs(1))
@@ -176,7 +176,7 @@ pub fn mend(view: &View<'_>) -> Option<Step> {
 /// sockets as soon as it wakes up.
 fn is_silenced(view: &View<'_>, pod: &Pod) -> bool {
     let last = view.before.last_failover.as_ref();
-    last.filter(|last| last.from.as_ref() == Some(&pod.name) && last.reason == SILENT)
+    last.filter(|last| last.from.as_ref() == Some(&pod.name) && last.reason == MASTER_SILENT)
         .is_some_and(|last| pod.made.is_none_or(|made| made <= last.at.0))
 }
 

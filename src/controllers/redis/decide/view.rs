@@ -141,7 +141,7 @@ impl View<'_> {
                 return format!("{}, whose pod is missing", names::pod(self.object, ordinal));
             };
             let seen = match &pod.own.state {
-                _ if pod.terminating => "which is told to stop",
+                _ if pod.terminating => "which is terminating",
                 NodeState::Gone | NodeState::Silent(_) if self.is_attached(pod) => {
                     "which Causeway cannot reach, although the master hears it: look for a NetworkPolicy or a firewall \
                      between Causeway and the pod"

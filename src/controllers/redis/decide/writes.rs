@@ -50,7 +50,7 @@ fn refused(pod: &Pod, words: &str) -> String {
     let advice = match words.split_whitespace().next().unwrap_or_default() {
         DISK => format!(
             "; no other node could take the role. Where its volume is full (kubectl exec {name} -- df -h /data), raise \
-             spec.storage.size; else kubectl logs {name} has what its disk said"
+             spec.storage.size; else look for the disk error in kubectl logs {name}"
         ),
         MEMORY => {
             "; raise spec.config.maxmemory and the memory of spec.resources, or choose spec.config.maxmemory-policy"

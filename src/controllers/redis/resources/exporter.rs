@@ -17,8 +17,8 @@ const MOST_MEMORY: &str = "128Mi";
 const CONTAINER: &str = "exporter";
 /// Name of the volume with its password.
 const VOLUME: &str = "exporter";
-/// The password if nobody needs one: then any is accepted. Without a password the exporter would connect as a client,
-/// who may do everything.
+/// The password if the set requires none: Redis accepts any then. Without a password the exporter would connect as the
+/// default user, which may run every command.
 const ANY: &str = "any";
 
 /// It has no probe: metrics that nobody can read are no reason to take a node from its clients.

@@ -56,9 +56,9 @@ pub fn revision(object: &Redis) -> String {
     // Strings and numbers cannot fail to serialize.
     let pods = serde_json::to_vec(&pods).unwrap_or_default();
     let settings = serde_json::to_vec(&lasting(object)).unwrap_or_default();
-    let given = builders::given_metadata(object);
+    let user_metadata = builders::user_metadata(object);
     let mut parts = vec![pods.as_slice(), &settings];
-    parts.extend(Some(given.as_slice()).filter(|given| !given.is_empty()));
+    parts.extend(Some(user_metadata.as_slice()).filter(|it| !it.is_empty()));
     let modules = serde_json::to_vec(&object.spec.modules).unwrap_or_default();
     parts.extend(Some(modules.as_slice()).filter(|_| !object.spec.modules.is_empty()));
     fingerprint(&parts, 16)

@@ -74,13 +74,13 @@ fn a_master_that_replicas_hear_stays() {
 #[test]
 fn a_master_that_replicas_lost_long_before_anybody_looked_is_succeeded_at_the_first_look() {
     let simulation = Simulation::settled(redis(2));
-    let patience = simulation.object.spec.failover.hang_timeout.seconds();
+    let timeout = simulation.object.spec.failover.hang_timeout.seconds();
     let mut observed = simulation.observe();
     for (silence, quiet, expected) in [
-        (1000, patience + 2, true),
-        (1000, patience + 1, false),
+        (1000, timeout + 2, true),
+        (1000, timeout + 1, false),
         // No question has been open for long enough to count as unanswered.
-        (900, patience + 60, false),
+        (900, timeout + 60, false),
     ] {
         observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Silent(Duration::from_millis(silence));
         for ordinal in [1, 2] {
@@ -91,7 +91,7 @@ fn a_master_that_replicas_lost_long_before_anybody_looked_is_succeeded_at_the_fi
     // A replica that has lost its connection reports for how long. One replica that hears from the master is enough for
     // it to stay.
     observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Silent(Duration::from_secs(1));
-    for (lost, expected) in [(patience + 2, true), (patience, false)] {
+    for (lost, expected) in [(timeout + 2, true), (timeout, false)] {
         says(&mut observed, 1, |info| {
             (info.quiet_seconds, info.lost_seconds) = (None, Some(lost));
             if let Role::Replica(link) = &mut info.role {
@@ -107,15 +107,15 @@ fn a_master_that_replicas_lost_long_before_anybody_looked_is_succeeded_at_the_fi
 #[test]
 fn a_master_that_answered_all_the_time_is_not_succeeded_by_replicas_that_are_cut_off() {
     let simulation = Simulation::settled(redis(2));
-    let patience = simulation.object.spec.failover.hang_timeout.seconds();
+    let timeout = simulation.object.spec.failover.hang_timeout.seconds();
     let mut observed = simulation.observe();
     for (has_answered, silence, quiet, expected) in [
-        (true, 1, patience + 60, false),
-        (true, patience, patience + 60, false),
-        (true, patience, patience, true),
-        (true, patience, 2 * patience + 2, true),
-        (true, patience, 2 * patience + 3, false),
-        (false, 1, patience + 60, true),
+        (true, 1, timeout + 60, false),
+        (true, timeout, timeout + 60, false),
+        (true, timeout, timeout, true),
+        (true, timeout, 2 * timeout + 2, true),
+        (true, timeout, 2 * timeout + 3, false),
+        (false, 1, timeout + 60, true),
     ] {
         for ordinal in [1, 2] {
             says(&mut observed, ordinal, |info| info.quiet_seconds = Some(quiet));
@@ -159,9 +159,9 @@ fn a_hung_master_is_sent_the_step_down_before_its_successor_is_promoted() {
 #[test]
 fn a_replica_that_is_cut_off_from_a_master_that_serves_does_not_take_over() {
     let mut simulation = Simulation::settled(redis(1));
-    let patience = simulation.object.spec.failover.hang_timeout.seconds();
+    let timeout = simulation.object.spec.failover.hang_timeout.seconds();
     let mut observed = simulation.observe();
-    for (quiet, expected) in [(patience + 2, true), (patience + 3, false), (0, true), (patience + 3, false)] {
+    for (quiet, expected) in [(timeout + 2, true), (timeout + 3, false), (0, true), (timeout + 3, false)] {
         says(&mut observed, 1, |info| info.quiet_seconds = Some(quiet));
         let status = decide(&simulation.object, &observed, simulation.now).status;
         assert_eq!(status.nodes[1].in_sync, expected, "{quiet} s");
@@ -323,7 +323,7 @@ fn a_single_master_that_hangs_is_left_to_the_kubelet_only_if_that_probes_it() {
         assert_eq!(cause.reason, "MasterSilent");
         let says = |word: &str| cause.message.contains(word);
         assert_eq!(
-            (says("kubelet starts it anew"), says("kubectl -n shop delete pod cache-0")),
+            (says("kubelet restarts it"), says("kubectl -n shop delete pod cache-0")),
             (probed, !probed),
             "{cause:?}"
         );

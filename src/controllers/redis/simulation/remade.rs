@@ -22,8 +22,8 @@ fn make_again(simulation: &mut Simulation) {
     simulation.journal.clear();
 }
 
-/// What people were told about the choice of the master.
-fn told(simulation: &Simulation) -> Vec<&str> {
+/// What people were announced about the choice of the master.
+fn announced(simulation: &Simulation) -> Vec<&str> {
     let notes = simulation.journal.iter().filter_map(|action| match action {
         Action::Tell { reason: "DataChosen", note } => Some(note.as_str()),
         _ => None,
@@ -54,10 +54,11 @@ fn the_data_of_the_last_master_win_however_often_the_object_is_made_again() {
         assert!(before.iter().all(|write| simulation.data().contains(write)), "{last}: {status:#?}");
         assert_eq!(status.master, Some(format!("cache-{last}")));
         assert!(status.epoch > epoch, "a later epoch has a higher number: {status:#?}");
-        let told = told(&simulation);
-        assert_eq!(told.len(), 1, "{told:?}");
+        let announced = announced(&simulation);
+        assert_eq!(announced.len(), 1, "{announced:?}");
         assert!(
-            told[0].starts_with(&format!("cache-{last} ")) && told[0].contains(&format!("cache-{away} (1000 keys)"))
+            announced[0].starts_with(&format!("cache-{last} "))
+                && announced[0].contains(&format!("cache-{away} (1000 keys)"))
         );
     }
 }
@@ -71,9 +72,9 @@ fn where_no_volume_says_who_was_the_master_the_choice_by_keys_is_told() {
     make_again(&mut simulation);
     simulation.settle();
     simulation.assert_settled();
-    let told = told(&simulation);
-    assert!(told.len() == 1 && told[0].contains("cache-2 (1000 keys)"), "{told:?}");
-    assert!(told[0].contains("no volume of these nodes records"), "{told:?}");
+    let announced = announced(&simulation);
+    assert!(announced.len() == 1 && announced[0].contains("cache-2 (1000 keys)"), "{announced:?}");
+    assert!(announced[0].contains("no volume of these nodes records"), "{announced:?}");
     let event = simulation.journal.iter().filter_map(Action::event).find(|event| event.reason == "DataChosen");
     assert!(event.is_some_and(|event| event.warning));
 }
@@ -84,7 +85,7 @@ fn nothing_is_told_where_all_volumes_have_the_same_data() {
     make_again(&mut simulation);
     simulation.settle();
     simulation.assert_settled();
-    assert_eq!(told(&simulation), [""; 0]);
+    assert_eq!(announced(&simulation), [""; 0]);
 }
 
 #[test]

@@ -119,9 +119,10 @@ impl Accounts {
         let (printed, end) = tools.script(work, &script(statements), &["--skip-column-names", "--force"]).await?;
         let Some(mistakes) = mistakes(&printed, statements.len()) else {
             // The client also prints the statement that failed, which may hold a password's hash: only errors are kept.
-            let said = end.err().map(|failure| failure.to_string()).unwrap_or_default();
-            let said = said.split("; ").filter(|line| line.contains("ERROR ")).last().unwrap_or_default().to_owned();
-            return Err(tools.account.side.failed(&super::Failure::Ended(tools.client, said)));
+            let stderr = end.err().map(|failure| failure.to_string()).unwrap_or_default();
+            let stderr =
+                stderr.split("; ").filter(|line| line.contains("ERROR ")).last().unwrap_or_default().to_owned();
+            return Err(tools.account.side.failed(&super::Failure::Ended(tools.client, stderr)));
         };
         let mut failed = BTreeSet::new();
         for (statement, mistake) in statements.iter().zip(mistakes) {

@@ -52,8 +52,8 @@ impl Aws {
 
 #[tokio::test]
 async fn where_a_quota_has_no_room_a_pod_that_goes_is_deregistered_at_once_and_makes_room() {
-    let world: watch::Sender<Aws> = watch::Sender::default();
-    let answers = world.clone();
+    let aws: watch::Sender<Aws> = watch::Sender::default();
+    let answers = aws.clone();
     let shared = Scene::cluster();
     let mut scene = Scene::new(shared.clone(), Duration::ZERO, move |body| {
         let mut answer = (500, String::new());
@@ -61,7 +61,7 @@ async fn where_a_quota_has_no_room_a_pod_that_goes_is_deregistered_at_once_and_m
         answer
     })
     .await;
-    let mut seen = world.subscribe();
+    let mut seen = aws.subscribe();
     let group = scene.follow("shop", 1, &["10.0.0.1"]);
     let becomes = |pods: &[&str]| {
         let concerned = slice(&group.arn, pods, 8080).enter(&mut shared.cluster(), &key(&group.arn));

@@ -194,10 +194,10 @@ fn lacks_data_of(view: &View<'_>, from: i32, info: &Info) -> bool {
 /// killed may come back without writes that this replica has.
 /// <https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/#append-only-file>
 fn pausing(view: &View<'_>, from: i32) -> Option<i32> {
-    let patience = Duration::from_secs(view.hang_timeout());
+    let timeout = Duration::from_secs(view.hang_timeout());
     let pauses = |ordinal: &i32| {
         let silent =
-            view.pod(*ordinal).is_some_and(|pod| matches!(pod.own.state, NodeState::Silent(time) if time < patience));
+            view.pod(*ordinal).is_some_and(|pod| matches!(pod.own.state, NodeState::Silent(time) if time < timeout));
         *ordinal != from && silent && view.recorded(*ordinal).is_some_and(|node| node.in_sync)
     };
     view.observed.set.pods.keys().copied().find(pauses)

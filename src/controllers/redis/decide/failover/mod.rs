@@ -38,7 +38,7 @@ use state::State;
 
 pub use finishing::since_change;
 pub use following::followers;
-pub use reasons::{SILENT, loss};
+pub use reasons::{MASTER_SILENT, loss};
 pub use silence::{is_cut_off, is_heard};
 pub use successor::is_ready;
 
@@ -84,14 +84,14 @@ fn begin(view: &View<'_>, failover: Failover) -> Step {
         // A step that records something itself comes after this change is recorded.
         _ => Step { again: AT_ONCE, ..Step::wait(change::word(&failover), change::describe(&failover)) },
     };
-    // It is told first: whatever fails after it, people hear of it.
-    let told = told(view, &failover).map(|note| Action::Tell { reason: "DataChosen", note });
-    let actions = told.into_iter().chain(first.actions).collect();
+    // The event comes first, so that users see it even if a later action fails.
+    let announced = announcement(view, &failover).map(|note| Action::Tell { reason: "DataChosen", note });
+    let actions = announced.into_iter().chain(first.actions).collect();
     Step { record: Record::Begin(failover), actions, ..first }
 }
 
 /// What people must know about the choice of the first master.
-fn told(view: &View<'_>, failover: &Failover) -> Option<String> {
+fn announcement(view: &View<'_>, failover: &Failover) -> Option<String> {
     let to = names::ordinal_of(view.object, &failover.target).filter(|_| failover.from.is_none())?;
     election::choice(view, to)
 }

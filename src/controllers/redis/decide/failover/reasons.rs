@@ -3,7 +3,7 @@
 use crate::api::redis::LastFailover;
 
 /// The master does not answer, though nothing shows that it is gone.
-pub const SILENT: &str = "MasterSilent";
+pub const MASTER_SILENT: &str = "MasterSilent";
 /// The Kubernetes node of the master does not answer.
 pub const NODE_LOST: &str = "NodeLost";
 /// The disk of the master refuses writes.

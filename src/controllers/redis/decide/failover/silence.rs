@@ -28,10 +28,10 @@ const TRIED: Duration = Duration::from_secs(10);
 /// Its replicas may be cut off while the master takes writes: then they lack those writes, and do not know how long the
 /// master has been silent to others.
 pub fn hangs(view: &View<'_>, master: &Pod, silence: Duration) -> bool {
-    let patience = view.hang_timeout();
-    let by_us = silence.as_secs_f64() >= seconds_of(patience) && is_confirmed(view, master, patience);
+    let timeout = view.hang_timeout();
+    let by_us = silence.as_secs_f64() >= seconds_of(timeout) && is_confirmed(view, master, timeout);
     let is_unknown = !master.own.has_answered && silence >= UNANSWERED;
-    by_us || (is_unknown && is_lost_to_replicas(view, master, patience + MEASURED_BEFORE))
+    by_us || (is_unknown && is_lost_to_replicas(view, master, timeout + MEASURED_BEFORE))
 }
 
 /// The timeout, with 50 ms of tolerance: the listener wakes the controller when it has passed, to the millisecond.
@@ -61,8 +61,8 @@ pub fn has_witness(view: &View<'_>, master: &Pod) -> bool {
 
 /// Whether the replicas receive nothing from their master either: an operator that is itself cut off must not take the
 /// role from a master that serves.
-fn is_confirmed(view: &View<'_>, master: &Pod, patience: u64) -> bool {
-    has_witness(view, master) && !witnesses(view, master).any(|witness| witness.hears(patience.max(UNHEARD)))
+fn is_confirmed(view: &View<'_>, master: &Pod, timeout: u64) -> bool {
+    has_witness(view, master) && !witnesses(view, master).any(|witness| witness.hears(timeout.max(UNHEARD)))
 }
 
 /// Whether no replica has received anything from its master for that many seconds, by its own measure.

@@ -2,7 +2,7 @@
 
 use super::super::View;
 use super::election::{self, Elected, Wait};
-use super::reasons::SILENT;
+use super::reasons::MASTER_SILENT;
 use super::silence::{hangs, is_heard};
 use crate::api::redis::Failover;
 use crate::controllers::redis::facts::{NodeState, Pod};
@@ -75,7 +75,7 @@ impl<'a> State<'a> {
                 None => Self::after(view, None, master, "MasterRestarted"),
             },
             NodeState::Gone if !is_heard(view, pod) => Self::after(view, None, master, "MasterGone"),
-            NodeState::Silent(silence) if hangs(view, pod, *silence) => Self::after(view, None, master, SILENT),
+            NodeState::Silent(silence) if hangs(view, pod, *silence) => Self::after(view, None, master, MASTER_SILENT),
             NodeState::Gone | NodeState::Silent(_) | NodeState::Refuses(_) => {
                 Self::MasterSilent { pod, failover: None }
             }

@@ -5,7 +5,7 @@ use kube::ResourceExt;
 use super::super::{AT_ONCE, Record, SELDOM, SOON, Step, View, hide, size};
 use super::election::{Wait, unheard};
 use super::following::without_master;
-use super::reasons::SILENT;
+use super::reasons::MASTER_SILENT;
 use super::silence::{has_witness, hearers};
 use crate::api::redis::Failover;
 use crate::controllers::redis::action::Action;
@@ -40,7 +40,7 @@ pub fn master_silent(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) ->
     let actions = if failover.is_none() { without_master(view, pod) } else { Vec::new() };
     if let NodeState::Refuses(message) = &pod.own.state {
         let message = format!(
-            "{place} refuses to answer: {message}. If the Secrets of its users or certificates were lost, start all nodes anew: \
+            "{place} refuses to answer: {message}. If the Secrets of its users or certificates were lost, restart all nodes: \
              kubectl -n {} delete pod -l {}",
             view.object.namespace().unwrap_or_default(),
             selector_text(view.object),
@@ -51,8 +51,8 @@ pub fn master_silent(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) ->
     let lost = view.pod_trouble().filter(|_| pod.lost_node.is_some());
     let step = match failover {
         None if let Some((reason, text)) = lost => Step::trouble(reason, format!("{place} does not answer; {text}")),
-        None if size::pods(view) == 1 => Step::wait(SILENT, alone(view, pod)),
-        None => Step::wait(SILENT, unanswered(view, pod)),
+        None if size::pods(view) == 1 => Step::wait(MASTER_SILENT, alone(view, pod)),
+        None => Step::wait(MASTER_SILENT, unanswered(view, pod)),
         Some(failover) => {
             Step::wait("SwitchingOver", format!("{place} does not answer, and was to hand over to {}", failover.target))
         }
@@ -69,8 +69,7 @@ fn alone(view: &View<'_>, pod: &Pod) -> String {
     let seen = format!("{place} does not answer, and has no replica that could take over");
     if pod.own.probed {
         return format!(
-            "{seen}: the kubelet starts it anew when it has answered nothing for a minute and a half (kubectl describe pod \
-             {name})"
+            "{seen}: the kubelet restarts it after a minute and a half without an answer (kubectl describe pod {name})"
         );
     }
     let lost = if view.object.spec.storage.ephemeral { ", which deletes its data," } else { "" };

@@ -16,7 +16,7 @@ const EDITS: [&str; 3] = ["AddTags", "CreateTags", "RegisterTargets"];
 
 /// The uids of all objects in the namespace of the examples, and the newest call to AWS.
 #[derive(Debug, Default)]
-pub struct World {
+pub struct Snapshot {
     /// By name: the kind that owns the pod, the pod's uid, and the number of container restarts.
     pods: BTreeMap<String, (String, String, u64)>,
     /// The uids, by kind and name.
@@ -25,7 +25,7 @@ pub struct World {
     newest_call: u64,
 }
 
-impl World {
+impl Snapshot {
     /// The present state.
     pub fn now(kubectl: &Kubectl<'_>, localstack: &LocalStack<'_>) -> Result<Self> {
         let listed = |what: &str| -> Result<Value> {
@@ -144,18 +144,22 @@ mod tests {
         })
     }
 
-    fn world(pods: &[Value], uid_of_service: &str) -> World {
+    fn snapshot(pods: &[Value], uid_of_service: &str) -> Snapshot {
         let owner = json!([{ "kind": "Redis", "name": "cache" }]);
         let children = json!({ "items": [
             { "kind": "StatefulSet", "metadata": { "name": "cache", "uid": "s", "ownerReferences": owner } },
             { "kind": "Service", "metadata": { "name": "cache", "uid": uid_of_service, "ownerReferences": owner } },
         ] });
-        World { pods: pods_of(&json!({ "items": pods }), &children), children: children_of(&children), newest_call: 0 }
+        Snapshot {
+            pods: pods_of(&json!({ "items": pods }), &children),
+            children: children_of(&children),
+            newest_call: 0,
+        }
     }
 
     #[test]
     fn replaced_and_deleted_objects_are_reported_but_not_new_ones_or_those_that_may_roll() {
-        let before = world(
+        let before = snapshot(
             &[
                 pod("cache-0", "1", "StatefulSet", 0),
                 pod("app", "2", "MyApp", 0),
@@ -165,7 +169,7 @@ mod tests {
             ],
             "1",
         );
-        let now = world(
+        let now = snapshot(
             &[
                 pod("cache-0", "6", "StatefulSet", 0),
                 pod("cache-1", "7", "StatefulSet", 0),
