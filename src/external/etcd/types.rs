@@ -68,7 +68,8 @@ pub enum Request {
         /// Its password.
         password: Password,
     },
-    /// Gives the user [`ROOT`](super::ROOT) another password. Clients that logged in with the one before must do so again.
+    /// Gives the user [`ROOT`](super::ROOT) another password. Clients that logged in with the one before must do so
+    /// again.
     ChangePassword {
         /// The new password.
         password: Password,
