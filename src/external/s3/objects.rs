@@ -141,8 +141,8 @@ impl S3 {
         }
     }
 
-    /// Deletes objects, at most [`DELETED_AT_ONCE`](super::DELETED_AT_ONCE); returns what S3 refused to delete. Objects that are gone do not
-    /// matter.
+    /// Deletes objects, at most [`DELETED_AT_ONCE`](super::DELETED_AT_ONCE); returns what S3 refused to delete. Objects
+    /// that are gone do not matter.
     pub async fn delete(&self, place: &Place, owner: &str, keys: &[String]) -> Outcome<Refusals> {
         const OPERATION: &str = "DeleteObjects";
         let objects = keys.iter().filter_map(|key| ObjectIdentifier::builder().key(key).build().ok()).collect();
