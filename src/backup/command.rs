@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::outlook::Outlook;
 use super::plan::{self, BackupPlan, RestorePlan, Server};
 use super::report::{self, Outcome, Report};
+use super::restored::Restored;
 use super::{Error, backup_id, fetch, relay, restore, run, sql};
 use crate::telemetry::{self, LogFormat};
 
@@ -163,7 +164,7 @@ pub async fn restore(options: RestoreOptions) -> Result<u8, JobError> {
                 let outlook = Some(restore::outlook(&plan, &manifest, &run).await?);
                 return Ok(Done { outlook, ..Done::of(&manifest.id) });
             }
-            let restore::Restored { keys, note } = restore::restore(&plan, &manifest, &run).await?;
+            let Restored { keys, note } = restore::restore(&plan, &manifest, &run).await?;
             let reached = manifest.contents.facts.get(sql::REACHED).and_then(|it| it.parse().ok());
             Ok(Done { keys: Some(keys), note, reached, ..Done::of(&manifest.id) })
         };

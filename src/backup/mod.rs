@@ -29,6 +29,7 @@ pub mod recover;
 mod relay;
 pub mod report;
 mod restore;
+mod restored;
 mod root_certificate;
 mod run;
 mod secrets;

@@ -2,6 +2,8 @@
 //!
 //! <https://docs.aws.amazon.com/acm/latest/APIReference/Welcome.html>
 
+mod certificate;
+
 use std::collections::BTreeSet;
 
 use aws_config::SdkConfig;
@@ -16,19 +18,10 @@ use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::Class;
 
+pub use certificate::Certificate;
+
 /// A page of `ListCertificates` has at most this many certificates.
 const PAGE: i32 = 1000;
-
-/// A certificate that can be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Certificate {
-    /// Amazon resource name.
-    pub arn: String,
-    /// Hosts that it covers. The first label may be `*`. AWS returns only the first hundred.
-    pub names: BTreeSet<String>,
-    /// When it expires.
-    pub expires: Option<Timestamp>,
-}
 
 /// The API of one region and account.
 #[derive(Clone, Debug)]

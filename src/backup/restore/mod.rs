@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::manifest::Manifest;
 use super::outlook::Outlook;
 use super::plan::{BASE, RestorePlan, Server};
+use super::restored::Restored;
 use super::{Error, sql};
 
 /// How long the throw-away server may take to load the backup.
@@ -20,21 +21,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Key in the target while it is being restored; its value is the restore's name. It tells an unfinished restore of ours from
 /// somebody else's data.
 const MARK: &str = "causeway.example.com/restore";
-
-/// The result of a restore.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Restored {
-    /// Keys, or rows.
-    pub keys: u64,
-    /// What of the backup was left out, in a sentence.
-    pub note: Option<String>,
-}
-
-impl From<u64> for Restored {
-    fn from(keys: u64) -> Self {
-        Self { keys, note: None }
-    }
-}
 
 /// Copies the backup into the target, and compares both at the end.
 pub async fn restore(plan: &RestorePlan, manifest: &Manifest, run: &str) -> Result<Restored, Error> {

@@ -34,7 +34,7 @@ use super::Error;
 use super::manifest::Manifest;
 use super::outlook::Outlook;
 use super::plan::{RestorePlan, Server, Source, SqlServer};
-use super::restore::Restored;
+use super::restored::Restored;
 use super::secrets::{self, Login};
 use crate::api::databaserestore::{Excluded, Included};
 

@@ -22,6 +22,9 @@ use crate::transfer::is_ours;
 /// How many backups the status lists.
 pub const RECENT: usize = 20;
 
+/// The reason where the bucket with all backups is gone.
+pub const BACKUPS_LOST: &str = "BackupsLost";
+
 /// How long Jobs have to stop. Their pods have half a minute to terminate. On a lost node, a pod never terminates, and
 /// its Job stays.
 const JOBS_STOP_TIMEOUT: SignedDuration = SignedDuration::from_secs(45);
@@ -309,4 +312,10 @@ pub fn newest(catalog: &Catalog) -> Vec<(Timestamp, &String)> {
         catalog.folders.keys().flat_map(|folder| catalog.complete(folder).into_iter().map(move |due| (due, folder)));
     let sorted: BTreeSet<(Timestamp, &String)> = complete.collect();
     sorted.into_iter().rev().take(RECENT).collect()
+}
+
+/// The reason that the bucket's condition has.
+pub fn bucket_reason(object: &DatabaseBackup) -> Option<&str> {
+    let mut conditions = object.status.iter().flat_map(|status| &status.conditions);
+    conditions.find(|it| it.type_ == "BucketReady").map(|it| it.reason.as_str())
 }

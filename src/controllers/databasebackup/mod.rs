@@ -32,6 +32,7 @@ mod retention;
 mod signing;
 mod times;
 mod undeleted;
+mod unkept;
 mod verification;
 mod view;
 mod watches;

@@ -11,7 +11,7 @@ use kube::{Client, Resource, ResourceExt};
 
 use super::cached_watch::CachedWatch;
 use super::databases::{cluster_came_up, redis_came_up};
-use super::decide::{BACKUPS_LOST, bucket_reason};
+use super::facts::{BACKUPS_LOST, bucket_reason};
 use super::names::{LABEL, LOST, NOW};
 use crate::api::{DatabaseBackup, EtcdCluster, Redis};
 use crate::backup::jobs::{ACCOUNT_LABEL, SERVICE_ACCOUNT};

@@ -22,6 +22,10 @@ pub const ADVERTISED_PORT: &str = "PEER_PORT";
 /// The settings that only members without data read.
 pub const AT_FIRST_START: [&str; 4] = [INITIAL_CLUSTER, INITIAL_STATE, ADVERTISED_SCHEME, ADVERTISED_PORT];
 
+/// The oldest 3.5 release from which members may go up to 3.6, and to which they may go back: minor and patch version.
+/// <https://etcd.io/blog/2025/zombie_members_upgrade/>
+pub const OLDEST_SAFE: (u8, u16) = (5, 26);
+
 /// How a member without data may start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
@@ -306,6 +310,12 @@ fn compaction_trouble(object: &EtcdCluster) -> Option<String> {
 /// The minor version: 5 of 3.5.9.
 pub fn minor_of(version: &str) -> Option<u8> {
     version.split('.').nth(1)?.parse().ok()
+}
+
+/// Minor version and release of a version of etcd 3.
+pub fn parse(version: &str) -> Option<(u8, u16)> {
+    let (minor, patch) = version.strip_prefix("3.")?.split_once('.')?;
+    Some((minor.parse().ok()?, patch.parse().ok()?))
 }
 
 /// Whether Go reads the text as a duration: numbers with units, one after the other.

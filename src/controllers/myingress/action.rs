@@ -123,6 +123,11 @@ pub enum ListenerAction {
 }
 
 impl Action {
+    /// Takes away the rule by which somebody else's security group lets ours in.
+    pub fn shut_out(entry: &Entry) -> Self {
+        Self::Security(SecurityAction::ShutOut(entry.clone()))
+    }
+
     /// ARN of the balancer whose parts the action changes.
     pub fn balancer(&self) -> Option<&str> {
         match self {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use super::model::{default_balancer_attributes, default_group_attributes, default_listener_attributes};
-use super::ownership::Owner;
+use super::ownership::{Owner, entry_mark};
 use crate::external::ec2::{Entry, SecurityGroup};
 use crate::external::elbv2::{Balancer, Listener, Pairs, Rule, TargetGroup};
 
@@ -111,6 +111,12 @@ impl Assets {
     /// The security group in that VPC. An owner has at most one in each.
     pub fn security_group_in(&self, vpc: &str) -> Option<&SecurityGroup> {
         self.security_groups.values().find(|group| group.vpc == vpc)
+    }
+
+    /// The rules that were made for an owner in other owners' security groups.
+    pub fn entries_of(&self, owner: &Owner) -> impl Iterator<Item = &Entry> {
+        let mark = entry_mark(owner);
+        self.entries.iter().filter(move |entry| entry.description == mark)
     }
 
     /// Whether there is no balancer, target group or security group.

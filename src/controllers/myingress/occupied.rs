@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::assets::Assets;
-use super::decide::forwarded_to;
 use super::model::{Built, Complaint, GroupModel};
 use super::ownership::{ObjectKey, Owner, member_of};
+use crate::external::elbv2::RuleAction;
 
 /// Target groups whose names a member cannot have.
 #[derive(Clone, Debug, Default)]
@@ -26,10 +26,10 @@ impl Occupied {
         let mut forwarding: BTreeSet<(&String, Option<ObjectKey>)> = BTreeSet::new();
         for (_, listener) in assets.balancers.values().flat_map(|it| it.listeners.iter().flatten()) {
             let default = &listener.listener.settings.default_actions;
-            forwarding.extend(default.iter().flat_map(forwarded_to).map(|arn| (arn, None)));
+            forwarding.extend(default.iter().flat_map(RuleAction::forwarded_to).map(|arn| (arn, None)));
             for rule in listener.rules.values() {
                 let Some(member) = member_of(&rule.tags) else { continue };
-                let arns = rule.rule.settings.actions.iter().flat_map(forwarded_to);
+                let arns = rule.rule.settings.actions.iter().flat_map(RuleAction::forwarded_to);
                 forwarding.extend(arns.map(|arn| (arn, Some(member.clone()))));
             }
         }

@@ -160,5 +160,5 @@ pub fn hang(assets: &mut Assets, balancer: &str) {
 pub fn forwards_to(listener: &ListenerMember) -> impl Iterator<Item = &String> {
     let rules = listener.rules.values().flat_map(|member| &member.rule.settings.actions);
     let actions = listener.listener.settings.default_actions.iter().chain(rules);
-    actions.flat_map(super::decide::forwarded_to)
+    actions.flat_map(RuleAction::forwarded_to)
 }

@@ -138,6 +138,9 @@ pub enum NodeState {
     Gone,
 }
 
+/// Redis's error code if the disk fails.
+pub const DISK: &str = "MISCONF";
+
 /// A node that has been silent for less than this counts as it was last seen.
 pub const BRIEF_SILENCE: Duration = Duration::from_secs(2);
 
@@ -159,6 +162,11 @@ impl Pod {
             NodeState::Answers(info) => Some(info),
             _ => None,
         }
+    }
+
+    /// Whether it refuses writes because of its disk.
+    pub fn is_refused_by_disk(&self) -> bool {
+        self.own.writes.as_ref().is_some_and(|writes| writes.are_refused_for(DISK))
     }
 
     /// Whether its label has that role.

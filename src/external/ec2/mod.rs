@@ -7,7 +7,9 @@ mod element;
 mod entries;
 mod parameters;
 mod permissions;
+mod security_group;
 mod security_groups;
+mod subnet;
 mod subnets;
 
 use std::collections::BTreeSet;
@@ -26,8 +28,8 @@ pub use element::Element;
 pub use entries::Entry;
 pub use parameters::{Filter, Parameters};
 pub use permissions::{Permission, PortRange, Source};
-pub use security_groups::SecurityGroup;
-pub use subnets::Subnet;
+pub use security_group::SecurityGroup;
+pub use subnet::Subnet;
 
 /// The API of one region and account.
 #[derive(Clone, Debug)]

@@ -1,8 +1,9 @@
-//! Security groups.
+//! Calls about security groups.
 
 use std::collections::BTreeSet;
 
 use super::parameters::literal;
+use super::security_group::SecurityGroup;
 use super::{Ec2, Element, Entry, Filter, Outcome, Parameters, Permission, filter, tags_of};
 use crate::external::elbv2::Pairs;
 use crate::runtime::Class;
@@ -10,21 +11,6 @@ use crate::runtime::Class;
 /// A filter takes at most this many values.
 /// <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html#Filtering_Resources_CLI>
 const MOST_VALUES: usize = 200;
-
-/// A security group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SecurityGroup {
-    /// Id.
-    pub id: String,
-    /// Name, unique in its VPC.
-    pub name: String,
-    /// Id of its VPC.
-    pub vpc: String,
-    /// Tags.
-    pub tags: Pairs,
-    /// The rules that let traffic in.
-    pub ingress: BTreeSet<Permission>,
-}
 
 impl SecurityGroup {
     /// From an element of EC2's answers.

@@ -1,28 +1,11 @@
-//! Subnets that a balancer can stand in.
+//! Calls about subnets that a balancer can stand in.
 
 use std::collections::BTreeMap;
 
 use super::parameters::literal;
+use super::subnet::Subnet;
 use super::{Ec2, Element, Filter, Outcome, Parameters, filter, tags_of};
-use crate::external::elbv2::Pairs;
 use crate::network::Network;
-
-/// A subnet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subnet {
-    /// Id.
-    pub id: String,
-    /// Id of its VPC.
-    pub vpc: String,
-    /// Name of its availability zone, or of its local zone.
-    pub zone: String,
-    /// IPv4 addresses that are free.
-    pub free_addresses: u32,
-    /// Whether it has IPv6 addresses, too.
-    pub ipv6: bool,
-    /// Tags.
-    pub tags: Pairs,
-}
 
 impl Ec2 {
     /// The subnets of these ids. One that does not exist is an error that names it.

@@ -27,6 +27,17 @@ pub enum RuleAction {
     Unknown(String),
 }
 
+impl RuleAction {
+    /// Target groups that it forwards to.
+    pub fn forwarded_to(&self) -> impl Iterator<Item = &String> {
+        let groups = match self {
+            Self::Forward { groups, .. } => Some(groups.keys()),
+            _ => None,
+        };
+        groups.into_iter().flatten()
+    }
+}
+
 /// A redirect; every part may hold `#{protocol}`, `#{host}`, `#{port}`, `#{path}` and `#{query}`.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_RedirectActionConfig.html>
 #[derive(Clone, Debug, PartialEq, Eq)]

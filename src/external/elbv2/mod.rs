@@ -5,15 +5,19 @@
 mod actions;
 mod actions_wire;
 mod authentication_wire;
+mod balancer;
 mod balancers;
 mod conditions;
 mod errors;
 mod limits;
+mod listener;
 mod listeners;
 mod pages;
+mod rule;
 mod rules;
 mod ssl_policies;
 mod tags;
+mod target;
 mod target_group;
 mod target_groups;
 mod target_groups_wire;
@@ -32,12 +36,12 @@ use crate::leader::Fence;
 use crate::metrics::Metrics;
 
 pub use actions::{Cognito, FixedResponse, Jwt, JwtClaim, Oidc, Redirect, RuleAction, Session, Unauthenticated};
-pub use balancers::{Balancer, IpAddressType, NewBalancer, State};
+pub use balancer::{Balancer, IpAddressType, NewBalancer, State};
 pub use conditions::{Condition, Match};
-pub use listeners::{Listener, ListenerSettings, MutualAuthentication, Protocol};
-pub use rules::{Rule, RuleSettings};
+pub use listener::{Listener, ListenerSettings, MutualAuthentication, Protocol};
+pub use rule::{Rule, RuleSettings};
+pub use target::{Target, TargetHealth, TargetState};
 pub use target_group::{GroupKind, HealthCheck, NewTargetGroup, ProtocolVersion, TargetGroup, TargetType};
-pub use targets::{Target, TargetHealth, TargetState};
 pub use transforms::{Transform, TransformedPart};
 
 /// Tags or attributes by key.

@@ -1,38 +1,15 @@
-//! Rules of listeners.
+//! Calls about rules of listeners.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use aws_sdk_elasticloadbalancingv2::types as aws;
 
-use super::actions::RuleAction;
 use super::actions_wire;
 use super::conditions::Condition;
 use super::pages::{PAGE, next};
+use super::rule::{Rule, RuleSettings};
 use super::transforms::Transform;
 use super::{Elbv2, Outcome, Pairs};
-
-/// A rule as AWS describes it. The default rule of a listener is not one of these: see
-/// [`super::ListenerSettings::default_actions`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// Amazon resource name.
-    pub arn: String,
-    /// Rules are evaluated from the lowest priority to the highest.
-    pub priority: u16,
-    /// What it does.
-    pub settings: RuleSettings,
-}
-
-/// What a rule does. Conditions and actions are in a canonical form, so equal settings compare equal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuleSettings {
-    /// All must hold.
-    pub conditions: BTreeSet<Condition>,
-    /// Rewrites before the request goes to a target: at most one of each part, the URL first.
-    pub transforms: Vec<Transform>,
-    /// Authentication first, then exactly one action that answers.
-    pub actions: Vec<RuleAction>,
-}
 
 impl Elbv2 {
     /// The rules of a listener, without its default rule.
@@ -131,6 +108,8 @@ impl RuleSettings {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::external::elbv2::actions_wire::tests::{any_actions, without_secrets};
     use crate::external::elbv2::conditions::Match;

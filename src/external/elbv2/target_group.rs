@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Pairs;
-use super::listeners::Protocol;
+use super::listener::Protocol;
 
 /// A target group as AWS describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use aws_sdk_elasticloadbalancingv2::types as aws;
 
-use super::listeners::Protocol;
+use super::listener::Protocol;
 use super::target_group::{GroupKind, HealthCheck, ProtocolVersion, TargetGroup, TargetType};
 
 /// AWS's keyword for checks on the traffic port of a target.

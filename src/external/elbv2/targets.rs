@@ -1,4 +1,4 @@
-//! Targets of target groups, and their health.
+//! Calls about targets of target groups, and their health.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,46 +6,11 @@ use aws_sdk_elasticloadbalancingv2::types as aws;
 use aws_sdk_elasticloadbalancingv2::types::builders::TargetDescriptionBuilder;
 use aws_sdk_elasticloadbalancingv2::types::{TargetDescription, TargetHealthStateEnum};
 
+use super::target::{Target, TargetHealth, TargetState};
 use super::{Elbv2, Outcome};
 
 /// Targets per call. AWS documents no limit, but sometimes refuses large batches.
 const BATCH: usize = 200;
-
-/// A target: an address or an instance id, with its port.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Target {
-    /// IP address or instance id.
-    pub id: String,
-    /// Port.
-    pub port: u16,
-}
-
-/// A target's health.
-/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetHealth.html>
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TargetHealth {
-    /// State.
-    pub state: TargetState,
-    /// AWS's description, for a person.
-    pub description: Option<String>,
-}
-
-/// State of a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TargetState {
-    /// Registered, checks not finished.
-    Initial,
-    /// Gets requests.
-    Healthy,
-    /// Gets no requests.
-    Unhealthy,
-    /// Its group is not used by any listener.
-    Unused,
-    /// Deregistered; requests under way may finish.
-    Draining,
-    /// Not known.
-    Unavailable,
-}
 
 impl Elbv2 {
     /// Registers targets, 200 per call. Registering one that is registered has no effect. Those in `outside` are

@@ -5,8 +5,11 @@
 //! <https://docs.aws.amazon.com/AmazonS3/latest/API/Welcome.html>
 
 mod bucket;
+mod bucket_facts;
 #[cfg(test)]
 pub mod fake;
+mod keeping;
+mod object;
 mod objects;
 mod versions;
 
@@ -24,9 +27,9 @@ use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::Class;
 
-pub use bucket::{BucketFacts, Found};
-pub use objects::{DELETED_AT_ONCE, LOCKED, Listing, Object, Refusals, Upload};
-pub use versions::{Keeping, Lock};
+pub use bucket_facts::{BucketFacts, Found};
+pub use keeping::{Keeping, Lock};
+pub use object::{DELETED_AT_ONCE, LOCKED, Listing, Object, Refusals, Upload};
 
 type Outcome<T> = Result<T, AwsError>;
 

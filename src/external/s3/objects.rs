@@ -1,17 +1,14 @@
-//! The objects in a bucket.
-
-use std::collections::BTreeMap;
+//! Calls about the objects in a bucket.
 
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{self, Delete, ObjectIdentifier, ServerSideEncryption};
 use jiff::Timestamp;
 
+use super::object::{LOCKED, Listing, Object, Refusals, Upload};
 use super::{Outcome, Place, S3};
 use crate::external::aws::AwsError;
 use crate::runtime::Class;
 
-/// A call deletes at most this many objects.
-pub const DELETED_AT_ONCE: usize = 1000;
 /// The most pages, of a thousand entries each, that are read. What is left out shows up when the rest is gone.
 pub(super) const PAGES: usize = 200;
 
@@ -22,43 +19,6 @@ const BOUND: (usize, usize) = (PAGES, 8 * 1024 * 1024);
 const BESIDE: usize = 100;
 /// The same for a command that somebody runs: it has a process of its own, and time.
 const BOUND_OF_COMMANDS: (usize, usize) = (10_000, 1 << 30);
-
-/// An object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Object {
-    /// Its key.
-    pub key: String,
-    /// Its size in bytes.
-    pub size: u64,
-    /// When it was written.
-    pub modified: Timestamp,
-}
-
-/// The objects under a prefix.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listing {
-    /// Sorted by key.
-    pub objects: Vec<Object>,
-    /// Whether there is more than was read.
-    pub cut: bool,
-}
-
-/// An upload that was begun and neither completed nor aborted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Upload {
-    /// The key that the object would have.
-    pub key: String,
-    /// Its ID.
-    pub id: String,
-    /// When it was begun.
-    pub begun: Timestamp,
-}
-
-/// Why S3 refused to delete objects, by their keys. It deleted the others.
-pub type Refusals = BTreeMap<String, AwsError>;
-
-/// Stands in for the code where Object Lock holds a version: AWS's is that of a missing right, and other S3s have others.
-pub const LOCKED: &str = "ObjectLocked";
 
 impl S3 {
     /// Everything under a prefix. A bucket that is gone is empty.
@@ -181,8 +141,8 @@ impl S3 {
         }
     }
 
-    /// Deletes objects, at most [`DELETED_AT_ONCE`]; returns what S3 refused to delete. Objects that are gone do not
-    /// matter.
+    /// Deletes objects, at most [`DELETED_AT_ONCE`](super::DELETED_AT_ONCE); returns what S3 refused to delete. Objects
+    /// that are gone do not matter.
     pub async fn delete(&self, place: &Place, owner: &str, keys: &[String]) -> Outcome<Refusals> {
         const OPERATION: &str = "DeleteObjects";
         let objects = keys.iter().filter_map(|key| ObjectIdentifier::builder().key(key).build().ok()).collect();

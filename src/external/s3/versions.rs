@@ -1,4 +1,4 @@
-//! Buckets that keep what is overwritten or deleted, and how long it is locked against deletion.
+//! Calls about buckets that keep what is overwritten or deleted, and how long it is locked against deletion.
 //!
 //! <https://docs.aws.amazon.com/AmazonS3/latest/userguide/Versioning.html>,
 //! <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-lock.html>
@@ -9,43 +9,12 @@ use aws_sdk_s3::types::{
     BucketVersioningStatus, DefaultRetention, Delete, DeleteMarkerEntry, ObjectIdentifier, ObjectLockConfiguration,
     ObjectLockEnabled, ObjectLockRetentionMode, ObjectLockRule, ObjectVersion, VersioningConfiguration,
 };
-use jiff::{SignedDuration, Timestamp};
 
-use super::objects::{DELETED_AT_ONCE, PAGES, Refusals};
+use super::keeping::{Keeping, Lock};
+use super::object::{DELETED_AT_ONCE, Refusals};
+use super::objects::PAGES;
 use super::{Outcome, Place, S3, built, known};
 use crate::runtime::Class;
-
-/// How long objects that are written into a bucket are locked against deletion, unless their writer says otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lock {
-    /// Whether nobody at all may delete them before; otherwise, callers with `s3:BypassGovernanceRetention` may.
-    pub compliance: bool,
-    /// Days from when the object was written.
-    pub days: i32,
-}
-
-impl Lock {
-    /// A lock that is as strict as both.
-    #[must_use]
-    pub fn stricter(self, other: Self) -> Self {
-        Self { compliance: self.compliance || other.compliance, days: self.days.max(other.days) }
-    }
-
-    /// Until when an object is locked that was written at that time.
-    pub fn until(&self, written: Timestamp) -> Timestamp {
-        let days = SignedDuration::from_hours(24 * i64::from(self.days));
-        written.checked_add(days).unwrap_or(Timestamp::MAX)
-    }
-}
-
-/// The versioning and the locks of a bucket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Keeping {
-    /// Whether it keeps versions: `None` if it never did, `false` if that is suspended.
-    pub versions: Option<bool>,
-    /// How it locks objects that are written.
-    pub lock: Option<Lock>,
-}
 
 impl S3 {
     /// The versioning and the locks of the bucket. Nothing is known if we may not ask.
@@ -152,13 +121,5 @@ mod tests {
         assert_eq!(common(&keys(&["p/a/1/data", "p/a/1/data.sig"])), "p/a/1/data");
         assert_eq!(common(&keys(&["a", "b"])), "");
         assert_eq!(common(&[]), "");
-    }
-
-    #[test]
-    fn the_stricter_of_two_locks_counts() {
-        let lock = |compliance, days| Lock { compliance, days };
-        assert_eq!(lock(true, 7).stricter(lock(false, 30)), lock(true, 30));
-        let written: Timestamp = "2026-11-01T00:00:00Z".parse().unwrap();
-        assert_eq!(lock(false, 30).until(written).to_string(), "2026-12-01T00:00:00Z");
     }
 }

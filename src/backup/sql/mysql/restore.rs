@@ -18,7 +18,7 @@ use super::rows::Rows;
 use super::sections::{Piece, Sections};
 use super::{MARK, Tools, hex, packet, part, text};
 use crate::backup::Error;
-use crate::backup::restore::Restored;
+use crate::backup::restored::Restored;
 
 /// How many columns are named.
 const NAMED: usize = 5;

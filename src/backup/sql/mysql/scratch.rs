@@ -8,7 +8,7 @@ use super::super::child::{Child, Program};
 use super::super::{Account, Fetched, How, PROGRAM_SILENCE_TIMEOUT, Side};
 use super::{Tools, restore};
 use crate::backup::Error;
-use crate::backup::restore::Restored;
+use crate::backup::restored::Restored;
 use crate::backup::secrets::Login;
 
 /// How long it may take to start.

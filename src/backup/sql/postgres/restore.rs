@@ -18,7 +18,7 @@ use super::session::Session;
 use super::steps::Progress;
 use super::target::Target;
 use crate::backup::Error;
-use crate::backup::restore::Restored;
+use crate::backup::restored::Restored;
 
 /// What is to be done with a database of the target.
 #[derive(Clone, Debug, PartialEq, Eq)]

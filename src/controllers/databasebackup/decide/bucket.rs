@@ -3,7 +3,7 @@
 use kube::ResourceExt;
 
 use super::super::action::{Action, Change, Hardening};
-use super::super::facts::{Bucket, Observed};
+use super::super::facts::{BACKUPS_LOST, Bucket, Observed, bucket_reason};
 use super::super::names::LOST;
 use crate::api::DatabaseBackup;
 use crate::api::databasebackup::LockMode;
@@ -13,9 +13,6 @@ use crate::transfer::{CAUSEWAY, CLUSTER, MANAGED_BY, OFFERED, is_ours};
 
 /// The reason where the bucket is somebody else's.
 pub const BUCKET_FOREIGN: &str = "BucketForeign";
-
-/// The reason where the bucket with all backups is gone.
-pub const BACKUPS_LOST: &str = "BackupsLost";
 
 /// The reason where the bucket is gone and was somebody else's.
 const OFFERED_BUCKET_LOST: &str = "OfferedBucketLost";
@@ -115,12 +112,6 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
 fn was_offered(object: &DatabaseBackup) -> bool {
     let reason = bucket_reason(object);
     matches!(reason, Some("Offered" | OFFERED_BUCKET_LOST))
-}
-
-/// The reason that the bucket's condition has.
-pub fn bucket_reason(object: &DatabaseBackup) -> Option<&str> {
-    let mut conditions = object.status.iter().flat_map(|status| &status.conditions);
-    conditions.find(|it| it.type_ == "BucketReady").map(|it| it.reason.as_str())
 }
 
 /// The message about backups that were lost with the bucket, with the command that acknowledges the loss. None where no

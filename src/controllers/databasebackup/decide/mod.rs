@@ -28,6 +28,7 @@ use super::action::Action;
 use super::facts::{Observed, Signing};
 use super::resources;
 use super::signing::RETRY_INTERVAL;
+use super::unkept;
 use super::verification;
 use super::view::View;
 use crate::api::{DatabaseBackup, DatabaseBackupStatus};
@@ -35,9 +36,6 @@ use crate::consent::Refusal;
 use crate::runtime::{ExtraCondition, Health, Plan, SUSPENDED};
 
 pub use removal::decide_removal;
-
-pub use bucket::{BACKUPS_LOST, bucket_reason};
-pub use pruning::prunes;
 
 use bucket::{BUCKET_FOREIGN, Verdict};
 
@@ -124,7 +122,7 @@ impl View<'_> {
                     let openable = verify.as_ref().filter(|_| self.observed.identity_refused.is_none());
                     actions.extend(verification::step(self, openable, &message));
                     actions.extend(verification::tidy(self));
-                    let going = pruning::going(self, schedule, bucket, &results);
+                    let going = unkept::going(self, schedule, bucket, &results);
                     // Before retention: new backups are signed, whatever keeps old ones from being deleted.
                     actions.extend(signing::step(self, bucket, &going));
                     actions.extend(pruning::step(self, bucket, &going));
@@ -138,7 +136,7 @@ impl View<'_> {
         }
         let requeue = agenda.wake(self.now).into_iter().chain(self.next_question()).min();
         let status = DatabaseBackupStatus {
-            locked: pruning::locked(self, schedule, &results),
+            locked: unkept::locked(self, schedule, &results),
             up_to_date: states::in_words(&databases),
             databases,
             ..agenda.noted_in(status::status(self, schedule, results))

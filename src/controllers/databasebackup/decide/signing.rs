@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::super::action::Action;
 use super::super::facts::{Bucket, Signing, Unsigned};
+use super::super::unkept::Backup;
 use super::super::view::View;
-use super::pruning::Backup;
 use crate::backup::record::Evidence;
 use crate::runtime::{ConditionStatus, ExtraCondition};
 

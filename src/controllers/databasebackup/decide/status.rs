@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::super::facts::{Job, Signing, newest};
+use super::super::unkept;
 use super::super::verification;
 use super::super::view::View;
 use super::bucket::Verdict;
-use super::{listing, pruning, runs, states};
+use super::{listing, runs, states};
 use crate::api::DatabaseBackupStatus;
 use crate::api::databasebackup::{
     BackupFailure, BackupRun, BackupState, BackupVerification, DatabaseState, Recoverable,
@@ -112,7 +113,7 @@ fn explain(
     recent: &mut [BackupRun],
 ) {
     for folder in catalog.folders.keys() {
-        let mut kept = pruning::reasons(view, schedule, folder, &catalog.complete(folder), results);
+        let mut kept = unkept::reasons(view, schedule, folder, &catalog.complete(folder), results);
         for run in recent.iter_mut().filter(|run| run.folder == *folder) {
             let reasons = due_of(&run.id).and_then(|due| kept.remove(&due)).unwrap_or_default();
             run.kept_by = reasons.into_iter().collect();

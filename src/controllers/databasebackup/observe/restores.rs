@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 use super::super::accepted::Accepted;
-use super::super::decide::prunes;
 use super::super::facts::Observed;
 use super::super::restoring::in_use;
+use super::super::unkept::prunes;
 use super::Observer;
 use crate::api::{DatabaseBackup, DatabaseRestore};
 use crate::runtime::{Class, Decoded, Failure};

@@ -1,12 +1,8 @@
 //! What the running cluster cannot accept of a spec.
 
 use super::{View, auth, certificates, children, downgrade};
-use crate::controllers::etcdcluster::settings;
+use crate::controllers::etcdcluster::settings::{self, OLDEST_SAFE, parse};
 use crate::schedule::Schedule;
-
-/// The oldest 3.5 release from which members may go up to 3.6, and to which they may go back: minor and patch version.
-/// <https://etcd.io/blog/2025/zombie_members_upgrade/>
-pub const OLDEST_SAFE: (u8, u16) = (5, 26);
 
 /// Why the spec cannot be followed, with the field and the fix.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
@@ -91,10 +87,4 @@ fn version(view: &View<'_>) -> Option<(&'static str, String)> {
         return Some(("UpgradeTooFar", message));
     }
     None
-}
-
-/// Minor version and release of a version of etcd 3.
-pub fn parse(version: &str) -> Option<(u8, u16)> {
-    let (minor, patch) = version.strip_prefix("3.")?.split_once('.')?;
-    Some((minor.parse().ok()?, patch.parse().ok()?))
 }

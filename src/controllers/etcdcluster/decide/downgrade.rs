@@ -10,8 +10,7 @@
 use super::super::action::Action;
 use super::super::facts::{Observed, Pod};
 use super::super::names;
-use super::super::settings::minor_of;
-use super::accepted::{OLDEST_SAFE, parse};
+use super::super::settings::{OLDEST_SAFE, minor_of, parse};
 use super::{SOON, Step, View};
 use crate::api::EtcdCluster;
 use crate::api::etcdcluster::{DowngradeStatus, published_image};

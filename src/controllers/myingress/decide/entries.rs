@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use super::{Scene, named, security};
 use crate::controllers::myingress::action::{Action, SecurityAction};
-use crate::controllers::myingress::assets::{Assets, Member};
+use crate::controllers::myingress::assets::Member;
 use crate::controllers::myingress::model::{Complaint, SecurityModel};
 use crate::controllers::myingress::ownership::{Owner, entry_mark, letting_in_tag};
 use crate::external::ec2::{Entry, PortRange, SecurityGroup};
@@ -104,19 +104,8 @@ pub fn clear(scene: &Scene, own: &SecurityGroup, actions: &mut Vec<Action>) {
             && (!targets.agreed.contains(it.group.as_str())
                 || (needed && it.is_same_rule(&entry(&it.group, own, owner))))
     };
-    let surplus = ours(&scene.observed.assets, owner).filter(|it| it.from == own.id && !asked_for(it));
-    actions.extend(surplus.map(shut_out));
-}
-
-/// The rules that were made for an owner.
-pub fn ours<'a>(assets: &'a Assets, owner: &Owner) -> impl Iterator<Item = &'a Entry> {
-    let mark = entry_mark(owner);
-    assets.entries.iter().filter(move |entry| entry.description == mark)
-}
-
-/// Takes a rule away.
-pub fn shut_out(entry: &Entry) -> Action {
-    Action::Security(SecurityAction::ShutOut(entry.clone()))
+    let surplus = scene.observed.assets.entries_of(owner).filter(|it| it.from == own.id && !asked_for(it));
+    actions.extend(surplus.map(Action::shut_out));
 }
 
 /// What keeps our group from being let in.

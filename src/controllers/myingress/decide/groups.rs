@@ -121,7 +121,7 @@ fn shared_without_stickiness(scene: &Scene, current: &Member, actions: &[Action]
         RuleAction::Forward { groups, stickiness } => groups.len() > 1 && stickiness.is_none(),
         _ => false,
     };
-    all.filter(wander).flat_map(super::shifts::forwarded_to).cloned().collect()
+    all.filter(wander).flat_map(RuleAction::forwarded_to).cloned().collect()
 }
 
 fn kind(wanted: &GroupModel, current: &Member) -> GroupKind {
@@ -305,7 +305,7 @@ fn used_by(member: &Member) -> impl Iterator<Item = &String> {
         let rules = member.rules.values().flat_map(|rule| &rule.rule.settings.actions);
         member.listener.settings.default_actions.iter().chain(rules)
     });
-    actions.flat_map(super::shifts::forwarded_to)
+    actions.flat_map(RuleAction::forwarded_to)
 }
 
 /// Deletes a target group of the owner.

@@ -11,8 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::attributes::drifted;
 use super::secrets::{fingerprint_of, secret_tag, with_known_secret};
-use super::shifts::{self, forwarded_to};
-use super::{Scene, differing, tags};
+use super::{Scene, differing, shifts, tags};
 use crate::api::MyIngress;
 use crate::controllers::myingress::action::{Action, ListenerAction};
 use crate::controllers::myingress::assets::{ListenerMember, Member, RuleMember};
@@ -111,7 +110,7 @@ fn is_listed(scene: &Scene, port: u16) -> bool {
 
 /// Whether the default action forwards to targets of a member that can take part.
 fn forwards_to_active(scene: &Scene, member: &ListenerMember) -> bool {
-    member.listener.settings.default_actions.iter().flat_map(forwarded_to).any(|arn| {
+    member.listener.settings.default_actions.iter().flat_map(RuleAction::forwarded_to).any(|arn| {
         let group = scene.observed.assets.groups.get(arn);
         group.is_some_and(|group| !scene.is_frozen_at_home(&group.tags))
     })
@@ -119,7 +118,7 @@ fn forwards_to_active(scene: &Scene, member: &ListenerMember) -> bool {
 
 /// Whether the default action forwards to targets of such a member.
 fn keeps_default(scene: &Scene, member: &ListenerMember) -> bool {
-    member.listener.settings.default_actions.iter().flat_map(forwarded_to).any(|arn| {
+    member.listener.settings.default_actions.iter().flat_map(RuleAction::forwarded_to).any(|arn| {
         let group = scene.observed.assets.groups.get(arn);
         group.is_some_and(|group| scene.is_frozen_at_home(&group.tags))
     })
@@ -299,12 +298,12 @@ impl<'a> Listener<'a> {
         if awaited.is_empty() {
             return None;
         }
-        let seen: BTreeSet<String> = present.iter().flat_map(forwarded_to).cloned().collect();
+        let seen: BTreeSet<String> = present.iter().flat_map(RuleAction::forwarded_to).cloned().collect();
         let mut unseen: BTreeSet<String> = awaited.difference(&seen).cloned().collect();
         let mut planned = Vec::new();
         let mut add = |actions: &[RuleAction]| {
             let actions = shifts::with_unused(actions, &unseen)?;
-            unseen.retain(|arn| !actions.iter().flat_map(forwarded_to).any(|added| added == arn));
+            unseen.retain(|arn| !actions.iter().flat_map(RuleAction::forwarded_to).any(|added| added == arn));
             Some(actions)
         };
         let (balancer, listener, port) = (|| self.balancer.to_owned(), || member.listener.arn.clone(), self.port);

@@ -42,10 +42,8 @@ use crate::runtime::{Health, Plan};
 
 use aside::Aside;
 
-pub use entries::{ours as entries_of, shut_out};
 pub use groups::{bindings, bindings_without};
 pub use removal::{decide_removal, retains};
-pub use shifts::forwarded_to;
 
 /// How soon a Secret that may not be read is tried again.
 const SECRET_RETRY: Duration = Duration::from_mins(1);

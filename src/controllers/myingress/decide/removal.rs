@@ -1,7 +1,6 @@
 //! Decides what to do when an object has been deleted. An invalid spec never blocks it.
 
-use super::shifts::forwarded_to;
-use super::{balancer, entries, groups, security};
+use super::{balancer, groups, security};
 use crate::api::{DeletionPolicy, MyIngress};
 use crate::controllers::myingress::action::{Action, BalancerAction, ListenerAction};
 use crate::controllers::myingress::assets::{GroupMember, Member};
@@ -9,7 +8,7 @@ use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::{DELETION_PROTECTION, nothing_here, unprotects};
 use crate::controllers::myingress::ownership::member_tag;
-use crate::external::elbv2::{ListenerSettings, Pairs};
+use crate::external::elbv2::{ListenerSettings, Pairs, RuleAction};
 use crate::runtime::{ActionEvent, Removal};
 
 /// How to clean up after a deleted object.
@@ -51,7 +50,7 @@ pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action
     }
     removal.actions.extend(observed.assets.groups.values().map(|member| groups::delete(observed, member)));
     // AWS does not delete a security group that a rule of another group refers to.
-    removal.actions.extend(entries::ours(&observed.assets, &observed.owner).map(entries::shut_out));
+    removal.actions.extend(observed.assets.entries_of(&observed.owner).map(Action::shut_out));
     removal.actions.extend(observed.assets.security_groups.values().map(security::delete));
     removal
 }
@@ -108,7 +107,7 @@ fn defaults_of(
     let listeners = member.listeners.iter().flat_map(|listeners| listeners.values());
     listeners.filter_map(move |it| {
         let present = &it.listener.settings;
-        let forwards = present.default_actions.iter().flat_map(forwarded_to).any(mine);
+        let forwards = present.default_actions.iter().flat_map(RuleAction::forwarded_to).any(mine);
         (forwards && observed.owner.owns(&it.tags)).then(|| ListenerAction::Modify {
             balancer: member.balancer.arn.clone(),
             arn: it.listener.arn.clone(),

@@ -192,7 +192,7 @@ pub fn clear(scene: &Scene, actions: &mut Vec<Action>) {
     // A balancer whose groups are left to AWS keeps ours, for it has no other.
     let let_in = |id: &String| {
         let owner = &scene.observed.owner;
-        entries::ours(&scene.observed.assets, owner).any(|entry| entry.from == *id)
+        scene.observed.assets.entries_of(owner).any(|entry| entry.from == *id)
     };
     let stays = |group: &&SecurityGroup| kept(&group.id) || let_in(&group.id) || (managed && is_needed(scene, group));
     let groups = scene.observed.assets.security_groups.values();

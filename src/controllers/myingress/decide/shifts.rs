@@ -59,7 +59,7 @@ pub fn step(
     let serving: Vec<(&String, &u16)> = present.iter().flat_map(weights).collect();
     let unready = |arn: &&String| summaries.get(*arn).is_some_and(|summary| summary.total > 0 && summary.healthy == 0);
     let known = |arn: &String| serving.iter().any(|(serving, weight)| *serving == arn && **weight > 0);
-    let newcomers: Vec<&String> = wanted.iter().flat_map(forwarded_to).filter(|arn| !known(arn)).collect();
+    let newcomers: Vec<&String> = wanted.iter().flat_map(RuleAction::forwarded_to).filter(|arn| !known(arn)).collect();
     let waits = newcomers.iter().any(unready)
         && serving.iter().any(|(arn, weight)| **weight > 0 && may_serve(summaries.get(*arn)))
         && wanted.iter().flat_map(weights).any(|(arn, weight)| *weight > 0 && unready(&arn) && !known(arn));
@@ -85,15 +85,6 @@ fn group_stickiness(actions: &[RuleAction]) -> Option<u32> {
         RuleAction::Forward { stickiness, .. } => *stickiness,
         _ => None,
     })
-}
-
-/// Target groups that an action forwards to.
-pub fn forwarded_to(action: &RuleAction) -> impl Iterator<Item = &String> {
-    let groups = match action {
-        RuleAction::Forward { groups, .. } => Some(groups.keys()),
-        _ => None,
-    };
-    groups.into_iter().flatten()
 }
 
 fn weights(action: &RuleAction) -> impl Iterator<Item = (&String, &u16)> {

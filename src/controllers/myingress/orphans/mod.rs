@@ -16,7 +16,6 @@ use tracing::{info, warn};
 use super::MyIngressKind;
 use super::action::{Action, BalancerAction, GroupAction, SecurityAction};
 use super::assets::Assets;
-use super::decide::{entries_of, shut_out};
 use super::ownership::{Owner, owner_of};
 use crate::api::{DeletionPolicy, MyIngress};
 use crate::cluster::Cluster;
@@ -64,7 +63,8 @@ impl Orphan {
         let balancers =
             assets.balancers.iter().map(|(arn, it)| ("load balancer", it.balancer.name.as_str(), arn.as_str()));
         let groups = assets.groups.iter().map(|(arn, it)| ("target group", it.group.name.as_str(), arn.as_str()));
-        let entries = entries_of(assets, &self.owner)
+        let entries = assets
+            .entries_of(&self.owner)
             .map(|entry| ("rule of a security group", entry.group.as_str(), entry.from.as_str()));
         let security = assets.security_groups.iter().map(|(id, it)| ("security group", it.name.as_str(), id.as_str()));
         balancers.chain(groups).chain(entries).chain(security).collect()
@@ -81,7 +81,7 @@ impl Orphan {
             let name = member.group.name.clone();
             Action::Group(GroupAction::Delete { owner: owner.clone(), arn: arn.clone(), name })
         });
-        let entries = entries_of(assets, owner).map(shut_out);
+        let entries = assets.entries_of(owner).map(Action::shut_out);
         let security = assets
             .security_groups
             .iter()

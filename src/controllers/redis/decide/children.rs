@@ -3,7 +3,7 @@
 use kube::ResourceExt;
 
 use super::super::{names, resources};
-use super::{SELDOM, Step, View, evictions, refused, services, size};
+use super::{SELDOM, Step, View, evictions, refused, services};
 use crate::stateful::ChildAction;
 use crate::stateful::network::surplus;
 use crate::stateful::step::of_others;
@@ -46,7 +46,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let is_going = set.is_going(&view.object.name_any());
     if !is_going {
         let own_image = view.observed.own_image.as_deref().unwrap_or_default();
-        wanted.push(resources::pods(view.object, size::pods(view), own_image));
+        wanted.push(resources::pods(view.object, view.pods(), own_image));
     }
     let message = if view.master().is_some() { "bringing the children up to date" } else { "creating the children" };
     let waiting = is_going.then(|| Step::wait("Applying", set.describe_going()));

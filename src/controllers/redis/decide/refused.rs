@@ -1,7 +1,7 @@
 //! What the apiserver refuses of the children, such as by a quota or a webhook: everything else goes on.
 
 use super::super::facts::Pod;
-use super::{View, size};
+use super::View;
 use crate::external::redis::Writes;
 use crate::stateful::Claim;
 use crate::stateful::refusals::{self, ChildKey};
@@ -33,7 +33,7 @@ pub fn report(view: &View<'_>, rests: bool) -> Option<(&'static str, String)> {
     let is_due = |child: &ChildKey| {
         let mut claims = view.observed.set.claims.iter();
         let claim = claims.find(|(_, claim)| refusals::claim(&claim.name) == *child);
-        claim.map_or(serves, |(ordinal, _)| rests || size::is_full(view, *ordinal))
+        claim.map_or(serves, |(ordinal, _)| rests || view.is_full(*ordinal))
     };
     let (_, refusal) = view.observed.refused.iter().find(|(child, _)| is_due(child))?;
     Some((refusal.reason, refusal.message.clone()))

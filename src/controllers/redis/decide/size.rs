@@ -3,26 +3,8 @@
 use kube::ResourceExt;
 
 use super::super::names;
-use super::{Step, View, failover, refused, writes};
+use super::{Step, View, failover, refused};
 use crate::stateful::{ChildAction, Claim};
-
-/// How many pods there are to be now: a master with a surplus ordinal stays until another node has taken over. While no
-/// master serves, all pods stay: the only ones with the data may be among those that are not wanted any more.
-pub fn pods(view: &View<'_>) -> i32 {
-    let known = view.before.failover.as_ref().and_then(|failover| names::ordinal_of(view.object, &failover.target));
-    let needed = view.master().into_iter().chain(known).max().map_or(0, |master| master + 1);
-    let fails_over = view.before.failover.as_ref().is_some_and(|failover| !failover.planned);
-    let kept = if fails_over || view.serving_master().is_none() { present(view) } else { 0 };
-    view.wanted().max(needed).max(kept)
-}
-
-/// One more than the highest ordinal that has a pod, or is to have one as the `StatefulSet` is now.
-fn present(view: &View<'_>) -> i32 {
-    let last = view.observed.set.pods.keys().last().map_or(0, |last| last + 1);
-    let live = view.observed.set.child("StatefulSet", &view.object.name_any()).filter(|live| live.ours);
-    let asked = live.and_then(|live| i32::try_from(live.value["spec"]["replicas"].as_i64()?).ok());
-    last.max(asked.unwrap_or_default())
-}
 
 /// Moves the role away from a master with a surplus ordinal.
 pub fn shrink(view: &View<'_>) -> Option<Step> {
@@ -39,7 +21,7 @@ pub fn shrink(view: &View<'_>) -> Option<Step> {
 /// cannot expand volumes must not block anything else.
 pub fn clean_up(view: &View<'_>) -> Option<Step> {
     let is_spare = |(ordinal, claim): &(&i32, &Claim)| {
-        **ordinal >= pods(view) && claim.ours && !claim.terminating && view.pod(**ordinal).is_none()
+        **ordinal >= view.pods() && claim.ours && !claim.terminating && view.pod(**ordinal).is_none()
     };
     let mut spare = view.observed.set.claims.iter().filter(is_spare).map(|(_, claim)| claim).peekable();
     let Some((master, _, info)) = view.serving_master().filter(|_| spare.peek().is_some()) else {
@@ -74,15 +56,7 @@ fn kept(view: &View<'_>, names: &[&str], because: &str) -> Step {
 
 /// Expands a full volume before its node is waited for.
 pub fn relieve(view: &View<'_>) -> Option<Step> {
-    grow(view, |ordinal| is_full(view, ordinal))
-}
-
-/// Whether the volume of that node has no space.
-pub fn is_full(view: &View<'_>, ordinal: i32) -> bool {
-    view.pod(ordinal).is_some_and(|pod| {
-        let refuses = writes::is_refused_by_disk(pod);
-        refuses || pod.info().is_some_and(|info| info.log_fails) || pod.has_no_space()
-    })
+    grow(view, |ordinal| view.is_full(ordinal))
 }
 
 fn grow(view: &View<'_>, whose: impl Fn(i32) -> bool) -> Option<Step> {

@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 
 use jiff::Timestamp;
+use kube::ResourceExt;
 
 use super::super::applied_config::AppliedConfig;
 use super::super::facts::{NodeState, Observed, Pod};
@@ -61,6 +62,32 @@ impl View<'_> {
     /// How many pods there are to be.
     pub fn wanted(&self) -> i32 {
         self.object.spec.replicas + 1
+    }
+
+    /// How many pods there are to be now: a master with a surplus ordinal stays until another node has taken over. While
+    /// no master serves, all pods stay: the only ones with the data may be among those that are not wanted any more.
+    pub fn pods(&self) -> i32 {
+        let known = self.before.failover.as_ref().and_then(|failover| names::ordinal_of(self.object, &failover.target));
+        let needed = self.master().into_iter().chain(known).max().map_or(0, |master| master + 1);
+        let fails_over = self.before.failover.as_ref().is_some_and(|failover| !failover.planned);
+        let kept = if fails_over || self.serving_master().is_none() { self.present() } else { 0 };
+        self.wanted().max(needed).max(kept)
+    }
+
+    /// One more than the highest ordinal that has a pod, or is to have one as the `StatefulSet` is now.
+    fn present(&self) -> i32 {
+        let last = self.observed.set.pods.keys().last().map_or(0, |last| last + 1);
+        let live = self.observed.set.child("StatefulSet", &self.object.name_any()).filter(|live| live.ours);
+        let asked = live.and_then(|live| i32::try_from(live.value["spec"]["replicas"].as_i64()?).ok());
+        last.max(asked.unwrap_or_default())
+    }
+
+    /// Whether the volume of that node has no space.
+    pub fn is_full(&self, ordinal: i32) -> bool {
+        self.pod(ordinal).is_some_and(|pod| {
+            let refuses = pod.is_refused_by_disk();
+            refuses || pod.info().is_some_and(|info| info.log_fails) || pod.has_no_space()
+        })
     }
 
     pub fn pod(&self, ordinal: i32) -> Option<&Pod> {

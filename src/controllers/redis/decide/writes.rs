@@ -1,21 +1,14 @@
 //! Whether the master takes writes, by its own answer, and how to report it if not.
 
-use super::super::facts::Pod;
+use super::super::facts::{DISK, Pod};
 use super::{AT_ONCE, SELDOM, Step, View};
 use crate::external::redis::Writes;
 use crate::runtime::Health;
 
-/// Redis's error code if the disk fails.
-const DISK: &str = "MISCONF";
 /// Redis's error code if too few replicas follow.
 const REPLICAS: &str = "NOREPLICAS";
 /// Redis's error code if memory is full.
 const MEMORY: &str = "OOM";
-
-/// Whether a node refuses writes because of its disk.
-pub fn is_refused_by_disk(pod: &Pod) -> bool {
-    pod.own.writes.as_ref().is_some_and(|writes| writes.are_refused_for(DISK))
-}
 
 /// The step, whose health says so if the master does not take writes: then the object is not ready.
 pub fn describe(view: &View<'_>, mut step: Step) -> Step {

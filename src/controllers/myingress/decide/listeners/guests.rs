@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::protocol::closed;
 use super::{Listener, shifts};
 use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
-use crate::controllers::myingress::decide::forwarded_to;
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::{ListenerModel, RuleModel};
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};
@@ -89,7 +88,7 @@ impl Listener<'_> {
         let own = || present.iter().filter(|(member, _)| member == guest).map(|(_, rule)| &rule.rule.settings.actions);
         let all: Vec<RuleAction> = own().flatten().cloned().collect();
         let awaited = shifts::awaited(&wanted.concat(), &all, &self.scene.observed.summaries);
-        let seen = |arn: &String| all.iter().flat_map(forwarded_to).any(|it| it == arn);
+        let seen = |arn: &String| all.iter().flat_map(RuleAction::forwarded_to).any(|it| it == arn);
         let can_be_seen = |arn: &&String| {
             seen(arn) || own().any(|actions| shifts::with_unused(actions, &BTreeSet::from([(*arn).clone()])).is_some())
         };

@@ -7,7 +7,6 @@
 use super::Listener;
 use crate::controllers::myingress::action::ListenerAction;
 use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
-use crate::controllers::myingress::decide::forwarded_to;
 use crate::controllers::myingress::model::nothing_here;
 use crate::controllers::myingress::rules::Step;
 use crate::external::elbv2::{Protocol, ProtocolVersion, Redirect, Rule, RuleAction, RuleSettings};
@@ -59,7 +58,7 @@ impl Listener<'_> {
         };
         actions.iter().any(|action| match action {
             RuleAction::AuthenticateOidc(_) | RuleAction::AuthenticateCognito(_) | RuleAction::ValidateJwt(_) => true,
-            action => forwarded_to(action).any(newer),
+            action => action.forwarded_to().any(newer),
         })
     }
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use super::Listener;
 use crate::api::MyIngress;
 use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
-use crate::controllers::myingress::decide::forwarded_to;
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::{ListenerModel, RuleModel};
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};
+use crate::external::elbv2::RuleAction;
 
 /// What is wanted without the rules that cannot be made now.
 pub(super) struct Reduced {
@@ -26,7 +26,7 @@ impl Listener<'_> {
     pub(super) fn without_refused(&self, member: &ListenerMember) -> Option<Reduced> {
         let aside = &self.scene.aside;
         let groupless = |rule: &RuleModel| {
-            let mut named = rule.settings.actions.iter().flat_map(forwarded_to);
+            let mut named = rule.settings.actions.iter().flat_map(RuleAction::forwarded_to);
             named.any(|name| !self.arns.contains_key(name.as_str()) && aside.holds_group(name))
         };
         let refused = |rule: &RuleModel, own: Option<&RuleMember>| {

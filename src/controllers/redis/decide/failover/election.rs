@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use super::super::{View, epochs, size};
+use super::super::{View, epochs};
 use super::silence::is_cut_off;
 use crate::api::redis::Failover;
 use crate::controllers::redis::facts::{Node, NodeState, Pod};
@@ -88,7 +88,7 @@ pub fn after<'a>(
 pub fn unheard(view: &View<'_>) -> impl Iterator<Item = i32> {
     let may_have_data =
         |ordinal: i32| ordinal < view.wanted() || view.recorded(ordinal).is_some_and(|node| node.keys > 0);
-    (0..size::pods(view)).filter(move |ordinal| view.loaded(*ordinal).is_none() && may_have_data(*ordinal))
+    (0..view.pods()).filter(move |ordinal| view.loaded(*ordinal).is_none() && may_have_data(*ordinal))
 }
 
 /// The first master, if one can be chosen yet. Volumes of an earlier object may hold data: then all nodes must answer

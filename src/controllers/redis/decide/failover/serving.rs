@@ -1,6 +1,6 @@
 //! `Serving`: the recorded master answers as one. The role moves to a replica before the master is lost.
 
-use super::super::{AT_ONCE, Step, View, writes};
+use super::super::{AT_ONCE, Step, View};
 use super::reasons::{DISK_FAILED, NODE_LOST};
 use super::{Next, change, successor};
 use crate::controllers::redis::facts::Pod;
@@ -16,7 +16,7 @@ pub fn step(view: &View<'_>, master: i32, pod: &Pod, info: &Info) -> Next {
     } else if pod.lost_node.is_some() {
         // It still serves, but may be gone any moment: Kubernetes deletes pods of lost nodes.
         NODE_LOST
-    } else if writes::is_refused_by_disk(pod) {
+    } else if pod.is_refused_by_disk() {
         DISK_FAILED
     } else {
         return Next::Nothing;

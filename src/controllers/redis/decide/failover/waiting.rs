@@ -2,7 +2,7 @@
 
 use kube::ResourceExt;
 
-use super::super::{AT_ONCE, Record, SELDOM, SOON, Step, View, hide, size};
+use super::super::{AT_ONCE, Record, SELDOM, SOON, Step, View, hide};
 use super::election::{Wait, unheard};
 use super::following::without_master;
 use super::reasons::MASTER_SILENT;
@@ -51,7 +51,7 @@ pub fn master_silent(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) ->
     let lost = view.pod_trouble().filter(|_| pod.lost_node.is_some());
     let step = match failover {
         None if let Some((reason, text)) = lost => Step::trouble(reason, format!("{place} does not answer; {text}")),
-        None if size::pods(view) == 1 => Step::wait(MASTER_SILENT, alone(view, pod)),
+        None if view.pods() == 1 => Step::wait(MASTER_SILENT, alone(view, pod)),
         None => Step::wait(MASTER_SILENT, unanswered(view, pod)),
         Some(failover) => {
             Step::wait("SwitchingOver", format!("{place} does not answer, and was to hand over to {}", failover.target))
@@ -136,14 +136,14 @@ fn for_data(view: &View<'_>, from: i32) -> Step {
             view.unwell(unheard(view))
         )
     } else {
-        let otherwise = match size::pods(view) {
+        let otherwise = match view.pods() {
             1 => "nothing else has them",
             _ => "after spec.failover.dataLossTimeout the node with most of them takes over",
         };
         format!("no replica has all data of {name}: waiting for {}; {otherwise}{trouble}", view.unwell([from]))
     };
     // With a single node, the trouble of its pod is the reason.
-    let reason = match found.filter(|_| size::pods(view) == 1) {
+    let reason = match found.filter(|_| view.pods() == 1) {
         Some((reason, _)) => reason,
         None if waits_for_data => "MasterEmptied",
         None => "NoMaster",

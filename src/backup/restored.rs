@@ -1,0 +1,16 @@
+//! What a restore reports.
+
+/// The result of a restore.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Keys, or rows.
+    pub keys: u64,
+    /// What of the backup was left out, in a sentence.
+    pub note: Option<String>,
+}
+
+impl From<u64> for Restored {
+    fn from(keys: u64) -> Self {
+        Self { keys, note: None }
+    }
+}

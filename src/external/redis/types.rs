@@ -1,0 +1,200 @@
+//! Commands and answers, as plain data.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::info::{Info, Role};
+use super::tls::Credentials;
+
+/// Where a node answers, and as which user it is called. Equality ignores the certificates: they matter only while a
+/// connection is made, and new ones are no reason to close it.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// Such as `10.0.0.7:6379`.
+    pub address: String,
+    /// The user to log in as; `None` does not log in.
+    pub login: Option<Login>,
+    /// What is needed to speak TLS; `None` does not speak it.
+    pub tls: Option<Arc<Credentials>>,
+}
+
+impl Endpoint {
+    fn way(&self) -> (&str, Option<&Login>, Option<&str>) {
+        let name = self.tls.as_ref().map(|credentials| credentials.server_name.as_str());
+        (&self.address, self.login.as_ref(), name)
+    }
+}
+
+impl PartialEq for Endpoint {
+    fn eq(&self, other: &Self) -> bool {
+        self.way() == other.way()
+    }
+}
+
+impl Eq for Endpoint {}
+
+impl Hash for Endpoint {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.way().hash(state);
+    }
+}
+
+/// A user and its password.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Login {
+    /// The user.
+    pub user: String,
+    /// Its password.
+    pub password: String,
+}
+
+/// Without the password.
+impl fmt::Debug for Login {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:…", self.user)
+    }
+}
+
+/// What a master answers to a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// It takes it.
+    Taken,
+    /// It refuses it, in these words.
+    Refused(String),
+    /// It lets it wait.
+    Waiting,
+}
+
+impl Writes {
+    /// Whether it refuses it with that code.
+    #[must_use]
+    pub fn are_refused_for(&self, code: &str) -> bool {
+        matches!(self, Self::Refused(words) if words.starts_with(code))
+    }
+}
+
+/// A command for one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Whether it is a master or a replica, and of whom; as cheap as a ping.
+    Role,
+    /// What it knows of itself and its replicas.
+    Info,
+    /// Which clients are connected to it.
+    Clients,
+    /// Whether it would take a write, by a write that changes nothing. It has a connection of its own: while writes
+    /// have to wait, so would everything behind them.
+    Probe,
+    /// The values of these directives.
+    Settings(Vec<String>),
+    /// Become a replica of that one.
+    Follow {
+        /// Address of the master.
+        host: String,
+        /// Its port.
+        port: u16,
+        /// Close the connections of clients in the same transaction, as Redis Sentinel does: it refuses their writes from
+        /// then on. <https://github.com/redis/redis/blob/7.0/src/sentinel.c> (`sentinelSendSlaveOf`)
+        drop_clients: bool,
+    },
+    /// Become a master, if it is still that process: one that was started again may have lost its data.
+    Promote {
+        /// The process.
+        run_id: String,
+    },
+    /// Become a replica of that node, and close the connections of all clients but this one. Both commands are sent in
+    /// one go, so that a process that reads them answers nobody in between.
+    ///
+    /// The call is done when the bytes are in the socket: a hung process does not answer. It succeeds only over a
+    /// connection over which the process has answered before. Another connection may lead to another process. And a
+    /// process that wakes up reads from a connection that it has yet to accept only after it has answered the requests
+    /// that waited.
+    StepDown {
+        /// Address of the next master.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
+    /// Hand over to that replica as soon as it has everything; writes wait meanwhile.
+    HandOver {
+        /// Address of the replica.
+        host: String,
+        /// Its port.
+        port: u16,
+        /// After so many milliseconds the handover is off, and the node takes writes again.
+        timeout_ms: u64,
+    },
+    /// Acknowledge its offset to the master now, rather than within the next second.
+    Acknowledge,
+    /// Abort a handover.
+    KeepMastership,
+    /// Close the connections of all clients but this one.
+    DropClients,
+    /// Change settings while it runs.
+    Configure(Vec<(String, String)>),
+    /// Know these users, and log in to masters as that one.
+    SetUsers {
+        /// Each a user's name and its rules, passwords only as hashes.
+        users: Vec<Vec<String>>,
+        /// As whom it logs in when it is a replica.
+        follow_as: Option<Login>,
+    },
+}
+
+impl Request {
+    /// The name of the command, in errors, logs and metrics.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Role => "ROLE",
+            Self::Info => "INFO",
+            Self::Clients => "CLIENT LIST",
+            Self::Probe => "SETRANGE",
+            Self::Settings(_) => "CONFIG GET",
+            Self::Follow { .. } | Self::StepDown { .. } => "REPLICAOF",
+            Self::Promote { .. } => "REPLICAOF NO ONE",
+            Self::HandOver { .. } => "FAILOVER TO",
+            Self::Acknowledge => "REPLCONF GETACK",
+            Self::KeepMastership => "FAILOVER ABORT",
+            Self::DropClients => "CLIENT KILL",
+            Self::Configure(_) => "CONFIG SET",
+            Self::SetUsers { .. } => "ACL SETUSER",
+        }
+    }
+
+    /// Whether it changes anything.
+    #[must_use]
+    pub fn is_change(&self) -> bool {
+        !matches!(self, Self::Role | Self::Info | Self::Clients | Self::Probe | Self::Settings(_))
+    }
+
+    /// How long to wait for an answer. A node that is asked for its role is waited for longer: its silence is measured,
+    /// and a second question would not be answered earlier than the first.
+    pub(super) fn deadline(&self) -> Duration {
+        match self {
+            Self::Role => Duration::from_secs(4),
+            // A promotion waits for it.
+            Self::StepDown { .. } => Duration::from_millis(500),
+            _ => Duration::from_secs(1),
+        }
+    }
+}
+
+/// The answer to a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// To [`Request::Role`].
+    Role(Role),
+    /// To [`Request::Info`].
+    Info(Box<Info>),
+    /// To [`Request::Clients`]: how many.
+    Clients(usize),
+    /// To [`Request::Settings`]: values by names.
+    Settings(BTreeMap<String, String>),
+    /// To all others.
+    Done,
+}
