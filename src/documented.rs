@@ -1,5 +1,7 @@
 //! Checks that docs/operations.md names every metric and every option, and no others.
 
+mod reasons;
+
 use std::collections::BTreeSet;
 
 use clap::{Args, Command};
