@@ -181,8 +181,8 @@ impl MyIngressKind {
             return Ok(());
         }
         self.region.ready().await.map_err(Error::of)?;
-        let assets = self.region.owned_by(&owner);
-        if !assets.groups.is_empty() {
+        if self.region.has_groups(&owner) {
+            let assets = self.region.owned_by(&owner);
             let observe::Wanted { members, built, .. } = observe::wanted(self, object, &owner).await?;
             // Without the field that cannot be decoded, another backend may be meant. A group leaves such members out.
             let model = built.model.as_ref().filter(|_| members.grouped || undecodable(object.meta()).is_none());

@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(closed(), 2);
         // A recreated object has one of the addresses.
         monitor.follow(&key("other"), "uid-2", &nodes[..1], Duration::from_secs(5));
-        sleep(CALLED * 2).await;
+        sleep(CALLED + Duration::from_secs(1)).await;
         assert_eq!(*network.0.lock().unwrap(), nodes[1..]);
     }
 }

@@ -169,9 +169,9 @@ fn shared(name: &str) -> String {
 /// The message about a bucket of which it is not known whether other namespaces use it.
 fn unknown(name: &str, namespaces: &str) -> String {
     format!(
-        "spec.destination.objectLock: bucket {name} is not locked yet, because Causeway cannot list objects in \
-         {namespaces}: let the operator list objects there (its RoleBinding may be missing), or take the namespace out of \
-         WATCH_NAMESPACE"
+        "spec.destination.objectLock: bucket {name} is not locked yet: objects in {namespaces} may use it, and \
+         Causeway cannot list them. Let the operator list objects there (its RoleBinding may be missing), or take the \
+         namespace out of WATCH_NAMESPACE"
     )
 }
 
@@ -271,7 +271,7 @@ mod tests {
         let usual = "causeway-prod-111122223333-us-east-1";
         let refused = verdict_on(&observed, usual, None);
         let Some(Verdict::Refused("BucketNameReserved", message)) = &refused else { panic!("{refused:?}") };
-        assert!(message.contains("for region us-east-1, and this object is of eu-west-1"), "{message}");
+        assert!(message.contains("in region us-east-1, and this object is of eu-west-1"), "{message}");
         let own = "causeway-prod-111122223333-eu-west-1";
         assert!(matches!(verdict_on(&observed, own, None), Some(Verdict::Change(_))));
         let elsewhere = verdict_on(&observed, usual, Some("https://minio.example.com"));
@@ -309,7 +309,7 @@ mod tests {
         for found in [Some(Found::Absent), bucket.found.clone()] {
             let refused = verdict(&object, &observed, &Bucket { found, ..bucket.clone() });
             assert!(
-                matches!(refused, Some(Verdict::Refused("BucketShared", why)) if why.contains("objects in shop use it"))
+                matches!(refused, Some(Verdict::Refused("BucketShared", why)) if why.contains("objects in shop may use it"))
             );
         }
         let locked = |days| {

@@ -118,7 +118,7 @@ fn a_guest_neither_stands_anywhere_nor_leads_whatever_its_order_and_age() {
     assert_eq!(built(&members).model.unwrap().balancer.scheme, Scheme::InternetFacing);
     let alone = built(&[&early]);
     assert_eq!(alone.model, None);
-    assert!(describe(&alone, "guest").starts_with("spec.group: no valid member of namespace shop says where"));
+    assert!(describe(&alone, "guest").starts_with("spec.group: no valid member of namespace shop sets subnets"));
 }
 
 fn hosts(model: &Model) -> Vec<String> {

@@ -49,6 +49,11 @@ impl Depth {
     pub fn is_empty(self) -> bool {
         self == Self::default()
     }
+
+    /// Whether there is nothing to read but what belongs to target groups.
+    pub fn is_of_groups_alone(self) -> bool {
+        self == Self { groups: true, ..Self::default() }
+    }
 }
 
 /// The clients by which details are read.
@@ -63,33 +68,30 @@ pub struct Reader {
 impl Region {
     /// Reads those details of the owner's resources that are not known yet. From then on they are read again in turn.
     pub async fn learn(&self, owner: &Owner, depth: Depth) -> Result<(), AwsError> {
-        let assets = self.owned_by(owner);
-        for (arn, member) in &assets.balancers {
-            {
-                let mut known = self.known();
-                let mark = known.mark(arn);
-                mark.depth = mark.depth.and(depth);
-            }
-            let listeners = member.listeners.as_ref();
-            let without = |listeners: &BTreeMap<String, ListenerMember>| {
-                listeners.values().any(|listener| listener.attributes.is_none())
-            };
-            let missing = Depth {
-                attributes: depth.attributes && member.attributes.is_none(),
-                listeners: depth.listeners && listeners.is_none(),
-                listener_attributes: depth.listener_attributes && listeners.is_none_or(without),
-                web_acl: depth.web_acl && member.web_acl.is_none(),
-                capacity: depth.capacity && member.capacity.is_none(),
-                groups: false,
-            };
-            self.read_balancer(&self.reader(), arn, missing, &[]).await?;
+        let (balancers, groups) = self.unread(owner, depth);
+        for (arn, missing) in balancers {
+            self.read_balancer(&self.reader(), &arn, missing, &[]).await?;
         }
-        for (arn, member) in &assets.groups {
-            if depth.groups && member.attributes.is_none() {
-                self.read_group_attributes(&self.reader(), arn).await?;
-            }
+        for arn in groups {
+            self.read_group_attributes(&self.reader(), &arn).await?;
         }
         Ok(())
+    }
+
+    /// What was not read yet of the owner's balancers, and the owner's target groups whose attributes were not read.
+    fn unread(&self, owner: &Owner, depth: Depth) -> (Vec<(String, Depth)>, Vec<String>) {
+        let mut known = self.known();
+        let own: Vec<String> = known.assets.balancers_of(owner).into_iter().cloned().collect();
+        for arn in &own {
+            let mark = known.mark(arn);
+            mark.depth = mark.depth.and(depth);
+        }
+        let member = |arn: &String| known.assets.balancers.get(arn).map(|member| missing_of(member, depth));
+        let missing = own.iter().filter_map(|arn| Some((arn.clone(), member(arn)?)));
+        let missing = missing.filter(|(_, missing)| !missing.is_empty()).collect();
+        let groups = if depth.groups { known.assets.groups_of(owner) } else { Vec::new() };
+        let is_unread = |arn: &&String| known.assets.groups.get(*arn).is_some_and(|it| it.attributes.is_none());
+        (missing, groups.into_iter().filter(is_unread).cloned().collect())
     }
 
     fn reader(&self) -> Reader {
@@ -140,8 +142,8 @@ impl Region {
     fn enter_details(&self, arn: &str, begun: Instant, details: Details) {
         let mut known = self.known();
         let newer = known.written_since(arn, begun);
-        let Some(member) = known.assets.balancers.get_mut(arn) else { return };
-        let before = member.clone();
+        let Some(before) = known.assets.balancers.get(arn).cloned() else { return };
+        let mut member = before.clone();
         let differs = |now: &Member| {
             // The first read of a detail is no change: only the caller waits for it.
             (before.attributes.is_some() && before.attributes != now.attributes)
@@ -162,7 +164,11 @@ impl Region {
             }
             member.listeners = listeners.or_else(|| member.listeners.take());
         }
-        let changed = differs(member).then(|| self.concerned(&member.tags)).flatten();
+        let changed = differs(&member).then(|| self.concerned(&member.tags)).flatten();
+        // An index of the assets stays valid until they change.
+        if member != before {
+            known.assets.balancers.insert(arn.to_owned(), member);
+        }
         known.wake(changed.into_iter().collect());
         known.mark(arn).read = Some(Instant::now());
     }
@@ -174,13 +180,33 @@ impl Region {
         if known.written_since(arn, begun) {
             return Ok(());
         }
-        let Some(member) = known.assets.groups.get_mut(arn) else { return Ok(()) };
+        let Some(member) = known.assets.groups.get(arn) else { return Ok(()) };
         let attributes = with_absent(attributes, member.attributes.as_ref());
-        let changed = member.attributes.as_ref().is_some_and(|before| *before != attributes);
-        member.attributes = Some(attributes);
-        let concerned = changed.then(|| self.concerned(&member.tags)).flatten();
+        if member.attributes.as_ref() == Some(&attributes) {
+            return Ok(());
+        }
+        // The first read is no change: only the caller waits for it.
+        let concerned = member.attributes.as_ref().and_then(|_| self.concerned(&member.tags));
+        if let Some(member) = known.assets.groups.get_mut(arn) {
+            member.attributes = Some(attributes);
+        }
         known.wake(concerned.into_iter().collect());
         Ok(())
+    }
+}
+
+/// What of these details of a balancer was not read yet.
+fn missing_of(member: &Member, depth: Depth) -> Depth {
+    let listeners = member.listeners.as_ref();
+    let without =
+        |listeners: &BTreeMap<String, ListenerMember>| listeners.values().any(|listener| listener.attributes.is_none());
+    Depth {
+        attributes: depth.attributes && member.attributes.is_none(),
+        listeners: depth.listeners && listeners.is_none(),
+        listener_attributes: depth.listener_attributes && listeners.is_none_or(without),
+        web_acl: depth.web_acl && member.web_acl.is_none(),
+        capacity: depth.capacity && member.capacity.is_none(),
+        groups: false,
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Deref, DerefMut};
 
 use crate::cluster::Cluster;
-use crate::controllers::myingress::assets::{Assets, Member};
+use crate::controllers::myingress::assets::{Assets, GroupMember, Member};
 use crate::controllers::myingress::ownership::{Owner, cluster_named_by, uid_named_by};
 use crate::controllers::myingress::rivals;
 use crate::external::elbv2::Pairs;
@@ -56,6 +56,16 @@ impl Indexed {
                 index.ids(owner).iter().filter_map(|id| self.balancers.get_key_value(id)).filter(own).collect()
             }
             None => self.balancers.iter().filter(own).collect::<Vec<_>>(),
+        };
+        found.into_iter().map(|(arn, _)| arn).collect()
+    }
+
+    /// ARNs of the owner's target groups.
+    pub fn groups_of(&self, owner: &Owner) -> Vec<&String> {
+        let own = |(_, it): &(&String, &GroupMember)| owner.owns(&it.tags);
+        let found = match self.index() {
+            Some(index) => index.ids(owner).iter().filter_map(|id| self.groups.get_key_value(id)).filter(own).collect(),
+            None => self.groups.iter().filter(own).collect::<Vec<_>>(),
         };
         found.into_iter().map(|(arn, _)| arn).collect()
     }
@@ -148,7 +158,6 @@ fn picked<T: Clone>(all: &BTreeMap<String, T>, ids: &[String], own: impl Fn(&T) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::myingress::assets::GroupMember;
     use crate::external::ec2::SecurityGroup;
     use crate::external::elbv2::{Balancer, State, TargetGroup};
 

@@ -139,6 +139,11 @@ impl Region {
         self.known().assets.of(owner)
     }
 
+    /// Whether the owner has target groups.
+    pub fn has_groups(&self, owner: &Owner) -> bool {
+        !self.known().assets.groups_of(owner).is_empty()
+    }
+
     /// The schemes of the owner's balancers.
     pub fn schemes(&self, owner: &Owner) -> Vec<Scheme> {
         let known = self.known();

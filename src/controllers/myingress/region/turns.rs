@@ -12,6 +12,7 @@ use tokio::time::{sleep_until, timeout};
 
 use super::Region;
 use super::details::Reader;
+use super::known::{Known, Mark};
 use crate::controllers::myingress::ownership::Concerned;
 use crate::controllers::myingress::targets::Targets;
 use crate::external::elbv2::Pairs;
@@ -55,12 +56,33 @@ pub async fn look_in_turn(region: &Region, targets: &Targets, every: Duration) {
 
 impl Region {
     fn turn(&self, every: Duration) -> Turn<String> {
-        let known = self.known();
+        let mut known = self.known();
+        self.pass_over(&mut known, every, Instant::now());
         // Details are needed only of our own balancers.
         let ours = known.marks.iter().filter(|(_, mark)| !mark.depth.is_empty());
         match turn(ours.map(|(arn, mark)| (mark.read.max(mark.turn), arn)), every, Instant::now()) {
             Turn::Of(arn) => Turn::Of(arn.clone()),
             Turn::NotBefore(due) => Turn::NotBefore(due),
+        }
+    }
+
+    /// Gives balancers their turn of which there is nothing to read: no details are wanted, and they have no target
+    /// groups. A search for each alone would make the cost of a sweep grow with the square of their number.
+    fn pass_over(&self, known: &mut Known, every: Duration, now: Instant) {
+        let due = |mark: &Mark| mark.read.max(mark.turn).map(|at| at.checked_add(every));
+        let is_due = |mark: &Mark| due(mark).is_none_or(|due| due.is_some_and(|due| due <= now));
+        let bare = known.marks.iter().filter(|(_, mark)| mark.depth.is_of_groups_alone() && is_due(mark));
+        let bare: Vec<String> = bare.map(|(arn, _)| arn.clone()).collect();
+        if bare.is_empty() {
+            return;
+        }
+        let owners: BTreeSet<_> = known.assets.groups.values().filter_map(|it| self.ours(&it.tags)).collect();
+        for arn in bare {
+            // A balancer that is gone has no owner; its turn finds that.
+            let owner = known.assets.balancers.get(&arn).and_then(|member| self.ours(&member.tags));
+            if owner.is_some_and(|owner| !owners.contains(&owner)) {
+                known.mark(&arn).read = Some(now);
+            }
         }
     }
 
