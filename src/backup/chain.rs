@@ -109,9 +109,9 @@ pub fn end(log: &Contents) -> Option<(u64, u64)> {
     place(log, "next")
 }
 
-/// Whether a server may have written the log after it had the first segment that a base backup of it needs: on that timeline,
-/// or on a later one that did not leave it before. An earlier primary that still runs stays on the earlier timeline. True if
-/// a fact for that is missing.
+/// Whether a server may have written the log after it had the first segment that a base backup of it needs: on that
+/// timeline, or on a later one that did not leave it before. An earlier primary that still runs stays on the earlier
+/// timeline. True if a fact for that is missing.
 #[must_use]
 pub fn may_follow(base: &Contents, log: &Contents) -> bool {
     let (Ok(base), Ok(end)) = (segment(base, "first"), segment(log, "next")) else { return true };

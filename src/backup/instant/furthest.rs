@@ -6,8 +6,8 @@ use super::super::chain;
 use super::super::manifest::Manifest;
 use super::{Missing, end_of, system_of};
 
-/// How far log goes: by timeline and segment first, for clocks of two servers say nothing about each other, and then by the
-/// server's clock. The least is no log at all.
+/// How far log goes: by timeline and segment first, for clocks of two servers say nothing about each other, and then by
+/// the server's clock. The least is no log at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reach(Option<(Option<(u64, u64)>, Option<Timestamp>)>);
 
@@ -26,9 +26,9 @@ impl Reach {
     }
 }
 
-/// The log of several objects after one base backup: the first that reaches the instant. Where no instant is named, the one
-/// that goes furthest, unless one that misses something goes on beyond it: what that has would be left out, and nothing would
-/// say so.
+/// The log of several objects after one base backup: the first that reaches the instant. Where no instant is named, the
+/// one that goes furthest, unless one that misses something goes on beyond it: what that has would be left out, and
+/// nothing would say so.
 pub struct Furthest<T, W> {
     until: Option<Timestamp>,
     /// When the base backup was complete.

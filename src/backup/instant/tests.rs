@@ -221,8 +221,8 @@ fn furthest(objects: &[&[Document]], until: Option<&str>) -> Result<Option<usize
 fn newer_log_that_misses_something_is_not_left_out_in_silence() {
     let earlier = [log(1, 3, 6, 5), log(1, 6, 9, 10)];
     for (broken, word) in [
-        (vec![log(1, 10, 12, 20), log(1, 12, 14, 30)], "begins at segment"),
-        (vec![log(1, 4, 7, 6), log(1, 8, 14, 30)], "log is missing"),
+        ([log(1, 10, 12, 20), log(1, 12, 14, 30)], "begins at segment"),
+        ([log(1, 4, 7, 6), log(1, 8, 14, 30)], "log is missing"),
     ] {
         for objects in [[&earlier[..], &broken[..]], [&broken[..], &earlier[..]]] {
             let missing = furthest(&objects, None).unwrap_err();

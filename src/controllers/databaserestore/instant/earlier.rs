@@ -28,8 +28,8 @@ pub(super) struct Pair {
 }
 
 impl Observer {
-    /// The newest base backup that was complete by then, and the log up to the instant, each of its object or else of the
-    /// earlier one.
+    /// The newest base backup that was complete by then, and the log up to the instant, each of its object or else of
+    /// the earlier one.
     pub(super) async fn base_and_log(
         &self,
         object: &DatabaseRestore,
@@ -74,8 +74,8 @@ impl Observer {
         })
     }
 
-    /// All log since a base backup of the earlier object. Where the present one has no log at all, the end of the earlier one's
-    /// is the end of all log.
+    /// All log since a base backup of the earlier object. Where the present one has no log at all, the end of the
+    /// earlier one's is the end of all log.
     async fn all_log(
         &self,
         object: &DatabaseRestore,
@@ -182,8 +182,8 @@ fn has_no_log(own: &Choice) -> bool {
     matches!(own, Choice::Waiting(..) | Choice::Refused("LogMissing", _))
 }
 
-/// What the earlier object has. If that is nothing, the answer is that of the present object: what may still come from there is
-/// waited for, and where nothing can come, nobody waits for an object that is gone.
+/// What the earlier object has. If that is nothing, the answer is that of the present object: what may still come from
+/// there is waited for, and where nothing can come, nobody waits for an object that is gone.
 fn either<T>(own: Choice, earlier: Placed<T>) -> Placed<T> {
     earlier.map_err(|no| match (own, no) {
         (own @ Choice::Waiting(..), _) => own,
@@ -195,19 +195,22 @@ fn either<T>(own: Choice, earlier: Placed<T>) -> Placed<T> {
     })
 }
 
-/// The latest that there is, where only the earlier object has a base backup. If the server is lost, the present object never
-/// has one: then that base backup is wanted, with all log. If not all log can be replayed after it, the restore would lose what
-/// the next base backup has, which is still to come: that is waited for, and the message says how to go back at once.
+/// The latest that there is, where only the earlier object has a base backup. If the server is lost, the present object
+/// never has one: then that base backup is wanted, with all log. If not all log can be replayed after it, the restore
+/// would lose what the next base backup has, which is still to come: that is waited for, and the message says how to go
+/// back at once.
 fn latest(own: Choice, base: (Destination, Document), log: Option<Placed<Vec<Document>>>) -> Result<Pair, Choice> {
     let id = &base.1.manifest.id;
     let way = match log {
         Some(Ok(log)) if !log.1.is_empty() => return Ok(Pair { base, log: Some(log) }),
         Some(Err(held @ Choice::Held(..))) => return Err(held),
         Some(_) => format!(
-            "base backup {id} of the earlier object in spec.adoptFrom is there, but not all log since then: to go back to an              instant after it, make another DatabaseRestore with spec.pointInTime.until"
+            "base backup {id} of the earlier object in spec.adoptFrom is there, but not all log since then: to go back to \
+             an instant after it, make another DatabaseRestore with spec.pointInTime.until"
         ),
         None => format!(
-            "to restore base backup {id} of the earlier object in spec.adoptFrom, make another DatabaseRestore with it as              spec.from.id"
+            "to restore base backup {id} of the earlier object in spec.adoptFrom, make another DatabaseRestore with it as \
+             spec.from.id"
         ),
     };
     Err(match own {

@@ -127,8 +127,8 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     if let Some(bloated) = next(&|_, status| status.db_size > enough) {
         return give_back(bloated);
     }
-    // These may have a lower quota than the spec's until they are replaced, and that may wait for another member for long. One
-    // that could not be defragmented is not tried again: its full volume grows only once the pods are replaced.
+    // These may have a lower quota than the spec's until they are replaced, and that may wait for another member for long.
+    // One that could not be defragmented is not tried again: its full volume grows only after the pods were replaced.
     let outdated: Vec<u64> = full.iter().map(|alarm| alarm.member).filter(|id| runs_earlier_spec(view, *id)).collect();
     let wastes = |status: &Status| status.db_size - status.db_in_use >= LEAST.max(status.db_size / 10);
     let has_failed = |ordinal: i32| view.observed.undefragmented.contains(&names::pod(view.object, ordinal));
