@@ -222,12 +222,12 @@ fn a_member_that_cannot_be_defragmented_holds_up_no_rollout() {
             }
             cache.note_outcome(&object, action, failure.as_ref());
         }
+        if steps.last() == Some(&"disarm") && steps.contains(&"delete") {
+            break;
+        }
         simulation.time_passes();
     }
-    let count = |word: &str| steps.iter().filter(|it| **it == word).count();
-    assert_eq!((count("compact"), count("defragment"), count("delete")), (1, 1, 3), "{steps:?}");
-    assert!(steps.iter().position(|it| *it == "disarm") < steps.iter().position(|it| *it == "delete"), "{steps:?}");
-    assert_eq!(steps.last(), Some(&"disarm"), "{steps:?}");
+    assert_eq!(steps, ["compact", "defragment", "disarm", "delete", "delete", "move", "delete", "disarm"]);
 }
 
 /// The alarm may be older than the edit, and history may have filled the quota.
