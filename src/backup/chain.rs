@@ -109,6 +109,21 @@ pub fn end(log: &Contents) -> Option<(u64, u64)> {
     place(log, "next")
 }
 
+/// Whether a server may have written the log after it had the first segment that a base backup of it needs: on that
+/// timeline, or on a later one that did not leave it before. An earlier primary that still runs stays on the earlier
+/// timeline. True if a fact for that is missing.
+#[must_use]
+pub fn may_follow(base: &Contents, log: &Contents) -> bool {
+    let (Ok(base), Ok(end)) = (segment(base, "first"), segment(log, "next")) else { return true };
+    let ((timeline, start), (later, _)) = (base.split_at(TIMELINE), end.split_at(TIMELINE));
+    match branch(log, timeline) {
+        Some(branch) if later > timeline => branch >= start,
+        // Backups of earlier versions do not say where timelines ended.
+        None if later > timeline => !log.facts.contains_key(BRANCHES),
+        _ => later == timeline,
+    }
+}
+
 fn is_of_same_server(log: &Contents, base: &Contents) -> bool {
     let system = log.facts.get("system");
     system.is_some() && system == base.facts.get("system")
@@ -174,6 +189,26 @@ mod tests {
         assert_eq!(between((1, 9), (2, 9), &[(1, 9)]), None);
         assert_eq!(between((1, 9), (2, 10), &[(1, 9)]), Some(missing((2, 9), (2, 10))));
         assert_eq!(between((1, 9), (2, 11), &[(1, 11)]), Some(missing((1, 9), (2, 11))));
+    }
+
+    #[test]
+    fn log_may_follow_a_base_backup_on_its_timeline_or_on_one_that_left_it_later() {
+        let follows = |next: (u32, u32), branches: &[(u32, u32)]| {
+            let names: Vec<String> = branches.iter().copied().map(name).collect();
+            let branches = (!names.is_empty()).then(|| (BRANCHES, names.join(" ")));
+            let log: Vec<_> = [("next", name(next))].into_iter().chain(branches).collect();
+            may_follow(&contents(&[("first", name((2, 0x50)))]), &contents(&log))
+        };
+        assert!(follows((2, 9), &[(1, 0x30)]) && follows((2, 0x90), &[(1, 0x30)]));
+        assert!(!follows((1, 0x90), &[]), "an earlier primary that still runs");
+        assert!(follows((3, 0x90), &[(1, 0x30), (2, 0x50)]) && follows((3, 0x90), &[(2, 0x80)]));
+        assert!(!follows((3, 0x90), &[(1, 0x30), (2, 0x4f)]), "recovered to before the base backup");
+        assert!(!follows((3, 0x90), &[(1, 0x30)]), "it never was on that timeline");
+        assert!(follows((3, 0x90), &[]), "backups of earlier versions do not say it");
+        assert!(
+            may_follow(&contents(&[]), &contents(&[("next", name((1, 9)))]))
+                && may_follow(&contents(&[]), &contents(&[]))
+        );
     }
 
     #[test]

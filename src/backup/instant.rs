@@ -1,6 +1,7 @@
 //! Which base backup and which log bring a PostgreSQL back as it was at an instant. Pure: the caller asks a [`LogSearch`]
 //! which manifests it needs, reads them, and hands over those that it trusts.
 
+mod furthest;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +12,7 @@ use jiff::Timestamp;
 
 use super::chain::{self, Gap};
 use super::manifest::{Document, Manifest};
+pub use furthest::{Furthest, Reach};
 
 /// Manifests that are read at once.
 const AT_ONCE: usize = 16;
@@ -85,6 +87,14 @@ pub enum Missing {
     /// The log is in too many backups.
     #[error("{0} backups of the log are needed, and at most {MOST} are taken: take base backups more often")]
     Many(usize),
+    /// The newest log misses something, and that of another object is whole, but ends earlier.
+    #[error("{why}; or name {until} or an earlier instant: the log of another object goes up to there")]
+    Newest {
+        /// What the newest log misses.
+        why: Box<Missing>,
+        /// The end of the other log.
+        until: Timestamp,
+    },
 }
 
 impl Missing {
@@ -98,6 +108,7 @@ impl Missing {
             Self::Beginning { .. } | Self::Hole { .. } | Self::SegmentUnknown(..) => "LogBroken",
             Self::End(_) => "LogTooShort",
             Self::Many(_) => "LogTooLong",
+            Self::Newest { why, .. } => why.reason(),
         }
     }
 
@@ -127,13 +138,6 @@ fn fact<'a>(manifest: &'a Manifest, name: &str) -> &'a str {
 #[must_use]
 pub fn end_of(manifest: &Manifest) -> Option<Timestamp> {
     fact(manifest, UNTIL).parse().ok()
-}
-
-/// The last instant, by the server's clock, that log reaches. Of a server whose log several objects have, that of one may have
-/// ended long ago.
-#[must_use]
-pub fn reach<'a>(log: impl IntoIterator<Item = &'a Document>) -> Option<Timestamp> {
-    log.into_iter().filter_map(|it| end_of(&it.manifest)).max()
 }
 
 /// The system identifier of the server, which stays when its name changes.
@@ -270,12 +274,23 @@ impl LogSearch {
         }
     }
 
-    /// The log from the base backup to the instant; an error if some of it is missing.
+    /// How far all the log goes that was read, whatever it misses.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        Reach::of(&self.base, self.log.iter().chain(&self.around).map(|it| &it.manifest))
+    }
+
+    /// The log from the base backup to the instant; an error if some of it is missing. Empty if all that there is was
+    /// written before: on a timeline that the server had left when the base backup began.
     pub fn end(self) -> Result<Vec<Document>, Missing> {
         if let Some(missing) = self.missing {
             return Err(missing);
         }
         let log = unbroken(&self.base, &self.log, &self.around, self.until)?;
+        if !log.iter().any(|it| chain::may_follow(&self.base.contents, &it.manifest.contents)) {
+            // The clock of an earlier primary that still runs reaches any instant.
+            return if self.until.is_some() { Err(Missing::Log) } else { Ok(Vec::new()) };
+        }
         Ok(log.into_iter().cloned().collect())
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::data_directory::{BASE_FILE, SCRIPT_FILE, log_file, script};
 use super::fetch;
-use super::instant::{LogSearch, Missing, end_of, is_by, reach};
+use super::instant::{Furthest, LogSearch, Missing, Reach, end_of, is_by};
 use super::ls::{self, Found, Shelf};
 use super::manifest::{Document, Manifest, NAME, id_of};
 use super::plan::{BASE, Destination, RestorePlan, WAL};
@@ -122,45 +122,38 @@ async fn base(shelf: &Shelf, found: &[Found], options: &RecoverOptions) -> Resul
 }
 
 /// The log from the base backup to the instant, of the first object that has it without a hole. Where no instant is named,
-/// of the one whose log goes furthest.
-async fn log(
-    shelf: &Shelf,
-    found: &[Found],
-    base: &TrustedBackup,
-    options: &RecoverOptions,
-) -> Result<Vec<TrustedBackup>, Error> {
+/// of the one whose log goes furthest, as [`Furthest`] says.
+async fn log(shelf: &Shelf, found: &[Found], base: &TrustedBackup, options: &RecoverOptions) -> Result<Vec<TrustedBackup>, Error> {
     let mut objects: Vec<&str> = found.iter().filter(|it| it.folder == WAL).map(|it| it.base.as_str()).collect();
     objects.dedup();
-    let (mut furthest, mut why): (Option<Vec<TrustedBackup>>, _) = (None, None);
+    let mut furthest = Furthest::new(base.manifest(), options.until);
     for object in objects {
         let all: Vec<&Found> = found.iter().filter(|it| it.folder == WAL && it.base == object).collect();
         match log_of(shelf, &all, base, options).await? {
-            Ok(log) if options.until.is_some() => return Ok(log),
-            Ok(log) => furthest = furthest.into_iter().chain([log]).max_by_key(|it| reached(it)),
-            Err(missing) => why = why.or(Some(missing)),
+            (Ok(log), _) => {
+                let reach = Reach::of(base.manifest(), log.iter().map(TrustedBackup::manifest));
+                furthest.take(log, reach);
+            }
+            (Err(missing), reach) => furthest.miss(missing, reach, ()),
+        }
+        if furthest.is_found() {
+            break;
         }
     }
-    if let Some(log) = furthest {
-        return Ok(log);
-    }
-    match (why, options.until) {
-        (Some(why), _) => Err(why.into()),
-        (None, None) => Ok(Vec::new()),
-        (None, Some(_)) => Err(Missing::Log.into()),
+    match furthest.end() {
+        Some(found) => found.map_err(|(missing, ())| missing.into()),
+        None if options.until.is_some() => Err(Missing::Log.into()),
+        None => Ok(Vec::new()),
     }
 }
 
-fn reached(log: &[TrustedBackup]) -> Option<jiff::Timestamp> {
-    reach(log.iter().map(|kept| &kept.document))
-}
-
-/// The log of one object; or what of it is missing.
+/// The log of one object, or what of it is missing; and how far it goes, whatever it misses.
 async fn log_of(
     shelf: &Shelf,
     all: &[&Found],
     base: &TrustedBackup,
     options: &RecoverOptions,
-) -> Result<Result<Vec<TrustedBackup>, Missing>, Error> {
+) -> Result<(Result<Vec<TrustedBackup>, Missing>, Reach), Error> {
     let mut search = LogSearch::new(base.manifest(), options.until, all.iter().map(|it| it.due));
     while !search.wanted().is_empty() {
         let wanted = all.iter().filter(|it| search.wanted().contains(&it.due));
@@ -171,7 +164,8 @@ async fn log_of(
         search.take(documents);
     }
     let of = |document| TrustedBackup { base: all[0].base.clone(), folder: all[0].folder.clone(), document };
-    Ok(search.end().map(|log| log.into_iter().map(of).collect()))
+    let reach = search.reach();
+    Ok((search.end().map(|log| log.into_iter().map(of).collect()), reach))
 }
 
 /// Fetches each into a file of its own, checked against its manifest.

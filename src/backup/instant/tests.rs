@@ -54,7 +54,13 @@ fn base() -> Manifest {
 
 /// What is found among backups of the log, and how many of their manifests were read for that.
 fn search(log: &[Document], until: Option<&str>) -> (Result<Vec<String>, Missing>, usize) {
-    let until = until.map(|it| it.parse().unwrap());
+    let (search, read) = searched(log, until.map(|it| it.parse().unwrap()));
+    let found = search.end().map(|log| log.into_iter().map(|it| it.manifest.id[9..13].to_owned()).collect());
+    (found, read)
+}
+
+/// The search when it is over, and how many manifests were read for it.
+fn searched(log: &[Document], until: Option<Timestamp>) -> (LogSearch, usize) {
     let due = |it: &Document| due_of(&it.manifest.id).unwrap();
     let mut search = LogSearch::new(&base(), until, log.iter().map(due));
     let mut read = 0;
@@ -63,8 +69,7 @@ fn search(log: &[Document], until: Option<&str>) -> (Result<Vec<String>, Missing
         read += wanted.len();
         search.take(wanted.iter().map(|wanted| log.iter().find(|it| due(it) == *wanted).cloned()));
     }
-    let found = search.end().map(|log| log.into_iter().map(|it| it.manifest.id[9..13].to_owned()).collect());
-    (found, read)
+    (search, read)
 }
 
 fn found(log: &[Document], until: Option<&str>) -> Result<Vec<String>, Missing> {
@@ -187,8 +192,90 @@ fn log_that_ended_before_the_base_backup_reaches_less_far_than_the_log_of_the_ne
     let ended = [log(1, 1, 3, 0), log(1, 3, 4, 5)];
     let goes_on = [log(1, 3, 6, 6), log(1, 6, 9, 10)];
     assert!(found(&ended, None).is_ok() && found(&goes_on, None).is_ok());
-    assert!(reach(&goes_on) > reach(&ended) && reach(&ended) > reach(&[]));
-    assert_eq!(reach(&[late(14, log(1, 9, 10, 10)), log(1, 6, 9, 13)]), "2026-11-22T00:14:00.5Z".parse().ok());
+    assert_eq!(furthest(&[&ended, &goes_on], None), Ok(Some(2)));
+    assert_eq!(furthest(&[&goes_on, &ended], None), Ok(Some(1)));
+    assert_eq!(furthest(&[&[], &[]], None), Err(Missing::Log));
+    assert_eq!(furthest(&[], None), Ok(None));
+}
+
+/// Which of these objects the log is taken of, counted from one; none where there is no object.
+fn furthest(objects: &[&[Document]], until: Option<&str>) -> Result<Option<usize>, Missing> {
+    let until: Option<Timestamp> = until.map(|it| it.parse().unwrap());
+    let mut furthest = Furthest::new(&base(), until);
+    for (number, log) in (1..).zip(objects) {
+        let search = searched(log, until).0;
+        let reach = search.reach();
+        match search.end() {
+            Ok(log) => furthest.take(number, Reach::of(&base(), log.iter().map(|it| &it.manifest))),
+            Err(missing) => furthest.miss(missing, reach, number),
+        }
+        if furthest.is_found() {
+            break;
+        }
+    }
+    furthest.end().transpose().map_err(|(missing, _)| missing)
+}
+
+/// The base backup's object was made again, and the present one took log only later.
+#[test]
+fn newer_log_that_misses_something_is_not_left_out_in_silence() {
+    let earlier = [log(1, 3, 6, 5), log(1, 6, 9, 10)];
+    for (broken, word) in [
+        ([log(1, 10, 12, 20), log(1, 12, 14, 30)], "begins at segment"),
+        ([log(1, 4, 7, 6), log(1, 8, 14, 30)], "log is missing"),
+    ] {
+        for objects in [[&earlier[..], &broken[..]], [&broken[..], &earlier[..]]] {
+            let missing = furthest(&objects, None).unwrap_err();
+            let text = missing.to_string();
+            assert_eq!(missing.reason(), "LogBroken", "{text}");
+            assert!(
+                text.contains(word) && text.contains("name 2026-11-22T00:10:00.5Z or an earlier instant"),
+                "{text}"
+            );
+            assert!(furthest(&objects, Some("2026-11-22T00:10:00Z")).is_ok(), "{word}: an instant is named");
+        }
+    }
+}
+
+#[test]
+fn log_that_misses_something_and_ends_earlier_is_left_out() {
+    let present = [log(1, 3, 6, 5), log(1, 6, 9, 10)];
+    let broken = [log(1, 1, 2, 0), log(1, 2, 5, 1), log(1, 7, 8, 9)];
+    assert!(found(&broken, None).is_err());
+    assert_eq!(furthest(&[&broken, &present], None), Ok(Some(2)));
+    // Its clock runs on, on a timeline that the base backup's server has left.
+    let begun = document(BASE, 7, &[("first", &name(2, 5)), ("until", "2026-11-22T00:08:00Z")]).manifest;
+    let of_primary = log(1, 60, 90, 40);
+    assert_eq!(Reach::of(&begun, [&of_primary.manifest]), Reach::default());
+    assert!(Reach::of(&begun, [&branched(5, log(2, 5, 6, 10)).manifest]) > Reach::default());
+}
+
+#[test]
+fn log_goes_as_far_as_its_timeline_and_segment_say_and_not_its_clock() {
+    let promoted = [log(1, 3, 8, 6), branched(8, log(2, 8, 12, 20))];
+    let of_primary = [log(1, 3, 90, 7), log(1, 90, 95, 40)];
+    assert!(found(&of_primary, None).is_ok() && found(&promoted, None).is_ok());
+    assert_eq!(furthest(&[&of_primary, &promoted], None), Ok(Some(2)));
+    assert_eq!(furthest(&[&promoted, &of_primary], None), Ok(Some(1)));
+    let slower = [log(1, 3, 8, 6), branched(8, log(2, 8, 12, 30))];
+    assert_eq!(furthest(&[&promoted, &slower], None), Ok(Some(2)), "the clock decides between equals");
+}
+
+/// An earlier primary still runs, or a clone of it, while another one was promoted.
+#[test]
+fn log_of_a_timeline_that_the_server_left_before_the_base_backup_is_none() {
+    let begun = document(BASE, 7, &[("first", &name(2, 5)), ("until", "2026-11-22T00:08:00Z")]).manifest;
+    let log = [log(1, 1, 3, 6), log(1, 3, 90, 10)];
+    let end = |until: Option<Timestamp>| {
+        let mut search = LogSearch::new(&begun, until, log.iter().map(|it| it.manifest.started));
+        while !search.wanted().is_empty() {
+            let wanted = search.wanted().to_vec();
+            search.take(wanted.iter().map(|due| log.iter().find(|it| it.manifest.started == *due).cloned()));
+        }
+        search.end()
+    };
+    assert_eq!(end(None), Ok(Vec::new()), "the base backup is all that there is");
+    assert_eq!(end(Some(at(10))), Err(Missing::Log));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use super::shelf::Candidate;
 use crate::api::databasebackup::Method;
 use crate::api::databaserestore::{BucketChoice, PointInTime};
 use crate::api::{DatabaseBackup, DatabaseRestore};
-use crate::backup::instant::{LogSearch, Missing, end_of, is_by, reach, system_of};
+use crate::backup::instant::{Furthest, LogSearch, Missing, Reach, end_of, is_by, system_of};
 use crate::backup::jobs::{Catalog, image_of, postgresql_at};
 use crate::backup::manifest::{Document, Manifest, due_of};
 use crate::backup::plan::{BASE, Destination, WAL};
@@ -27,6 +27,7 @@ use crate::backup::record::Record;
 use crate::backup::signature::PublicKey;
 use crate::guardrails::asks;
 use crate::transfer::{self, Disbelief, Error, key_of};
+use earlier::Pair;
 
 /// Backups of one object in one folder.
 struct BackupFolder {
@@ -49,6 +50,15 @@ enum Trust {
 
 /// What was found, or what is missing; and why the first backup that was passed over does not count.
 type Found<T> = (Result<T, Missing>, Option<String>);
+
+/// What was found of the log of one object.
+struct SearchedLog {
+    log: Result<Vec<Document>, Missing>,
+    /// How far it goes, even if it misses something.
+    reach: Reach,
+    /// Why the first backup that was passed over does not count.
+    passed: Option<String>,
+}
 
 impl Observer {
     /// The base backup and the log from `DatabaseBackup`s of the namespace.
@@ -78,18 +88,13 @@ impl Observer {
             return Ok(Err(Choice::Refused(reason, message)));
         }
         let until = instant.until.as_ref().map(|until| until.0);
-        let (origin_of_base, document) = match self.base_or_earlier(object, &base, until).await? {
-            Ok(found) => found,
+        let pair = Box::pin(self.base_and_log(object, (&base, log.as_ref()), until)).await?;
+        let Pair { base: (origin_of_base, document), log: after } = match pair {
+            Ok(pair) => pair,
             Err(no) => return Ok(Err(no)),
         };
-        let (documents, origin, encryption) = match &log {
-            None if until.is_some() => return Ok(Err(refused(&Missing::Log, &origin_of_base, None))),
-            None => (Vec::new(), origin_of_base.clone(), None),
-            Some(log) => match self.log_or_earlier(object, log, &document.manifest, until).await? {
-                Ok((origin, documents)) => (documents, origin, log.spec.encryption.as_ref()),
-                Err(no) => return Ok(Err(no)),
-            },
-        };
+        let encryption = log.as_ref().and_then(|log| log.spec.encryption.as_ref());
+        let (origin, documents) = after.unwrap_or_else(|| (origin_of_base.clone(), Vec::new()));
         let secret = |it: &crate::api::databasebackup::Encryption| it.identity_secret_name.clone();
         let (encrypts, identity) = (encryption.is_some(), encryption.and_then(secret));
         let log = OfferedLog { documents, origin, encrypts, identity, until, image };
@@ -148,26 +153,22 @@ impl Observer {
             let name = kept.origin.prefix.rsplit('/').nth(1);
             instant.log.is_none() || instant.log.as_deref() == name
         };
-        let (mut log, mut why): (Option<(Vec<Document>, Destination)>, _) = (None, None);
+        let mut furthest = Furthest::new(&document.manifest, until);
         for kept in kept_in(&opened, &found.all, WAL).into_iter().filter(is_named) {
-            match self.log_of(&kept, &document.manifest, until).await? {
-                (Ok(documents), _) => {
-                    if log.as_ref().is_none_or(|(other, _)| reach(&documents) > reach(other)) {
-                        log = Some((documents, kept.origin));
-                    }
-                    // All the log that there is, is wanted: that of another object may go on.
-                    if until.is_some() {
-                        break;
-                    }
-                }
-                (Err(Missing::OtherServer { .. }), _) if instant.log.is_none() => {}
-                (Err(missing), passed) => why = why.or(Some(refused(&missing, &kept.origin, passed.as_deref()))),
+            let SearchedLog { log, reach, passed } = self.log_of(&kept, &document.manifest, until).await?;
+            match log {
+                Ok(documents) => furthest.take((documents, kept.origin), reach),
+                Err(Missing::OtherServer { .. }) if instant.log.is_none() => {}
+                Err(missing) => furthest.miss(missing, reach, (kept.origin, passed)),
+            }
+            if furthest.is_found() {
+                break;
             }
         }
-        let (documents, log_origin) = match (log, why) {
-            (Some(log), _) => log,
-            (None, Some(why)) => return Ok(Err(why)),
-            (None, None) => {
+        let (documents, log_origin) = match furthest.end() {
+            Some(Ok(log)) => log,
+            Some(Err((missing, (origin, passed)))) => return Ok(Err(refused(&missing, &origin, passed.as_deref()))),
+            None => {
                 let is_asked_for = until.is_some() || instant.log.is_some();
                 if let Some(no) = needs_log(is_asked_for, found.cut, &opened.origin(&namespace), &origin) {
                     return Ok(Err(no));
@@ -231,12 +232,7 @@ impl Observer {
     }
 
     /// The log from a base backup to the instant.
-    async fn log_of(
-        &self,
-        kept: &BackupFolder,
-        base: &Manifest,
-        until: Option<Timestamp>,
-    ) -> Result<Found<Vec<Document>>, Error> {
+    async fn log_of(&self, kept: &BackupFolder, base: &Manifest, until: Option<Timestamp>) -> Result<SearchedLog, Error> {
         let mut search = LogSearch::new(base, until, kept.dues.iter().copied());
         let mut passed = None;
         while !search.wanted().is_empty() {
@@ -248,7 +244,10 @@ impl Observer {
             search.take(documents);
         }
         let later = kept.cut.then(|| kept.dues.iter().filter(|due| **due > base.started).count());
-        Ok((as_far_as_read(search.end(), later, until), passed))
+        let all = search.reach();
+        let log = as_far_as_read(search.end(), later, until);
+        let reach = log.as_ref().map_or(all, |log| Reach::of(base, log.iter().map(|it| &it.manifest)));
+        Ok(SearchedLog { log, reach, passed })
     }
 
     /// The manifest of a backup; or why it does not count.

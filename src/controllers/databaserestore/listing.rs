@@ -23,8 +23,8 @@ const LOOKED_AT: usize = 50;
 /// How often reading goes on in one folder. Four times are enough for the log of 9 days before a base backup and for
 /// `MOST` backups after it, with one every minute.
 const WINDOWS: usize = 4;
-/// How many prefixes are searched for objects.
-const SEARCHED: usize = 300;
+/// How many prefixes are searched for objects: a DatabaseBackup has three, with its name, its UID and its folder.
+const SEARCHED: usize = 450;
 /// How many further pages of their names are read, with a thousand names each.
 const FURTHER: usize = 100;
 

@@ -1,13 +1,16 @@
 //! What the operator remembers of clusters while it runs. All of it may be forgotten: it is then found out again.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use kube::ResourceExt;
 
+use super::action::Action;
 use super::auth::Access;
+use super::error::Error;
 use super::facts::Compaction;
 use crate::api::EtcdCluster;
-use crate::external::etcd::Password;
+use crate::external::etcd::{AlarmKind, Password, Trouble};
 use crate::runtime::PerObject;
 
 /// How long the outcome of a login holds. Logins are kept rare: comparing a password is expensive for a member, and each
@@ -26,6 +29,8 @@ struct Login {
 pub struct Cache {
     /// Which history was compacted for lack of space.
     compacted: PerObject<Compaction>,
+    /// Pods of members that could not be defragmented since then.
+    undefragmented: PerObject<BTreeSet<String>>,
     /// How members let us in.
     logins: PerObject<Login>,
     /// Since when no majority answers; `None` while one does. No entry if none ever did.
@@ -33,32 +38,55 @@ pub struct Cache {
 }
 
 impl Cache {
+    /// Notes what a change led to that is made for lack of space; `failure` if it failed.
+    pub fn note_outcome(&self, object: &EtcdCluster, action: &Action, failure: Option<&Error>) {
+        match (action, failure) {
+            (Action::Compact { revision, .. }, None) => self.note_compaction(object, *revision),
+            (Action::Defragment { name, .. }, None) => self.note_defragmentation(object, name),
+            (Action::Defragment { name, .. }, Some(Error::Etcd(error)))
+                if !error.is_about_login() && error.trouble != Trouble::NotLeading =>
+            {
+                self.undefragmented.change(&uid(object), BTreeSet::new, |names| names.insert(name.clone()));
+            }
+            (Action::Disarm { alarm, .. }, None) if alarm.kind == AlarmKind::NoSpace => self.note_disarm(object),
+            _ => {}
+        }
+    }
+
     /// Notes that history was compacted up to a revision.
-    pub fn note_compaction(&self, object: &EtcdCluster, revision: i64) {
+    fn note_compaction(&self, object: &EtcdCluster, revision: i64) {
         self.compacted.set(&uid(object), Compaction { revision, measured: false, disarmed: false });
+        self.undefragmented.forget(&uid(object));
     }
 
     /// Notes that a member was defragmented.
-    pub fn note_defragmentation(&self, object: &EtcdCluster) {
+    fn note_defragmentation(&self, object: &EtcdCluster, name: &str) {
         self.compacted.with(&uid(object), |compaction| {
             compaction.measured = true;
             compaction.disarmed = false;
         });
+        self.undefragmented.with(&uid(object), |names| names.remove(name));
     }
 
     /// Notes that an alarm was disarmed that was raised for lack of space.
-    pub fn note_disarm(&self, object: &EtcdCluster) {
+    fn note_disarm(&self, object: &EtcdCluster) {
         self.compacted.with(&uid(object), |compaction| compaction.disarmed = true);
     }
 
     /// Forgets which history was compacted: there is space again, and if it runs out later, there is other history to compact.
     pub fn forget_compaction(&self, object: &EtcdCluster) {
         self.compacted.forget(&uid(object));
+        self.undefragmented.forget(&uid(object));
     }
 
     /// Which history was compacted last for lack of space.
     pub fn compacted(&self, object: &EtcdCluster) -> Option<Compaction> {
         self.compacted.get(&uid(object))
+    }
+
+    /// Pods of members that could not be defragmented since history was compacted last.
+    pub fn undefragmented(&self, object: &EtcdCluster) -> BTreeSet<String> {
+        self.undefragmented.get(&uid(object)).unwrap_or_default()
     }
 
     /// Notes how members let us in, if at all, when these passwords were tried.
@@ -92,6 +120,7 @@ impl Cache {
     pub fn forget(&self, uid: &str) {
         self.quorate.forget(uid);
         self.compacted.forget(uid);
+        self.undefragmented.forget(uid);
         self.logins.forget(uid);
     }
 
@@ -109,6 +138,7 @@ fn uid(object: &EtcdCluster) -> String {
 mod tests {
     use super::super::fixtures::cluster;
     use super::*;
+    use crate::external::etcd::{Endpoint, EtcdError};
 
     #[test]
     fn a_login_is_one_with_those_passwords() {
@@ -132,8 +162,25 @@ mod tests {
         assert_eq!(cache.compacted(&object), noted(false, false));
         cache.note_disarm(&object);
         assert_eq!(cache.compacted(&object), noted(false, true));
-        cache.note_defragmentation(&object);
+        cache.note_defragmentation(&object, "prod-etcd-0");
         assert_eq!(cache.compacted(&object), noted(true, false));
+    }
+
+    #[test]
+    fn a_defragmentation_that_failed_is_remembered_until_history_is_compacted() {
+        let (cache, object) = (Cache::default(), cluster(3));
+        let defragment = |name: &str, trouble: Option<Trouble>| {
+            let action = Action::Defragment { name: name.into(), via: Endpoint::default() };
+            let failure = trouble.map(|it| Error::Etcd(EtcdError::new("Defragment", it, String::new())));
+            cache.note_outcome(&object, &action, failure.as_ref());
+            cache.undefragmented(&object).into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(defragment("a", Some(Trouble::NotLoggedIn)), [""; 0], "the member was not asked");
+        assert_eq!(defragment("a", Some(Trouble::Other)), ["a"]);
+        assert_eq!(defragment("b", Some(Trouble::Unanswered)), ["a", "b"]);
+        assert_eq!(defragment("a", None), ["b"]);
+        cache.note_compaction(&object, 7);
+        assert!(cache.undefragmented(&object).is_empty());
     }
 
     #[test]

@@ -48,6 +48,9 @@ pub struct Observed {
     pub auth: Auth,
     /// Which history was compacted since there is no space. A restart forgets this: history is then compacted again.
     pub compacted: Option<Compaction>,
+    /// Pods of members that could not be defragmented since then: etcd writes a copy, for which a full volume has no
+    /// room.
+    pub undefragmented: BTreeSet<String>,
     /// The `DatabaseBackup` of our name.
     pub backup: Backup,
     /// Our own image, whose program a recovery runs; none where the operator does not know it.

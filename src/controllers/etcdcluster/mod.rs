@@ -38,7 +38,7 @@ use kube::runtime::Controller;
 
 use crate::api::{EtcdCluster, EtcdClusterStatus};
 use crate::context::Context;
-use crate::external::etcd::{AlarmKind, Etcd};
+use crate::external::etcd::Etcd;
 use crate::runtime::{self, ActionEvent, Kind, Plan};
 use crate::stateful;
 use action::Action;
@@ -114,19 +114,8 @@ impl Kind for EtcdClusterKind {
         if action.is_about_login() || matches!(&outcome, Err(Error::Etcd(error)) if error.is_about_login()) {
             cache.forget_access(object);
         }
+        cache.note_outcome(object, action, outcome.as_ref().err());
         match (action, outcome) {
-            (Action::Compact { revision, .. }, Ok(())) => {
-                cache.note_compaction(object, *revision);
-                Ok(())
-            }
-            (Action::Defragment { .. }, Ok(())) => {
-                cache.note_defragmentation(object);
-                Ok(())
-            }
-            (Action::Disarm { alarm, .. }, Ok(())) if alarm.kind == AlarmKind::NoSpace => {
-                cache.note_disarm(object);
-                Ok(())
-            }
             (Action::Child(child), Err(Error::Children(error))) if refusals.note(object, child, &error) => {
                 Err(Error::SetAside(error))
             }

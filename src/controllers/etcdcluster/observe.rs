@@ -62,6 +62,7 @@ impl Observer {
             self.cache.forget_compaction(object);
         }
         observed.compacted = self.cache.compacted(object);
+        observed.undefragmented = self.cache.undefragmented(object);
         observed.refused = self.refusals.of(object);
         observed.own_image.clone_from(&self.own_image);
         Ok(observed)

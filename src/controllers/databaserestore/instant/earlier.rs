@@ -6,10 +6,10 @@ use super::super::bucket::At;
 use super::super::facts::Choice;
 use super::super::listing::Part;
 use super::super::observe::{Observer, place_of};
-use super::{BackupFolder, Trust, refused};
+use super::{BackupFolder, SearchedLog, Trust, refused};
 use crate::api::{DatabaseBackup, DatabaseRestore};
 use crate::backup::instant::Missing;
-use crate::backup::manifest::{Document, Manifest};
+use crate::backup::manifest::{Document, Manifest, due_of};
 use crate::backup::plan::{BASE, Destination, WAL};
 use crate::transfer::Error;
 
@@ -19,24 +19,77 @@ type Placed<T> = Result<(Destination, T), Choice>;
 /// An object, and the UID of the earlier one where that is meant.
 type Whose<'a> = (&'a DatabaseBackup, Option<&'a str>);
 
+/// A base backup and the log since then, and where they are.
+#[derive(Debug, PartialEq)]
+pub(super) struct Pair {
+    pub(super) base: (Destination, Document),
+    /// None where no object keeps log.
+    pub(super) log: Option<(Destination, Vec<Document>)>,
+}
+
 impl Observer {
-    /// The newest base backup that was complete by then, of an object or else of the earlier one.
-    pub(super) async fn base_or_earlier(
+    /// The newest base backup that was complete by then, and the log up to the instant, each of its object or else of
+    /// the earlier one.
+    pub(super) async fn base_and_log(
+        &self,
+        object: &DatabaseRestore,
+        (backup, log): (&DatabaseBackup, Option<&DatabaseBackup>),
+        until: Option<Timestamp>,
+    ) -> Result<Result<Pair, Choice>, Error> {
+        let own = match self.base_by(object, (backup, None), until).await? {
+            Ok(base) => return self.with_log(object, base, log, until).await,
+            Err(own) => own,
+        };
+        let Some(uid) = uid_before(backup).filter(|_| may_have_base(&own)) else { return Ok(Err(own)) };
+        let earlier = self.base_by(object, (backup, Some(uid)), until).await?;
+        let base = match either(own.clone(), earlier) {
+            Ok(base) => base,
+            Err(no) => return Ok(Err(no)),
+        };
+        // With an instant or an ID, the user means that base backup.
+        if until.is_some() || due_of(&object.spec.from.id).is_some() {
+            return self.with_log(object, base, log, until).await;
+        }
+        let log = match log {
+            Some(log) => Some(self.all_log(object, log, &base.1.manifest).await?),
+            None => None,
+        };
+        Ok(latest(own, base, log))
+    }
+
+    async fn with_log(
+        &self,
+        object: &DatabaseRestore,
+        base: (Destination, Document),
+        log: Option<&DatabaseBackup>,
+        until: Option<Timestamp>,
+    ) -> Result<Result<Pair, Choice>, Error> {
+        Ok(match log {
+            None if until.is_some() => Err(refused(&Missing::Log, &base.0, None)),
+            None => Ok(Pair { base, log: None }),
+            Some(log) => {
+                let found = self.log_or_earlier(object, log, &base.1.manifest, until).await?;
+                found.map(|log| Pair { base, log: Some(log) })
+            }
+        })
+    }
+
+    /// All log since a base backup of the earlier object. Where the present one has no log at all, the end of the
+    /// earlier one's is the end of all log.
+    async fn all_log(
         &self,
         object: &DatabaseRestore,
         backup: &DatabaseBackup,
-        until: Option<Timestamp>,
-    ) -> Result<Placed<Document>, Error> {
-        match (self.base_by(object, (backup, None), until).await?, uid_before(backup)) {
-            (Err(own), Some(uid)) if may_have_base(&own) => {
-                Ok(either(own, self.base_by(object, (backup, Some(uid)), until).await?))
-            }
+        base: &Manifest,
+    ) -> Result<Placed<Vec<Document>>, Error> {
+        match (self.log_by(object, (backup, None), base, None).await?, uid_before(backup)) {
+            (Err(own), Some(uid)) if has_no_log(&own) => self.log_by(object, (backup, Some(uid)), base, None).await,
             (own, _) => Ok(own),
         }
     }
 
     /// The log from a base backup to the instant, of an object or else of the earlier one.
-    pub(super) async fn log_or_earlier(
+    async fn log_or_earlier(
         &self,
         object: &DatabaseRestore,
         backup: &DatabaseBackup,
@@ -75,7 +128,8 @@ impl Observer {
             Ok(kept) => kept,
             Err(no) => return Ok(Err(no)),
         };
-        Ok(placed(self.log_of(&kept, base, until).await?, kept.origin))
+        let SearchedLog { log, passed, .. } = self.log_of(&kept, base, until).await?;
+        Ok(placed((log, passed), kept.origin))
     }
 
     /// What an object keeps in a folder, or the earlier one.
@@ -124,13 +178,50 @@ fn may_have_log(own: &Choice, until: Option<Timestamp>) -> bool {
     until.is_some() && is_elsewhere
 }
 
-/// What the earlier object has. If that is nothing, what may still come from the present one is waited for.
+fn has_no_log(own: &Choice) -> bool {
+    matches!(own, Choice::Waiting(..) | Choice::Refused("LogMissing", _))
+}
+
+/// What the earlier object has. If that is nothing, the answer is that of the present object: what may still come from
+/// there is waited for, and where nothing can come, nobody waits for an object that is gone.
 fn either<T>(own: Choice, earlier: Placed<T>) -> Placed<T> {
-    earlier.map_err(|no| if matches!(own, Choice::Waiting(..)) { own } else { no })
+    earlier.map_err(|no| match (own, no) {
+        (own @ Choice::Waiting(..), _) => own,
+        (
+            Choice::Refused(reason, message),
+            Choice::Waiting(_, its) | Choice::Refused("LogMissing" | "NotRecorded", its),
+        ) => Choice::Refused(reason, format!("{message}; and of the earlier object in spec.adoptFrom: {its}")),
+        (_, no) => no,
+    })
+}
+
+/// The latest that there is, where only the earlier object has a base backup. If the server is lost, the present object
+/// never has one: then that base backup is wanted, with all log. If not all log can be replayed after it, the restore
+/// would lose what the next base backup has, which is still to come: that is waited for, and the message says how to go
+/// back at once.
+fn latest(own: Choice, base: (Destination, Document), log: Option<Placed<Vec<Document>>>) -> Result<Pair, Choice> {
+    let id = &base.1.manifest.id;
+    let way = match log {
+        Some(Ok(log)) if !log.1.is_empty() => return Ok(Pair { base, log: Some(log) }),
+        Some(Err(held @ Choice::Held(..))) => return Err(held),
+        Some(_) => format!(
+            "base backup {id} of the earlier object in spec.adoptFrom is there, but not all log since then: to go back to \
+             an instant after it, make another DatabaseRestore with spec.pointInTime.until"
+        ),
+        None => format!(
+            "to restore base backup {id} of the earlier object in spec.adoptFrom, make another DatabaseRestore with it as \
+             spec.from.id"
+        ),
+    };
+    Err(match own {
+        Choice::Waiting(reason, message) => Choice::Waiting(reason, format!("{message}; {way}")),
+        own => own,
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::origin;
     use super::*;
 
     fn waiting() -> Choice {
@@ -163,9 +254,44 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_not_refused_because_of_the_earlier_object() {
-        let refused = |own| either::<()>(own, Err(no("NotRecorded"))).expect_err("nothing");
-        assert_eq!(refused(waiting()), waiting());
-        assert_eq!(refused(no("LogBroken")), no("NotRecorded"));
+    fn the_answer_is_that_of_the_present_object_where_the_earlier_one_has_nothing() {
+        let answer = |own, earlier| either::<()>(own, Err(earlier)).expect_err("nothing");
+        for nothing in [no("NotRecorded"), no("LogMissing"), waiting()] {
+            assert_eq!(answer(waiting(), nothing.clone()), waiting());
+            // It is refused for good, and not waited for: the earlier object is gone.
+            let Choice::Refused("LogBroken", text) = answer(no("LogBroken"), nothing) else { panic!("refused") };
+            assert!(text.starts_with("no; and of the earlier object in spec.adoptFrom: "), "{text}");
+        }
+        assert_eq!(answer(no("LogBroken"), no("LogTooShort")), no("LogTooShort"), "it has the beginning");
+        let held = Choice::Held("EndpointNotAllowed", "no".into());
+        assert_eq!(answer(no("LogBroken"), held.clone()), held);
+    }
+
+    fn document(kind: &str) -> Document {
+        Document { manifest: Manifest::sample(kind, "15.18"), sha256: String::new() }
+    }
+
+    #[test]
+    fn the_latest_is_the_earlier_base_backup_with_all_log_or_else_the_next_one() {
+        let found = |log| latest(waiting(), (origin("shop/a/u1"), document(BASE)), log);
+        let log = (origin("shop/b/u2"), vec![document(WAL)]);
+        let pair = found(Some(Ok(log.clone()))).expect("they work together");
+        assert_eq!((pair.base.0, pair.log), (origin("shop/a/u1"), Some(log)));
+        let ended_before = Some(Ok((origin("shop/b/u2"), Vec::new())));
+        let ways = [
+            (None, "spec.from.id"),
+            (Some(Err(no("LogBroken"))), "spec.pointInTime.until"),
+            (Some(Err(waiting())), "spec.pointInTime.until"),
+            (ended_before, "spec.pointInTime.until"),
+        ];
+        for (log, way) in ways {
+            let Err(Choice::Waiting("NoBackup", text)) = found(log) else { panic!("waits") };
+            assert!(text.starts_with("nothing is recorded yet; ") && text.contains(way), "{text}");
+            assert!(text.contains(&document(BASE).manifest.id), "{text}");
+        }
+        let held = Choice::Held("EndpointNotAllowed", "no".into());
+        assert_eq!(found(Some(Err(held.clone()))), Err(held), "somebody has to allow something");
+        assert!(has_no_log(&waiting()) && has_no_log(&no("LogMissing")), "the earlier one's is all log");
+        assert!(!has_no_log(&no("LogBroken")), "the present object has later log");
     }
 }

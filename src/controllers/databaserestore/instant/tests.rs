@@ -39,7 +39,7 @@ fn the_log_is_that_of_the_same_server() {
     assert_eq!(beside(&[log.clone(), backup("again", "Wal", "db", None)]), Err("LogAmbiguous"));
 }
 
-fn origin(prefix: &str) -> Destination {
+pub fn origin(prefix: &str) -> Destination {
     Destination {
         bucket: "b".into(),
         owner: "111122223333".into(),

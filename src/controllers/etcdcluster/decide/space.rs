@@ -97,8 +97,8 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         view.observed.statuses.values().filter(|status| !status.is_learner && status.revision >= done.revision);
     let in_use = voters.map(|status| status.db_in_use).min().unwrap_or(status.db_in_use);
     // The others first: the leader serves as long as it can.
-    let next = |fits: &dyn Fn(&Status) -> bool| {
-        let fits = |ordinal: &i32| view.observed.statuses.get(ordinal).is_some_and(fits);
+    let next = |fits: &dyn Fn(i32, &Status) -> bool| {
+        let fits = |ordinal: &i32| view.observed.statuses.get(ordinal).is_some_and(|status| fits(*ordinal, status));
         // A learner cannot be defragmented.
         let others = view.voters().filter(|ordinal| *ordinal != leader);
         others.chain([leader]).find(fits)
@@ -114,7 +114,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
             return compact();
         }
         if !done.measured {
-            return give_back(next(&|_| true)?);
+            return give_back(next(&|_, _| true)?);
         }
         let message = format!(
             "no space is left: {} MiB of {} are in use. Delete keys, or set spec.config.quota-backend-bytes higher (at most \
@@ -124,13 +124,16 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         );
         return Some(Step { again: LATER / 4, ..Step::wait(NO_SPACE, message) });
     }
-    if let Some(bloated) = next(&|status| status.db_size > enough) {
+    if let Some(bloated) = next(&|_, status| status.db_size > enough) {
         return give_back(bloated);
     }
     // These may have a lower quota than the spec's until they are replaced, and that may wait for another member for long.
+    // One that could not be defragmented is not tried again: its full volume grows only after the pods were replaced.
     let outdated: Vec<u64> = full.iter().map(|alarm| alarm.member).filter(|id| runs_earlier_spec(view, *id)).collect();
     let wastes = |status: &Status| status.db_size - status.db_in_use >= LEAST.max(status.db_size / 10);
-    if let Some(wasteful) = next(&|status| outdated.contains(&status.member_id) && wastes(status)) {
+    let has_failed = |ordinal: i32| view.observed.undefragmented.contains(&names::pod(view.object, ordinal));
+    let may_help = |at: i32, status: &Status| outdated.contains(&status.member_id) && wastes(status) && !has_failed(at);
+    if let Some(wasteful) = next(&may_help) {
         return give_back(wasteful);
     }
     if accepted && done.disarmed && !outdated.is_empty() {

@@ -4,11 +4,13 @@ use super::Simulation;
 use super::faults::{Edit, Mishap};
 use crate::api::EtcdClusterStatus;
 use crate::controllers::etcdcluster::action::Action;
+use crate::controllers::etcdcluster::cache::Cache;
 use crate::controllers::etcdcluster::decide::decide;
+use crate::controllers::etcdcluster::error::Error;
 use crate::controllers::etcdcluster::facts::Compaction;
 use crate::controllers::etcdcluster::fixtures::cluster;
 use crate::controllers::etcdcluster::names;
-use crate::external::etcd::{Alarm, AlarmKind};
+use crate::external::etcd::{Alarm, AlarmKind, EtcdError, Trouble};
 use crate::runtime::{ConditionStatus, Health, Plan};
 use crate::stateful::ChildAction;
 
@@ -188,6 +190,44 @@ fn a_member_with_the_lower_quota_gives_back_space_while_another_one_keeps_the_ro
     let status = observed.statuses.get_mut(&full).unwrap();
     status.db_in_use = status.db_size;
     assert_eq!(decide(&object, &observed, simulation.now).actions, []);
+}
+
+/// etcd writes a copy, for which a nearly full volume has no room. Only a larger volume helps, and that comes after the
+/// rollout.
+#[test]
+fn a_member_that_cannot_be_defragmented_holds_up_no_rollout() {
+    let mut simulation = Simulation::settled(cluster(3));
+    simulation.raise_quota();
+    simulation.bloat();
+    let (cache, object) = (Cache::default(), simulation.object.clone());
+    let full = Alarm { member: simulation.raft.leader.unwrap(), kind: AlarmKind::NoSpace };
+    let mut steps = Vec::new();
+    for _ in 0..80 {
+        let mut observed = simulation.observe(&object, false);
+        observed.quorum.as_mut().unwrap().alarms = vec![full];
+        (observed.compacted, observed.undefragmented) = (cache.compacted(&object), cache.undefragmented(&object));
+        for action in &decide(&object, &observed, simulation.now).actions {
+            let refusal = || EtcdError::new("Defragment", Trouble::Other, "no space left on device".into());
+            let failure = matches!(action, Action::Defragment { .. }).then(|| Error::Etcd(refusal()));
+            steps.push(match action {
+                Action::Compact { .. } => "compact",
+                Action::Defragment { .. } => "defragment",
+                Action::Child(ChildAction::DeletePod { .. }) => "delete",
+                Action::MoveLeader { .. } => "move",
+                Action::Disarm { .. } => "disarm",
+                _ => panic!("{action:?}"),
+            });
+            if failure.is_none() {
+                simulation.act(action).unwrap();
+            }
+            cache.note_outcome(&object, action, failure.as_ref());
+        }
+        if steps.last() == Some(&"disarm") && steps.contains(&"delete") {
+            break;
+        }
+        simulation.time_passes();
+    }
+    assert_eq!(steps, ["compact", "defragment", "disarm", "delete", "delete", "move", "delete", "disarm"]);
 }
 
 /// The alarm may be older than the edit, and history may have filled the quota.
