@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::client::Body;
 use kube::runtime::Controller;
 use kube::runtime::events::Recorder;
@@ -272,6 +272,33 @@ async fn an_object_that_is_stalled_is_counted_by_its_reason_until_it_is_gone() {
     assert!(counted());
     reconciler.gone(&object);
     assert!(!counted(), "the object was deleted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_not_ready_is_counted_until_it_is_ready_suspended_or_deleted() {
+    let reconciler = reconciler(&apiserver(Arc::default()));
+    let counted = || {
+        let text = reconciler.metrics.encode().unwrap();
+        text.contains(r#"causeway_unready_objects{kind="MyApp",reason="Unsettled"} 1"#)
+    };
+    let mut object = object(&json!([]));
+    reconciler.alive.lock().unwrap().insert("uid-1".into());
+    let suspended = |object: &mut MyApp| object.spec.suspend = true;
+    let deleted = |object: &mut MyApp| object.metadata.deletion_timestamp = Some(Time(Timestamp::now()));
+    for ended in [suspended as fn(&mut MyApp), deleted] {
+        object.spec.image = CONTESTED.into();
+        reconciler.reconcile(&object).await;
+        assert!(counted());
+        let mut changed = object.clone();
+        ended(&mut changed);
+        reconciler.reconcile(&changed).await;
+        assert!(!counted());
+    }
+    reconciler.reconcile(&object).await;
+    assert!(counted());
+    object.spec.image = "busybox".into();
+    reconcile(&reconciler, &object, || {}).await;
+    assert!(!counted(), "it is ready");
 }
 
 #[tokio::test]
