@@ -371,8 +371,8 @@ impl<K: Kind> Reconciler<K> {
         let stalled = |reason| self.failures.set_stalled(&object.uid().unwrap_or_default(), reason);
         match health {
             Health::Stalled(cause) => stalled(Some(cause.reason)),
-            // The earlier state stays.
-            Health::Unchanged(_) => {}
+            // Nobody looked: the earlier state stays.
+            Health::Unchanged(_) | Health::Retrying(_) => {}
             _ => stalled(None),
         }
         let before = self.statuses.current(object).unwrap_or_default();

@@ -253,7 +253,7 @@ async fn an_object_that_is_suspended_or_cannot_be_decoded_is_stood_by_and_not_ob
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_object_that_is_stalled_is_counted_by_its_reason_until_it_is_gone() {
     let reconciler = reconciler(&apiserver(Arc::default()));
     let counted = || reconciler.metrics.encode().unwrap().contains(r#"{kind="MyApp",reason="Undecodable"} 1"#);
@@ -265,6 +265,10 @@ async fn an_object_that_is_stalled_is_counted_by_its_reason_until_it_is_gone() {
         assert!(counted(), "it is stalled, however often it is looked at");
     }
     object.annotations_mut().clear();
+    object.spec.image = CONTESTED.into();
+    reconciler.reconcile(&object).await;
+    assert!(counted(), "an error that may pass says nothing about what it waits for");
+    object.spec.image = "busybox".into();
     reconcile(&reconciler, &object, || {}).await;
     assert!(!counted(), "it was corrected");
     object.annotations_mut().insert(MARK.into(), "spec.image: no text".into());
