@@ -190,11 +190,11 @@ impl<K: Kind> Reconciler<K> {
         self.metrics.set_unready_objects(K::NAME, || self.failures.unready());
     }
 
-    /// Records whether the object should be ready and is not. Neither a suspended object nor one that is being deleted
-    /// should be.
+    /// Records whether the object should be ready and is not. One that is being deleted need not be, nor a suspended one,
+    /// whose condition is `Unknown`.
     fn note_readiness(&self, object: &K::Object, health: &Health, conditions: &[Condition]) {
-        let expected = object.meta().deletion_timestamp.is_none() && !K::suspended(object);
-        let unready = find(conditions, "Ready").filter(|ready| expected && ready.status != "True");
+        let expected = object.meta().deletion_timestamp.is_none();
+        let unready = find(conditions, "Ready").filter(|ready| expected && ready.status == "False");
         let cause = unready.map(|ready| (health.reason(), ready.last_transition_time.0));
         self.failures.set_unready(&object.uid().unwrap_or_default(), cause);
     }
