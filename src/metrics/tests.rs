@@ -31,7 +31,8 @@ pub(crate) fn populated() -> Metrics {
     let at = |second| Some(jiff::Timestamp::from_second(second).unwrap());
     let (namespace, name) = ("shop".to_owned(), "nightly".to_owned());
     let (log_kept, log_room) = (Some(5), Some(6));
-    let times = BackupTimes { namespace, name, success: at(9), verified: at(7), log_kept, log_room, overdue: true };
+    let (success, verified) = (at(9), at(7));
+    let times = BackupTimes { namespace, name, success, verified, log_kept, log_room, overdue: true, bad: true };
     metrics.tell_of_backups(move || vec![times.clone(), BackupTimes::default()]);
     metrics.clone().set_leader("causeway", true);
     metrics
@@ -67,6 +68,7 @@ fn everything_that_happened_is_reported() {
         "causeway_target_registration_duration_seconds_count 1",
         r#"causeway_backup_runs_total{outcome="error"} 1"#,
         "causeway_backup_overdue_objects 1",
+        "causeway_backup_verification_failed_objects 1",
         r#"causeway_backup_verifications_total{outcome="ok"} 1"#,
         r#"causeway_backup_last_success_timestamp_seconds{namespace="shop",name="nightly"} 9"#,
         r#"causeway_backup_last_verified_timestamp_seconds{namespace="shop",name="nightly"} 7"#,
