@@ -1,6 +1,6 @@
 //! Gauges of objects by kind and reason: objects that wait for somebody outside, and objects that are not ready. The
-//! values of a kind are replaced as a whole, so a reason that no object has any more disappears from the metrics. Reasons
-//! are words of this program's source.
+//! values of a kind are replaced as a whole, so a reason that no object has any more disappears from the metrics.
+//! Reasons are words of this program's source.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -38,6 +38,7 @@ pub use removal::decide_removal;
 
 pub use bucket::{BACKUPS_LOST, bucket_reason};
 pub use pruning::prunes;
+pub use states::due;
 
 use bucket::{BUCKET_FOREIGN, Verdict};
 
