@@ -26,6 +26,8 @@ pub struct BackupTimes {
     pub log_kept: Option<i64>,
     /// Bytes that may still be written before the server discards that log.
     pub log_room: Option<i64>,
+    /// Whether no Job has measured that log since a backup was due.
+    pub log_unmeasured: bool,
     /// Whether it lacks a backup that was due.
     pub overdue: bool,
     /// Whether the newest backup that was tried could not be restored.
@@ -72,6 +74,8 @@ impl Collector for Backups {
         count("causeway_backup_overdue_objects", help, |it| it.overdue)?;
         let help = "DatabaseBackups of which the newest backup that was tried could not be restored";
         count("causeway_backup_verification_failed_objects", help, |it| it.bad)?;
+        let help = "DatabaseBackups of which no Job has measured the log that servers keep since a backup was due";
+        count("causeway_backup_log_unmeasured_objects", help, |it| it.log_unmeasured)?;
         let seconds = |time: fn(&BackupTimes) -> Option<Timestamp>| {
             all.iter().filter_map(move |it| Some((it, time(it)?.as_second()))).collect()
         };

@@ -32,7 +32,8 @@ pub(crate) fn populated() -> Metrics {
     let (namespace, name) = ("shop".to_owned(), "nightly".to_owned());
     let (log_kept, log_room) = (Some(5), Some(6));
     let (success, verified) = (at(9), at(7));
-    let times = BackupTimes { namespace, name, success, verified, log_kept, log_room, overdue: true, bad: true };
+    let (log_unmeasured, overdue, bad) = (true, true, true);
+    let times = BackupTimes { namespace, name, success, verified, log_kept, log_room, log_unmeasured, overdue, bad };
     metrics.tell_of_backups(move || vec![times.clone(), BackupTimes::default()]);
     metrics.clone().set_leader("causeway", true);
     metrics
@@ -69,6 +70,7 @@ fn everything_that_happened_is_reported() {
         r#"causeway_backup_runs_total{outcome="error"} 1"#,
         "causeway_backup_overdue_objects 1",
         "causeway_backup_verification_failed_objects 1",
+        "causeway_backup_log_unmeasured_objects 1",
         r#"causeway_backup_verifications_total{outcome="ok"} 1"#,
         r#"causeway_backup_last_success_timestamp_seconds{namespace="shop",name="nightly"} 9"#,
         r#"causeway_backup_last_verified_timestamp_seconds{namespace="shop",name="nightly"} 7"#,

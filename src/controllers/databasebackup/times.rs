@@ -23,6 +23,11 @@ pub fn of(object: &DatabaseBackup, now: Timestamp) -> BackupTimes {
         success: status.and_then(|status| status.last_success.as_ref()).map(|time| time.0),
         log_kept: logs().map(|it| it.bytes).max(),
         log_room: logs().map(|it| it.bytes_until_lost).min(),
+        // A suspended object counts as well: the server goes on keeping its log.
+        log_unmeasured: logs()
+            .map(|it| it.seen.0)
+            .min()
+            .is_some_and(|seen| slot(object, now).is_some_and(|slot| seen < slot)),
         verified: results.filter_map(|result| result.proven_at.as_ref()).map(|time| time.0).max(),
         // Where the newest backups could not be read, somebody has to look as well.
         overdue: find("BackupOverdue").is_some_and(|it| it.status == "True" || it.reason == "ListingCut")
@@ -38,10 +43,15 @@ fn fell_behind(object: &DatabaseBackup, status: &DatabaseBackupStatus, now: Time
     if object.spec.suspend || (is("Ready") && !is("Reconciling")) {
         return false;
     }
-    let schedule = Schedule::read(&object.spec.schedule, object.spec.time_zone.as_deref()).ok();
-    let Some(slot) = schedule.and_then(|schedule| due(object, &schedule, now)) else { return false };
+    let Some(slot) = slot(object, now) else { return false };
     let mut databases = status.databases.iter().filter(|it| it.state != BackupState::NotStarted);
     databases.any(|it| it.newest.as_ref().is_some_and(|newest| newest.0 < slot))
+}
+
+/// The instant for which every database must have a backup by now.
+fn slot(object: &DatabaseBackup, now: Timestamp) -> Option<Timestamp> {
+    let schedule = Schedule::read(&object.spec.schedule, object.spec.time_zone.as_deref()).ok()?;
+    due(object, &schedule, now)
 }
 
 #[cfg(test)]
@@ -85,6 +95,22 @@ mod tests {
         assert!(!overdue(at(3), fails, true), "a suspended object takes none");
         assert!(overdue(at(3), [("Reconciling", "True"), ("Ready", "True")], false), "looking fails, and is retried");
         assert!(!overdue(at(3), [("BackupOverdue", "False"), ("Ready", "True")], false), "it is looked at");
+    }
+
+    #[test]
+    fn log_is_unmeasured_once_the_job_that_was_due_has_not_seen_it() {
+        let mut object = backup();
+        let status = json!({ "databases": [{
+            "source": "PostgreSQL shop", "folder": "postgresql-wal", "state": "Failed",
+            "keptLog": { "seen": "2026-11-21T02:01:00Z", "bytes": 5, "bytesUntilLost": 6 },
+        }] });
+        object.status = Some(serde_json::from_value(status).expect("a status"));
+        for suspend in [false, true] {
+            object.spec.suspend = suspend;
+            assert!(!of(&object, at(2)).log_unmeasured, "the Job may still try");
+            assert!(of(&object, at(3)).log_unmeasured);
+        }
+        assert!(!of(&backup(), at(3)).log_unmeasured, "no server keeps log for it");
     }
 
     #[test]
