@@ -256,7 +256,8 @@ async fn an_object_that_is_suspended_or_cannot_be_decoded_is_stood_by_and_not_ob
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_stalled_is_counted_by_its_reason_until_it_is_gone() {
     let reconciler = reconciler(&apiserver(Arc::default()));
-    let counted = || reconciler.metrics.encode().unwrap().contains(r#"{kind="MyApp",reason="Undecodable"} 1"#);
+    let line = r#"causeway_stalled_objects{kind="MyApp",reason="Undecodable"} 1"#;
+    let counted = || reconciler.metrics.encode().unwrap().contains(line);
     let mut object = object(&json!([]));
     object.annotations_mut().insert(MARK.into(), "spec.image: no text".into());
     reconciler.alive.lock().unwrap().insert("uid-1".into());
@@ -281,20 +282,20 @@ async fn an_object_that_is_stalled_is_counted_by_its_reason_until_it_is_gone() {
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_not_ready_is_counted_until_it_is_ready_suspended_or_deleted() {
     let reconciler = reconciler(&apiserver(Arc::default()));
-    let counted = || {
-        let text = reconciler.metrics.encode().unwrap();
-        text.contains(r#"causeway_unready_objects{kind="MyApp",reason="Unsettled"} 1"#)
-    };
+    let line = r#"causeway_unready_objects{kind="MyApp",reason="Unsettled"} 1"#;
+    let counted = || reconciler.metrics.encode().unwrap().contains(line);
     let mut object = object(&json!([]));
     reconciler.alive.lock().unwrap().insert("uid-1".into());
-    let suspended = |object: &mut MyApp| object.spec.suspend = true;
-    let deleted = |object: &mut MyApp| object.metadata.deletion_timestamp = Some(Time(Timestamp::now()));
-    for ended in [suspended as fn(&mut MyApp), deleted] {
-        object.spec.image = CONTESTED.into();
+    let ends: [fn(&mut MyApp); 2] = [
+        |object| object.spec.suspend = true,
+        |object| object.metadata.deletion_timestamp = Some(Time(Timestamp::now())),
+    ];
+    object.spec.image = CONTESTED.into();
+    for end in ends {
         reconciler.reconcile(&object).await;
         assert!(counted());
         let mut changed = object.clone();
-        ended(&mut changed);
+        end(&mut changed);
         reconciler.reconcile(&changed).await;
         assert!(!counted());
     }
