@@ -1,5 +1,5 @@
-//! When the last backup of each object succeeded, how much log servers keep for it, and how many objects are overdue. They
-//! are read at each scrape, so a deleted object disappears from the metrics.
+//! When the last backup of each object succeeded, how much log servers keep for it, and how many objects are overdue or
+//! have bad backups. They are read at each scrape, so a deleted object disappears from the metrics.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,8 +26,12 @@ pub struct BackupTimes {
     pub log_kept: Option<i64>,
     /// Bytes that may still be written before the server discards that log.
     pub log_room: Option<i64>,
+    /// Whether no Job has measured that log since a backup was due.
+    pub log_unmeasured: bool,
     /// Whether it lacks a backup that was due.
     pub overdue: bool,
+    /// Whether the newest backup that was tried could not be restored.
+    pub bad: bool,
 }
 
 /// Returns the state of all objects.
@@ -61,10 +65,17 @@ impl Collector for Backups {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let all = self.all();
         // Always reported, so that an alert ends with the last of them.
-        let overdue = all.iter().filter(|it| it.overdue).count();
-        let gauge = ConstGauge::new(i64::try_from(overdue).unwrap_or(i64::MAX));
-        let (name, help) = ("causeway_backup_overdue_objects", "DatabaseBackups that lack a backup that was due");
-        gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+        let mut count = |name, help, counts: fn(&BackupTimes) -> bool| {
+            let number = all.iter().filter(|it| counts(it)).count();
+            let gauge = ConstGauge::new(i64::try_from(number).unwrap_or(i64::MAX));
+            gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
+        };
+        let help = "DatabaseBackups that lack a backup that was due";
+        count("causeway_backup_overdue_objects", help, |it| it.overdue)?;
+        let help = "DatabaseBackups of which the newest backup that was tried could not be restored";
+        count("causeway_backup_verification_failed_objects", help, |it| it.bad)?;
+        let help = "DatabaseBackups of which no Job has measured the log that servers keep since a backup was due";
+        count("causeway_backup_log_unmeasured_objects", help, |it| it.log_unmeasured)?;
         let seconds = |time: fn(&BackupTimes) -> Option<Timestamp>| {
             all.iter().filter_map(move |it| Some((it, time(it)?.as_second()))).collect()
         };

@@ -4,10 +4,10 @@
 
 mod access;
 mod backups;
+mod by_reason;
 mod labels;
 mod process;
 pub mod serving;
-mod stalled;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -27,12 +27,13 @@ use prometheus_client::registry::{Registry, Unit};
 
 pub use backups::BackupTimes;
 use backups::Backups;
+use by_reason::ByReason;
+pub use by_reason::Unready;
 use labels::{
     AwsCall, DatabaseCall, Event, Kind, KindClass, KindNamespace, KindOutcome, KubernetesCall, Lease, Operation,
     Outcome, Part, Quota,
 };
 use process::Process;
-use stalled::Stalled;
 
 /// The metrics of this process; clones share the same ones.
 #[derive(Clone, Debug)]
@@ -56,7 +57,8 @@ struct Inner {
     reconcile_duration: Family<Kind, Histogram, fn() -> Histogram>,
     queue_depth: Family<Kind, Gauge>,
     failing: Family<Kind, Gauge>,
-    stalled: Stalled,
+    stalled: ByReason<usize>,
+    unready: ByReason<Unready>,
     undecodable: Family<Kind, Gauge>,
     denied_namespaces: Family<KindNamespace, Gauge>,
     /// The series of `denied_namespaces`.
@@ -97,7 +99,8 @@ impl Metrics {
             reconcile_duration,
             queue_depth: Family::default(),
             failing: Family::default(),
-            stalled: Stalled::default(),
+            stalled: ByReason::default(),
+            unready: ByReason::default(),
             undecodable: Family::default(),
             denied_namespaces: Family::default(),
             denied: Mutex::default(),
@@ -195,6 +198,11 @@ impl Metrics {
         self.0.stalled.set(kind, count);
     }
 
+    /// Reports which objects are not ready, by reason; a reason that `count` leaves out has none.
+    pub fn set_unready_objects(&self, kind: &'static str, count: impl FnOnce() -> BTreeMap<&'static str, Unready>) {
+        self.0.unready.set(kind, count);
+    }
+
     /// A call to AWS (one attempt) ended, in success or with an error of a class.
     pub fn aws_call(
         &self,
@@ -267,6 +275,7 @@ impl Metrics {
                 family.remove(&Kind { kind });
             }
             all.stalled.forget(kind);
+            all.unready.forget(kind);
         }
         let mut denied = all.denied.lock().unwrap_or_else(PoisonError::into_inner);
         denied.retain(|key| !kinds.contains(&key.kind) || !all.denied_namespaces.remove(key));
@@ -342,6 +351,7 @@ impl Inner {
         ours.register("build", "What runs here", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         self.registry.register_collector(Box::new(self.backups.clone()));
         self.registry.register_collector(Box::new(self.stalled.clone()));
+        self.registry.register_collector(Box::new(self.unready.clone()));
         self.registry.register_collector(Box::new(Process::this()));
     }
 }

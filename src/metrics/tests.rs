@@ -12,6 +12,8 @@ pub(crate) fn populated() -> Metrics {
     drop(metrics.queued("MyApp"));
     metrics.set_failing_objects("MyApp", 3);
     metrics.set_stalled_objects("EtcdCluster", || BTreeMap::from([("QuorumLost", 2)]));
+    let since = jiff::Timestamp::from_second(8).unwrap();
+    metrics.set_unready_objects("Redis", || BTreeMap::from([("MasterSilent", Unready { objects: 2, since })]));
     metrics.set_undecodable("MyApp", 1);
     metrics.set_namespace_denied("MyApp", "shop", true);
     metrics.set_quota("target-groups", 7, 3000);
@@ -29,7 +31,9 @@ pub(crate) fn populated() -> Metrics {
     let at = |second| Some(jiff::Timestamp::from_second(second).unwrap());
     let (namespace, name) = ("shop".to_owned(), "nightly".to_owned());
     let (log_kept, log_room) = (Some(5), Some(6));
-    let times = BackupTimes { namespace, name, success: at(9), verified: at(7), log_kept, log_room, overdue: true };
+    let (success, verified) = (at(9), at(7));
+    let (log_unmeasured, overdue, bad) = (true, true, true);
+    let times = BackupTimes { namespace, name, success, verified, log_kept, log_room, log_unmeasured, overdue, bad };
     metrics.tell_of_backups(move || vec![times.clone(), BackupTimes::default()]);
     metrics.clone().set_leader("causeway", true);
     metrics
@@ -47,6 +51,8 @@ fn everything_that_happened_is_reported() {
         r#"causeway_queue_depth{kind="MyApp"} 2"#,
         r#"causeway_failing_objects{kind="MyApp"} 3"#,
         r#"causeway_stalled_objects{kind="EtcdCluster",reason="QuorumLost"} 2"#,
+        r#"causeway_unready_objects{kind="Redis",reason="MasterSilent"} 2"#,
+        r#"causeway_unready_since_timestamp_seconds{kind="Redis",reason="MasterSilent"} 8"#,
         r#"causeway_undecodable_objects{kind="MyApp"} 1"#,
         r#"causeway_denied_namespaces{kind="MyApp",namespace="shop"} 1"#,
         r#"causeway_aws_quota_used{quota="target-groups"} 7"#,
@@ -63,6 +69,8 @@ fn everything_that_happened_is_reported() {
         "causeway_target_registration_duration_seconds_count 1",
         r#"causeway_backup_runs_total{outcome="error"} 1"#,
         "causeway_backup_overdue_objects 1",
+        "causeway_backup_verification_failed_objects 1",
+        "causeway_backup_log_unmeasured_objects 1",
         r#"causeway_backup_verifications_total{outcome="ok"} 1"#,
         r#"causeway_backup_last_success_timestamp_seconds{namespace="shop",name="nightly"} 9"#,
         r#"causeway_backup_last_verified_timestamp_seconds{namespace="shop",name="nightly"} 7"#,
@@ -113,8 +121,10 @@ fn a_reason_why_objects_are_stalled_is_reported_while_there_is_one() {
     assert!(reported("QuorumLost") && reported("PodRefused") && reported("BackupsLost"));
     metrics.set_stalled_objects("EtcdCluster", || BTreeMap::from([("QuorumLost", 1)]));
     assert!(reported("QuorumLost") && !reported("PodRefused"));
+    metrics.set_unready_objects("Redis", || BTreeMap::from([("MasterSilent", Unready::default())]));
+    assert!(reported("MasterSilent"));
     metrics.stopped_leading("causeway-databases", &["EtcdCluster", "Redis"]);
-    assert!(!reported("QuorumLost") && reported("BackupsLost"));
+    assert!(!reported("QuorumLost") && !reported("MasterSilent") && reported("BackupsLost"));
 }
 
 #[test]

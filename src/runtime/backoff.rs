@@ -5,8 +5,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use jiff::Timestamp;
 
 use super::Class;
+use crate::metrics::Unready;
 
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 /// The jitter at most doubles the delay, so no retry comes later than 30 s.
@@ -27,6 +29,8 @@ pub struct Failures {
     entries: Mutex<HashMap<String, Entry>>,
     /// Objects that wait for somebody outside, whether or not their last reconcile failed, and the reason of each.
     stalled: Mutex<HashMap<String, &'static str>>,
+    /// Objects that should be ready and are not: the reason, and since when.
+    unready: Mutex<HashMap<String, (&'static str, Timestamp)>>,
 }
 
 struct Entry {
@@ -85,10 +89,30 @@ impl Failures {
         counts
     }
 
+    /// Records why an object is not ready, and since when; `None` if it is ready, or need not be.
+    pub fn set_unready(&self, uid: &str, cause: Option<(&'static str, Timestamp)>) {
+        let mut all = self.unready.lock().unwrap_or_else(PoisonError::into_inner);
+        match cause {
+            Some(cause) => all.insert(uid.to_owned(), cause),
+            None => all.remove(uid),
+        };
+    }
+
+    /// The objects that are not ready, by reason.
+    pub fn unready(&self) -> BTreeMap<&'static str, Unready> {
+        let mut counts = BTreeMap::new();
+        for (reason, since) in self.unready.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            let count = counts.entry(*reason).or_insert(Unready { objects: 0, since: *since });
+            *count = Unready { objects: count.objects + 1, since: count.since.min(*since) };
+        }
+        counts
+    }
+
     /// The object was deleted.
     pub fn forget(&self, uid: &str) {
         self.succeeded(uid);
         self.set_stalled(uid, None);
+        self.set_unready(uid, None);
     }
 
     /// How many objects fail or are stalled.
@@ -137,6 +161,22 @@ mod tests {
         assert_eq!(failures.count(), 1);
         failures.forget("a");
         assert_eq!((failures.count(), failures.stalled()), (0, BTreeMap::new()));
+    }
+
+    #[test]
+    fn objects_that_are_not_ready_count_by_reason_since_the_first_of_them() {
+        let failures = Failures::default();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        failures.set_unready("a", Some(("MasterSilent", at(9))));
+        failures.set_unready("b", Some(("MasterSilent", at(7))));
+        failures.set_unready("c", Some(("Creating", at(8))));
+        let one = |second| Unready { objects: 1, since: at(second) };
+        let both = Unready { objects: 2, since: at(7) };
+        assert_eq!(failures.unready(), BTreeMap::from([("MasterSilent", both), ("Creating", one(8))]));
+        failures.set_unready("b", None);
+        failures.forget("c");
+        assert_eq!(failures.unready(), BTreeMap::from([("MasterSilent", one(9))]));
+        assert_eq!(failures.count(), 0, "none of them failed");
     }
 
     #[test]

@@ -111,6 +111,18 @@ impl Health {
     pub fn retrying(reason: &'static str, message: impl Into<String>) -> Self {
         Self::Retrying(Cause { reason, message: message.into() })
     }
+
+    /// Its reason; if the state is not known, that of the inner one.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Ready(cause)
+            | Self::Progressing(cause)
+            | Self::Stalled(cause)
+            | Self::Retrying(cause)
+            | Self::Unknown(cause) => cause.reason,
+            Self::Unchanged(otherwise) => otherwise.reason(),
+        }
+    }
 }
 
 /// The conditions that follow from `before` when the object is now in the state `health`.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::api::{Patch, PatchParams};
 use kube::runtime::events::Recorder;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -187,10 +187,20 @@ impl<K: Kind> Reconciler<K> {
         }
     }
 
-    /// Reports how many objects fail or wait for somebody.
+    /// Reports how many objects fail, wait for somebody, or are not ready.
     fn count_failures(&self) {
         self.metrics.set_failing_objects(K::NAME, self.failures.count());
         self.metrics.set_stalled_objects(K::NAME, || self.failures.stalled());
+        self.metrics.set_unready_objects(K::NAME, || self.failures.unready());
+    }
+
+    /// Records whether the object should be ready and is not. One that is being deleted need not be, nor a suspended one,
+    /// whose condition is `Unknown`.
+    fn note_readiness(&self, object: &K::Object, health: &Health, conditions: &[Condition]) {
+        let expected = object.meta().deletion_timestamp.is_none();
+        let unready = find(conditions, "Ready").filter(|ready| expected && ready.status == "False");
+        let cause = unready.map(|ready| (health.reason(), ready.last_transition_time.0));
+        self.failures.set_unready(&object.uid().unwrap_or_default(), cause);
     }
 
     /// Records whether the object with that uid cannot be decoded as a whole. Returns true if that changed.
@@ -239,6 +249,9 @@ impl<K: Kind> Reconciler<K> {
 
     async fn attempt(&self, object: &K::Object, news: &mut PendingEvents) -> Result<Option<Duration>, Failed<K>> {
         let deleting = object.meta().deletion_timestamp.is_some();
+        if deleting {
+            self.failures.set_unready(&object.uid().unwrap_or_default(), None);
+        }
         let holds = |finalizer: &str| object.finalizers().iter().any(|held| held == finalizer);
         match (K::FINALIZER, deleting) {
             (None, true) => Ok(None),
@@ -360,8 +373,8 @@ impl<K: Kind> Reconciler<K> {
         let stalled = |reason| self.failures.set_stalled(&object.uid().unwrap_or_default(), reason);
         match health {
             Health::Stalled(cause) => stalled(Some(cause.reason)),
-            // The earlier state stays.
-            Health::Unchanged(_) => {}
+            // Nobody looked: the earlier state stays.
+            Health::Unchanged(_) | Health::Retrying(_) => {}
             _ => stalled(None),
         }
         let before = self.statuses.current(object).unwrap_or_default();
@@ -369,6 +382,7 @@ impl<K: Kind> Reconciler<K> {
         *status.conditions_mut() = merge_conditions(before.conditions(), health, parts, generation, Timestamp::now());
         *status.observed_generation_mut() = generation;
         let after = status.conditions().to_vec();
+        self.note_readiness(object, health, &after);
         match self.statuses.write(object, status).await {
             Ok(true) => news.transition(before.conditions(), &after, K::TROUBLE),
             Ok(false) => {}

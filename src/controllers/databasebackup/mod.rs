@@ -70,7 +70,10 @@ pub async fn controller(context: Context) {
     let restores = context.kinds.contains(&Served::DatabaseRestore);
     let observer = Observer::new(client.clone(), s3.clone(), context.backups, sweep, asked, restores);
     let objects = observer.watches.objects.clone();
-    metrics.tell_of_backups(move || objects.all().iter().map(|object| times::of(object)).collect());
+    metrics.tell_of_backups(move || {
+        let now = Timestamp::now();
+        objects.all().iter().map(|object| times::of(object, now)).collect()
+    });
     let kind = DatabaseBackupKind { guardrails, clients: Clients { client, s3, metrics }, observer };
     runtime::run(Arc::new(kind), context.environment).await;
 }

@@ -1,40 +1,122 @@
-//! When backups last succeeded, how much log servers keep for them, and whether one is overdue, for metrics. Pure.
+//! When backups last succeeded, how much log servers keep for them, and whether one is overdue or bad: for metrics.
+//! Pure.
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 
-use crate::api::DatabaseBackup;
+use super::decide::due;
+use crate::api::databasebackup::BackupState;
+use crate::api::{DatabaseBackup, DatabaseBackupStatus};
 use crate::metrics::BackupTimes;
+use crate::schedule::Schedule;
 
-/// The metrics of one object, from its status.
-pub fn of(object: &DatabaseBackup) -> BackupTimes {
+/// The metrics of one object at an instant, from its status.
+pub fn of(object: &DatabaseBackup, now: Timestamp) -> BackupTimes {
     let status = object.status.as_ref();
     let results = status.filter(|_| object.spec.verify.is_some()).into_iter().flat_map(|status| &status.verified);
     let logs = || status.into_iter().flat_map(|status| &status.databases).filter_map(|it| it.kept_log.as_ref());
-    let mut conditions = status.into_iter().flat_map(|status| &status.conditions);
+    let conditions = || status.into_iter().flat_map(|status| &status.conditions);
+    let find = |type_: &str| conditions().find(|it| it.type_ == type_);
     BackupTimes {
         namespace: object.namespace().unwrap_or_default(),
         name: object.name_any(),
         success: status.and_then(|status| status.last_success.as_ref()).map(|time| time.0),
         log_kept: logs().map(|it| it.bytes).max(),
         log_room: logs().map(|it| it.bytes_until_lost).min(),
+        // A suspended object counts as well: the server goes on keeping its log.
+        log_unmeasured: logs()
+            .map(|it| it.seen.0)
+            .min()
+            .is_some_and(|seen| slot(object, now).is_some_and(|slot| seen < slot)),
         verified: results.filter_map(|result| result.proven_at.as_ref()).map(|time| time.0).max(),
         // Where the newest backups could not be read, somebody has to look as well.
-        overdue: conditions.any(|it| it.type_ == "BackupOverdue" && (it.status == "True" || it.reason == "ListingCut")),
+        overdue: find("BackupOverdue").is_some_and(|it| it.status == "True" || it.reason == "ListingCut")
+            || status.is_some_and(|status| fell_behind(object, status, now)),
+        bad: find("Verified").is_some_and(|it| it.status == "False"),
     }
+}
+
+/// Whether a backup that is due by now is missing in the status of an object that is not looked at: its condition stays
+/// as it was while looking fails, or the spec is refused.
+fn fell_behind(object: &DatabaseBackup, status: &DatabaseBackupStatus, now: Timestamp) -> bool {
+    let is = |type_: &str| status.conditions.iter().any(|it| it.type_ == type_ && it.status == "True");
+    if object.spec.suspend || (is("Ready") && !is("Reconciling")) {
+        return false;
+    }
+    let Some(slot) = slot(object, now) else { return false };
+    let mut databases = status.databases.iter().filter(|it| it.state != BackupState::NotStarted);
+    databases.any(|it| it.newest.as_ref().is_some_and(|newest| newest.0 < slot))
+}
+
+/// The instant for which every database must have a backup by now.
+fn slot(object: &DatabaseBackup, now: Timestamp) -> Option<Timestamp> {
+    let schedule = Schedule::read(&object.spec.schedule, object.spec.time_zone.as_deref()).ok()?;
+    due(object, &schedule, now)
 }
 
 #[cfg(test)]
 mod tests {
+    use jiff::SignedDuration;
     use serde_json::json;
 
     use super::super::fixtures::backup;
     use super::*;
-    use crate::api::DatabaseBackupStatus;
+
+    /// An hour of a day, and half an hour.
+    fn at(hour: i64) -> Timestamp {
+        let midnight: Timestamp = "2026-11-22T00:30:00Z".parse().expect("an instant");
+        midnight + SignedDuration::from_hours(hour)
+    }
 
     #[test]
-    fn an_object_is_overdue_while_its_condition_says_so() {
+    fn an_object_that_nobody_looks_at_is_overdue_once_the_next_backup_should_be_there() {
         let mut object = backup();
-        assert!(!of(&object).overdue, "it has no status yet");
+        let mut overdue = |now: Timestamp, says: [(&str, &str); 2], suspended: bool| {
+            let condition = |(type_, status): (&str, &str)| {
+                json!({
+                    "type": type_, "status": status, "reason": "ObserveFailed", "message": "",
+                    "lastTransitionTime": "2026-11-21T03:00:00Z",
+                })
+            };
+            let status = json!({
+                "conditions": says.map(condition),
+                "databases": [{
+                    "source": "Redis cache", "folder": "redis-cache", "state": "UpToDate",
+                    "newest": "2026-11-21T02:00:00Z",
+                }],
+            });
+            object.status = Some(serde_json::from_value(status).expect("a status"));
+            object.spec.suspend = suspended;
+            of(&object, now).overdue
+        };
+        let fails = [("BackupOverdue", "False"), ("Ready", "False")];
+        assert!(!overdue(at(2), fails, false), "it may still be on its way");
+        assert!(overdue(at(3), fails, false));
+        assert!(!overdue(at(3), fails, true), "a suspended object takes none");
+        assert!(overdue(at(3), [("Reconciling", "True"), ("Ready", "True")], false), "looking fails, and is retried");
+        assert!(!overdue(at(3), [("BackupOverdue", "False"), ("Ready", "True")], false), "it is looked at");
+    }
+
+    #[test]
+    fn log_is_unmeasured_once_the_job_that_was_due_has_not_seen_it() {
+        let mut object = backup();
+        let status = json!({ "databases": [{
+            "source": "PostgreSQL shop", "folder": "postgresql-wal", "state": "Failed",
+            "keptLog": { "seen": "2026-11-21T02:01:00Z", "bytes": 5, "bytesUntilLost": 6 },
+        }] });
+        object.status = Some(serde_json::from_value(status).expect("a status"));
+        for suspend in [false, true] {
+            object.spec.suspend = suspend;
+            assert!(!of(&object, at(2)).log_unmeasured, "the Job may still try");
+            assert!(of(&object, at(3)).log_unmeasured);
+        }
+        assert!(!of(&backup(), at(3)).log_unmeasured, "no server keeps log for it");
+    }
+
+    #[test]
+    fn an_object_is_overdue_or_has_a_bad_backup_while_its_condition_says_so() {
+        let mut object = backup();
+        assert!(!of(&object, at(3)).overdue, "it has no status yet");
         let mut says = |type_: &str, status: &str, reason: &str| {
             let condition = json!({
                 "type": type_, "status": status, "reason": reason, "message": "",
@@ -42,10 +124,15 @@ mod tests {
             });
             let conditions = vec![serde_json::from_value(condition).expect("a condition")];
             object.status = Some(DatabaseBackupStatus { conditions, ..DatabaseBackupStatus::default() });
-            of(&object).overdue
+            let BackupTimes { overdue, bad, .. } = of(&object, at(3));
+            (overdue, bad)
         };
-        assert!(says("BackupOverdue", "True", "Overdue") && says("BackupOverdue", "Unknown", "ListingCut"));
-        assert!(!says("BackupOverdue", "False", "UpToDate") && !says("BackupOverdue", "Unknown", "NotObserved"));
-        assert!(!says("Ready", "True", "Scheduled"));
+        let (overdue, bad, well) = ((true, false), (false, true), (false, false));
+        assert_eq!(says("BackupOverdue", "True", "BackupMissing"), overdue);
+        assert_eq!(says("BackupOverdue", "Unknown", "ListingCut"), overdue);
+        assert_eq!(says("BackupOverdue", "False", "UpToDate"), well);
+        assert_eq!(says("Verified", "False", "VerificationFailed"), bad);
+        assert_eq!(says("Verified", "Unknown", "NotTried"), well);
+        assert_eq!(says("Ready", "True", "Scheduled"), well);
     }
 }

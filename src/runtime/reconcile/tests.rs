@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::client::Body;
 use kube::runtime::Controller;
 use kube::runtime::events::Recorder;
@@ -253,10 +253,11 @@ async fn an_object_that_is_suspended_or_cannot_be_decoded_is_stood_by_and_not_ob
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_object_that_is_stalled_is_counted_by_its_reason_until_it_is_gone() {
     let reconciler = reconciler(&apiserver(Arc::default()));
-    let counted = || reconciler.metrics.encode().unwrap().contains(r#"{kind="MyApp",reason="Undecodable"} 1"#);
+    let line = r#"causeway_stalled_objects{kind="MyApp",reason="Undecodable"} 1"#;
+    let counted = || reconciler.metrics.encode().unwrap().contains(line);
     let mut object = object(&json!([]));
     object.annotations_mut().insert(MARK.into(), "spec.image: no text".into());
     reconciler.alive.lock().unwrap().insert("uid-1".into());
@@ -265,6 +266,10 @@ async fn an_object_that_is_stalled_is_counted_by_its_reason_until_it_is_gone() {
         assert!(counted(), "it is stalled, however often it is looked at");
     }
     object.annotations_mut().clear();
+    object.spec.image = CONTESTED.into();
+    reconciler.reconcile(&object).await;
+    assert!(counted(), "an error that may pass says nothing about what it waits for");
+    object.spec.image = "busybox".into();
     reconcile(&reconciler, &object, || {}).await;
     assert!(!counted(), "it was corrected");
     object.annotations_mut().insert(MARK.into(), "spec.image: no text".into());
@@ -272,6 +277,33 @@ async fn an_object_that_is_stalled_is_counted_by_its_reason_until_it_is_gone() {
     assert!(counted());
     reconciler.gone(&object);
     assert!(!counted(), "the object was deleted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_not_ready_is_counted_until_it_is_ready_suspended_or_deleted() {
+    let reconciler = reconciler(&apiserver(Arc::default()));
+    let line = r#"causeway_unready_objects{kind="MyApp",reason="Unsettled"} 1"#;
+    let counted = || reconciler.metrics.encode().unwrap().contains(line);
+    let mut object = object(&json!([]));
+    reconciler.alive.lock().unwrap().insert("uid-1".into());
+    let ends: [fn(&mut MyApp); 2] = [
+        |object| object.spec.suspend = true,
+        |object| object.metadata.deletion_timestamp = Some(Time(Timestamp::now())),
+    ];
+    object.spec.image = CONTESTED.into();
+    for end in ends {
+        reconciler.reconcile(&object).await;
+        assert!(counted());
+        let mut changed = object.clone();
+        end(&mut changed);
+        reconciler.reconcile(&changed).await;
+        assert!(!counted());
+    }
+    reconciler.reconcile(&object).await;
+    assert!(counted());
+    object.spec.image = "busybox".into();
+    reconcile(&reconciler, &object, || {}).await;
+    assert!(!counted(), "it is ready");
 }
 
 #[tokio::test]

@@ -53,6 +53,7 @@ pub fn check(step: &Step) -> Result<Outcome> {
     equals_base(&helm, step)?;
     step.note("trying what is to be refused");
     refuses(&helm)?;
+    alerts_name_the_release(&helm)?;
     every_option_is_reachable(&helm)?;
     every_value_is_documented()?;
     definitions_fit()?;
@@ -148,6 +149,32 @@ fn refuses(helm: &Helm) -> Result<()> {
             Ok(_) => bail!("the chart takes --set {set}"),
             Err(error) if !error.to_string().contains(word) => bail!("of --set {set} the chart says: {error:#}"),
             Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// The alerts must name the objects of their release, and only leases that it takes part in.
+fn alerts_name_the_release(helm: &Helm) -> Result<()> {
+    const COMMAND: &str = "-n blue logs deployment/edge-causeway ";
+    const DATABASES: &str = r#"absent(causeway_leader{lease="edge-causeway-databases"})"#;
+    const OTHERS: &str = r#"absent(causeway_leader{lease="edge-causeway"})"#;
+    let values = chart::golden_directory()?.join("minimal.values.yaml").display().to_string();
+    for (kinds, named, missing) in [
+        ("kinds={MyApp,Redis}", &[COMMAND, OTHERS, DATABASES][..], &[][..]),
+        ("kinds={Redis}", &[COMMAND, DATABASES], &[OTHERS]),
+        ("kinds={MyApp}", &[COMMAND, OTHERS], &[DATABASES]),
+    ] {
+        let shown = ["--namespace", "blue", "--show-only", "templates/prometheusrule.yaml"];
+        let set = ["--values", values.as_str(), "--set", "metrics.prometheusRule.enabled=true", "--set", kinds];
+        let rendered = helm.render(&chart::directory()?, "edge", &[&shown[..], &set[..]].concat())?;
+        // YAML breaks long lines.
+        let text = rendered.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some(lacking) = named.iter().find(|words| !text.contains(**words)) {
+            bail!("with {kinds} the alerts lack: {lacking}");
+        }
+        if let Some(foreign) = missing.iter().chain(&["causeway-system"]).find(|words| text.contains(**words)) {
+            bail!("with {kinds} the alerts name what is not of the release: {foreign}");
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::super::facts::{Database, Job};
 use super::super::view::View;
 use super::status;
+use crate::api::DatabaseBackup;
 use crate::api::databasebackup::{BackupState, DatabaseState, KeptLogState};
 use crate::backup::jobs::Catalog;
 use crate::runtime::{ConditionStatus, ExtraCondition};
@@ -17,10 +18,10 @@ const REPORTED: usize = 100;
 const CLOCKS: SignedDuration = SignedDuration::from_mins(1);
 
 /// The instant for which every database must have a backup by now; none where none was due since the object was made.
-pub fn due(view: &View<'_>, schedule: &Schedule) -> Option<Timestamp> {
-    let deadline = SignedDuration::from_secs(view.object.spec.retry.deadline.signed_seconds());
-    let due = view.now.checked_sub(deadline).ok().and_then(|then| schedule.last(then));
-    let made = view.object.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0);
+pub fn due(object: &DatabaseBackup, schedule: &Schedule, now: Timestamp) -> Option<Timestamp> {
+    let deadline = SignedDuration::from_secs(object.spec.retry.deadline.signed_seconds());
+    let due = now.checked_sub(deadline).ok().and_then(|then| schedule.last(then));
+    let made = object.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0);
     due.filter(|due| *due >= made)
 }
 
@@ -36,7 +37,7 @@ pub fn states(view: &View<'_>, schedule: &Schedule) -> Vec<DatabaseState> {
         let before = view.before.databases.iter();
         return before.map(|it| DatabaseState { kept_log: kept_log(view, &it.folder), ..it.clone() }).collect();
     };
-    let due = due(view, schedule);
+    let due = due(view.object, schedule, view.now);
     let backed_up = view.observed.sources.iter().map(|it| (it, state(view, it, catalog, due)));
     let withheld = view.observed.withheld.iter().map(|it| (&it.database, BackupState::SecretRefused));
     let starting = view.observed.starting.iter().map(|it| (it, BackupState::NotStarted));
@@ -162,7 +163,7 @@ fn newest(database: &Database, catalog: &Catalog) -> Option<Timestamp> {
 mod tests {
     use super::super::tests::{catalog, decided, now, settled};
     use super::*;
-    use crate::api::{DatabaseBackup, DatabaseBackupStatus};
+    use crate::api::DatabaseBackupStatus;
     use crate::backup::jobs::End;
     use crate::backup::report::KeptLog;
     use crate::controllers::databasebackup::facts::Observed;

@@ -180,7 +180,7 @@ pub fn overdue(view: &View<'_>, schedule: &Schedule, states: &[DatabaseState]) -
         // What is not known is reported as before.
         return ExtraCondition { status: was_overdue(view), ..not_overdue() };
     };
-    let due = states::due(view, schedule);
+    let due = states::due(view.object, schedule, view.now);
     let withheld = view.observed.withheld.iter().map(|it| &it.database);
     let all = view.observed.sources.iter().chain(withheld);
     let lacking = all.filter(|database| due.is_some_and(|due| states::lacks(database, catalog, due)));
