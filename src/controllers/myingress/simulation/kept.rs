@@ -1,0 +1,83 @@
+//! Rules that members of a group keep where AWS refuses what they should become, or where the member cannot take part.
+
+use serde_json::{Value, json};
+
+use super::Simulation;
+use super::guests::{edit, home, listeners};
+use crate::controllers::myingress::action::Action;
+use crate::controllers::myingress::members::key;
+use crate::controllers::myingress::model::fixtures::guest;
+use crate::controllers::myingress::ownership::member_of;
+use crate::external::elbv2::RuleAction;
+
+/// The status of rules that AWS refuses.
+const REFUSED: u16 = 451;
+
+fn all(status: u16) -> Value {
+    json!({ "hosts": ["app.example.com"], "action": { "fixedResponse": { "statusCode": status } } })
+}
+
+/// A rule for some of the requests that [`all`] is for.
+fn admin(status: u16) -> Value {
+    let mut rule = all(status);
+    rule["paths"] = json!([{ "value": "/admin" }]);
+    rule
+}
+
+/// A group whose guests have these rules. The first guest is the oldest.
+fn with_guests(rules: &[Value], guests: &[(&str, &[Value])]) -> Simulation {
+    let mut objects = vec![home(rules)];
+    for (second, (name, rules)) in (0..).zip(guests) {
+        objects.push(guest(name, second, json!({ "listeners": listeners(rules) })));
+    }
+    let mut simulation = Simulation::with(objects);
+    simulation.settle(None);
+    simulation
+}
+
+/// Member and status of each rule, in the order of their evaluation.
+fn answers(simulation: &Simulation) -> Vec<String> {
+    let listeners = simulation.aws.assets.balancers.values().flat_map(|it| it.listeners.iter().flatten());
+    let mut rules: Vec<_> = listeners.flat_map(|(_, listener)| listener.rules.values()).collect();
+    rules.sort_by_key(|rule| rule.rule.priority);
+    let answer = |rule: &crate::controllers::myingress::assets::RuleMember| {
+        let (_, member) = member_of(&rule.tags).unwrap_or_default();
+        match &rule.rule.settings.actions[..] {
+            [RuleAction::FixedResponse(answer)] => format!("{member} {}", answer.status),
+            other => panic!("{other:?}"),
+        }
+    };
+    rules.into_iter().map(answer).collect()
+}
+
+/// Gives that object these rules while AWS refuses some, and lets the operator work for a while.
+fn edit_refused(simulation: &mut Simulation, name: &str, rules: &[Value]) {
+    edit(simulation, name, rules);
+    simulation.refuses = Some((|action: &Action| format!("{action:?}").contains(&format!("status: {REFUSED}")), "No"));
+    for _ in 0..4 {
+        for which in simulation.objects.iter().map(key).collect::<Vec<_>>() {
+            simulation.reconcile(&which);
+        }
+        simulation.aws.time_passes();
+        simulation.sweep();
+    }
+    assert!(!simulation.refusals.is_empty(), "nothing was refused: {:#?}", simulation.journal);
+}
+
+#[test]
+fn a_guests_rule_whose_edit_aws_refuses_stays_before_a_broader_one_of_the_same_guest() {
+    let mut simulation = with_guests(&[], &[("a", &[admin(401), all(200)])]);
+    edit_refused(&mut simulation, "a", &[admin(REFUSED), all(200)]);
+    assert_eq!(answers(&simulation), ["a 401", "a 200"]);
+    edit_refused(&mut simulation, "a", &[admin(REFUSED), all(201)]);
+    assert_eq!(answers(&simulation), ["a 401", "a 201"], "the other one changes");
+    edit_refused(&mut simulation, "a", &[admin(401), all(REFUSED)]);
+    assert_eq!(answers(&simulation), ["a 401", "a 201"], "nor does the broader one come first");
+}
+
+#[test]
+fn a_guests_rule_whose_edit_aws_refuses_comes_before_a_new_broader_one() {
+    let mut simulation = with_guests(&[], &[("a", &[admin(401)])]);
+    edit_refused(&mut simulation, "a", &[admin(REFUSED), all(200)]);
+    assert_eq!(answers(&simulation), ["a 401", "a 200"]);
+}
