@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::Simulation;
 use super::guests::{edit, home, listeners};
-use crate::controllers::myingress::action::Action;
+use crate::controllers::myingress::action::{Action, ListenerAction};
 use crate::controllers::myingress::members::key;
-use crate::controllers::myingress::model::fixtures::guest;
+use crate::controllers::myingress::model::fixtures::{born, guest};
 use crate::controllers::myingress::ownership::member_of;
 use crate::external::elbv2::RuleAction;
 
@@ -80,4 +80,53 @@ fn a_guests_rule_whose_edit_aws_refuses_comes_before_a_new_broader_one() {
     let mut simulation = with_guests(&[], &[("a", &[admin(401)])]);
     edit_refused(&mut simulation, "a", &[admin(REFUSED), all(200)]);
     assert_eq!(answers(&simulation), ["a 401", "a 200"]);
+}
+
+#[test]
+fn a_rule_whose_edit_aws_refuses_does_not_become_that_of_another_member() {
+    let mut simulation = with_guests(&[], &[("a", &[admin(401), all(200)]), ("b", &[admin(202)])]);
+    let as_before = ["a 401", "a 200", "b 202"];
+    assert_eq!(answers(&simulation), as_before);
+    simulation.journal.clear();
+    edit_refused(&mut simulation, "a", &[admin(REFUSED), all(200)]);
+    assert_eq!((answers(&simulation), &simulation.journal), (as_before.map(str::to_owned).into(), &Vec::new()));
+    // Nor if the other member has no such rule yet.
+    edit(&mut simulation, "b", &[]);
+    edit_refused(&mut simulation, "a", &[all(REFUSED)]);
+    assert_eq!(answers(&simulation), ["a 401", "a 200"]);
+    edit_refused(&mut simulation, "b", &[admin(202)]);
+    assert_eq!(answers(&simulation), as_before);
+}
+
+#[test]
+fn a_rule_at_home_whose_edit_aws_refuses_does_not_become_that_of_another_member() {
+    let mut simulation = with_guests(&[admin(401), all(200)], &[]);
+    let second = json!({ "group": { "name": "all" }, "listeners": listeners(&[admin(202)]) });
+    simulation.objects.push(born("second", 10, second));
+    simulation.settle(None);
+    let as_before = ["home 401", "home 200", "second 202"];
+    assert_eq!(answers(&simulation), as_before);
+    simulation.journal.clear();
+    edit_refused(&mut simulation, "home", &[admin(REFUSED), all(200)]);
+    assert_eq!((answers(&simulation), &simulation.journal), (as_before.map(str::to_owned).into(), &Vec::new()));
+}
+
+#[test]
+fn a_rule_of_a_suspended_guest_stays_behind_one_of_an_earlier_guest_with_the_same_conditions() {
+    let mut simulation = with_guests(&[], &[("earlier", &[]), ("a", &[admin(401), all(200)])]);
+    simulation.object("a").spec.suspend = true;
+    simulation.settle(None);
+    simulation.journal.clear();
+    edit(&mut simulation, "earlier", &[admin(202)]);
+    simulation.settle(None);
+    assert_eq!(answers(&simulation), ["earlier 202", "a 401", "a 200"]);
+    let touched = |action: &&Action| match action {
+        Action::Listener(ListenerAction::ModifyRule { .. } | ListenerAction::DeleteRule { .. }) => true,
+        Action::Listener(ListenerAction::CreateRule { settings, .. }) => format!("{settings:?}").contains("401"),
+        _ => false,
+    };
+    assert_eq!(simulation.journal.iter().find(touched), None, "its client secret could not be sent again");
+    edit(&mut simulation, "earlier", &[]);
+    simulation.settle(None);
+    assert_eq!(answers(&simulation), ["a 401", "a 200"], "the broader rule does not answer all");
 }

@@ -38,7 +38,10 @@ impl Listener<'_> {
         let wanted = self.wanted.rules.iter().zip(self.own(member));
         let mut rules: Vec<Placed> = wanted
             .filter(|(rule, _)| waiting.get(&rule.member).is_none_or(BTreeSet::is_empty))
-            .map(|(rule, own)| Placed { now: own.map(|own| own.rule.priority), rule: rule.clone() })
+            .map(|(rule, own)| {
+                let own = own.filter(|own| member_of(&own.tags).as_ref() == Some(&rule.member));
+                Placed { now: own.map(|own| own.rule.priority), rule: rule.clone() }
+            })
             .collect();
         let becoming = self.becoming(member);
         let places = self.places();
@@ -47,13 +50,11 @@ impl Listener<'_> {
             |member: &ObjectKey| self.scene.is_guest(member).then(|| places.get(member).copied().unwrap_or(usize::MAX));
         for (guest, rule) in present {
             let unseen = waiting.get(&guest).filter(|groups| !groups.is_empty());
-            let left = stuck.contains(&guest) && !becoming.contains_key(rule.rule.arn.as_str());
+            let left = stuck.contains(&guest) && !self.becomes_own(rule, &becoming);
             let settings = &rule.rule.settings;
-            // A rule behind another one with the same conditions never matches. One of a later guest does not count: before
-            // it comes a broader rule of this guest, perhaps, which would answer without this rule's log-in.
-            let is_before = |it: &Placed| place(&it.rule.member) <= place(&guest);
-            let shadowed = rules.iter().any(|it| is_before(it) && it.rule.settings.conditions == settings.conditions);
-            if (self.scene.frozen.contains(&guest) || unseen.is_some() || left) && !shadowed {
+            // One behind another one with the same conditions stays as well. When that goes, a broader rule of this guest
+            // would answer otherwise, perhaps without this rule's log-in.
+            if self.scene.frozen.contains(&guest) || unseen.is_some() || left {
                 let now = rule.rule.priority;
                 let at = place_of(&rules, &guest, now);
                 let field = format!("a rule of {}/{}", guest.0, guest.1);
@@ -110,7 +111,7 @@ impl Listener<'_> {
     }
 }
 
-/// A rule, and the priority of the present rule that becomes it.
+/// A rule, and the priority of the present rule of the same member that becomes it.
 struct Placed {
     now: Option<u16>,
     rule: RuleModel,

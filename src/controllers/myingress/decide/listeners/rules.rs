@@ -8,6 +8,7 @@ use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
 use crate::controllers::myingress::decide::secrets::{fingerprint_of, secret_tag, with_known_secret};
 use crate::controllers::myingress::decide::shifts;
 use crate::controllers::myingress::model::{Complaint, RuleModel};
+use crate::controllers::myingress::ownership::member_of;
 use crate::controllers::myingress::rules::{self, Present, Step, Wanted};
 use crate::external::elbv2::{ListenerSettings, Pairs, RuleAction, RuleSettings};
 
@@ -34,7 +35,7 @@ impl Listener<'_> {
                     with_known_secret(&mut rule.settings.actions, &it.tags, &wanted.tags, &wanted.settings.actions);
                 }
                 let (ours, held) = (self.is_ours(it), self.scene.observed.owner.owns(&it.tags));
-                Present { rule, ours, held }
+                Present { rule, member: member_of(&it.tags), ours, held }
             })
             .collect();
         let differs = settings.is_some_and(|settings| self.differs(member, settings));
@@ -54,17 +55,26 @@ impl Listener<'_> {
         }
     }
 
-    /// The wanted rule that each of our rules becomes, as [`rules::plan`] matches them: of several with the same
-    /// conditions the first becomes the first.
+    /// The wanted rule that each of our rules becomes, as [`rules::plan`] matches them: one of the same member if there
+    /// is one, and of several with the same conditions the first becomes the first.
     pub(super) fn becoming<'m>(&self, member: &'m ListenerMember) -> BTreeMap<&'m str, usize> {
         let mut ours: Vec<&RuleMember> = member.rules.values().filter(|rule| self.is_ours(rule)).collect();
         ours.sort_by_key(|rule| rule.rule.priority);
         let mut becoming = BTreeMap::new();
-        for (index, wanted) in self.wanted.rules.iter().enumerate() {
-            let fits = |rule: &&RuleMember| rule.rule.settings.conditions == wanted.settings.conditions;
-            if let Some(place) = ours.iter().position(fits) {
-                becoming.insert(ours.remove(place).rule.arn.as_str(), index);
-            }
+        let mut left: Vec<usize> = (0..self.wanted.rules.len()).collect();
+        for of_any_member in [false, true] {
+            left.retain(|index| {
+                let wanted = &self.wanted.rules[*index];
+                let fits = |rule: &&RuleMember| {
+                    let suits = of_any_member || member_of(&rule.tags).as_ref() == Some(&wanted.member);
+                    suits && rule.rule.settings.conditions == wanted.settings.conditions
+                };
+                let found = ours.iter().position(fits);
+                if let Some(place) = found {
+                    becoming.insert(ours.remove(place).rule.arn.as_str(), *index);
+                }
+                found.is_none()
+            });
         }
         becoming
     }
@@ -85,6 +95,7 @@ impl Listener<'_> {
             key: rule.field.clone(),
             priority: rule.priority,
             last: self.scene.is_guest(&rule.member),
+            member: Some(rule.member.clone()),
             settings: RuleSettings { actions, ..rule.settings.clone() },
             tags: self.rule_tags(rule),
         })
