@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Simulation;
-use super::guests::{edit, home, listeners};
+use super::guests::{edit, home, listeners, reason, rule};
 use crate::controllers::myingress::action::{Action, ListenerAction};
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::fixtures::{born, guest};
@@ -19,9 +19,9 @@ fn all(status: u16) -> Value {
 
 /// A rule for some of the requests that [`all`] is for.
 fn admin(status: u16) -> Value {
-    let mut rule = all(status);
-    rule["paths"] = json!([{ "value": "/admin" }]);
-    rule
+    let mut admin = all(status);
+    admin["paths"] = json!([{ "value": "/admin" }]);
+    admin
 }
 
 /// A group whose guests have these rules. The first guest is the oldest.
@@ -129,4 +129,24 @@ fn a_rule_of_a_suspended_guest_stays_behind_one_of_an_earlier_guest_with_the_sam
     edit(&mut simulation, "earlier", &[]);
     simulation.settle(None);
     assert_eq!(answers(&simulation), ["a 401", "a 200"], "the broader rule does not answer all");
+}
+
+#[test]
+fn a_guest_removes_a_rule_while_aws_refuses_an_edit_of_the_listener_and_a_member_at_home_is_held_up() {
+    let mut simulation = with_guests(&[], &[("a", &[admin(401), all(200)])]);
+    let second = json!({ "group": { "name": "all" }, "listeners": listeners(&[rule("b.example.com", None)]) });
+    simulation.objects.push(born("second", 10, second));
+    simulation.settle(None);
+    assert_eq!(answers(&simulation), ["second 200", "a 401", "a 200"]);
+    let default = json!({ "fixedResponse": { "statusCode": REFUSED } });
+    simulation.object("home").spec.listeners[0].default_action = serde_json::from_value(default).unwrap();
+    edit(&mut simulation, "second", &[]);
+    edit_refused(&mut simulation, "a", &[all(200)]);
+    assert_eq!(answers(&simulation), ["second 200", "a 200"], "what is home's waits for the default action");
+    assert_eq!(["home", "second", "a"].map(|name| reason(&simulation, name)), ["No", "GroupHeldUp", ""]);
+    simulation.refuses = None;
+    simulation.refusals.clear();
+    simulation.settle(None);
+    assert_eq!(answers(&simulation), ["a 200"]);
+    assert_eq!(["home", "second", "a"].map(|name| reason(&simulation, name)), ["", "", ""]);
 }

@@ -123,8 +123,10 @@ impl Listener<'_> {
             Step::SetPriorities(priorities) => ListenerAction::SetPriorities { balancer, listener, port, priorities },
             Step::SetDefault => ListenerAction::Modify { balancer, arn: listener, settings: settings?.clone() },
             Step::Delete { arn } => {
-                let priority = member.rules.get(&arn).map(|rule| rule.rule.priority)?;
-                ListenerAction::DeleteRule { balancer, listener, port, arn, priority }
+                let rule = member.rules.get(&arn)?;
+                let of_guest = member_of(&rule.tags).is_some_and(|it| self.scene.is_guest(&it));
+                let priority = rule.rule.priority;
+                ListenerAction::DeleteRule { balancer, listener, port, arn, priority, of_guest }
             }
         })
     }
