@@ -10,7 +10,7 @@ use crate::controllers::myingress::decide::shifts;
 use crate::controllers::myingress::model::{Complaint, RuleModel};
 use crate::controllers::myingress::ownership::member_of;
 use crate::controllers::myingress::rules::{self, Present, Step, Wanted};
-use crate::external::elbv2::{ListenerSettings, Pairs, RuleAction, RuleSettings};
+use crate::external::elbv2::{ListenerSettings, Pairs, Protocol, RuleAction, RuleSettings};
 
 impl Listener<'_> {
     /// `room` is for how many rules the balancer has room beside its present ones.
@@ -105,7 +105,15 @@ impl Listener<'_> {
     pub(super) fn step(&self, rule: &RuleModel, own: Option<&RuleMember>) -> Option<(Vec<RuleAction>, bool)> {
         let actions = self.resolved(&rule.settings.actions)?;
         let present = own.map(|it| it.rule.settings.actions.as_slice());
-        Some(shifts::step(actions, present.unwrap_or_default(), &self.scene.observed.summaries))
+        Some(self.step_to(actions, present.unwrap_or_default()))
+    }
+
+    /// These actions, or a step towards them, and whether it is a step. No step needs HTTPS where the listener is to have
+    /// HTTP: AWS would not turn the listener until the new targets are healthy.
+    pub(super) fn step_to(&self, wanted: Vec<RuleAction>, present: &[RuleAction]) -> (Vec<RuleAction>, bool) {
+        let (step, waits) = shifts::step(wanted.clone(), present, &self.scene.observed.summaries);
+        let impossible = self.wanted.protocol == Protocol::Http && self.needs_https(&step);
+        if impossible { (wanted, false) } else { (step, waits) }
     }
 
     pub(super) fn action(
