@@ -112,6 +112,24 @@ fn a_rule_at_home_whose_edit_aws_refuses_does_not_become_that_of_another_member(
 }
 
 #[test]
+fn a_rule_whose_edit_aws_refuses_gives_way_to_one_with_its_conditions_that_asks_for_its_priority() {
+    let numbered = |status: u16| {
+        let mut rule = admin(status);
+        rule["priority"] = json!(10);
+        rule
+    };
+    let mut simulation = with_guests(&[numbered(401), all(200)], &[]);
+    let second = json!({ "group": { "name": "all" }, "listeners": listeners(&[]) });
+    simulation.objects.push(born("second", 10, second));
+    simulation.settle(None);
+    edit_refused(&mut simulation, "home", &[all(REFUSED)]);
+    assert_eq!(answers(&simulation), ["home 401", "home 200"]);
+    edit_refused(&mut simulation, "second", &[numbered(202)]);
+    assert_eq!(answers(&simulation), ["second 202", "home 200"]);
+    assert_eq!(["home", "second"].map(|name| reason(&simulation, name)), ["No", ""]);
+}
+
+#[test]
 fn a_rule_of_a_suspended_guest_stays_behind_one_of_an_earlier_guest_with_the_same_conditions() {
     let mut simulation = with_guests(&[], &[("earlier", &[]), ("a", &[admin(401), all(200)])]);
     simulation.object("a").spec.suspend = true;

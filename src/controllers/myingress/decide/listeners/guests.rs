@@ -69,7 +69,7 @@ impl Listener<'_> {
                 rules.insert(at, Placed { now: Some(now), rule });
             }
         }
-        let mut rules: Vec<RuleModel> = rules.into_iter().map(|placed| placed.rule).collect();
+        let mut rules: Vec<RuleModel> = rules.into_iter().map(|it| it.rule).collect();
         rules.sort_by_key(|rule| place(&rule.member));
         (rules != self.wanted.rules).then(|| ListenerModel { rules, ..self.wanted.clone() })
     }
@@ -120,8 +120,8 @@ struct Placed {
 /// Where a present rule of the guest with that priority belongs. It stays between the guest's rules that are there. It
 /// comes before new ones: a broader one would answer without its log-in, for example.
 fn place_of(rules: &[Placed], guest: &ObjectKey, priority: u16) -> usize {
-    let theirs = rules.iter().enumerate().filter(|(_, placed)| placed.rule.member == *guest);
-    let theirs: Vec<(usize, Option<u16>)> = theirs.map(|(place, placed)| (place, placed.now)).collect();
+    let theirs = rules.iter().enumerate().filter(|(_, it)| it.rule.member == *guest);
+    let theirs: Vec<(usize, Option<u16>)> = theirs.map(|(place, it)| (place, it.now)).collect();
     let follows = theirs.iter().position(|(_, now)| now.is_some_and(|now| now > priority)).unwrap_or(theirs.len());
     let before = theirs[..follows].iter().rev().find(|(_, now)| now.is_some_and(|now| now < priority));
     let first = theirs.first().map_or(rules.len(), |(place, _)| *place);

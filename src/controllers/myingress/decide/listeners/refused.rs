@@ -85,7 +85,14 @@ impl Listener<'_> {
         let concerned = |rule: &RuleMember| {
             member_of(&rule.tags).is_none_or(|member| of.contains(&member) && !self.scene.is_guest(&member))
         };
-        let stays = |rule: &RuleMember| self.is_ours(rule) && concerned(rule) && !self.becomes_own(rule, &becoming);
+        // One with the same conditions that asks for its number answers the same requests.
+        let replaced = |RuleMember { rule, .. }: &RuleMember| {
+            let mut wanted = self.wanted.rules.iter();
+            wanted.any(|it| it.priority == Some(rule.priority) && it.settings.conditions == rule.settings.conditions)
+        };
+        let stays = |rule: &RuleMember| {
+            self.is_ours(rule) && concerned(rule) && !self.becomes_own(rule, &becoming) && !replaced(rule)
+        };
         member.rules.iter().filter(|(_, rule)| stays(rule)).map(|(arn, _)| arn.clone()).collect()
     }
 
