@@ -52,8 +52,8 @@ impl Listener<'_> {
             let unseen = waiting.get(&guest).filter(|groups| !groups.is_empty());
             let left = stuck.contains(&guest) && !self.becomes_own(rule, &becoming);
             let settings = &rule.rule.settings;
-            // One behind another one with the same conditions stays as well. When that goes, a broader rule of this guest
-            // would answer otherwise, perhaps without this rule's log-in.
+            // One behind another with the same conditions stays as well. Otherwise, once that goes, a broader rule of
+            // this guest would answer, perhaps without this rule's log-in.
             if self.scene.frozen.contains(&guest) || unseen.is_some() || left {
                 let now = rule.rule.priority;
                 let at = place_of(&rules, &guest, now);

@@ -77,8 +77,8 @@ impl Listener<'_> {
         setter.map_or_else(at_home, |setter| lacking.contains(&setter))
     }
 
-    /// Our rules of these members that become none of their wanted rules. If one became another member's, a broader rule
-    /// might answer its requests. Rules of guests are left out, for they do not keep their positions.
+    /// Our rules of these members that become none of their wanted rules. If one became another member's, a broader
+    /// rule might answer its requests. Rules of guests are left out, for they do not keep their positions.
     pub(super) fn unmatched(&self, member: &ListenerMember, of: &BTreeSet<ObjectKey>) -> BTreeSet<String> {
         let becoming = self.becoming(member);
         // Outside of a group no tag says which object a rule belongs to.

@@ -108,8 +108,8 @@ impl Listener<'_> {
         Some(self.step_to(actions, present.unwrap_or_default()))
     }
 
-    /// These actions, or a step towards them, and whether it is a step. No step needs HTTPS where the listener is to have
-    /// HTTP: AWS would not turn the listener until the new targets are healthy.
+    /// These actions, or a step towards them, and whether it is a step. No step needs HTTPS where the listener is to
+    /// have HTTP: AWS would not turn the listener until the new targets are healthy.
     pub(super) fn step_to(&self, wanted: Vec<RuleAction>, present: &[RuleAction]) -> (Vec<RuleAction>, bool) {
         let (step, waits) = shifts::step(wanted.clone(), present, &self.scene.observed.summaries);
         let impossible = self.wanted.protocol == Protocol::Http && self.needs_https(&step);
