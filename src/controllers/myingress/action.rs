@@ -118,8 +118,8 @@ pub enum ListenerAction {
     ModifyRule { balancer: String, listener: String, port: u16, arn: String, settings: RuleSettings },
     /// Give rules other priorities, all at once.
     SetPriorities { balancer: String, listener: String, port: u16, priorities: BTreeMap<String, u16> },
-    /// Delete a rule.
-    DeleteRule { balancer: String, listener: String, port: u16, arn: String, priority: u16 },
+    /// Delete a rule, perhaps of a guest of a group.
+    DeleteRule { balancer: String, listener: String, port: u16, arn: String, priority: u16, of_guest: bool },
 }
 
 impl Action {

@@ -49,8 +49,9 @@ fn on_listener(refused: &ListenerAction, later: &ListenerAction) -> bool {
             | DeleteRule { listener: on, .. }
             | Modify { arn: on, .. },
         )
-        // The new default action may have to answer what a rule answered so far.
-        | (Modify { arn: listener, .. }, DeleteRule { listener: on, .. })
+        // The new default action may have to answer what a rule answered so far. Guests set none, and what they remove
+        // does not wait for a mistake of others.
+        | (Modify { arn: listener, .. }, DeleteRule { listener: on, of_guest: false, .. })
         | (AddCertificates { arn: listener, .. }, RemoveCertificates { arn: on, .. })
         // One that comes after another has gone needs the room of that one.
         | (RemoveCertificates { arn: listener, .. }, AddCertificates { arn: on, .. })
@@ -96,6 +97,11 @@ mod tests {
         }
     }
 
+    fn delete(listener: &str, of_guest: bool) -> ListenerAction {
+        let (balancer, arn, port) = ("b".into(), format!("rule of {listener}"), 80);
+        ListenerAction::DeleteRule { balancer, listener: listener.into(), port, arn, priority: 1, of_guest }
+    }
+
     /// The changes of a listener and its rules, in the order in which a plan has them.
     fn changes(listener: &str) -> [Action; 5] {
         let (balancer, on, port) = (|| "b".to_owned(), || listener.to_owned(), 80);
@@ -119,7 +125,7 @@ mod tests {
             },
             ListenerAction::SetPriorities { balancer: balancer(), listener: on(), port, priorities },
             ListenerAction::Modify { balancer: balancer(), arn: on(), settings: default() },
-            ListenerAction::DeleteRule { balancer: balancer(), listener: on(), port, arn: rule(), priority: 1 },
+            delete(listener, false),
         ]
         .map(Action::Listener)
     }
@@ -151,6 +157,8 @@ mod tests {
             assert!(depends(&moves, &later), "{later:?}");
         }
         assert!(depends(&default, &delete));
+        let of_guest = Action::Listener(self::delete("l", true));
+        assert!(!depends(&default, &of_guest) && depends(&create, &of_guest) && depends(&moves, &of_guest));
     }
 
     #[test]

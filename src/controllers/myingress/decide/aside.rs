@@ -13,7 +13,7 @@ use crate::controllers::myingress::dependencies::depends;
 use crate::controllers::myingress::error::{PERMISSION_MISSING, QUOTA_REACHED, WEB_ACL_PENDING};
 use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::members::key;
-use crate::controllers::myingress::ownership::ObjectKey;
+use crate::controllers::myingress::ownership::{ObjectKey, member_of};
 use crate::controllers::myingress::refusals::Refusal;
 use crate::external::elbv2::{Pairs, Protocol, RuleSettings};
 use crate::runtime::Health;
@@ -22,12 +22,14 @@ use crate::runtime::Health;
 pub struct Aside<'a> {
     refusals: &'a [Refusal],
     met: RefCell<BTreeSet<usize>>,
+    /// Deletions of rules that were left out because they depend on something refused.
+    held: RefCell<Vec<Action>>,
 }
 
 impl<'a> Aside<'a> {
     /// Knows these refusals; the plan has met none of them yet.
     pub fn new(refusals: &'a [Refusal]) -> Self {
-        Self { refusals, met: RefCell::default() }
+        Self { refusals, met: RefCell::default(), held: RefCell::default() }
     }
 
     /// Whether the action was refused and is not to be tried now.
@@ -110,6 +112,9 @@ impl<'a> Aside<'a> {
         let mut missing: Vec<Action> = Vec::new();
         for action in std::mem::take(actions) {
             if missing.iter().any(|refused| depends(refused, &action)) {
+                if matches!(action, Action::Listener(ListenerAction::DeleteRule { .. })) {
+                    self.held.borrow_mut().push(action.clone());
+                }
                 missing.push(action);
                 continue;
             }
@@ -157,7 +162,11 @@ impl<'a> Aside<'a> {
         if let Some(refusal) = met.iter().find(own) {
             return Some(reported(refusal, refusal.reason, refusal.message.clone()));
         }
-        let needed = met.into_iter().find(|refusal| needs(object, observed, &refusal.action))?;
+        let held = self.held.borrow();
+        let keeps = |refused: &Action| {
+            held.iter().any(|later| depends(refused, later) && deletes_rule_of(object, observed, later))
+        };
+        let needed = met.into_iter().find(|it| needs(object, observed, &it.action) || keeps(&it.action))?;
         let by = needed.blamed.as_ref().map(|(namespace, name)| format!(" of {namespace}/{name}")).unwrap_or_default();
         let message = format!("waits for a part{by} that AWS refuses: {}", needed.message);
         Some(reported(needed, "GroupHeldUp", message))
@@ -206,6 +215,14 @@ fn needs(object: &MyIngress, observed: &Observed, action: &Action) -> bool {
         Action::Listener(ListenerAction::SetPriorities { port, .. }) => listens(*port),
         _ => false,
     }
+}
+
+/// Whether the action deletes a rule that the object had.
+fn deletes_rule_of(object: &MyIngress, observed: &Observed, action: &Action) -> bool {
+    let Action::Listener(ListenerAction::DeleteRule { balancer, listener, arn, .. }) = action else { return false };
+    let listeners = observed.assets.balancers.get(balancer).and_then(|member| member.listeners.as_ref());
+    let rule = listeners.and_then(|listeners| listeners.get(listener)).and_then(|member| member.rules.get(arn));
+    rule.and_then(|rule| member_of(&rule.tags)).is_some_and(|member| member == key(object))
 }
 
 /// Whether the listener lacks a certificate that the spec names, or one of the `refused` ones for a host of the spec.

@@ -360,8 +360,7 @@ impl<'a> Listener<'a> {
 
     fn default_step(&self, member: &ListenerMember) -> Option<(Vec<RuleAction>, bool)> {
         let actions = self.resolved(&self.wanted.default_actions)?;
-        let present = &member.listener.settings.default_actions;
-        Some(shifts::step(actions, present, &self.scene.observed.summaries))
+        Some(self.step_to(actions, &member.listener.settings.default_actions))
     }
 
     /// Whether the listener's settings differ from these.

@@ -68,8 +68,9 @@ pub fn retains(object: &MyIngress, observed: &Observed) -> bool {
 fn leave(object: &MyIngress, observed: &Observed, removal: &mut Removal<Action>) {
     let (tag, value) = member_tag(&key(object));
     let is_mine = |tags: &Pairs| observed.owner.owns(tags) && tags.get(&tag) == Some(&value);
+    let of_guest = observed.members.is_guest(&key(object));
     for member in observed.assets.balancers.values() {
-        removal.actions.extend(rules_of(member, &is_mine).map(Action::Listener));
+        removal.actions.extend(rules_of(member, of_guest, &is_mine).map(Action::Listener));
         removal.actions.extend(defaults_of(member, observed, &is_mine).map(Action::Listener));
     }
     let mine: Vec<&GroupMember> = observed.assets.groups.values().filter(|member| is_mine(&member.tags)).collect();
@@ -82,18 +83,23 @@ fn leave(object: &MyIngress, observed: &Observed, removal: &mut Removal<Action>)
     removal.actions.extend(mine.into_iter().map(|member| groups::delete(observed, member)));
 }
 
-fn rules_of(member: &Member, is_mine: &impl Fn(&Pairs) -> bool) -> impl Iterator<Item = ListenerAction> {
+fn rules_of(
+    member: &Member,
+    of_guest: bool,
+    is_mine: &impl Fn(&Pairs) -> bool,
+) -> impl Iterator<Item = ListenerAction> {
     let listeners = member.listeners.iter().flat_map(|listeners| listeners.values());
     listeners.flat_map(move |listener| {
         let mut mine: Vec<_> = listener.rules.values().filter(|rule| is_mine(&rule.tags)).collect();
         // The last rule is deleted first, so no request falls through to another of these rules.
         mine.sort_by_key(|rule| std::cmp::Reverse(rule.rule.priority));
-        mine.into_iter().map(|rule| ListenerAction::DeleteRule {
+        mine.into_iter().map(move |rule| ListenerAction::DeleteRule {
             balancer: member.balancer.arn.clone(),
             listener: listener.listener.arn.clone(),
             port: listener.listener.settings.port,
             arn: rule.rule.arn.clone(),
             priority: rule.rule.priority,
+            of_guest,
         })
     })
 }

@@ -6,7 +6,8 @@
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/listener-rules.html>
 //!
 //! # The plan
-//! A present rule is reused for a wanted one of the same conditions; where AWS has room, for no other one. Then:
+//! A present rule is reused for a wanted one of the same conditions, and of the same member if there is one; where AWS
+//! has room, for no other one. Then:
 //! 1. One `SetRulePriorities`, only if needed, pushes rules down, their order kept, until each reused rule stands at
 //!    its final number or below and nothing else stands at a final number.
 //! 2. From the first wanted rule to the last: it is created at its number, or modified where it stands and then moved
@@ -46,8 +47,9 @@ mod simulation;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::controllers::myingress::ownership::ObjectKey;
 use crate::external::elbv2::{Condition, Rule, RuleSettings};
 use layout::{Layout, layout, leftovers};
 pub use order::Clash;
@@ -62,6 +64,8 @@ pub struct Wanted {
     /// Whether it comes after all rules for which this is false, whatever their numbers. Such a rule has no priority,
     /// and is listed after the others.
     pub last: bool,
+    /// The member that it belongs to.
+    pub member: Option<ObjectKey>,
     /// What it does. Target groups are given by ARN.
     pub settings: RuleSettings,
     /// Tags that it is created with.
@@ -74,6 +78,8 @@ pub struct Present {
     /// The rule. Secrets that AWS does not return must be filled in where they are known to be set, because settings
     /// that do not compare equal are modified.
     pub rule: Rule,
+    /// The member that it belongs to; `None` outside of a group.
+    pub member: Option<ObjectKey>,
     /// Whether it may be changed. A rule that may not be changed keeps its priority.
     pub ours: bool,
     /// Whether rules that come last follow it, although it may not be changed.
@@ -134,9 +140,10 @@ pub fn plan(wanted: &[Wanted], present: &[Present], default_differs: bool, room:
     let others: Vec<&Rule> = present.iter().filter(|it| !it.ours).map(|it| &it.rule).collect();
     let ordered = order::evaluated(wanted, &others)?;
     let count = wanted.len() - ordered.iter().filter(|it| it.last).count();
-    let mut ours: Vec<&Rule> = present.iter().filter(|it| it.ours).map(|it| &it.rule).collect();
-    ours.sort_unstable_by_key(|rule| rule.priority);
-    let mut goals = matched(&ordered, &ours);
+    let mut own: Vec<&Present> = present.iter().filter(|it| it.ours).collect();
+    own.sort_unstable_by_key(|it| it.rule.priority);
+    let mut goals = matched(&ordered, &own);
+    let ours: Vec<&Rule> = own.into_iter().map(|it| &it.rule).collect();
     room::make(&mut goals, &ours, room);
     let floor = present.iter().filter(|it| !it.ours && it.held).map(|it| it.rule.priority).max().unwrap_or(0);
     let places = layout(&goals, count, floor, &ours, &others);
@@ -174,14 +181,22 @@ struct Goal<'a> {
     reused: Option<usize>,
 }
 
-/// Gives each wanted rule the first of our rules that has its conditions and is not yet given away.
-fn matched<'a>(ordered: &[&'a Wanted], ours: &[&Rule]) -> Vec<Goal<'a>> {
-    let mut by_conditions: BTreeMap<&BTreeSet<Condition>, VecDeque<usize>> = BTreeMap::new();
-    for (index, rule) in ours.iter().enumerate() {
-        by_conditions.entry(&rule.settings.conditions).or_default().push_back(index);
+/// Gives each wanted rule the first of our rules that has its conditions and is not yet given away. Rules of the same
+/// member come first: a rule that a member keeps may have a client secret that cannot be sent again.
+fn matched<'a>(ordered: &[&'a Wanted], ours: &[&Present]) -> Vec<Goal<'a>> {
+    let mut by_conditions: BTreeMap<&BTreeSet<Condition>, Vec<usize>> = BTreeMap::new();
+    for (index, present) in ours.iter().enumerate() {
+        by_conditions.entry(&present.rule.settings.conditions).or_default().push(index);
     }
-    let mut reused = |wanted: &Wanted| by_conditions.get_mut(&wanted.settings.conditions)?.pop_front();
-    ordered.iter().map(|wanted| Goal { wanted, reused: reused(wanted) }).collect()
+    let mut goals: Vec<Goal> = ordered.iter().map(|wanted| Goal { wanted, reused: None }).collect();
+    for of_any_member in [false, true] {
+        for goal in goals.iter_mut().filter(|goal| goal.reused.is_none()) {
+            let Some(left) = by_conditions.get_mut(&goal.wanted.settings.conditions) else { continue };
+            let place = left.iter().position(|index| of_any_member || ours[*index].member == goal.wanted.member);
+            goal.reused = place.map(|place| left.remove(place));
+        }
+    }
+    goals
 }
 
 /// Steps, and moves that are not part of a step yet.

@@ -95,7 +95,7 @@ mod tests {
     /// A rule for these hosts, with the status that it answers.
     fn rule(of: &[String], status: u16) -> Wanted {
         let settings = RuleSettings { conditions: hosts(of), ..settings([None; 4], status) };
-        Wanted { key: of.join(" "), priority: None, last: false, settings, tags: BTreeMap::new() }
+        Wanted { key: of.join(" "), priority: None, last: false, member: None, settings, tags: BTreeMap::new() }
     }
 
     fn host(number: usize) -> String {

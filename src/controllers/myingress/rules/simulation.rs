@@ -124,6 +124,7 @@ impl Listener {
     pub fn plan(&self, wanted: &[Wanted], new_default: bool) -> Result<Vec<Step>, Clash> {
         let present = |(priority, standing): (&u16, &Standing)| Present {
             rule: Rule { arn: standing.arn.clone(), priority: *priority, settings: standing.settings.clone() },
+            member: None,
             ours: standing.ours,
             held: Self::is_held(*priority, standing),
         };
@@ -229,6 +230,7 @@ fn scene() -> impl Strategy<Value = Scene> {
                 key: format!("rules[{index}]"),
                 priority: priority.filter(|_| index < first),
                 last: index >= first,
+                member: None,
                 settings: settings(patterns[which], status),
                 tags: BTreeMap::from([("key".to_owned(), format!("rules[{index}]"))]),
             });

@@ -7,14 +7,15 @@ use proptest::sample::Index;
 
 use super::order::Reason;
 use super::simulation::{Listener, settings};
-use super::{Step, Wanted};
-use crate::external::elbv2::{Condition, Match};
+use super::{Present, Step, Wanted, plan};
+use crate::external::elbv2::{Condition, Match, Rule};
 
 /// A rule for a host of its own, with the status that it answers.
 fn rule(host: usize, priority: Option<u16>, status: u16) -> Wanted {
     let mut settings = settings([None; 4], status);
     settings.conditions = [Condition::Host(Match::Wildcards([format!("{host}.example.com")].into()))].into();
-    Wanted { key: format!("host {host}"), priority, last: false, settings, tags: BTreeMap::new() }
+    let key = format!("host {host}");
+    Wanted { key, priority, last: false, member: None, settings, tags: BTreeMap::new() }
 }
 
 fn rules(count: usize) -> Vec<Wanted> {
@@ -214,4 +215,22 @@ fn what_cannot_be_had_is_named() {
     for priority in [0, 50_001, u16::MAX] {
         assert_eq!(clash(&[rule(0, Some(priority), 200)]).reason, Reason::OutOfRange(priority));
     }
+}
+
+#[test]
+fn each_member_keeps_its_own_of_rules_with_the_same_conditions() {
+    let member = |name: &str| Some(("shop".to_owned(), name.to_owned()));
+    let present = |name: &str, priority: u16, status: u16| Present {
+        rule: Rule { arn: name.into(), priority, settings: rule(0, None, status).settings },
+        member: member(name),
+        ours: true,
+        held: true,
+    };
+    let wanted = |name: &str, status: u16| Wanted { member: member(name), ..rule(0, None, status) };
+    let there = [present("a", 100, 401), present("b", 200, 202)];
+    let steps = plan(&[wanted("b", 202), wanted("a", 401)], &there, false, usize::MAX).unwrap();
+    assert!(matches!(&steps[..], [Step::SetPriorities(_)]), "they change places: {steps:?}");
+    let steps = plan(&[wanted("b", 202)], &there[..1], false, usize::MAX).unwrap();
+    let settings = rule(0, None, 202).settings;
+    assert_eq!(steps, [Step::Modify { arn: "a".into(), settings }], "what nobody wants becomes another member's");
 }

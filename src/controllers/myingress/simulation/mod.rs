@@ -7,6 +7,7 @@ mod drift;
 mod groups;
 mod guests;
 mod held;
+mod kept;
 mod networks;
 mod occupied;
 mod protocols;

@@ -1,6 +1,7 @@
 //! Listeners change their protocol together with rules that need HTTPS. The simulated AWS refuses these on an HTTP
 //! listener, and turns no listener to HTTP that has one.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -8,6 +9,7 @@ use serde_json::{Value, json};
 use super::Simulation;
 use super::refused::{listener, plan, settled};
 use crate::controllers::myingress::action::{Action, ListenerAction};
+use crate::controllers::myingress::decide::forwarded_to;
 use crate::controllers::myingress::model::fixtures::{guest, joining, oidc, standing};
 use crate::controllers::myingress::model::nothing_here;
 use crate::controllers::myingress::ownership::member_of;
@@ -190,6 +192,33 @@ fn a_rule_of_a_guest_that_needs_https_does_not_keep_a_listener_from_http() {
     let after = listener(&simulation);
     assert_eq!((after.listener.settings.protocol, after.rules.len()), (Protocol::Https, 5), "{after:#?}");
     assert_eq!(rules_of(&simulation, "guest"), before, "the guest is able again");
+}
+
+#[test]
+fn a_former_group_for_http2_keeps_no_listener_from_http_while_no_new_target_is_healthy() {
+    let backed = |version: &str| {
+        let listeners = json!([{ "port": 8443, "rules": [rule("g.example.com", &forward("web"))] }]);
+        let backends = json!([{ "name": "web", "port": 80, "protocolVersion": version }]);
+        guest("guest", 0, json!({ "listeners": listeners, "backends": backends }))
+    };
+    let forwards = |simulation: &Simulation| -> BTreeSet<String> {
+        let actions = rules_of(simulation, "guest").concat();
+        actions.iter().flat_map(forwarded_to).cloned().collect()
+    };
+    let home = standing("web", grouped(https(&says(404))));
+    let mut simulation = Simulation::with(vec![home, backed("HTTP2")]);
+    simulation.settle(None);
+    let before: BTreeSet<String> = simulation.aws.assets.groups.keys().cloned().collect();
+    simulation.object("guest").spec = backed("HTTP1").spec;
+    let (owner, created) = (Simulation::owner(&simulation.objects[0]), plan(&mut simulation).actions);
+    assert!(simulation.carry_out(&owner, &created));
+    simulation.aws.sick = simulation.aws.assets.groups.keys().filter(|arn| !before.contains(*arn)).cloned().collect();
+    assert_eq!(simulation.aws.sick.len(), 1);
+    simulation.settle(None);
+    assert_eq!(forwards(&simulation).len(), 2, "the former group serves");
+    edit(&mut simulation, grouped(http(&says(404))));
+    assert_eq!(listener(&simulation).listener.settings.protocol, Protocol::Http);
+    assert_eq!(forwards(&simulation), simulation.aws.sick);
 }
 
 #[test]

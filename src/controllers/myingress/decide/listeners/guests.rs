@@ -1,7 +1,8 @@
 //! Rules that guests of a group keep: those of a guest that cannot take part now, those whose replacement AWS refused,
-//! and those whose new targets AWS has not judged yet. They keep their actions but not their position: the rules of the
-//! group's own namespace come first. A rule that the listener's new protocol cannot have keeps its place and is closed:
-//! if it went, a broader rule of the same guest might answer its requests without a log-in.
+//! and those whose new targets AWS has not judged yet. They keep their actions and their order among the guest's rules,
+//! but not their position: the rules of the group's own namespace come first. A rule that the listener's new protocol
+//! cannot have keeps its place and is closed: if it went, a broader rule of the same guest might answer its requests
+//! without a log-in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,13 +29,19 @@ impl Listener<'_> {
             return None;
         }
         present.sort_by_key(|(_, rule)| rule.rule.priority);
-        let mut rules = self.wanted.rules.clone();
         // A closed rule makes AWS check nothing.
         let open: Vec<(ObjectKey, &RuleMember)> =
             present.iter().filter(|(_, rule)| !self.must_close(rule)).cloned().collect();
         let waiting: BTreeMap<ObjectKey, BTreeSet<String>> =
             present.iter().map(|(guest, _)| (guest.clone(), self.awaited(guest, &open))).collect();
-        rules.retain(|rule| waiting.get(&rule.member).is_none_or(BTreeSet::is_empty));
+        let wanted = self.wanted.rules.iter().zip(self.own(member));
+        let mut rules: Vec<Placed> = wanted
+            .filter(|(rule, _)| waiting.get(&rule.member).is_none_or(BTreeSet::is_empty))
+            .map(|(rule, own)| {
+                let own = own.filter(|own| member_of(&own.tags).as_ref() == Some(&rule.member));
+                Placed { now: own.map(|own| own.rule.priority), rule: rule.clone() }
+            })
+            .collect();
         let becoming = self.becoming(member);
         let places = self.places();
         // Rules of the group's own namespace come first. Those of guests that nobody sees come last.
@@ -42,13 +49,13 @@ impl Listener<'_> {
             |member: &ObjectKey| self.scene.is_guest(member).then(|| places.get(member).copied().unwrap_or(usize::MAX));
         for (guest, rule) in present {
             let unseen = waiting.get(&guest).filter(|groups| !groups.is_empty());
-            let left = stuck.contains(&guest) && !becoming.contains_key(rule.rule.arn.as_str());
+            let left = stuck.contains(&guest) && !self.becomes_own(rule, &becoming);
             let settings = &rule.rule.settings;
-            // A rule behind another one with the same conditions never matches. One of a later guest does not count: before
-            // it comes a broader rule of this guest, perhaps, which would answer without this rule's log-in.
-            let is_before = |it: &RuleModel| place(&it.member) <= place(&guest);
-            let shadowed = rules.iter().any(|it| is_before(it) && it.settings.conditions == settings.conditions);
-            if (self.scene.frozen.contains(&guest) || unseen.is_some() || left) && !shadowed {
+            // One behind another with the same conditions stays as well. Otherwise, once that goes, a broader rule of
+            // this guest would answer, perhaps without this rule's log-in.
+            if self.scene.frozen.contains(&guest) || unseen.is_some() || left {
+                let now = rule.rule.priority;
+                let at = place_of(&rules, &guest, now);
                 let field = format!("a rule of {}/{}", guest.0, guest.1);
                 let settings = if self.must_close(rule) {
                     closed(settings)
@@ -57,9 +64,11 @@ impl Listener<'_> {
                     let actions = checked.unwrap_or_else(|| settings.actions.clone());
                     RuleSettings { actions, ..settings.clone() }
                 };
-                rules.push(RuleModel { member: guest, field, priority: None, settings });
+                let rule = RuleModel { member: guest, field, priority: None, settings };
+                rules.insert(at, Placed { now: Some(now), rule });
             }
         }
+        let mut rules: Vec<RuleModel> = rules.into_iter().map(|it| it.rule).collect();
         rules.sort_by_key(|rule| place(&rule.member));
         (rules != self.wanted.rules).then(|| ListenerModel { rules, ..self.wanted.clone() })
     }
@@ -99,4 +108,21 @@ impl Listener<'_> {
     fn places(&self) -> BTreeMap<ObjectKey, usize> {
         self.scene.observed.members.present.iter().enumerate().map(|(place, object)| (key(object), place)).collect()
     }
+}
+
+/// A rule, and the priority of the present rule of the same member that becomes it.
+struct Placed {
+    now: Option<u16>,
+    rule: RuleModel,
+}
+
+/// Where a present rule of the guest with that priority belongs. It stays between the guest's rules that are there. It
+/// comes before new ones: a broader one would answer without its log-in, for example.
+fn place_of(rules: &[Placed], guest: &ObjectKey, priority: u16) -> usize {
+    let theirs = rules.iter().enumerate().filter(|(_, it)| it.rule.member == *guest);
+    let theirs: Vec<(usize, Option<u16>)> = theirs.map(|(place, it)| (place, it.now)).collect();
+    let follows = theirs.iter().position(|(_, now)| now.is_some_and(|now| now > priority)).unwrap_or(theirs.len());
+    let before = theirs[..follows].iter().rev().find(|(_, now)| now.is_some_and(|now| now < priority));
+    let first = theirs.first().map_or(rules.len(), |(place, _)| *place);
+    before.map_or(first, |(place, _)| place + 1)
 }

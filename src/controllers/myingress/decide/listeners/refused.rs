@@ -1,6 +1,6 @@
 //! Rules that AWS refused, and what stays as it is because of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Listener;
 use crate::api::MyIngress;
@@ -77,15 +77,29 @@ impl Listener<'_> {
         setter.map_or_else(at_home, |setter| lacking.contains(&setter))
     }
 
-    /// Our rules of these members that become none of the wanted rules. Rules of guests are left out, for they do not
-    /// keep their positions.
+    /// Our rules of these members that become none of their wanted rules. If one became another member's, a broader
+    /// rule might answer its requests. Rules of guests are left out, for they do not keep their positions.
     pub(super) fn unmatched(&self, member: &ListenerMember, of: &BTreeSet<ObjectKey>) -> BTreeSet<String> {
         let becoming = self.becoming(member);
         // Outside of a group no tag says which object a rule belongs to.
         let concerned = |rule: &RuleMember| {
             member_of(&rule.tags).is_none_or(|member| of.contains(&member) && !self.scene.is_guest(&member))
         };
-        let ours = member.rules.iter().filter(|(arn, rule)| self.is_ours(rule) && !becoming.contains_key(arn.as_str()));
-        ours.filter(|(_, rule)| concerned(rule)).map(|(arn, _)| arn.clone()).collect()
+        // One with the same conditions that asks for its number answers the same requests.
+        let replaced = |RuleMember { rule, .. }: &RuleMember| {
+            let mut wanted = self.wanted.rules.iter();
+            wanted.any(|it| it.priority == Some(rule.priority) && it.settings.conditions == rule.settings.conditions)
+        };
+        let stays = |rule: &RuleMember| {
+            self.is_ours(rule) && concerned(rule) && !self.becomes_own(rule, &becoming) && !replaced(rule)
+        };
+        member.rules.iter().filter(|(_, rule)| stays(rule)).map(|(arn, _)| arn.clone()).collect()
+    }
+
+    /// Whether the rule becomes a wanted rule of its own member.
+    pub(super) fn becomes_own(&self, rule: &RuleMember, becoming: &BTreeMap<&str, usize>) -> bool {
+        let wanted = becoming.get(rule.rule.arn.as_str()).map(|index| &self.wanted.rules[*index].member);
+        // Outside of a group no tag says which object a rule belongs to.
+        wanted.is_some_and(|wanted| member_of(&rule.tags).is_none_or(|member| member == *wanted))
     }
 }

@@ -8,8 +8,9 @@ use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
 use crate::controllers::myingress::decide::secrets::{fingerprint_of, secret_tag, with_known_secret};
 use crate::controllers::myingress::decide::shifts;
 use crate::controllers::myingress::model::{Complaint, RuleModel};
+use crate::controllers::myingress::ownership::member_of;
 use crate::controllers::myingress::rules::{self, Present, Step, Wanted};
-use crate::external::elbv2::{ListenerSettings, Pairs, RuleAction, RuleSettings};
+use crate::external::elbv2::{ListenerSettings, Pairs, Protocol, RuleAction, RuleSettings};
 
 impl Listener<'_> {
     /// `room` is for how many rules the balancer has room beside its present ones.
@@ -34,7 +35,7 @@ impl Listener<'_> {
                     with_known_secret(&mut rule.settings.actions, &it.tags, &wanted.tags, &wanted.settings.actions);
                 }
                 let (ours, held) = (self.is_ours(it), self.scene.observed.owner.owns(&it.tags));
-                Present { rule, ours, held }
+                Present { rule, member: member_of(&it.tags), ours, held }
             })
             .collect();
         let differs = settings.is_some_and(|settings| self.differs(member, settings));
@@ -54,17 +55,26 @@ impl Listener<'_> {
         }
     }
 
-    /// The wanted rule that each of our rules becomes, as [`rules::plan`] matches them: of several with the same
-    /// conditions the first becomes the first.
+    /// The wanted rule that each of our rules becomes, as [`rules::plan`] matches them: one of the same member if there
+    /// is one, and of several with the same conditions the first becomes the first.
     pub(super) fn becoming<'m>(&self, member: &'m ListenerMember) -> BTreeMap<&'m str, usize> {
         let mut ours: Vec<&RuleMember> = member.rules.values().filter(|rule| self.is_ours(rule)).collect();
         ours.sort_by_key(|rule| rule.rule.priority);
         let mut becoming = BTreeMap::new();
-        for (index, wanted) in self.wanted.rules.iter().enumerate() {
-            let fits = |rule: &&RuleMember| rule.rule.settings.conditions == wanted.settings.conditions;
-            if let Some(place) = ours.iter().position(fits) {
-                becoming.insert(ours.remove(place).rule.arn.as_str(), index);
-            }
+        let mut left: Vec<usize> = (0..self.wanted.rules.len()).collect();
+        for of_any_member in [false, true] {
+            left.retain(|index| {
+                let wanted = &self.wanted.rules[*index];
+                let fits = |rule: &&RuleMember| {
+                    let suits = of_any_member || member_of(&rule.tags).as_ref() == Some(&wanted.member);
+                    suits && rule.rule.settings.conditions == wanted.settings.conditions
+                };
+                let found = ours.iter().position(fits);
+                if let Some(place) = found {
+                    becoming.insert(ours.remove(place).rule.arn.as_str(), *index);
+                }
+                found.is_none()
+            });
         }
         becoming
     }
@@ -85,6 +95,7 @@ impl Listener<'_> {
             key: rule.field.clone(),
             priority: rule.priority,
             last: self.scene.is_guest(&rule.member),
+            member: Some(rule.member.clone()),
             settings: RuleSettings { actions, ..rule.settings.clone() },
             tags: self.rule_tags(rule),
         })
@@ -94,7 +105,15 @@ impl Listener<'_> {
     pub(super) fn step(&self, rule: &RuleModel, own: Option<&RuleMember>) -> Option<(Vec<RuleAction>, bool)> {
         let actions = self.resolved(&rule.settings.actions)?;
         let present = own.map(|it| it.rule.settings.actions.as_slice());
-        Some(shifts::step(actions, present.unwrap_or_default(), &self.scene.observed.summaries))
+        Some(self.step_to(actions, present.unwrap_or_default()))
+    }
+
+    /// These actions, or a step towards them, and whether it is a step. No step needs HTTPS where the listener is to
+    /// have HTTP: AWS would not turn the listener until the new targets are healthy.
+    pub(super) fn step_to(&self, wanted: Vec<RuleAction>, present: &[RuleAction]) -> (Vec<RuleAction>, bool) {
+        let (step, waits) = shifts::step(wanted.clone(), present, &self.scene.observed.summaries);
+        let impossible = self.wanted.protocol == Protocol::Http && self.needs_https(&step);
+        if impossible { (wanted, false) } else { (step, waits) }
     }
 
     pub(super) fn action(
@@ -112,8 +131,10 @@ impl Listener<'_> {
             Step::SetPriorities(priorities) => ListenerAction::SetPriorities { balancer, listener, port, priorities },
             Step::SetDefault => ListenerAction::Modify { balancer, arn: listener, settings: settings?.clone() },
             Step::Delete { arn } => {
-                let priority = member.rules.get(&arn).map(|rule| rule.rule.priority)?;
-                ListenerAction::DeleteRule { balancer, listener, port, arn, priority }
+                let rule = member.rules.get(&arn)?;
+                let of_guest = member_of(&rule.tags).is_some_and(|it| self.scene.is_guest(&it));
+                let priority = rule.rule.priority;
+                ListenerAction::DeleteRule { balancer, listener, port, arn, priority, of_guest }
             }
         })
     }

@@ -1,0 +1,170 @@
+//! Rules that members of a group keep where AWS refuses what they should become, or where the member cannot take part.
+
+use serde_json::{Value, json};
+
+use super::Simulation;
+use super::guests::{edit, home, listeners, reason, rule};
+use crate::controllers::myingress::action::{Action, ListenerAction};
+use crate::controllers::myingress::members::key;
+use crate::controllers::myingress::model::fixtures::{born, guest};
+use crate::controllers::myingress::ownership::member_of;
+use crate::external::elbv2::RuleAction;
+
+/// The status of rules that AWS refuses.
+const REFUSED: u16 = 451;
+
+fn all(status: u16) -> Value {
+    json!({ "hosts": ["app.example.com"], "action": { "fixedResponse": { "statusCode": status } } })
+}
+
+/// A rule for some of the requests that [`all`] is for.
+fn admin(status: u16) -> Value {
+    let mut admin = all(status);
+    admin["paths"] = json!([{ "value": "/admin" }]);
+    admin
+}
+
+/// A group whose guests have these rules. The first guest is the oldest.
+fn with_guests(rules: &[Value], guests: &[(&str, &[Value])]) -> Simulation {
+    let mut objects = vec![home(rules)];
+    for (second, (name, rules)) in (0..).zip(guests) {
+        objects.push(guest(name, second, json!({ "listeners": listeners(rules) })));
+    }
+    let mut simulation = Simulation::with(objects);
+    simulation.settle(None);
+    simulation
+}
+
+/// Member and status of each rule, in the order of their evaluation.
+fn answers(simulation: &Simulation) -> Vec<String> {
+    let listeners = simulation.aws.assets.balancers.values().flat_map(|it| it.listeners.iter().flatten());
+    let mut rules: Vec<_> = listeners.flat_map(|(_, listener)| listener.rules.values()).collect();
+    rules.sort_by_key(|rule| rule.rule.priority);
+    let answer = |rule: &crate::controllers::myingress::assets::RuleMember| {
+        let (_, member) = member_of(&rule.tags).unwrap_or_default();
+        match &rule.rule.settings.actions[..] {
+            [RuleAction::FixedResponse(answer)] => format!("{member} {}", answer.status),
+            other => panic!("{other:?}"),
+        }
+    };
+    rules.into_iter().map(answer).collect()
+}
+
+/// Gives that object these rules while AWS refuses some, and lets the operator work for a while.
+fn edit_refused(simulation: &mut Simulation, name: &str, rules: &[Value]) {
+    edit(simulation, name, rules);
+    simulation.refuses = Some((|action: &Action| format!("{action:?}").contains(&format!("status: {REFUSED}")), "No"));
+    for _ in 0..4 {
+        for which in simulation.objects.iter().map(key).collect::<Vec<_>>() {
+            simulation.reconcile(&which);
+        }
+        simulation.aws.time_passes();
+        simulation.sweep();
+    }
+    assert!(!simulation.refusals.is_empty(), "nothing was refused: {:#?}", simulation.journal);
+}
+
+#[test]
+fn a_guests_rule_whose_edit_aws_refuses_stays_before_a_broader_one_of_the_same_guest() {
+    let mut simulation = with_guests(&[], &[("a", &[admin(401), all(200)])]);
+    edit_refused(&mut simulation, "a", &[admin(REFUSED), all(200)]);
+    assert_eq!(answers(&simulation), ["a 401", "a 200"]);
+    edit_refused(&mut simulation, "a", &[admin(REFUSED), all(201)]);
+    assert_eq!(answers(&simulation), ["a 401", "a 201"], "the other one changes");
+    edit_refused(&mut simulation, "a", &[admin(401), all(REFUSED)]);
+    assert_eq!(answers(&simulation), ["a 401", "a 201"], "nor does the broader one come first");
+}
+
+#[test]
+fn a_guests_rule_whose_edit_aws_refuses_comes_before_a_new_broader_one() {
+    let mut simulation = with_guests(&[], &[("a", &[admin(401)])]);
+    edit_refused(&mut simulation, "a", &[admin(REFUSED), all(200)]);
+    assert_eq!(answers(&simulation), ["a 401", "a 200"]);
+}
+
+#[test]
+fn a_rule_whose_edit_aws_refuses_does_not_become_that_of_another_member() {
+    let mut simulation = with_guests(&[], &[("a", &[admin(401), all(200)]), ("b", &[admin(202)])]);
+    let as_before = ["a 401", "a 200", "b 202"];
+    assert_eq!(answers(&simulation), as_before);
+    simulation.journal.clear();
+    edit_refused(&mut simulation, "a", &[admin(REFUSED), all(200)]);
+    assert_eq!((answers(&simulation), &simulation.journal), (as_before.map(str::to_owned).into(), &Vec::new()));
+    // Nor if the other member has no such rule yet.
+    edit(&mut simulation, "b", &[]);
+    edit_refused(&mut simulation, "a", &[all(REFUSED)]);
+    assert_eq!(answers(&simulation), ["a 401", "a 200"]);
+    edit_refused(&mut simulation, "b", &[admin(202)]);
+    assert_eq!(answers(&simulation), as_before);
+}
+
+#[test]
+fn a_rule_at_home_whose_edit_aws_refuses_does_not_become_that_of_another_member() {
+    let mut simulation = with_guests(&[admin(401), all(200)], &[]);
+    let second = json!({ "group": { "name": "all" }, "listeners": listeners(&[admin(202)]) });
+    simulation.objects.push(born("second", 10, second));
+    simulation.settle(None);
+    let as_before = ["home 401", "home 200", "second 202"];
+    assert_eq!(answers(&simulation), as_before);
+    simulation.journal.clear();
+    edit_refused(&mut simulation, "home", &[admin(REFUSED), all(200)]);
+    assert_eq!((answers(&simulation), &simulation.journal), (as_before.map(str::to_owned).into(), &Vec::new()));
+}
+
+#[test]
+fn a_rule_whose_edit_aws_refuses_gives_way_to_one_with_its_conditions_that_asks_for_its_priority() {
+    let numbered = |status: u16| {
+        let mut rule = admin(status);
+        rule["priority"] = json!(10);
+        rule
+    };
+    let mut simulation = with_guests(&[numbered(401), all(200)], &[]);
+    let second = json!({ "group": { "name": "all" }, "listeners": listeners(&[]) });
+    simulation.objects.push(born("second", 10, second));
+    simulation.settle(None);
+    edit_refused(&mut simulation, "home", &[all(REFUSED)]);
+    assert_eq!(answers(&simulation), ["home 401", "home 200"]);
+    edit_refused(&mut simulation, "second", &[numbered(202)]);
+    assert_eq!(answers(&simulation), ["second 202", "home 200"]);
+    assert_eq!(["home", "second"].map(|name| reason(&simulation, name)), ["No", ""]);
+}
+
+#[test]
+fn a_rule_of_a_suspended_guest_stays_behind_one_of_an_earlier_guest_with_the_same_conditions() {
+    let mut simulation = with_guests(&[], &[("earlier", &[]), ("a", &[admin(401), all(200)])]);
+    simulation.object("a").spec.suspend = true;
+    simulation.settle(None);
+    simulation.journal.clear();
+    edit(&mut simulation, "earlier", &[admin(202)]);
+    simulation.settle(None);
+    assert_eq!(answers(&simulation), ["earlier 202", "a 401", "a 200"]);
+    let touched = |action: &&Action| match action {
+        Action::Listener(ListenerAction::ModifyRule { .. } | ListenerAction::DeleteRule { .. }) => true,
+        Action::Listener(ListenerAction::CreateRule { settings, .. }) => format!("{settings:?}").contains("401"),
+        _ => false,
+    };
+    assert_eq!(simulation.journal.iter().find(touched), None, "its client secret could not be sent again");
+    edit(&mut simulation, "earlier", &[]);
+    simulation.settle(None);
+    assert_eq!(answers(&simulation), ["a 401", "a 200"], "the broader rule does not answer all");
+}
+
+#[test]
+fn a_guest_removes_a_rule_while_aws_refuses_an_edit_of_the_listener_and_a_member_at_home_is_held_up() {
+    let mut simulation = with_guests(&[], &[("a", &[admin(401), all(200)])]);
+    let second = json!({ "group": { "name": "all" }, "listeners": listeners(&[rule("b.example.com", None)]) });
+    simulation.objects.push(born("second", 10, second));
+    simulation.settle(None);
+    assert_eq!(answers(&simulation), ["second 200", "a 401", "a 200"]);
+    let default = json!({ "fixedResponse": { "statusCode": REFUSED } });
+    simulation.object("home").spec.listeners[0].default_action = serde_json::from_value(default).unwrap();
+    edit(&mut simulation, "second", &[]);
+    edit_refused(&mut simulation, "a", &[all(200)]);
+    assert_eq!(answers(&simulation), ["second 200", "a 200"], "what is home's waits for the default action");
+    assert_eq!(["home", "second", "a"].map(|name| reason(&simulation, name)), ["No", "GroupHeldUp", ""]);
+    simulation.refuses = None;
+    simulation.refusals.clear();
+    simulation.settle(None);
+    assert_eq!(answers(&simulation), ["a 200"]);
+    assert_eq!(["home", "second", "a"].map(|name| reason(&simulation, name)), ["", "", ""]);
+}
