@@ -16,6 +16,7 @@ mod restarts;
 mod rivals;
 mod scenes;
 mod shape;
+mod shifts;
 mod single;
 mod specs;
 mod sticky;
