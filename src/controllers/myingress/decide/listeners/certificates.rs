@@ -58,23 +58,23 @@ impl Listener<'_> {
     /// ones. The rest of those that nobody wants go later.
     pub(super) fn swaps(&self, member: &ListenerMember, wanted: &Certificates, room: usize) -> Vec<Swap> {
         let missing: BTreeSet<String> = wanted.further.difference(&member.certificates).cloned().collect();
-        // Nothing gives way to a certificate that AWS refuses for what it is.
         let refused = self.scene.aside.refused_certificates(&member.listener.arn, &missing);
-        let stays = is_kept(self.scene, member) || !refused.is_empty();
+        let tried = missing.difference(&refused).cloned().collect();
         // The new default certificate may still be a further one, and must not go before it is the default.
         let becomes_default = |arn: &String| wanted.default.as_ref() == Some(arn);
+        let stays = is_kept(self.scene, member);
         let unwanted = member.certificates.difference(&wanted.further);
         let spare = unwanted.filter(|arn| !stays && !becomes_default(arn)).cloned().collect();
         let mut served: Vec<String> = member.certificates.intersection(&wanted.further).cloned().collect();
         served.extend(member.listener.settings.certificate.clone().filter(becomes_default));
-        let (mut steps, mut left) = swaps(&missing, spare, served, room, &self.scene.observed.certificates);
-        // What becomes the default makes room then. Otherwise the call is made anyway, so AWS's error is reported. Where AWS
-        // has refused some of them, its error is there already.
-        if !refused.is_empty() {
-            left.retain(|arn| refused.contains(arn));
-        }
+        let (mut steps, left) = swaps(&tried, spare, served, room, &self.scene.observed.certificates);
+        // What becomes the default makes room then. Otherwise the call is made anyway, so AWS's error is reported.
         if !left.is_empty() && !member.certificates.iter().any(becomes_default) {
             steps.push(Swap::In(left));
+        }
+        // Certificates that AWS refuses for what they are come last: they take no room, and nothing gives way to them.
+        if !refused.is_empty() {
+            steps.push(Swap::In(refused));
         }
         steps
     }
