@@ -171,8 +171,8 @@ fn gets_certificates(action: &Action) -> Option<&str> {
     }
 }
 
-/// An entry that says: no certificate is added to this listener now. It adds an empty set of certificates. `None` if the
-/// action does not add certificates.
+/// An entry that says: no certificate is added to this listener now. It adds an empty set of certificates. `None` if
+/// the action does not add certificates.
 ///
 /// AWS takes one certificate per call. Without the pause, 25 wrong ones would make 25 refused calls in a row.
 pub fn pause(refused: &Action) -> Option<Action> {
