@@ -2,6 +2,7 @@
 
 use super::MyIngressKind;
 use super::action::Action;
+use super::blame::refused_part;
 use super::error::Error;
 use super::facts::key_of;
 use super::ownership::Owner;
@@ -17,6 +18,7 @@ pub async fn apply(kind: &MyIngressKind, owner: &Owner, object: &MyIngress, acti
         Ok(()) => return Ok(()),
         Err(error) => error,
     };
+    let action = &refused_part(action, &kind.region.owned_by(owner));
     // The error names a field of the member whose part the action makes. That may be another member than `object`,
     // which acts for the whole group.
     let member = kind.blamed(object, owner, action, &error.message);

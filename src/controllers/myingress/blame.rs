@@ -21,6 +21,31 @@ pub fn blamed(action: &Action, members: &Members, assets: &Assets, api_message: 
     tagged(action, assets).or_else(|| contributor(action, &active, api_message)).or_else(|| anchor(&active))
 }
 
+/// The part of a failed action that AWS refused. Certificates are added and removed one after the other, and the assets
+/// show those that went well.
+pub fn refused_part(action: &Action, assets: &Assets) -> Action {
+    let present = |balancer: &str, arn: &str| {
+        let listeners = assets.balancers.get(balancer).and_then(|member| member.listeners.as_ref());
+        listeners.and_then(|listeners| listeners.get(arn)).map(|listener| &listener.certificates)
+    };
+    let mut action = action.clone();
+    match &mut action {
+        Action::Listener(ListenerAction::AddCertificates { balancer, arn, certificates, .. }) => {
+            let refused = present(balancer, arn).and_then(|present| certificates.difference(present).next());
+            if let Some(refused) = refused.cloned() {
+                *certificates = [refused].into();
+            }
+        }
+        Action::Listener(ListenerAction::RemoveCertificates { balancer, arn, certificates, .. }) => {
+            if let Some(present) = present(balancer, arn) {
+                certificates.retain(|certificate| present.contains(certificate));
+            }
+        }
+        _ => {}
+    }
+    action
+}
+
 /// The member that the tags of a rule or a target group name.
 fn tagged(action: &Action, assets: &Assets) -> Option<ObjectKey> {
     let group = |arn: &str| assets.groups.get(arn).map(|member| &member.tags);
@@ -55,10 +80,14 @@ fn contributor(action: &Action, active: &[&MyIngress], api_message: &str) -> Opt
         Action::Listener(ListenerAction::Modify { settings, .. } | ListenerAction::Create { settings, .. }) => {
             gave(&|object| values_on(object, settings.port))
         }
+        Action::Listener(ListenerAction::AddCertificates { port, certificates, .. }) => {
+            let named = |object: &MyIngress| -> Vec<String> {
+                values_on(object, *port).into_iter().filter(|value| certificates.contains(value)).collect()
+            };
+            gave(&named).or_else(|| gave(&|object| values_on(object, *port)))
+        }
         Action::Listener(
-            ListenerAction::AddCertificates { port, .. }
-            | ListenerAction::RemoveCertificates { port, .. }
-            | ListenerAction::SetAttributes { port, .. },
+            ListenerAction::RemoveCertificates { port, .. } | ListenerAction::SetAttributes { port, .. },
         ) => gave(&|object| values_on(object, *port)),
         Action::Balancer(BalancerAction::AddTags { tags, .. }) => gave(&|object| {
             let own = object.spec.tags.iter().filter(|(key, _)| tags.contains_key(*key));
@@ -105,9 +134,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::controllers::myingress::assets::{Answer, Member};
     use crate::controllers::myingress::model::fixtures::{joining, standing};
     use crate::controllers::myingress::ownership::member_tag;
-    use crate::external::elbv2::{ListenerSettings, Protocol, RuleSettings};
+    use crate::controllers::myingress::region::fixtures::balancer;
+    use crate::external::elbv2::{Listener, ListenerSettings, Protocol, RuleSettings};
 
     fn members(objects: Vec<MyIngress>) -> Members {
         Members { present: objects.into_iter().map(Arc::new).collect(), grouped: true, ..Members::default() }
@@ -149,6 +180,40 @@ mod tests {
         assert_eq!(name(blamed(&https(443), &group, &Assets::default(), &api_message)), Some("a".into()));
         // If AWS names no certificate, the last member that gave one is blamed.
         assert_eq!(name(blamed(&https(443), &group, &Assets::default(), "no")), Some("b".into()));
+    }
+
+    fn adding(certificates: &[&str]) -> Action {
+        let (balancer, arn, port) = ("b".into(), "l".into(), 443);
+        let certificates = certificates.iter().map(|it| (*it).to_owned()).collect();
+        Action::Listener(ListenerAction::AddCertificates { balancer, arn, port, certificates })
+    }
+
+    #[test]
+    fn a_further_certificate_is_blamed_on_a_member_that_names_it_even_if_aws_does_not() {
+        let listener = |name: &str| json!({ "listeners": [{ "port": 443, "certificateArns": [name] }] });
+        let group = members(vec![standing("a", listener("x")), joining("b", listener("y"))]);
+        let of = |certificate| name(blamed(&adding(&[certificate]), &group, &Assets::default(), "no"));
+        assert_eq!(["x", "y", "found by host"].map(of), ["a", "b", "b"].map(|it| Some(it.to_owned())));
+    }
+
+    #[test]
+    fn of_several_certificates_those_that_went_well_are_not_refused() {
+        let mut assets = Assets::default();
+        let all = adding(&["1", "2", "3"]);
+        assert_eq!(refused_part(&all, &assets), all, "nothing is known of the listener");
+        let Action::Listener(ListenerAction::Create { settings, .. }) = https(443) else { panic!() };
+        assets.balancers.insert("b".into(), Member::new(balancer(), Pairs::new()));
+        assets.enter(&https(443), Answer::Listener(Listener { arn: "l".into(), settings }));
+        assets.enter(&adding(&["1"]), Answer::Done);
+        assert_eq!(refused_part(&all, &assets), adding(&["2"]));
+        assets.enter(&adding(&["2", "3"]), Answer::Done);
+        let removal = |certificates: &[&str]| {
+            let (balancer, arn, port) = ("b".into(), "l".into(), 443);
+            let certificates = certificates.iter().map(|it| (*it).to_owned()).collect();
+            Action::Listener(ListenerAction::RemoveCertificates { balancer, arn, port, certificates })
+        };
+        assets.enter(&removal(&["1"]), Answer::Done);
+        assert_eq!(refused_part(&removal(&["1", "2", "3"]), &assets), removal(&["2", "3"]));
     }
 
     #[test]

@@ -311,6 +311,7 @@ impl Kind for MyIngressKind {
 
     fn set_aside(&self, object: &MyIngress, action: &Action, error: &Error) -> bool {
         let owner = Owner::of(self.region.cluster(), object);
+        let action = &blame::refused_part(action, &self.region.owned_by(&owner));
         let blamed = self.blamed(object, &owner, action, &error.to_string());
         let noted = self.refusals.note(&facts::key_of(&owner), action, error, blamed.as_deref(), self.sweep);
         if noted == Noted::New {

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::action::Action;
-use super::error::Error;
+use super::action::{Action, ListenerAction};
+use super::error::{Error, QUOTA_REACHED};
 use super::members::{Members, key};
 use super::ownership::ObjectKey;
 use crate::api::MyIngress;
@@ -20,6 +20,10 @@ const SOONEST: Duration = Duration::from_secs(30);
 const DENIED: Duration = Duration::from_mins(1);
 /// An error that may pass by itself is set aside after this many in a row for the same action.
 const STRIKES: u32 = 3;
+/// The pause between two certificates of one member that AWS refused to add to a listener, and are tried again.
+const BETWEEN: Duration = Duration::from_mins(1);
+/// Once AWS has refused this many certificates of a listener, no other one is tried for 30 seconds after a refusal.
+pub(super) const SEVERAL: usize = 2;
 /// A refusal is forgotten if it has not come again for this long after its wait: the action went well, or nobody wants
 /// it any more.
 const FORGOTTEN: Duration = Duration::from_mins(10);
@@ -27,7 +31,7 @@ const FORGOTTEN: Duration = Duration::from_mins(10);
 /// An action that is not tried now, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What was refused.
+    /// What was refused, or a [`pause`].
     pub action: Action,
     /// Stable `CamelCase` word.
     pub reason: &'static str,
@@ -93,12 +97,19 @@ impl Refusals {
         let growing = || SOONEST.saturating_mul(2_u32.saturating_pow(strikes - 1));
         let wait = if error.may_be_too_early() { growing().min(longest) } else { longest };
         let aside = at_once || strikes >= STRIKES;
+        let member = blamed.map(key);
+        // All refused certificates of the member get their turn before this one comes again.
+        let same = |it: &&Entry, listener: &str| it.lacks_certificate(listener) && it.blamed == member;
+        let turns = gets_certificates(action)
+            .filter(|_| error.reason() != QUOTA_REACHED)
+            .map_or(0, |listener| entries.iter().filter(|it| same(it, listener)).count());
+        let wait = wait.max(BETWEEN.saturating_mul(turns.try_into().unwrap_or(u32::MAX)));
         let known = before.is_some_and(|before| before.message == message && (at_once || before.strikes >= STRIKES));
         entries.push(Entry {
             action: action.clone(),
             reason: error.reason(),
             message,
-            blamed: blamed.map(key),
+            blamed: member,
             generation: blamed.and_then(|object| object.metadata.generation),
             strikes,
             at: Instant::now(),
@@ -125,7 +136,7 @@ impl Refusals {
             let (action, reason, message) = (entry.action.clone(), entry.reason, entry.message.clone());
             Some(Refusal { action, reason, message, blamed: entry.blamed.clone(), retry_in })
         });
-        let waiting = waiting.collect();
+        let waiting = waiting.chain(pauses(entries)).collect();
         if entries.is_empty() {
             all.remove(owner);
         }
@@ -142,6 +153,49 @@ impl Refusals {
     pub fn forget(&self, uid: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(_, owner), _| owner != uid);
     }
+}
+
+impl Entry {
+    /// Whether AWS refused to add a certificate to the listener, for another reason than a quota.
+    fn lacks_certificate(&self, listener: &str) -> bool {
+        let refused = !self.wait.is_zero() && self.reason != QUOTA_REACHED;
+        refused && gets_certificates(&self.action) == Some(listener)
+    }
+}
+
+/// The listener that the action adds certificates to.
+fn gets_certificates(action: &Action) -> Option<&str> {
+    match action {
+        Action::Listener(ListenerAction::AddCertificates { arn, .. }) => Some(arn),
+        _ => None,
+    }
+}
+
+/// An entry that says: no certificate is added to this listener now. It adds an empty set of certificates. `None` if
+/// the action does not add certificates.
+///
+/// AWS takes one certificate per call. Without the pause, 25 wrong ones would make 25 refused calls in a row.
+pub fn pause(refused: &Action) -> Option<Action> {
+    let Action::Listener(ListenerAction::AddCertificates { balancer, arn, port, .. }) = refused else { return None };
+    let (balancer, arn, port, certificates) = (balancer.clone(), arn.clone(), *port, BTreeSet::new());
+    Some(Action::Listener(ListenerAction::AddCertificates { balancer, arn, port, certificates }))
+}
+
+/// The pauses of listeners of which AWS refused several certificates, the last one a moment ago.
+fn pauses(entries: &[Entry]) -> Vec<Refusal> {
+    let pause_after = |last: &Entry| {
+        let listener = gets_certificates(&last.action)?;
+        let refused = |it: &&Entry| it.lacks_certificate(listener);
+        // A new entry is the last one.
+        let is_last = entries.iter().rfind(refused).is_some_and(|it| std::ptr::eq(it, last));
+        if !is_last || entries.iter().filter(refused).count() < SEVERAL {
+            return None;
+        }
+        let retry_in = SOONEST.checked_sub(last.at.elapsed()).filter(|left| !left.is_zero())?;
+        let (reason, message, blamed) = (last.reason, last.message.clone(), last.blamed.clone());
+        Some(Refusal { action: pause(&last.action)?, reason, message, blamed, retry_in })
+    };
+    entries.iter().filter_map(pause_after).collect()
 }
 
 #[cfg(test)]
@@ -201,6 +255,34 @@ mod tests {
             refusals.0.lock().unwrap()[&owner()][0].wait.as_secs()
         });
         assert_eq!(waits, [30, 60, 120, 240, 300, 300]);
+    }
+
+    fn adding(certificate: &str) -> Action {
+        let (balancer, arn, certificates) = ("web".into(), "listener".into(), [certificate.to_owned()].into());
+        Action::Listener(ListenerAction::AddCertificates { balancer, arn, port: 443, certificates })
+    }
+
+    #[test]
+    fn of_many_refused_certificates_one_is_tried_a_minute_and_none_right_after_another() {
+        let refusals = Refusals::default();
+        let mut error = AwsError::raced("AddListenerCertificates", "it is not valid".into());
+        error.class = Class::Invalid;
+        let error = Error::of(error);
+        let refuse = |name: String| refusals.note(&owner(), &adding(&name), &error, None, SWEEP);
+        let pause = pause(&adding("any")).unwrap();
+        refuse("0".into());
+        assert_eq!(waiting(&refusals), [adding("0")], "one keeps out no other");
+        for number in 1..25 {
+            refuse(number.to_string());
+        }
+        let all = refusals.of(&owner(), &Members::default());
+        let pauses: Vec<&Refusal> = all.iter().filter(|refusal| refusal.action == pause).collect();
+        assert!(matches!(pauses[..], [pause] if pause.retry_in <= SOONEST), "{pauses:?}");
+        assert!(all.len() == 26 && all.iter().filter(|it| it.retry_in > BETWEEN.saturating_mul(23)).count() == 1);
+        refuse("0".into());
+        let all = refusals.of(&owner(), &Members::default());
+        let first = all.iter().find(|refusal| refusal.action == adding("0")).unwrap();
+        assert!(first.retry_in > BETWEEN.saturating_mul(23), "the others are tried before it: {first:?}");
     }
 
     #[test]

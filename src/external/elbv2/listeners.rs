@@ -110,15 +110,12 @@ impl Elbv2 {
         self.caller.call_again("AddListenerCertificates", || call.clone().send()).await.map(drop)
     }
 
-    /// Removes certificates besides the default one. AWS takes one per call.
+    /// Removes a certificate besides the default one. AWS takes one per call.
     /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_RemoveListenerCertificates.html>
-    pub async fn remove_certificates(&self, listener_arn: &str, certificates: &BTreeSet<String>) -> Outcome<()> {
-        for certificate in certificates {
-            let call = self.client.remove_listener_certificates().listener_arn(listener_arn);
-            let call = call.certificates(aws::Certificate::builder().certificate_arn(certificate).build());
-            self.caller.call_again("RemoveListenerCertificates", || call.clone().send()).await?;
-        }
-        Ok(())
+    pub async fn remove_certificate(&self, listener_arn: &str, certificate: &str) -> Outcome<()> {
+        let call = self.client.remove_listener_certificates().listener_arn(listener_arn);
+        let call = call.certificates(aws::Certificate::builder().certificate_arn(certificate).build());
+        self.caller.call_again("RemoveListenerCertificates", || call.clone().send()).await.map(drop)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::controllers::myingress::action::{Action, BalancerAction, GroupAction,
 use crate::controllers::myingress::assets::ListenerMember;
 use crate::controllers::myingress::certificates::is_covered;
 use crate::controllers::myingress::dependencies::depends;
-use crate::controllers::myingress::error::{PERMISSION_MISSING, QUOTA_REACHED, WEB_ACL_PENDING};
+use crate::controllers::myingress::error::{QUOTA_REACHED, WEB_ACL_PENDING};
 use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};
@@ -68,15 +68,41 @@ impl<'a> Aside<'a> {
         })
     }
 
-    /// Those of these certificates that AWS refused, alone or together with others, for another reason than a quota.
-    pub fn refused_certificates(&self, on: &str, these: &BTreeSet<String>) -> BTreeSet<String> {
-        let refused = self.refusals.iter().filter_map(|refusal| match &refusal.action {
-            Action::Listener(ListenerAction::AddCertificates { arn, certificates, .. }) => {
-                (refusal.reason != QUOTA_REACHED && arn == on).then_some(certificates)
+    /// Whether AWS refused a certificate beside the default ones of the balancer because of a quota, so that the plan
+    /// leaves out those that have no room.
+    pub fn holds_for_room(&self, of: &str) -> bool {
+        self.meets(|refusal| match &refusal.action {
+            Action::Listener(ListenerAction::AddCertificates { balancer, .. }) => {
+                refusal.reason == QUOTA_REACHED && balancer == of
             }
-            _ => None,
-        });
-        refused.flatten().filter(|arn| these.contains(*arn)).cloned().collect()
+            _ => false,
+        })
+    }
+
+    /// Those of these certificates that AWS refused for another reason than a quota. The plan leaves them out.
+    pub fn refused_certificates(&self, on: &str, these: &BTreeSet<String>) -> BTreeSet<String> {
+        let mut all = BTreeSet::new();
+        for (index, refusal) in self.refusals.iter().enumerate() {
+            let Action::Listener(ListenerAction::AddCertificates { arn, certificates, .. }) = &refusal.action else {
+                continue;
+            };
+            if refusal.reason == QUOTA_REACHED || arn != on || certificates.is_disjoint(these) {
+                continue;
+            }
+            self.met.borrow_mut().insert(index);
+            all.extend(certificates.intersection(these).cloned());
+        }
+        all
+    }
+
+    /// Whether the plan adds no certificate to the listener now, because AWS has just refused one of several.
+    pub fn holds_further_certificates(&self, on: &str) -> bool {
+        self.meets(|refusal| match &refusal.action {
+            Action::Listener(ListenerAction::AddCertificates { arn, certificates, .. }) => {
+                arn == on && certificates.is_empty()
+            }
+            _ => false,
+        })
     }
 
     /// Whether AWS refused to create a target group of that name.
@@ -141,7 +167,7 @@ impl<'a> Aside<'a> {
 
     fn parts(&self, action: Action) -> Vec<Action> {
         let Some(refusal) = self.refusals.iter().find(|refusal| refusal.action == action) else { return vec![action] };
-        let parts = if concerns_each(refusal) { Vec::new() } else { halves(&action) };
+        let parts = halves(&refusal.action);
         if parts.is_empty() {
             self.holds(&action);
             return Vec::new();
@@ -176,12 +202,6 @@ impl<'a> Aside<'a> {
 /// How an object reports a refusal. While AWS WAF does not know a new balancer yet, nobody has to do anything.
 fn reported(refusal: &Refusal, reason: &'static str, message: String) -> Health {
     if refusal.reason == WEB_ACL_PENDING { Health::retrying(reason, message) } else { Health::stalled(reason, message) }
-}
-
-/// Whether AWS would refuse each of these certificates alone as well: they have one quota and one permission.
-fn concerns_each(refusal: &Refusal) -> bool {
-    let adds = matches!(refusal.action, Action::Listener(ListenerAction::AddCertificates { .. }));
-    adds && [QUOTA_REACHED, PERMISSION_MISSING].contains(&refusal.reason)
 }
 
 /// Whether the object cannot do without what this action makes.
@@ -270,13 +290,6 @@ fn halves(action: &Action) -> Vec<Action> {
             let authorize = |permissions| SecurityAction::Authorize { id: id.clone(), permissions };
             halved(permissions).into_iter().map(|part| Action::Security(authorize(part))).collect()
         }
-        Action::Listener(ListenerAction::AddCertificates { balancer, arn, port, certificates }) => {
-            let add = |certificates| {
-                let (balancer, arn) = (balancer.clone(), arn.clone());
-                ListenerAction::AddCertificates { balancer, arn, port, certificates }
-            };
-            halved(certificates).into_iter().map(|part| Action::Listener(add(part))).collect()
-        }
         _ => Vec::new(),
     }
 }
@@ -303,6 +316,7 @@ fn parted(all: Pairs) -> Vec<Pairs> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controllers::myingress::refusals::pause;
 
     fn set(keys: &[&str]) -> Action {
         let attributes = keys.iter().map(|key| ((*key).to_owned(), "1".to_owned())).collect();
@@ -357,11 +371,25 @@ mod tests {
     }
 
     #[test]
-    fn certificates_are_tried_separately_unless_the_refusal_concerns_each_of_them() {
-        let both = || add(&["bad", "good"]);
-        let tried = |reason| left(&Aside::new(&[Refusal { reason, ..refusal(both()) }]), both());
-        assert_eq!(tried("CertificateInvalid"), [add(&["bad"]), add(&["good"])]);
-        assert!(!depends(&add(&["bad"]), &add(&["good"])), "a bad one keeps out no good one");
-        assert_eq!((tried(QUOTA_REACHED), tried(PERMISSION_MISSING)), (Vec::new(), Vec::new()));
+    fn a_refused_certificate_keeps_out_no_other_one_until_several_are_refused() {
+        let missing: BTreeSet<String> = ["bad", "good"].map(str::to_owned).into();
+        let refusals = [refusal(add(&["bad"]))];
+        let aside = Aside::new(&refusals);
+        assert_eq!(aside.refused_certificates("another listener", &missing), BTreeSet::new());
+        assert!(aside.is_empty(), "the plan does not have it");
+        assert_eq!(aside.refused_certificates("l", &missing), ["bad".to_owned()].into());
+        assert!(!aside.is_empty() && !aside.holds_further_certificates("l"));
+        assert!(!depends(&add(&["bad"]), &add(&["good"])));
+        let refusals = [refusal(add(&["bad"])), refusal(pause(&add(&["bad"])).unwrap())];
+        let aside = Aside::new(&refusals);
+        assert!(aside.holds_further_certificates("l") && !aside.holds_further_certificates("another listener"));
+    }
+
+    #[test]
+    fn a_certificate_that_a_quota_keeps_out_is_refused_for_no_other_reason() {
+        let refusals = [Refusal { reason: QUOTA_REACHED, ..refusal(add(&["c"])) }];
+        let aside = Aside::new(&refusals);
+        assert!(aside.refused_certificates("l", &["c".to_owned()].into()).is_empty() && aside.is_empty());
+        assert!(aside.holds_for_room("b") && !aside.holds_for_room("another balancer") && !aside.is_empty());
     }
 }

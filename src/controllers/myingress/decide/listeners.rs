@@ -217,7 +217,12 @@ impl<'a> Listener<'a> {
         }
         // The new default certificate may still be a further one. It must not be removed before it is the default.
         let mut surplus: BTreeSet<String> = member.certificates.difference(&certificates.further).cloned().collect();
-        for swap in self.swaps(member, &certificates, room.certificates) {
+        let (swaps, waits) = self.swaps(member, &certificates, room.certificates);
+        if waits {
+            // Old certificates stay until all new ones are in. The default one is not needed a second time.
+            surplus.retain(|certificate| certificates.default.as_ref() == Some(certificate));
+        }
+        for swap in swaps {
             if let Swap::Out(gone) = &swap {
                 surplus.retain(|certificate| !gone.contains(certificate));
             }

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::controllers::myingress::targets::Summary;
-use crate::external::elbv2::RuleAction;
+use crate::external::elbv2::{Oidc, RuleAction};
 
 /// An action forwards to at most this many target groups.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html>
@@ -50,7 +50,8 @@ fn may_serve(summary: Option<&Summary>) -> bool {
 
 /// The wanted actions, or a step towards them, and whether it is a step. It is a step while a new group has targets but
 /// no healthy one, and the groups that requests go to may have some. The step adds the new groups with weight 0: AWS
-/// checks their targets and sends them no request.
+/// checks their targets and sends them no request. There is no step where a log-in goes or changes: the present groups
+/// would serve clients that they are protected from.
 pub fn step(
     wanted: Vec<RuleAction>,
     present: &[RuleAction],
@@ -63,7 +64,7 @@ pub fn step(
     let waits = newcomers.iter().any(unready)
         && serving.iter().any(|(arn, weight)| **weight > 0 && may_serve(summaries.get(*arn)))
         && wanted.iter().flat_map(weights).any(|(arn, weight)| *weight > 0 && unready(&arn) && !known(arn));
-    if !waits {
+    if !waits || unprotects(&wanted, present) {
         return (wanted, false);
     }
     let mut groups: BTreeMap<String, u16> = serving.iter().map(|(arn, weight)| ((*arn).clone(), **weight)).collect();
@@ -77,6 +78,23 @@ pub fn step(
     let stickiness = group_stickiness(&wanted).or_else(|| group_stickiness(present));
     let others = wanted.into_iter().filter(|action| !matches!(action, RuleAction::Forward { .. }));
     (others.chain([RuleAction::Forward { groups, stickiness }]).collect(), true)
+}
+
+/// Whether the wanted actions lack a log-in or another check of the present ones, or have it with other settings.
+fn unprotects(wanted: &[RuleAction], present: &[RuleAction]) -> bool {
+    let kept: Vec<RuleAction> = checks(wanted).collect();
+    checks(present).any(|check| !kept.contains(&check))
+}
+
+/// What happens to a request before it is forwarded. AWS returns no client secret, so there is none here.
+fn checks(actions: &[RuleAction]) -> impl Iterator<Item = RuleAction> {
+    let bare = |action: &RuleAction| match action {
+        RuleAction::AuthenticateOidc(oidc) => {
+            RuleAction::AuthenticateOidc(Box::new(Oidc { client_secret: None, ..oidc.as_ref().clone() }))
+        }
+        other => other.clone(),
+    };
+    actions.iter().filter(|action| !matches!(action, RuleAction::Forward { .. })).map(bare)
 }
 
 /// For how many seconds clients stay with the group of their first request; `None` if they do not.
@@ -98,6 +116,27 @@ fn weights(action: &RuleAction) -> impl Iterator<Item = (&String, &u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::external::elbv2::{Session, Unauthenticated};
+
+    fn log_in(client_id: &str, client_secret: Option<&str>) -> RuleAction {
+        let session = Session {
+            cookie: "session".into(),
+            scope: "openid".into(),
+            timeout_seconds: 60,
+            unauthenticated: Unauthenticated::Authenticate,
+            parameters: BTreeMap::new(),
+        };
+        let endpoint = || "https://i.example.com".to_owned();
+        RuleAction::AuthenticateOidc(Box::new(Oidc {
+            issuer: endpoint(),
+            authorization_endpoint: endpoint(),
+            token_endpoint: endpoint(),
+            user_info_endpoint: endpoint(),
+            client_id: client_id.into(),
+            client_secret: client_secret.map(str::to_owned),
+            session,
+        }))
+    }
 
     fn forward(groups: &[(&str, u16)]) -> Vec<RuleAction> {
         let groups = groups.iter().map(|(arn, weight)| ((*arn).to_owned(), *weight)).collect();
@@ -118,6 +157,23 @@ mod tests {
         assert_eq!(step(new.clone(), &between, &unchecked), (between.clone(), true));
         let healthy = summaries(&[("old", 2, 2), ("new", 1, 2)]);
         assert_eq!(step(new.clone(), &between, &healthy), (new, false));
+    }
+
+    #[test]
+    fn no_step_opens_a_group_that_a_log_in_protects() {
+        let unchecked = summaries(&[("old", 2, 2), ("new", 0, 2)]);
+        let after = |log_in: Option<RuleAction>, groups: &[(&str, u16)]| -> Vec<RuleAction> {
+            log_in.into_iter().chain(forward(groups)).collect()
+        };
+        let present = after(Some(log_in("staff", None)), &[("old", 1)]);
+        for log_in in [None, Some(log_in("everybody", Some("secret")))] {
+            let wanted = after(log_in, &[("new", 1)]);
+            assert_eq!(step(wanted.clone(), &present, &unchecked), (wanted, false));
+        }
+        let same = || Some(log_in("staff", Some("another secret")));
+        let between = after(same(), &[("new", 0), ("old", 1)]);
+        assert_eq!(step(after(same(), &[("new", 1)]), &present, &unchecked), (between.clone(), true));
+        assert_eq!(step(after(same(), &[("new", 1)]), &forward(&[("old", 1)]), &unchecked), (between, true));
     }
 
     #[test]

@@ -311,8 +311,14 @@ impl Region {
                     self.enter(&Action::Listener(added), Answer::Done);
                 }
             }
-            ListenerAction::RemoveCertificates { arn, certificates, .. } => {
-                self.elb.remove_certificates(arn, certificates).await?;
+            ListenerAction::RemoveCertificates { balancer, arn, port, certificates } => {
+                for certificate in certificates {
+                    self.elb.remove_certificate(arn, certificate).await?;
+                    let (balancer, arn, port) = (balancer.clone(), arn.clone(), *port);
+                    let certificates = BTreeSet::from([certificate.clone()]);
+                    let removed = ListenerAction::RemoveCertificates { balancer, arn, port, certificates };
+                    self.enter(&Action::Listener(removed), Answer::Done);
+                }
             }
             ListenerAction::AddTags { arn, tags, .. } => self.elb.add_tags(arn, tags).await?,
             ListenerAction::RemoveTags { arns, keys, .. } => self.elb.remove_tags(arns, keys).await?,

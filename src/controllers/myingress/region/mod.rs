@@ -6,7 +6,7 @@ mod changes;
 mod details;
 mod dry_run;
 #[cfg(test)]
-mod fixtures;
+pub(super) mod fixtures;
 mod in_flight;
 mod indexed;
 mod known;

@@ -11,7 +11,7 @@ use super::refused::{allow, edit_refused, listener, plan, reason, settled};
 use crate::controllers::myingress::action::{Action, ListenerAction};
 use crate::controllers::myingress::error::QUOTA_REACHED;
 use crate::controllers::myingress::model::fixtures::{joining, standing};
-use crate::controllers::myingress::refusals::Refusal;
+use crate::controllers::myingress::refusals::{Refusal, pause};
 use crate::runtime::Health;
 
 fn arns(of: &str, numbers: Range<usize>) -> Vec<String> {
@@ -108,7 +108,7 @@ fn at_most_one_certificate_gives_way_to_those_that_aws_refuses_for_what_they_are
 }
 
 #[test]
-fn after_a_refused_certificate_nothing_is_tried_that_has_no_room() {
+fn a_refused_certificate_holds_no_room_that_others_need_and_at_most_one_gives_way_to_it() {
     let mut simulation = settled(with(&[arns("default", 0..1), arns("old", 0..25)]));
     simulation.objects[0].spec = standing("web", with(&[arns("default", 0..1), arns("new", 0..25)])).spec;
     let bad = |action: &Action| {
@@ -117,12 +117,14 @@ fn after_a_refused_certificate_nothing_is_tried_that_has_no_room() {
     };
     simulation.refuses = Some((bad, "CertificateInvalid"));
     let which = super::key(&simulation.objects[0]);
+    simulation.reconcile(&which);
+    assert_eq!(further(&simulation), [arns("new", 1..25), arns("old", 24..25)].concat());
     for _ in 0..3 {
         // The pause is over.
         simulation.refusals.clear();
         simulation.reconcile(&which);
+        assert_eq!(further(&simulation), arns("new", 1..25));
     }
-    assert_eq!(further(&simulation), arns("old", 1..25));
 }
 
 #[test]
@@ -136,6 +138,49 @@ fn a_certificate_that_aws_refuses_keeps_out_none_that_comes_after_it() {
     assert_eq!((further(&simulation), reason(&simulation)), (arns("new", 1..5), "CertificateInvalid"));
     allow(&mut simulation);
     assert_eq!(further(&simulation), arns("new", 0..5));
+}
+
+fn is_pause(refusal: &Refusal) -> bool {
+    pause(&refusal.action).as_ref() == Some(&refusal.action)
+}
+
+/// How many certificates AWS refused.
+fn refused(simulation: &Simulation) -> usize {
+    simulation.refusals.iter().filter(|refusal| !is_pause(refusal)).count()
+}
+
+#[test]
+fn of_25_certificates_that_aws_refuses_two_are_tried_at_once_and_then_one_after_each_pause() {
+    let mut simulation = settled(with(&[arns("default", 0..1)]));
+    edit_refused(&mut simulation, with(&[arns("default", 0..1), arns("bad", 0..25)]), adds, "CertificateInvalid");
+    assert_eq!((refused(&simulation), reason(&simulation)), (2, "CertificateInvalid"));
+    let which = super::key(&simulation.objects[0]);
+    for count in 3..=25 {
+        simulation.refusals.retain(|refusal| !is_pause(refusal));
+        simulation.reconcile(&which);
+        assert_eq!(refused(&simulation), count);
+    }
+    allow(&mut simulation);
+    assert_eq!(further(&simulation), arns("bad", 0..25));
+}
+
+#[test]
+fn many_refused_certificates_of_one_member_keep_out_none_of_another_one() {
+    let on = |certificates: &[Vec<String>]| {
+        let mut spec = with(certificates);
+        spec["group"] = json!({ "name": "all" });
+        spec
+    };
+    let default = || arns("default", 0..1);
+    let mut simulation = Simulation::with(vec![standing("web", on(&[default()])), joining("zoo", json!({}))]);
+    simulation.settle(None);
+    simulation.object("zoo").spec = joining("zoo", on(&[default(), arns("good", 0..3)])).spec;
+    let bad = |action: &Action| {
+        let Action::Listener(ListenerAction::AddCertificates { certificates, .. }) = action else { return false };
+        certificates.iter().any(|arn| arn.contains("bad"))
+    };
+    edit_refused(&mut simulation, on(&[default(), arns("bad", 0..20)]), bad, "CertificateInvalid");
+    assert_eq!((further(&simulation), refused(&simulation)), (arns("good", 0..3), 2));
 }
 
 #[test]

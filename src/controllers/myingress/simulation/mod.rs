@@ -17,6 +17,7 @@ mod restarts;
 mod rivals;
 mod scenes;
 mod shape;
+mod shifts;
 mod single;
 mod specs;
 mod sticky;
@@ -336,22 +337,23 @@ impl Simulation {
                 missing.push(action);
                 continue;
             }
-            if let Some((_, reason)) = self.refuses.filter(|(refuses, _)| refuses(action)) {
-                let (message, retry_in) = ("AWS refuses it".into(), Duration::from_secs(30));
-                self.refusals.push(Refusal { action: action.clone(), reason, message, blamed: None, retry_in });
+            let (done, refused) = refused::split(action, self.refuses);
+            for action in done {
+                if self.life == Some(0) {
+                    self.die();
+                    return false;
+                }
+                self.life = self.life.map(|life| life - 1);
+                self.journal.push(action.clone());
+                if let Action::Bind(bindings) = action {
+                    self.bound.insert(key_of(owner), bindings);
+                } else if self.aws.act(owner, &action).is_err() {
+                    return false;
+                }
+            }
+            if let Some((refused, reason)) = refused {
+                refused::note(&mut self.refusals, refused, reason);
                 missing.push(action);
-                continue;
-            }
-            if self.life == Some(0) {
-                self.die();
-                return false;
-            }
-            self.life = self.life.map(|life| life - 1);
-            self.journal.push(action.clone());
-            if let Action::Bind(bindings) = action {
-                self.bound.insert(key_of(owner), bindings.clone());
-            } else if self.aws.act(owner, action).is_err() {
-                return false;
             }
         }
         true

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Simulation;
+use super::{Refused, Simulation};
 use crate::controllers::myingress::action::{Action, BalancerAction, ListenerAction, SecurityAction};
 use crate::controllers::myingress::assets::ListenerMember;
 use crate::controllers::myingress::decide::decide;
 use crate::controllers::myingress::error::{QUOTA_REACHED, WEB_ACL_PENDING};
 use crate::controllers::myingress::model::fixtures::{joining, standing};
-use crate::controllers::myingress::refusals::Refusal;
+use crate::controllers::myingress::refusals::{Refusal, SEVERAL, pause};
 use crate::runtime::{Health, Plan};
 
 pub(super) fn plan(simulation: &mut Simulation) -> Plan<Action, crate::api::MyIngressStatus> {
@@ -56,6 +56,49 @@ pub(super) fn reason(simulation: &Simulation) -> &'static str {
     match simulation.health.values().next() {
         Some(Health::Stalled(cause) | Health::Ready(cause)) => cause.reason,
         other => panic!("{other:?}"),
+    }
+}
+
+/// What AWS carries out of an action, and what it refuses of it, and why. It takes certificates one by one.
+pub(super) fn split(
+    action: &Action,
+    refusing: Option<(Refused, &'static str)>,
+) -> (Vec<Action>, Option<(Action, &'static str)>) {
+    let Some((is_refused, reason)) = refusing else { return (vec![action.clone()], None) };
+    let mut parts: Vec<Action> = match action {
+        Action::Listener(ListenerAction::AddCertificates { balancer, arn, port, certificates }) => {
+            let add = |certificate: &String| {
+                let (balancer, arn, port) = (balancer.clone(), arn.clone(), *port);
+                let certificates = [certificate.clone()].into();
+                Action::Listener(ListenerAction::AddCertificates { balancer, arn, port, certificates })
+            };
+            certificates.iter().map(add).collect()
+        }
+        other => vec![other.clone()],
+    };
+    match parts.iter().position(is_refused).or(is_refused(action).then_some(0)) {
+        None => (vec![action.clone()], None),
+        Some(place) => {
+            let part = parts.swap_remove(place);
+            parts.truncate(place);
+            (parts, Some((part, reason)))
+        }
+    }
+}
+
+/// Notes a refusal as the operator does.
+pub(super) fn note(refusals: &mut Vec<Refusal>, action: Action, reason: &'static str) {
+    let refusal = |action| {
+        let (message, retry_in) = ("AWS refuses it".into(), Duration::from_secs(30));
+        Refusal { action, reason, message, blamed: None, retry_in }
+    };
+    let all = pause(&action).filter(|_| reason != QUOTA_REACHED);
+    refusals.retain(|it| it.action != action && Some(&it.action) != all.as_ref());
+    refusals.push(refusal(action));
+    let Some(all) = all else { return };
+    let same = refusals.iter().filter(|it| pause(&it.action).as_ref() == Some(&all));
+    if same.count() >= SEVERAL {
+        refusals.push(refusal(all));
     }
 }
 

@@ -54,29 +54,50 @@ impl Listener<'_> {
         Ok(Certificates { default, further })
     }
 
-    /// The steps that add what is missing. `room` is for how many certificates the balancer has room beside its present
-    /// ones. The rest of those that nobody wants go later.
-    pub(super) fn swaps(&self, member: &ListenerMember, wanted: &Certificates, room: usize) -> Vec<Swap> {
+    /// The steps that add what is missing, and whether some of it waits because AWS refused it or others. `room` is for
+    /// how many certificates the balancer has room beside its present ones. The rest of those that nobody wants go
+    /// later.
+    pub(super) fn swaps(&self, member: &ListenerMember, wanted: &Certificates, room: usize) -> (Vec<Swap>, bool) {
         let missing: BTreeSet<String> = wanted.further.difference(&member.certificates).cloned().collect();
-        // Nothing gives way to a certificate that AWS refuses for what it is.
-        let refused = self.scene.aside.refused_certificates(&member.listener.arn, &missing);
-        let stays = is_kept(self.scene, member) || !refused.is_empty();
+        let tried = self.tried(member, &missing);
+        let mut waits = tried.len() < missing.len();
         // The new default certificate may still be a further one, and must not go before it is the default.
         let becomes_default = |arn: &String| wanted.default.as_ref() == Some(arn);
+        let stays = is_kept(self.scene, member);
         let unwanted = member.certificates.difference(&wanted.further);
         let spare = unwanted.filter(|arn| !stays && !becomes_default(arn)).cloned().collect();
         let mut served: Vec<String> = member.certificates.intersection(&wanted.further).cloned().collect();
         served.extend(member.listener.settings.certificate.clone().filter(becomes_default));
-        let (mut steps, mut left) = swaps(&missing, spare, served, room, &self.scene.observed.certificates);
-        // What becomes the default makes room then. Otherwise the call is made anyway, so AWS's error is reported. Where AWS
-        // has refused some of them, its error is there already.
-        if !refused.is_empty() {
-            left.retain(|arn| refused.contains(arn));
-        }
+        let (mut steps, left) = swaps(&tried, spare, served, room, &self.scene.observed.certificates);
+        // What becomes the default makes room then. Otherwise the call is made anyway, so AWS's error is reported.
         if !left.is_empty() && !member.certificates.iter().any(becomes_default) {
-            steps.push(Swap::In(left));
+            if self.scene.aside.holds_for_room(self.balancer) {
+                waits = true;
+            } else {
+                steps.push(Swap::In(left));
+            }
         }
-        steps
+        (steps, waits)
+    }
+
+    /// Those of the missing certificates that are tried now. One that AWS refused for what it is waits: it takes no
+    /// room, and nothing gives way to it. Those of members without a refused one come first.
+    fn tried(&self, member: &ListenerMember, missing: &BTreeSet<String>) -> BTreeSet<String> {
+        let (aside, on) = (&self.scene.aside, &member.listener.arn);
+        let refused = aside.refused_certificates(on, missing);
+        let tried: BTreeSet<String> = missing.difference(&refused).cloned().collect();
+        if refused.is_empty() || tried.is_empty() {
+            return tried;
+        }
+        if aside.holds_further_certificates(on) {
+            return BTreeSet::new();
+        }
+        let members = self.scene.observed.members.present.iter();
+        let specs = members.flat_map(|object| &object.spec.listeners).filter(|listener| listener.port == self.port);
+        let faultless = specs.filter(|listener| !listener.certificate_arns.iter().any(|arn| refused.contains(arn)));
+        let first: BTreeSet<String> = faultless.flat_map(|listener| &listener.certificate_arns).cloned().collect();
+        let first: BTreeSet<String> = first.intersection(&tried).cloned().collect();
+        if first.is_empty() { tried } else { first }
     }
 }
 

@@ -111,22 +111,21 @@ fn the_longest_name_has_a_description_that_aws_takes() {
     assert!(longest.starts_with("Load balancer of shop/xxx"), "{longest}");
 }
 
-/// Elastic Load Balancing that does not know the certificate `b`, and the certificates that it was asked to add.
+/// Elastic Load Balancing that refuses to add or remove the certificate `b`, and the certificates of all calls.
 #[derive(Clone, Default)]
 struct FakeElb(Arc<Mutex<Vec<String>>>);
 
-async fn add(extract::State(fake): extract::State<FakeElb>, body: String) -> (StatusCode, &'static str) {
-    let certificate = body.split('&').find_map(|part| part.strip_prefix("Certificates.member.1.CertificateArn="));
-    let certificate = certificate.unwrap_or_default();
+async fn change(extract::State(fake): extract::State<FakeElb>, body: String) -> (StatusCode, String) {
+    let parameter = |name: &str| body.split('&').find_map(|part| part.strip_prefix(name)).unwrap_or_default();
+    let certificate = parameter("Certificates.member.1.CertificateArn=");
     fake.0.lock().unwrap_or_else(PoisonError::into_inner).push(certificate.to_owned());
     if certificate == "b" {
-        let unknown = "<ErrorResponse><Error><Type>Sender</Type><Code>CertificateNotFound</Code>\
-                       <Message>no such certificate</Message></Error></ErrorResponse>";
-        return (StatusCode::BAD_REQUEST, unknown);
+        let refused = "<ErrorResponse><Error><Type>Sender</Type><Code>OperationNotPermitted</Code>\
+                       <Message>not this certificate</Message></Error></ErrorResponse>";
+        return (StatusCode::BAD_REQUEST, refused.to_owned());
     }
-    let added = "<AddListenerCertificatesResponse><AddListenerCertificatesResult></AddListenerCertificatesResult>\
-                 </AddListenerCertificatesResponse>";
-    (StatusCode::OK, added)
+    let action = parameter("Action=");
+    (StatusCode::OK, format!("<{action}Response><{action}Result></{action}Result></{action}Response>"))
 }
 
 /// Makes a balancer and an HTTPS listener known, both without anything.
@@ -146,18 +145,29 @@ fn know_a_listener(region: &Region) {
     known.assets.enter(&Action::Listener(create), Answer::Listener(listener));
 }
 
-#[tokio::test]
-async fn certificates_that_went_in_before_a_refused_one_are_known_so_they_are_not_sent_again() {
+/// The certificates that are known after an action that AWS refuses for `b`. It is asked for those up to `b`.
+async fn known_after(before: &[&str], action: fn(String, String, BTreeSet<String>) -> ListenerAction) -> Vec<String> {
     let fake = FakeElb::default();
-    let region = region_of(Router::new().fallback(add).with_state(fake.clone())).await;
+    let region = region_of(Router::new().fallback(change).with_state(fake.clone())).await;
     know_a_listener(&region);
-    let certificates = BTreeSet::from(["a", "b", "c"].map(str::to_owned));
-    let (balancer, arn) = ("lb".into(), "listener".into());
-    let action = ListenerAction::AddCertificates { balancer, arn, port: 443, certificates };
+    let there: BTreeSet<String> = before.iter().map(|arn| (*arn).to_owned()).collect();
+    let (balancer, arn) = (|| "lb".to_owned(), || "listener".to_owned());
+    let present = ListenerAction::AddCertificates { balancer: balancer(), arn: arn(), port: 443, certificates: there };
+    region.known().assets.enter(&Action::Listener(present), Answer::Done);
+    let action = action(balancer(), arn(), BTreeSet::from(["a", "b", "c"].map(str::to_owned)));
     let outcome = region.change(&owner(), &Action::Listener(action)).await;
     assert_eq!(outcome.expect_err("AWS refuses `b`").class, Class::Invalid);
     assert_eq!(*fake.0.lock().unwrap_or_else(PoisonError::into_inner), ["a", "b"]);
     let known = region.known();
     let listeners = known.assets.balancers["lb"].listeners.as_ref().expect("they are known");
-    assert_eq!(listeners["listener"].certificates, BTreeSet::from(["a".to_owned()]));
+    listeners["listener"].certificates.iter().cloned().collect()
+}
+
+#[tokio::test]
+async fn certificates_that_went_in_or_out_before_a_refused_one_are_known_so_they_are_not_sent_again() {
+    let add = |balancer, arn, certificates| ListenerAction::AddCertificates { balancer, arn, port: 443, certificates };
+    assert_eq!(known_after(&[], add).await, ["a"]);
+    let remove =
+        |balancer, arn, certificates| ListenerAction::RemoveCertificates { balancer, arn, port: 443, certificates };
+    assert_eq!(known_after(&["a", "b", "c"], remove).await, ["b", "c"]);
 }

@@ -1,0 +1,67 @@
+//! Requests move to other target groups.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::Simulation;
+use super::refused::{listener, plan, settled};
+use crate::controllers::myingress::action::{Action, ListenerAction};
+use crate::controllers::myingress::decide::forwarded_to;
+use crate::controllers::myingress::model::fixtures::{oidc, standing};
+use crate::controllers::myingress::predicted::forwards_to;
+use crate::external::elbv2::RuleAction;
+
+/// An HTTPS listener with a rule and a default action that both do this.
+fn doing(action: &Value) -> Value {
+    let rules = json!([{ "hosts": ["a.example.com"], "action": action }]);
+    let certificates = ["arn:aws:acm:eu-west-1:000000000000:certificate/wild"];
+    json!({
+        "listeners": [{ "port": 443, "certificateArns": certificates, "rules": rules, "defaultAction": action }],
+        "backends": [{ "name": "private", "port": 80 }, { "name": "public", "port": 80 }],
+    })
+}
+
+fn forward(backend: &str) -> Value {
+    json!({ "forward": { "backends": [{ "name": backend }] } })
+}
+
+/// Creates the target groups that are planned, and lets their targets fail their checks.
+fn create_sick_groups(simulation: &mut Simulation) {
+    let before: BTreeSet<String> = simulation.aws.assets.groups.keys().cloned().collect();
+    let (owner, planned) = (Simulation::owner(&simulation.objects[0]), plan(simulation).actions);
+    for action in planned.iter().filter(|action| matches!(action, Action::Group(_))) {
+        assert!(simulation.aws.act(&owner, action).is_ok());
+    }
+    simulation.aws.sick = simulation.aws.assets.groups.keys().filter(|arn| !before.contains(*arn)).cloned().collect();
+    assert!(!simulation.aws.sick.is_empty(), "there are new groups");
+}
+
+/// What an action makes requests do.
+fn sent(action: &Action) -> &[RuleAction] {
+    match action {
+        Action::Listener(ListenerAction::CreateRule { settings, .. } | ListenerAction::ModifyRule { settings, .. }) => {
+            &settings.actions
+        }
+        Action::Listener(ListenerAction::Modify { settings, .. }) => &settings.default_actions,
+        _ => &[],
+    }
+}
+
+#[test]
+fn what_a_log_in_protects_opens_to_nobody_while_what_comes_in_its_place_has_no_healthy_target() {
+    let mut private = forward("private");
+    private["authenticateOidc"] = oidc();
+    let mut simulation = settled(doing(&private));
+    let protected: BTreeSet<String> = simulation.aws.assets.groups.keys().cloned().collect();
+    simulation.objects[0].spec = standing("web", doing(&forward("public"))).spec;
+    create_sick_groups(&mut simulation);
+    simulation.settle(None);
+    let opens = |action: &&Action| {
+        let logs_in = sent(action).iter().any(|it| matches!(it, RuleAction::AuthenticateOidc(_)));
+        !logs_in && sent(action).iter().flat_map(forwarded_to).any(|arn| protected.contains(arn))
+    };
+    assert_eq!(simulation.journal.iter().find(opens), None);
+    let listener = listener(&simulation);
+    assert!(forwards_to(&listener).all(|arn| simulation.aws.sick.contains(arn)), "{listener:#?}");
+}
