@@ -123,7 +123,12 @@ async fn base(shelf: &Shelf, found: &[Found], options: &RecoverOptions) -> Resul
 
 /// The log from the base backup to the instant, of the first object that has it without a hole. Where no instant is named,
 /// of the one whose log goes furthest, as [`Furthest`] says.
-async fn log(shelf: &Shelf, found: &[Found], base: &TrustedBackup, options: &RecoverOptions) -> Result<Vec<TrustedBackup>, Error> {
+async fn log(
+    shelf: &Shelf,
+    found: &[Found],
+    base: &TrustedBackup,
+    options: &RecoverOptions,
+) -> Result<Vec<TrustedBackup>, Error> {
     let mut objects: Vec<&str> = found.iter().filter(|it| it.folder == WAL).map(|it| it.base.as_str()).collect();
     objects.dedup();
     let mut furthest = Furthest::new(base.manifest(), options.until);

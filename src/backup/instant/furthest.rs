@@ -6,10 +6,13 @@ use super::super::chain;
 use super::super::manifest::Manifest;
 use super::{Missing, end_of, system_of};
 
+/// The last timeline and segment, and the server's clock then.
+type End = (Option<(u64, u64)>, Option<Timestamp>);
+
 /// How far log goes: by timeline and segment first, for clocks of two servers say nothing about each other, and then by
 /// the server's clock. The least is no log at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Reach(Option<(Option<(u64, u64)>, Option<Timestamp>)>);
+pub struct Reach(Option<End>);
 
 impl Reach {
     /// How far log goes of the server of a base backup. What cannot follow that base backup does not count.

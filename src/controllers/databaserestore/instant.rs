@@ -232,7 +232,12 @@ impl Observer {
     }
 
     /// The log from a base backup to the instant.
-    async fn log_of(&self, kept: &BackupFolder, base: &Manifest, until: Option<Timestamp>) -> Result<SearchedLog, Error> {
+    async fn log_of(
+        &self,
+        kept: &BackupFolder,
+        base: &Manifest,
+        until: Option<Timestamp>,
+    ) -> Result<SearchedLog, Error> {
         let mut search = LogSearch::new(base, until, kept.dues.iter().copied());
         let mut passed = None;
         while !search.wanted().is_empty() {

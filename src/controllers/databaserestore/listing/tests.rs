@@ -159,7 +159,7 @@ async fn names_beside_ids_and_ids_beside_names_hide_no_log() {
 async fn the_log_of_many_servers_beside_their_base_backups_is_found() {
     let id = id_of(due(0));
     let key = |number: usize, folder: &str| format!("shop/{folder}-{number:02}/u{number:02}/{folder}/{id}/data");
-    let (observer, at, _) = world((0..55).flat_map(|number| [BASE, WAL].map(|folder| key(number, folder)))).await;
+    let (observer, at, _) = observing((0..55).flat_map(|number| [BASE, WAL].map(|folder| key(number, folder)))).await;
     for folder in [BASE, WAL] {
         let found = observer.objects_with(&at, "shop", folder).await.expect("an answer").expect("objects");
         assert!(found.all.len() == 55 && !found.cut, "{folder}: {}", found.all.len());

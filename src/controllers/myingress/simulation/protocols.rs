@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::Simulation;
 use super::refused::{listener, plan, settled};
 use crate::controllers::myingress::action::{Action, ListenerAction};
-use crate::controllers::myingress::decide::forwarded_to;
 use crate::controllers::myingress::model::fixtures::{guest, joining, oidc, standing};
 use crate::controllers::myingress::model::nothing_here;
 use crate::controllers::myingress::ownership::member_of;
@@ -203,7 +202,7 @@ fn a_former_group_for_http2_keeps_no_listener_from_http_while_no_new_target_is_h
     };
     let forwards = |simulation: &Simulation| -> BTreeSet<String> {
         let actions = rules_of(simulation, "guest").concat();
-        actions.iter().flat_map(forwarded_to).cloned().collect()
+        actions.iter().flat_map(RuleAction::forwarded_to).cloned().collect()
     };
     let home = standing("web", grouped(https(&says(404))));
     let mut simulation = Simulation::with(vec![home, backed("HTTP2")]);

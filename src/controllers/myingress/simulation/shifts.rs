@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::Simulation;
 use super::refused::{listener, plan, settled};
 use crate::controllers::myingress::action::{Action, ListenerAction};
-use crate::controllers::myingress::decide::forwarded_to;
 use crate::controllers::myingress::model::fixtures::{oidc, standing};
 use crate::controllers::myingress::predicted::forwards_to;
 use crate::external::elbv2::RuleAction;
@@ -59,7 +58,7 @@ fn what_a_log_in_protects_opens_to_nobody_while_what_comes_in_its_place_has_no_h
     simulation.settle(None);
     let opens = |action: &&Action| {
         let logs_in = sent(action).iter().any(|it| matches!(it, RuleAction::AuthenticateOidc(_)));
-        !logs_in && sent(action).iter().flat_map(forwarded_to).any(|arn| protected.contains(arn))
+        !logs_in && sent(action).iter().flat_map(RuleAction::forwarded_to).any(|arn| protected.contains(arn))
     };
     assert_eq!(simulation.journal.iter().find(opens), None);
     let listener = listener(&simulation);
