@@ -15,6 +15,9 @@ type End = (Option<(u64, u64)>, Option<Timestamp>);
 pub struct Reach(Option<End>);
 
 impl Reach {
+    /// Log of which not all was read may go further than any other.
+    pub const UNKNOWN: Self = Self(Some((Some((u64::MAX, u64::MAX)), Some(Timestamp::MAX))));
+
     /// How far log goes of the server of a base backup. What cannot follow that base backup does not count.
     #[must_use]
     pub fn of<'a>(base: &Manifest, log: impl IntoIterator<Item = &'a Manifest>) -> Self {

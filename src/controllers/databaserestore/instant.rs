@@ -251,7 +251,12 @@ impl Observer {
         let later = kept.cut.then(|| kept.dues.iter().filter(|due| **due > base.started).count());
         let all = search.reach();
         let log = as_far_as_read(search.end(), later, until);
-        let reach = log.as_ref().map_or(all, |log| Reach::of(base, log.iter().map(|it| &it.manifest)));
+        let reach = match &log {
+            Ok(log) => Reach::of(base, log.iter().map(|it| &it.manifest)),
+            // Nobody read how far it goes.
+            Err(Missing::Many(_)) if kept.cut && until.is_none() => Reach::UNKNOWN,
+            Err(_) => all,
+        };
         Ok(SearchedLog { log, reach, passed })
     }
 

@@ -1,6 +1,6 @@
 //! What the operator remembers of clusters while it runs. All of it may be forgotten: it is then found out again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use kube::ResourceExt;
@@ -16,6 +16,9 @@ use crate::runtime::PerObject;
 /// How long the outcome of a login holds. Logins are kept rare: comparing a password is expensive for a member, and each
 /// login is a write.
 const LOGIN_HOLDS: Duration = Duration::from_secs(20);
+/// How long a member is left alone that could not be defragmented: its volume may have no room for the copy, and may have
+/// grown until then.
+const DEFRAG_RETRY: Duration = Duration::from_mins(2);
 
 /// The outcome of logins with those passwords.
 struct Login {
@@ -29,8 +32,8 @@ struct Login {
 pub struct Cache {
     /// Which history was compacted for lack of space.
     compacted: PerObject<Compaction>,
-    /// Pods of members that could not be defragmented since then.
-    undefragmented: PerObject<BTreeSet<String>>,
+    /// Pods of members that could not be defragmented since then, and when that was tried last.
+    undefragmented: PerObject<BTreeMap<String, Instant>>,
     /// How members let us in.
     logins: PerObject<Login>,
     /// Since when no majority answers; `None` while one does. No entry if none ever did.
@@ -46,7 +49,8 @@ impl Cache {
             (Action::Defragment { name, .. }, Some(Error::Etcd(error)))
                 if !error.is_about_login() && error.trouble != Trouble::NotLeading =>
             {
-                self.undefragmented.change(&uid(object), BTreeSet::new, |names| names.insert(name.clone()));
+                self.undefragmented
+                    .change(&uid(object), BTreeMap::new, |tried| tried.insert(name.clone(), Instant::now()));
             }
             (Action::Disarm { alarm, .. }, None) if alarm.kind == AlarmKind::NoSpace => self.note_disarm(object),
             _ => {}
@@ -65,7 +69,7 @@ impl Cache {
             compaction.measured = true;
             compaction.disarmed = false;
         });
-        self.undefragmented.with(&uid(object), |names| names.remove(name));
+        self.undefragmented.with(&uid(object), |tried| tried.remove(name));
     }
 
     /// Notes that an alarm was disarmed that was raised for lack of space.
@@ -84,9 +88,10 @@ impl Cache {
         self.compacted.get(&uid(object))
     }
 
-    /// Pods of members that could not be defragmented since history was compacted last.
+    /// Pods of members that could not be defragmented since history was compacted last, and in the last two minutes.
     pub fn undefragmented(&self, object: &EtcdCluster) -> BTreeSet<String> {
-        self.undefragmented.get(&uid(object)).unwrap_or_default()
+        let tried = self.undefragmented.get(&uid(object)).unwrap_or_default();
+        tried.into_iter().filter(|(_, at)| at.elapsed() < DEFRAG_RETRY).map(|(name, _)| name).collect()
     }
 
     /// Notes how members let us in, if at all, when these passwords were tried.

@@ -20,7 +20,7 @@ const SOONEST: Duration = Duration::from_secs(30);
 const DENIED: Duration = Duration::from_mins(1);
 /// An error that may pass by itself is set aside after this many in a row for the same action.
 const STRIKES: u32 = 3;
-/// The pause between two certificates of one member that AWS refused to add to a listener, and are tried again.
+/// The pause between two certificates that AWS refused to add to a listener, and that are tried again.
 const BETWEEN: Duration = Duration::from_mins(1);
 /// Once AWS has refused this many certificates of a listener, no other one is tried for 30 seconds after a refusal.
 pub(super) const SEVERAL: usize = 2;
@@ -98,11 +98,11 @@ impl Refusals {
         let wait = if error.may_be_too_early() { growing().min(longest) } else { longest };
         let aside = at_once || strikes >= STRIKES;
         let member = blamed.map(key);
-        // All refused certificates of the member get their turn before this one comes again.
-        let same = |it: &&Entry, listener: &str| it.lacks_certificate(listener) && it.blamed == member;
+        // All refused certificates of the listener get their turn before this one comes again. Of a permission one call
+        // says enough for all.
         let turns = gets_certificates(action)
-            .filter(|_| error.reason() != QUOTA_REACHED)
-            .map_or(0, |listener| entries.iter().filter(|it| same(it, listener)).count());
+            .filter(|_| error.class() == Class::Invalid && error.reason() != QUOTA_REACHED)
+            .map_or(0, |listener| entries.iter().filter(|it| it.lacks_certificate(listener)).count());
         let wait = wait.max(BETWEEN.saturating_mul(turns.try_into().unwrap_or(u32::MAX)));
         let known = before.is_some_and(|before| before.message == message && (at_once || before.strikes >= STRIKES));
         entries.push(Entry {

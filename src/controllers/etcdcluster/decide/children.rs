@@ -197,6 +197,7 @@ fn grow_those(view: &View<'_>, whose: impl Fn(i32) -> bool) -> Option<Step> {
 
 fn is_full(view: &View<'_>, ordinal: i32) -> bool {
     view.observed.set.pods.get(&ordinal).is_some_and(Pod::has_no_space)
+        || view.observed.undefragmented.contains(&names::pod(view.object, ordinal))
 }
 
 /// What the apiserver refuses of the children, although everything else goes on. A volume that cannot grow is reported if

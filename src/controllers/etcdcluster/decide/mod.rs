@@ -185,6 +185,7 @@ fn step(view: &View<'_>) -> (Step, bool) {
         .or_else(|| strangers::trouble(view))
         .or_else(|| defrag::step(view))
         .or_else(|| members::left_on_lost_node(view));
+    let step = step.map(|step| space::describe(view, step));
     let refusal = children::refused(view, step.is_none());
     match (step, complaint, refusal) {
         (Some(step), None, None) => (step, false),

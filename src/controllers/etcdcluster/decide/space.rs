@@ -71,6 +71,17 @@ pub fn is_new(view: &View<'_>, step: &Step) -> bool {
     !known && matches!(&step.health, Health::Progressing(cause) if cause.reason == NO_SPACE)
 }
 
+/// The step, whose health says so if writes are refused while something else goes on.
+pub fn describe(view: &View<'_>, step: Step) -> Step {
+    let mut alarms = view.observed.quorum.iter().flat_map(|quorum| &quorum.alarms);
+    let Health::Progressing(cause) = &step.health else { return step };
+    if cause.reason == NO_SPACE || !alarms.any(|alarm| alarm.kind == AlarmKind::NoSpace) {
+        return step;
+    }
+    let message = format!("no space is left, and writes are refused; {}", cause.message);
+    Step { health: Health::progressing(NO_SPACE, message), ..step }
+}
+
 /// The next step out of an alarm; `None` if pods are to be replaced first.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let alarms = &view.observed.quorum.as_ref()?.alarms;
@@ -96,9 +107,11 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let voters =
         view.observed.statuses.values().filter(|status| !status.is_learner && status.revision >= done.revision);
     let in_use = voters.map(|status| status.db_in_use).min().unwrap_or(status.db_in_use);
+    // One that could not be defragmented does not keep the others from it. It is tried again later.
+    let has_failed = |ordinal: i32| view.observed.undefragmented.contains(&names::pod(view.object, ordinal));
     // The others first: the leader serves as long as it can.
-    let next = |fits: &dyn Fn(i32, &Status) -> bool| {
-        let fits = |ordinal: &i32| view.observed.statuses.get(ordinal).is_some_and(|status| fits(*ordinal, status));
+    let next = |fits: &dyn Fn(&Status) -> bool| {
+        let fits = |ordinal: &i32| !has_failed(*ordinal) && view.observed.statuses.get(ordinal).is_some_and(fits);
         // A learner cannot be defragmented.
         let others = view.voters().filter(|ordinal| *ordinal != leader);
         others.chain([leader]).find(fits)
@@ -113,8 +126,10 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         if done.revision < status.revision {
             return compact();
         }
-        if !done.measured {
-            return give_back(next(&|_, _| true)?);
+        if !done.measured
+            && let Some(any) = next(&|_| true)
+        {
+            return give_back(any);
         }
         let message = format!(
             "no space is left: {} MiB of {} are in use. Delete keys, or set spec.config.quota-backend-bytes higher (at most \
@@ -124,15 +139,24 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         );
         return Some(Step { again: LATER / 4, ..Step::wait(NO_SPACE, message) });
     }
-    if let Some(bloated) = next(&|_, status| status.db_size > enough) {
+    let is_bloated = |status: &Status| status.db_size > enough;
+    if let Some(bloated) = next(&is_bloated) {
         return give_back(bloated);
     }
+    // Its next write would raise the alarm again.
+    if let Some(ordinal) = view.voters().find(|ordinal| view.observed.statuses.get(ordinal).is_some_and(is_bloated)) {
+        let name = names::pod(view.object, ordinal);
+        let message = format!(
+            "no space is left: {name} could not be defragmented, which takes room on its volume for a copy of what is in \
+             use. Set spec.storage.size larger; kubectl -n {} logs {name} has etcd's words",
+            view.object.namespace().unwrap_or_default()
+        );
+        return Some(Step { again: LATER / 4, ..Step::wait(NO_SPACE, message) });
+    }
     // These may have a lower quota than the spec's until they are replaced, and that may wait for another member for long.
-    // One that could not be defragmented is not tried again: its full volume grows only after the pods were replaced.
     let outdated: Vec<u64> = full.iter().map(|alarm| alarm.member).filter(|id| runs_earlier_spec(view, *id)).collect();
     let wastes = |status: &Status| status.db_size - status.db_in_use >= LEAST.max(status.db_size / 10);
-    let has_failed = |ordinal: i32| view.observed.undefragmented.contains(&names::pod(view.object, ordinal));
-    let may_help = |at: i32, status: &Status| outdated.contains(&status.member_id) && wastes(status) && !has_failed(at);
+    let may_help = |status: &Status| outdated.contains(&status.member_id) && wastes(status);
     if let Some(wasteful) = next(&may_help) {
         return give_back(wasteful);
     }

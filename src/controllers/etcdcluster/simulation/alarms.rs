@@ -2,7 +2,7 @@
 
 use super::Simulation;
 use super::faults::{Edit, Mishap};
-use crate::api::EtcdClusterStatus;
+use crate::api::{EtcdCluster, EtcdClusterStatus};
 use crate::controllers::etcdcluster::action::Action;
 use crate::controllers::etcdcluster::cache::Cache;
 use crate::controllers::etcdcluster::decide::decide;
@@ -228,6 +228,48 @@ fn a_member_that_cannot_be_defragmented_holds_up_no_rollout() {
         simulation.time_passes();
     }
     assert_eq!(steps, ["compact", "defragment", "disarm", "delete", "delete", "move", "delete", "disarm"]);
+}
+
+#[test]
+fn a_member_that_cannot_be_defragmented_keeps_no_other_one_from_it_and_its_volume_grows_first() {
+    let mut simulation = Simulation::settled(cluster(3));
+    let mut object = simulation.object.clone();
+    let full = Alarm { member: simulation.raft.leader.unwrap(), kind: AlarmKind::NoSpace };
+    let decided = |simulation: &mut Simulation, object: &EtcdCluster, failed: &[String]| {
+        let mut observed = simulation.observe(object, false);
+        observed.quorum.as_mut().unwrap().alarms = vec![full];
+        for status in observed.statuses.values_mut() {
+            status.db_size = 2 << 30;
+        }
+        let revision = observed.statuses.values().map(|status| status.revision).max().unwrap_or_default();
+        observed.compacted = Some(Compaction { revision, measured: false, disarmed: false });
+        observed.undefragmented = failed.iter().cloned().collect();
+        decide(object, &observed, simulation.now)
+    };
+    let mut failed = Vec::new();
+    for _ in 0..3 {
+        let actions = decided(&mut simulation, &object, &failed).actions;
+        let [Action::Defragment { name, .. }] = &actions[..] else { panic!("{actions:?}") };
+        assert!(!failed.contains(name), "{name} again");
+        failed.push(name.clone());
+    }
+    let plan = decided(&mut simulation, &object, &failed);
+    let Health::Progressing(cause) = &plan.health else { panic!("{:?}", plan.health) };
+    assert!(plan.actions.is_empty() && cause.reason == "NoSpace", "{cause:?}");
+    assert!(cause.message.contains("Set spec.storage.size larger"), "{}", cause.message);
+    object.spec.storage_size = Some("20Gi".into());
+    // The set comes first, because the size of its volumes cannot change.
+    for _ in 0..3 {
+        let actions = decided(&mut simulation, &object, &failed[..1]).actions;
+        match &actions[..] {
+            [Action::Child(ChildAction::GrowClaim { name, .. })] => {
+                return assert!(name.ends_with(&failed[0]), "{name}");
+            }
+            [action] => simulation.act(action).unwrap(),
+            actions => panic!("{actions:?}"),
+        }
+    }
+    panic!("the volume of {} does not grow", failed[0]);
 }
 
 /// The alarm may be older than the edit, and history may have filled the quota.

@@ -10,7 +10,7 @@ use crate::controllers::myingress::action::{Action, BalancerAction, GroupAction,
 use crate::controllers::myingress::assets::ListenerMember;
 use crate::controllers::myingress::certificates::is_covered;
 use crate::controllers::myingress::dependencies::depends;
-use crate::controllers::myingress::error::{QUOTA_REACHED, WEB_ACL_PENDING};
+use crate::controllers::myingress::error::{PERMISSION_MISSING, QUOTA_REACHED, WEB_ACL_PENDING};
 use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};
@@ -93,6 +93,16 @@ impl<'a> Aside<'a> {
             all.extend(certificates.intersection(these).cloned());
         }
         all
+    }
+
+    /// Whether the operator lacks the permission to add certificates to the listener.
+    pub fn may_add_no_certificate(&self, on: &str) -> bool {
+        self.meets(|refusal| match &refusal.action {
+            Action::Listener(ListenerAction::AddCertificates { arn, .. }) => {
+                refusal.reason == PERMISSION_MISSING && arn == on
+            }
+            _ => false,
+        })
     }
 
     /// Whether the plan adds no certificate to the listener now, because AWS has just refused one of several.

@@ -35,18 +35,15 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Resul
     for (port, wanted) in &scene.model.listeners {
         let known = present.values().find(|member| member.listener.settings.port == *port);
         let mut listener = Listener::new(scene, current, *port, wanted, &arns);
-        let (reduced, extended);
-        let mut stuck = BTreeSet::new();
-        if let Some(member) = known
-            && let Some(left) = listener.without_refused(member)
-        {
-            listener.default_stays = listener.default_waits_for(&left.new);
-            (reduced, stuck) = (left.listener, left.members);
-            listener.wanted = &reduced;
-            listener.kept = listener.unmatched(member, &stuck);
+        let extended;
+        let reduced = known.and_then(|member| listener.reduced(member));
+        if let Some(reduced) = &reduced {
+            listener.default_stays = listener.default_waits_for(&reduced.new);
+            listener.wanted = &reduced.listener;
+            listener.kept.clone_from(&reduced.kept);
         }
         if let Some(member) = known
-            && let Some(all) = listener.with_guests(member, &stuck)
+            && let Some(all) = listener.with_guests(member, reduced.as_ref())
         {
             extended = all;
             listener.wanted = &extended;
@@ -154,7 +151,9 @@ pub fn taken(object: &ObjectKey, scene: &Scene, current: &Member) -> Option<Stri
     present.find_map(|member| {
         let port = member.listener.settings.port;
         let wanted = scene.model.listeners.get(&port)?;
-        Listener::new(scene, current, port, wanted, &arns).trouble(object, member)
+        let mut listener = Listener::new(scene, current, port, wanted, &arns);
+        listener.kept = listener.reduced(member).map(|reduced| reduced.kept).unwrap_or_default();
+        listener.trouble(object, member)
     })
 }
 
@@ -189,6 +188,11 @@ impl<'a> Listener<'a> {
         arns: &'a BTreeMap<&'a str, &'a str>,
     ) -> Self {
         Self { scene, balancer: &current.balancer.arn, port, wanted, arns, kept: BTreeSet::new(), default_stays: false }
+    }
+
+    /// The same listener, as another specification wants it.
+    fn with<'b>(&'b self, wanted: &'b ListenerModel) -> Listener<'b> {
+        Listener { wanted, kept: BTreeSet::new(), ..*self }
     }
 
     fn create(&self) -> Result<Option<ListenerAction>, Complaint> {

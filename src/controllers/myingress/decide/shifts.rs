@@ -86,15 +86,24 @@ fn unprotects(wanted: &[RuleAction], present: &[RuleAction]) -> bool {
     checks(present).any(|check| !kept.contains(&check))
 }
 
-/// What happens to a request before it is forwarded. AWS returns no client secret, so there is none here.
+/// What happens to a request before it is forwarded.
 fn checks(actions: &[RuleAction]) -> impl Iterator<Item = RuleAction> {
-    let bare = |action: &RuleAction| match action {
+    actions.iter().filter(|action| !matches!(action, RuleAction::Forward { .. })).map(without_secret)
+}
+
+/// Whether these actions are the same, as far as AWS shows them.
+pub fn are_same(wanted: &[RuleAction], present: &[RuleAction]) -> bool {
+    wanted.iter().map(without_secret).eq(present.iter().map(without_secret))
+}
+
+/// The action as AWS returns it: without a client secret.
+fn without_secret(action: &RuleAction) -> RuleAction {
+    match action {
         RuleAction::AuthenticateOidc(oidc) => {
             RuleAction::AuthenticateOidc(Box::new(Oidc { client_secret: None, ..oidc.as_ref().clone() }))
         }
         other => other.clone(),
-    };
-    actions.iter().filter(|action| !matches!(action, RuleAction::Forward { .. })).map(bare)
+    }
 }
 
 /// For how many seconds clients stay with the group of their first request; `None` if they do not.

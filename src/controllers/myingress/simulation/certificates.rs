@@ -180,7 +180,13 @@ fn many_refused_certificates_of_one_member_keep_out_none_of_another_one() {
         certificates.iter().any(|arn| arn.contains("bad"))
     };
     edit_refused(&mut simulation, on(&[default(), arns("bad", 0..20)]), bad, "CertificateInvalid");
-    assert_eq!((further(&simulation), refused(&simulation)), (arns("good", 0..3), 2));
+    assert_eq!(
+        (further(&simulation), refused(&simulation)),
+        (arns("good", 0..3), 2),
+        "{:#?} {:?}",
+        simulation.journal,
+        simulation.health
+    );
 }
 
 #[test]

@@ -24,6 +24,13 @@ fn admin(status: u16) -> Value {
     admin
 }
 
+/// A rule for others of them.
+fn public(status: u16) -> Value {
+    let mut public = all(status);
+    public["paths"] = json!([{ "value": "/public" }]);
+    public
+}
+
 /// A group whose guests have these rules. The first guest is the oldest.
 fn with_guests(rules: &[Value], guests: &[(&str, &[Value])]) -> Simulation {
     let mut objects = vec![home(rules)];
@@ -92,10 +99,44 @@ fn a_rule_whose_edit_aws_refuses_does_not_become_that_of_another_member() {
     assert_eq!((answers(&simulation), &simulation.journal), (as_before.map(str::to_owned).into(), &Vec::new()));
     // Nor if the other member has no such rule yet.
     edit(&mut simulation, "b", &[]);
-    edit_refused(&mut simulation, "a", &[all(REFUSED)]);
+    edit_refused(&mut simulation, "a", &[admin(REFUSED), all(200)]);
     assert_eq!(answers(&simulation), ["a 401", "a 200"]);
     edit_refused(&mut simulation, "b", &[admin(202)]);
     assert_eq!(answers(&simulation), as_before);
+}
+
+#[test]
+fn a_rule_that_its_member_removed_becomes_that_of_another_one_although_aws_refuses_something_else() {
+    let mut simulation = with_guests(&[], &[("a", &[admin(401), all(200)]), ("b", &[])]);
+    edit_refused(&mut simulation, "a", &[all(REFUSED)]);
+    assert_eq!(answers(&simulation), ["a 401", "a 200"]);
+    edit_refused(&mut simulation, "b", &[admin(202)]);
+    assert_eq!(answers(&simulation), ["a 200", "b 202"]);
+}
+
+#[test]
+fn rules_of_a_guest_stay_in_their_order_while_aws_refuses_one_of_them() {
+    let mut simulation = with_guests(&[], &[("a", &[admin(401), all(200), public(203)])]);
+    edit_refused(&mut simulation, "a", &[all(REFUSED), public(203), admin(401)]);
+    assert_eq!(answers(&simulation), ["a 401", "a 200", "a 203"]);
+}
+
+#[test]
+fn a_rule_that_asks_for_the_number_of_one_that_stays_holds_up_only_its_member() {
+    let numbered = |mut rule: Value, priority: u16| {
+        rule["priority"] = json!(priority);
+        rule
+    };
+    let mut simulation = with_guests(&[numbered(admin(401), 10)], &[("a", &[all(200)])]);
+    let second = json!({ "group": { "name": "all" }, "listeners": listeners(&[]) });
+    simulation.objects.push(born("second", 10, second));
+    simulation.settle(None);
+    edit_refused(&mut simulation, "home", &[numbered(admin(REFUSED), 30)]);
+    assert_eq!(answers(&simulation), ["home 401", "a 200"]);
+    edit_refused(&mut simulation, "second", &[numbered(public(203), 10)]);
+    edit_refused(&mut simulation, "a", &[all(201)]);
+    assert_eq!(answers(&simulation), ["home 401", "a 201"]);
+    assert_eq!(["home", "second", "a"].map(|name| reason(&simulation, name)), ["No", "PriorityTaken", ""]);
 }
 
 #[test]

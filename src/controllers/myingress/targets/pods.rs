@@ -60,7 +60,9 @@ impl Gates {
         let written = stream::iter(decisions).map(|decision| self.write(shared, decision)).buffer_unordered(AT_ONCE);
         let failed: Vec<Class> = written.filter_map(std::future::ready).collect().await;
         let uid = gates_of(&group.arn);
-        let Some(class) = failed.first() else {
+        // The soonest decides: one pod whose gate nobody may write does not hold up the others.
+        let lasts = |class: &&Class| matches!(class, Class::Invalid | Class::Denied);
+        let Some(class) = failed.iter().find(|class| !lasts(class)).or(failed.first()) else {
             self.failures.succeeded(&uid);
             return;
         };

@@ -31,9 +31,6 @@ pub fn describe(view: &View<'_>, mut step: Step) -> Step {
         return Step { health: Health::progressing(reason, text), ..step };
     }
     let Health::Progressing(cause) = &step.health else { return step };
-    // Missing replicas are what the step waits for, so its reason stays.
-    let is_known = pod.own.writes.as_ref().is_some_and(|writes| writes.are_refused_for(REPLICAS));
-    let reason = if is_known { cause.reason } else { reason };
     step.health = Health::progressing(reason, format!("{text}; {}", cause.message));
     step
 }

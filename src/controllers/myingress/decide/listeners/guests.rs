@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::protocol::closed;
+use super::refused::Reduced;
 use super::{Listener, shifts};
 use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
 use crate::controllers::myingress::members::key;
@@ -15,9 +16,9 @@ use crate::controllers::myingress::ownership::{ObjectKey, member_of};
 use crate::external::elbv2::{Protocol, RuleAction, RuleSettings};
 
 impl Listener<'_> {
-    /// The wanted listener with the rules that guests keep; `None` where they keep none. `stuck` are members of which
-    /// AWS refused rules.
-    pub(super) fn with_guests(&self, member: &ListenerMember, stuck: &BTreeSet<ObjectKey>) -> Option<ListenerModel> {
+    /// The wanted listener with the rules that guests keep; `None` where they keep none. `reduced` says what was left
+    /// out.
+    pub(super) fn with_guests(&self, member: &ListenerMember, reduced: Option<&Reduced>) -> Option<ListenerModel> {
         let mut present: Vec<(ObjectKey, &RuleMember)> = member
             .rules
             .values()
@@ -47,15 +48,17 @@ impl Listener<'_> {
         // Rules of the group's own namespace come first. Those of guests that nobody sees come last.
         let place =
             |member: &ObjectKey| self.scene.is_guest(member).then(|| places.get(member).copied().unwrap_or(usize::MAX));
+        let mut stuck = BTreeSet::new();
         for (guest, rule) in present {
             let unseen = waiting.get(&guest).filter(|groups| !groups.is_empty());
-            let left = stuck.contains(&guest) && !self.becomes_own(rule, &becoming);
+            let reduced = reduced.filter(|it| it.members.contains(&guest));
+            let left = reduced.is_some_and(|reduced| self.stays(rule, &becoming, reduced));
             let settings = &rule.rule.settings;
             // One behind another with the same conditions stays as well. Otherwise, once that goes, a broader rule of
             // this guest would answer, perhaps without this rule's log-in.
-            if self.scene.frozen.contains(&guest) || unseen.is_some() || left {
-                let now = rule.rule.priority;
-                let at = place_of(&rules, &guest, now);
+            let stays = self.scene.frozen.contains(&guest) || unseen.is_some() || left;
+            if stays && !self.is_anothers(rule, &becoming) {
+                let now = Some(rule.rule.priority);
                 let field = format!("a rule of {}/{}", guest.0, guest.1);
                 let settings = if self.must_close(rule) {
                     closed(settings)
@@ -64,12 +67,15 @@ impl Listener<'_> {
                     let actions = checked.unwrap_or_else(|| settings.actions.clone());
                     RuleSettings { actions, ..settings.clone() }
                 };
-                let rule = RuleModel { member: guest, field, priority: None, settings };
-                rules.insert(at, Placed { now: Some(now), rule });
+                stuck.insert(guest.clone());
+                rules.push(Placed { now, rule: RuleModel { member: guest, field, priority: None, settings } });
             }
         }
-        let mut rules: Vec<RuleModel> = rules.into_iter().map(|it| it.rule).collect();
-        rules.sort_by_key(|rule| place(&rule.member));
+        // Present rules of a guest that keeps one stay in their order, and new ones come after them: a broader one would
+        // answer the requests of another, perhaps without its log-in.
+        let among = |it: &Placed| stuck.contains(&it.rule.member).then(|| (it.now.is_none(), it.now));
+        rules.sort_by_key(|it| (place(&it.rule.member), among(it)));
+        let rules: Vec<RuleModel> = rules.into_iter().map(|it| it.rule).collect();
         (rules != self.wanted.rules).then(|| ListenerModel { rules, ..self.wanted.clone() })
     }
 
@@ -114,15 +120,4 @@ impl Listener<'_> {
 struct Placed {
     now: Option<u16>,
     rule: RuleModel,
-}
-
-/// Where a present rule of the guest with that priority belongs. It stays between the guest's rules that are there. It
-/// comes before new ones: a broader one would answer without its log-in, for example.
-fn place_of(rules: &[Placed], guest: &ObjectKey, priority: u16) -> usize {
-    let theirs = rules.iter().enumerate().filter(|(_, it)| it.rule.member == *guest);
-    let theirs: Vec<(usize, Option<u16>)> = theirs.map(|(place, it)| (place, it.now)).collect();
-    let follows = theirs.iter().position(|(_, now)| now.is_some_and(|now| now > priority)).unwrap_or(theirs.len());
-    let before = theirs[..follows].iter().rev().find(|(_, now)| now.is_some_and(|now| now < priority));
-    let first = theirs.first().map_or(rules.len(), |(place, _)| *place);
-    before.map_or(first, |(place, _)| place + 1)
 }

@@ -2,28 +2,41 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Listener;
+use super::{Listener, shifts};
 use crate::api::MyIngress;
 use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::{ListenerModel, RuleModel};
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};
+use crate::controllers::myingress::rules::Wanted;
 use crate::external::elbv2::RuleAction;
 
 /// What is wanted without the rules that cannot be made now.
 pub(super) struct Reduced {
     /// The listener without them.
     pub listener: ListenerModel,
-    /// The members that they belong to.
+    /// The rules that were left out.
+    left_out: Vec<RuleModel>,
+    /// The members that the rules belong to that were left out.
     pub members: BTreeSet<ObjectKey>,
     /// Those of the members that lack a new rule: no present rule has its conditions.
     pub new: BTreeSet<ObjectKey>,
+    /// Present rules of the group's own namespace that stay as they are.
+    pub kept: BTreeSet<String>,
+}
+
+impl Reduced {
+    /// Whether a rule of that member with the conditions of this one was left out.
+    fn lacks(&self, member: &ObjectKey, rule: &RuleMember) -> bool {
+        let same = |it: &RuleModel| it.member == *member && it.settings.conditions == rule.rule.settings.conditions;
+        self.left_out.iter().any(same)
+    }
 }
 
 impl Listener<'_> {
     /// The wanted listener without the rules that AWS refused, those that need a refused target group, and those of a
     /// group's member whose priority is taken; `None` where there are none.
-    pub(super) fn without_refused(&self, member: &ListenerMember) -> Option<Reduced> {
+    fn without_refused(&self, member: &ListenerMember) -> Option<Reduced> {
         let aside = &self.scene.aside;
         let groupless = |rule: &RuleModel| {
             let mut named = rule.settings.actions.iter().flat_map(RuleAction::forwarded_to);
@@ -36,13 +49,29 @@ impl Listener<'_> {
         let all = self.wanted.rules.iter().zip(self.own(member));
         let (left_out, rules): (Vec<_>, Vec<_>) = all.partition(|(rule, own)| refused(rule, *own));
         let members: BTreeSet<ObjectKey> = left_out.iter().map(|(rule, _)| rule.member.clone()).collect();
-        let new = left_out.into_iter().filter(|(_, own)| own.is_none()).map(|(rule, _)| rule.member.clone()).collect();
+        let lacks = left_out.iter().filter(|(_, own)| own.is_none());
+        let new = lacks.map(|(rule, _)| rule.member.clone()).collect();
+        let left_out = left_out.iter().map(|(rule, _)| (*rule).clone()).collect();
         let rules: Vec<RuleModel> = rules.into_iter().map(|(rule, _)| rule.clone()).collect();
-        (!members.is_empty()).then(|| Reduced {
-            listener: ListenerModel { rules, ..self.wanted.clone() },
-            members,
-            new,
-        })
+        let listener = ListenerModel { rules, ..self.wanted.clone() };
+        (!members.is_empty()).then(|| Reduced { listener, left_out, members, new, kept: BTreeSet::new() })
+    }
+
+    /// The wanted listener without the rules that cannot be made now, and what stays because of them; `None` where all
+    /// can be made. A rule that asks for the number of one that stays cannot be made either.
+    pub(super) fn reduced(&self, member: &ListenerMember) -> Option<Reduced> {
+        let mut reduced = self.without_refused(member)?;
+        loop {
+            reduced.kept = self.with(&reduced.listener).unmatched(member, &reduced);
+            let numbers: BTreeSet<u16> =
+                reduced.kept.iter().filter_map(|arn| member.rules.get(arn)).map(|it| it.rule.priority).collect();
+            let clashes = |rule: &RuleModel| rule.priority.is_some_and(|priority| numbers.contains(&priority));
+            let clashing: Vec<RuleModel> = reduced.listener.rules.extract_if(.., |rule| clashes(rule)).collect();
+            if clashing.is_empty() {
+                return Some(reduced);
+            }
+            reduced.members.extend(clashing.into_iter().map(|rule| rule.member));
+        }
     }
 
     /// The rule that has the priority of a wanted one and may not be changed. Outside of a group that is a complaint
@@ -52,10 +81,12 @@ impl Listener<'_> {
         member.rules.values().find(|it| it.rule.priority == wanted && !self.is_ours(it))
     }
 
-    /// What keeps a rule of the object from having its priority.
+    /// What keeps a rule of the object from having its priority. If a rule of its own stays because of something refused,
+    /// that is reported instead.
     pub(super) fn trouble(&self, object: &ObjectKey, member: &ListenerMember) -> Option<String> {
+        let is_own = |it: &RuleMember| self.kept.contains(&it.rule.arn) && member_of(&it.tags).as_ref() == Some(object);
         let mut own = self.wanted.rules.iter().filter(|rule| rule.member == *object);
-        let (rule, by) = own.find_map(|rule| Some((rule, self.taken(rule, member)?)))?;
+        let (rule, by) = own.find_map(|rule| Some((rule, self.taken(rule, member).filter(|by| !is_own(by))?)))?;
         let owns = self.scene.observed.owner.owns(&by.tags);
         let whose = if owns { "of a member that is left out" } else { "which Causeway does not own" };
         let RuleModel { field, priority, .. } = rule;
@@ -77,13 +108,14 @@ impl Listener<'_> {
         setter.map_or_else(at_home, |setter| lacking.contains(&setter))
     }
 
-    /// Our rules of these members that become none of their wanted rules. If one became another member's, a broader
-    /// rule might answer its requests. Rules of guests are left out, for they do not keep their positions.
-    pub(super) fn unmatched(&self, member: &ListenerMember, of: &BTreeSet<ObjectKey>) -> BTreeSet<String> {
+    /// Our rules at home that stay because something of their members was left out. Rules of guests do not keep their
+    /// positions (see `with_guests`).
+    fn unmatched(&self, member: &ListenerMember, reduced: &Reduced) -> BTreeSet<String> {
         let becoming = self.becoming(member);
         // Outside of a group no tag says which object a rule belongs to.
         let concerned = |rule: &RuleMember| {
-            member_of(&rule.tags).is_none_or(|member| of.contains(&member) && !self.scene.is_guest(&member))
+            member_of(&rule.tags)
+                .is_none_or(|member| reduced.members.contains(&member) && !self.scene.is_guest(&member))
         };
         // One with the same conditions that asks for its number answers the same requests.
         let replaced = |RuleMember { rule, .. }: &RuleMember| {
@@ -91,15 +123,31 @@ impl Listener<'_> {
             wanted.any(|it| it.priority == Some(rule.priority) && it.settings.conditions == rule.settings.conditions)
         };
         let stays = |rule: &RuleMember| {
-            self.is_ours(rule) && concerned(rule) && !self.becomes_own(rule, &becoming) && !replaced(rule)
+            self.is_ours(rule) && concerned(rule) && self.stays(rule, &becoming, reduced) && !replaced(rule)
         };
         member.rules.iter().filter(|(_, rule)| stays(rule)).map(|(arn, _)| arn.clone()).collect()
     }
 
-    /// Whether the rule becomes a wanted rule of its own member.
-    pub(super) fn becomes_own(&self, rule: &RuleMember, becoming: &BTreeMap<&str, usize>) -> bool {
-        let wanted = becoming.get(rule.rule.arn.as_str()).map(|index| &self.wanted.rules[*index].member);
+    /// Whether a rule of a member of which something was left out stays as it is. It becomes another member's only if
+    /// its own member does not want its conditions any more: otherwise a broader rule of that member might answer its
+    /// requests, perhaps without its log-in.
+    pub(super) fn stays(&self, rule: &RuleMember, becoming: &BTreeMap<&str, usize>, reduced: &Reduced) -> bool {
+        let Some(wanted) = becoming.get(rule.rule.arn.as_str()).map(|index| &self.wanted.rules[*index].member) else {
+            return true;
+        };
         // Outside of a group no tag says which object a rule belongs to.
-        wanted.is_some_and(|wanted| member_of(&rule.tags).is_none_or(|member| member == *wanted))
+        let other = member_of(&rule.tags).filter(|member| member != wanted);
+        other.is_some_and(|member| reduced.lacks(&member, rule)) && !self.is_anothers(rule, becoming)
+    }
+
+    /// Whether the rule was made another member's already, all but its tags: where the quota has no room, present rules
+    /// are changed into new ones, and a process may end in between.
+    pub(super) fn is_anothers(&self, rule: &RuleMember, becoming: &BTreeMap<&str, usize>) -> bool {
+        let Some(wanted) = becoming.get(rule.rule.arn.as_str()).map(|index| &self.wanted.rules[*index]) else {
+            return false;
+        };
+        let is_there = |wanted: Wanted| shifts::are_same(&wanted.settings.actions, &rule.rule.settings.actions);
+        let other = member_of(&rule.tags).is_some_and(|member| member != wanted.member);
+        other && self.rule(wanted, Some(rule)).is_some_and(is_there)
     }
 }
