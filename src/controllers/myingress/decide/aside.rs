@@ -95,21 +95,12 @@ impl<'a> Aside<'a> {
         all
     }
 
-    /// Whether the operator lacks the permission to add certificates to the listener.
-    pub fn may_add_no_certificate(&self, on: &str) -> bool {
-        self.meets(|refusal| match &refusal.action {
-            Action::Listener(ListenerAction::AddCertificates { arn, .. }) => {
-                refusal.reason == PERMISSION_MISSING && arn == on
-            }
-            _ => false,
-        })
-    }
-
-    /// Whether the plan adds no certificate to the listener now, because AWS has just refused one of several.
+    /// Whether the plan adds no certificate to the listener now: AWS has just refused one of several, or the permission is
+    /// missing.
     pub fn holds_further_certificates(&self, on: &str) -> bool {
         self.meets(|refusal| match &refusal.action {
             Action::Listener(ListenerAction::AddCertificates { arn, certificates, .. }) => {
-                arn == on && certificates.is_empty()
+                arn == on && (certificates.is_empty() || refusal.reason == PERMISSION_MISSING)
             }
             _ => false,
         })

@@ -9,7 +9,7 @@ use super::Simulation;
 use super::guests::rule;
 use super::refused::{allow, edit_refused, listener, plan, reason, settled};
 use crate::controllers::myingress::action::{Action, ListenerAction};
-use crate::controllers::myingress::error::QUOTA_REACHED;
+use crate::controllers::myingress::error::{PERMISSION_MISSING, QUOTA_REACHED};
 use crate::controllers::myingress::model::fixtures::{joining, standing};
 use crate::controllers::myingress::refusals::{Refusal, pause};
 use crate::runtime::Health;
@@ -165,28 +165,13 @@ fn of_25_certificates_that_aws_refuses_two_are_tried_at_once_and_then_one_after_
 }
 
 #[test]
-fn many_refused_certificates_of_one_member_keep_out_none_of_another_one() {
-    let on = |certificates: &[Vec<String>]| {
-        let mut spec = with(certificates);
-        spec["group"] = json!({ "name": "all" });
-        spec
-    };
-    let default = || arns("default", 0..1);
-    let mut simulation = Simulation::with(vec![standing("web", on(&[default()])), joining("zoo", json!({}))]);
-    simulation.settle(None);
-    simulation.object("zoo").spec = joining("zoo", on(&[default(), arns("good", 0..3)])).spec;
-    let bad = |action: &Action| {
-        let Action::Listener(ListenerAction::AddCertificates { certificates, .. }) = action else { return false };
-        certificates.iter().any(|arn| arn.contains("bad"))
-    };
-    edit_refused(&mut simulation, on(&[default(), arns("bad", 0..20)]), bad, "CertificateInvalid");
-    assert_eq!(
-        (further(&simulation), refused(&simulation)),
-        (arns("good", 0..3), 2),
-        "{:#?} {:?}",
-        simulation.journal,
-        simulation.health
-    );
+fn without_the_permission_one_certificate_is_tried_at_a_time() {
+    let mut simulation = settled(with(&[arns("default", 0..1)]));
+    let new = with(&[arns("default", 0..1), arns("new", 0..25)]);
+    edit_refused(&mut simulation, new, adds, PERMISSION_MISSING);
+    assert_eq!((refused(&simulation), reason(&simulation)), (1, PERMISSION_MISSING));
+    allow(&mut simulation);
+    assert_eq!(further(&simulation), arns("new", 0..25));
 }
 
 #[test]

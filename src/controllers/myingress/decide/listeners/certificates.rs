@@ -81,24 +81,13 @@ impl Listener<'_> {
     }
 
     /// Those of the missing certificates that are tried now. One that AWS refused for what it is waits: it takes no
-    /// room, and nothing gives way to it. Those of members without a refused one come first, and wait for nothing.
+    /// room, and nothing gives way to it.
     fn tried(&self, member: &ListenerMember, missing: &BTreeSet<String>) -> BTreeSet<String> {
         let (aside, on) = (&self.scene.aside, &member.listener.arn);
         let refused = aside.refused_certificates(on, missing);
         let tried: BTreeSet<String> = missing.difference(&refused).cloned().collect();
-        if refused.is_empty() || tried.is_empty() {
-            return tried;
-        }
-        // Without the permission AWS would refuse each.
-        if aside.may_add_no_certificate(on) {
-            return BTreeSet::new();
-        }
-        let members = self.scene.observed.members.present.iter();
-        let specs = members.flat_map(|object| &object.spec.listeners).filter(|listener| listener.port == self.port);
-        let faultless = specs.filter(|listener| !listener.certificate_arns.iter().any(|arn| refused.contains(arn)));
-        let first: BTreeSet<String> = faultless.flat_map(|listener| &listener.certificate_arns).cloned().collect();
-        let first: BTreeSet<String> = first.intersection(&tried).cloned().collect();
-        if first.is_empty() && !aside.holds_further_certificates(on) { tried } else { first }
+        let waits = !refused.is_empty() && !tried.is_empty() && aside.holds_further_certificates(on);
+        if waits { BTreeSet::new() } else { tried }
     }
 }
 
