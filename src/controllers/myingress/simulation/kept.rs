@@ -134,8 +134,10 @@ fn a_rule_that_asks_for_the_number_of_one_that_stays_holds_up_only_its_member() 
     edit_refused(&mut simulation, "home", &[numbered(public(REFUSED), 30)]);
     assert_eq!(answers(&simulation), ["home 401", "a 200"]);
     // What AWS refused is not tried again meanwhile.
+    let mut other = all(203);
+    other["paths"] = json!([{ "value": "/other" }]);
     let listeners = |rules: &[Value]| json!({ "group": { "name": "all" }, "listeners": listeners(rules) });
-    simulation.object("second").spec = born("second", 10, listeners(&[numbered(all(203), 10)])).spec;
+    simulation.object("second").spec = born("second", 10, listeners(&[numbered(other, 10)])).spec;
     for which in simulation.objects.iter().map(key).collect::<Vec<_>>() {
         simulation.reconcile(&which);
     }
