@@ -1,10 +1,9 @@
-//! When backups last succeeded, how much log servers keep for them, and whether one is overdue or bad: for metrics.
-//! Pure.
+//! When backups are due, when they last succeeded, how much log servers keep for them, and whether one is overdue or
+//! bad: for metrics. Pure.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
-use super::decide::due;
 use crate::api::databasebackup::BackupState;
 use crate::api::{DatabaseBackup, DatabaseBackupStatus};
 use crate::metrics::BackupTimes;
@@ -27,13 +26,21 @@ pub fn of(object: &DatabaseBackup, now: Timestamp) -> BackupTimes {
         log_unmeasured: logs()
             .map(|it| it.seen.0)
             .min()
-            .is_some_and(|seen| slot(object, now).is_some_and(|slot| seen < slot)),
+            .is_some_and(|seen| last_due(object, now).is_some_and(|due| seen < due)),
         verified: results.filter_map(|result| result.proven_at.as_ref()).map(|time| time.0).max(),
         // Where the newest backups could not be read, somebody has to look as well.
         overdue: find("BackupOverdue").is_some_and(|it| it.status == "True" || it.reason == "ListingCut")
             || status.is_some_and(|status| fell_behind(object, status, now)),
         bad: find("Verified").is_some_and(|it| it.status == "False"),
     }
+}
+
+/// The instant for which every database must have a backup by now; none where none was due since the object was made.
+pub fn due(object: &DatabaseBackup, schedule: &Schedule, now: Timestamp) -> Option<Timestamp> {
+    let deadline = SignedDuration::from_secs(object.spec.retry.deadline.signed_seconds());
+    let due = now.checked_sub(deadline).ok().and_then(|then| schedule.last(then));
+    let made = object.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0);
+    due.filter(|due| *due >= made)
 }
 
 /// Whether a backup that is due by now is missing in the status of an object that is not looked at: its condition stays
@@ -43,20 +50,19 @@ fn fell_behind(object: &DatabaseBackup, status: &DatabaseBackupStatus, now: Time
     if object.spec.suspend || (is("Ready") && !is("Reconciling")) {
         return false;
     }
-    let Some(slot) = slot(object, now) else { return false };
+    let Some(due) = last_due(object, now) else { return false };
     let mut databases = status.databases.iter().filter(|it| it.state != BackupState::NotStarted);
-    databases.any(|it| it.newest.as_ref().is_some_and(|newest| newest.0 < slot))
+    databases.any(|it| it.newest.as_ref().is_some_and(|newest| newest.0 < due))
 }
 
-/// The instant for which every database must have a backup by now.
-fn slot(object: &DatabaseBackup, now: Timestamp) -> Option<Timestamp> {
+/// The instant of [`due`] by the schedule in the spec; none where that cannot be read.
+fn last_due(object: &DatabaseBackup, now: Timestamp) -> Option<Timestamp> {
     let schedule = Schedule::read(&object.spec.schedule, object.spec.time_zone.as_deref()).ok()?;
     due(object, &schedule, now)
 }
 
 #[cfg(test)]
 mod tests {
-    use jiff::SignedDuration;
     use serde_json::json;
 
     use super::super::fixtures::backup;

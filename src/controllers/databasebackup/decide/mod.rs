@@ -37,8 +37,6 @@ use crate::runtime::{ExtraCondition, Health, Plan, SUSPENDED};
 
 pub use removal::decide_removal;
 
-pub use states::due;
-
 use bucket::{BUCKET_FOREIGN, Verdict};
 
 /// How often Secrets that may not be used are checked again.

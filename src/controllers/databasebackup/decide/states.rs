@@ -4,9 +4,9 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::super::facts::{Database, Job};
+use super::super::times::due;
 use super::super::view::View;
 use super::status;
-use crate::api::DatabaseBackup;
 use crate::api::databasebackup::{BackupState, DatabaseState, KeptLogState};
 use crate::backup::jobs::Catalog;
 use crate::runtime::{ConditionStatus, ExtraCondition};
@@ -16,14 +16,6 @@ use crate::schedule::Schedule;
 const REPORTED: usize = 100;
 /// The clocks of S3 and of Kubernetes differ by at most this.
 const CLOCKS: SignedDuration = SignedDuration::from_mins(1);
-
-/// The instant for which every database must have a backup by now; none where none was due since the object was made.
-pub fn due(object: &DatabaseBackup, schedule: &Schedule, now: Timestamp) -> Option<Timestamp> {
-    let deadline = SignedDuration::from_secs(object.spec.retry.deadline.signed_seconds());
-    let due = now.checked_sub(deadline).ok().and_then(|then| schedule.last(then));
-    let made = object.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0);
-    due.filter(|due| *due >= made)
-}
 
 /// Whether a database lacks the backup that was due at `due`.
 pub fn lacks(database: &Database, catalog: &Catalog, due: Timestamp) -> bool {
@@ -163,7 +155,7 @@ fn newest(database: &Database, catalog: &Catalog) -> Option<Timestamp> {
 mod tests {
     use super::super::tests::{catalog, decided, now, settled};
     use super::*;
-    use crate::api::DatabaseBackupStatus;
+    use crate::api::{DatabaseBackup, DatabaseBackupStatus};
     use crate::backup::jobs::End;
     use crate::backup::report::KeptLog;
     use crate::controllers::databasebackup::facts::Observed;

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::super::facts::{Job, Signing, newest};
+use super::super::times::due;
 use super::super::unkept;
 use super::super::verification;
 use super::super::view::View;
@@ -180,7 +181,7 @@ pub fn overdue(view: &View<'_>, schedule: &Schedule, states: &[DatabaseState]) -
         // What is not known is reported as before.
         return ExtraCondition { status: was_overdue(view), ..not_overdue() };
     };
-    let due = states::due(view.object, schedule, view.now);
+    let due = due(view.object, schedule, view.now);
     let withheld = view.observed.withheld.iter().map(|it| &it.database);
     let all = view.observed.sources.iter().chain(withheld);
     let lacking = all.filter(|database| due.is_some_and(|due| states::lacks(database, catalog, due)));
