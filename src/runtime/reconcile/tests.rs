@@ -2,6 +2,7 @@
 
 mod dependent;
 mod failing;
+mod watches;
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,12 +11,10 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::client::Body;
 use kube::runtime::Controller;
 use kube::runtime::events::Recorder;
-use kube::runtime::reflector;
-use kube::runtime::watcher::{self, Event};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -25,8 +24,6 @@ use super::{Busy, Failures, Health, Reconciler, Statuses, WarmUp};
 use crate::api::{Conditioned, MyApp, MyAppStatus};
 use crate::leader::Fence;
 use crate::metrics::Metrics;
-use crate::runtime::decoding::Decoded;
-use crate::runtime::watched::Watched;
 use crate::runtime::{ActionEvent, Class, Failure, Kind, Plan, Removal, Slots};
 
 /// A kind whose observation blocks until a test releases it, except for objects with the image [`CONTESTED`].
@@ -317,141 +314,4 @@ async fn conditions_of_others_are_not_sent() {
     let types: Vec<_> =
         statuses.iter().flat_map(|it| it["conditions"].as_array().unwrap()).map(|it| &it["type"]).collect();
     assert_eq!(types, ["Ready"]);
-}
-
-#[tokio::test]
-async fn an_object_of_which_nothing_can_be_decoded_is_reported_once() {
-    let sent: Arc<Mutex<Vec<Value>>> = Arc::default();
-    let reconciler = reconciler(&apiserver(sent.clone()));
-    let (store, _writer) = reflector::store();
-    let health = crate::health::Health::default().watch("MyApp", None);
-    let mut watched = Watched::new(reconciler, None, store, health, crate::guardrails::Guardrails::default());
-    let metadata = ObjectMeta { name: Some("app".into()), uid: Some("uid-1".into()), ..ObjectMeta::default() };
-    let lost = || Decoded::Lost { metadata: Box::new(metadata.clone()), problem: "spec: no object".into() };
-    for _ in 0..2 {
-        assert!(watched.take(Ok(Event::Apply(lost()))).is_none());
-        tokio::task::yield_now().await;
-    }
-    let events = || sent.lock().unwrap().clone();
-    while events().is_empty() {
-        tokio::task::yield_now().await;
-    }
-    let reported: Vec<_> = events().iter().map(|it| (it["reason"].clone(), it["regarding"]["name"].clone())).collect();
-    assert_eq!(reported, [(json!("Undecodable"), json!("app"))]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_namespace_that_is_denied_is_named_and_does_not_stop_the_process() {
-    let reconciler = reconciler(&apiserver(Arc::default()));
-    let (metrics, health) = (reconciler.metrics.clone(), crate::health::Health::default());
-    let watched = |namespace| {
-        let (store, writer) = reflector::store();
-        let (health, guardrails) = (health.watch("MyApp", Some(namespace)), crate::guardrails::Guardrails::default());
-        (Watched::new(reconciler.clone(), Some(namespace), store, health, guardrails), writer)
-    };
-    let ((mut shop, _of_shop), (mut blog, _of_blog)) = (watched("shop"), watched("blog"));
-    let is_named =
-        || metrics.encode().unwrap().contains(r#"causeway_denied_namespaces{kind="MyApp",namespace="shop"} 1"#);
-    blog.take(Ok(Event::Init));
-    blog.take(Ok(Event::InitDone));
-    for _ in 0..13 {
-        shop.take(Ok(Event::Init));
-        let status = kube::core::Status::failure("no RoleBinding", "Forbidden").with_code(403);
-        shop.take(Err(watcher::Error::InitialListFailed(kube::Error::Api(status.boxed()))));
-        tokio::time::advance(Duration::from_secs(30)).await;
-        assert_eq!((health.healthy(), is_named()), (Ok(()), true));
-    }
-    shop.take(Ok(Event::Init));
-    shop.take(Ok(Event::InitDone));
-    assert!(!is_named());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_kind_that_is_missing_does_not_stop_the_process_and_is_served_once_it_is_there() {
-    let health = crate::health::Health::default();
-    health.watch("Redis", None).answered();
-    let (store, _writer) = reflector::store();
-    let (of_apps, guardrails) = (health.watch("MyApp", None), crate::guardrails::Guardrails::default());
-    let mut watched = Watched::new(reconciler(&apiserver(Arc::default())), None, store, of_apps, guardrails);
-    for _ in 0..13 {
-        watched.take(Ok(Event::Init));
-        let status = kube::core::Status::failure("could not find the resource", "NotFound").with_code(404);
-        let passed_on = watched.take(Err(watcher::Error::InitialListFailed(kube::Error::Api(status.boxed()))));
-        assert!(passed_on.is_none(), "it is named once, not at every attempt");
-        tokio::time::advance(Duration::from_secs(30)).await;
-        assert_eq!(health.healthy(), Ok(()));
-    }
-    watched.take(Ok(Event::Init));
-    let listed = watched.take(Ok(Event::InitApply(Decoded::Object(object(&json!([]))))));
-    assert!(matches!(listed, Some(Ok(Event::InitApply(_)))));
-}
-
-/// A watch of all namespaces, and the writer of its store.
-fn watch_all(
-    reconciler: &Arc<Reconciler<Waiting>>,
-) -> (Watched<Waiting>, reflector::Store<MyApp>, reflector::store::Writer<MyApp>) {
-    let (store, writer) = reflector::store();
-    let health = crate::health::Health::default().watch("MyApp", None);
-    let guardrails = crate::guardrails::Guardrails::default();
-    (Watched::new(reconciler.clone(), None, store.clone(), health, guardrails), store, writer)
-}
-
-fn lost(name: &str, uid: &str) -> Decoded<MyApp> {
-    let metadata = ObjectMeta {
-        namespace: Some("default".into()),
-        name: Some(name.into()),
-        uid: Some(uid.into()),
-        ..ObjectMeta::default()
-    };
-    Decoded::Lost { metadata: Box::new(metadata), problem: "spec: no object".into() }
-}
-
-#[tokio::test]
-async fn an_object_that_a_list_leaves_out_is_forgotten() {
-    let reconciler = reconciler(&apiserver(Arc::default()));
-    let (mut watched, store, mut writer) = watch_all(&reconciler);
-    let mut pass = |event| {
-        if let Some(Ok(event)) = watched.take(Ok(event)) {
-            writer.apply_watcher_event(&event);
-        }
-    };
-    pass(Event::Init);
-    pass(Event::InitApply(Decoded::Object(object(&json!([])))));
-    pass(Event::InitDone);
-    reconciler.failures.failed("uid-1", Class::Transient, reconciler.sweep);
-    assert_eq!((store.state().len(), reconciler.failures.count()), (1, 1));
-    pass(Event::Init);
-    pass(Event::InitDone);
-    assert!(!reconciler.alive.lock().unwrap().contains("uid-1"));
-    assert_eq!((store.state().len(), reconciler.failures.count()), (0, 0));
-}
-
-#[tokio::test]
-async fn a_list_in_which_nothing_of_an_object_can_be_decoded_does_not_make_it_seem_deleted() {
-    let reconciler = reconciler(&apiserver(Arc::default()));
-    let (mut watched, store, mut writer) = watch_all(&reconciler);
-    let mut pass = |event| {
-        if let Some(Ok(event)) = watched.take(Ok(event)) {
-            writer.apply_watcher_event(&event);
-        }
-    };
-    pass(Event::Init);
-    pass(Event::InitApply(Decoded::Object(object(&json!([])))));
-    pass(Event::InitDone);
-    pass(Event::Init);
-    pass(Event::InitApply(lost("app", "uid-1")));
-    pass(Event::InitApply(lost("never-decoded", "uid-2")));
-    pass(Event::InitDone);
-    let names: Vec<_> = store.state().iter().map(|it| it.name_any()).collect();
-    assert_eq!(names, ["app"], "the store keeps its earlier version");
-    assert_eq!(reconciler.undecodable.lock().unwrap().len(), 2);
-    // Another object of the same name is not the earlier one.
-    pass(Event::Init);
-    pass(Event::InitApply(lost("app", "uid-3")));
-    pass(Event::InitDone);
-    assert_eq!(store.state().len(), 0);
-    let undecodable = reconciler.undecodable.lock().unwrap().clone();
-    assert_eq!(undecodable, ["uid-3".to_owned()].into(), "what a list leaves out counts no longer");
-    pass(Event::Delete(lost("app", "uid-3")));
-    assert!(reconciler.undecodable.lock().unwrap().is_empty());
 }
