@@ -274,17 +274,23 @@ impl LogSearch {
         }
     }
 
-    /// How far all the log goes that was read, whatever it misses.
-    #[must_use]
-    pub fn reach(&self) -> Reach {
-        Reach::of(&self.base, self.log.iter().chain(&self.around).map(|it| &it.manifest))
+    /// The log from the base backup to the instant, and how far it goes; or what it misses, and how far all the log goes that
+    /// was read.
+    pub fn found(&self) -> (Result<Vec<Document>, Missing>, Reach) {
+        let reach = |log: &mut dyn Iterator<Item = &Document>| Reach::of(&self.base, log.map(|it| &it.manifest));
+        let log = self.end();
+        let reach = match &log {
+            Ok(log) => reach(&mut log.iter()),
+            Err(_) => reach(&mut self.log.iter().chain(&self.around)),
+        };
+        (log, reach)
     }
 
     /// The log from the base backup to the instant; an error if some of it is missing. Empty if all that there is was
     /// written before: on a timeline that the server had left when the base backup began.
-    pub fn end(self) -> Result<Vec<Document>, Missing> {
-        if let Some(missing) = self.missing {
-            return Err(missing);
+    fn end(&self) -> Result<Vec<Document>, Missing> {
+        if let Some(missing) = &self.missing {
+            return Err(missing.clone());
         }
         let log = unbroken(&self.base, &self.log, &self.around, self.until)?;
         if !log.iter().any(|it| chain::may_follow(&self.base.contents, &it.manifest.contents)) {

@@ -135,10 +135,7 @@ async fn log(
     for object in objects {
         let all: Vec<&Found> = found.iter().filter(|it| it.folder == WAL && it.base == object).collect();
         match log_of(shelf, &all, base, options).await? {
-            (Ok(log), _) => {
-                let reach = Reach::of(base.manifest(), log.iter().map(TrustedBackup::manifest));
-                furthest.take(log, reach);
-            }
+            (Ok(log), reach) => furthest.take(log, reach),
             (Err(missing), reach) => furthest.miss(missing, reach, ()),
         }
         if furthest.is_found() {
@@ -152,7 +149,7 @@ async fn log(
     }
 }
 
-/// The log of one object, or what of it is missing; and how far it goes, whatever it misses.
+/// The log of one object, or what of it is missing; and how far it goes, as [`LogSearch::found`] says.
 async fn log_of(
     shelf: &Shelf,
     all: &[&Found],
@@ -169,8 +166,8 @@ async fn log_of(
         search.take(documents);
     }
     let of = |document| TrustedBackup { base: all[0].base.clone(), folder: all[0].folder.clone(), document };
-    let reach = search.reach();
-    Ok((search.end().map(|log| log.into_iter().map(of).collect()), reach))
+    let (log, reach) = search.found();
+    Ok((log.map(|log| log.into_iter().map(of).collect()), reach))
 }
 
 /// Fetches each into a file of its own, checked against its manifest.

@@ -203,11 +203,9 @@ fn furthest(objects: &[&[Document]], until: Option<&str>) -> Result<Option<usize
     let until: Option<Timestamp> = until.map(|it| it.parse().unwrap());
     let mut furthest = Furthest::new(&base(), until);
     for (number, log) in (1..).zip(objects) {
-        let search = searched(log, until).0;
-        let reach = search.reach();
-        match search.end() {
-            Ok(log) => furthest.take(number, Reach::of(&base(), log.iter().map(|it| &it.manifest))),
-            Err(missing) => furthest.miss(missing, reach, number),
+        match searched(log, until).0.found() {
+            (Ok(_), reach) => furthest.take(number, reach),
+            (Err(missing), reach) => furthest.miss(missing, reach, number),
         }
         if furthest.is_found() {
             break;

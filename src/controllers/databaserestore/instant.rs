@@ -249,14 +249,11 @@ impl Observer {
             search.take(documents);
         }
         let later = kept.cut.then(|| kept.dues.iter().filter(|due| **due > base.started).count());
-        let all = search.reach();
-        let log = as_far_as_read(search.end(), later, until);
-        let reach = match &log {
-            Ok(log) => Reach::of(base, log.iter().map(|it| &it.manifest)),
-            // Nobody read how far it goes.
-            Err(Missing::Many(_)) if kept.cut && until.is_none() => Reach::UNKNOWN,
-            Err(_) => all,
-        };
+        let (found, reach) = search.found();
+        let log = as_far_as_read(found, later, until);
+        // Nobody read how far log goes that was cut.
+        let is_open = kept.cut && until.is_none() && matches!(log, Err(Missing::Many(_)));
+        let reach = if is_open { Reach::UNKNOWN } else { reach };
         Ok(SearchedLog { log, reach, passed })
     }
 
