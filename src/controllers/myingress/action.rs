@@ -278,6 +278,18 @@ impl GroupAction {
 }
 
 impl ListenerAction {
+    /// The same addition or removal of certificates with these in place of its own; `None` if it is another change.
+    pub fn of_certificates(&self, certificates: BTreeSet<String>) -> Option<Self> {
+        let mut action = self.clone();
+        match &mut action {
+            Self::AddCertificates { certificates: own, .. } | Self::RemoveCertificates { certificates: own, .. } => {
+                *own = certificates;
+            }
+            _ => return None,
+        }
+        Some(action)
+    }
+
     /// ARN of the balancer.
     pub fn balancer(&self) -> &str {
         match self {

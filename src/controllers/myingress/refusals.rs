@@ -176,9 +176,8 @@ fn gets_certificates(action: &Action) -> Option<&str> {
 ///
 /// AWS takes one certificate per call. Without the pause, 25 wrong ones would make 25 refused calls in a row.
 pub fn pause(refused: &Action) -> Option<Action> {
-    let Action::Listener(ListenerAction::AddCertificates { balancer, arn, port, .. }) = refused else { return None };
-    let (balancer, arn, port, certificates) = (balancer.clone(), arn.clone(), *port, BTreeSet::new());
-    Some(Action::Listener(ListenerAction::AddCertificates { balancer, arn, port, certificates }))
+    let Action::Listener(adds @ ListenerAction::AddCertificates { .. }) = refused else { return None };
+    adds.of_certificates(BTreeSet::new()).map(Action::Listener)
 }
 
 /// The pauses of listeners of which AWS refused several certificates, the last one a moment ago.

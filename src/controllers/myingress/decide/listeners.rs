@@ -146,6 +146,10 @@ pub fn waits(object: &ObjectKey, scene: &Scene, current: &Member) -> bool {
 
 /// What keeps a rule of a group's member from having its priority.
 pub fn taken(object: &ObjectKey, scene: &Scene, current: &Member) -> Option<String> {
+    // Outside of a group it is a complaint about the object, and no plan is made.
+    if !scene.observed.members.grouped {
+        return None;
+    }
     let arns = scene.group_arns();
     let mut present = current.listeners.iter().flat_map(|listeners| listeners.values());
     present.find_map(|member| {

@@ -290,6 +290,13 @@ impl Region {
         Ok(AwsError { class: Class::Invalid, message, ..error })
     }
 
+    /// Enters what was done with one of the action's certificates. If AWS refuses a later one, this one is not sent again.
+    fn enter_certificate(&self, action: &ListenerAction, certificate: &str) {
+        if let Some(done) = action.of_certificates(BTreeSet::from([certificate.to_owned()])) {
+            self.enter(&Action::Listener(done), Answer::Done);
+        }
+    }
+
     async fn change_listener(&self, action: &ListenerAction) -> Result<Answer, AwsError> {
         match action {
             ListenerAction::Create { balancer, settings, tags } => {
@@ -301,23 +308,16 @@ impl Region {
             ListenerAction::SetAttributes { arn, attributes, .. } => {
                 self.elb.set_listener_attributes(arn, attributes).await?;
             }
-            ListenerAction::AddCertificates { balancer, arn, port, certificates } => {
+            ListenerAction::AddCertificates { arn, certificates, .. } => {
                 for certificate in certificates {
                     self.elb.add_certificate(arn, certificate).await?;
-                    // If AWS refuses a later one, this one is in nevertheless, and is not sent again.
-                    let (balancer, arn, port) = (balancer.clone(), arn.clone(), *port);
-                    let certificates = BTreeSet::from([certificate.clone()]);
-                    let added = ListenerAction::AddCertificates { balancer, arn, port, certificates };
-                    self.enter(&Action::Listener(added), Answer::Done);
+                    self.enter_certificate(action, certificate);
                 }
             }
-            ListenerAction::RemoveCertificates { balancer, arn, port, certificates } => {
+            ListenerAction::RemoveCertificates { arn, certificates, .. } => {
                 for certificate in certificates {
                     self.elb.remove_certificate(arn, certificate).await?;
-                    let (balancer, arn, port) = (balancer.clone(), arn.clone(), *port);
-                    let certificates = BTreeSet::from([certificate.clone()]);
-                    let removed = ListenerAction::RemoveCertificates { balancer, arn, port, certificates };
-                    self.enter(&Action::Listener(removed), Answer::Done);
+                    self.enter_certificate(action, certificate);
                 }
             }
             ListenerAction::AddTags { arn, tags, .. } => self.elb.add_tags(arn, tags).await?,

@@ -66,13 +66,9 @@ pub(super) fn split(
 ) -> (Vec<Action>, Option<(Action, &'static str)>) {
     let Some((is_refused, reason)) = refusing else { return (vec![action.clone()], None) };
     let mut parts: Vec<Action> = match action {
-        Action::Listener(ListenerAction::AddCertificates { balancer, arn, port, certificates }) => {
-            let add = |certificate: &String| {
-                let (balancer, arn, port) = (balancer.clone(), arn.clone(), *port);
-                let certificates = [certificate.clone()].into();
-                Action::Listener(ListenerAction::AddCertificates { balancer, arn, port, certificates })
-            };
-            certificates.iter().map(add).collect()
+        Action::Listener(adds @ ListenerAction::AddCertificates { certificates, .. }) => {
+            let of_one = certificates.iter().filter_map(|it| adds.of_certificates([it.clone()].into()));
+            of_one.map(Action::Listener).collect()
         }
         other => vec![other.clone()],
     };
