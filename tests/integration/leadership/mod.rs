@@ -136,7 +136,7 @@ async fn a_leader_that_was_frozen_changes_nothing_after_another_took_over_and_st
     first.signal("CONT");
     let stands_by = |(_, metrics): &(u16, String)| metrics.contains(&leader_metric(COMMON, false));
     wait_for("the first to stand by", || first.get("/metrics"), stands_by).await;
-    assert!(first.log().iter().any(|line| line.contains("leading no more")), "{:?}", first.log());
+    first.logs("leading no more").await;
     scene.emulator.no_faults().await;
 
     for number in 0..COUNT {

@@ -82,11 +82,14 @@ impl Process {
 
     /// Waits until the process that was started last takes part in an election. On a busy machine that takes seconds.
     pub async fn takes_part(&self) {
-        let name = self.name;
-        let look = || async {
-            self.log()[self.lines_before..].iter().any(|line| line.contains("waiting for the leader lease"))
-        };
-        wait_for(&format!("{name} to take part in an election"), look, |takes_part| *takes_part).await;
+        self.logs("waiting for the leader lease").await;
+    }
+
+    /// Waits until the process that was started last has logged a line with these words. Its log comes through a pipe,
+    /// so a line may arrive after an answer to a request that the process wrote later.
+    pub async fn logs(&self, words: &str) {
+        let look = || async { self.log()[self.lines_before..].iter().any(|line| line.contains(words)) };
+        wait_for(&format!("{} to log: {words}", self.name), look, |logged| *logged).await;
     }
 
     /// Status and text of its answer; status 0 when there is none.
