@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 
 use serde_json::{Map, Value};
 use tracing::{Event, Level, Metadata, Subscriber};
-use tracing_subscriber::filter::{EnvFilter, ParseError, filter_fn};
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets, filter_fn};
 use tracing_subscriber::fmt::format::{JsonFields, Writer};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
@@ -25,6 +25,9 @@ pub enum LogFormat {
 /// Logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// `LOG_LEVEL` is a word that is no level. As a filter it would be the name of a module, and nothing else were logged.
+    #[error("log level {0:?}: use error, warn, info, debug, trace or target=level,…")]
+    Level(String),
     /// `LOG_LEVEL` or `RUST_LOG` is invalid.
     #[error("log level {filter:?}: {source}; use error, warn, info, debug, trace or target=level,…")]
     Filter {
@@ -54,12 +57,15 @@ pub fn init(format: LogFormat, level: &str, rust_log: Option<&str>) -> Result<()
     Ok(())
 }
 
-fn filter(level: &str, rust_log: Option<&str>) -> Result<EnvFilter, Error> {
+fn filter(level: &str, rust_log: Option<&str>) -> Result<Targets, Error> {
     let filter = match rust_log.filter(|it| !it.trim().is_empty()) {
         Some(literal) => literal.to_owned(),
+        None if level.split(',').any(|part| !part.contains('=') && part.parse::<LevelFilter>().is_err()) => {
+            return Err(Error::Level(level.to_owned()));
+        }
         None => format!("{QUIET},{level}"),
     };
-    EnvFilter::try_new(&filter).map_err(|source| Error::Filter { filter, source })
+    filter.parse().map_err(|source| Error::Filter { filter, source })
 }
 
 /// At `trace` the AWS SDK logs whole requests and responses, with signatures and session tokens.
@@ -135,7 +141,7 @@ mod tests {
         }
     }
 
-    fn lines(filter: EnvFilter, logging: impl FnOnce()) -> Vec<Value> {
+    fn lines(filter: Targets, logging: impl FnOnce()) -> Vec<Value> {
         let sink = Sink::default();
         let writer = sink.clone();
         let layer = tracing_subscriber::fmt::layer()
@@ -192,7 +198,10 @@ mod tests {
 
     #[test]
     fn an_unknown_level_names_the_allowed_ones() {
-        let message = filter("loud=very", None).unwrap_err().to_string();
-        assert!(message.contains("loud=very") && message.contains("error, warn, info"), "{message}");
+        for level in ["loud=very", "verbose", "info,verbose"] {
+            let message = filter(level, None).unwrap_err().to_string();
+            assert!(message.contains(level) && message.contains("error, warn, info"), "{message}");
+        }
+        assert!(filter("warn,causeway::runtime=debug", None).is_ok());
     }
 }

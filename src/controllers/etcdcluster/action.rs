@@ -36,8 +36,8 @@ pub enum Action {
     MoveLeader { from: String, to: String, id: u64, via: Endpoint },
     /// Discard the history before a revision.
     Compact { revision: i64, via: Endpoint },
-    /// Defragment a member, which gives unused space back to the disk.
-    Defragment { name: String, via: Endpoint },
+    /// Defragment a member, which gives unused space back to the disk. It serves nobody meanwhile, so `others` must.
+    Defragment { name: String, via: Endpoint, others: Vec<Endpoint> },
     /// End an alarm, for that reason.
     Disarm { alarm: Alarm, why: &'static str, via: Endpoint },
     /// Enable the downgrade from one version to another. etcd takes only the minor version of the target.

@@ -1,10 +1,13 @@
 //! Carries out what was decided.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, DynamicObject};
 use kube::{Api, ResourceExt};
+use tokio::time::{sleep, timeout};
 
 use super::action::Action;
 use super::auth::secrets;
@@ -55,7 +58,10 @@ pub async fn apply(sets: &Sets<EtcdCluster>, etcd: &Etcd, object: &EtcdCluster, 
             Err(error) if error.trouble == Trouble::Compacted => Ok(()),
             outcome => Ok(outcome?),
         },
-        Action::Defragment { via, .. } => Ok(etcd.change(via, Request::Defragment).await?),
+        Action::Defragment { via, others, .. } => {
+            until_all_serve(etcd, others).await.map_err(Error::OthersBusy)?;
+            Ok(etcd.change(via, Request::Defragment).await?)
+        }
         Action::Disarm { alarm, via, .. } => Ok(etcd.change(via, Request::Disarm(*alarm)).await?),
         Action::EnableDowngrade { minor, via, .. } => {
             let request = Request::EnableDowngrade { target: format!("3.{minor}") };
@@ -81,6 +87,22 @@ pub async fn apply(sets: &Sets<EtcdCluster>, etcd: &Etcd, object: &EtcdCluster, 
     }
 }
 
+/// Waits until all of these members serve reads; 25 s at most, so that a reconcile has time for what follows.
+async fn until_all_serve(etcd: &Etcd, members: &[Endpoint]) -> Result<(), EtcdError> {
+    const LONGEST: Duration = Duration::from_secs(25);
+    const INTERVAL: Duration = Duration::from_secs(1);
+    let serve = || try_join_all(members.iter().map(|member| etcd.serves(member)));
+    let until_they_do = async {
+        while serve().await.is_err() {
+            sleep(INTERVAL).await;
+        }
+    };
+    match timeout(LONGEST, until_they_do).await {
+        Ok(()) => Ok(()),
+        Err(_) => serve().await.map(drop),
+    }
+}
+
 /// If root exists already, it may have any password: it gets this one.
 async fn prepare_root(etcd: &Etcd, via: &Endpoint, password: &Password) -> Result<(), EtcdError> {
     if !unless_there(etcd.change(via, Request::AddRoot { password: password.clone() }).await)? {
@@ -95,5 +117,54 @@ fn unless_there(outcome: Result<(), EtcdError>) -> Result<bool, EtcdError> {
     match outcome {
         Err(error) if error.trouble == Trouble::AlreadyThere => Ok(false),
         outcome => outcome.map(|()| true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use futures::FutureExt;
+    use futures::future::BoxFuture;
+
+    use super::*;
+    use crate::external::etcd::{Reply, Transport};
+    use crate::leader::Fence;
+    use crate::metrics::Metrics;
+
+    /// Members of which `busy` answers that many reads with nothing; `asked` counts the reads of both.
+    #[derive(Clone, Default)]
+    struct Members {
+        busy: usize,
+        asked: Arc<Mutex<usize>>,
+    }
+
+    impl Transport for Members {
+        fn call<'a>(&'a self, to: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, EtcdError>> {
+            assert_eq!(*request, Request::LocalRead);
+            let mut asked = self.asked.lock().unwrap();
+            *asked += 1;
+            let hangs = to.url == "busy" && *asked <= self.busy * 2;
+            async move { if hangs { std::future::pending().await } else { Ok(Reply::Done) } }.boxed()
+        }
+    }
+
+    async fn waited(busy: usize) -> (Result<(), Trouble>, u64) {
+        let etcd = Etcd::new(Arc::new(Members { busy, ..Members::default() }), Fence::closed(), Metrics::new());
+        let members = ["well", "busy"].map(|url| Endpoint { url: url.into(), ..Endpoint::default() });
+        let begun = tokio::time::Instant::now();
+        let outcome = until_all_serve(&etcd, &members).await;
+        (outcome.map_err(|error| error.trouble), begun.elapsed().as_secs())
+    }
+
+    /// etcd goes on with a defragmentation whose caller is gone, and the member reports its status as usual.
+    /// <https://github.com/etcd-io/etcd/blob/v3.5.35/server/etcdserver/api/v3rpc/maintenance.go#L96>
+    #[tokio::test(start_paused = true)]
+    async fn no_member_is_defragmented_before_all_others_serve_reads() {
+        assert_eq!(waited(0).await, (Ok(()), 0));
+        assert_eq!(waited(3).await, (Ok(()), 9));
+        let (outcome, seconds) = waited(100).await;
+        assert_eq!(outcome, Err(Trouble::Unanswered));
+        assert!(seconds < 30, "a reconcile has time for what follows: {seconds} s");
     }
 }

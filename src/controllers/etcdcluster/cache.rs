@@ -16,9 +16,11 @@ use crate::runtime::PerObject;
 /// How long the outcome of a login holds. Logins are kept rare: comparing a password is expensive for a member, and each
 /// login is a write.
 const LOGIN_HOLDS: Duration = Duration::from_secs(20);
-/// How long a member is left alone that could not be defragmented: its volume may have no room for the copy, and may have
+/// How long a member is left alone that refused to be defragmented: its volume may have no room for the copy, and may have
 /// grown until then.
 const DEFRAG_RETRY: Duration = Duration::from_mins(2);
+/// The same for one that took longer than a minute, in which it served nobody. It would take as long again.
+const SLOW_DEFRAG_RETRY: Duration = Duration::from_mins(30);
 
 /// The outcome of logins with those passwords.
 struct Login {
@@ -32,7 +34,7 @@ struct Login {
 pub struct Cache {
     /// Which history was compacted for lack of space.
     compacted: PerObject<Compaction>,
-    /// Pods of members that could not be defragmented since then, and when that was tried last.
+    /// Pods of members that could not be defragmented since then, and when that may be tried again.
     undefragmented: PerObject<BTreeMap<String, Instant>>,
     /// How members let us in.
     logins: PerObject<Login>,
@@ -49,8 +51,10 @@ impl Cache {
             (Action::Defragment { name, .. }, Some(Error::Etcd(error)))
                 if !error.is_about_login() && error.trouble != Trouble::NotLeading =>
             {
-                self.undefragmented
-                    .change(&uid(object), BTreeMap::new, |tried| tried.insert(name.clone(), Instant::now()));
+                let pause =
+                    if error.trouble == Trouble::Unanswered { SLOW_DEFRAG_RETRY } else { DEFRAG_RETRY };
+                let again = Instant::now() + pause;
+                self.undefragmented.change(&uid(object), BTreeMap::new, |tried| tried.insert(name.clone(), again));
             }
             (Action::Disarm { alarm, .. }, None) if alarm.kind == AlarmKind::NoSpace => self.note_disarm(object),
             _ => {}
@@ -88,10 +92,10 @@ impl Cache {
         self.compacted.get(&uid(object))
     }
 
-    /// Pods of members that could not be defragmented since history was compacted last, and in the last two minutes.
+    /// Pods of members that could not be defragmented since history was compacted last, and are not tried again yet.
     pub fn undefragmented(&self, object: &EtcdCluster) -> BTreeSet<String> {
         let tried = self.undefragmented.get(&uid(object)).unwrap_or_default();
-        tried.into_iter().filter(|(_, at)| at.elapsed() < DEFRAG_RETRY).map(|(name, _)| name).collect()
+        tried.into_iter().filter(|(_, again)| Instant::now() < *again).map(|(name, _)| name).collect()
     }
 
     /// Notes how members let us in, if at all, when these passwords were tried.
@@ -175,7 +179,7 @@ mod tests {
     fn a_defragmentation_that_failed_is_remembered_until_history_is_compacted() {
         let (cache, object) = (Cache::default(), cluster(3));
         let defragment = |name: &str, trouble: Option<Trouble>| {
-            let action = Action::Defragment { name: name.into(), via: Endpoint::default() };
+            let action = Action::Defragment { name: name.into(), via: Endpoint::default(), others: Vec::new() };
             let failure = trouble.map(|it| Error::Etcd(EtcdError::new("Defragment", it, String::new())));
             cache.note_outcome(&object, &action, failure.as_ref());
             cache.undefragmented(&object).into_iter().collect::<Vec<_>>()
@@ -184,6 +188,10 @@ mod tests {
         assert_eq!(defragment("a", Some(Trouble::Other)), ["a"]);
         assert_eq!(defragment("b", Some(Trouble::Unanswered)), ["a", "b"]);
         assert_eq!(defragment("a", None), ["b"]);
+        let busy = Error::OthersBusy(EtcdError::new("Range", Trouble::Unanswered, String::new()));
+        let action = Action::Defragment { name: "c".into(), via: Endpoint::default(), others: Vec::new() };
+        cache.note_outcome(&object, &action, Some(&busy));
+        assert_eq!(cache.undefragmented(&object).len(), 1, "c was not asked");
         cache.note_compaction(&object, 7);
         assert!(cache.undefragmented(&object).is_empty());
     }

@@ -19,6 +19,10 @@ pub enum Error {
     /// Pods changed between deciding and acting.
     #[error("the members' pods changed meanwhile")]
     PodsChanged,
+    /// A member is not defragmented beside another one that serves nobody: it may be defragmented still, which goes on when
+    /// the caller that asked for it is gone.
+    #[error("no member is defragmented while another one serves no reads: {0}")]
+    OthersBusy(#[source] EtcdError),
     /// A member refused, or did not answer.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
@@ -31,7 +35,7 @@ impl Failure for Error {
             Self::Backup(source) => class_of_kubernetes(source),
             // Observe and decide again: whatever else the spec asks for goes on.
             Self::PodsChanged | Self::SetAside(_) => Class::Conflict,
-            Self::Etcd(error) => error.class(),
+            Self::Etcd(error) | Self::OthersBusy(error) => error.class(),
         }
     }
 
@@ -40,7 +44,7 @@ impl Failure for Error {
             Self::Children(error) | Self::SetAside(error) => error.reason(),
             Self::Backup(_) => "BackupFailed",
             Self::PodsChanged => "Conflict",
-            Self::Etcd(_) => "EtcdCallFailed",
+            Self::Etcd(_) | Self::OthersBusy(_) => "EtcdCallFailed",
         }
     }
 }

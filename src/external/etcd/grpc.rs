@@ -151,6 +151,10 @@ async fn ask(client: &mut Client, request: &Request) -> Result<Reply, Error> {
             return client.status().await.map(|status| Reply::Status(status_of(&status)));
         }
         Request::Read => client.get(NO_KEY, Some(GetOptions::new().with_count_only())).await.map(drop)?,
+        Request::LocalRead => {
+            let options = GetOptions::new().with_count_only().with_serializable();
+            client.get(NO_KEY, Some(options)).await.map(drop)?;
+        }
         Request::Members => {
             let list = client.member_list().await?;
             return members_of(list.members()).map(Reply::Members);

@@ -92,6 +92,14 @@ impl Etcd {
         }
     }
 
+    /// Whether the member serves reads. One that is defragmented reports a status, but serves nobody.
+    pub async fn serves(&self, member: &Endpoint) -> Result<(), EtcdError> {
+        match self.call(member, Request::LocalRead).await {
+            Err(error) if !error.is_about_login() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Alarms of all members.
     pub async fn alarms(&self, member: &Endpoint) -> Result<Vec<Alarm>, EtcdError> {
         match self.call(member, Request::Alarms).await? {

@@ -13,6 +13,8 @@ pub enum Request {
     Pulse,
     /// A read that a majority must agree to.
     Read,
+    /// A read of the member's own data, which waits while the member is defragmented. Its status does not.
+    LocalRead,
     /// The members that this one knows of.
     Members,
     /// Adds a member that does not vote yet.
@@ -90,7 +92,7 @@ impl Request {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Status | Self::Pulse => "Status",
-            Self::Read => "Range",
+            Self::Read | Self::LocalRead => "Range",
             Self::Members => "MemberList",
             Self::AddLearner { .. } => "MemberAdd",
             Self::Promote { .. } => "MemberPromote",
@@ -114,7 +116,8 @@ impl Request {
     /// Whether it changes anything.
     #[must_use]
     pub fn is_change(&self) -> bool {
-        !matches!(self, Self::Status | Self::Pulse | Self::Read | Self::Members | Self::Alarms | Self::Login)
+        let reads = matches!(self, Self::Status | Self::Pulse | Self::Read | Self::LocalRead);
+        !reads && !matches!(self, Self::Members | Self::Alarms | Self::Login)
     }
 
     /// How long to wait for an answer. etcd itself gives up a proposal after seven seconds with its default election timeout.
@@ -122,7 +125,7 @@ impl Request {
         match self {
             // The caller may stop waiting earlier.
             Self::Pulse => Duration::from_secs(5),
-            Self::Status | Self::Members | Self::Read | Self::Alarms => Duration::from_secs(2),
+            Self::Status | Self::Members | Self::Read | Self::LocalRead | Self::Alarms => Duration::from_secs(2),
             // Comparing a password is slow on purpose.
             Self::Login => Duration::from_secs(4),
             Self::Compact { .. } | Self::Defragment => Duration::from_mins(1),

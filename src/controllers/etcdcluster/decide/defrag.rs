@@ -39,7 +39,7 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     }
     let name = names::pod(view.object, next);
     let message = format!("giving back {} MiB that {name} does not use", waste(&next)? >> 20);
-    let action = Action::Defragment { name, via: view.observed.endpoint(next)? };
+    let action = Action::Defragment { name, via: view.observed.endpoint(next)?, others: view.other_voters(next) };
     // The cluster stays ready: this is planned, and a majority serves meanwhile.
     Some(Step {
         health: Health::ready("Defragmenting", message.clone()),

@@ -329,6 +329,12 @@ impl View<'_> {
         self.members.iter().filter(|(_, member)| !member.is_learner).map(|(ordinal, _)| *ordinal)
     }
 
+    /// Where the voters are asked that report a status, that one left out.
+    fn other_voters(&self, ordinal: i32) -> Vec<Endpoint> {
+        let others = self.voters().filter(|voter| *voter != ordinal && self.observed.statuses.contains_key(voter));
+        others.filter_map(|voter| self.observed.endpoint(voter)).collect()
+    }
+
     /// How many voters are healthy, that one not counted.
     fn healthy_voters_without(&self, ordinal: i32) -> usize {
         self.voters().filter(|voter| *voter != ordinal && self.is_healthy(*voter)).count()

@@ -119,7 +119,8 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let give_back = |ordinal: i32| {
         let name = names::pod(view.object, ordinal);
         let message = format!("no space is left: giving back what {name} does not use");
-        let action = Action::Defragment { name, via: view.observed.endpoint(ordinal)? };
+        let via = view.observed.endpoint(ordinal)?;
+        let action = Action::Defragment { name, via, others: view.other_voters(ordinal) };
         Some(Step::act(vec![action], NO_SPACE, message))
     };
     if in_use > enough {
@@ -147,8 +148,8 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     if let Some(ordinal) = view.voters().find(|ordinal| view.observed.statuses.get(ordinal).is_some_and(is_bloated)) {
         let name = names::pod(view.object, ordinal);
         let message = format!(
-            "no space is left: {name} could not be defragmented, which takes room on its volume for a copy of what is in \
-             use. Set spec.storage.size larger; kubectl -n {} logs {name} has etcd's words",
+            "no space is left: {name} could not be defragmented. That takes room on its volume for a copy of what is in \
+             use, and at most a minute. Set spec.storage.size larger; kubectl -n {} logs {name} has etcd's words",
             view.object.namespace().unwrap_or_default()
         );
         return Some(Step { again: LATER / 4, ..Step::wait(NO_SPACE, message) });

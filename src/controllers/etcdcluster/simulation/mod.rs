@@ -330,7 +330,7 @@ impl Simulation {
                 })
             }
             Action::CancelDowngrade { via, .. } => self.ask(via, |raft, _| raft.cancel_downgrade()),
-            Action::Defragment { name, via } => self.defragment(name, via),
+            Action::Defragment { name, via, .. } => self.defragment(name, via),
             Action::Compact { .. } | Action::Disarm { .. } => Ok(()),
             _ => self.act_on_auth(action),
         }
