@@ -135,3 +135,13 @@ impl Kind for EtcdClusterKind {
         sets.add_to(controller, namespace).reconcile_on(woken)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_alert_for_databases_fires_for_trouble_of_pods() {
+        crate::documented::runbooks::explain_trouble(EtcdClusterKind::TROUBLE);
+    }
+}

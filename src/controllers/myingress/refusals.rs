@@ -103,6 +103,8 @@ impl Refusals {
         let turns = gets_certificates(action)
             .filter(|_| error.class() == Class::Invalid && error.reason() != QUOTA_REACHED)
             .map_or(0, |listener| entries.iter().filter(|it| it.lacks_certificate(listener)).count());
+        // As many turns are left for those that were never tried: each turn ends with the first that AWS refuses.
+        let turns = if turns == 0 { 0 } else { turns + 1 };
         let wait = wait.max(BETWEEN.saturating_mul(turns.try_into().unwrap_or(u32::MAX)));
         let known = before.is_some_and(|before| before.message == message && (at_once || before.strikes >= STRIKES));
         entries.push(Entry {
@@ -277,7 +279,8 @@ mod tests {
         let all = refusals.of(&owner(), &Members::default());
         let pauses: Vec<&Refusal> = all.iter().filter(|refusal| refusal.action == pause).collect();
         assert!(matches!(pauses[..], [pause] if pause.retry_in <= SOONEST), "{pauses:?}");
-        assert!(all.len() == 26 && all.iter().filter(|it| it.retry_in > BETWEEN.saturating_mul(23)).count() == 1);
+        assert!(all.len() == 26 && all.iter().filter(|it| it.retry_in > BETWEEN.saturating_mul(24)).count() == 1);
+        assert!(all.iter().filter(|it| it.action != pause).all(|it| it.action == adding("0") || it.retry_in > BETWEEN));
         refuse("0".into());
         let all = refusals.of(&owner(), &Members::default());
         let first = all.iter().find(|refusal| refusal.action == adding("0")).unwrap();

@@ -54,10 +54,28 @@ fn complete(rules: &str, tests: &str, runbooks: &str, metrics: &str) -> Result<(
             bail!("docs/runbooks.md tells of {section}, and there is no such alert");
         }
     }
+    for alert in rules.split("- alert: ").skip(1) {
+        same_reasons(alert, runbooks)?;
+    }
     for metric in metrics_in(rules) {
         if !metrics.contains(&format!("`{metric}`")) {
             bail!("an alert asks for {metric}, which docs/operations.md does not know");
         }
+    }
+    Ok(())
+}
+
+/// An alert that asks for certain reasons must explain just these in the first column of its runbook's table.
+fn same_reasons(alert: &str, runbooks: &str) -> Result<()> {
+    let Some((_, asked)) = alert.split_once("reason=~\"") else { return Ok(()) };
+    let asked: BTreeSet<&str> = asked.split('"').next().unwrap_or_default().split('|').collect();
+    let name = alert.lines().next().unwrap_or_default();
+    let section = runbooks.split("\n## ").find(|section| section.lines().next() == Some(name)).unwrap_or_default();
+    let columns = section.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let explained: BTreeSet<&str> =
+        columns.flat_map(|column| column.split("`, `")).map(|it| it.trim_end_matches('`')).collect();
+    if let Some(reason) = asked.symmetric_difference(&explained).next() {
+        bail!("of {name} and its runbook, only one knows the reason {reason}");
     }
     Ok(())
 }
@@ -95,6 +113,13 @@ mod tests {
             why(RULES, TESTS, &more, METRICS),
             "docs/runbooks.md tells of CausewayGone, and there is no such alert"
         );
+        let of_reasons = RULES.replace("causeway_ill)", "causeway_ill{reason=~\"Cold|Flu\"})");
+        let explaining = |table: &str| [RUNBOOKS, "\n| reason |\n|---|\n", table].concat();
+        complete(&of_reasons, TESTS, &explaining("| `Cold`, `Flu` | wait |\n"), METRICS).unwrap();
+        for table in ["| `Cold` | wait |\n", "| `Cold`, `Flu` | wait |\n| `Old` | |\n"] {
+            let text = why(&of_reasons, TESTS, &explaining(table), METRICS);
+            assert!(text.contains("only one knows the reason"), "{text}");
+        }
         assert_eq!(
             why(&RULES.replace("#causewayill", ""), TESTS, RUNBOOKS, METRICS),
             "CausewayIll does not lead to its runbook"

@@ -47,14 +47,14 @@ impl Observer {
             Err(no) => return Ok(Err(no)),
         };
         // With an instant or an ID, the user means that base backup.
-        if until.is_some() || due_of(&object.spec.from.id).is_some() {
+        if until.is_some() {
             return self.with_log(object, base, log, until).await;
         }
         let log = match log {
             Some(log) => Some(self.all_log(object, log, &base.1.manifest).await?),
             None => None,
         };
-        Ok(latest(own, base, log))
+        Ok(if due_of(&object.spec.from.id).is_some() { named(base, log) } else { latest(own, base, log) })
     }
 
     async fn with_log(
@@ -195,14 +195,28 @@ fn either<T>(own: Choice, earlier: Placed<T>) -> Placed<T> {
     })
 }
 
+/// Whether nobody has log that follows the base backup, so that no other log can be lost by restoring it alone.
+fn is_none(log: &Placed<Vec<Document>>) -> bool {
+    match log {
+        Ok((_, documents)) => documents.is_empty(),
+        Err(no) => matches!(no, Choice::Refused("LogMissing" | "NotRecorded", _)),
+    }
+}
+
+/// The base backup that the user names, with all log since then where there is any.
+fn named(base: (Destination, Document), log: Option<Placed<Vec<Document>>>) -> Result<Pair, Choice> {
+    let log = log.filter(|log| !is_none(log)).transpose()?;
+    Ok(Pair { base, log })
+}
+
 /// The latest that there is, where only the earlier object has a base backup. If the server is lost, the present object
 /// never has one: then that base backup is wanted, with all log. If not all log can be replayed after it, the restore
 /// would lose what the next base backup has, which is still to come: that is waited for, and the message says how to go
 /// back at once.
 fn latest(own: Choice, base: (Destination, Document), log: Option<Placed<Vec<Document>>>) -> Result<Pair, Choice> {
     let id = &base.1.manifest.id;
-    let way = match log {
-        Some(Ok(log)) if !log.1.is_empty() => return Ok(Pair { base, log: Some(log) }),
+    let way = match log.filter(|log| !is_none(log)) {
+        Some(Ok(log)) => return Ok(Pair { base, log: Some(log) }),
         Some(Err(held @ Choice::Held(..))) => return Err(held),
         Some(_) => format!(
             "base backup {id} of the earlier object in spec.adoptFrom is there, but not all log since then: to go back to \
@@ -282,13 +296,21 @@ mod tests {
             (None, "spec.from.id"),
             (Some(Err(no("LogBroken"))), "spec.pointInTime.until"),
             (Some(Err(waiting())), "spec.pointInTime.until"),
-            (ended_before, "spec.pointInTime.until"),
+            (ended_before.clone(), "spec.from.id"),
+            (Some(Err(no("LogMissing"))), "spec.from.id"),
         ];
         for (log, way) in ways {
             let Err(Choice::Waiting("NoBackup", text)) = found(log) else { panic!("waits") };
             assert!(text.starts_with("nothing is recorded yet; ") && text.contains(way), "{text}");
             assert!(text.contains(&document(BASE).manifest.id), "{text}");
         }
+        // With that ID there is a way: nobody waits for log that nobody has.
+        let by_id = |log| named((origin("shop/a/u1"), document(BASE)), log).map(|pair| pair.log.is_some());
+        for log in [None, ended_before, Some(Err(no("LogMissing"))), Some(Err(no("NotRecorded")))] {
+            assert_eq!(by_id(log), Ok(false));
+        }
+        assert_eq!(by_id(Some(Ok((origin("shop/b/u2"), vec![document(WAL)])))), Ok(true));
+        assert_eq!(by_id(Some(Err(no("LogBroken")))), Err(no("LogBroken")), "it would leave log out in silence");
         let held = Choice::Held("EndpointNotAllowed", "no".into());
         assert_eq!(found(Some(Err(held.clone()))), Err(held), "somebody has to allow something");
         assert!(has_no_log(&waiting()) && has_no_log(&no("LogMissing")), "the earlier one's is all log");

@@ -24,12 +24,14 @@ pub struct Aside<'a> {
     met: RefCell<BTreeSet<usize>>,
     /// Deletions of rules that were left out because they depend on something refused.
     held: RefCell<Vec<Action>>,
+    /// Additions of certificates that were left out because AWS refused others.
+    waiting: RefCell<Vec<Action>>,
 }
 
 impl<'a> Aside<'a> {
     /// Knows these refusals; the plan has met none of them yet.
     pub fn new(refusals: &'a [Refusal]) -> Self {
-        Self { refusals, met: RefCell::default(), held: RefCell::default() }
+        Self { refusals, met: RefCell::default(), held: RefCell::default(), waiting: RefCell::default() }
     }
 
     /// Whether the action was refused and is not to be tried now.
@@ -71,12 +73,21 @@ impl<'a> Aside<'a> {
     /// Whether AWS refused a certificate beside the default ones of the balancer because of a quota, so that the plan
     /// leaves out those that have no room.
     pub fn holds_for_room(&self, of: &str) -> bool {
-        self.meets(|refusal| match &refusal.action {
+        let is_it = |refusal: &Refusal| match &refusal.action {
             Action::Listener(ListenerAction::AddCertificates { balancer, .. }) => {
                 refusal.reason == QUOTA_REACHED && balancer == of
             }
             _ => false,
-        })
+        };
+        // Each listener may have been refused one, and each member reports its own.
+        let all: Vec<usize> = (0..self.refusals.len()).filter(|index| is_it(&self.refusals[*index])).collect();
+        self.met.borrow_mut().extend(&all);
+        !all.is_empty()
+    }
+
+    /// Notes certificates that the plan does not add now because AWS refused others.
+    pub fn leaves_waiting(&self, adds: ListenerAction) {
+        self.waiting.borrow_mut().push(Action::Listener(adds));
     }
 
     /// Those of these certificates that AWS refused for another reason than a quota. The plan leaves them out.
@@ -193,7 +204,12 @@ impl<'a> Aside<'a> {
         let keeps = |refused: &Action| {
             held.iter().any(|later| depends(refused, later) && deletes_rule_of(object, observed, later))
         };
-        let needed = met.into_iter().find(|it| needs(object, observed, &it.action) || keeps(&it.action))?;
+        let waiting = self.waiting.borrow();
+        let waits = |refused: &Action| {
+            waiting.iter().any(|adds| is_for_same_balancer(refused, adds) && needs(object, observed, adds))
+        };
+        let is_needed = |refused: &Action| needs(object, observed, refused) || keeps(refused) || waits(refused);
+        let needed = met.into_iter().find(|it| is_needed(&it.action))?;
         let by = needed.blamed.as_ref().map(|(namespace, name)| format!(" of {namespace}/{name}")).unwrap_or_default();
         let message = format!("waits for a part{by} that AWS refuses: {}", needed.message);
         Some(reported(needed, "GroupHeldUp", message))
@@ -203,6 +219,15 @@ impl<'a> Aside<'a> {
 /// How an object reports a refusal. While AWS WAF does not know a new balancer yet, nobody has to do anything.
 fn reported(refusal: &Refusal, reason: &'static str, message: String) -> Health {
     if refusal.reason == WEB_ACL_PENDING { Health::retrying(reason, message) } else { Health::stalled(reason, message) }
+}
+
+/// Whether both add certificates to listeners of the same balancer.
+fn is_for_same_balancer(one: &Action, other: &Action) -> bool {
+    let balancer = |action: &Action| match action {
+        Action::Listener(ListenerAction::AddCertificates { balancer, .. }) => Some(balancer.clone()),
+        _ => None,
+    };
+    balancer(one).is_some_and(|it| balancer(other) == Some(it))
 }
 
 /// Whether the object cannot do without what this action makes.

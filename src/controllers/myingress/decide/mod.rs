@@ -103,9 +103,10 @@ pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<A
         plan.write_status_first = false;
         plan.health = Health::progressing("Updating", "another member of the group is updating the load balancer");
     }
-    if plan.actions.is_empty() && !matches!(plan.health, Health::Stalled(_)) {
-        let held_up = scene.aside.health(object, observed, leads);
-        plan.health = held_up.unwrap_or(plan.health);
+    if plan.actions.is_empty() {
+        if !matches!(plan.health, Health::Stalled(_)) {
+            plan.health = scene.aside.health(object, observed, leads).unwrap_or(plan.health);
+        }
         plan.requeue = plan.requeue.into_iter().chain(scene.aside.next()).min();
     }
     plan

@@ -211,3 +211,35 @@ fn members_are_held_up_by_a_refused_certificate_that_they_name_or_that_alone_cov
     allow(&mut simulation);
     assert_eq!(further(&simulation), [arn(&"wild"), arn(&"zzz")]);
 }
+
+#[test]
+fn members_are_held_up_by_certificates_that_wait_because_aws_refuses_others() {
+    let arn = |name: &&str| format!("arn:aws:acm:eu-west-1:000000000000:certificate/{name}");
+    let on = |names: &[&str], host: &str| {
+        let certificates: Vec<String> = names.iter().map(arn).collect();
+        let listener = json!({ "port": 443, "certificateArns": certificates, "rules": [rule(host, None)] });
+        json!({ "group": { "name": "all" }, "listeners": [listener] })
+    };
+    for (refused, expected) in [(QUOTA_REACHED, 1), ("CertificateInvalid", 2)] {
+        let members = [
+            standing("web", on(&["default"], "web.example.org")),
+            joining("zap", on(&[], "zap.example.org")),
+            joining("zip", on(&[], "zip.example.com")),
+        ];
+        let keys = members.each_ref().map(super::key);
+        let mut simulation = Simulation::with(members.into());
+        simulation.settle(None);
+        // The certificate `wild` is for *.example.com. It comes last, and is not tried.
+        let more = on(&["default", "bad", "evil", "wild"], "web.example.org");
+        edit_refused(&mut simulation, more, adds, refused);
+        assert_eq!(self::refused(&simulation), expected);
+        for key in &keys {
+            simulation.reconcile(key);
+        }
+        let reasons = keys.each_ref().map(|key| match &simulation.health[key] {
+            Health::Stalled(cause) | Health::Ready(cause) => cause.reason,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(reasons, [refused, "Active", "GroupHeldUp"]);
+    }
+}

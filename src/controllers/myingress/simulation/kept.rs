@@ -31,6 +31,29 @@ fn public(status: u16) -> Value {
     public
 }
 
+/// The same rule with that priority.
+fn numbered(mut rule: Value, priority: u16) -> Value {
+    rule["priority"] = json!(priority);
+    rule
+}
+
+/// Another member of the group's own namespace with these rules.
+fn join(simulation: &mut Simulation, name: &str, second: i64, rules: &[Value]) {
+    let more = json!({ "group": { "name": "all" }, "listeners": listeners(rules) });
+    simulation.objects.push(born(name, second, more));
+    simulation.settle(None);
+}
+
+/// What the listener answers where no rule does.
+fn default_answer(simulation: &Simulation) -> String {
+    let mut listeners = simulation.aws.assets.balancers.values().flat_map(|it| it.listeners.iter().flatten());
+    let (_, listener) = listeners.next().unwrap();
+    match &listener.listener.settings.default_actions[..] {
+        [RuleAction::FixedResponse(answer)] => answer.status.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// A group whose guests have these rules. The first guest is the oldest.
 fn with_guests(rules: &[Value], guests: &[(&str, &[Value])]) -> Simulation {
     let mut objects = vec![home(rules)];
@@ -123,21 +146,14 @@ fn rules_of_a_guest_stay_in_their_order_while_aws_refuses_one_of_them() {
 
 #[test]
 fn a_rule_that_asks_for_the_number_of_one_that_stays_holds_up_only_its_member() {
-    let numbered = |mut rule: Value, priority: u16| {
-        rule["priority"] = json!(priority);
-        rule
-    };
     let mut simulation = with_guests(&[numbered(admin(401), 10)], &[("a", &[all(200)])]);
-    let second = json!({ "group": { "name": "all" }, "listeners": listeners(&[]) });
-    simulation.objects.push(born("second", 10, second));
-    simulation.settle(None);
+    join(&mut simulation, "second", 10, &[]);
     edit_refused(&mut simulation, "home", &[numbered(public(REFUSED), 30)]);
     assert_eq!(answers(&simulation), ["home 401", "a 200"]);
     // What AWS refused is not tried again meanwhile.
     let mut other = all(203);
     other["paths"] = json!([{ "value": "/other" }]);
-    let listeners = |rules: &[Value]| json!({ "group": { "name": "all" }, "listeners": listeners(rules) });
-    simulation.object("second").spec = born("second", 10, listeners(&[numbered(other, 10)])).spec;
+    edit(&mut simulation, "second", &[numbered(other, 10)]);
     for which in simulation.objects.iter().map(key).collect::<Vec<_>>() {
         simulation.reconcile(&which);
     }
@@ -148,9 +164,7 @@ fn a_rule_that_asks_for_the_number_of_one_that_stays_holds_up_only_its_member() 
 #[test]
 fn a_rule_at_home_whose_edit_aws_refuses_does_not_become_that_of_another_member() {
     let mut simulation = with_guests(&[admin(401), all(200)], &[]);
-    let second = json!({ "group": { "name": "all" }, "listeners": listeners(&[admin(202)]) });
-    simulation.objects.push(born("second", 10, second));
-    simulation.settle(None);
+    join(&mut simulation, "second", 10, &[admin(202)]);
     let as_before = ["home 401", "home 200", "second 202"];
     assert_eq!(answers(&simulation), as_before);
     simulation.journal.clear();
@@ -160,20 +174,54 @@ fn a_rule_at_home_whose_edit_aws_refuses_does_not_become_that_of_another_member(
 
 #[test]
 fn a_rule_whose_edit_aws_refuses_gives_way_to_one_with_its_conditions_that_asks_for_its_priority() {
-    let numbered = |status: u16| {
-        let mut rule = admin(status);
-        rule["priority"] = json!(10);
-        rule
-    };
-    let mut simulation = with_guests(&[numbered(401), all(200)], &[]);
-    let second = json!({ "group": { "name": "all" }, "listeners": listeners(&[]) });
-    simulation.objects.push(born("second", 10, second));
-    simulation.settle(None);
+    let mut simulation = with_guests(&[numbered(admin(401), 10), all(200)], &[]);
+    join(&mut simulation, "second", 10, &[]);
     edit_refused(&mut simulation, "home", &[all(REFUSED)]);
     assert_eq!(answers(&simulation), ["home 401", "home 200"]);
-    edit_refused(&mut simulation, "second", &[numbered(202)]);
+    edit_refused(&mut simulation, "second", &[numbered(admin(202), 10)]);
     assert_eq!(answers(&simulation), ["second 202", "home 200"]);
     assert_eq!(["home", "second"].map(|name| reason(&simulation, name)), ["No", ""]);
+}
+
+#[test]
+fn a_log_in_that_its_member_still_wants_does_not_give_way_to_another_members_number() {
+    let mut simulation = with_guests(&[numbered(admin(401), 10), all(200)], &[]);
+    join(&mut simulation, "second", 10, &[]);
+    edit_refused(&mut simulation, "home", &[admin(REFUSED), all(200)]);
+    edit_refused(&mut simulation, "second", &[numbered(admin(202), 10)]);
+    assert_eq!(answers(&simulation), ["home 401", "home 200"]);
+    assert_eq!(["home", "second"].map(|name| reason(&simulation, name)), ["No", "PriorityTaken"]);
+}
+
+#[test]
+fn a_rule_that_is_left_out_for_its_number_becomes_no_other_members() {
+    let mut simulation = with_guests(&[numbered(admin(401), 10)], &[]);
+    join(&mut simulation, "second", 10, &[public(401)]);
+    join(&mut simulation, "third", 20, &[]);
+    edit_refused(&mut simulation, "home", &[all(REFUSED)]);
+    edit_refused(&mut simulation, "second", &[numbered(public(401), 10)]);
+    edit_refused(&mut simulation, "third", &[public(202)]);
+    assert!(answers(&simulation).contains(&"second 401".into()), "{:?}", answers(&simulation));
+    assert_eq!(["home", "second"].map(|name| reason(&simulation, name)), ["No", "PriorityTaken"]);
+}
+
+#[test]
+fn the_default_action_waits_for_a_rule_that_is_left_out_for_its_number() {
+    let mut simulation = with_guests(&[numbered(admin(401), 10)], &[]);
+    join(&mut simulation, "second", 10, &[]);
+    let default = |simulation: &mut Simulation, status: u16| {
+        let action = json!({ "fixedResponse": { "statusCode": status } });
+        simulation.object("second").spec.listeners[0].default_action = serde_json::from_value(action).unwrap();
+    };
+    default(&mut simulation, 200);
+    simulation.settle(None);
+    edit_refused(&mut simulation, "home", &[all(REFUSED)]);
+    edit(&mut simulation, "second", &[numbered(public(203), 10)]);
+    default(&mut simulation, 404);
+    for which in simulation.objects.iter().map(key).collect::<Vec<_>>() {
+        simulation.reconcile(&which);
+    }
+    assert_eq!((answers(&simulation), default_answer(&simulation)), (vec!["home 401".to_owned()], "200".to_owned()));
 }
 
 #[test]
@@ -199,9 +247,7 @@ fn a_rule_of_a_suspended_guest_stays_behind_one_of_an_earlier_guest_with_the_sam
 #[test]
 fn a_guest_removes_a_rule_while_aws_refuses_an_edit_of_the_listener_and_a_member_at_home_is_held_up() {
     let mut simulation = with_guests(&[], &[("a", &[admin(401), all(200)])]);
-    let second = json!({ "group": { "name": "all" }, "listeners": listeners(&[rule("b.example.com", None)]) });
-    simulation.objects.push(born("second", 10, second));
-    simulation.settle(None);
+    join(&mut simulation, "second", 10, &[rule("b.example.com", None)]);
     assert_eq!(answers(&simulation), ["second 200", "a 401", "a 200"]);
     let default = json!({ "fixedResponse": { "statusCode": REFUSED } });
     simulation.object("home").spec.listeners[0].default_action = serde_json::from_value(default).unwrap();

@@ -28,6 +28,14 @@ pub(super) enum Swap {
 }
 
 impl Swap {
+    /// The certificates that it adds.
+    fn added(&self) -> Option<&BTreeSet<String>> {
+        match self {
+            Self::In(certificates) => Some(certificates),
+            Self::Out(_) => None,
+        }
+    }
+
     /// The change of the listener.
     pub(super) fn action(self, balancer: String, arn: String, port: u16) -> ListenerAction {
         match self {
@@ -76,6 +84,12 @@ impl Listener<'_> {
             } else {
                 steps.push(Swap::In(left));
             }
+        }
+        if waits {
+            let added: BTreeSet<&String> = steps.iter().filter_map(Swap::added).flatten().collect();
+            let certificates = missing.iter().filter(|arn| !added.contains(arn)).cloned().collect();
+            let (balancer, arn) = (self.balancer.to_owned(), member.listener.arn.clone());
+            self.scene.aside.leaves_waiting(Swap::In(certificates).action(balancer, arn, self.port));
         }
         (steps, waits)
     }

@@ -70,7 +70,13 @@ impl Listener<'_> {
             if clashing.is_empty() {
                 return Some(reduced);
             }
-            reduced.members.extend(clashing.into_iter().map(|rule| rule.member));
+            let is_new = |rule: &&RuleModel| {
+                let mut own = member.rules.values().filter(|it| self.is_ours(it));
+                !own.any(|it| it.rule.settings.conditions == rule.settings.conditions)
+            };
+            reduced.new.extend(clashing.iter().filter(is_new).map(|rule| rule.member.clone()));
+            reduced.members.extend(clashing.iter().map(|rule| rule.member.clone()));
+            reduced.left_out.extend(clashing);
         }
     }
 
@@ -117,10 +123,13 @@ impl Listener<'_> {
             member_of(&rule.tags)
                 .is_none_or(|member| reduced.members.contains(&member) && !self.scene.is_guest(&member))
         };
-        // One with the same conditions that asks for its number answers the same requests.
-        let replaced = |RuleMember { rule, .. }: &RuleMember| {
+        // One with the same conditions that asks for its number answers the same requests. It comes only if the rule's own
+        // member does not want these conditions any more.
+        let replaced = |it: &RuleMember| {
+            let (priority, conditions) = (Some(it.rule.priority), &it.rule.settings.conditions);
             let mut wanted = self.wanted.rules.iter();
-            wanted.any(|it| it.priority == Some(rule.priority) && it.settings.conditions == rule.settings.conditions)
+            wanted.any(|it| it.priority == priority && it.settings.conditions == *conditions)
+                && !member_of(&it.tags).is_some_and(|member| reduced.lacks(&member, it))
         };
         let stays = |rule: &RuleMember| {
             self.is_ours(rule) && concerned(rule) && self.stays(rule, &becoming, reduced) && !replaced(rule)
