@@ -159,7 +159,7 @@ async fn a_backup_that_fails_says_why() {
     let stage = Stage::new("backup-fails").await;
     let _operator = Operator::start(&stage).await;
     let spec = json!({
-        "schedule": NEVER, "retry": { "limit": 0, "deadline": "120s" },
+        "schedule": NEVER, "retry": { "limit": 0, "deadline": "1800s" },
         "source": { "redisServer": { "address": "127.0.0.1:1" } },
     });
     stage.create::<DatabaseBackup>(NAME, spec).await;

@@ -106,12 +106,12 @@ async fn a_voter_that_never_started_is_removed_and_a_moved_member_keeps_its_volu
     add_voter(&scene).await;
     scene.has_event(NAME, "MemberRemoved", "10.9.8.7").await;
     settled(&scene, "three members without the stranger").await;
-    let moved = bystander::statuses(&scene).await["db-1"].clone().expect("it answers").member_id;
+    let moved = bystander::status_of(&scene, "db-1").await.member_id;
     let elsewhere = vec!["http://elsewhere.example.com:2380".to_owned()];
     client(&scene, "db-0").await.member_update(moved, elsewhere).await.expect("it is changed");
     scene.has_event(NAME, "MemberMoved", "db-1").await;
     settled(&scene, "the member to be reached again").await;
-    assert_eq!(bystander::statuses(&scene).await["db-1"].clone().expect("it answers").member_id, moved);
+    assert_eq!(bystander::status_of(&scene, "db-1").await.member_id, moved);
     assert_eq!(claims(&scene).await, volumes, "no volume goes");
     checker.finish(&scene, "a voter added and a member moved by hand").await;
 }

@@ -23,7 +23,7 @@ async fn a_lost_majority_is_told_and_nothing_is_destroyed() {
     running(&scene, spec(3)).await;
     let survivor = bystander::leader(&scene).await;
     let (members, volumes) = (uids(&scene).await, claims(&scene).await);
-    let data = bystander::statuses(&scene).await.remove(&survivor).flatten().expect("the survivor answers");
+    let data = bystander::status_of(&scene, &survivor).await;
     let begun = Instant::now();
     lose_all_but(&scene, &survivor).await;
     let object = becomes(&scene, "Quorate to be False", |object| says(object, "Quorate", "False")).await;
@@ -43,7 +43,7 @@ async fn a_lost_majority_is_told_and_nothing_is_destroyed() {
     assert!(says(&becomes(&scene, "the object", |_| true).await, "Quorate", "False"), "a majority came from nowhere");
     assert_eq!(uids(&scene).await[&survivor], members[&survivor], "the survivor's pod is the same");
     assert_eq!(claims(&scene).await[&claim_of(&survivor)], volumes[&claim_of(&survivor)], "and its volume");
-    let now = bystander::statuses(&scene).await.remove(&survivor).flatten().expect("the survivor answers");
+    let now = bystander::status_of(&scene, &survivor).await;
     assert_eq!((now.cluster_id, now.member_id), (data.cluster_id, data.member_id));
     assert!(now.revision >= data.revision, "{} → {}", data.revision, now.revision);
     assert_eq!(bystander::members(&scene).await, None, "no majority, be it of strangers");

@@ -78,7 +78,6 @@ async fn a_database_full_of_history_gets_its_space_back() {
     let begun = Instant::now();
     writable(&client, "a database full of history").await;
     took("a database full of history takes writes again", begun);
-    assert!(begun.elapsed() < Duration::from_secs(30), "the alarm was not noticed at once, but found by chance");
     settled(&scene, "all members again").await;
     let alarms = client.alarm(AlarmAction::Get, AlarmType::None, None).await.expect("alarms");
     assert!(alarms.alarms().is_empty(), "{alarms:?}");
@@ -164,7 +163,7 @@ async fn a_member_with_an_alarm_of_damaged_data_is_replaced() {
     let checker = Checker::start(&scene).await;
     checker.writes(100).await;
     let (name, volumes) = ("db-1", claims(&scene).await);
-    let id = bystander::statuses(&scene).await.remove(name).flatten().expect("the member answers").member_id;
+    let id = bystander::status_of(&scene, name).await.member_id;
     let begun = Instant::now();
     // A member raises this alarm when it finds that its data differ. Nobody may write until the alarm is ended.
     let mut raise = AlarmOptions::new();
