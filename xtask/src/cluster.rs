@@ -164,7 +164,7 @@ impl Cluster {
 
 /// Removes everything of a cluster, even if it was only partly created.
 fn remove(state: &State) -> Result<()> {
-    let limit = Duration::from_secs(30);
+    let limit = Duration::from_mins(3);
     let begun = Instant::now();
     loop {
         let left = process::kill_all(state.path())?;

@@ -107,7 +107,7 @@ pub fn install_and_try(
     OF_OPERATOR.iter().try_for_each(|(_, stage)| stage(&local, step))?;
     let watched = dashboards::Watched::begin(&local, step)?;
     OF_EXAMPLES.iter().try_for_each(|(_, stage)| stage(&local, step))?;
-    install::argo_cd_calls_them_healthy(&local.kubectl)?;
+    install::argo_cd_calls_them_healthy(&local.kubectl, step)?;
     watched.end(step).context("dashboards show what the operator counts")?;
     chart::Installed::of_layout(&local, layout, step)?.live(step)?;
     // In a cluster that is kept, the operator would also work on objects of later tests.

@@ -156,7 +156,7 @@ impl LocalStack<'_> {
             .spawn()
             .context("cannot start LocalStack")?;
         let what = format!("LocalStack to answer (its log: {})", log_path.display());
-        step.wait_for(what, Duration::from_mins(1), || match self.version() {
+        step.wait_for(what, Duration::from_mins(5), || match self.version() {
             Ok(version) if version == package.version => Ok(Some(Ok(()))),
             Ok(version) => bail!("version {version} answers instead of {}", package.version),
             Err(error) => match child.try_wait()? {

@@ -22,7 +22,7 @@ use crate::support::role;
 use crate::support::wait::wait_within;
 
 /// A namespace is deleted with all that is in it, and pods take their time to end.
-const GONE: Duration = Duration::from_mins(3);
+const GONE: Duration = Duration::from_mins(6);
 /// A public key that nobody here trusts.
 const STRANGER: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f";
 

@@ -81,6 +81,7 @@ async fn more_tables_and_large_objects_than_locks_come_back_in_steps_that_go_on(
 
     let copy = stage.server(&json!({ "database": "copy" }));
     stage.begin("killer", KILL).await;
+    stage.runs("causeway_restore.progress").await;
     let rows = stage.restored("back", &copy, false).await;
     let before = stage.end("killer").await;
     assert_eq!(rows, 750);

@@ -42,6 +42,7 @@ async fn a_postgresql_comes_back_over_several_connections_of_which_one_fails() {
     stage.proven().await;
     let copy = stage.server(&json!({ "database": "copy" }));
     stage.begin("killer", KILL).await;
+    stage.runs("building").await;
     let status = stage.restore_as("back", &copy, &json!({ "parallelism": 2 })).await;
     assert_eq!((status.phase, status.keys), (RestorePhase::Succeeded, Some(10)), "{status:?}");
     assert_eq!(stage.end("killer").await, "1", "one of two connections was ended");

@@ -178,6 +178,17 @@ impl SqlStage {
         self.pod(name, &script, None).await;
     }
 
+    /// Waits until PostgreSQL runs a statement with these words that somebody else has begun: its pod may take long to
+    /// start.
+    pub async fn runs(&self, words: &str) {
+        let until_seen = format!(
+            "DO $$ BEGIN WHILE NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid <> pg_backend_pid()
+              AND application_name = 'psql' AND state = 'active' AND query LIKE '%{words}%'
+            ) LOOP PERFORM pg_sleep(0.01), pg_stat_clear_snapshot(); END LOOP; END $$;"
+        );
+        self.ask(&until_seen).await;
+    }
+
     /// Waits until the statements have ended; returns what they printed.
     pub async fn end(&self, name: &str) -> String {
         let api = self.api::<Pod>();

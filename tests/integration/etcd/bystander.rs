@@ -27,6 +27,12 @@ pub async fn statuses(scene: &Scene) -> BTreeMap<String, Option<Status>> {
     join_all(asked).await.into_iter().collect()
 }
 
+/// What a member says of itself, as soon as it answers: on a busy machine not every question is answered in time.
+pub async fn status_of(scene: &Scene, name: &str) -> Status {
+    let look = || async { statuses(scene).await.remove(name).flatten() };
+    wait_within(WAIT_TIMEOUT, &format!("an answer of {name}"), look, Option::is_some).await.expect("just seen")
+}
+
 /// The names of the members, each with whether it is a learner, as a majority knows them; `None` without one.
 pub async fn members(scene: &Scene) -> Option<BTreeMap<String, bool>> {
     for pod in pods(scene).await {
@@ -97,7 +103,7 @@ async fn ask(scene: &Scene, pod: &Pod, request: Request) -> Option<Reply> {
 
 /// Makes a member lead.
 pub async fn lead(scene: &Scene, name: &str) {
-    let wanted = statuses(scene).await.remove(name).flatten().expect("the member answers").member_id;
+    let wanted = status_of(scene, name).await.member_id;
     let look = || async {
         let leader = leader(scene).await;
         if leader != name {

@@ -17,7 +17,7 @@ use super::{NAME, Stage, running, settled, spec, uids};
 use crate::support::{Operator, Scene, wait_for};
 
 /// An election on a busy machine explains a gap between writes of all clients up to this.
-const UNNOTICED: Duration = Duration::from_secs(20);
+const UNNOTICED: Duration = Duration::from_mins(1);
 
 /// Changes a child and waits until it is as before.
 async fn repaired<K>(scene: &Scene, name: &str, change: Value)

@@ -27,8 +27,13 @@ async fn client(scene: &Scene, pod: &str) -> Client {
 /// Adds a member that nobody starts. etcd accepts no new member before all members have been connected for a few
 /// seconds.
 async fn add_voter(scene: &Scene) {
-    let add = || async { client(scene, "db-0").await.member_add(["http://10.9.8.7:2380"], None).await };
-    wait_within(WAIT_TIMEOUT, "etcd to take a voter", add, Result::is_ok).await.expect("just seen");
+    let add = || async {
+        let added = client(scene, "db-0").await.member_add(["http://10.9.8.7:2380"], None).await;
+        added.map(drop).map_err(|error| error.to_string())
+    };
+    // A call that timed out may have added it.
+    let is_there = |added: &Result<(), String>| added.as_ref().err().is_none_or(|it| it.contains("already exist"));
+    wait_within(WAIT_TIMEOUT, "etcd to take a voter", add, is_there).await.ok();
 }
 
 async fn patch<K>(scene: &Scene, name: &str, patch: Value)
@@ -106,12 +111,16 @@ async fn a_voter_that_never_started_is_removed_and_a_moved_member_keeps_its_volu
     add_voter(&scene).await;
     scene.has_event(NAME, "MemberRemoved", "10.9.8.7").await;
     settled(&scene, "three members without the stranger").await;
-    let moved = bystander::statuses(&scene).await["db-1"].clone().expect("it answers").member_id;
-    let elsewhere = vec!["http://elsewhere.example.com:2380".to_owned()];
-    client(&scene, "db-0").await.member_update(moved, elsewhere).await.expect("it is changed");
+    let moved = bystander::status_of(&scene, "db-1").await.member_id;
+    let update = || async {
+        let elsewhere = ["http://elsewhere.example.com:2380".to_owned()];
+        let updated = client(&scene, "db-0").await.member_update(moved, elsewhere).await;
+        updated.map(drop).map_err(|error| error.to_string())
+    };
+    wait_within(WAIT_TIMEOUT, "etcd to take another address", update, Result::is_ok).await.expect("just seen");
     scene.has_event(NAME, "MemberMoved", "db-1").await;
     settled(&scene, "the member to be reached again").await;
-    assert_eq!(bystander::statuses(&scene).await["db-1"].clone().expect("it answers").member_id, moved);
+    assert_eq!(bystander::status_of(&scene, "db-1").await.member_id, moved);
     assert_eq!(claims(&scene).await, volumes, "no volume goes");
     checker.finish(&scene, "a voter added and a member moved by hand").await;
 }
@@ -136,10 +145,13 @@ async fn a_majority_lost_by_a_strangers_vote_is_told_and_begun_anew() {
     )
     .await;
     let _operator = Operator::start(&scene).await;
-    let lost = |object: &EtcdCluster| describe(object, "Quorate").is_some_and(|(_, reason, _)| reason == "QuorumLost");
-    let object = becomes(&scene, "the lost majority to be reported", lost).await;
-    let (_, _, message) = describe(&object, "Quorate").expect("just seen");
-    assert!(message.contains("2 of 4 voting members") && message.contains("10.9.8.7"), "{message}");
+    // While a member does not answer in time, fewer may be told of.
+    let lost = |object: &EtcdCluster| {
+        describe(object, "Quorate").is_some_and(|(_, reason, message)| {
+            reason == "QuorumLost" && message.contains("2 of 4 voting members") && message.contains("10.9.8.7")
+        })
+    };
+    becomes(&scene, "the lost majority to be reported, with the stranger", lost).await;
     let recovery = json!({ "fromMember": "db-0", "token": "first" });
     scene.edit::<EtcdCluster>(NAME, json!({ "recovery": recovery })).await;
     settled(&scene, "three members of the recovered cluster").await;

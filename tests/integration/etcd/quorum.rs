@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use causeway::api::EtcdCluster;
-use etcd_client::{GetOptions, WatchOptions};
+use etcd_client::{Client, GetOptions, WatchOptions};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, PostParams};
@@ -23,7 +23,7 @@ async fn a_lost_majority_is_told_and_nothing_is_destroyed() {
     running(&scene, spec(3)).await;
     let survivor = bystander::leader(&scene).await;
     let (members, volumes) = (uids(&scene).await, claims(&scene).await);
-    let data = bystander::statuses(&scene).await.remove(&survivor).flatten().expect("the survivor answers");
+    let data = bystander::status_of(&scene, &survivor).await;
     let begun = Instant::now();
     lose_all_but(&scene, &survivor).await;
     let object = becomes(&scene, "Quorate to be False", |object| says(object, "Quorate", "False")).await;
@@ -43,7 +43,7 @@ async fn a_lost_majority_is_told_and_nothing_is_destroyed() {
     assert!(says(&becomes(&scene, "the object", |_| true).await, "Quorate", "False"), "a majority came from nowhere");
     assert_eq!(uids(&scene).await[&survivor], members[&survivor], "the survivor's pod is the same");
     assert_eq!(claims(&scene).await[&claim_of(&survivor)], volumes[&claim_of(&survivor)], "and its volume");
-    let now = bystander::statuses(&scene).await.remove(&survivor).flatten().expect("the survivor answers");
+    let now = bystander::status_of(&scene, &survivor).await;
     assert_eq!((now.cluster_id, now.member_id), (data.cluster_id, data.member_id));
     assert!(now.revision >= data.revision, "{} → {}", data.revision, now.revision);
     assert_eq!(bystander::members(&scene).await, None, "no majority, be it of strangers");
@@ -134,7 +134,7 @@ async fn who_saw_what_only_the_lost_members_had_is_told_to_begin_anew() {
     running(&scene, spec(3)).await;
     let leader = bystander::leader(&scene).await;
     let survivor = uids(&scene).await.into_keys().find(|name| *name != leader).expect("a follower");
-    of_member(&scene, &leader).await.put("seen", "by all", None).await.expect("a write");
+    written(&of_member(&scene, &leader).await, "by all").await;
     // The survivor is away, and misses what the others agree on.
     forbid_pods(&scene).await;
     scene.delete::<Pod>(&survivor).await;
@@ -142,8 +142,7 @@ async fn who_saw_what_only_the_lost_members_had_is_told_to_begin_anew() {
     wait_for("the survivor to be away", away, Option::is_none).await;
     let mut seen = 0;
     for number in 0..50 {
-        let written = of_member(&scene, &leader).await.put("seen", format!("by two, {number}"), None).await;
-        seen = written.expect("a write of two").header().expect("a header").revision();
+        seen = written(&of_member(&scene, &leader).await, &format!("by two, {number}")).await;
     }
     lose_all_but(&scene, &survivor).await;
     scene.delete::<ResourceQuota>(QUOTA).await;
@@ -159,7 +158,8 @@ async fn who_saw_what_only_the_lost_members_had_is_told_to_begin_anew() {
 
     for name in uids(&scene).await.into_keys() {
         let mut client = of_member(&scene, &name).await;
-        let now = client.get("seen", None).await.expect("a read");
+        let read = || async { client.clone().get("seen", None).await.map_err(|error| error.to_string()) };
+        let now = wait_for(&format!("a read of {name}"), read, Result::is_ok).await.expect("just seen");
         let (pair, revision) = (now.kvs().first().expect("the key"), now.header().expect("a header").revision());
         assert_eq!(pair.value_str().expect("text"), "by all", "the survivor has no more");
         assert!(revision > seen, "{name}: {revision} after {seen}");
@@ -177,10 +177,16 @@ async fn who_saw_what_only_the_lost_members_had_is_told_to_begin_anew() {
         }
         assert!(text.compact_revision() > seen, "{name}: {text:?}");
     }
-    let written = of_service(&scene).await.put("seen", "again", None).await.expect("a write");
-    let revision = written.header().expect("a header").revision();
+    let revision = written(&of_service(&scene).await, "again").await;
     println!("»   seen before: revision {seen}; the first write afterwards: revision {revision}");
     assert!(revision > seen);
+}
+
+/// Writes until that is acknowledged; returns the revision. On a busy machine a call may fail, for example during an
+/// election.
+async fn written(client: &Client, value: &str) -> i64 {
+    let write = || async { Some(client.clone().put("seen", value, None).await.ok()?.header()?.revision()) };
+    wait_for(&format!("a write: {value}"), write, Option::is_some).await.expect("just seen")
 }
 
 /// Name of the quota that forbids new pods.

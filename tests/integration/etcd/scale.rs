@@ -59,6 +59,6 @@ async fn an_edit_in_the_middle_of_growing_is_followed() {
     becomes(&scene, "the second member", grown).await;
     scene.edit::<EtcdCluster>(NAME, json!({ "replicas": 1 })).await;
     settled(&scene, "one member").await;
-    assert_eq!(claims(&scene).await.len(), 1);
+    wait_within(super::WAIT_TIMEOUT, "one volume", || claims(&scene), |claims| claims.len() == 1).await;
     checker.finish(&scene, "1 → 5 members, changed to 1 on the way").await;
 }

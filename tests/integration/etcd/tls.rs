@@ -27,20 +27,26 @@ fn strict() -> Value {
     json!({ "peer": {}, "client": { "verifyClients": true } })
 }
 
-/// The peer URLs that the members advertise.
-async fn peer_urls(scene: &Scene) -> BTreeSet<String> {
+/// The peer URLs that the members advertise; `None` if the member that is asked does not answer.
+async fn peer_urls(scene: &Scene) -> Option<BTreeSet<String>> {
     let pod = pods(scene).await.pop().expect("a pod");
-    let address = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).expect("an address");
+    let address = pod.status.as_ref()?.pod_ip.clone()?;
     let endpoint = access::endpoint(&scene.api(), &address, access::speaks_tls(&pod)).await;
-    match Grpc::default().call(&endpoint, &Request::Members).await.expect("an answer") {
-        Reply::Members(members) => members.into_iter().flat_map(|member| member.peer_urls).collect(),
+    let grpc = Grpc::default();
+    let call = tokio::time::timeout(std::time::Duration::from_secs(5), grpc.call(&endpoint, &Request::Members));
+    match call.await.ok()?.ok()? {
+        Reply::Members(members) => Some(members.into_iter().flat_map(|member| member.peer_urls).collect()),
         other => panic!("{other:?}"),
     }
 }
 
+/// Waits until all members advertise URLs of that scheme.
 async fn all_by(scene: &Scene, scheme: &str) {
-    let urls = peer_urls(scene).await;
-    assert!(urls.iter().all(|url| url.starts_with(&format!("{scheme}://"))), "{urls:?}");
+    let start = format!("{scheme}://");
+    let all = |urls: &Option<BTreeSet<String>>| {
+        urls.as_ref().is_some_and(|urls| !urls.is_empty() && urls.iter().all(|url| url.starts_with(&start)))
+    };
+    wait_within(WAIT_TIMEOUT, &format!("peer URLs of {scheme}"), || peer_urls(scene), all).await;
 }
 
 /// Whether a client without TLS is answered by a member.

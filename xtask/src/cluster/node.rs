@@ -13,7 +13,7 @@ use super::{Cluster, process};
 use crate::progress::Step;
 use crate::{host, tools};
 
-const START_TIMEOUT: Duration = Duration::from_mins(2);
+const START_TIMEOUT: Duration = Duration::from_mins(5);
 
 impl Cluster {
     /// Starts the node of that number, from 2, unless it runs. A taint keeps away pods that do not tolerate it.

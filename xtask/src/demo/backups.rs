@@ -14,7 +14,7 @@ const BACKUP: &str = "backup";
 /// The key that is written, deleted and restored.
 const KEY: &str = "greeting";
 /// Jobs pull no images and have little to do, but the machine may be slow.
-const BACKUP_TIMEOUT: Duration = Duration::from_mins(3);
+const BACKUP_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// A database of the examples, and a client in one of its pods.
 struct Database {
@@ -32,7 +32,8 @@ const DATABASES: [Database; 2] = [
         source: "EtcdCluster/prod-etcd",
         target: ("etcdCluster", "prod-etcd"),
         pod: "prod-etcd-0",
-        client: &["etcdctl"],
+        // Its own limits are too short for a busy machine.
+        client: &["etcdctl", "--dial-timeout=60s", "--command-timeout=60s"],
         verbs: ["put", "del", "get"],
     },
     Database {

@@ -71,7 +71,7 @@ impl<'a> Installed<'a> {
         let (chart, values) = (chart::directory()?.display().to_string(), chart::local_values()?.display().to_string());
         let image = chart::image_values(&self.reference());
         let mut arguments = vec!["upgrade", "--install", RELEASE, &chart, "--create-namespace", "--values", &values];
-        arguments.extend(["--set", &image, "--take-ownership", "--force-conflicts", "--wait", "--timeout", "180s"]);
+        arguments.extend(["--set", &image, "--take-ownership", "--force-conflicts", "--wait", "--timeout", "600s"]);
         arguments.extend(options);
         self.helm(&arguments, step).map(drop)
     }
@@ -97,11 +97,11 @@ impl<'a> Installed<'a> {
         // The operator reads its own pod to learn the image of Jobs.
         self.may("get", NAMESPACE, true)?;
 
-        self.helm(&["rollback", RELEASE, "1", "--wait", "--timeout", "180s"], step).context("helm rollback")?;
+        self.helm(&["rollback", RELEASE, "1", "--wait", "--timeout", "600s"], step).context("helm rollback")?;
         self.may_list_pods_of("kube-system", true)?;
         self.record_fits()?;
 
-        self.helm(&["uninstall", RELEASE, "--wait", "--timeout", "60s"], step).context("helm uninstall")?;
+        self.helm(&["uninstall", RELEASE, "--wait", "--timeout", "600s"], step).context("helm uninstall")?;
         if uid("deployment/causeway", NAMESPACE).is_ok() {
             bail!("helm uninstall left the operator");
         }

@@ -17,8 +17,8 @@ use crate::test::alerts::metrics_in;
 
 /// The account with which Prometheus reads metrics.
 const ACCOUNT: &str = "prometheus";
-/// A rate needs two scrapes.
-const LIMIT: Duration = Duration::from_mins(1);
+/// A rate needs two scrapes, and a scrape of a busy machine may be late.
+const LIMIT: Duration = Duration::from_mins(5);
 
 /// The operator while Prometheus scrapes it.
 pub struct Watched<'a> {
@@ -45,13 +45,13 @@ impl<'a> Watched<'a> {
         self.has_scraped_twice(step)?;
         let ask = |query: &str| self.prometheus.values(query);
         for query in dashboards::queries()? {
-            step.note(&query);
-            let found = ask(&query)?;
-            if found.is_empty() && !may_be_empty(&query, |metric| ask(&format!("count({metric})")))? {
-                bail!(
-                    "a dashboard asks for {query}, and Prometheus finds nothing, though the operator has that metric"
-                );
-            }
+            step.wait_for(format!("an answer to {query}"), LIMIT, || {
+                let found = ask(&query)?;
+                if found.is_empty() && !may_be_empty(&query, |metric| ask(&format!("count({metric})")))? {
+                    bail!("Prometheus finds nothing, though the operator has that metric");
+                }
+                Ok(Some(()))
+            })?;
         }
         if self.draws {
             scene::play(self.local, step)?;

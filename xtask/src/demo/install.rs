@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -12,6 +13,8 @@ use crate::progress::Step;
 
 /// The operator's namespace.
 pub const NAMESPACE: &str = "causeway-system";
+/// An object may be busy for a moment, for example after an election of its members.
+const ARGO_CD_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Renders a kustomization, with the operator's image replaced by `reference`.
 pub fn render(kubectl: &Kubectl<'_>, kustomization: &Path, image: &str, reference: &str) -> Result<String> {
@@ -24,8 +27,8 @@ pub fn operator(kubectl: &Kubectl<'_>, manifests: &str, step: &Step) -> Result<(
     step.note("applying CRDs, RBAC and the Deployment");
     kubectl.feed(&["apply", "--server-side", "--force-conflicts", "-f", "-"], manifests)?;
     let ours = "--selector=app.kubernetes.io/part-of=causeway";
-    wait(kubectl, &["wait", "crd", ours, "--for=condition=Established", "--timeout=60s"], step)?;
-    let rollout = ["-n", NAMESPACE, "rollout", "status", "deployment/causeway", "--timeout=180s"];
+    wait(kubectl, &["wait", "crd", ours, "--for=condition=Established", "--timeout=600s"], step)?;
+    let rollout = ["-n", NAMESPACE, "rollout", "status", "deployment/causeway", "--timeout=600s"];
     wait(kubectl, &rollout, step).with_context(|| what_happened(kubectl, NAMESPACE))
 }
 
@@ -45,7 +48,7 @@ pub fn examples(kubectl: &Kubectl<'_>, checkout: &Path) -> Result<()> {
 
 /// Waits until the pods of the MyApp run.
 pub fn pods_running(kubectl: &Kubectl<'_>, step: &Step) -> Result<()> {
-    let ready = ["-n", "default", "wait", "myapp/example-app", "--for=condition=Ready", "--timeout=180s"];
+    let ready = ["-n", "default", "wait", "myapp/example-app", "--for=condition=Ready", "--timeout=600s"];
     wait(kubectl, &ready, step).with_context(|| what_happened(kubectl, "default"))
 }
 
@@ -54,39 +57,45 @@ pub fn scaled(kubectl: &Kubectl<'_>, replicas: u8) -> Result<()> {
     kubectl.run(&["-n", "default", "scale", "myapp/example-app", &format!("--replicas={replicas}")])?;
     let ready = format!("--for=jsonpath={{.status.readyReplicas}}={replicas}");
     kubectl
-        .run(&["-n", "default", "wait", "myapp/example-app", &ready, "--timeout=120s"])
+        .run(&["-n", "default", "wait", "myapp/example-app", &ready, "--timeout=600s"])
         .map(drop)
         .with_context(|| what_happened(kubectl, "default"))
 }
 
 /// Waits until every member of the EtcdCluster is healthy.
 pub fn members_healthy(kubectl: &Kubectl<'_>, step: &Step) -> Result<()> {
-    let ready = ["-n", "default", "wait", "etcdcluster/prod-etcd", "--for=condition=Ready", "--timeout=180s"];
+    let ready = ["-n", "default", "wait", "etcdcluster/prod-etcd", "--for=condition=Ready", "--timeout=600s"];
     wait(kubectl, &ready, step).with_context(|| what_happened(kubectl, "default"))
 }
 
 /// Waits until the Redis has a master that all its replicas follow.
 pub fn replicas_follow(kubectl: &Kubectl<'_>, step: &Step) -> Result<()> {
-    let ready = ["-n", "default", "wait", "redises.example.com/cache", "--for=condition=Ready", "--timeout=180s"];
+    let ready = ["-n", "default", "wait", "redises.example.com/cache", "--for=condition=Ready", "--timeout=600s"];
     wait(kubectl, &ready, step).with_context(|| what_happened(kubectl, "default"))
 }
 
 /// Waits until the MyIngress shows `field`, such as `alb.dns`, in its status.
 pub fn balancer_shows(kubectl: &Kubectl<'_>, name: &str, field: &str, step: &Step) -> Result<()> {
     let (object, shown) = (format!("myingress/{name}"), format!("--for=jsonpath={{.status.{field}}}"));
-    wait(kubectl, &["-n", "default", "wait", &object, &shown, "--timeout=120s"], step)
+    wait(kubectl, &["-n", "default", "wait", &object, &shown, "--timeout=600s"], step)
         .with_context(|| what_happened(kubectl, "default"))
 }
 
 /// Waits until every target of the MyIngress is healthy.
 pub fn targets_healthy(kubectl: &Kubectl<'_>, name: &str, step: &Step) -> Result<()> {
     let object = format!("myingress/{name}");
-    let healthy = ["-n", "default", "wait", &object, "--for=condition=TargetsHealthy", "--timeout=120s"];
+    let healthy = ["-n", "default", "wait", &object, "--for=condition=TargetsHealthy", "--timeout=600s"];
     wait(kubectl, &healthy, step).with_context(|| what_happened(kubectl, "default"))
 }
 
-/// Argo CD's script must call every object of the examples healthy.
-pub fn argo_cd_calls_them_healthy(kubectl: &Kubectl<'_>) -> Result<()> {
+/// Waits until Argo CD's script calls every object of the examples healthy.
+pub fn argo_cd_calls_them_healthy(kubectl: &Kubectl<'_>, step: &Step) -> Result<()> {
+    let healthy = || are_healthy(kubectl).map(Some);
+    step.wait_for("Argo CD to call them healthy", ARGO_CD_TIMEOUT, healthy)
+}
+
+/// Fails at the first object of the examples that Argo CD's script does not call healthy.
+fn are_healthy(kubectl: &Kubectl<'_>) -> Result<()> {
     for (group, kind) in argocd::kinds()? {
         let list = kubectl.run(&["get", "--all-namespaces", &format!("{kind}.{group}"), "-o", "json"])?;
         let list: Value = serde_json::from_str(&list)?;

@@ -34,7 +34,7 @@ pub fn live(
         });
         let objects = olm::installed::objects(&bundle, NAMESPACE, served, &VARIABLES)?;
         kubectl.feed(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &documents(&objects)?)?;
-        let rollout = ["-n", NAMESPACE, "rollout", "status", "deployment/causeway", "--timeout=180s"];
+        let rollout = ["-n", NAMESPACE, "rollout", "status", "deployment/causeway", "--timeout=600s"];
         kubectl.run(&rollout).with_context(|| install::what_happened(kubectl, NAMESPACE))?;
         may_list_pods_of("default", true)?;
         may_list_pods_of("kube-system", served.is_empty())?;

@@ -11,7 +11,7 @@ use crate::progress::Step;
 pub fn wait_for_answer(local: &Local<'_>, step: &Step) -> Result<()> {
     install::targets_healthy(&local.kubectl, "web", step)?;
     // A new DNS name resolves only a moment after the balancer is created.
-    step.wait_for("the balancer to answer by its DNS name", Duration::from_secs(30), || Ok(Some(ask(local)?)))?;
+    step.wait_for("the balancer to answer by its DNS name", Duration::from_mins(3), || Ok(Some(ask(local)?)))?;
     Ok(())
 }
 

@@ -18,7 +18,7 @@ fn install_crds(cluster: &Cluster, step: &Step) -> Result<()> {
     apply.args(["apply", "--server-side", "--force-conflicts", "--kustomize"]).arg(crds::directory()?);
     step.run(&mut apply, &log("crds-apply")?)?;
     let mut wait = cluster.kubectl();
-    wait.args(["wait", "crds", "--all", "--for=condition=Established", "--timeout=60s"]);
+    wait.args(["wait", "crds", "--all", "--for=condition=Established", "--timeout=300s"]);
     step.run(&mut wait, &log("crds-wait")?)
 }
 

@@ -55,7 +55,7 @@ impl Registry {
             .context("cannot start docker-registry")?;
         let registry = Self { process, address };
         let answers = || Ok(TcpStream::connect(&registry.address).ok().map(drop));
-        step.wait_for("the registry to answer", Duration::from_secs(20), answers)?;
+        step.wait_for("the registry to answer", Duration::from_mins(2), answers)?;
         Ok(registry)
     }
 }
