@@ -117,7 +117,8 @@ mod tests {
         let explaining = |table: &str| [RUNBOOKS, "\n| reason |\n|---|\n", table].concat();
         complete(&of_reasons, TESTS, &explaining("| `Cold`, `Flu` | wait |\n"), METRICS).unwrap();
         for table in ["| `Cold` | wait |\n", "| `Cold`, `Flu` | wait |\n| `Old` | |\n"] {
-            let text = why(&of_reasons, TESTS, &explaining(table), METRICS);
+            let error = complete(&of_reasons, TESTS, &explaining(table), METRICS).unwrap_err();
+            let text = error.to_string();
             assert!(text.contains("only one knows the reason"), "{text}");
         }
         assert_eq!(
