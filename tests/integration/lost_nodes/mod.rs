@@ -99,8 +99,8 @@ fn take_power(node: &str) {
     assert!(killed.success(), "kill {first}");
 }
 
-/// Panics with advice if the nodes are missing, and waits until they take pods: a test before this one may have cut them
-/// off.
+/// Panics with advice if the nodes are missing, and waits until they take pods: a test before this one may have cut
+/// them off.
 async fn nodes_are_there(scene: &Scene, wanted: &[&str]) {
     let nodes: Api<Node> = Api::all(scene.client.clone());
     let names: Vec<String> =

@@ -248,8 +248,8 @@ async fn replicas_that_fail_cost_no_write() {
     let _operator = Operator::start(&scene).await;
     let epoch = |object: &Redis| object.status.as_ref().map(|status| status.epoch);
     let mut wanted = spec(3);
-    // A master that pauses with the machine keeps its role. It is less than the 10 s after which a replica that hangs is
-    // replaced: the operator looks at a silent node only after this time.
+    // A master that pauses with the machine keeps its role. An operator looks at a silent node only after this time, so
+    // it is less than the 10 s after which a replica that hangs is replaced.
     wanted["failover"] = json!({ "hangTimeout": "8s" });
     let before = epoch(&running(&scene, wanted).await);
     let checker = Checker::start(&scene).await;

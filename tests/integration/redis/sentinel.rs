@@ -120,7 +120,7 @@ impl<'a> Sentinels<'a> {
             let now = find(self.addresses.clone()).await.ok()?;
             if now == before {
                 let mut sentinel = open(&self.addresses[0], None).await.ok()?;
-                // It refuses while a failover goes on (INPROG), and while it has heard of no good replica (NOGOODSLAVE).
+                // It refuses while a failover goes on (INPROG), and while it knows of no good replica (NOGOODSLAVE).
                 let asked = redis::cmd("SENTINEL").arg("FAILOVER").arg(MASTER).clone();
                 asked.query_async::<()>(&mut sentinel).await.ok();
                 return None;
