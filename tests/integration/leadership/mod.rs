@@ -122,6 +122,7 @@ async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
     }
 }
 
+/// When a call came.
 fn begin_of(call: &Call) -> Timestamp {
     call.time.parse().expect("a time")
 }

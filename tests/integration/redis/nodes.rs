@@ -48,7 +48,7 @@ pub async fn one(scene: &Scene, name: &str) -> Option<Node> {
     all(scene, None).await.remove(name).flatten()
 }
 
-/// The same, once all nodes answer: on a busy machine, a single call may time out.
+/// What every pod's node says of itself, once all of them answer: on a busy machine, a single call may time out.
 pub async fn every(scene: &Scene) -> BTreeMap<String, Node> {
     let answered = |nodes: &BTreeMap<String, Option<Node>>| nodes.values().all(Option::is_some);
     let nodes = wait_for("all nodes to answer", || all(scene, None), answered).await;

@@ -36,6 +36,7 @@ async fn label(scene: &Scene, name: &str, role: &str) {
     scene.api::<Pod>().patch(name, &PatchParams::default(), &patch).await.expect("the label is accepted");
 }
 
+/// Waits until the Service leads to both servers.
 async fn both_are_behind_the_service(scene: &Scene) {
     let pods = |slices: &Vec<(String, Vec<String>)>| slices.iter().map(|(_, pods)| pods.len()).sum::<usize>();
     wait_for("both pods to be behind the Service", || slices(scene, NAME), |slices| pods(slices) == 2).await;
