@@ -1,6 +1,8 @@
 //! The election on a real API server, with leases that last eight seconds, or longer than any test.
 
+use std::io;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use causeway::leader::{self, Election, Fence, Leadership, Lost, Timing};
@@ -13,6 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tracing::instrument::WithSubscriber;
 
 use crate::support::{Scene, wait_for};
 
@@ -49,11 +52,42 @@ async fn lead(scene: &Scene, timing: Timing) -> Leadership {
 /// Another process, which has seen who holds the lease, and waits for it.
 async fn standby(scene: &Scene, timing: Timing) -> JoinHandle<(Leadership, Instant)> {
     let election = election(client().await, scene, "standby", timing);
-    let task = tokio::spawn(async move { (election.acquire().await, Instant::now()) });
-    // The process does not report what it saw: the test can only give it the time to read the lease.
-    tokio::time::sleep(TIMING.retry_period).await;
+    let (log, leader) = (Log::default(), holder(&lease(scene).await).to_owned());
+    let logs = tracing_subscriber::fmt().with_ansi(false).with_writer({
+        let log = log.clone();
+        move || log.clone()
+    });
+    // It tells only its log what it saw.
+    let waiting = async move { (election.acquire().await, Instant::now()) };
+    let task = tokio::spawn(waiting.with_subscriber(logs.finish()));
+    let look = || async { log.text() };
+    let has_seen = |text: &String| {
+        text.lines().any(|line| line.contains("the leader lease changed hands") && line.contains(&leader))
+    };
+    wait_for("the standby to see who leads", look, has_seen).await;
     assert!(!task.is_finished(), "two lead");
     task
+}
+
+/// What one process logs.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 async fn lease(scene: &Scene) -> LeaseSpec {
@@ -138,7 +172,7 @@ async fn a_deleted_lease_stays_with_its_holder() {
 #[tokio::test]
 async fn a_leader_stops_when_another_holds_the_lease() {
     let scene = Scene::new("leader").await;
-    let mut leadership = lead(&scene, TIMING).await;
+    let mut leadership = lead(&scene, LONG).await;
     let patch = Patch::Merge(json!({ "spec": { "holderIdentity": "another" } }));
     scene.api::<Lease>().patch(NAME, &PatchParams::default(), &patch).await.expect("the lease is changed");
     let lost = timeout(LEASE_TIMEOUT, leadership.hold()).await.expect("it stops");

@@ -63,7 +63,8 @@ pub fn judge(name: &str, operations: &[Operation]) -> Judgement {
     fs::write(&path, json!({ "operations": operations }).to_string()).expect("the history is kept");
     let program = std::env::var(PROGRAM).unwrap_or_else(|_| panic!("{PROGRAM} is not set: run this by `cargo xtask`"));
     let output = Command::new(&program)
-        .arg("-pages")
+        // On a busy machine, one key may take longer than the program's own limit.
+        .args(["-limit", "2m", "-pages"])
         .arg(&folder)
         .stdin(Stdio::from(fs::File::open(&path).expect("the history")))
         .output()

@@ -11,12 +11,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use serde_json::{Value, json};
 
+use crate::support::emulator::Call;
 use crate::support::scene::is_ready;
 use crate::support::{Scene, wait_for};
 use process::{AT_ONCE, Process};
-
-/// A standby that has to wait until a lease expires waits longer than this: it lasts 15 s, and is renewed every 2 s.
-const AT_RELEASE: Duration = Duration::from_secs(12);
 
 /// The lease of all kinds but databases.
 pub const COMMON: &str = "causeway";
@@ -51,10 +49,15 @@ pub fn leader_metric(lease: &str, leads: bool) -> String {
 
 /// A leader called `first` and a standby called `second`.
 async fn two(scene: &Scene) -> (Process, Process) {
-    let first = Process::start(scene, "first").await;
+    two_with(scene, &[]).await
+}
+
+/// The same with further variables.
+async fn two_with(scene: &Scene, variables: &[(&str, &str)]) -> (Process, Process) {
+    let first = Process::start_with(scene, "first", variables).await;
     leads(scene, "first").await;
     leads_by(scene, DATABASES, "first").await;
-    (first, Process::start(scene, "second").await)
+    (first, Process::start_with(scene, "second", variables).await)
 }
 
 fn spec() -> Value {
@@ -103,7 +106,13 @@ async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
         led.as_millis(),
         took.as_millis()
     );
-    assert!(led < AT_RELEASE, "the standby waited until the lease expired: {led:?}");
+    // A standby that waits until a lease expires sees it pass from one to the other.
+    let released = || async {
+        let lines = second.log();
+        let mut lines = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.any(|line| line["lease"] == COMMON && line["holder"] == "nobody")
+    };
+    wait_for("the standby to see that the lease was released", released, |released| *released).await;
     leads_by(&scene, DATABASES, "second").await;
 
     second.signal("TERM");
@@ -113,22 +122,38 @@ async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
     }
 }
 
+/// When a call came.
+fn begin_of(call: &Call) -> Timestamp {
+    call.time.parse().expect("a time")
+}
+
 #[tokio::test]
 async fn a_leader_that_was_frozen_changes_nothing_after_another_took_over_and_stands_by() {
     const COUNT: usize = 30;
+    const DELAY: Duration = Duration::from_secs(8);
     let scene = Scene::new("leadership").await;
     let (first, second) = two(&scene).await;
     // Answers are slow: the leader is frozen with as many calls under way as it makes at once, and with more to do.
-    scene.emulator.fault(json!({ "kind": "delay", "delay_ms": 8000, "operation": "CreateLoadBalancer" })).await;
+    scene
+        .emulator
+        .fault(json!({ "kind": "delay", "delay_ms": DELAY.as_secs() * 1000, "operation": "CreateLoadBalancer" }))
+        .await;
     for number in 0..COUNT {
         scene.create::<MyIngress>(&format!("app-{number}"), spec()).await;
     }
-    let begun =
-        || async { scene.emulator.elb_operations().await.iter().filter(|it| *it == "CreateLoadBalancer").count() };
-    // No call begins any more: a process that is frozen between its look at the lease and the call would make that call
-    // later.
+    let begun = || async {
+        let mut calls = scene.emulator.journal().await;
+        calls.retain(|call| call.operation == "CreateLoadBalancer");
+        calls
+    };
+    // No call begins any more, and none is about to end, after which the next one begins: a process that is frozen
+    // between its look at the lease and the call would make that call later.
     let before = Cell::new(0);
-    let is_full = |count: &usize| before.replace(*count) == *count && *count >= AT_ONCE;
+    let is_full = |calls: &Vec<Call>| {
+        let open: Vec<_> = calls.iter().filter(|call| call.outcome.is_none()).collect();
+        let is_young = |call: &&Call| begin_of(call) + DELAY / 2 > Timestamp::now();
+        before.replace(calls.len()) == calls.len() && open.len() >= AT_ONCE && open.iter().all(is_young)
+    };
     wait_for("the leader to have its hands full", begun, is_full).await;
     first.signal("STOP");
     let taken = leads(&scene, "second").await.acquire_time.expect("a time").0;
@@ -147,9 +172,8 @@ async fn a_leader_that_was_frozen_changes_nothing_after_another_took_over_and_st
     let of_first: Vec<_> = calls.filter(|call| call.principal.ends_with("/first")).collect();
     assert!(!of_first.is_empty());
     for call in of_first {
-        let time: Timestamp = call.time.parse().expect("a time");
         let reads = call.operation.starts_with("Describe");
-        assert!(reads || time < taken, "{call:?} came after {taken}");
+        assert!(reads || begin_of(&call) < taken, "{call:?} came after {taken}");
     }
 
     // The same process leads again when it is its turn.
@@ -163,7 +187,8 @@ async fn a_leader_that_was_frozen_changes_nothing_after_another_took_over_and_st
 #[tokio::test]
 async fn a_standby_changes_nothing_and_tells_that_it_does_not_lead() {
     let scene = Scene::new("leadership").await;
-    let (first, second) = two(&scene).await;
+    // On a busy machine, a lease of 5 s may move.
+    let (first, second) = two_with(&scene, &[("DATABASE_LEASE_DURATION", "1m")]).await;
     scene.create::<MyIngress>("app", spec()).await;
     ready(&scene, "app").await;
     let calls = scene.emulator.journal().await.into_iter();
@@ -185,7 +210,9 @@ async fn the_process_tells_of_itself() {
     ready(&scene, "app").await;
     assert_eq!(process.get("/healthz").await, (200, "ok\n".to_owned()));
     assert_eq!(process.get("/readyz").await, (200, "ok\n".to_owned()));
-    let (_, metrics) = process.get("/metrics").await;
+    // The object is ready before its reconcile ends.
+    let counted = |(_, metrics): &(u16, String)| metrics.contains("causeway_reconcile_duration_seconds_count{");
+    let (_, metrics) = wait_for("a reconcile to be counted", || process.get("/metrics"), counted).await;
     for name in [
         "causeway_reconciles_total",
         "causeway_reconcile_duration_seconds",
@@ -196,10 +223,11 @@ async fn the_process_tells_of_itself() {
     }
     assert!(!metrics.contains(&scene.namespace), "labels must be bounded: {metrics}");
 
+    let object = format!("{}/app", scene.namespace);
+    process.logs(&object).await;
     let log = process.log();
     let lines: Vec<Value> =
         log.iter().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}"))).collect();
-    let object = format!("{}/app", scene.namespace);
     let ours: Vec<_> = lines.iter().filter(|line| line["object"] == object.as_str()).collect();
     assert!(!ours.is_empty(), "{log:#?}");
     for line in ours {
@@ -217,6 +245,7 @@ async fn a_process_serves_the_kinds_that_it_is_told_to() {
     let process = Process::start_with(&scene, "first", &[("KINDS", "myingress")]).await;
     scene.create::<MyIngress>("app", spec()).await;
     ready(&scene, "app").await;
+    process.logs("controller started").await;
     let lines: Vec<Value> = process.log().iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let started = lines.iter().filter(|line| line["message"] == "controller started").map(|line| &line["kind"]);
     assert_eq!(started.collect::<Vec<_>>(), ["MyIngress"]);

@@ -42,15 +42,21 @@ fn by_node(pods: &[Pod]) -> BTreeMap<String, Vec<String>> {
     nodes
 }
 
-/// Waits until Kubernetes takes the node for ready, or for lost.
+/// Waits until Kubernetes takes the node for ready and puts pods on it again, or takes it for lost.
 pub async fn becomes(scene: &Scene, node: &str, well: bool) {
     let nodes: Api<Node> = Api::all(scene.client.clone());
     let look = || async { nodes.get(node).await.expect("the node") };
-    let is_well = |node: &Node| {
+    let is_ready = |node: &Node| {
         let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
         conditions.is_some_and(|all| all.iter().any(|it| it.type_ == "Ready" && it.status == "True"))
     };
-    wait_for(&format!("{node} to be ready: {well}"), look, |node| is_well(node) == well).await;
+    // The taints of a lost node stay for a while after it is ready.
+    let takes_pods = |node: &Node| {
+        let mut taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+        taints.all(|taint| taint.key == TAINT)
+    };
+    let good = |node: &Node| if well { is_ready(node) && takes_pods(node) } else { !is_ready(node) };
+    wait_for(&format!("{node} to be ready: {well}"), look, good).await;
 }
 
 /// Cuts the cable of a node until this is dropped: what runs there goes on, but nothing can reach it.
@@ -93,7 +99,8 @@ fn take_power(node: &str) {
     assert!(killed.success(), "kill {first}");
 }
 
-/// Panics with advice if the nodes are missing.
+/// Panics with advice if the nodes are missing, and waits until they take pods: a test before this one may have cut
+/// them off.
 async fn nodes_are_there(scene: &Scene, wanted: &[&str]) {
     let nodes: Api<Node> = Api::all(scene.client.clone());
     let names: Vec<String> =
@@ -103,5 +110,6 @@ async fn nodes_are_there(scene: &Scene, wanted: &[&str]) {
             names.iter().any(|name| name == node),
             "{node} is missing: these tests run by `cargo xtask test lost_nodes`"
         );
+        becomes(scene, node, true).await;
     }
 }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::checker::{Checker, Promise, open};
-use super::{NAME, Stage, becomes, is_settled, master, nodes, pods, settled_with, spec, stalls, uids};
+use super::{NAME, Stage, becomes, is_settled, master, nodes, patient, pods, settled_with, spec, stalls, uids};
 use crate::support::{Operator, Scene, wait_for};
 
 pub(super) async fn password(scene: &Scene, secret: &str) -> String {
@@ -23,7 +23,7 @@ pub(super) async fn password(scene: &Scene, secret: &str) -> String {
 
 /// Makes a set that asks for a password; returns the password that is made for it.
 async fn begun(scene: &Scene) -> String {
-    let mut wanted = spec(2);
+    let mut wanted = patient(2);
     wanted["auth"] = json!({ "enabled": true });
     scene.create::<Redis>(NAME, wanted).await;
     becomes(scene, "the first nodes", is_settled).await;
@@ -204,7 +204,7 @@ async fn a_pod_that_waits_for_a_secret_that_is_there_now_is_made_anew() {
     becomes(&scene, "the first nodes", super::is_settled).await;
     let name = super::replicas(&scene).await.remove(0);
     scene.edit::<Redis>(NAME, json!({ "suspend": true })).await;
-    becomes(&scene, "the suspension", |object| !super::is_settled(object)).await;
+    becomes(&scene, "the suspension", super::is_suspended).await;
     let before = uids(&scene).await.remove(&name);
     scene.delete::<Secret>("cache-users").await;
     scene.delete::<Pod>(&name).await;

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::auth::password;
 use super::checker::{Entrance, Secure};
 use super::tls::client;
-use super::{NAME, Stage, WAIT_TIMEOUT, becomes, is_settled, master, pods, spec, succeeded, took};
+use super::{NAME, Stage, WAIT_TIMEOUT, becomes, is_settled, master, patient, pods, succeeded, took};
 use crate::support::{Operator, Scene, wait_for};
 
 /// The Service at which clients ask.
@@ -60,7 +60,7 @@ async fn listening(secure: &Secure, password: &str, address: &str) -> impl Futur
 async fn a_client_of_sentinels_finds_the_master_and_hears_of_the_next_one() {
     let scene = Stage::new("redis-discovery").await;
     let _operator = Operator::start(&scene).await;
-    let mut wanted = spec(1);
+    let mut wanted = patient(1);
     wanted["auth"] = json!({ "enabled": true });
     wanted["tls"] = json!({ "clientCertificates": "Required" });
     wanted["sentinel"] = json!({});

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::checker::{Checker, Promise};
 use super::{NAME, Stage, becomes, describe, pods, running, settled, spec, stalls, uids};
-use crate::support::Operator;
 use crate::support::backends::apply_service;
+use crate::support::{Operator, wait_for};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn edits_that_cannot_be_carried_out_are_told_and_the_nodes_run_on() {
@@ -100,7 +100,10 @@ async fn a_pod_that_is_refused_no_longer_is_made_at_once() {
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "none" }, "spec": { "hard": { "pods": "0" } },
     }))
     .expect("a quota");
-    scene.api::<ResourceQuota>().create(&PostParams::default(), &quota).await.expect("the quota is taken");
+    let quotas = scene.api::<ResourceQuota>();
+    quotas.create(&PostParams::default(), &quota).await.expect("the quota is taken");
+    let look = || async { quotas.get("none").await.expect("the quota").status.and_then(|status| status.hard) };
+    wait_for("the quota to be in force", look, Option::is_some).await;
     scene.create::<Redis>(NAME, spec(0)).await;
     let is_reported = |object: &Redis| {
         describe(object, "Ready")

@@ -116,18 +116,26 @@ fn signal(name: &str, process: &str) {
     assert!(sent.success(), "kill {name} {process}");
 }
 
-/// The process of a pod's node.
+/// The process of a pod's node, as soon as it runs: the pod's status may still name a container that has ended.
 pub async fn process_of(scene: &Scene, name: &str) -> String {
-    let pod = scene.api::<Pod>().get(name).await.expect("the pod");
-    let statuses = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
-    let id = statuses.into_iter().find(|container| container.name == "redis").and_then(|it| it.container_id);
-    let container = id.and_then(|id| id.rsplit('/').next().map(str::to_owned)).expect("a container");
-    let processes = fs::read_dir("/proc").expect("/proc").filter_map(|entry| {
-        let process: u32 = entry.ok()?.file_name().into_string().ok()?.parse().ok()?;
+    let look = || async {
+        let pod = scene.api::<Pod>().get_opt(name).await.expect("an answer")?;
+        let statuses = pod.status?.container_statuses?;
+        let id = statuses.into_iter().find(|container| container.name == "redis")?.container_id?;
+        first_process(id.rsplit('/').next()?)
+    };
+    wait_for(&format!("the process of {name}"), look, Option::is_some).await.expect("just seen")
+}
+
+/// The first process of a container. The processes that a node forks to write its data to disk are in the same group.
+fn first_process(container: &str) -> Option<String> {
+    fs::read_dir("/proc").expect("/proc").find_map(|entry| {
+        let process = entry.ok()?.file_name().into_string().ok()?;
         let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
-        groups.contains(&container).then_some(process)
-    });
-    // The processes that it forks to write its data to disk have higher numbers.
-    let first = processes.min().unwrap_or_else(|| panic!("no process is in the group of container {container}"));
-    first.to_string()
+        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        // Its numbers, from the outermost namespace to that of the container.
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+        let is_first = numbers.split_whitespace().last() == Some("1");
+        (is_first && groups.contains(container)).then_some(process)
+    })
 }

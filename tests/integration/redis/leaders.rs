@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::checker::{Checker, Promise};
 use super::faults::kill;
-use super::{Stage, master, running, settled, spec, succeeded};
+use super::{Stage, master, patient, running, settled, succeeded};
 use crate::leadership::process::Process;
 use crate::leadership::{DATABASES, leader_metric};
 use crate::support::wait_for;
@@ -29,7 +29,7 @@ async fn masters_are_succeeded_while_all_operators_are_killed_again_and_again() 
         Process::start_with(&scene, "first", &[("KINDS", "Redis"), ("POD_UID", "6a1f")]).await,
         Process::start_with(&scene, "second", &[("KINDS", "Redis"), ("POD_UID", "93c0")]).await,
     ];
-    running(&scene, spec(2)).await;
+    running(&scene, patient(2)).await;
     let checker = Checker::start(&scene).await;
     for _ in 0..MASTERS {
         checker.writes(100).await;

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::checker::{Checker, Promise};
 use super::faults::{kill, wipe};
 use super::{NAME, Stage, becomes, claim_of, claims, master, nodes, running, settled, spec, successor, took, uids};
-use crate::support::{Operator, Scene};
+use crate::support::{Operator, Scene, wait_for};
 
 async fn delete_all_pods(scene: &Scene) {
     let at_once = DeleteParams::default().grace_period(0);
@@ -134,7 +134,6 @@ async fn data_that_are_gone_everywhere_are_told_of() {
     println!("»   {reason}: {message}");
     scene.has_event(NAME, "DataLost", "began empty").await;
     checker.finish("all volumes deleted", Promise::Nothing).await;
-    for (name, node) in nodes::all(&scene, None).await {
-        assert!(node.is_some(), "{name} answers");
-    }
+    let look = || async { nodes::all(&scene, None).await };
+    wait_for("both nodes to answer", look, |nodes| nodes.len() == 2 && nodes.values().all(Option::is_some)).await;
 }

@@ -48,6 +48,18 @@ pub async fn one(scene: &Scene, name: &str) -> Option<Node> {
     all(scene, None).await.remove(name).flatten()
 }
 
+/// What every pod's node says of itself, once all of them answer: on a busy machine, a single call may time out.
+pub async fn every(scene: &Scene) -> BTreeMap<String, Node> {
+    let answered = |nodes: &BTreeMap<String, Option<Node>>| nodes.values().all(Option::is_some);
+    let nodes = wait_for("all nodes to answer", || all(scene, None), answered).await;
+    nodes.into_iter().filter_map(|(name, node)| Some((name, node?))).collect()
+}
+
+/// The fewest keys that any node has.
+pub async fn fewest_keys(scene: &Scene) -> u64 {
+    every(scene).await.values().map(|node| node.keys).min().expect("a node")
+}
+
 /// Waits until a node answers: on a busy machine, a single call may time out.
 pub async fn answer(scene: &Scene, name: &str) -> Node {
     let answered = wait_for(&format!("{name} to answer"), || one(scene, name), Option::is_some).await;
@@ -149,11 +161,10 @@ pub async fn field(scene: &Scene, name: &str, field: &str) -> String {
     value.unwrap_or_default().to_owned()
 }
 
-/// How many nodes have each role and label, once all nodes answer: on a busy machine, a single call may time out.
+/// How many nodes have each role and label, once all nodes answer.
 pub async fn roles(scene: &Scene) -> BTreeMap<String, usize> {
-    let answered = |nodes: &BTreeMap<String, Option<Node>>| nodes.values().all(Option::is_some);
     let mut roles = BTreeMap::new();
-    for node in wait_for("all nodes to answer", || all(scene, None), answered).await.into_values().flatten() {
+    for node in every(scene).await.into_values() {
         let role = format!("{}, labelled {}", node.role, node.label.unwrap_or_default());
         *roles.entry(role).or_default() += 1;
     }

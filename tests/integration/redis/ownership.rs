@@ -13,7 +13,8 @@ use serde_json::json;
 use super::checker::{Checker, Promise};
 use super::faults::kill;
 use super::{
-    LABEL, NAME, Stage, WAIT_TIMEOUT, becomes, claim_of, claims, master, pods, replicas, running, settled, spec,
+    LABEL, NAME, Stage, WAIT_TIMEOUT, becomes, claim_of, claims, master, patient, pods, replicas, running, settled,
+    spec,
 };
 use super::{describe, stalls, took, uids};
 use crate::support::scene::condition;
@@ -57,7 +58,7 @@ async fn a_set_takes_no_volume_that_an_etcd_left() {
 async fn a_master_without_its_label_gets_it_back_and_stays_the_master() {
     let scene = Stage::new("redis-ownership").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(2)).await;
+    running(&scene, patient(2)).await;
     let checker = Checker::start(&scene).await;
     checker.writes(200).await;
     let (before, name) = (uids(&scene).await, master(&scene).await);

@@ -5,6 +5,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::checker::{Checker, Promise, mixed};
+use super::service::slices;
 use super::{LABEL, NAME, ROLE_LABEL, Stage, nodes, pods};
 use crate::history::judge::Verdict;
 use crate::support::backends::apply_service;
@@ -35,6 +36,12 @@ async fn label(scene: &Scene, name: &str, role: &str) {
     scene.api::<Pod>().patch(name, &PatchParams::default(), &patch).await.expect("the label is accepted");
 }
 
+/// Waits until the Service leads to both servers.
+async fn both_are_behind_the_service(scene: &Scene) {
+    let pods = |slices: &Vec<(String, Vec<String>)>| slices.iter().map(|(_, pods)| pods.len()).sum::<usize>();
+    wait_for("both pods to be behind the Service", || slices(scene, NAME), |slices| pods(slices) == 2).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_masters_behind_the_service_and_lost_writes_are_noticed() {
     let scene = Stage::new("redis-proof").await;
@@ -59,6 +66,7 @@ async fn two_masters_behind_the_service_and_lost_writes_are_noticed() {
     checker.event("both are masters");
     nodes::tell(&scene, "cache-1", &["REPLICAOF", "NO", "ONE"]).await;
     label(&scene, "cache-1", "master").await;
+    both_are_behind_the_service(&scene).await;
     checker.writes(200).await;
     label(&scene, "cache-0", "replica").await;
     let follower = nodes::answer(&scene, "cache-1").await.address;
@@ -72,6 +80,7 @@ async fn two_masters_behind_the_service_and_lost_writes_are_noticed() {
     let checker = Checker::start_without_replicas(&scene).await;
     nodes::tell(&scene, "cache-0", &["REPLICAOF", "NO", "ONE"]).await;
     label(&scene, "cache-0", "master").await;
+    both_are_behind_the_service(&scene).await;
     checker.writes(200).await;
     label(&scene, "cache-0", "replica").await;
     let complaints = checker.complaints(Promise::Nothing).await;

@@ -27,7 +27,7 @@ async fn rolls(scene: &Scene, checker: &Checker, what: &str, edit: Value) {
 }
 
 async fn versions(scene: &Scene) -> Vec<String> {
-    nodes::all(scene, None).await.into_values().map(|node| node.map(|it| it.version).unwrap_or_default()).collect()
+    nodes::every(scene).await.into_values().map(|node| node.version).collect()
 }
 
 /// dragonfly-operator#504: all replicas were deleted at once. spotahome/redis-operator#600: several masters were left.

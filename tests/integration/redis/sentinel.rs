@@ -92,10 +92,13 @@ impl<'a> Sentinels<'a> {
 
     /// The pod that the sentinels name as the master.
     pub async fn master(&self) -> String {
-        let address = self.address().await;
-        let nodes = nodes::all(self.scene, None).await;
-        let is_it = |node: &nodes::Node| format!("{}:6379", node.address) == address;
-        nodes.into_iter().find(|(_, node)| node.as_ref().is_some_and(is_it)).map(|(name, _)| name).expect("its pod")
+        let look = || async {
+            let address = find(self.addresses.clone()).await.ok()?;
+            let nodes = nodes::all(self.scene, None).await;
+            let is_it = |node: &nodes::Node| format!("{}:6379", node.address) == address;
+            nodes.into_iter().find(|(_, node)| node.as_ref().is_some_and(is_it)).map(|(name, _)| name)
+        };
+        wait_for("the pod of the master that the sentinels name", look, Option::is_some).await.expect("just seen")
     }
 
     /// The address of the master that the sentinels name.
@@ -113,9 +116,18 @@ impl<'a> Sentinels<'a> {
     /// Asks for a failover, and waits until the sentinels name another master.
     pub async fn fail_over(&self) {
         let before = self.address().await;
-        let mut sentinel = open(&self.addresses[0], None).await.expect("a sentinel");
-        redis::cmd("SENTINEL").arg("FAILOVER").arg(MASTER).query_async::<()>(&mut sentinel).await.expect("it begins");
-        self.succeeded(&before).await;
+        let look = || async {
+            let now = find(self.addresses.clone()).await.ok()?;
+            if now == before {
+                let mut sentinel = open(&self.addresses[0], None).await.ok()?;
+                // It refuses while a failover goes on (INPROG), and while it knows of no good replica (NOGOODSLAVE).
+                let asked = redis::cmd("SENTINEL").arg("FAILOVER").arg(MASTER).clone();
+                asked.query_async::<()>(&mut sentinel).await.ok();
+                return None;
+            }
+            Some(now)
+        };
+        wait_for("another master, by the sentinels", look, Option::is_some).await.expect("just seen");
     }
 
     /// Waits until all replicas follow the node that all sentinels name as the master.

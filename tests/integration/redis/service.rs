@@ -14,11 +14,24 @@ use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};
 
 use super::checker::{Checker, Entrance, Promise};
-use super::{LABEL, NAME, ROLE_LABEL, Stage, becomes, describe, master, running, settled, spec, succeeded};
+use super::{LABEL, NAME, ROLE_LABEL, Stage, becomes, describe, master, patient, running, settled, spec, succeeded};
 use crate::support::rollout_watch::is_ready;
 use crate::support::{Operator, Scene, wait_for};
 
-/// New clients all the time: each one connects through the Service, writes once, and closes its connection.
+/// A client that waits for longer was not served: it was refused, or led to nobody.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whether a new client is served, which connects through the Service, writes once, and closes its connection.
+async fn is_served(entrance: &Entrance) -> bool {
+    let comes = async {
+        let address = entrance.address().await.ok()?;
+        let mut connection = entrance.open(&address).await.ok()?;
+        redis::cmd("SET").arg("newcomer").arg(1).query_async::<()>(&mut connection).await.ok()
+    };
+    timeout(PATIENCE, comes).await.is_ok_and(|served| served.is_some())
+}
+
+/// New clients all the time, one after the other.
 struct Newcomers {
     tasks: JoinSet<()>,
     served: Arc<AtomicUsize>,
@@ -28,22 +41,16 @@ struct Newcomers {
 impl Newcomers {
     async fn start(scene: &Scene) -> Self {
         let entrance = Entrance::service(scene, NAME);
-        let look = || async { entrance.address().await.ok() };
-        wait_for("the Service's address", look, Option::is_some).await;
+        // The node's proxy may learn of the Service's endpoints only now.
+        wait_for("a first client to be served", || is_served(&entrance), |served| *served).await;
         let (served, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let mut tasks = JoinSet::new();
-        let (counts, entrance) = ((served.clone(), refused.clone()), entrance.clone());
+        let counts = (served.clone(), refused.clone());
         tasks.spawn(async move {
             let mut ticks = interval(Duration::from_millis(10));
             loop {
                 ticks.tick().await;
-                let comes = async {
-                    let address = entrance.address().await.ok()?;
-                    let mut connection = entrance.open(&address).await.ok()?;
-                    redis::cmd("SET").arg("newcomer").arg(1).query_async::<()>(&mut connection).await.ok()
-                };
-                let outcome = timeout(Duration::from_secs(1), comes).await.ok().flatten();
-                let count = if outcome.is_some() { &counts.0 } else { &counts.1 };
+                let count = if is_served(&entrance).await { &counts.0 } else { &counts.1 };
                 count.fetch_add(1, Ordering::SeqCst);
             }
         });
@@ -66,7 +73,7 @@ impl Newcomers {
 }
 
 /// The slices of a Service, with their pods.
-async fn slices(scene: &Scene, service: &str) -> Vec<(String, Vec<String>)> {
+pub(super) async fn slices(scene: &Scene, service: &str) -> Vec<(String, Vec<String>)> {
     let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={service}"));
     let list = scene.api::<EndpointSlice>().list(&of_service).await.expect("slices").items;
     let pods = |slice: &EndpointSlice| {
@@ -81,7 +88,7 @@ async fn slices(scene: &Scene, service: &str) -> Vec<(String, Vec<String>)> {
 async fn an_exporter_that_fails_keeps_no_client_from_the_master() {
     let scene = Stage::new("redis-service").await;
     let _operator = Operator::start(&scene).await;
-    let mut wanted = spec(2);
+    let mut wanted = patient(2);
     wanted["exporter"] = json!({});
     running(&scene, wanted).await;
     let name = master(&scene).await;
@@ -108,7 +115,7 @@ async fn an_exporter_that_fails_keeps_no_client_from_the_master() {
 async fn services_of_an_earlier_version_are_taken_over_without_a_refused_client() {
     let scene = Stage::new("redis-service").await;
     let operator = Operator::start(&scene).await;
-    running(&scene, spec(2)).await;
+    running(&scene, patient(2)).await;
     operator.stop().await;
     for (service, role) in [(NAME, "master"), ("cache-replicas", "replica")] {
         let selector: Value = json!({ "spec": { "selector": { (LABEL): NAME, (ROLE_LABEL): role } } });

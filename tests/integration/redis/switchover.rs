@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 use super::checker::{Checker, Promise};
-use super::{NAME, Stage, becomes, is_settled, master, running, settled, spec, uids};
+use super::{NAME, Stage, becomes, is_settled, master, patient, running, settled, spec, uids};
 use crate::support::{Operator, Scene};
 
 const SWITCHES: usize = 5;
@@ -28,7 +28,7 @@ pub async fn switched(scene: &Scene, to: &str) {
 async fn a_planned_switch_under_load_loses_nothing() {
     let scene = Stage::new("redis-switch").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(3)).await;
+    running(&scene, patient(3)).await;
     let before = uids(&scene).await;
     let checker = Checker::start(&scene).await;
     for turn in 0..SWITCHES {
@@ -94,13 +94,17 @@ async fn a_switch_waits_for_a_replica_that_is_not_up_to_date_and_the_master_serv
     running(&scene, spec(2)).await;
     let checker = Checker::start(&scene).await;
     let (name, to) = (master(&scene).await, super::replicas(&scene).await.remove(0));
+    let hung = uids(&scene).await.remove(&to);
     let stopped = super::faults::Stopped::new(&scene, &to).await;
     let sick = |object: &Redis| super::says(object, "Replicated", "False");
     becomes(&scene, "the sick replica to be reported", sick).await;
     checker.event("asked for a replica that hangs");
     scene.edit::<Redis>(NAME, json!({ "switchover": { "master": to } })).await;
-    checker.writes(300).await;
-    assert_eq!(master(&scene).await, name, "the switch does not go to a replica that hangs");
+    checker.writes(100).await;
+    // A replica that hangs for long is replaced, and its successor may become the master.
+    let now = master(&scene).await;
+    let is_same = uids(&scene).await.get(&to) == hung.as_ref();
+    assert!(now == name || !is_same, "the switch does not go to a replica that hangs");
     checker.event("the replica wakes up");
     drop(stopped);
     switched(&scene, &to).await;

@@ -12,7 +12,9 @@ use tokio::time::timeout;
 
 use super::checker::{Checker, Promise, Secure, open};
 use super::exporter::figures;
-use super::{NAME, Stage, WAIT_TIMEOUT, becomes, is_settled, master, pods, spec, stalls, succeeded, took, uids};
+use super::{
+    NAME, Stage, WAIT_TIMEOUT, becomes, is_settled, master, patient, pods, spec, stalls, succeeded, took, uids,
+};
 use crate::support::certificates::give;
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene, wait_for};
@@ -82,7 +84,7 @@ async fn renewed(scene: &Scene, secure: &Secure, before: &[u8]) {
 async fn a_set_with_tls_fails_over_and_renews_its_certificates_without_a_restart() {
     let scene = Stage::new("redis-tls").await;
     let _operator = Operator::start(&scene).await;
-    let mut wanted = spec(2);
+    let mut wanted = patient(2);
     wanted["tls"] = json!({ "clientCertificates": "Required" });
     wanted["exporter"] = json!({});
     let begun = Instant::now();
@@ -97,7 +99,8 @@ async fn a_set_with_tls_fails_over_and_renews_its_certificates_without_a_restart
     let secure = client(&scene, NAME, CLIENTS, true).await;
     let nameless = client(&scene, NAME, CLIENTS, false).await;
     for (name, address) in addresses(&scene).await {
-        assert!(!refused(Some(&secure), &address).await, "{name} refuses a client with a certificate");
+        let look = || refused(Some(&secure), &address);
+        wait_for(&format!("{name} to answer a client with a certificate"), look, |refused| !refused).await;
         assert!(refused(Some(&nameless), &address).await, "{name} answers a client without a certificate");
         assert!(refused(None, &address).await, "{name} answers without TLS");
         let ip = address.trim_end_matches(":6379").to_owned();
@@ -162,12 +165,9 @@ async fn a_set_with_tls_and_a_password_moves_to_valkey_and_fails_over_before_and
 async fn moves_with_tls_and_a_password(there: Value) {
     let scene = Stage::new("redis-tls").await;
     let _operator = Operator::start(&scene).await;
-    let mut wanted = spec(2);
+    let mut wanted = patient(2);
     wanted["tls"] = json!({});
     wanted["auth"] = json!({ "enabled": true });
-    // A replica is to take over, however busy the machine is, and not the killed master that is back before replicas
-    // answer.
-    wanted["failover"] = json!({ "hangTimeout": "60s" });
     scene.create::<Redis>(NAME, wanted).await;
     becomes(&scene, "nodes with TLS", is_settled).await;
     let secure = client(&scene, NAME, CLIENTS, false).await;
@@ -199,7 +199,7 @@ async fn moves_with_tls_and_a_password(there: Value) {
 async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
     let scene = Stage::new("redis-tls").await;
     let _operator = Operator::start(&scene).await;
-    let mut wanted = spec(1);
+    let mut wanted = patient(1);
     wanted["tls"] = json!({ "secretName": "given" });
     scene.create::<Redis>(NAME, wanted).await;
     let (reason, message) = stalls(&scene, "a message about the Secret that is missing").await;

@@ -6,14 +6,14 @@ use serde_json::json;
 
 use super::checker::{Checker, Promise};
 use super::faults::{Unwritable, takes_a_snapshot};
-use super::{NAME, Stage, becomes, describe, master, nodes, running, settled, spec, succeeded};
+use super::{NAME, Stage, becomes, describe, master, nodes, patient, running, settled, spec, succeeded};
 use crate::support::{Operator, wait_for};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_whose_disk_takes_nothing_hands_over() {
     let scene = Stage::new("redis-writes").await;
     let _operator = Operator::start(&scene).await;
-    let mut wanted = spec(2);
+    let mut wanted = patient(2);
     wanted["config"] = json!({ "save": "3600 1" });
     running(&scene, wanted).await;
     let checker = Checker::start(&scene).await;
@@ -55,7 +55,7 @@ async fn a_disk_that_takes_nothing_is_told_where_nobody_can_take_over() {
 async fn settings_that_somebody_changed_by_hand_are_changed_back() {
     let scene = Stage::new("redis-writes").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(2)).await;
+    running(&scene, patient(2)).await;
     let checker = Checker::start(&scene).await;
     checker.writes(100).await;
     let name = master(&scene).await;

@@ -10,6 +10,7 @@ use k8s_openapi::api::batch::v1::CronJob;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::ApiResource;
+use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, Resource, ResourceExt};
 use serde_json::Value;
@@ -92,9 +93,11 @@ impl Drop for Chronicle {
 
 async fn follow(api: Api<DynamicObject>, kind: String, written: Arc<Mutex<Vec<Entry>>>, begun: oneshot::Sender<()>) {
     let mut begun = Some(begun);
-    let mut events = watcher(api, Config::default()).boxed();
+    let mut events = watcher(api, Config::default()).default_backoff().boxed();
     while let Some(event) = events.next().await {
-        let (object, is_there) = match event.expect("the watch goes on") {
+        // The watcher goes on after an error.
+        let Ok(event) = event else { continue };
+        let (object, is_there) = match event {
             Event::Init => {
                 assert!(begun.is_some(), "the watch of {kind} lost its place: what happened meanwhile is not known");
                 continue;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{Config, Event, watcher};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -33,11 +34,13 @@ impl RolloutWatch {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let (begun, listed) = oneshot::channel();
         let (mut begun, shared) = (Some(begun), seen.clone());
-        let mut events = watcher(scene.api::<Pod>(), Config::default()).boxed();
+        let mut events = watcher(scene.api::<Pod>(), Config::default()).default_backoff().boxed();
         let task = tokio::spawn(async move {
             while let Some(event) = events.next().await {
+                // The watcher goes on after an error.
+                let Ok(event) = event else { continue };
                 let mut seen = shared.lock().unwrap();
-                match event.expect("the watch goes on") {
+                match event {
                     // After a broken watch the pods are listed again, and each overwrites what was known under its
                     // name.
                     Event::Init => {}

@@ -2,7 +2,7 @@
 
 use causeway::api::EtcdCluster;
 
-use super::super::{CUT, Cut, becomes, by_node, everywhere, nodes_are_there};
+use super::super::{CUT, Cut, POWERLESS, becomes, by_node, everywhere, nodes_are_there};
 use crate::etcd::checker::Checker;
 use crate::etcd::{self, bystander, describe, running, settled, uids};
 use crate::support::{Operator, Scene};
@@ -12,7 +12,7 @@ use crate::support::{Operator, Scene};
 async fn a_leader_whose_node_is_cut_off_is_told_of_and_comes_back_as_itself() {
     let scene = Scene::new("lost-nodes").await;
     let _operator = Operator::start(&scene).await;
-    nodes_are_there(&scene, &[CUT]).await;
+    nodes_are_there(&scene, &[CUT, POWERLESS]).await;
     running(&scene, everywhere(etcd::spec(3))).await;
     let places = by_node(&etcd::pods(&scene).await);
     assert_eq!(places.len(), 3, "one on each node: {places:?}");

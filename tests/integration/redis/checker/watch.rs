@@ -177,7 +177,9 @@ async fn follow_pods(events: impl Stream<Item = Result<Event<Pod>, watcher::Erro
         match event {
             Ok(Event::Apply(pod) | Event::InitApply(pod)) => locked(&seen).label(&pod, false),
             Ok(Event::Delete(pod)) => locked(&seen).label(&pod, true),
-            Ok(Event::Init | Event::InitDone) | Err(_) => {}
+            // All pods are listed again: what happened since the watch broke is not known.
+            Ok(Event::Init) => locked(&seen).labelled.clear(),
+            Ok(Event::InitDone) | Err(_) => {}
         }
     }
 }
