@@ -161,7 +161,7 @@ async fn clients_of_a_demoted_master_are_not_stuck() {
 async fn a_master_that_its_replicas_hear_stays_the_master() {
     let scene = Stage::new("redis-incident").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, patient(2)).await;
+    running(&scene, spec(2)).await;
     let (name, checker) = (master(&scene).await, Checker::start(&scene).await);
     // All connections except those of replicas are closed again and again, the operator's among them.
     for _ in 0..TURNS {
