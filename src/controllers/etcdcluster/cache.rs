@@ -51,8 +51,7 @@ impl Cache {
             (Action::Defragment { name, .. }, Some(Error::Etcd(error)))
                 if !error.is_about_login() && error.trouble != Trouble::NotLeading =>
             {
-                let pause =
-                    if error.trouble == Trouble::Unanswered { SLOW_DEFRAG_RETRY } else { DEFRAG_RETRY };
+                let pause = if error.trouble == Trouble::Unanswered { SLOW_DEFRAG_RETRY } else { DEFRAG_RETRY };
                 let again = Instant::now() + pause;
                 self.undefragmented.change(&uid(object), BTreeMap::new, |tried| tried.insert(name.clone(), again));
             }
