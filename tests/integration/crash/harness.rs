@@ -27,7 +27,7 @@ static PLACES: Semaphore = Semaphore::const_new(3);
 /// Controllers that make no call for so long have nothing left to do.
 const QUIET: Duration = Duration::from_millis(250);
 /// A state that stays the same for so long has come to rest.
-const REST: Duration = Duration::from_secs(2);
+const REST: Duration = Duration::from_secs(10);
 /// Sweeps would make calls forever, and a run would never end: the one at the start is enough.
 const NO_SWEEP: Duration = Duration::from_hours(1);
 

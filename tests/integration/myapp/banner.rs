@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{IMAGE, log, running};
+use super::{IMAGE, prints, running};
 use crate::support::{Operator, Scene};
 
 const NASTY: &str = "\"; rm -rf / $(HOME) $$(HOME) ${X} `id` %s \\n 'q' \n second line 🚀 ";
@@ -12,7 +12,7 @@ async fn the_banner_is_printed_exactly_as_it_was_written() {
     let scene = Scene::new("banner").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, "nasty", json!({ "image": IMAGE, "banner": NASTY })).await;
-    assert_eq!(log(&scene, "nasty-pod").await, format!("{NASTY}\n"));
+    prints(&scene, "nasty-pod", &format!("{NASTY}\n")).await;
 }
 
 #[tokio::test]
@@ -21,7 +21,7 @@ async fn a_banner_that_looks_like_an_option_or_is_empty_is_printed_too() {
     let _operator = Operator::start(&scene).await;
     for (name, banner) in [("option", "-n --help"), ("empty", "")] {
         running(&scene, name, json!({ "image": IMAGE, "banner": banner })).await;
-        assert_eq!(log(&scene, &format!("{name}-pod")).await, format!("{banner}\n"));
+        prints(&scene, &format!("{name}-pod"), &format!("{banner}\n")).await;
     }
 }
 
@@ -31,7 +31,7 @@ async fn the_longest_banner_is_printed() {
     let _operator = Operator::start(&scene).await;
     let banner = "$".repeat(32_768);
     running(&scene, "long", json!({ "image": IMAGE, "banner": banner })).await;
-    assert_eq!(log(&scene, "long-pod").await.len(), banner.len() + 1);
+    prints(&scene, "long-pod", &format!("{banner}\n")).await;
 }
 
 #[tokio::test]
@@ -40,5 +40,5 @@ async fn a_command_runs_after_the_banner() {
     let _operator = Operator::start(&scene).await;
     let command = ["/bin/sh", "-c", "echo \"$0 $1\"; exec sleep 3600", "with two", "arguments;"];
     running(&scene, "commanded", json!({ "image": IMAGE, "banner": "first", "command": command })).await;
-    assert_eq!(log(&scene, "commanded-pod").await, "first\nwith two arguments;\n");
+    prints(&scene, "commanded-pod", "first\nwith two arguments;\n").await;
 }

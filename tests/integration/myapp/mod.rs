@@ -57,9 +57,11 @@ async fn event(scene: &Scene, name: &str, reason: &str) -> String {
     events.into_iter().find(|(it, _)| it == reason).map(|(_, note)| note).unwrap_or_default()
 }
 
-/// What a pod has printed.
-async fn log(scene: &Scene, pod: &str) -> String {
-    scene.api::<Pod>().logs(pod, &LogParams::default()).await.expect("a log")
+/// Waits until a pod has printed exactly this. A pod is ready as soon as its container runs, before it prints anything.
+async fn prints(scene: &Scene, pod: &str, wanted: &str) {
+    let api = scene.api::<Pod>();
+    let look = || async { api.logs(pod, &LogParams::default()).await.expect("a log") };
+    wait_for(&format!("{pod} to print what it should"), look, |log| log == wanted).await;
 }
 
 /// The namespace's pods by name, with their uids.

@@ -3,7 +3,7 @@
 use causeway::api::MyApp;
 use serde_json::json;
 
-use super::{event, log, names, pods, ready_says, running, settled, uids};
+use super::{event, names, pods, prints, ready_says, running, settled, uids};
 use crate::support::rollout_watch::RolloutWatch;
 use crate::support::{Operator, Scene};
 
@@ -22,7 +22,7 @@ async fn a_changed_banner_is_rolled_out_one_pod_at_a_time() {
     assert_eq!(watch.fewest_ready(), 2);
     for (name, uid) in uids(&scene).await {
         assert_ne!(before[&name], uid);
-        assert_eq!(log(&scene, &name).await, "changed\n");
+        prints(&scene, &name, "changed\n").await;
     }
 }
 
@@ -67,5 +67,5 @@ async fn a_pod_deleted_during_a_rollout_holds_it_up_until_it_is_back() {
     scene.delete::<k8s_openapi::api::core::v1::Pod>("app-pod").await;
     settled(&scene, "app", "the new banner everywhere").await;
     assert_eq!(names(&scene).await, ["app-pod", "app-pod-1", "app-pod-2"]);
-    assert_eq!(log(&scene, "app-pod").await, "changed\n");
+    prints(&scene, "app-pod", "changed\n").await;
 }

@@ -65,7 +65,7 @@ async fn an_object_deleted_while_its_create_is_under_way_leaves_no_balancer() {
     wait_for("the create to be sent", create, Option::is_some).await;
     deleted(&scene, "app").await;
     wait_for("the create to end", create, |call| call.as_ref().is_some_and(|call| call.outcome.is_some())).await;
-    assert!(scene.balancers().await.is_empty());
+    wait_for("nothing to be left", || scene.balancers(), Vec::is_empty).await;
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Each field of the full example, edited: what that changes in AWS, and that nothing else does.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetTypeEnum};
 use causeway::api::MyIngress;
@@ -9,7 +9,6 @@ use causeway::external::ec2::{Permission, SecurityGroup, Source};
 use serde_json::{Value, json};
 
 use crate::support::certificates::{EXAMPLE_COM, EXAMPLE_COM_RENEWED, EXAMPLE_ORG, import};
-use crate::support::wait::wait_within;
 use crate::support::{Account, Operator, Scene, full, wait_for};
 
 /// An edit, and its description.
@@ -282,7 +281,7 @@ async fn a_client_secret_that_changes_is_set_anew() {
     crate::support::backends::secret(&scene, "shop-login", "clientSecret", "another").await;
     let begun = Instant::now();
     let look = || async { tag(Account::of(&scene).await) };
-    wait_within(Duration::from_secs(10), "the other secret to be set", look, |now| *now != before).await;
+    wait_for("the other secret to be set", look, |now| *now != before).await;
     println!("» another client secret is set after {:.1} s", begun.elapsed().as_secs_f64());
 }
 

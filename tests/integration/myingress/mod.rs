@@ -28,12 +28,13 @@ mod targets;
 mod trouble;
 mod undecodable;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use causeway::api::MyIngress;
 use causeway::api::myingress::AlbStatus;
 use serde_json::{Value, json};
 
+use crate::support::emulator::Call;
 use crate::support::scene::{condition, is_ready, stalled};
 use crate::support::{Account, Operator, Scene, wait_for};
 
@@ -108,6 +109,20 @@ async fn two_sweeps(scene: &Scene) {
     };
     let before = sweeps().await;
     wait_for("two more sweeps", sweeps, |count| *count >= before + 3).await;
+}
+
+/// How many calls AWS refuses during so many sweeps, and how often the same action may be tried in that time: once, and
+/// again half a minute after each refusal.
+pub async fn refused_during_sweeps(scene: &Scene, sweeps: usize) -> (usize, usize) {
+    const AGAIN: Duration = Duration::from_secs(30);
+    let begun = Instant::now();
+    scene.emulator.clear_journal().await;
+    let swept =
+        |calls: &Vec<Call>| calls.iter().filter(|call| call.operation == "DescribeLoadBalancers").count() >= sweeps;
+    let calls = wait_for(&format!("{sweeps} sweeps"), || scene.emulator.journal(), swept).await;
+    let refused = calls.iter().filter(|call| call.outcome.as_deref().is_some_and(|it| it != "OK")).count();
+    let again = usize::try_from(begun.elapsed().as_secs() / AGAIN.as_secs()).expect("a few");
+    (refused, 1 + again)
 }
 
 /// Calls that changed balancers, in order.

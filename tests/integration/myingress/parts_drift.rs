@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::time::Instant;
 
 use aws_sdk_elasticloadbalancingv2::types::{
-    Action, ActionTypeEnum, Certificate, FixedResponseActionConfig, ListenerAttribute, RuleCondition, RulePriorityPair,
-    Tag, TargetDescription, TargetGroupAttribute,
+    Action, ActionTypeEnum, Certificate, FixedResponseActionConfig, ForwardActionConfig, ListenerAttribute, Rule,
+    RuleCondition, RulePriorityPair, Tag, TargetDescription, TargetGroupAttribute,
 };
 use causeway::external::ec2::Parameters;
 use serde_json::json;
@@ -13,7 +13,7 @@ use serde_json::json;
 use super::two_sweeps;
 use crate::support::account::{becomes, listeners, rules, target_groups};
 use crate::support::certificates::{EXAMPLE_COM, EXAMPLE_ORG, import};
-use crate::support::{Account, Operator, Scene, full};
+use crate::support::{Account, Operator, Scene, full, wait_for};
 
 /// What somebody does to the balancer with that ARN.
 type Deed = for<'a> fn(&'a Scene, &'a str) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
@@ -50,6 +50,27 @@ pub async fn group(scene: &Scene, backend: &str) -> String {
     let mut named =
         groups.filter(|it| it.target_group_name().is_some_and(|name| name.starts_with(&format!("shop-{backend}"))));
     named.next().and_then(|group| group.target_group_arn).expect("the group")
+}
+
+/// Deletes a backend's target group. It cannot be deleted while it is in use, so its rules go first; again if the
+/// operator has put one back in between.
+async fn delete_group(scene: &Scene, balancer: &str, backend: &str) {
+    let (listener, group) = (https(scene, balancer).await, group(scene, backend).await);
+    let look = || async {
+        let forwarding = rules(scene, &listener).await.into_iter().filter(|rule| forwards_to(rule, &group));
+        let forwarding: Vec<String> = forwarding.filter_map(|rule| rule.rule_arn).collect();
+        for arn in forwarding {
+            scene.elb.delete_rule().rule_arn(arn).send().await.expect("the deletion");
+        }
+        let deleted = scene.elb.delete_target_group().target_group_arn(&group).send().await;
+        deleted.map(drop).map_err(|error| format!("{error:?}"))
+    };
+    wait_for("the target group to be deleted", look, Result::is_ok).await.expect("just seen");
+}
+
+fn forwards_to(rule: &Rule, group: &str) -> bool {
+    let configurations = rule.actions().iter().filter_map(Action::forward_config);
+    configurations.flat_map(ForwardActionConfig::target_groups).any(|it| it.target_group_arn() == Some(group))
 }
 
 pub fn gone() -> Action {
@@ -168,21 +189,13 @@ async fn a_changed_order_of_rules_is_put_back() {
         .map(|(priority, arn)| RulePriorityPair::builder().priority(priority).set_rule_arn(arn.clone()).build())
         .collect();
     scene.elb.set_rule_priorities().set_rule_priorities(Some(pairs)).send().await.expect("the order");
-    crate::support::wait_for("the order to be as it was", order, |now| *now == before).await;
+    wait_for("the order to be as it was", order, |now| *now == before).await;
 }
 
 #[tokio::test]
 async fn target_groups_are_put_back() {
     each_is_undone(&[
-        ("a target group deleted", |scene, balancer| {
-            Box::pin(async {
-                // A target group in use cannot be deleted: its rule has to go first.
-                let listener = rule(scene, balancer, 5).await;
-                scene.elb.delete_rule().rule_arn(listener).send().await.expect("the deletion");
-                let arn = group(scene, "api").await;
-                scene.elb.delete_target_group().target_group_arn(arn).send().await.expect("the deletion");
-            })
-        }),
+        ("a target group deleted", |scene, balancer| Box::pin(async { delete_group(scene, balancer, "api").await })),
         ("an attribute", |scene, _| {
             Box::pin(async {
                 let key = "deregistration_delay.timeout_seconds";

@@ -10,11 +10,11 @@ use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use super::{created, operator_without_sweeps, ready, spec};
+use super::{created, operator_without_sweeps, spec};
 use crate::support::backends::{endpoints, secret, service};
 use crate::support::certificates::{EXAMPLE_COM, import};
 use crate::support::operator::CLUSTER_UID;
-use crate::support::{Scene, wait_for};
+use crate::support::{Scene, full, wait_for};
 
 /// Exit code, standard output and standard error of a plan for what is written to its standard input.
 async fn plan(scene: &Scene, arguments: &[&str], input: String) -> (i32, String, String) {
@@ -75,6 +75,12 @@ async fn backed(scene: &Scene) {
     endpoints(scene, "app", &[("", 8080)], &["198.18.0.77", "198.18.0.78"]).await;
 }
 
+/// Waits until the targets of the object are healthy: they are registered outside of the reconcile, and a plan would
+/// name what the operator had not come to.
+async fn targeted(scene: &Scene) {
+    scene.ingress("web", "web to have healthy targets", full::is_complete).await;
+}
+
 /// The AWS calls of a plan, in order.
 fn calls(plan: &Value) -> Vec<String> {
     let objects = plan["objects"].as_array().expect("objects").iter();
@@ -125,6 +131,7 @@ async fn an_edit_and_drift_are_shown_field_by_field() {
     backed(&scene).await;
     let operator = operator_without_sweeps(&scene).await;
     created(&scene, "web", served(410)).await;
+    targeted(&scene).await;
     operator.stop().await;
     let version = scene.api::<MyIngress>().get("web").await.unwrap().resource_version();
     scene.emulator.clear_journal().await;
@@ -208,7 +215,7 @@ async fn a_client_secret_is_never_shown() {
 
     let operator = operator_without_sweeps(&scene).await;
     created(&scene, "web", object.clone()).await;
-    ready(&scene, "web").await;
+    targeted(&scene).await;
     operator.stop().await;
     secret(&scene, "login", "clientSecret", "hunter2-second").await;
     let rotated = planned(&scene, 2, &["--all"], &Value::Null).await;

@@ -1,9 +1,11 @@
 //! Targets follow the endpoints of Services, and nodes.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use causeway::api::MyIngress;
 use causeway::external::ec2::Parameters;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
@@ -204,6 +206,18 @@ async fn paper_node(scene: &Scene, number: usize) -> (String, String) {
     (instance, name)
 }
 
+/// Keeps a node without a kubelet ready, until the task is aborted. Without heartbeats Kubernetes makes it unknown
+/// within a minute.
+async fn heartbeats(nodes: Api<Node>, name: String) {
+    loop {
+        let beat = json!({ "type": "Ready", "status": "True", "lastHeartbeatTime": Timestamp::now().to_string() });
+        let status = json!({ "status": { "conditions": [beat] } });
+        // The node may have been deleted.
+        nodes.patch_status(&name, &PatchParams::default(), &Patch::Strategic(&status)).await.ok();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+}
+
 #[tokio::test]
 async fn instance_targets_are_the_nodes_with_the_port_of_the_service_on_them() {
     let scene = Scene::new("nodes").await;
@@ -213,11 +227,12 @@ async fn instance_targets_are_the_nodes_with_the_port_of_the_service_on_them() {
     endpoints(&scene, "web", &[("", 8080)], &["198.18.7.1"]).await;
     let (first, first_node) = paper_node(&scene, 1).await;
     let (second, second_node) = paper_node(&scene, 2).await;
+    let nodes = Api::<Node>::all(scene.client.clone());
+    let hearts = [&first_node, &second_node].map(|name| tokio::spawn(heartbeats(nodes.clone(), name.clone())));
     scene.create::<MyIngress>("app", fronting(&json!({ "targetType": "instance" }))).await;
     let mut both = [format!("{first}:{port}"), format!("{second}:{port}")];
     both.sort();
     becomes(&scene, "the nodes", &both.each_ref().map(String::as_str)).await;
-    let nodes = Api::<Node>::all(scene.client.clone());
     nodes.delete(&first_node, &DeleteParams::default()).await.expect("the node goes");
     becomes(&scene, "the other node", &[&format!("{second}:{port}")]).await;
     // A cluster without nodes is more likely a mistake: the target stays.
@@ -225,6 +240,9 @@ async fn instance_targets_are_the_nodes_with_the_port_of_the_service_on_them() {
     let message = stalled_by(&scene, "app", "ServiceUnsuitable").await;
     assert!(message.contains("needs a ready node that is an EC2 instance"), "{message}");
     becomes(&scene, "the target to stay", &[&format!("{second}:{port}")]).await;
+    for heart in hearts {
+        heart.abort();
+    }
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{created, ready, spec, stalled_by};
 use crate::support::backends::{endpoints, service};
 use crate::support::rewriting::rewriting;
-use crate::support::{Account, Operator, Scene, wait_for};
+use crate::support::{Account, Operator, Scene, full, wait_for};
 
 /// A port in whose place the operator reads a number that does not fit into its type.
 const PORT: u16 = 64_321;
@@ -73,6 +73,9 @@ async fn a_member_that_cannot_be_decoded_keeps_its_rules_and_its_groups_balancer
     };
     created(&scene, "home", spec(member("home.example.com", 80))).await;
     created(&scene, "bad", member("bad.example.com", 80)).await;
+    for name in ["home", "bad"] {
+        scene.ingress(name, &format!("{name} to have healthy targets"), full::is_complete).await;
+    }
     let before = Account::of(&scene).await;
     scene.edit::<MyIngress>("bad", member("bad.example.com", PORT)).await;
     stalled_by(&scene, "bad", "Undecodable").await;

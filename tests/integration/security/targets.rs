@@ -13,9 +13,10 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use super::tenant;
-use crate::myingress::{ready, spec, stalled_by};
+use crate::myingress::{ready, spec};
 use crate::support::account::{target_groups, targets_if_there};
 use crate::support::backends::service;
+use crate::support::scene::condition;
 use crate::support::{Operator, Scene, wait_for};
 
 /// A pod that no node runs, with an address.
@@ -84,8 +85,15 @@ async fn addresses_that_are_no_pods_of_the_namespace_are_no_targets_unless_a_pol
     let ingresses: Api<MyIngress> = Api::namespaced(client, &scene.namespace);
     ingresses.create(&PostParams::default(), &object).await.expect("the tenant may");
 
-    let message = stalled_by(&scene, "app", "TargetRefused").await;
-    for word in ["spec.backends[0].service", "198.18.9.1 (and 2 more)", "EndpointSlice mine", "spec.targetAddresses"] {
+    let refusal = |object: &MyIngress| {
+        let stalled = condition(&object.status.clone().unwrap_or_default().conditions, "Stalled")?;
+        (stalled.1 == "TargetRefused").then_some(stalled.2)
+    };
+    // Before the operator knows the pod, it refuses that target as well.
+    let refused = |object: &MyIngress| refusal(object).is_some_and(|it| it.contains("198.18.9.1 (and 2 more)"));
+    let object = scene.ingress("app", "the three others to be refused", refused).await;
+    let message = refusal(&object).unwrap_or_default();
+    for word in ["spec.backends[0].service", "EndpointSlice mine", "spec.targetAddresses"] {
         assert!(message.contains(word), "{word}: {message}");
     }
     targets(&scene, &["198.18.7.1:8080"]).await;

