@@ -58,12 +58,19 @@ pub fn init(format: LogFormat, level: &str, rust_log: Option<&str>) -> Result<()
 }
 
 fn filter(level: &str, rust_log: Option<&str>) -> Result<Targets, Error> {
-    let filter = match rust_log.filter(|it| !it.trim().is_empty()) {
-        Some(literal) => literal.to_owned(),
-        None if level.split(',').any(|part| !part.contains('=') && part.parse::<LevelFilter>().is_err()) => {
+    // An empty part would be the level `error`, in place of the level before it.
+    let parts = |text: &str| -> Vec<String> {
+        text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    };
+    let filter = if let Some(literal) = rust_log.map(parts).filter(|it| !it.is_empty()) {
+        literal.join(",")
+    } else {
+        let levels = parts(level);
+        if levels.iter().any(|part| !part.contains('=') && part.parse::<LevelFilter>().is_err()) {
             return Err(Error::Level(level.to_owned()));
         }
-        None => format!("{QUIET},{level}"),
+        let level = if levels.is_empty() { "info".to_owned() } else { levels.join(",") };
+        format!("{QUIET},{level}")
     };
     filter.parse().map_err(|source| Error::Filter { filter, source })
 }
@@ -203,5 +210,12 @@ mod tests {
             assert!(message.contains(level) && message.contains("error, warn, info"), "{message}");
         }
         assert!(filter("warn,causeway::runtime=debug", None).is_ok());
+    }
+
+    #[test]
+    fn empty_parts_of_a_filter_do_not_count() {
+        let told = |level, rust_log| lines(filter(level, rust_log).unwrap(), || tracing::info!("ours")).len();
+        assert_eq!([told("info,", None), told("", None), told("warn, info", None)], [1; 3]);
+        assert_eq!([told("error", Some("debug,")), told("error", Some("off,,"))], [1, 0]);
     }
 }

@@ -19,8 +19,11 @@ const LOGIN_HOLDS: Duration = Duration::from_secs(20);
 /// How long a member is left alone that refused to be defragmented: its volume may have no room for the copy, and may have
 /// grown until then.
 const DEFRAG_RETRY: Duration = Duration::from_mins(2);
-/// The same for one that took longer than a minute, in which it served nobody. It would take as long again.
+/// The same for one that took longer than about a minute, in which it served nobody. It would take as long again.
 const SLOW_DEFRAG_RETRY: Duration = Duration::from_mins(30);
+/// A defragmentation without an answer for so long was slow: the liveness probe may end it before the minute is over.
+/// One that ended sooner was cut off by something else.
+const SLOW: Duration = Duration::from_secs(45);
 
 /// The outcome of logins with those passwords.
 struct Login {
@@ -36,6 +39,8 @@ pub struct Cache {
     compacted: PerObject<Compaction>,
     /// Pods of members that could not be defragmented since then, and when that may be tried again.
     undefragmented: PerObject<BTreeMap<String, Instant>>,
+    /// Pods of members whose recorded turn to be defragmented did not begin, because another member served nobody.
+    deferred: PerObject<BTreeSet<String>>,
     /// How members let us in.
     logins: PerObject<Login>,
     /// Since when no majority answers; `None` while one does. No entry if none ever did.
@@ -43,15 +48,22 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Notes what a change led to that is made for lack of space; `failure` if it failed.
-    pub fn note_outcome(&self, object: &EtcdCluster, action: &Action, failure: Option<&Error>) {
+    /// Notes what a change led to that is made for lack of space, after which time; `failure` if it failed.
+    pub fn note_outcome(&self, object: &EtcdCluster, action: &Action, failure: Option<&Error>, took: Duration) {
+        if let Action::Defragment { name, .. } = action {
+            let waits = matches!(failure, Some(Error::OthersBusy(_)));
+            self.deferred.change(&uid(object), BTreeSet::new, |all| {
+                if waits { all.insert(name.clone()) } else { all.remove(name) }
+            });
+        }
         match (action, failure) {
             (Action::Compact { revision, .. }, None) => self.note_compaction(object, *revision),
             (Action::Defragment { name, .. }, None) => self.note_defragmentation(object, name),
             (Action::Defragment { name, .. }, Some(Error::Etcd(error)))
                 if !error.is_about_login() && error.trouble != Trouble::NotLeading =>
             {
-                let pause = if error.trouble == Trouble::Unanswered { SLOW_DEFRAG_RETRY } else { DEFRAG_RETRY };
+                let is_slow = error.trouble == Trouble::Unanswered && took >= SLOW;
+                let pause = if is_slow { SLOW_DEFRAG_RETRY } else { DEFRAG_RETRY };
                 let again = Instant::now() + pause;
                 self.undefragmented.change(&uid(object), BTreeMap::new, |tried| tried.insert(name.clone(), again));
             }
@@ -97,6 +109,11 @@ impl Cache {
         tried.into_iter().filter(|(_, again)| Instant::now() < *again).map(|(name, _)| name).collect()
     }
 
+    /// Pods of members whose turn to be defragmented is recorded and did not begin.
+    pub fn deferred(&self, object: &EtcdCluster) -> BTreeSet<String> {
+        self.deferred.get(&uid(object)).unwrap_or_default()
+    }
+
     /// Notes how members let us in, if at all, when these passwords were tried.
     pub fn note_access(&self, object: &EtcdCluster, passwords: Vec<Password>, access: Access) {
         self.logins.set(&uid(object), Login { passwords, access, at: Instant::now() });
@@ -129,6 +146,7 @@ impl Cache {
         self.quorate.forget(uid);
         self.compacted.forget(uid);
         self.undefragmented.forget(uid);
+        self.deferred.forget(uid);
         self.logins.forget(uid);
     }
 
@@ -180,7 +198,7 @@ mod tests {
         let defragment = |name: &str, trouble: Option<Trouble>| {
             let action = Action::Defragment { name: name.into(), via: Endpoint::default(), others: Vec::new() };
             let failure = trouble.map(|it| Error::Etcd(EtcdError::new("Defragment", it, String::new())));
-            cache.note_outcome(&object, &action, failure.as_ref());
+            cache.note_outcome(&object, &action, failure.as_ref(), Duration::from_mins(1));
             cache.undefragmented(&object).into_iter().collect::<Vec<_>>()
         };
         assert_eq!(defragment("a", Some(Trouble::NotLoggedIn)), [""; 0], "the member was not asked");
@@ -189,10 +207,27 @@ mod tests {
         assert_eq!(defragment("a", None), ["b"]);
         let busy = Error::OthersBusy(EtcdError::new("Range", Trouble::Unanswered, String::new()));
         let action = Action::Defragment { name: "c".into(), via: Endpoint::default(), others: Vec::new() };
-        cache.note_outcome(&object, &action, Some(&busy));
+        let waited = Duration::from_secs(27);
+        cache.note_outcome(&object, &action, Some(&busy), waited);
         assert_eq!(cache.undefragmented(&object).len(), 1, "c was not asked");
+        assert_eq!(cache.deferred(&object), BTreeSet::from(["c".to_owned()]));
+        cache.note_outcome(&object, &action, None, waited);
+        assert!(cache.deferred(&object).is_empty(), "its turn has begun");
         cache.note_compaction(&object, 7);
         assert!(cache.undefragmented(&object).is_empty());
+    }
+
+    #[test]
+    fn a_defragmentation_that_was_cut_off_is_tried_sooner_than_one_that_was_slow() {
+        let (cache, object) = (Cache::default(), cluster(3));
+        let retried_in = |took: u64| {
+            let action = Action::Defragment { name: "a".into(), via: Endpoint::default(), others: Vec::new() };
+            let cut = Error::Etcd(EtcdError::new("Defragment", Trouble::Unanswered, "connection reset".into()));
+            cache.note_outcome(&object, &action, Some(&cut), Duration::from_secs(took));
+            let tried = cache.undefragmented.get(&uid(&object)).unwrap();
+            tried["a"].duration_since(Instant::now()).as_secs().div_ceil(60)
+        };
+        assert_eq!([2, 50, 60].map(retried_in), [2, 30, 30]);
     }
 
     #[test]

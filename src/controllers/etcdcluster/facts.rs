@@ -51,6 +51,8 @@ pub struct Observed {
     /// Pods of members that could not be defragmented since then: etcd writes a copy, for which a full volume has no
     /// room.
     pub undefragmented: BTreeSet<String>,
+    /// Pods of members whose recorded turn to be defragmented did not begin. A restart forgets this: the turn is over then.
+    pub deferred: BTreeSet<String>,
     /// The `DatabaseBackup` of our name.
     pub backup: Backup,
     /// Our own image, whose program a recovery runs; none where the operator does not know it.

@@ -32,6 +32,7 @@ mod simulation;
 mod tls;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use jiff::Timestamp;
 use kube::runtime::Controller;
@@ -110,11 +111,12 @@ impl Kind for EtcdClusterKind {
     async fn apply(&self, object: &EtcdCluster, action: &Action) -> Result<(), Error> {
         let Observer { cache, sets, refusals, .. } = &self.observer;
         sets.expect_change(object);
+        let begun = Instant::now();
         let outcome = apply::apply(sets, &self.etcd, object, action).await;
         if action.is_about_login() || matches!(&outcome, Err(Error::Etcd(error)) if error.is_about_login()) {
             cache.forget_access(object);
         }
-        cache.note_outcome(object, action, outcome.as_ref().err());
+        cache.note_outcome(object, action, outcome.as_ref().err(), begun.elapsed());
         match (action, outcome) {
             (Action::Child(child), Err(Error::Children(error))) if refusals.note(object, child, &error) => {
                 Err(Error::SetAside(error))

@@ -63,6 +63,7 @@ impl Observer {
         }
         observed.compacted = self.cache.compacted(object);
         observed.undefragmented = self.cache.undefragmented(object);
+        observed.deferred = self.cache.deferred(object);
         observed.refused = self.refusals.of(object);
         observed.own_image.clone_from(&self.own_image);
         Ok(observed)

@@ -123,7 +123,7 @@ fn spec(certificate: &str, provider: &Provider) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_log_in_and_another_client_secret_is_used_within_seconds() {
+async fn clients_log_in_and_another_client_secret_is_used() {
     let scene = Stage::new("login").await;
     let _operator = Operator::start(&scene).await;
     let provider = Provider::start(&scene, "the-first").await;

@@ -195,11 +195,12 @@ fn either<T>(own: Choice, earlier: Placed<T>) -> Placed<T> {
     })
 }
 
-/// Whether nobody has log that follows the base backup, so that no other log can be lost by restoring it alone.
+/// Whether nobody has log that follows the base backup, so that no other log can be lost by restoring it alone. Of what is
+/// not recorded nobody knows that.
 fn is_none(log: &Placed<Vec<Document>>) -> bool {
     match log {
         Ok((_, documents)) => documents.is_empty(),
-        Err(no) => matches!(no, Choice::Refused("LogMissing" | "NotRecorded", _)),
+        Err(no) => matches!(no, Choice::Refused("LogMissing", _)),
     }
 }
 
@@ -218,6 +219,9 @@ fn latest(own: Choice, base: (Destination, Document), log: Option<Placed<Vec<Doc
     let way = match log.filter(|log| !is_none(log)) {
         Some(Ok(log)) => return Ok(Pair { base, log: Some(log) }),
         Some(Err(held @ Choice::Held(..))) => return Err(held),
+        Some(Err(Choice::Refused("NotRecorded", its))) => format!(
+            "base backup {id} of the earlier object in spec.adoptFrom is there, but its log is not known: {its}"
+        ),
         Some(_) => format!(
             "base backup {id} of the earlier object in spec.adoptFrom is there, but not all log since then: to go back to \
              an instant after it, make another DatabaseRestore with spec.pointInTime.until"
@@ -306,11 +310,16 @@ mod tests {
         }
         // With that ID there is a way: nobody waits for log that nobody has.
         let by_id = |log| named((origin("shop/a/u1"), document(BASE)), log).map(|pair| pair.log.is_some());
-        for log in [None, ended_before, Some(Err(no("LogMissing"))), Some(Err(no("NotRecorded")))] {
+        for log in [None, ended_before, Some(Err(no("LogMissing")))] {
             assert_eq!(by_id(log), Ok(false));
         }
         assert_eq!(by_id(Some(Ok((origin("shop/b/u2"), vec![document(WAL)])))), Ok(true));
-        assert_eq!(by_id(Some(Err(no("LogBroken")))), Err(no("LogBroken")), "it would leave log out in silence");
+        for reason in ["LogBroken", "NotRecorded"] {
+            assert_eq!(by_id(Some(Err(no(reason)))), Err(no(reason)), "it would leave log out in silence");
+        }
+        let unknown = Choice::Refused("NotRecorded", "apply ConfigMap x".into());
+        let Err(Choice::Waiting(_, text)) = found(Some(Err(unknown))) else { panic!("waits") };
+        assert!(text.contains("its log is not known: apply ConfigMap x") && !text.contains("spec.from.id"), "{text}");
         let held = Choice::Held("EndpointNotAllowed", "no".into());
         assert_eq!(found(Some(Err(held.clone()))), Err(held), "somebody has to allow something");
         assert!(has_no_log(&waiting()) && has_no_log(&no("LogMissing")), "the earlier one's is all log");

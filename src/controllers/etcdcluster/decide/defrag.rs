@@ -28,7 +28,8 @@ pub fn step(view: &View<'_>) -> Option<Step> {
         return None;
     }
     let waste = |ordinal: &i32| {
-        let had_turn = followed.members.contains(&names::pod(view.object, *ordinal));
+        let pod = names::pod(view.object, *ordinal);
+        let had_turn = followed.members.contains(&pod) && !view.observed.deferred.contains(&pod);
         waste(view, asked, *ordinal).filter(|_| !had_turn)
     };
     let leader = view.leader()?;

@@ -1,5 +1,7 @@
 //! Alarms: data of members that differ, and a database without space.
 
+use std::time::Duration;
+
 use super::Simulation;
 use super::faults::{Edit, Mishap};
 use crate::api::{EtcdCluster, EtcdClusterStatus};
@@ -220,7 +222,7 @@ fn a_member_that_cannot_be_defragmented_holds_up_no_rollout() {
             if failure.is_none() {
                 simulation.act(action).unwrap();
             }
-            cache.note_outcome(&object, action, failure.as_ref());
+            cache.note_outcome(&object, action, failure.as_ref(), Duration::ZERO);
         }
         if steps.last() == Some(&"disarm") && steps.contains(&"delete") {
             break;

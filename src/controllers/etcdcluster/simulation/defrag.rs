@@ -9,6 +9,7 @@ use super::kubernetes::Container;
 use crate::api::EtcdCluster;
 use crate::api::etcdcluster::{Defrag, DefragStatus};
 use crate::controllers::etcdcluster::action::Action;
+use crate::controllers::etcdcluster::decide::decide;
 use crate::controllers::etcdcluster::fixtures;
 use crate::controllers::etcdcluster::names;
 use crate::external::etcd::Endpoint;
@@ -130,6 +131,23 @@ fn a_defragmentation_that_missed_its_hour_waits_for_the_next_time() {
     simulation.settle();
     assert_eq!(simulation.describe(), [""; 0]);
     assert_eq!(simulation.record().done_until.0, simulation.now);
+}
+
+#[test]
+fn a_recorded_turn_that_could_not_begin_comes_again() {
+    let mut simulation = bloated(3);
+    simulation.now = at("2026-11-21T03:00:10Z");
+    let mut object = simulation.object.clone();
+    let record = object.status.as_mut().unwrap().defrag.as_mut().unwrap();
+    record.members = (0..3).map(|ordinal| names::pod(&simulation.object, ordinal)).collect();
+    let mut observed = simulation.observe(&object, false);
+    assert_eq!(decide(&object, &observed, simulation.now).actions, [], "all had their turn");
+    let leader = simulation.raft.leader;
+    let follower = observed.statuses.iter().find(|(_, status)| leader != Some(status.member_id)).unwrap().0;
+    let name = names::pod(&object, *follower);
+    observed.deferred = [name.clone()].into();
+    let actions = decide(&object, &observed, simulation.now).actions;
+    assert!(matches!(&actions[..], [Action::Defragment { name: its, .. }] if *its == name), "{actions:?}");
 }
 
 #[test]
