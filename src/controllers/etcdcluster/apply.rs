@@ -7,7 +7,7 @@ use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, DynamicObject};
 use kube::{Api, ResourceExt};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::action::Action;
 use super::auth::secrets;
@@ -87,19 +87,17 @@ pub async fn apply(sets: &Sets<EtcdCluster>, etcd: &Etcd, object: &EtcdCluster, 
     }
 }
 
-/// Waits until all of these members serve reads; 25 s at most, so that a reconcile has time for what follows.
+/// Waits until all of these members serve reads; some 25 s at most, so that a reconcile has time for what follows.
 async fn until_all_serve(etcd: &Etcd, members: &[Endpoint]) -> Result<(), EtcdError> {
     const LONGEST: Duration = Duration::from_secs(25);
     const INTERVAL: Duration = Duration::from_secs(1);
-    let serve = || try_join_all(members.iter().map(|member| etcd.serves(member)));
-    let until_they_do = async {
-        while serve().await.is_err() {
-            sleep(INTERVAL).await;
+    let begun = Instant::now();
+    loop {
+        match try_join_all(members.iter().map(|member| etcd.serves(member))).await {
+            Ok(_) => return Ok(()),
+            Err(error) if begun.elapsed() >= LONGEST => return Err(error),
+            Err(_) => sleep(INTERVAL).await,
         }
-    };
-    match timeout(LONGEST, until_they_do).await {
-        Ok(()) => Ok(()),
-        Err(_) => serve().await.map(drop),
     }
 }
 
@@ -152,7 +150,7 @@ mod tests {
     async fn waited(busy: usize) -> (Result<(), Trouble>, u64) {
         let etcd = Etcd::new(Arc::new(Members { busy, ..Members::default() }), Fence::closed(), Metrics::new());
         let members = ["well", "busy"].map(|url| Endpoint { url: url.into(), ..Endpoint::default() });
-        let begun = tokio::time::Instant::now();
+        let begun = Instant::now();
         let outcome = until_all_serve(&etcd, &members).await;
         (outcome.map_err(|error| error.trouble), begun.elapsed().as_secs())
     }

@@ -55,34 +55,24 @@ impl<'a> Aside<'a> {
 
     /// Whether AWS refused a rule of the balancer because of a quota.
     pub fn is_full_of_rules(&self, of: &str) -> bool {
-        self.is_full(|action| matches!(action, ListenerAction::CreateRule { balancer, .. } if balancer == of))
+        let needs_room = |action: &Action| match action {
+            Action::Listener(ListenerAction::CreateRule { balancer, .. }) => balancer == of,
+            _ => false,
+        };
+        self.refusals.iter().any(|refusal| refusal.reason == QUOTA_REACHED && needs_room(&refusal.action))
     }
 
     /// Whether AWS refused a certificate beside the default ones of the balancer because of a quota.
     pub fn is_full_of_certificates(&self, of: &str) -> bool {
-        self.is_full(|action| matches!(action, ListenerAction::AddCertificates { balancer, .. } if balancer == of))
+        self.refusals.iter().any(|refusal| lacks_room(refusal, of))
     }
 
-    fn is_full(&self, needs_room: impl Fn(&ListenerAction) -> bool) -> bool {
-        self.refusals.iter().any(|refusal| match &refusal.action {
-            Action::Listener(action) => refusal.reason == QUOTA_REACHED && needs_room(action),
-            _ => false,
-        })
-    }
-
-    /// Whether AWS refused a certificate beside the default ones of the balancer because of a quota, so that the plan
-    /// leaves out those that have no room.
+    /// The same, of which the plan takes note: it leaves out the certificates that have no room.
     pub fn holds_for_room(&self, of: &str) -> bool {
-        let is_it = |refusal: &Refusal| match &refusal.action {
-            Action::Listener(ListenerAction::AddCertificates { balancer, .. }) => {
-                refusal.reason == QUOTA_REACHED && balancer == of
-            }
-            _ => false,
-        };
         // Each listener may have been refused one, and each member reports its own.
-        let all: Vec<usize> = (0..self.refusals.len()).filter(|index| is_it(&self.refusals[*index])).collect();
-        self.met.borrow_mut().extend(&all);
-        !all.is_empty()
+        let all = self.refusals.iter().enumerate().filter(|(_, refusal)| lacks_room(refusal, of));
+        self.met.borrow_mut().extend(all.map(|(index, _)| index));
+        self.is_full_of_certificates(of)
     }
 
     /// Notes certificates that the plan does not add now because AWS refused others.
@@ -206,7 +196,9 @@ impl<'a> Aside<'a> {
         };
         let waiting = self.waiting.borrow();
         let waits = |refused: &Action| {
-            waiting.iter().any(|adds| is_for_same_balancer(refused, adds) && needs(object, observed, adds))
+            let balancer = adds_certificates_to(refused);
+            let same = |adds: &&Action| balancer.is_some() && adds_certificates_to(adds) == balancer;
+            waiting.iter().filter(same).any(|adds| needs(object, observed, adds))
         };
         let is_needed = |refused: &Action| needs(object, observed, refused) || keeps(refused) || waits(refused);
         let needed = met.into_iter().find(|it| is_needed(&it.action))?;
@@ -221,13 +213,17 @@ fn reported(refusal: &Refusal, reason: &'static str, message: String) -> Health 
     if refusal.reason == WEB_ACL_PENDING { Health::retrying(reason, message) } else { Health::stalled(reason, message) }
 }
 
-/// Whether both add certificates to listeners of the same balancer.
-fn is_for_same_balancer(one: &Action, other: &Action) -> bool {
-    let balancer = |action: &Action| match action {
-        Action::Listener(ListenerAction::AddCertificates { balancer, .. }) => Some(balancer.clone()),
+/// The balancer to which the action adds certificates beside the default ones.
+fn adds_certificates_to(action: &Action) -> Option<&str> {
+    match action {
+        Action::Listener(ListenerAction::AddCertificates { balancer, .. }) => Some(balancer),
         _ => None,
-    };
-    balancer(one).is_some_and(|it| balancer(other) == Some(it))
+    }
+}
+
+/// Whether AWS refused to add a certificate to the balancer because of a quota.
+fn lacks_room(refusal: &Refusal, of: &str) -> bool {
+    refusal.reason == QUOTA_REACHED && adds_certificates_to(&refusal.action) == Some(of)
 }
 
 /// Whether the object cannot do without what this action makes.

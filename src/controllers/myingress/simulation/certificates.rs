@@ -11,6 +11,7 @@ use super::refused::{allow, edit_refused, listener, plan, reason, settled};
 use crate::controllers::myingress::action::{Action, ListenerAction};
 use crate::controllers::myingress::error::{PERMISSION_MISSING, QUOTA_REACHED};
 use crate::controllers::myingress::model::fixtures::{joining, standing};
+use crate::controllers::myingress::ownership::ObjectKey;
 use crate::controllers::myingress::refusals::{Refusal, pause};
 use crate::runtime::Health;
 
@@ -174,39 +175,48 @@ fn without_the_permission_one_certificate_is_tried_at_a_time() {
     assert_eq!(further(&simulation), arns("new", 0..25));
 }
 
+fn arn(name: &&str) -> String {
+    format!("arn:aws:acm:eu-west-1:000000000000:certificate/{name}")
+}
+
+/// What a member of a group asks for that has a rule for the host, and names these certificates.
+fn of_group(names: &[&str], host: &str) -> Value {
+    let certificates: Vec<String> = names.iter().map(arn).collect();
+    let listener = json!({ "port": 443, "certificateArns": certificates, "rules": [rule(host, None)] });
+    json!({ "group": { "name": "all" }, "listeners": [listener] })
+}
+
+fn reason_of(simulation: &Simulation, key: &ObjectKey) -> &'static str {
+    match &simulation.health[key] {
+        Health::Stalled(cause) | Health::Ready(cause) => cause.reason,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn members_are_held_up_by_a_refused_certificate_that_they_name_or_that_alone_covers_a_host_of_theirs() {
-    let arn = |name: &&str| format!("arn:aws:acm:eu-west-1:000000000000:certificate/{name}");
-    let on = |names: &[&str], host: &str| {
-        let certificates: Vec<String> = names.iter().map(arn).collect();
-        let listener = json!({ "port": 443, "certificateArns": certificates, "rules": [rule(host, None)] });
-        json!({ "group": { "name": "all" }, "listeners": [listener] })
-    };
     let members = [
-        standing("web", on(&["default"], "web.example.org")),
-        joining("zap", on(&[], "zap.example.org")),
-        joining("zip", on(&[], "zip.example.com")),
-        joining("zoo", on(&["default"], "zoo.example.org")),
+        standing("web", of_group(&["default"], "web.example.org")),
+        joining("zap", of_group(&[], "zap.example.org")),
+        joining("zip", of_group(&[], "zip.example.com")),
+        joining("zoo", of_group(&["default"], "zoo.example.org")),
     ];
     let keys = members.each_ref().map(super::key);
     let mut simulation = Simulation::with(members.into());
     simulation.settle(None);
     // The certificate `wild` is for *.example.com.
     let more = ["default", "wild", "zzz"];
-    simulation.object("zoo").spec = joining("zoo", on(&more, "zoo.example.org")).spec;
+    simulation.object("zoo").spec = joining("zoo", of_group(&more, "zoo.example.org")).spec;
     let bad = |action: &Action| {
         let Action::Listener(ListenerAction::AddCertificates { certificates, .. }) = action else { return false };
         certificates.iter().any(|arn| arn.ends_with("wild"))
     };
-    edit_refused(&mut simulation, on(&more, "web.example.org"), bad, "CertificateInvalid");
+    edit_refused(&mut simulation, of_group(&more, "web.example.org"), bad, "CertificateInvalid");
     assert_eq!(further(&simulation), [arn(&"zzz")]);
     for key in &keys {
         simulation.reconcile(key);
     }
-    let reasons = keys.each_ref().map(|key| match &simulation.health[key] {
-        Health::Stalled(cause) | Health::Ready(cause) => cause.reason,
-        other => panic!("{other:?}"),
-    });
+    let reasons = keys.each_ref().map(|key| reason_of(&simulation, key));
     assert_eq!(reasons, ["CertificateInvalid", "Active", "GroupHeldUp", "GroupHeldUp"]);
     allow(&mut simulation);
     assert_eq!(further(&simulation), [arn(&"wild"), arn(&"zzz")]);
@@ -214,32 +224,23 @@ fn members_are_held_up_by_a_refused_certificate_that_they_name_or_that_alone_cov
 
 #[test]
 fn members_are_held_up_by_certificates_that_wait_because_aws_refuses_others() {
-    let arn = |name: &&str| format!("arn:aws:acm:eu-west-1:000000000000:certificate/{name}");
-    let on = |names: &[&str], host: &str| {
-        let certificates: Vec<String> = names.iter().map(arn).collect();
-        let listener = json!({ "port": 443, "certificateArns": certificates, "rules": [rule(host, None)] });
-        json!({ "group": { "name": "all" }, "listeners": [listener] })
-    };
     for (refused, expected) in [(QUOTA_REACHED, 1), ("CertificateInvalid", 2)] {
         let members = [
-            standing("web", on(&["default"], "web.example.org")),
-            joining("zap", on(&[], "zap.example.org")),
-            joining("zip", on(&[], "zip.example.com")),
+            standing("web", of_group(&["default"], "web.example.org")),
+            joining("zap", of_group(&[], "zap.example.org")),
+            joining("zip", of_group(&[], "zip.example.com")),
         ];
         let keys = members.each_ref().map(super::key);
         let mut simulation = Simulation::with(members.into());
         simulation.settle(None);
         // The certificate `wild` is for *.example.com. It comes last, and is not tried.
-        let more = on(&["default", "bad", "evil", "wild"], "web.example.org");
+        let more = of_group(&["default", "bad", "evil", "wild"], "web.example.org");
         edit_refused(&mut simulation, more, adds, refused);
         assert_eq!(self::refused(&simulation), expected);
         for key in &keys {
             simulation.reconcile(key);
         }
-        let reasons = keys.each_ref().map(|key| match &simulation.health[key] {
-            Health::Stalled(cause) | Health::Ready(cause) => cause.reason,
-            other => panic!("{other:?}"),
-        });
+        let reasons = keys.each_ref().map(|key| reason_of(&simulation, key));
         assert_eq!(reasons, [refused, "Active", "GroupHeldUp"]);
     }
 }
