@@ -189,7 +189,7 @@ def test_eks_gives_the_role_to_the_service_accounts_of_jobs_in_this_cluster(aws:
         aws.admin("POST", "pod-identity", {"role": arn, "tags": tags_of_a_pod(aws, "shop") | wrong})
 
 
-def test_what_a_job_writes_is_nobody_elses(aws: Aws, jobs: Callable[[str], BaseClient]) -> None:
+def test_a_job_gives_no_others_a_right_to_what_it_writes(aws: Aws, jobs: Callable[[str], BaseClient]) -> None:
     """An ACL, tags and a lock each ask for a right of their own, also where they come with the object."""
     name, s3 = bucket(aws), jobs("shop")
     new, once = KEY.format("shop", "new"), {"IfNoneMatch": "*", "Body": b"x"}
