@@ -30,5 +30,5 @@ mod schedule;
 pub mod sentinel;
 mod stateful;
 pub mod telemetry;
-mod terminal;
+pub mod terminal;
 mod transfer;

@@ -14,7 +14,7 @@ use causeway::controllers::myingress::plan;
 use causeway::plugin;
 use causeway::recovery::{self, SkipOptions};
 use causeway::sentinel::{self, SentinelOptions};
-use causeway::{api, operator};
+use causeway::{api, operator, terminal};
 use clap::{Parser, Subcommand};
 
 /// The allocators of musl and glibc keep freed memory in many arenas; mimalloc returns it to the system.
@@ -122,7 +122,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("causeway: {error}");
+            eprintln!("causeway: {}", terminal::block(&error));
             ExitCode::FAILURE
         }
     }

@@ -7,6 +7,7 @@ import io
 import json
 import urllib.error
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -186,6 +187,34 @@ def test_eks_gives_the_role_to_the_service_accounts_of_jobs_in_this_cluster(aws:
     arn = role(aws, document(aws, "trust-backup-jobs-pod-identity.json"), "causeway-backup")
     with pytest.raises(urllib.error.HTTPError):
         aws.admin("POST", "pod-identity", {"role": arn, "tags": tags_of_a_pod(aws, "shop") | wrong})
+
+
+def test_a_job_gives_no_others_a_right_to_what_it_writes(aws: Aws, jobs: Callable[[str], BaseClient]) -> None:
+    """An ACL, tags and a lock each ask for a right of their own, also where they come with the object."""
+    name, s3 = bucket(aws), jobs("shop")
+    new, once = KEY.format("shop", "new"), {"IfNoneMatch": "*", "Body": b"x"}
+    of, source = {"Bucket": name, "Key": new}, {"Bucket": name, "Key": KEY.format("shop", "data")}
+    all_users = "uri=http://acs.amazonaws.com/groups/global/AllUsers"
+    lock = {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": datetime(2100, 1, 1, tzinfo=UTC)}
+    for denied in (
+        lambda: s3.put_object(**of, **once, ACL="public-read"),
+        lambda: s3.put_object(**of, **once, GrantRead=all_users),
+        lambda: s3.put_object(**of, **once, GrantFullControl=all_users),
+        lambda: s3.create_multipart_upload(**of, ACL="public-read-write"),
+        lambda: s3.create_multipart_upload(**of, GrantReadACP=all_users),
+        lambda: s3.copy_object(**of, CopySource=source, ACL="authenticated-read"),
+        lambda: s3.put_object_acl(**source, ACL="public-read"),
+        lambda: s3.put_object(**of, **once, Tagging="a=b"),
+        lambda: s3.put_object_tagging(**source, Tagging={"TagSet": [{"Key": "a", "Value": "b"}]}),
+        lambda: s3.put_object(**of, **once, **lock),
+        lambda: s3.create_multipart_upload(**of, ObjectLockLegalHoldStatus="ON"),
+        lambda: s3.put_bucket_acl(Bucket=name, ACL="public-read"),
+    ):
+        with refused("AccessDenied"):
+            denied()
+    s3.put_object(**of, **once)
+    root = aws.client("s3")
+    root.put_object(**of, Body=b"x", ACL="public-read")
 
 
 def test_a_role_without_the_tag_may_do_nothing(aws: Aws) -> None:

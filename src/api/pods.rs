@@ -83,19 +83,21 @@ pub struct PodMetadata {
     #[schemars(extend("maxProperties" = 20, "additionalProperties" = { "type": "string", "maxLength": 63, "pattern": "^([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?$" }))]
     #[x_kube(
         validation = ("self.all(k, k.matches('^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$') && k.size() <= 317)", "spec.podMetadata.labels keys must be keys of labels, such as team or example.com/team"),
-        validation = ("self.all(k, !k.matches('(^|[.])(kubernetes[.]io|k8s[.]io|istio[.]io|linkerd[.]io|azure[.]com|amazonaws[.]com)/') && !k.startsWith('causeway.example.com/') && k != 'controller-revision-hash')", "spec.podMetadata.labels must not have keys of Kubernetes, service meshes or causeway.example.com, nor controller-revision-hash: pods are found by them")
+        validation = ("self.all(k, !k.startsWith('causeway.example.com/') && k != 'controller-revision-hash')", "spec.podMetadata.labels must not have keys of causeway.example.com, nor controller-revision-hash: pods are found by them"),
+        validation = ("self.all(k, !k.matches('(^|[.])(kubernetes[.]io|k8s[.]io|k8s[.]aws|amazonaws[.]com|azure[.]com|azure[.]workload[.]identity|gke[.]io|google[.]com|openshift[.]io|cncf[.]io|projectcalico[.]org|tigera[.]io|cilium[.]io|ovn[.]org|antrea[.]io|istio[.]io|linkerd[.]io|kuma[.]io|konghq[.]com|openservicemesh[.]io|traefik[.]io|networkservicemesh[.]io|dapr[.]io|hashicorp[.]com|banzaicloud[.]io|bank-vaults[.]io|1password[.]io|cyberark[.]com|conjur[.]org|akeyless[.]io|opentelemetry[.]io|jaegertracing[.]io|admission[.]datadoghq[.]com|dynatrace[.]com|newrelic[.]com|appdynamics[.]com|instana[.]io|elastic[.]co|karpenter[.]sh|kyverno[.]io|gatekeeper[.]sh|kubewarden[.]io|cri-o[.]io|crio[.]io|containerd[.]io|katacontainers[.]io|nri[.]io|noderesource[.]dev|nvidia[.]com|intel[.]com)/') && !k.matches('^(io[.]kubernetes|io[.]containers?[.]|io[.]containerd|io[.]katacontainers|io[.]crun|run[.]oci|dev[.]gvisor|org[.]criu|aadpodidbinding$)'))", "spec.podMetadata.labels must not have keys of Kubernetes, clouds, networks, service meshes, injectors or container runtimes: they decide what pods may do")
     )]
     pub labels: BTreeMap<String, String>,
 
-    /// Annotations of the pods, such as `example.com/team: shop`. You cannot set annotations of Kubernetes, of networks
-    /// and of service meshes, such as `kubernetes.io`, `cni.cncf.io`, `projectcalico.org` and `istio.io`, because these
-    /// can mount Secrets into pods or change what pods may do. The exception is `sidecar.istio.io/inject: "false"`.
+    /// Annotations of the pods, such as `example.com/team: shop`. You cannot set annotations of Kubernetes, clouds,
+    /// networks, service meshes, injectors and container runtimes that Causeway knows, such as `kubernetes.io`,
+    /// `cni.cncf.io`, `istio.io` and `vault.hashicorp.com`, because these can mount Secrets into pods or change what
+    /// pods may do. The exception is `sidecar.istio.io/inject: "false"`. A CausewayPolicy can restrict keys further.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 20, "additionalProperties" = { "type": "string", "maxLength": 4096 }))]
     #[x_kube(
         validation = ("self.all(k, k.matches('^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$') && k.size() <= 317)", "spec.podMetadata.annotations keys must be keys of annotations, such as example.com/team"),
         validation = ("self.all(k, !k.startsWith('causeway.example.com/'))", "spec.podMetadata.annotations must not have keys of causeway.example.com: they are Causeway's own"),
-        validation = ("self.all(k, !k.matches('(^|[.])(kubernetes[.]io|k8s[.]io|cncf[.]io|projectcalico[.]org|cilium[.]io|istio[.]io|linkerd[.]io|amazonaws[.]com|hashicorp[.]com)/') || (k == 'sidecar.istio.io/inject' && self[k] == 'false'))", "spec.podMetadata.annotations must not have keys of Kubernetes, networks, service meshes or injectors: they decide what pods may do")
+        validation = ("self.all(k, (!k.matches('(^|[.])(kubernetes[.]io|k8s[.]io|k8s[.]aws|amazonaws[.]com|azure[.]com|azure[.]workload[.]identity|gke[.]io|google[.]com|openshift[.]io|cncf[.]io|projectcalico[.]org|tigera[.]io|cilium[.]io|ovn[.]org|antrea[.]io|istio[.]io|linkerd[.]io|kuma[.]io|konghq[.]com|openservicemesh[.]io|traefik[.]io|networkservicemesh[.]io|dapr[.]io|hashicorp[.]com|banzaicloud[.]io|bank-vaults[.]io|1password[.]io|cyberark[.]com|conjur[.]org|akeyless[.]io|opentelemetry[.]io|jaegertracing[.]io|admission[.]datadoghq[.]com|dynatrace[.]com|newrelic[.]com|appdynamics[.]com|instana[.]io|elastic[.]co|karpenter[.]sh|kyverno[.]io|gatekeeper[.]sh|kubewarden[.]io|cri-o[.]io|crio[.]io|containerd[.]io|katacontainers[.]io|nri[.]io|noderesource[.]dev|nvidia[.]com|intel[.]com)/') && !k.matches('^(io[.]kubernetes|io[.]containers?[.]|io[.]containerd|io[.]katacontainers|io[.]crun|run[.]oci|dev[.]gvisor|org[.]criu|aadpodidbinding$)')) || (k == 'sidecar.istio.io/inject' && self[k] == 'false'))", "spec.podMetadata.annotations must not have keys of Kubernetes, clouds, networks, service meshes, injectors or container runtimes: they decide what pods may do")
     )]
     pub annotations: BTreeMap<String, String>,
 }

@@ -13,6 +13,7 @@ use crate::external::aws::AwsError;
 use crate::external::s3::{Place, S3};
 use crate::leader::Fence;
 use crate::metrics::Metrics;
+use crate::terminal::line;
 
 /// Why nothing could be listed.
 #[derive(Debug, thiserror::Error)]
@@ -121,7 +122,8 @@ pub async fn run(options: BackupsOptions) -> Result<(), Error> {
     for it in &found {
         let state = state(&shelf, it).await?;
         let (id, written) = (id_of(it.due), it.stored.modified);
-        writeln!(out, "{id} {:<30} {:>12} {written:<20} {state:<9} {}", it.folder, it.stored.size, it.base)?;
+        let text = format!("{id} {:<30} {:>12} {written:<20} {state:<9} {}", it.folder, it.stored.size, it.base);
+        line(&mut out, &text)?;
     }
     if cut {
         writeln!(out, "There is more than is read: give a longer --prefix.")?;

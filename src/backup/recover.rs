@@ -11,6 +11,7 @@ use super::manifest::{Document, Manifest, NAME, id_of};
 use super::plan::{BASE, Destination, RestorePlan, WAL};
 use crate::api::databaserestore::{Excluded, Included, OnDependents};
 use crate::config::RecoverOptions;
+use crate::terminal::plain;
 
 /// Why nothing could be fetched.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +80,8 @@ pub async fn run(options: RecoverOptions) -> Result<(), Error> {
     let (script, text) = (into.join(SCRIPT_FILE), script(options.until));
     fs::write(&script, text).map_err(|source| Error::File { path: script.clone(), source })?;
     let end = end_of(log.last().unwrap_or(&base).manifest()).unwrap_or_default();
-    println!("{} of {}, and {} backups of its log up to {end}", base.manifest().id, base.manifest().source, log.len());
+    let (id, source) = (&base.manifest().id, &base.manifest().source);
+    println!("{}", plain(&format!("{id} of {source}, and {} backups of its log up to {end}", log.len())));
     println!("Now run, as the user of the server: sh {} DATA_DIRECTORY", script.display());
     Ok(())
 }
@@ -100,7 +102,8 @@ async fn believed(shelf: &Shelf, it: &Found, options: &RecoverOptions) -> Result
         return Ok(None);
     };
     if signed.is_err() && !options.unverified {
-        eprintln!("passed over what no trusted key signed: {}/{}/{}", it.base, it.folder, id_of(it.due));
+        let what = format!("{}/{}/{}", it.base, it.folder, id_of(it.due));
+        eprintln!("passed over what no trusted key signed: {}", plain(&what));
         return Ok(None);
     }
     Ok(Some(TrustedBackup { base: it.base.clone(), folder: it.folder.clone(), document }))

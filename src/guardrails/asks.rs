@@ -1,7 +1,8 @@
 //! Lists the fields of an object that policies may restrict, with their values. Pure.
 
 use crate::api::databasebackup::Source;
-use crate::api::myingress::ListenerProtocol;
+use crate::api::myingress::{ActionSpec, ListenerProtocol};
+use crate::api::pods::{PodMetadata, ServiceTemplate};
 use crate::api::{DatabaseBackupSpec, DatabaseRestoreSpec, EtcdClusterSpec, MyAppSpec, MyIngressSpec, RedisSpec};
 
 /// What kind of value an object asks for.
@@ -31,6 +32,22 @@ pub enum Topic {
     Image,
     /// The priority class of pods.
     PriorityClass,
+    /// What security groups let in that Causeway does not make: any network, so there is no value.
+    LetInByGroups,
+    /// A target group that is not of the object.
+    TargetGroup,
+    /// The trust store of a load balancer.
+    TrustStore,
+    /// A user pool of Cognito.
+    UserPool,
+    /// The key of a label or annotation of pods.
+    PodMetadata,
+    /// The service account of pods.
+    ServiceAccount,
+    /// The type of a Service.
+    ServiceType,
+    /// The key of an annotation of a Service.
+    ServiceAnnotation,
 }
 
 /// A value that an object asks for.
@@ -57,7 +74,7 @@ pub fn of_my_ingress(spec: &MyIngressSpec, namespace: &str) -> Vec<Ask> {
     let mut asks = Vec::new();
     let of_group = spec.group.iter().find_map(|group| group.namespace.as_deref());
     let is_guest = of_group.is_some_and(|home| home != namespace);
-    // In a group, a member that names no subnets does not choose the balancer's scheme.
+    // In a group, a member that names no subnets chooses neither the balancer's scheme nor its security groups.
     if !spec.subnets.is_empty() || spec.subnet_selector.is_some() {
         asks.push(ask(Topic::Scheme, "spec.scheme", spec.scheme.as_str()));
     }
@@ -67,6 +84,9 @@ pub fn of_my_ingress(spec: &MyIngressSpec, namespace: &str) -> Vec<Ask> {
     }
     asks.extend(all(Topic::SecurityGroup, "spec.securityGroups", &spec.security_groups));
     asks.extend(all(Topic::SecurityGroup, "spec.targetSecurityGroups", &spec.target_security_groups));
+    if !spec.subnets.is_empty() || spec.subnet_selector.is_some() {
+        asks.extend(groups_of_others(spec));
+    }
     asks.extend(all(Topic::Network, "spec.inboundCidrs", &spec.inbound_cidrs));
     asks.extend(all(Topic::Network, "spec.inboundPrefixLists", &spec.inbound_prefix_lists));
     asks.extend(spec.waf_acl_arn.iter().map(|arn| ask(Topic::Waf, "spec.wafAclArn", arn)));
@@ -77,6 +97,11 @@ pub fn of_my_ingress(spec: &MyIngressSpec, namespace: &str) -> Vec<Ask> {
         let field = |name: &str| format!("spec.listeners[{at}].{name}");
         asks.extend(all(Topic::Certificate, &field("certificateArns"), &listener.certificate_arns));
         asks.extend(all(Topic::Network, &field("inboundCidrs"), &listener.inbound_cidrs));
+        let store = listener.mutual_authentication.iter().filter_map(|it| it.trust_store_arn.as_ref());
+        asks.extend(store.map(|arn| ask(Topic::TrustStore, field("mutualAuthentication.trustStoreArn"), arn)));
+        asks.extend(listener.default_action.iter().flat_map(|action| of_action(action, &field("defaultAction"))));
+        let rules = listener.rules.iter().enumerate();
+        asks.extend(rules.flat_map(|(at, rule)| of_action(&rule.action, &field(&format!("rules[{at}].action")))));
         let https = listener.protocol.map_or(listener.port == 443, |protocol| protocol == ListenerProtocol::Https);
         // A certificate is found by the hosts of the rules. A guest brings none: that listener is its hosts'.
         if https && listener.certificate_arns.is_empty() && !is_guest {
@@ -84,6 +109,54 @@ pub fn of_my_ingress(spec: &MyIngressSpec, namespace: &str) -> Vec<Ask> {
         }
     }
     asks
+}
+
+/// Security groups that Causeway does not make let in what their own rules say. Without any, AWS chooses the default group of
+/// the VPC.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateLoadBalancer.html>
+fn groups_of_others(spec: &MyIngressSpec) -> Vec<Ask> {
+    let unknown = |topic, field: &str| Ask { topic, field: field.into(), value: None };
+    let by_default =
+        "spec.securityGroups (left out with spec.inboundCidrs, so that AWS chooses the VPC's default group)";
+    match (spec.security_groups.is_empty(), spec.inbound_cidrs.is_empty() && spec.inbound_prefix_lists.is_empty()) {
+        (true, true) => vec![unknown(Topic::SecurityGroup, by_default), unknown(Topic::LetInByGroups, by_default)],
+        (false, _) => vec![unknown(Topic::LetInByGroups, "spec.securityGroups (which may let in any network)")],
+        (true, false) => Vec::new(),
+    }
+}
+
+/// What an action of a listener or rule asks for.
+fn of_action(action: &ActionSpec, field: &str) -> Vec<Ask> {
+    let groups = action.forward.iter().flat_map(|forward| &forward.target_groups).enumerate();
+    let groups =
+        groups.map(|(at, it)| ask(Topic::TargetGroup, format!("{field}.forward.targetGroups[{at}].arn"), &it.arn));
+    let pool = action.authenticate_cognito.iter().map(|cognito| {
+        ask(Topic::UserPool, format!("{field}.authenticateCognito.userPoolArn"), &cognito.user_pool_arn)
+    });
+    groups.chain(pool).collect()
+}
+
+/// What the pods of a database ask for besides images.
+fn of_pods(metadata: Option<&PodMetadata>, account: Option<&String>, class: Option<&String>) -> Vec<Ask> {
+    let keys = metadata.into_iter().flat_map(|it| {
+        let labels = it.labels.keys().map(|key| ("labels", key));
+        labels.chain(it.annotations.keys().map(|key| ("annotations", key)))
+    });
+    let keys = keys.map(|(field, key)| ask(Topic::PodMetadata, format!("spec.podMetadata.{field}, key"), key));
+    // Pods run as this one where the spec names none.
+    let account = account.filter(|account| *account != "default");
+    let account = account.map(|account| ask(Topic::ServiceAccount, "spec.serviceAccountName", account));
+    let class = class.map(|class| ask(Topic::PriorityClass, "spec.priorityClassName", class));
+    keys.chain(account).chain(class).collect()
+}
+
+/// What a Service of a database asks for.
+fn of_service(field: &str, service: Option<&ServiceTemplate>) -> Vec<Ask> {
+    let Some(service) = service else { return Vec::new() };
+    let kind = ask(Topic::ServiceType, format!("spec.{field}.type"), service.kind.as_str());
+    let keys = service.annotations.keys();
+    let keys = keys.map(|key| ask(Topic::ServiceAnnotation, format!("spec.{field}.annotations, key"), key));
+    std::iter::once(kind).chain(keys).collect()
 }
 
 /// What a `Redis` asks for.
@@ -95,9 +168,10 @@ pub fn of_redis(spec: &RedisSpec) -> Vec<Ask> {
     asks.extend(spec.exporter.iter().map(|it| ask(Topic::Image, "spec.exporter, whose image", it.running_image())));
     let sentinel = spec.sentinel.iter().filter_map(|it| it.image.as_ref());
     asks.extend(sentinel.map(|image| ask(Topic::Image, "spec.sentinel.image", image)));
-    asks.extend(
-        spec.priority_class_name.iter().map(|class| ask(Topic::PriorityClass, "spec.priorityClassName", class)),
-    );
+    let (account, class) = (spec.service_account_name.as_ref(), spec.priority_class_name.as_ref());
+    asks.extend(of_pods(spec.pod_metadata.as_ref(), account, class));
+    asks.extend(of_service("service", spec.service.as_ref()));
+    asks.extend(of_service("replicaService", spec.replica_service.as_ref()));
     asks
 }
 
@@ -109,9 +183,9 @@ pub fn of_etcd_cluster(spec: &EtcdClusterSpec) -> Vec<Ask> {
     }];
     let recovery = spec.recovery.iter().filter_map(|recovery| recovery.image.as_ref());
     asks.extend(recovery.map(|image| ask(Topic::Image, "spec.recovery.image", image)));
-    asks.extend(
-        spec.priority_class_name.iter().map(|class| ask(Topic::PriorityClass, "spec.priorityClassName", class)),
-    );
+    let (account, class) = (spec.service_account_name.as_ref(), spec.priority_class_name.as_ref());
+    asks.extend(of_pods(spec.pod_metadata.as_ref(), account, class));
+    asks.extend(of_service("service", spec.service.as_ref()));
     asks
 }
 
@@ -193,7 +267,12 @@ mod tests {
         });
         insta::assert_yaml_snapshot!(asked(of_shop, spec));
         let hidden = json!({ "subnetSelector": { "tags": { "a": [] } }, "scheme": "internal" });
-        assert_eq!(asked(of_shop, hidden), ["Scheme spec.scheme internal", "Subnet spec.subnetSelector ?"]);
+        let hidden = asked(of_shop, hidden);
+        assert_eq!(hidden[..2], ["Scheme spec.scheme internal", "Subnet spec.subnetSelector ?"]);
+        assert!(hidden[2].starts_with("SecurityGroup spec.securityGroups (left out"), "{hidden:?}");
+        assert!(hidden[3].starts_with("LetInByGroups spec.securityGroups (left out"), "{hidden:?}");
+        let own = asked(of_shop, json!({ "subnets": ["subnet-1"], "inboundPrefixLists": ["pl-1"] }));
+        assert!(!own.iter().any(|it| it.contains("securityGroups")), "its group is made: {own:?}");
         let joining = json!({ "group": { "name": "g" }, "listeners": [{ "port": 80 }] });
         assert_eq!(asked(of_shop, joining), [""; 0], "who stands nowhere decides nothing");
     }
@@ -222,6 +301,20 @@ mod tests {
                 "Image spec.exporter, whose image oliver006/redis_exporter:v1.88.0",
                 "Image spec.sentinel.image evil/causeway",
                 "PriorityClass spec.priorityClassName high",
+            ]
+        );
+        let around = json!({
+            "podMetadata": { "labels": { "team": "a" }, "annotations": { "example.com/inject": "yes" } },
+            "serviceAccountName": "admin", "replicaService": { "type": "LoadBalancer", "annotations": { "a/b": "c" } },
+        });
+        assert_eq!(
+            asked(of_redis, around)[1..],
+            [
+                "PodMetadata spec.podMetadata.labels, key team",
+                "PodMetadata spec.podMetadata.annotations, key example.com/inject",
+                "ServiceAccount spec.serviceAccountName admin",
+                "ServiceType spec.replicaService.type LoadBalancer",
+                "ServiceAnnotation spec.replicaService.annotations, key a/b",
             ]
         );
         let etcd = json!({ "version": "3.5.9", "recovery": { "fromMember": "a", "token": "t", "image": "evil/etcd" } });

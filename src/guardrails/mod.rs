@@ -14,6 +14,9 @@ mod allowed;
 pub mod asks;
 mod beyond;
 mod census;
+#[cfg(test)]
+mod coverage;
+mod form;
 mod limits;
 mod problems;
 mod required;

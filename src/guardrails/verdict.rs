@@ -103,6 +103,7 @@ fn unreadable(name: &str, why: &str) -> String {
 
 fn refused(name: &str, spec: &CausewayPolicySpec, ask: &Ask) -> Option<Denial> {
     let schemes = spec.schemes.as_ref().map(|all| all.iter().map(|scheme| scheme.as_str().to_owned()).collect());
+    let types = spec.service_types.as_ref().map(|all| all.iter().map(|kind| kind.as_str().to_owned()).collect());
     let (list, field) = match ask.topic {
         Topic::Scheme => (&schemes, "schemes"),
         Topic::Subnet => (&spec.subnets, "subnets"),
@@ -116,6 +117,16 @@ fn refused(name: &str, spec: &CausewayPolicySpec, ask: &Ask) -> Option<Denial> {
         Topic::KmsKey => (&spec.kms_keys, "kmsKeys"),
         Topic::Image => (&spec.images, "images"),
         Topic::PriorityClass => (&spec.priority_classes, "priorityClasses"),
+        // What groups let in follows from the groups: it is checked only where no list says which groups may be used.
+        Topic::LetInByGroups if spec.security_groups.is_some() => return None,
+        Topic::LetInByGroups => (&spec.inbound_cidrs, "inboundCidrs"),
+        Topic::TargetGroup => (&spec.target_groups, "targetGroups"),
+        Topic::TrustStore => (&spec.trust_stores, "trustStores"),
+        Topic::UserPool => (&spec.user_pools, "userPools"),
+        Topic::PodMetadata => (&spec.pod_metadata, "podMetadata"),
+        Topic::ServiceAccount => (&spec.service_accounts, "serviceAccounts"),
+        Topic::ServiceType => (&types, "serviceTypes"),
+        Topic::ServiceAnnotation => (&spec.service_annotations, "serviceAnnotations"),
     };
     let list = list.as_ref()?;
     let allows = |allowed: &String| match (&ask.value, ask.topic) {
@@ -190,6 +201,13 @@ mod tests {
             (Topic::KmsKey, "kmsKeys", "arn:*", "arn:x", "key"),
             (Topic::Image, "images", "redis:*", "redis:7", "evil/redis:7"),
             (Topic::PriorityClass, "priorityClasses", "batch", "batch", "high"),
+            (Topic::TargetGroup, "targetGroups", "arn:*/a", "arn:x/a", "arn:x/b"),
+            (Topic::TrustStore, "trustStores", "arn:*/a", "arn:x/a", "arn:x/b"),
+            (Topic::UserPool, "userPools", "arn:*/a", "arn:x/a", "arn:x/b"),
+            (Topic::PodMetadata, "podMetadata", "example.com/*", "example.com/a", "example.org/a"),
+            (Topic::ServiceAccount, "serviceAccounts", "cache", "cache", "admin"),
+            (Topic::ServiceType, "serviceTypes", "ClusterIP", "ClusterIP", "LoadBalancer"),
+            (Topic::ServiceAnnotation, "serviceAnnotations", "example.com/*", "example.com/a", "example.org/a"),
         ] {
             let policies = policies(&[json!({ "namespaceSelector": {}, (field): [allowed] })]);
             assert_eq!(denial(&policies, &[ask(topic, good)]), None, "{field}");
@@ -203,6 +221,19 @@ mod tests {
             let other = if topic == Topic::Image { Topic::Waf } else { Topic::Image };
             assert_eq!(denial(&policies, &[ask(other, bad)]), None, "{field} is about nothing else");
         }
+    }
+
+    #[test]
+    fn what_groups_let_in_needs_a_list_of_groups() {
+        let groups = [Ask { topic: Topic::LetInByGroups, field: "spec.securityGroups".into(), value: None }];
+        let of = |lists: Value| {
+            let mut spec = lists;
+            spec["namespaceSelector"] = json!({});
+            denial(&policies(&[spec]), &groups)
+        };
+        assert!(of(json!({ "inboundCidrs": ["10.0.0.0/8"] })).is_some());
+        assert_eq!(of(json!({ "inboundCidrs": ["10.0.0.0/8"], "securityGroups": ["sg-1"] })), None);
+        assert_eq!(of(json!({})), None);
     }
 
     #[test]

@@ -31,7 +31,7 @@ use options::{BackupCommand, Command, EtcdCommand, Form, RedisCommand};
 use reading::Cluster;
 use seen::Seen;
 
-use crate::terminal::Paint;
+use crate::terminal::{self, Paint};
 
 /// The program's name as a plugin; Windows adds `.exe`.
 const NAME: &str = "kubectl-causeway";
@@ -112,14 +112,14 @@ async fn change(place: &options::Place, word: &str, change: &Change) -> Result<u
     if let Some(body) = &patch.body {
         cluster.patch(&object, body).await?;
     }
-    print(&format!("{}: {}\n", seen::title(&object), patch.done))?;
+    terminal::line(io::stdout(), &format!("{}: {}", seen::title(&object), patch.done))?;
     Ok(0)
 }
 
 /// Kinds that could not be read are reported after the others, and make the command fail.
 fn report(refused: &[String]) -> Result<u8, Error> {
     for line in refused {
-        writeln!(io::stderr(), "{line}")?;
+        terminal::line(io::stderr(), line)?;
     }
     Ok(u8::from(!refused.is_empty()))
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::{Polarity, polarity};
+use crate::terminal::{make_all_plain, make_plain};
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -84,6 +85,19 @@ impl Seen {
         }
     }
 
+    /// The same, to be shown on a terminal.
+    pub fn printable(&self) -> Self {
+        let mut shown = self.clone();
+        let own = [&mut shown.kind, &mut shown.namespace, &mut shown.name, &mut shown.ready, &mut shown.reason];
+        own.into_iter().chain([&mut shown.message]).for_each(make_plain);
+        for it in &mut shown.conditions {
+            [&mut it.type_, &mut it.status, &mut it.reason, &mut it.message, &mut it.since]
+                .into_iter()
+                .for_each(make_plain);
+        }
+        shown
+    }
+
     /// Whether the object is ready and no condition indicates trouble.
     pub fn is_well(&self) -> bool {
         self.ready == "True" && !self.conditions.iter().any(Condition::is_trouble)
@@ -110,6 +124,14 @@ fn conditions(object: &DynamicObject) -> Vec<Condition> {
         since: text(&value["lastTransitionTime"]),
     };
     object.data["status"]["conditions"].as_array().into_iter().flatten().map(of).collect()
+}
+
+/// The object, to be shown on a terminal.
+pub fn printable(object: &DynamicObject) -> DynamicObject {
+    let mut shown = object.clone();
+    make_all_plain(&mut shown.data);
+    shown.metadata.name.iter_mut().for_each(make_plain);
+    shown
 }
 
 /// Kind, namespace and name, for messages.

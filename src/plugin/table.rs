@@ -3,7 +3,7 @@
 use super::Error;
 use super::options::Form;
 use super::seen::{Seen, age};
-use crate::terminal::Paint;
+use crate::terminal::{Paint, plain_json};
 
 /// The most characters of a message in a table: `kubectl causeway why` shows all of it.
 const MESSAGE: usize = 100;
@@ -14,9 +14,12 @@ pub fn print(objects: &[Seen], form: Form, namespaces: bool, paint: Paint) -> Re
         Form::Table => Ok(table(objects, namespaces, paint)),
         Form::Json => {
             let text = serde_json::to_string_pretty(objects).map_err(|error| Error::Form(error.to_string()))?;
-            Ok(text + "\n")
+            Ok(plain_json(&text) + "\n")
         }
-        Form::Yaml => serde_saphyr::to_string(&objects).map_err(|error| Error::Form(error.to_string())),
+        Form::Yaml => {
+            let shown: Vec<Seen> = objects.iter().map(Seen::printable).collect();
+            serde_saphyr::to_string(&shown).map_err(|error| Error::Form(error.to_string()))
+        }
     }
 }
 
@@ -24,7 +27,8 @@ fn table(objects: &[Seen], namespaces: bool, paint: Paint) -> String {
     if objects.is_empty() {
         return "No objects of Causeway found: use -A for all namespaces.\n".into();
     }
-    let mut objects: Vec<&Seen> = objects.iter().collect();
+    let shown: Vec<Seen> = objects.iter().map(Seen::printable).collect();
+    let mut objects: Vec<&Seen> = shown.iter().collect();
     objects.sort_by_key(|seen| (seen.is_well(), &seen.namespace, &seen.kind, &seen.name));
     let row = |seen: &Seen| {
         [seen.namespace.clone(), seen.word(), seen.ready.clone(), seen.reason.clone(), age(seen.age_seconds)]
@@ -47,9 +51,8 @@ fn table(objects: &[Seen], namespaces: bool, paint: Paint) -> String {
     out
 }
 
-/// The first line of a text, cut to fit into the table.
-fn short(text: &str) -> String {
-    let line = text.lines().next().unwrap_or_default();
+/// A text, cut to fit into the table.
+fn short(line: &str) -> String {
     if line.chars().count() <= MESSAGE {
         line.to_owned()
     } else {
@@ -60,6 +63,7 @@ fn short(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terminal::plain;
 
     fn seen(kind: &str, name: &str, ready: &str, message: &str) -> Seen {
         Seen {
@@ -84,6 +88,21 @@ mod tests {
         redis/cache     True    Serving         2m5s   all is well
         ");
         assert!(table(&objects, true, Paint { terminal: false }).starts_with("NAMESPACE   OBJECT"));
+    }
+
+    #[test]
+    fn text_of_others_neither_controls_the_terminal_nor_forges_rows() {
+        for hostile in ["x\nredis/other True", "x\r\u{1b}[2K", "\u{9b}1A\u{202e}x", "x\u{2028}\u{7f}"] {
+            let mut objects = [seen("Redis", hostile, hostile, hostile)];
+            objects[0].reason = hostile.into();
+            objects[0].namespace = hostile.into();
+            let shown = table(&objects, true, Paint { terminal: false });
+            assert_eq!(shown.lines().count(), 2, "{shown}");
+            for form in [Form::Table, Form::Json, Form::Yaml] {
+                let shown = print(&objects, form, true, Paint { terminal: false }).unwrap();
+                assert!(shown.lines().all(|line| *line == *plain(line)), "{shown:?}");
+            }
+        }
     }
 
     #[test]

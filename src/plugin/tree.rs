@@ -8,14 +8,19 @@ use kube::api::DynamicObject;
 use serde_json::Value;
 
 use super::reading::Found;
-use super::seen::{Seen, age, seconds_between};
-use crate::terminal::Paint;
+use super::seen::{Seen, age, printable, seconds_between};
+use crate::terminal::{Paint, plain};
 
 /// The greatest depth of children: a `CronJob` has Jobs, and those have pods.
 const DEEPEST: usize = 4;
 
 /// The object and everything that belongs to it.
 pub fn tree(seen: &Seen, object: &DynamicObject, parts: &Found, now: Timestamp, paint: Paint) -> String {
+    let (seen, object) = (&seen.printable(), &printable(object));
+    let parts = &Found {
+        objects: parts.objects.iter().map(printable).collect(),
+        refused: parts.refused.iter().map(|line| plain(line).into_owned()).collect(),
+    };
     let mut out = format!("{} -n {}, {} old\n", paint.strong(&seen.word()), seen.namespace, age(seen.age_seconds));
     let _ = writeln!(out, "  Ready {} {}: {}", paint.health(seen.is_well(), &seen.ready), seen.reason, seen.message);
     for condition in seen.conditions.iter().filter(|condition| condition.type_ != "Ready") {
@@ -159,6 +164,41 @@ mod tests {
 
     fn object(value: Value) -> DynamicObject {
         serde_json::from_value(value).expect("an object")
+    }
+
+    #[test]
+    fn text_of_others_neither_controls_the_terminal_nor_forges_lines() {
+        let lines_of = |text: &str| {
+            let group = json!({ "backend": text, "healthy": 0, "total": 1, "message": text });
+            let ready = json!({ "type": "Ready", "status": text, "reason": text, "message": text });
+            let other =
+                json!({ "type": text, "status": text, "reason": text, "message": text, "lastTransitionTime": text });
+            let object = object(json!({
+                "apiVersion": "demo.rtfm.co.ua/v1", "kind": "MyIngress", "metadata": { "name": text, "namespace": "shop", "uid": "r" },
+                "status": {
+                    "conditions": [ready, other], "targetGroups": [group],
+                    "alb": { "name": text, "state": text, "dns": text },
+                    "recent": [{ "id": text, "source": text, "storedBytes": text, "keptBy": [text] }],
+                    "members": [{ "name": text, "version": text }], "nodes": [{ "name": text, "role": text, "keys": text }],
+                    "listeners": [{ "port": text, "protocol": text, "rules": text }],
+                },
+            }));
+            let owner = json!([{ "apiVersion": "v1", "kind": "X", "name": "x", "uid": "r", "controller": true }]);
+            let waits = json!([{ "state": { "waiting": { "reason": text } } }]);
+            let part = super::tests::object(json!({
+                "apiVersion": "v1", "kind": "Pod", "metadata": { "name": text, "ownerReferences": owner },
+                "spec": { "nodeName": text }, "status": { "phase": text, "containerStatuses": waits },
+            }));
+            let found = Found { objects: vec![part], refused: vec![text.to_owned()] };
+            let now = Timestamp::UNIX_EPOCH;
+            tree(&Seen::of(&object, now), &object, &found, now, Paint { terminal: false })
+        };
+        let usual = lines_of("x").lines().count();
+        for hostile in ["x\n  Ready True", "x\r\u{1b}[2K", "\u{9b}1A\u{202e}x", "x\u{2028}\u{7f}"] {
+            let shown = lines_of(hostile);
+            assert_eq!(shown.lines().count(), usual, "{shown}");
+            assert!(shown.lines().all(|line| *line == *plain(line)), "{shown:?}");
+        }
     }
 
     #[test]

@@ -8,13 +8,14 @@ use k8s_openapi::api::core::v1::Event;
 
 use super::seen::{Condition, Seen, age, seconds_between};
 use crate::guardrails::DENIED;
-use crate::terminal::Paint;
+use crate::terminal::{Paint, plain};
 
 /// How many of the newest warnings are shown.
 const NEWEST: usize = 5;
 
 /// Describes what is wrong with the object.
 pub fn why(seen: &Seen, events: &[Event], now: Timestamp, paint: Paint) -> String {
+    let seen = &seen.printable();
     let mut out = format!("{}\n", paint.strong(&format!("{} -n {}", seen.word(), seen.namespace)));
     let _ = writeln!(out, "  Ready is {}, {}: {}", seen.ready, paint.health(false, &seen.reason), seen.message);
     let others = |it: &&Condition| it.is_trouble() && it.type_ != "Ready" && it.message != seen.message;
@@ -24,8 +25,8 @@ pub fn why(seen: &Seen, events: &[Event], now: Timestamp, paint: Paint) -> Strin
     }
     for (at, event) in newest(events) {
         let ago = at.map_or_else(String::new, |at| format!("{} ago ", age(seconds_between(at, now))));
-        let reason = event.reason.as_deref().unwrap_or_default();
-        let _ = writeln!(out, "  warning {ago}{reason}: {}", event.message.as_deref().unwrap_or_default());
+        let text = |text: Option<&str>| plain(text.unwrap_or_default()).into_owned();
+        let _ = writeln!(out, "  warning {ago}{}: {}", text(event.reason.as_deref()), text(event.message.as_deref()));
     }
     if let Some(policy) = policy(seen) {
         let _ = writeln!(out, "  Policy: kubectl get causewaypolicy {policy} -o yaml");
@@ -36,8 +37,10 @@ pub fn why(seen: &Seen, events: &[Event], now: Timestamp, paint: Paint) -> Strin
 
 /// The policy that forbids the object, as its message names it.
 fn policy(seen: &Seen) -> Option<&str> {
-    let (_, rest) = seen.message.split_once("CausewayPolicy ").filter(|_| seen.reason == DENIED)?;
-    rest.split(' ').next()
+    // The last one: a value of the spec comes before it, and may say the same. Names have no other characters.
+    let (_, rest) = seen.message.rsplit_once("CausewayPolicy ").filter(|_| seen.reason == DENIED)?;
+    let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c)));
+    rest.get(..end.unwrap_or(rest.len())).filter(|name| !name.is_empty())
 }
 
 /// Says how many objects are healthy.
@@ -76,6 +79,44 @@ mod tests {
 
     use super::*;
     use crate::guardrails::{Ask, Policies, Topic};
+
+    #[test]
+    fn text_of_others_neither_controls_the_terminal_nor_forges_lines() {
+        for hostile in
+            ["x", "x\n  Ready is True, Active: all is well", "x\r\u{1b}[2K", "\u{9b}1A\u{202e}x", "x\u{2028}y"]
+        {
+            let texts = [hostile; 4].map(str::to_owned);
+            let [type_, status, reason, message] = texts.clone();
+            let conditions =
+                vec![Condition { type_, status: status + "x", reason, message: message + ".", since: hostile.into() }];
+            let [ready, reason, message, name] = texts;
+            let (kind, namespace) = ("Redis".into(), hostile.into());
+            let seen = Seen { kind, namespace, name, ready, reason, message, age_seconds: 1, conditions };
+            let event = json!({ "metadata": {}, "involvedObject": {}, "reason": hostile, "message": hostile, "type": "Warning" });
+            let events = [serde_json::from_value(event).expect("an event")];
+            let shown = why(&seen, &events, Timestamp::UNIX_EPOCH, Paint { terminal: false });
+            assert_eq!(shown.lines().count(), 5, "{shown}");
+            assert!(shown.lines().all(|line| *line == *plain(line)), "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_names_the_policy_and_nothing_that_a_shell_acts_on() {
+        let mut seen = Seen {
+            kind: "MyIngress".into(),
+            namespace: "shop".into(),
+            name: "web".into(),
+            ready: "False".into(),
+            reason: DENIED.into(),
+            message: "spec.securityGroups[0] CausewayPolicy $(id) is not allowed here: CausewayPolicy tenants (spec.x)"
+                .into(),
+            age_seconds: 1,
+            conditions: Vec::new(),
+        };
+        assert_eq!(policy(&seen), Some("tenants"));
+        seen.message = "CausewayPolicy $(id)".into();
+        assert_eq!(policy(&seen), None);
+    }
 
     #[test]
     fn trouble_is_shown_with_its_reasons_and_the_newest_warnings() {

@@ -4,7 +4,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod as CorePod, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{DeleteParams, PropagationPolicy};
+use kube::api::{DeleteParams, ObjectMeta, PostParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
@@ -54,6 +54,7 @@ impl<D: Database> Sets<D> {
                 self.change::<Service>(object, name, uid, patch).await.map(drop)
             }
             ChildAction::Orphan { name, uid } => {
+                self.can_be_made_again(object, name).await?;
                 let orphaning =
                     DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
                 self.delete::<StatefulSet>(object, name, uid, orphaning).await
@@ -106,6 +107,29 @@ impl<D: Database> Sets<D> {
                 Err(Error::CannotGrow { name: name.to_owned(), field: D::SIZE, message: status.message.clone() })
             }
             outcome => outcome,
+        }
+    }
+
+    /// Asks by a dry run whether the API server would take the `StatefulSet` again: without one, no pod is replaced. Where
+    /// it would, it says that there is one of that name. A full quota has room again after the deletion.
+    async fn can_be_made_again(&self, object: &D, name: &str) -> Result<(), Error> {
+        let api: Api<StatefulSet> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
+        let failed = |source| Error::Change { name: format!("StatefulSet {name} (to make it again)"), source };
+        let mut set = api.get(name).await.map_err(failed)?;
+        let kept = set.metadata;
+        set.metadata = ObjectMeta {
+            name: kept.name,
+            labels: kept.labels,
+            annotations: kept.annotations,
+            owner_references: kept.owner_references,
+            ..ObjectMeta::default()
+        };
+        set.status = None;
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        match api.create(&dry_run, &set).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 409 || status.message.contains("exceeded quota") => Ok(()),
+            Err(source) => Err(failed(source)),
         }
     }
 

@@ -145,10 +145,10 @@ pub struct SetSpec<'a> {
     pub published: bool,
 }
 
-/// What the volumes of that many nodes ask for, in thousandths of a byte. A size that cannot be parsed counts as the maximum.
+/// What the volumes of that many nodes ask for, in thousandths of a byte. Ephemeral ones count, too: they take the space of
+/// Kubernetes' nodes. A size that cannot be parsed counts as the maximum.
 pub fn storage<D: Database>(object: &D, nodes: i32) -> i128 {
-    let spec = object.set_spec();
-    if spec.ephemeral { 0 } else { amount(spec.storage_size).unwrap_or(i128::MAX).saturating_mul(nodes.into()) }
+    amount(object.set_spec().storage_size).unwrap_or(i128::MAX).saturating_mul(nodes.into())
 }
 
 /// A password that nobody guesses.

@@ -1,5 +1,6 @@
 //! The definitions as the apiserver has them: what it accepts, what it refuses and with which words.
 
+use causeway::api::causewaypolicy::CausewayPolicy;
 use causeway::api::definitions::definitions;
 use causeway::api::myingress::Scheme;
 use causeway::api::{DeletionPolicy, EtcdCluster, MyApp, MyIngress};
@@ -129,7 +130,22 @@ async fn an_etcd_cluster_is_refused_in_words_that_name_field_and_fix() {
         (
             "podMetadata",
             json!({ "labels": { "app.kubernetes.io/name": "mine" } }),
-            "spec.podMetadata.labels must not have keys of Kubernetes, service meshes or causeway.example.com",
+            "spec.podMetadata.labels must not have keys of Kubernetes, clouds",
+        ),
+        (
+            "podMetadata",
+            json!({ "annotations": { "vault.hashicorp.com/agent-inject": "true" } }),
+            "spec.podMetadata.annotations must not have keys of Kubernetes, clouds",
+        ),
+        (
+            "podMetadata",
+            json!({ "annotations": { "io.kubernetes.cri-o.userns-mode": "auto" } }),
+            "spec.podMetadata.annotations must not have keys of Kubernetes, clouds",
+        ),
+        (
+            "podMetadata",
+            json!({ "labels": { "azure.workload.identity/use": "true" } }),
+            "spec.podMetadata.labels must not have keys of Kubernetes, clouds",
         ),
         ("serviceAccountName", json!("causeway-backup"), "spec.serviceAccountName must not be causeway-backup"),
         ("service", json!({ "type": "ExternalName" }), "\"ClusterIP\", \"NodePort\", \"LoadBalancer\""),
@@ -412,5 +428,38 @@ async fn what_the_apiserver_takes_can_be_read() {
         let outcome = scene.try_create::<MyIngress>(&format!("web-{index}"), spec).await;
         assert_eq!(outcome.is_ok(), taken, "{port}: {outcome:?}");
         scene.api::<MyIngress>().list(&ListParams::default()).await.expect("all can be read");
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_can_match_nothing_is_refused() {
+    let scene = Scene::new("crds").await;
+    let policies = Api::<CausewayPolicy>::all(scene.client.clone());
+    let by = |key: &str| json!({ "namespaceSelector": { "matchLabels": { (key): "a" } } });
+    let expression = |key: &str, value: &str| {
+        let expression = json!({ "key": key, "operator": "In", "values": [value] });
+        json!({ "namespaceSelector": { "matchExpressions": [expression] } })
+    };
+    let list = |field: &str, entry: &str| json!({ "namespaceSelector": {}, (field): [entry] });
+    let (key, value) = ("must be keys of labels", "must be values of labels");
+    for (spec, words) in [
+        (by("a key"), key),
+        (by(&"k".repeat(70)), key),
+        (by("a\nkey"), key),
+        (json!({ "namespaceSelector": { "matchLabels": { "a": "a value" } } }), value),
+        (expression("a key", "a"), key),
+        (expression("a", "a value"), value),
+        (list("inboundCidrs", "10.0.0.0/99"), "spec.inboundCidrs must be networks"),
+        (list("images", "redis 7"), "spec.images[0]"),
+        (list("buckets", "s3://logs"), "spec.buckets[0]"),
+        (list("certificates", "arn:aws:acm: *"), "spec.certificates[0]"),
+        (list("securityGroups", "a\nb"), "spec.securityGroups[0]"),
+        (list("podMetadata", "team: x"), "spec.podMetadata[0]"),
+    ] {
+        let policy = json!({ "metadata": { "name": scene.namespace }, "spec": spec });
+        let policy: CausewayPolicy = serde_json::from_value(policy).expect("a policy");
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        let refused = policies.create(&dry_run, &policy).await.expect_err(words).to_string();
+        assert!(refused.contains(words), "{words}: {refused}");
     }
 }

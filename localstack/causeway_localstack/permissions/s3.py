@@ -56,6 +56,17 @@ _NO_CREATION = ("CreateMultipartUpload", "UploadPart", "UploadPartCopy")
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
 """
 
+_BESIDE = {
+    "PutObjectAcl": ("ACL", "GrantFullControl", "GrantRead", "GrantReadACP", "GrantWriteACP"),
+    "PutObjectLegalHold": ("ObjectLockLegalHoldStatus",),
+    "PutObjectRetention": ("ObjectLockMode", "ObjectLockRetainUntilDate"),
+    "PutObjectTagging": ("Tagging",),
+}
+"""What a request that writes an object needs, too, if it has one of these fields.
+
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html#using-with-s3-policy-actions-related-to-objects
+"""
+
 _STORE_REGION = "us-east-1"
 """Where LocalStack keeps the buckets of all regions."""
 
@@ -76,6 +87,9 @@ def requests(context: RequestContext) -> list[Request]:
     if action == "PutObject":
         known = known | _writing(context)
     needed = [_on_object(action, bucket, key, asked.get("VersionId"), known)]
+    if action == "PutObject":
+        beside = [it for it, fields in _BESIDE.items() if any(asked.get(field) for field in fields)]
+        needed += [_on_object(it, bucket, key, None, known) for it in beside]
     if operation in ("CopyObject", "UploadPartCopy"):
         source = str(asked.get("CopySource") or "").lstrip("/").partition("?")[0]
         whence, _, what = source.partition("/")

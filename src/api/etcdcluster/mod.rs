@@ -188,8 +188,9 @@ pub struct EtcdClusterSpec {
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub image_pull_secrets: Vec<ImagePullSecret>,
 
-    /// Service account of the pods, such as `etcd`; `default` unless given. Its token is not mounted. A change replaces
-    /// the pods one by one.
+    /// Service account of the pods, such as `etcd`; `default` unless given. The annotation
+    /// `causeway.example.com/service-accounts` of the Namespace must list it. Its token is not mounted. A change
+    /// replaces the pods one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = ("self != 'causeway-backup'", "spec.serviceAccountName must not be causeway-backup: only Causeway's own image may get the role that writes backups"))]

@@ -202,7 +202,8 @@ pub struct RedisSpec {
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub image_pull_secrets: Vec<ImagePullSecret>,
 
-    /// Service account of the pods, such as `redis`; `default` unless given. Its token is not mounted. A change
+    /// Service account of the pods, such as `redis`; `default` unless given. The annotation
+    /// `causeway.example.com/service-accounts` of the Namespace must list it. Its token is not mounted. A change
     /// replaces the pods one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]

@@ -122,6 +122,37 @@ fn a_cleared_holder_or_a_deleted_lease_frees_nothing_while_the_leader_may_act() 
     }
 }
 
+/// An account that may write the leases can have two processes lead: nothing in a record proves who wrote it. It is over when the
+/// leader next sees the lease, which it watches.
+#[test]
+fn a_forged_release_is_over_once_the_leader_sees_the_lease() {
+    let mut pair = Pair::new(0, 0);
+    pair.run(seconds(30.0), true);
+    pair.cluster.put(Some(release(pair.cluster.record.as_ref().unwrap(), pair.wall)));
+    pair.rival.turn(&mut pair.cluster, pair.now, pair.wall);
+    assert!(pair.rival.leads(pair.now) && pair.leader.leads(pair.now), "docs/security.md says so");
+    pair.leader.look(&pair.cluster, pair.now, pair.wall);
+    assert!(!pair.leader.leads(pair.now) && pair.rival.leads(pair.now));
+}
+
+/// Every other record that is written over the leader's frees nothing while that may act.
+#[test]
+fn a_forged_holder_frees_nothing_while_the_leader_may_act() {
+    let identity = "causeway-2_uid-2_1";
+    for (holder, duration) in [("another", 15), ("", 15), (identity, 15), ("causeway-1_uid-1_0", 15), ("", 0)] {
+        let mut pair = Pair::new(0, 0);
+        pair.run(seconds(30.0), true);
+        let before = pair.cluster.record.clone().unwrap();
+        pair.cluster.put(Some(LeaseSpec {
+            holder_identity: Some(holder.to_owned()),
+            lease_duration_seconds: Some(duration),
+            ..before
+        }));
+        pair.run(seconds(60.0), false);
+        assert!(pair.rival.leads(pair.now), "{holder} {duration}");
+    }
+}
+
 #[test]
 fn a_leader_writes_a_deleted_lease_again() {
     let mut pair = Pair::new(0, 0);

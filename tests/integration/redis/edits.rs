@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use causeway::api::Redis;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{ResourceQuota, Service};
-use kube::ResourceExt;
-use kube::api::PostParams;
+use k8s_openapi::api::core::v1::{Namespace, ResourceQuota, Service};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use super::checker::{Checker, Promise};
@@ -124,6 +124,9 @@ async fn a_pod_that_is_refused_no_longer_is_made_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_account_that_does_not_exist_is_reported_and_can_be_taken_back() {
     let scene = Stage::new("redis-edits").await;
+    let agrees = json!({ "metadata": { "annotations": { "causeway.example.com/service-accounts": "nobody" } } });
+    let namespaces: Api<Namespace> = Api::all(scene.client.clone());
+    namespaces.patch(&scene.namespace, &PatchParams::default(), &Patch::Merge(agrees)).await.expect("an annotation");
     let _operator = Operator::start(&scene).await;
     scene.create::<Redis>(NAME, json!({ "replicas": 0, "serviceAccountName": "nobody" })).await;
     let is_reported = |object: &Redis| {

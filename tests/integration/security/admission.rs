@@ -1,8 +1,10 @@
-//! Somebody has the operator's own service account, whose role may create pods: none of them gets the attacker a node.
+//! An attacker has the operator's own service account, whose role may create pods: none of them gets him a node, or the
+//! rights of another account.
 
 use causeway::api::Redis;
 use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, RoleBinding};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
@@ -13,45 +15,82 @@ use std::time::Duration;
 use crate::support::wait::wait_for;
 use crate::support::{Operator, Scene};
 
-/// A file of `deploy/base`, changed to an operator in the scene's namespace.
+/// A file of `deploy/base`, changed to an operator whose account is in the scene's namespace, and whose own namespace is
+/// another one.
 fn shipped(scene: &Scene, file: &str) -> Vec<Value> {
     let path = format!("{}/deploy/base/{file}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("the file");
     let text = text.replace(":causeway-system:", &format!(":{}:", scene.namespace));
+    let text = text.replace("\"causeway-system\"", &format!("\"{}\"", own(scene)));
+    let text = text.replace("'[]'", &format!("'[\"{}\"]'", named(scene)));
     text.split("\n---\n").map(|document| serde_saphyr::from_str(document).expect("YAML")).collect()
 }
 
-/// Installs the policy, and the role for the scene's namespace alone, under the scene's name.
+/// The operator's own namespace.
+fn own(scene: &Scene) -> String {
+    format!("{}-own", scene.namespace)
+}
+
+/// A namespace that the platform team closed.
+fn named(scene: &Scene) -> String {
+    format!("{}-named", scene.namespace)
+}
+
+/// Installs the policies, and the role in the namespaces of the test, under the scene's name.
 async fn install(scene: &Scene) {
-    let named = |mut object: Value| {
-        object["metadata"]["name"] = scene.namespace.as_str().into();
+    let named_after = |mut object: Value| {
+        for field in ["/metadata/name", "/spec/policyName"] {
+            if let Some(name) = object.pointer_mut(field) {
+                *name = name.as_str().expect("a name").replacen("causeway", &scene.namespace, 1).into();
+            }
+        }
         object
     };
-    let [policy, mut binding] = shipped(scene, "admissionpolicy.yaml").try_into().expect("a policy and its binding");
-    binding["spec"]["policyName"] = scene.namespace.as_str().into();
-    let policy: ValidatingAdmissionPolicy = serde_json::from_value(named(policy)).expect("a policy");
-    let binding: ValidatingAdmissionPolicyBinding = serde_json::from_value(named(binding)).expect("a binding");
-    Api::all(scene.client.clone()).create(&PostParams::default(), &policy).await.expect("the policy is taken");
-    Api::all(scene.client.clone()).create(&PostParams::default(), &binding).await.expect("the binding is taken");
+    let client = || scene.client.clone();
+    for object in shipped(scene, "admissionpolicy.yaml") {
+        let is_policy = object["kind"] == "ValidatingAdmissionPolicy";
+        let object = named_after(object);
+        if is_policy {
+            let policy: ValidatingAdmissionPolicy = serde_json::from_value(object).expect("a policy");
+            Api::all(client()).create(&PostParams::default(), &policy).await.expect("the policy is taken");
+        } else {
+            let binding: ValidatingAdmissionPolicyBinding = serde_json::from_value(object).expect("a binding");
+            Api::all(client()).create(&PostParams::default(), &binding).await.expect("the binding is taken");
+        }
+    }
     let role = shipped(scene, "clusterrole.yaml").swap_remove(0);
-    let role: ClusterRole = serde_json::from_value(named(role)).expect("a ClusterRole");
-    Api::all(scene.client.clone()).create(&PostParams::default(), &role).await.expect("the role is taken");
+    let role: ClusterRole = serde_json::from_value(named_after(role)).expect("a ClusterRole");
+    Api::all(client()).create(&PostParams::default(), &role).await.expect("the role is taken");
+    for namespace in [own(scene), named(scene)] {
+        let namespace: Namespace =
+            serde_json::from_value(json!({ "metadata": { "name": namespace } })).expect("a Namespace");
+        Api::all(client()).create(&PostParams::default(), &namespace).await.expect("a namespace");
+    }
     let bound = json!({
-        "metadata": { "name": "causeway" },
+        "metadata": { "name": scene.namespace },
         "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": scene.namespace },
         "subjects": [{ "kind": "ServiceAccount", "name": "causeway", "namespace": scene.namespace }],
     });
     let bound: RoleBinding = serde_json::from_value(bound).expect("a RoleBinding");
-    scene.api::<RoleBinding>().create(&PostParams::default(), &bound).await.expect("the binding is taken");
+    for namespace in [scene.namespace.as_str(), "kube-system", &own(scene), &named(scene)] {
+        let api = Api::<RoleBinding>::namespaced(client(), namespace);
+        api.create(&PostParams::default(), &bound).await.expect("the binding is taken");
+    }
 }
 
-/// Deletes the cluster-scoped objects: they are not deleted with the namespace.
+/// Deletes what is not deleted with the namespace.
 async fn tidy(scene: &Scene) {
     let (name, how) = (scene.namespace.as_str(), DeleteParams::default());
     let client = || scene.client.clone();
-    Api::<ValidatingAdmissionPolicyBinding>::all(client()).delete(name, &how).await.expect("tidy");
-    Api::<ValidatingAdmissionPolicy>::all(client()).delete(name, &how).await.expect("tidy");
+    for name in [name, &format!("{name}-children")] {
+        Api::<ValidatingAdmissionPolicyBinding>::all(client()).delete(name, &how).await.expect("tidy");
+        Api::<ValidatingAdmissionPolicy>::all(client()).delete(name, &how).await.expect("tidy");
+    }
     Api::<ClusterRole>::all(client()).delete(name, &how).await.expect("tidy");
+    Api::<RoleBinding>::namespaced(client(), "kube-system").delete(name, &how).await.expect("tidy");
+    for namespace in [own(scene), named(scene)] {
+        Api::<Namespace>::all(client()).delete(&namespace, &how).await.expect("tidy");
+    }
 }
 
 /// The cluster as the operator's account sees it.
@@ -73,10 +112,10 @@ fn with_pod(kind: &str, pod: &Value, owner: &Value) -> (ApiResource, Value) {
             GroupVersionKind::gvk("apps", "v1", kind),
             json!({ "selector": { "matchLabels": labels }, "serviceName": "x", "template": template }),
         ),
-        "Job" => (GroupVersionKind::gvk("batch", "v1", kind), json!({ "template": template })),
+        "Job" => (GroupVersionKind::gvk("batch", "v1", kind), json!({ "suspend": true, "template": template })),
         _ => (
             GroupVersionKind::gvk("batch", "v1", kind),
-            json!({ "schedule": "0 0 1 1 *", "jobTemplate": { "spec": { "template": template } } }),
+            json!({ "suspend": true, "schedule": "0 0 1 1 *", "jobTemplate": { "spec": { "template": template } } }),
         ),
     };
     let resource = ApiResource::from_gvk(&gvk);
@@ -84,15 +123,20 @@ fn with_pod(kind: &str, pod: &Value, owner: &Value) -> (ApiResource, Value) {
     (resource, json!({ "apiVersion": gvk.api_version(), "kind": kind, "metadata": metadata, "spec": spec }))
 }
 
-/// The apiserver's refusal of its creation; `None` if it was created. The policy does not judge dry runs, so it is created for
-/// real, and deleted at once.
-async fn refusal(scene: &Scene, client: &Client, (resource, object): (ApiResource, Value)) -> Option<String> {
-    let made = create(scene, client, &PostParams::default(), (&resource, object)).await;
+/// The apiserver's refusal of its creation in that namespace; `None` if it was created. The policy does not judge dry runs of
+/// pods, so it is created for real, and deleted at once.
+async fn refusal_in(
+    scene: &Scene,
+    namespace: &str,
+    client: &Client,
+    (resource, object): (ApiResource, Value),
+) -> Option<String> {
+    let made = create(client, namespace, &PostParams::default(), (&resource, object)).await;
     let name = match made {
         Ok(made) => made.name_any(),
         Err(message) => return Some(message),
     };
-    let api: Api<DynamicObject> = Api::namespaced_with(scene.client.clone(), &scene.namespace, &resource);
+    let api: Api<DynamicObject> = Api::namespaced_with(scene.client.clone(), namespace, &resource);
     match api.delete(&name, &DeleteParams::background()).await {
         Ok(_) => {}
         // The garbage collector was faster: the owner does not exist.
@@ -102,14 +146,19 @@ async fn refusal(scene: &Scene, client: &Client, (resource, object): (ApiResourc
     None
 }
 
+/// The same in the scene's namespace.
+async fn refusal(scene: &Scene, client: &Client, object: (ApiResource, Value)) -> Option<String> {
+    refusal_in(scene, &scene.namespace, client, object).await
+}
+
 /// Creates it, or returns the apiserver's message.
 async fn create(
-    scene: &Scene,
     client: &Client,
+    namespace: &str,
     how: &PostParams,
     (resource, object): (&ApiResource, Value),
 ) -> Result<DynamicObject, String> {
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &scene.namespace, resource);
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
     let object: DynamicObject = serde_json::from_value(object).expect("an object");
     match api.create(how, &object).await {
         Ok(made) => Ok(made),
@@ -118,14 +167,103 @@ async fn create(
     }
 }
 
-/// A pod that is never scheduled, so what an attack creates never runs.
+/// A pod as the operator makes it, with a gate: it is never scheduled, so what an attack creates never runs.
 fn pod(more: &Value) -> Value {
-    let gates = json!([{ "name": "example.com/never" }]);
-    let mut pod = json!({ "restartPolicy": "Never", "containers": [{ "name": "a", "image": "nginx" }], "schedulingGates": gates });
-    for (key, value) in more.as_object().expect("fields") {
-        pod[key] = value.clone();
-    }
+    let mut pod = json!({
+        "restartPolicy": "Never", "automountServiceAccountToken": false,
+        "securityContext": { "runAsNonRoot": true, "runAsUser": 999, "seccompProfile": { "type": "RuntimeDefault" } },
+        "schedulingGates": [{ "name": "example.com/never" }],
+        "containers": [container(&json!({}))],
+    });
+    overlay(&mut pod, more);
     pod
+}
+
+fn container(context: &Value) -> Value {
+    let mut all = json!({ "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } });
+    overlay(&mut all, context);
+    json!({ "name": "a", "image": "nginx", "securityContext": all })
+}
+
+/// Sets these fields, down to the last one.
+fn overlay(value: &mut Value, more: &Value) {
+    match (value, more) {
+        (Value::Object(fields), Value::Object(more)) => {
+            for (key, more) in more {
+                overlay(fields.entry(key).or_insert(Value::Null), more);
+            }
+        }
+        (value, more) => *value = more.clone(),
+    }
+}
+
+/// An owner reference to an object of that kind.
+fn owner(group: &str, kind: &str) -> Value {
+    json!([{ "apiVersion": group, "kind": kind, "name": "cache", "uid": "5ee0e5f6-3a5c-4e6a-9d0c-6f5f0a3b8f11", "controller": true }])
+}
+
+/// Fields of a pod that give it more than pods of the operator have, with a word of the refusal.
+fn attacks() -> Vec<(Value, &'static str)> {
+    let volume = |source: Value| {
+        let mut volume = json!({ "name": "v" });
+        overlay(&mut volume, &source);
+        json!({ "volumes": [volume] })
+    };
+    let token = |audience: Value| {
+        let mut source = json!({ "serviceAccountToken": { "path": "token" } });
+        overlay(&mut source["serviceAccountToken"], &audience);
+        volume(json!({ "projected": { "sources": [source] } }))
+    };
+    let context = |context: Value| json!({ "containers": [container(&context)] });
+    let whole = |context: Value| json!({ "securityContext": context });
+    let mut beside = container(&json!({ "privileged": true, "allowPrivilegeEscalation": true }));
+    beside["name"] = json!("b");
+    let mut port = container(&json!({}));
+    let mut probe = container(&json!({}));
+    probe["livenessProbe"] = json!({ "httpGet": { "host": "169.254.169.254", "port": 80 } });
+    port["ports"] = json!([{ "containerPort": 80, "hostPort": 8080 }]);
+    vec![
+        (volume(json!({ "hostPath": { "path": "/" } })), "hostPath"),
+        (volume(json!({ "flexVolume": { "driver": "example.com/x" } })), "volumes"),
+        (volume(json!({ "csi": { "driver": "csi.example.com" } })), "volumes"),
+        (volume(json!({ "nfs": { "server": "10.0.0.1", "path": "/" } })), "volumes"),
+        (volume(json!({ "persistentVolumeClaim": { "claimName": "another" } })), "volumes"),
+        (
+            volume(json!({ "ephemeral": { "volumeClaimTemplate": { "spec": {
+                "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } },
+            } } } })),
+            "volumes",
+        ),
+        (token(json!({})), "token"),
+        (token(json!({ "audience": "https://kubernetes.default.svc" })), "token"),
+        (json!({ "automountServiceAccountToken": true }), "automountServiceAccountToken"),
+        (json!({ "automountServiceAccountToken": null }), "automountServiceAccountToken"),
+        (json!({ "serviceAccountName": "powerful" }), "serviceAccountName powerful"),
+        (json!({ "serviceAccount": "powerful" }), "serviceAccountName powerful"),
+        (json!({ "hostNetwork": true }), "hostNetwork"),
+        (json!({ "hostPID": true }), "hostPID"),
+        (json!({ "hostIPC": true }), "hostIPC"),
+        (json!({ "containers": [port] }), "hostPort"),
+        (json!({ "containers": [probe] }), "host of a probe"),
+        (json!({ "nodeName": "node-1", "schedulingGates": null }), "nodeName"),
+        (json!({ "runtimeClassName": "another" }), "runtimeClassName"),
+        (context(json!({ "privileged": true, "allowPrivilegeEscalation": true })), "privileged"),
+        (context(json!({ "allowPrivilegeEscalation": true })), "allowPrivilegeEscalation"),
+        (context(json!({ "capabilities": { "add": ["NET_ADMIN"] } })), "capabilities"),
+        (context(json!({ "capabilities": { "drop": [] } })), "capabilities"),
+        (context(json!({ "runAsUser": 0 })), "root"),
+        (context(json!({ "runAsNonRoot": false })), "root"),
+        (whole(json!({ "runAsNonRoot": null })), "root"),
+        (context(json!({ "seccompProfile": { "type": "Unconfined" } })), "seccompProfile"),
+        (whole(json!({ "seccompProfile": { "type": "Unconfined" } })), "seccompProfile"),
+        (whole(json!({ "seccompProfile": null })), "seccompProfile"),
+        (context(json!({ "appArmorProfile": { "type": "Unconfined" } })), "appArmorProfile"),
+        (whole(json!({ "appArmorProfile": { "type": "Unconfined" } })), "appArmorProfile"),
+        (context(json!({ "seLinuxOptions": { "type": "spc_t" } })), "seLinuxOptions"),
+        (json!({ "hostUsers": false, "containers": [container(&json!({ "procMount": "Unmasked" }))] }), "procMount"),
+        (whole(json!({ "sysctls": [{ "name": "kernel.shm_rmid_forced", "value": "1" }] })), "sysctls"),
+        (json!({ "initContainers": [beside] }), "privileged"),
+    ]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -133,10 +271,10 @@ async fn the_operators_account_makes_no_pod_that_gets_it_a_node_and_does_its_wor
     let scene = Scene::new("security-admission").await;
     install(&scene).await;
     let client = impersonated(&scene).await;
-    let owner = |group: &str, kind: &str| json!([{ "apiVersion": group, "kind": kind, "name": "cache", "uid": "5ee0e5f6-3a5c-4e6a-9d0c-6f5f0a3b8f11", "controller": true }]);
     let ours = owner("example.com/v1", "Redis");
-    let context =
-        |context: Value| json!({ "containers": [{ "name": "a", "image": "nginx", "securityContext": context }] });
+    let powerful: ServiceAccount =
+        serde_json::from_value(json!({ "metadata": { "name": "powerful" } })).expect("an account");
+    scene.api::<ServiceAccount>().create(&PostParams::default(), &powerful).await.expect("an account");
     let host_path = pod(&json!({ "volumes": [{ "name": "node", "hostPath": { "path": "/" } }] }));
     // A policy takes effect within seconds.
     let look = || refusal(&scene, &client, with_pod("Pod", &host_path, &ours));
@@ -155,18 +293,12 @@ async fn the_operators_account_makes_no_pod_that_gets_it_a_node_and_does_its_wor
             refusal(&scene, &client, with_pod(kind, &spec(&more), owner)).await.unwrap_or_default()
         };
         assert_eq!(attempt(json!({}), &ours).await, "", "{kind}: what the operator makes is let pass");
-        for (more, words) in [
-            (json!({ "volumes": [{ "name": "node", "hostPath": { "path": "/" } }] }), "hostPath"),
-            (json!({ "hostNetwork": true }), "hostNetwork"),
-            (json!({ "hostPID": true }), "hostPID"),
-            (json!({ "hostIPC": true }), "hostIPC"),
-            (context(json!({ "privileged": true })), "privileged"),
-            (context(json!({ "capabilities": { "add": ["SYS_ADMIN"] } })), "capabilities"),
-            (
-                json!({ "initContainers": [{ "name": "b", "image": "nginx", "securityContext": { "privileged": true } }] }),
-                "privileged",
-            ),
-        ] {
+        let account = json!({ "serviceAccountName": "causeway-backup" });
+        if kind != "Pod" {
+            assert_eq!(attempt(account, &ours).await, "", "{kind}: the account of Jobs is let pass");
+        }
+        // Of a pod with a RuntimeClass that does not exist, the API server says so first.
+        for (more, words) in attacks().into_iter().filter(|(_, words)| kind != "Pod" || *words != "runtimeClassName") {
             let said = attempt(more.clone(), &ours).await;
             assert!(said.contains("the operator makes no") && said.contains(words), "{kind} with {more}: {said}");
         }
@@ -174,33 +306,133 @@ async fn the_operators_account_makes_no_pod_that_gets_it_a_node_and_does_its_wor
             let said = attempt(json!({}), &owner).await;
             assert!(said.contains("controls"), "{kind} of {owner}: {said}");
         }
+        for namespace in ["kube-system", &own(&scene), &named(&scene)] {
+            let said = refusal_in(&scene, namespace, &client, with_pod(kind, &spec(&json!({})), &ours)).await;
+            let said = said.unwrap_or_default();
+            assert!(said.contains(&format!("in namespace {namespace}")), "{kind} in {namespace}: {said}");
+        }
     }
+    runtimes_and_claims(&scene, &client, &ours).await;
     // A dry run makes nothing: by it the operator asks why a pod is missing, also where an injector adds capabilities.
-    let injected = pod(&context(json!({ "capabilities": { "add": ["NET_ADMIN"] } })));
+    let injected = pod(&json!({ "containers": [container(&json!({ "capabilities": { "add": ["NET_ADMIN"] } }))] }));
     let (resource, object) = with_pod("Pod", &injected, &ours);
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-    let answer = create(&scene, &client, &dry_run, (&resource, object.clone())).await;
+    let answer = create(&client, &scene.namespace, &dry_run, (&resource, object.clone())).await;
     assert!(answer.is_ok(), "{answer:?}");
     let said = refusal(&scene, &client, (resource, object)).await.unwrap_or_default();
     assert!(said.contains("capabilities"), "{said}");
     // The policy applies to no other account.
     assert_eq!(refusal(&scene, &scene.client, with_pod("Pod", &host_path, &json!([]))).await, None);
 
-    // The operator works as that account, with the role that is shipped.
-    let _operator = Operator::start_with(&scene, client.clone(), scene.aws.clone(), Duration::from_secs(2));
+    works(&scene, client).await;
+    tidy(&scene).await;
+}
+
+/// What pods cannot say: annotations for the node's runtime, and the volumes of a StatefulSet.
+async fn runtimes_and_claims(scene: &Scene, client: &Client, ours: &Value) {
+    for key in ["container.apparmor.security.beta.kubernetes.io/a", "io.kubernetes.cri-o.userns-mode", "run.oci.hooks"]
+    {
+        let (resource, mut object) = with_pod("Job", &pod(&json!({})), ours);
+        object["spec"]["template"]["metadata"]["annotations"] = json!({ (key): "unconfined" });
+        let said = refusal(scene, client, (resource, object)).await.unwrap_or_default();
+        assert!(said.contains("the operator makes no pods with"), "{key}: {said}");
+    }
+    for (claim, is_taken) in [(json!({}), true), (json!({ "volumeName": "of-another" }), false)] {
+        let (resource, mut object) = with_pod("StatefulSet", &pod(&json!({ "restartPolicy": "Always" })), ours);
+        let mut spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
+        overlay(&mut spec, &claim);
+        object["spec"]["replicas"] = json!(0);
+        object["spec"]["volumeClaimTemplates"] = json!([{ "metadata": { "name": "data" }, "spec": spec }]);
+        let said = refusal(scene, client, (resource, object)).await.unwrap_or_default();
+        assert_eq!(said.is_empty(), is_taken, "{claim}: {said}");
+    }
+}
+
+/// The operator works as that account, with the role that is shipped.
+async fn works(scene: &Scene, client: Client) {
+    let _operator = Operator::start_with(scene, client.clone(), scene.aws.clone(), Duration::from_secs(2));
     scene.create::<Redis>("cache", json!({ "replicas": 0 })).await;
-    let look = || async { scene.api::<Redis>().get("cache").await.expect("the object").status.unwrap_or_default() };
+    let look = |name: &'static str| async move {
+        scene.api::<Redis>().get(name).await.expect("the object").status.unwrap_or_default()
+    };
     let ready = |status: &causeway::api::RedisStatus| {
         status.conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True")
     };
-    wait_for("a Redis that the account made", look, ready).await;
+    wait_for("a Redis that the account made", || look("cache"), ready).await;
+    // A Namespace agrees to an account by its annotation, and the object says how.
+    scene.create::<Redis>("named", json!({ "replicas": 0, "serviceAccountName": "powerful" })).await;
+    let refused = |status: &causeway::api::RedisStatus| {
+        status.conditions.iter().any(|it| it.message.contains("causeway.example.com/service-accounts=powerful"))
+    };
+    wait_for("the account to be refused", || look("named"), refused).await;
+    let agrees =
+        json!({ "metadata": { "annotations": { "causeway.example.com/service-accounts": "other, powerful" } } });
+    let namespaces: Api<Namespace> = Api::all(scene.client.clone());
+    namespaces.patch(&scene.namespace, &PatchParams::default(), &Patch::Merge(agrees)).await.expect("an annotation");
+    wait_for("a Redis with an account that agrees", || look("named"), ready).await;
+    // A set that would be refused is not deleted to make it again.
+    let sets = scene.api::<StatefulSet>();
+    let before = sets.get("named").await.expect("the set").uid();
+    let forgets = json!({ "metadata": { "annotations": { "causeway.example.com/service-accounts": null } } });
+    namespaces.patch(&scene.namespace, &PatchParams::default(), &Patch::Merge(forgets)).await.expect("no annotation");
+    scene.edit::<Redis>("named", json!({ "storage": { "size": "2Gi" } })).await;
+    wait_for("the larger set to be refused", || look("named"), refused).await;
+    assert_eq!(sets.get("named").await.expect("the set stays").uid(), before);
     // The account may label a pod of its set, but not take the pod away from the set.
-    let pods: Api<Pod> = Api::namespaced(client, &scene.namespace);
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &scene.namespace);
     let label = Patch::Merge(json!({ "metadata": { "labels": { "x": "y" } } }));
     pods.patch("cache-0", &PatchParams::default(), &label).await.expect("a label is let pass");
     let image = Patch::Merge(json!({ "metadata": { "ownerReferences": [] } }));
     let refused = pods.patch("cache-0", &PatchParams::default(), &image).await.expect_err("the pod stays its set's");
     assert!(refused.to_string().contains("controls"), "{refused}");
     assert_eq!(scene.api::<Pod>().get("cache-0").await.expect("the pod").owner_references().len(), 1);
+}
+
+/// What belongs to others, also after the account made itself its owner.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_operators_account_takes_nothing_of_others_and_no_service_account() {
+    let scene = Scene::new("security-takes").await;
+    install(&scene).await;
+    let client = impersonated(&scene).await;
+    let ours = owner("example.com/v1", "DatabaseBackup");
+    let never = json!({ "restartPolicy": "Always", "nodeSelector": { "example.com/never": "true" } });
+    let (_, mut set) = with_pod("StatefulSet", &pod(&never), &json!([]));
+    set["metadata"] = json!({ "name": "of-another" });
+    let set: StatefulSet = serde_json::from_value(set).expect("a StatefulSet");
+    scene.api::<StatefulSet>().create(&PostParams::default(), &set).await.expect("of another owner");
+    let sets: Api<StatefulSet> = Api::namespaced(client.clone(), &scene.namespace);
+    let patch = async |body: Value| {
+        let answer = sets.patch("of-another", &PatchParams::default(), &Patch::Merge(body)).await;
+        answer.map_or_else(|refused| refused.to_string(), |_| String::new())
+    };
+    let taken = json!({ "metadata": { "ownerReferences": ours }, "spec": { "replicas": 2 } });
+    let look = || patch(taken.clone());
+    wait_for("a StatefulSet of another to stay as it is", look, |said| said.contains("controls")).await;
+    let said = patch(json!({ "metadata": { "ownerReferences": ours } })).await;
+    assert!(said.contains("controls"), "{said}");
+    let deleted = sets.delete("of-another", &DeleteParams::default()).await.expect_err("it stays");
+    assert!(deleted.to_string().contains("controls"), "{deleted}");
+
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &scene.namespace);
+    let annotated = Patch::Merge(json!({ "metadata": { "annotations": { "eks.amazonaws.com/role-arn": "arn:a" } } }));
+    let refused = accounts.patch("default", &PatchParams::default(), &annotated).await.expect_err("it stays");
+    assert!(refused.to_string().contains("no service account but causeway-backup"), "{refused}");
+    let map = json!({ "metadata": { "name": "aws-auth" }, "data": { "mapRoles": "[]" } });
+    let map: ConfigMap = serde_json::from_value(map).expect("a ConfigMap");
+    for namespace in ["kube-system", &named(&scene)] {
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+        let refused = maps.create(&PostParams::default(), &map).await.expect_err("no ConfigMap there");
+        assert!(refused.to_string().contains(&format!("no configmaps in namespace {namespace}")), "{refused}");
+    }
+    let service = json!({ "metadata": { "name": "of-another", "ownerReferences": ours }, "spec": {
+        "ports": [{ "port": 443 }], "externalIPs": ["203.0.113.7"],
+    } });
+    let service: Service = serde_json::from_value(service).expect("a Service");
+    let services: Api<Service> = Api::namespaced(client.clone(), &scene.namespace);
+    let refused = services.create(&PostParams::default(), &service).await.expect_err("no such address");
+    assert!(refused.to_string().contains("externalIPs"), "{refused}");
+    // It keeps its records in its own namespace.
+    let maps: Api<ConfigMap> = Api::namespaced(client, &own(&scene));
+    maps.create(&PostParams::default(), &map).await.expect("a record");
     tidy(&scene).await;
 }

@@ -1,6 +1,7 @@
 //! Attacks, as a tenant or a pod of another namespace performs them: each of them fails.
 
 mod admission;
+mod asked;
 mod backups;
 mod children;
 mod dumps;

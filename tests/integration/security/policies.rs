@@ -147,3 +147,43 @@ async fn a_backup_is_loaded_into_no_server_whose_image_a_policy_denies() {
     assert!(!jobs.iter().any(runs_evil), "{jobs:?}");
     policies.delete(name, &DeleteParams::default()).await.expect("it is deleted");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_left_out_is_no_way_around_a_policy() {
+    let scene = Scene::new("security-left-out").await;
+    let mut context = Operator::context(&scene, Operator::client().await, scene.aws.clone(), Duration::from_secs(2));
+    context.environment.guardrails = Guardrails::watching(&Operator::client().await);
+    let _operator = Operator::start_in(context);
+    let policies = Api::<CausewayPolicy>::all(scene.client.clone());
+    let name = scene.namespace.as_str();
+    let policy = json!({ "metadata": { "name": name }, "spec": {
+        "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": name } },
+        "inboundCidrs": ["10.0.0.0/8"], "maxStorage": "1Gi", "podMetadata": ["team"], "serviceTypes": ["ClusterIP"],
+    } });
+    let policy: CausewayPolicy = serde_json::from_value(policy).expect("a policy");
+    policies.create(&PostParams::default(), &policy).await.expect("the policy is taken");
+    scene.create::<MyIngress>("web", spec(json!({ "securityGroups": null, "inboundCidrs": null }))).await;
+    let words = says::<MyIngress>(&scene, "web", "PolicyDenied").await;
+    assert!(words.contains("the VPC's default group") && words.contains("allows 10.0.0.0/8"), "{words}");
+    assert!(scene.balancers().await.is_empty());
+    scene.edit::<MyIngress>("web", json!({ "inboundCidrs": ["10.1.0.0/16"] })).await;
+    ready(&scene, "web").await;
+
+    let large = json!({ "replicas": 0, "storage": { "ephemeral": true, "size": "2Gi" } });
+    scene.create::<Redis>("large", large).await;
+    assert!(says::<Redis>(&scene, "large", "PolicyDenied").await.contains("spec.maxStorage"));
+    let small = |fields: Value| {
+        let mut spec = json!({ "replicas": 0, "storage": { "ephemeral": true, "size": "1Mi" } });
+        spec.as_object_mut().expect("fields").extend(fields.as_object().expect("fields").clone());
+        spec
+    };
+    let injected = json!({ "podMetadata": { "annotations": { "injector.example.com/inject": "yes" } } });
+    scene.delete::<Redis>("large").await;
+    scene.create::<Redis>("injected", small(injected)).await;
+    let words = says::<Redis>(&scene, "injected", "PolicyDenied").await;
+    assert!(words.contains("key injector.example.com/inject"), "{words}");
+    scene.create::<Redis>("public", small(json!({ "service": { "type": "LoadBalancer" } }))).await;
+    assert!(says::<Redis>(&scene, "public", "PolicyDenied").await.contains("spec.service.type LoadBalancer"));
+    assert!(scene.api::<StatefulSet>().list(&ListParams::default()).await.expect("a list").items.is_empty());
+    policies.delete(name, &DeleteParams::default()).await.expect("it is deleted");
+}

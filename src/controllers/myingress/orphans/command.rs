@@ -18,6 +18,7 @@ use crate::external::elbv2::Elbv2;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::{Decoded, Unlisted, api_message};
+use crate::terminal::line;
 
 /// Why orphans could not be listed or removed.
 #[derive(Debug, thiserror::Error)]
@@ -118,7 +119,7 @@ fn list(orphans: &[Orphan]) -> Result<(), Error> {
     for orphan in orphans {
         let object = format!("{}/{}", orphan.owner.namespace, orphan.owner.name);
         for (what, name, arn) in orphan.parts() {
-            writeln!(out, "{:<38} {object:<30} {what:<15} {name:<32} {arn}", orphan.owner.uid)?;
+            line(&mut out, &format!("{:<38} {object:<30} {what:<15} {name:<32} {arn}", orphan.owner.uid))?;
         }
     }
     Ok(())
@@ -130,7 +131,7 @@ async fn remove(region: &Region, orphan: &Orphan) -> Result<(), Error> {
     for (action, what) in orphan.removal().into_iter().zip(parts) {
         let done = region.change(&orphan.owner, &action).await;
         done.map_err(|why| Error::Removal { what: what.clone(), why })?;
-        writeln!(io::stdout(), "deleted {what}")?;
+        line(io::stdout(), &format!("deleted {what}"))?;
     }
     Ok(())
 }

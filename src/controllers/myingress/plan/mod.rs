@@ -47,7 +47,7 @@ use crate::health::Health;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::{Decoded, Environment, Kind, ScopedStores, api_message};
-use crate::terminal::Paint;
+use crate::terminal::{Paint, plain_json};
 use documents::Documents;
 use dry_run::{DryRun, DryRunResult};
 use report::{Check, Origin, Report};
@@ -275,8 +275,8 @@ fn print(report: &Report, format: PlanFormat) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match format {
         PlanFormat::Json => {
-            serde_json::to_writer_pretty(&mut out, report)?;
-            writeln!(out)
+            let text = serde_json::to_string_pretty(report)?;
+            writeln!(out, "{}", plain_json(&text))
         }
         PlanFormat::Table => {
             let paint = Paint { terminal: out.is_terminal() };

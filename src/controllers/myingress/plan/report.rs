@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::terminal::make_plain;
+
 /// Everything that would happen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -158,6 +160,31 @@ impl Report {
         } else {
             Verdict::Nothing
         }
+    }
+
+    /// The same, to be shown on a terminal.
+    #[must_use]
+    pub fn printable(&self) -> Self {
+        let mut shown = self.clone();
+        for object in &mut shown.objects {
+            let result = &mut object.result;
+            [&mut object.namespace, &mut object.name, &mut result.reason, &mut result.message]
+                .into_iter()
+                .for_each(make_plain);
+            for change in &mut object.changes {
+                make_plain(&mut change.subject);
+                for Field { path, old, new } in &mut change.fields {
+                    std::iter::once(path).chain(old).chain(new).for_each(make_plain);
+                }
+            }
+            for check in &mut object.checks {
+                [&mut check.field, &mut check.message].into_iter().for_each(make_plain);
+            }
+        }
+        for it in &mut shown.skipped {
+            [&mut it.kind, &mut it.name].into_iter().for_each(make_plain);
+        }
+        shown
     }
 
     /// The number of calls to that system.

@@ -7,6 +7,7 @@ use crate::terminal::Paint;
 
 /// The report as aligned text.
 pub fn table(report: &Report, paint: Paint) -> Result<String, fmt::Error> {
+    let report = &report.printable();
     let mut out = String::new();
     for object in &report.objects {
         heading(&mut out, object, paint)?;
@@ -65,18 +66,18 @@ fn fields(out: &mut String, fields: &[Field], indent: usize, paint: Paint) -> fm
     for Field { path, old, new } in fields {
         write!(out, "{:indent$}{path:<names$}  ", "")?;
         match (old, new) {
-            (Some(old), Some(new)) => writeln!(out, "{} -> {}", paint.red(&line(old)), paint.green(&line(new)))?,
-            (None, Some(new)) => writeln!(out, "+ {}", paint.green(&line(new)))?,
-            (Some(old), None) => writeln!(out, "- {}", paint.red(&line(old)))?,
+            (Some(old), Some(new)) => writeln!(out, "{} -> {}", paint.red(line(old)), paint.green(line(new)))?,
+            (None, Some(new)) => writeln!(out, "+ {}", paint.green(line(new)))?,
+            (Some(old), None) => writeln!(out, "- {}", paint.red(line(old)))?,
             (None, None) => writeln!(out)?,
         }
     }
     Ok(())
 }
 
-/// Keeps a value on its line.
-fn line(value: &str) -> String {
-    if value.is_empty() { "\"\"".into() } else { value.replace('\n', "\\n") }
+/// Shows a value that is empty, too.
+fn line(value: &str) -> &str {
+    if value.is_empty() { "\"\"" } else { value }
 }
 
 fn system(system: System) -> &'static str {
@@ -90,6 +91,7 @@ fn system(system: System) -> &'static str {
 mod tests {
     use super::super::report::{Check, Outcome, Skipped, Verdict};
     use super::*;
+    use crate::terminal::plain;
 
     fn report() -> Report {
         let field = |field: &str, old: Option<&str>, new: Option<&str>| Field {
@@ -137,6 +139,25 @@ mod tests {
         skipped: Service web, which is no MyIngress
         1 AWS calls and 1 Kubernetes writes would be made; none was.
         "#);
+    }
+
+    #[test]
+    fn text_of_others_neither_controls_the_terminal_nor_forges_lines() {
+        let usual = table(&report(), Paint { terminal: false }).unwrap().lines().count();
+        for hostile in ["x\nNothing would change.", "x\r\u{1b}[2K", "\u{9b}1A\u{202e}x", "x\u{2028}\u{7f}"] {
+            let mut report = report();
+            let object = &mut report.objects[0];
+            let text = || hostile.to_owned();
+            (object.namespace, object.name) = (text(), text());
+            (object.result.reason, object.result.message) = (text(), text());
+            (object.checks[0].field, object.checks[0].message) = (text(), text());
+            object.changes[1].subject = text();
+            object.changes[1].fields[0] = Field { path: text(), old: Some(text()), new: Some(text()) };
+            (report.skipped[0].kind, report.skipped[0].name) = (text(), text());
+            let shown = table(&report, Paint { terminal: false }).unwrap();
+            assert_eq!(shown.lines().count(), usual, "{shown}");
+            assert!(shown.lines().all(|line| *line == *plain(line)), "{shown:?}");
+        }
     }
 
     #[test]
