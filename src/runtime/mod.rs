@@ -22,6 +22,7 @@ mod controller;
 mod decoding;
 #[cfg(test)]
 pub mod denied;
+mod event_rates;
 mod events;
 mod failure;
 mod fingerprint;
