@@ -14,6 +14,7 @@ mod network;
 mod oidc;
 mod policies;
 mod secrets;
+mod start;
 mod status;
 mod targets;
 mod tenant;
