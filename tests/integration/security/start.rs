@@ -22,12 +22,12 @@ use crate::support::{Scene, is_thorough, wait_for};
 const LARGE: usize = 255_000;
 /// Objects that are created at the same time.
 const AT_ONCE: usize = 12;
-/// What the objects may add to the memory that the operator takes at most, in KiB: docs/operations.md has the sum.
-const MOST: u64 = 100 * 1024;
+/// The chart's limit of memory, in KiB. A build without optimizations takes 40 MiB more than the one that the limit is for.
+const LIMIT: u64 = 256 * 1024;
 
-/// Objects of each of the 18 kinds: 1,080 of them are 275 MB; in a thorough run, 3,600 are 918 MB.
+/// Objects of each of the 18 kinds: 720 of them are 184 MB, made in half a minute; in a thorough run, 3,600 are 918 MB.
 fn many() -> usize {
-    if is_thorough() { 200 } else { 60 }
+    if is_thorough() { 200 } else { 40 }
 }
 
 /// Where an object has its bytes.
@@ -100,7 +100,7 @@ fn kinds() -> Vec<Kind> {
             |bulk| json!({ "spec": { "schedule": "0 0 1 1 *", "suspend": true, "jobTemplate": { "spec": { "template": template(bulk) } } } }),
         ),
         kind::<MyApp>(|_| json!({ "spec": { "image": "none", "suspend": true } })),
-        kind::<MyIngress>(|_| json!({ "spec": { "suspend": true } })),
+        kind::<MyIngress>(|_| json!({ "spec": { "suspend": true, "subnets": ["subnet-a1", "subnet-b1"] } })),
         kind::<EtcdCluster>(|_| json!({ "spec": { "version": "3.5.9", "suspend": true } })),
         kind::<Redis>(|_| json!({ "spec": { "suspend": true } })),
         kind::<DatabaseBackup>(|_| json!({ "spec": { "schedule": "@yearly", "suspend": true } })),
@@ -173,5 +173,5 @@ async fn an_operator_starts_beside_large_objects_of_every_kind() {
          kinds with {bytes} MB",
         many() * kinds
     );
-    assert!(peak < small + MOST, "{peak} KiB");
+    assert!(peak < LIMIT, "{peak} KiB");
 }
