@@ -11,15 +11,18 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use tracing::warn;
 
-/// The most bytes of JSON that are kept of all objects of a namespace together. In memory they take about three times
-/// as much, and while a watch lists again, its objects are there twice. A database takes about 30 KiB with its
-/// children, a `MyIngress` 3 to 10 KiB.
+/// The most bytes of JSON that are kept of all objects of our kinds in a namespace, and as much of all others. In memory
+/// they take about three times as much, and while a watch lists again, its objects are there twice. A database takes
+/// about 30 KiB with its children, a `MyIngress` 3 to 10 KiB.
 pub const ROOM: usize = 16 << 20;
 
-/// What stores keep, by namespace, in bytes.
-static KEPT: LazyLock<Mutex<HashMap<String, usize>>> = LazyLock::new(Mutex::default);
+/// Bytes, by whether they are of our kinds, and by namespace.
+type Taken = HashMap<(bool, String), usize>;
 
-fn kept() -> MutexGuard<'static, HashMap<String, usize>> {
+/// What stores keep.
+static KEPT: LazyLock<Mutex<Taken>> = LazyLock::new(Mutex::default);
+
+fn kept() -> MutexGuard<'static, Taken> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -29,6 +32,8 @@ type Key = (String, String);
 /// What one store keeps. What it held is free again when this is dropped.
 #[derive(Default)]
 pub struct Kept {
+    /// Whether they are the objects that are reconciled. Children take no room of these.
+    ours: bool,
     sizes: HashMap<Key, usize>,
     /// Keys in the list that is being received.
     listed: Option<HashSet<Key>>,
@@ -37,6 +42,11 @@ pub struct Kept {
 }
 
 impl Kept {
+    /// For the objects that are reconciled.
+    pub fn of_ours() -> Self {
+        Self { ours: true, sizes: HashMap::new(), listed: None, full: HashSet::new() }
+    }
+
     /// The event, or what is left of it: an object without room does not get into the store, and leaves it if it was
     /// there.
     pub fn take<K: Resource + Serialize>(
@@ -79,7 +89,7 @@ impl Kept {
         let before = self.sizes.get(key).copied();
         let has_room = {
             let mut kept = kept();
-            let taken = kept.entry(key.0.clone()).or_default();
+            let taken = kept.entry((self.ours, key.0.clone())).or_default();
             let after = *taken - before.unwrap_or_default() + size;
             let has_room = after <= ROOM;
             if has_room {
@@ -139,11 +149,11 @@ impl Kept {
     /// What has that namespace and name is not kept any more. Returns whether it was.
     pub fn free(&mut self, key: &Key) -> bool {
         let Some(size) = self.sizes.remove(key) else { return false };
-        let mut kept = kept();
-        if let Some(taken) = kept.get_mut(&key.0) {
+        let (mut kept, place) = (kept(), (self.ours, key.0.clone()));
+        if let Some(taken) = kept.get_mut(&place) {
             *taken -= size;
             if *taken == 0 {
-                kept.remove(&key.0);
+                kept.remove(&place);
             }
         }
         true
@@ -219,6 +229,15 @@ mod tests {
         assert_eq!(taken(&mut other, Event::Apply(object("room-a", "y", 1 << 20))), Some("kept"));
         drop(other);
         assert_eq!(taken(&mut one, Event::Apply(object("room-a", "x0", 3 << 20))), Some("kept"));
+    }
+
+    #[test]
+    fn children_take_no_room_of_the_objects_that_are_reconciled() {
+        let (mut children, mut ours) = (Kept::default(), Kept::of_ours());
+        assert!(children.has_room(&object("room-e", "a", 15 << 20)));
+        assert!(!children.has_room(&object("room-e", "b", 15 << 20)));
+        assert!(ours.has_room(&object("room-e", "b", 15 << 20)));
+        assert!(!ours.has_room(&object("room-e", "c", 15 << 20)));
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl<K: Kind> Watched<K> {
             missing: false,
             was_listed: false,
             listed: BTreeSet::new(),
-            kept: Kept::default(),
+            kept: Kept::of_ours(),
             lost: BTreeMap::new(),
         }
     }
@@ -211,7 +211,7 @@ impl<K: Kind> Watched<K> {
             Decoded::Object(object) if !self.kept.has_room(&object) => Decoded::Lost {
                 metadata: Box::new(object.meta().clone()),
                 problem: format!(
-                    "spec: with it the objects of the namespace would take more than {} MiB of the operator's memory",
+                    "spec: with it the objects of the namespace that Causeway reconciles would take more than {} MiB of its memory",
                     ROOM >> 20
                 ),
             },
