@@ -1,6 +1,8 @@
 //! Clients of the cluster and of AWS. Every call has a deadline, is counted, and is sent only once. Retries belong to
 //! the reconcile, whose back-off covers the whole object.
 
+mod pages;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -68,7 +70,8 @@ pub fn kubernetes_fenced(mut config: kube::Config, metrics: &Metrics, fence: Fen
     let metrics = metrics.clone();
     let counted = layer_fn(move |inner| Counted { inner, metrics: metrics.clone(), fence: fence.clone() });
     let deadline = TimeoutLayer::new(KUBERNETES_DEADLINE);
-    Ok(ClientBuilder::try_from(config)?.with_layer(&deadline).with_layer(&counted).build())
+    let client = ClientBuilder::try_from(config)?.with_layer(&deadline).with_layer(&counted).build();
+    Ok(pages::in_pages(&client))
 }
 
 /// The configuration of AWS clients, from the environment: region, endpoint, and the web identity of the pod.

@@ -34,6 +34,10 @@ pub struct BackupTimes {
     pub bad: bool,
 }
 
+/// Objects of one namespace that have series of their own, the first ones by name: whoever may make objects there could
+/// fill the memory of the operator and of Prometheus. The counts are of all objects.
+const OF_NAMESPACE: usize = 200;
+
 /// Returns the state of all objects.
 type Read = Box<dyn Fn() -> Vec<BackupTimes> + Send + Sync>;
 
@@ -76,11 +80,14 @@ impl Collector for Backups {
         count("causeway_backup_verification_failed_objects", help, |it| it.bad)?;
         let help = "DatabaseBackups of which no Job has measured the log that servers keep since a backup was due";
         count("causeway_backup_log_unmeasured_objects", help, |it| it.log_unmeasured)?;
+        let named =
+            all.chunk_by(|one, other| one.namespace == other.namespace).flat_map(|of| of.iter().take(OF_NAMESPACE));
+        let named: Vec<&BackupTimes> = named.collect();
         let seconds = |time: fn(&BackupTimes) -> Option<Timestamp>| {
-            all.iter().filter_map(move |it| Some((it, time(it)?.as_second()))).collect()
+            named.iter().filter_map(move |it| Some((*it, time(it)?.as_second()))).collect()
         };
         let bytes = |number: fn(&BackupTimes) -> Option<i64>| {
-            all.iter().filter_map(move |it| Some((it, number(it)?))).collect()
+            named.iter().filter_map(move |it| Some((*it, number(it)?))).collect()
         };
         let name = "causeway_backup_last_success_timestamp";
         let help = "When the newest backup of an object was completed";

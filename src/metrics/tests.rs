@@ -206,3 +206,23 @@ fn repetition_adds_no_series() {
     }
     assert_eq!(series(), before);
 }
+
+#[test]
+fn a_namespace_with_very_many_backups_has_few_series() {
+    let metrics = Metrics::new();
+    let times = |namespace: &str, name: String| BackupTimes {
+        namespace: namespace.into(),
+        name,
+        success: Some(jiff::Timestamp::UNIX_EPOCH),
+        overdue: true,
+        ..BackupTimes::default()
+    };
+    let mut all: Vec<_> = (0..5_000).map(|number| times("shop", format!("b{number:04}"))).collect();
+    all.push(times("web", "nightly".into()));
+    metrics.tell_of_backups(move || all.clone());
+    let text = metrics.encode().unwrap();
+    let series =
+        |namespace| text.matches(&format!("last_success_timestamp_seconds{{namespace=\"{namespace}\"")).count();
+    assert_eq!((series("shop"), series("web")), (200, 1));
+    assert!(text.contains("causeway_backup_overdue_objects 5001"));
+}

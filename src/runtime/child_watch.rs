@@ -12,21 +12,20 @@ use kube::core::NamespaceResourceScope;
 use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::{Controller, WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::decoding::{Decoded, decoded};
+use super::room::Kept;
 use super::scoped_stores::ScopedStores;
 use super::watch_backoff::WatchBackoff;
 
-/// Objects in one page of a list, each of which may have more than a megabyte. Pages are requested one after the other,
-/// and databases are not reconciled before all have arrived.
-const PAGE: u32 = 100;
-
-/// A custom resource that has children.
+/// A custom resource that has children, or a child.
 pub trait Owner:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
     + std::fmt::Debug
+    + Serialize
     + DeserializeOwned
     + Send
     + Sync
@@ -38,6 +37,7 @@ impl<O> Owner for O where
     O: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
         + std::fmt::Debug
+        + Serialize
         + DeserializeOwned
         + Send
         + Sync
@@ -79,11 +79,12 @@ where
         };
         let (reader, writer) = reflector::store();
         self.stores.add(namespace, reader);
-        let (label, prune) = (self.label, self.prune);
-        let seen = watcher(api, watcher::Config::default().labels(label).page_size(PAGE))
+        let (label, prune, mut kept) = (self.label, self.prune, Kept::default());
+        let seen = watcher(api, watcher::Config::default().labels(label))
             .backoff(WatchBackoff::default())
             .filter_map(|event| ready(decoded(event)))
             .modify(move |child| prune(child, label))
+            .filter_map(move |event| ready(kept.take(event)))
             .reflect(writer)
             .touched_objects();
         controller.watches_stream(seen, move |child: K| concerned(&child, label))

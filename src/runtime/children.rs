@@ -1,7 +1,7 @@
 //! The children of a database with a `StatefulSet`. Their watches wake the controller and keep the latest state.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaim, Pod, Probe, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Client;
@@ -37,7 +37,7 @@ impl<O: Owner> Children<O> {
             policies: Watch::new(label),
             config_maps: ConfigMaps::new(label),
             services: Watch::new(label),
-            pods: Watch::new(label),
+            pods: Watch::new(label).pruned(prune_pod),
             claims: Watch::new(label),
         }
     }
@@ -64,5 +64,46 @@ impl<O: Owner> Children<O> {
             self.pods.ready(object),
             self.claims.ready(object),
         );
+    }
+}
+
+/// Removes what makes pods large, and nothing here reads: it is in the StatefulSet's template, too.
+fn prune_pod(pod: &mut Pod, _: &str) {
+    let Some(spec) = &mut pod.spec else { return };
+    for container in spec.init_containers.iter_mut().flatten().chain(&mut spec.containers) {
+        let read = std::mem::take(container);
+        let env = read.env.map(|all| all.into_iter().filter(|it| it.value_from.is_some()).collect());
+        // Whether there is a probe matters, not which.
+        let liveness_probe = read.liveness_probe.map(|_| Probe::default());
+        *container = Container { name: read.name, image: read.image, env, liveness_probe, ..Container::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn of_containers_only_what_is_read_is_kept() {
+        let variables = json!([
+            { "name": "LARGE", "value": "x".repeat(99_000) },
+            { "name": "A", "valueFrom": { "configMapKeyRef": { "name": "a", "key": "b" } } },
+        ]);
+        let container = json!({
+            "name": "redis", "image": "redis:8", "command": ["sh", "-c", "x".repeat(99_000)], "env": variables,
+            "livenessProbe": { "exec": { "command": ["x".repeat(99_000)] } },
+        });
+        let pod = json!({ "metadata": { "name": "a" }, "spec": { "containers": [container], "initContainers": [container] } });
+        let mut pod: Pod = serde_json::from_value(pod).expect("a pod");
+        prune_pod(&mut pod, "");
+        assert!(super::super::room::size_of(&pod) < 1000);
+        let spec = pod.spec.expect("a spec");
+        for container in spec.containers.iter().chain(spec.init_containers.iter().flatten()) {
+            assert_eq!((container.name.as_str(), container.image.as_deref()), ("redis", Some("redis:8")));
+            assert_eq!(container.env.as_ref().map(Vec::len), Some(1));
+            assert!(container.liveness_probe.is_some());
+        }
     }
 }

@@ -86,7 +86,7 @@ impl<O: Owner> ConfigMaps<O> {
 
 /// A client whose lists and watches return only metadata.
 /// <https://kubernetes.io/docs/reference/using-api/api-concepts/#alternate-representations-of-resources>
-fn of_metadata(client: &Client) -> Client {
+pub fn of_metadata(client: &Client) -> Client {
     let asked = client.clone();
     let ask = move |mut request: Request<Body>| {
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use futures::{Stream, StreamExt};
 use kube::runtime::controller::Action;
-use kube::runtime::events::{Recorder, Reporter};
+use kube::runtime::events::Reporter;
 use kube::runtime::reflector;
 use kube::runtime::{Controller, PredicateConfig, WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -24,6 +24,7 @@ use super::backoff::Failures;
 use super::busy::Busy;
 use super::child_watch::Owner;
 use super::decoding::Decoded;
+use super::events::Publisher;
 use super::reconcile::{FIRST_STATUS_TIMEOUT, Reconciler};
 use super::slots::Slots;
 use super::status::Statuses;
@@ -73,7 +74,7 @@ pub async fn run<K: Kind>(kind: Arc<K>, environment: Environment) {
         kind,
         client: environment.client.clone(),
         metrics: environment.metrics.clone(),
-        recorder: Recorder::new(environment.client.clone(), reporter),
+        publisher: Publisher::new(environment.client.clone(), reporter),
         sweep: environment.sweep,
         failures: Failures::default(),
         statuses: Statuses::new(environment.client.clone()),

@@ -5,6 +5,8 @@
 //! every item is read as JSON first. If the type refuses a field, that field is cut out. The rest still says which
 //! object it is, which group it is in and what happens when it is deleted.
 
+mod bounded;
+
 use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -15,6 +17,8 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
+
+use bounded::{Bounded, MOST};
 
 /// The annotation that describes what was cut, in memory only. A key with a space cannot come from the API server.
 /// <https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/#syntax-and-character-set>
@@ -70,14 +74,10 @@ pub fn undecodable(metadata: &ObjectMeta) -> Option<&str> {
 
 impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Decoded<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut value = Value::deserialize(deserializer)?;
-        // The API server accepts times in managed fields that no type here can hold. We do not need these fields, so
-        // they are removed.
-        if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
-            metadata.remove("managedFields");
-        }
-        let mut first: Option<String> = None;
-        for _ in 0..CUTS {
+        let Bounded { mut value, fits } = Bounded::deserialize(deserializer)?;
+        let mut first = (!fits).then(|| format!("spec: the object takes more than {} KiB of memory", MOST >> 10));
+        let tries = if fits { CUTS } else { 0 };
+        for _ in 0..tries {
             let (path, error) = match serde_path_to_error::deserialize::<_, K>(&value) {
                 Ok(mut object) => {
                     if let Some(problem) = first {
@@ -232,6 +232,14 @@ mod tests {
         let list: kube::core::ObjectList<Decoded<MyIngress>> = serde_json::from_value(list).expect("a list");
         let bad: Vec<bool> = list.items.iter().map(|item| problem(item).is_some()).collect();
         assert_eq!(bad, [false, true, false]);
+    }
+
+    #[test]
+    fn an_object_that_takes_too_much_memory_has_its_name_alone() {
+        let object = decoded(&json!({ "inboundCidrs": vec!["x"; 100_000] }));
+        let Decoded::Lost { metadata, problem } = &object else { panic!("it was decoded") };
+        assert_eq!(metadata.name.as_deref(), Some("web"));
+        assert!(problem.contains("1024 KiB"), "{problem}");
     }
 
     #[test]

@@ -1,11 +1,16 @@
 //! Events on transitions. An event that cannot be published never fails a reconcile.
 
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::Resource;
-use kube::runtime::events::{Event, EventType, Recorder};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Client, Resource};
+use tracing::{debug, warn};
 
 use super::conditions::find;
+use super::event_rates::EventRates;
 use super::{ActionEvent, Kind, fingerprint};
 use crate::metrics::Metrics;
 
@@ -15,6 +20,35 @@ const MOST_BYTES: usize = 1024;
 
 /// Separates notes that are joined into one event.
 const JOINT: &str = "; ";
+
+/// Publishes events, but not without bound.
+pub struct Publisher {
+    recorder: Recorder,
+    rates: Mutex<EventRates>,
+}
+
+impl Publisher {
+    /// Publishes in the name of `reporter`.
+    pub fn new(client: Client, reporter: Reporter) -> Self {
+        Self { recorder: Recorder::new(client, reporter), rates: Mutex::default() }
+    }
+
+    async fn publish(&self, event: &Event, object: &ObjectReference) {
+        let (namespace, uid) =
+            (object.namespace.as_deref().unwrap_or_default(), object.uid.as_deref().unwrap_or_default());
+        let admitted = self.rates.lock().unwrap_or_else(PoisonError::into_inner).admits(namespace, uid, Instant::now());
+        if !admitted {
+            debug!(
+                namespace,
+                uid,
+                reason = event.reason,
+                "not published: the object, or its namespace, has had too many events"
+            );
+        } else if let Err(error) = self.recorder.publish(event, object).await {
+            warn!(reason = event.reason, %error, "event not published");
+        }
+    }
+}
 
 /// The events of one reconcile, in order. They are published at its end, so that they do not delay the status.
 #[derive(Default)]
@@ -56,17 +90,15 @@ impl PendingEvents {
     }
 
     /// Publishes and counts all events.
-    pub async fn publish<K: Kind>(self, recorder: &Recorder, metrics: &Metrics, object: &K::Object) {
-        self.publish_about::<K>(recorder, metrics, &object.object_ref(&())).await;
+    pub async fn publish<K: Kind>(self, publisher: &Publisher, metrics: &Metrics, object: &K::Object) {
+        self.publish_about::<K>(publisher, metrics, &object.object_ref(&())).await;
     }
 
     /// Publishes and counts all events, about an object of which only a reference is known.
-    pub async fn publish_about<K: Kind>(self, recorder: &Recorder, metrics: &Metrics, object: &ObjectReference) {
+    pub async fn publish_about<K: Kind>(self, publisher: &Publisher, metrics: &Metrics, object: &ObjectReference) {
         for event in self.0.into_iter().map(event_of) {
             metrics.event(K::NAME, matches!(event.type_, EventType::Warning), &event.reason);
-            if let Err(error) = recorder.publish(&event, object).await {
-                tracing::warn!(reason = event.reason, %error, "event not published");
-            }
+            publisher.publish(&event, object).await;
         }
     }
 }

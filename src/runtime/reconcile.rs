@@ -17,7 +17,6 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::api::{Patch, PatchParams};
-use kube::runtime::events::Recorder;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
 use tokio::time::sleep;
@@ -30,7 +29,7 @@ use super::backoff::Failures;
 use super::busy::Busy;
 use super::conditions::{ExtraCondition, Health, find, merge_conditions};
 use super::decoding::undecodable;
-use super::events::PendingEvents;
+use super::events::{PendingEvents, Publisher};
 use super::failure::{Class, Failure, api_message, class_of_kubernetes};
 use super::kind::{ActionEvent, Kind, Plan};
 use super::slots::Slots;
@@ -64,7 +63,7 @@ pub struct Reconciler<K: Kind> {
     pub kind: Arc<K>,
     pub client: Client,
     pub metrics: Metrics,
-    pub recorder: Recorder,
+    pub publisher: Publisher,
     pub sweep: Duration,
     pub failures: Failures,
     pub statuses: Statuses<K>,
@@ -174,7 +173,7 @@ impl<K: Kind> Reconciler<K> {
                 delay
             }
         };
-        news.publish::<K>(&self.recorder, &self.metrics, object).await;
+        news.publish::<K>(&self.publisher, &self.metrics, object).await;
         self.forget_if_gone(&uid);
         self.count_failures();
         next
@@ -227,7 +226,7 @@ impl<K: Kind> Reconciler<K> {
         let mut news = PendingEvents::default();
         let note = format!("{problem}: correct the field; until then nothing of this object is known or changed");
         news.action(ActionEvent::warning(UNDECODABLE, note));
-        news.publish_about::<K>(&self.recorder, &self.metrics, &reference).await;
+        news.publish_about::<K>(&self.publisher, &self.metrics, &reference).await;
     }
 
     /// Reports in the status of an object without conditions for its generation that the operator is still waiting.

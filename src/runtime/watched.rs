@@ -14,6 +14,7 @@ use tracing::{info, warn};
 use super::decoding::{Decoded, undecodable};
 use super::kind::Kind;
 use super::reconcile::Reconciler;
+use super::room::{Kept, ROOM};
 use crate::guardrails::Guardrails;
 use crate::health::{WatchFailure, WatchHealth};
 
@@ -34,6 +35,8 @@ pub struct Watched<K: Kind> {
     was_listed: bool,
     /// The uids in the list that is being received.
     listed: BTreeSet<String>,
+    /// The room that the objects in the store take.
+    kept: Kept,
     /// Objects of which nothing can be decoded, by uid. Some were never in the store.
     lost: BTreeMap<String, ObjectMeta>,
 }
@@ -58,6 +61,7 @@ impl<K: Kind> Watched<K> {
             missing: false,
             was_listed: false,
             listed: BTreeSet::new(),
+            kept: Kept::of_ours(),
             lost: BTreeMap::new(),
         }
     }
@@ -102,12 +106,17 @@ impl<K: Kind> Watched<K> {
                 self.listed.extend(object.uid());
                 // A list replaces the whole store: without its earlier version, a living object would seem deleted.
                 let known = self.known(object.meta());
-                Event::InitApply(self.decoded(object).or(known)?)
+                let meta = object.meta().clone();
+                Event::InitApply(self.decoded(object).or_else(|| {
+                    self.kept.stays(&meta);
+                    known
+                })?)
             }
             Event::Delete(object) => {
                 // If the deleted object cannot be decoded, use the version in the store.
                 let known = self.known(object.meta());
                 self.gone_if_lost(&object.uid().unwrap_or_default());
+                self.kept.gone(&object);
                 self.guardrails.gone(K::NAME, &object);
                 let object = object.object().or(known)?;
                 self.reconciler.gone(&object);
@@ -115,10 +124,12 @@ impl<K: Kind> Watched<K> {
             }
             Event::Init => {
                 self.listed.clear();
+                self.kept.list_begins();
                 Event::Init
             }
             Event::InitDone => {
                 let listed = std::mem::take(&mut self.listed);
+                self.kept.list_ends();
                 let vanished = self
                     .store
                     .state()
@@ -196,6 +207,16 @@ impl<K: Kind> Watched<K> {
     /// Records whether the object could be decoded as a whole, and returns it. If nothing of it could be decoded, the
     /// store keeps its earlier version.
     fn decoded(&mut self, object: Decoded<K::Object>) -> Option<K::Object> {
+        let object = match object {
+            Decoded::Object(object) if !self.kept.has_room(&object) => Decoded::Lost {
+                metadata: Box::new(object.meta().clone()),
+                problem: format!(
+                    "spec: with it the objects of the namespace that Causeway reconciles would take more than {} MiB of its memory",
+                    ROOM >> 20
+                ),
+            },
+            object => object,
+        };
         let problem = match &object {
             Decoded::Object(object) => undecodable(object.meta()),
             Decoded::Lost { problem, .. } => Some(problem.as_str()),

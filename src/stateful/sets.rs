@@ -8,7 +8,6 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod as CorePod, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::api::ListParams;
 use kube::runtime::Controller;
 use kube::{Api, Client, Resource, ResourceExt};
 
@@ -16,7 +15,7 @@ use super::reading::{claims_of, pods_of};
 use super::{Database, Error, Rules, Set, names, network};
 use crate::guardrails::{Guardrails, Required};
 use crate::runtime::child_watch::Owner;
-use crate::runtime::{Children, PerObject};
+use crate::runtime::{Children, PerObject, list};
 use crate::stateful::pod_refusal::{Missing, Refusals};
 use crate::stateful::restore_from::Restores;
 use crate::stateful::revival::Revivals;
@@ -179,11 +178,13 @@ impl<D: Database> Sets<D> {
         api.get_opt(name).await.map_err(|source| Error::Read { what: "children", source })
     }
 
-    /// All that carry the object's label.
+    /// All that carry the object's label and the name of one of its pods, or of the claim of one.
     pub async fn list<K: Owner>(&self, object: &D, what: &'static str) -> Result<Vec<K>, Error> {
-        let api: Api<K> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
-        let list = api.list(&ListParams::default().labels(&names::selector_text(object))).await;
-        list.map(|list| list.items).map_err(|source| Error::Read { what, source })
+        let (namespace, selector) = (object.namespace().unwrap_or_default(), names::selector_text(object));
+        // Others may make any number of pods with the object's label, but only with other names.
+        let is_of = |child: &K| names::ordinal_of(object, &child.name_any()).is_some();
+        let list = list(&self.client, &namespace, &selector, is_of).await;
+        list.map_err(|source| Error::Read { what, source })
     }
 }
 

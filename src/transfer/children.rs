@@ -1,11 +1,12 @@
 //! Reads objects in the namespace of our object, and creates its children.
 
-use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use super::Error;
+use crate::runtime;
+use crate::runtime::child_watch::Owner;
 use crate::runtime::manifest::Manifest;
 
 /// The object of that name in the namespace of `object`.
@@ -29,10 +30,10 @@ pub async fn list<K>(
     what: &'static str,
 ) -> Result<Vec<K>, Error>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
+    K: Owner,
 {
-    let listed = beside::<K>(client, object).list(&ListParams::default().labels(selector)).await;
-    listed.map(|list| list.items).map_err(|source| Error::Read { what, source })
+    let listed = runtime::list(client, &object.namespace().unwrap_or_default(), selector, |_| true).await;
+    listed.map_err(|source| Error::Read { what, source })
 }
 
 fn beside<K>(client: &Client, object: &impl ResourceExt) -> Api<K>

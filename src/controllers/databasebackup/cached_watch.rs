@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tracing::info;
 
 use crate::runtime::child_watch::Owner;
+use crate::runtime::room::Kept;
 use crate::runtime::{CacheSync, Decoded, ScopedStores, SlowBackoff, Unlisted, WatchBackoff, decoded};
 
 /// The objects of a kind, in one store for each namespace that the operator serves.
@@ -127,8 +128,9 @@ fn news<K: Owner>(
     writer: Writer<K>,
     version: fn(&K) -> Option<i64>,
 ) -> impl Stream<Item = Result<K, watcher::Error>> + Send {
-    let mut known: HashMap<String, i64> = HashMap::new();
-    events.filter_map(|event| ready(decoded(event))).reflect(writer).filter_map(move |event| {
+    let (mut known, mut kept): (HashMap<String, i64>, Kept) = Default::default();
+    let events = events.filter_map(|event| ready(decoded(event))).filter_map(move |event| ready(kept.take(event)));
+    events.reflect(writer).filter_map(move |event| {
         let news = match event {
             Ok(Event::Apply(object) | Event::InitApply(object)) => {
                 let uid = object.uid().unwrap_or_default();

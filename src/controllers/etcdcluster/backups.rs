@@ -20,6 +20,7 @@ use super::resources::backup_kind;
 use crate::api::EtcdCluster;
 use crate::runtime::SlowBackoff;
 use crate::runtime::manifest::is_controlled_by;
+use crate::runtime::room::Kept;
 use crate::runtime::{Decoded, decoded};
 use crate::stateful;
 
@@ -89,9 +90,11 @@ impl Backups {
         let watched =
             Watched { namespace: namespace.map(str::to_owned), store: writer.as_reader(), access: access.clone() };
         locked(&self.0).push(watched);
+        let mut kept = Kept::default();
         let seen = watcher(api, watcher::Config::default().labels(names::LABEL))
             .backoff(SlowBackoff::default())
             .filter_map(|event| ready(decoded(event)))
+            .filter_map(move |event| ready(kept.take(event)))
             .reflect(writer)
             .inspect(move |event| {
                 if let Some(kind) = kind_after(event) {

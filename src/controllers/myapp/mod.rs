@@ -7,8 +7,10 @@ mod resources;
 #[cfg(test)]
 mod simulation;
 
+use std::future::ready;
 use std::sync::Arc;
 
+use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::PartialObjectMeta;
@@ -19,7 +21,10 @@ use crate::api::{MyApp, MyAppStatus};
 use crate::context::Context;
 use crate::guardrails::{Guardrails, asks};
 use crate::runtime::manifest::left_over;
-use crate::runtime::{self, ActionEvent, Class, Failure, Kind, Plan, WatchBackoff, api_message, class_of_kubernetes};
+use crate::runtime::{
+    self, ActionEvent, Class, Decoded, Failure, Kind, Plan, WatchBackoff, api_message, class_of_kubernetes, decoded,
+    of_metadata,
+};
 use apply::Action;
 use observe::Observed;
 
@@ -142,13 +147,15 @@ impl Kind for MyAppKind {
     }
 
     fn triggers(&self, controller: Controller<MyApp>, namespace: Option<&str>) -> Controller<MyApp> {
-        let pods: Api<PartialObjectMeta<Pod>> = match namespace {
-            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
-            None => Api::all(self.client.clone()),
+        let client = of_metadata(&self.client);
+        let pods: Api<Decoded<PartialObjectMeta<Pod>>> = match namespace {
+            Some(namespace) => Api::namespaced(client, namespace),
+            None => Api::all(client),
         };
         // Not `owns`: its watch has no back-off.
         let seen = watcher(pods, watcher::Config::default().labels(resources::APP_LABEL))
             .backoff(WatchBackoff::default())
+            .filter_map(|event| ready(decoded(event)))
             .touched_objects();
         controller.owns_stream(seen)
     }

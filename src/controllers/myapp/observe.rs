@@ -1,13 +1,13 @@
 //! Reads the pods of one object.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::ListParams;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Client, Resource, ResourceExt};
 
 use super::Error;
 use super::resources::{CONTAINER, REVISION, labels, selector};
 use crate::api::MyApp;
 use crate::guardrails::Denial;
+use crate::runtime::list;
 use crate::runtime::manifest::is_controlled_by;
 
 /// The pods of one object.
@@ -45,10 +45,10 @@ pub struct ObservedPod {
 
 /// Reads the pods of `object`.
 pub async fn observe(client: &Client, object: &MyApp) -> Result<Observed, Error> {
-    let api: Api<Pod> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
-    let pods = api.list(&ListParams::default().labels(&selector(object))).await.map_err(Error::List)?;
-    let mut pods: Vec<ObservedPod> =
-        pods.items.iter().filter(|pod| is_controlled_by(*pod, object)).map(|pod| observed(pod, object)).collect();
+    let namespace = object.namespace().unwrap_or_default();
+    let is_ours = |pod: &Pod| is_controlled_by(pod, object);
+    let pods = list(client, &namespace, &selector(object), is_ours).await.map_err(Error::List)?;
+    let mut pods: Vec<ObservedPod> = pods.iter().map(|pod| observed(pod, object)).collect();
     pods.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Observed { pods, denied: None })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::runtime::Controller;
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
@@ -16,9 +16,9 @@ use super::facts::Child;
 use super::names;
 use crate::api::Redis as Object;
 use crate::api::common::FIELD_MANAGER;
-use crate::runtime::PerObject;
 use crate::runtime::child_watch::Watch;
 use crate::runtime::manifest::{delete_exactly, is_controlled_by};
+use crate::runtime::{PerObject, list};
 use crate::stateful;
 use crate::stateful::names::selector_text;
 use crate::stateful::sets::version_of;
@@ -62,7 +62,8 @@ impl Slices {
     }
 
     async fn read(&self, object: &Object) -> Result<BTreeMap<String, Child>, stateful::Error> {
-        let list = self.api(object).list(&ListParams::default().labels(&selector_text(object))).await;
+        let namespace = object.namespace().unwrap_or_default();
+        let list = list(&self.client, &namespace, &selector_text(object), |_| true).await;
         let list = list.map_err(|source| stateful::Error::Read { what: "slices of Services", source })?;
         Ok(by_name(object, list))
     }

@@ -19,7 +19,7 @@ use super::{Facts, Inner, Known};
 use crate::api::causewaypolicy::CausewayPolicy;
 use crate::guardrails::Policies;
 use crate::guardrails::required::REQUIRE;
-use crate::runtime::WatchBackoff;
+use crate::runtime::{WatchBackoff, of_metadata};
 
 const POLICIES: &str = "CausewayPolicies";
 const NAMESPACES: &str = "namespaces";
@@ -74,7 +74,7 @@ pub async fn policies(client: Client, inner: Arc<Inner>, teller: Option<Unbounde
 
 /// Watches labels and annotations of namespaces.
 pub async fn namespaces(client: Client, inner: Arc<Inner>) {
-    let api: Api<PartialObjectMeta<Namespace>> = Api::all(client);
+    let api: Api<PartialObjectMeta<Namespace>> = Api::all(of_metadata(&client));
     let mut events = pin!(watch_all(api, watcher::Config::default()).backoff(WatchBackoff::default()));
     let mut fresh = HashMap::new();
     while let Some(event) = events.next().await {

@@ -49,7 +49,7 @@ impl<K: Kind> Reconciler<K> {
                     Ok(Err(_)) => Err(Trouble::Panicked.into()),
                     Err(_) => Err(Trouble::Deadline.into()),
                 };
-                news.publish::<K>(&self.recorder, &self.metrics, &object).await;
+                news.publish::<K>(&self.publisher, &self.metrics, &object).await;
                 done
             };
             let Err(Failed { trouble, .. }) = done else { break };

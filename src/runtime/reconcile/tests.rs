@@ -14,7 +14,6 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::client::Body;
 use kube::runtime::Controller;
-use kube::runtime::events::Recorder;
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -24,6 +23,7 @@ use super::{Busy, Failures, Health, Reconciler, Statuses, WarmUp};
 use crate::api::{Conditioned, MyApp, MyAppStatus};
 use crate::leader::Fence;
 use crate::metrics::Metrics;
+use crate::runtime::events::Publisher;
 use crate::runtime::{ActionEvent, Class, Failure, Kind, Plan, Removal, Slots};
 
 /// A kind whose observation blocks until a test releases it, except for objects with the image [`CONTESTED`].
@@ -131,7 +131,7 @@ fn fenced<K: Kind + Default>(client: &Client, fence: Fence) -> Arc<Reconciler<K>
         kind: Arc::default(),
         client: client.clone(),
         metrics: Metrics::new(),
-        recorder: Recorder::new(client.clone(), "causeway".into()),
+        publisher: Publisher::new(client.clone(), "causeway".into()),
         sweep: Duration::from_mins(5),
         failures: Failures::default(),
         statuses: Statuses::new(client.clone()),

@@ -17,7 +17,7 @@ use crate::api::DatabaseRestore;
 use crate::api::databaserestore::Restored;
 use crate::runtime::child_watch::{Owner, concerned};
 use crate::runtime::manifest::delete_exactly;
-use crate::runtime::{Class, Decoded, PerObject, SlowBackoff, class_of_kubernetes, decoded};
+use crate::runtime::{Class, Decoded, PerObject, SlowBackoff, class_of_kubernetes, decoded, of_metadata};
 
 /// How long to wait for an answer: a failover may be due.
 const DEADLINE: Duration = Duration::from_secs(3);
@@ -43,8 +43,8 @@ impl Restores {
     pub fn add_to<O: Owner>(&self, controller: Controller<O>, namespace: Option<&str>) -> Controller<O> {
         // Their metadata are enough: they show that something happened.
         let api: Api<Decoded<PartialObjectMeta<DatabaseRestore>>> = match namespace {
-            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
-            None => Api::all(self.client.clone()),
+            Some(namespace) => Api::namespaced(of_metadata(&self.client), namespace),
+            None => Api::all(of_metadata(&self.client)),
         };
         let label = self.label;
         let seen = watcher(api, watcher::Config::default().labels(label))

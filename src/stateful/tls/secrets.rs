@@ -21,6 +21,17 @@ pub const AUTHORITY: &str = "causeway.example.com/authority";
 /// Annotation of the Secret with an authority: what `spec.tls.renewal` was, for each configuration.
 const RENEWAL: &str = "causeway.example.com/renewal";
 
+/// The keys of a certificate, its private key, and the authorities to trust.
+const FILES: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
+/// The longest `ca.crt` that is kept, in bytes: about eighty authorities.
+const LONGEST_TRUST: usize = 128 * 1024;
+/// The longest of all other values, in bytes.
+const LONGEST: usize = 32 * 1024;
+/// The longest annotation that is kept, in bytes.
+const LONGEST_ANNOTATION: usize = 4096;
+/// The most keys that are kept, besides [`FILES`].
+const MOST_KEYS: usize = 100;
+
 /// The Secrets as they are. Nothing of it is ever printed.
 #[derive(Clone, Default)]
 pub struct Secrets {
@@ -160,14 +171,37 @@ pub fn renewal_of(config: &CertificateConfig) -> String {
 }
 
 async fn get(api: &Api<Secret>, name: &str) -> Result<Option<Secret>, Error> {
-    api.get_opt(name).await.map_err(|source| match class_of_kubernetes(&source) {
+    let secret = api.get_opt(name).await.map_err(|source| match class_of_kubernetes(&source) {
         Class::Denied => Error::SecretsDenied { verb: "get" },
         _ => Error::Read { what: "Secrets", source },
-    })
+    });
+    secret.map(|secret| secret.map(lean))
+}
+
+/// A Secret without what is not needed, for it is kept as long as its object. A value that is longer than any chain of
+/// certificates is emptied, so it is no certificate.
+fn lean(mut secret: Secret) -> Secret {
+    secret.metadata.managed_fields = None;
+    if let Some(annotations) = &mut secret.metadata.annotations {
+        annotations.retain(|_, value| value.len() <= LONGEST_ANNOTATION);
+    }
+    if let Some(data) = &mut secret.data {
+        if data.len() > MOST_KEYS {
+            data.retain(|key, _| FILES.contains(&key.as_str()));
+        }
+        for (key, value) in data {
+            let most = if key == FILES[2] { LONGEST_TRUST } else { LONGEST };
+            if value.0.len() > most {
+                value.0 = Vec::new();
+            }
+        }
+    }
+    secret
 }
 
 fn files_of(secret: &Secret) -> Files {
-    Files { certificate: text(secret, "tls.crt"), key: text(secret, "tls.key"), trusted: text(secret, "ca.crt") }
+    let [certificate, key, trusted] = FILES.map(|key| text(secret, key));
+    Files { certificate, key, trusted }
 }
 
 fn version_of(secret: &Secret) -> Version {
@@ -177,4 +211,25 @@ fn version_of(secret: &Secret) -> Version {
 fn text(secret: &Secret, key: &str) -> String {
     let bytes = secret.data.as_ref().and_then(|data| data.get(key));
     bytes.and_then(|bytes| String::from_utf8(bytes.0.clone()).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+
+    use super::*;
+
+    #[test]
+    fn of_a_large_secret_only_certificates_are_kept() {
+        let many = (0..200).map(|at| (format!("k{at}"), ByteString(vec![0; 5_000])));
+        let files =
+            [("tls.crt".to_owned(), ByteString(vec![b'x'; 2_000])), ("ca.crt".into(), ByteString(vec![b'x'; 900_000]))];
+        let mut secret = Secret { data: Some(many.chain(files).collect()), ..Secret::default() };
+        secret.metadata.annotations = Some([("a".to_owned(), "x".repeat(200_000)), ("b".into(), "c".into())].into());
+        let secret = lean(secret);
+        let data = secret.data.as_ref().expect("data");
+        let sizes: Vec<_> = data.iter().map(|(key, value)| (key.as_str(), value.0.len())).collect();
+        assert_eq!(sizes, [("ca.crt", 0), ("tls.crt", 2_000)]);
+        assert_eq!(secret.annotations().len(), 1);
+    }
 }

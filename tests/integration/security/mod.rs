@@ -15,6 +15,7 @@ mod network;
 mod oidc;
 mod policies;
 mod secrets;
+mod start;
 mod status;
 mod targets;
 mod tenant;

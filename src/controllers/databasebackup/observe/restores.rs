@@ -8,7 +8,7 @@ use super::super::restoring::in_use;
 use super::super::unkept::prunes;
 use super::Observer;
 use crate::api::{DatabaseBackup, DatabaseRestore};
-use crate::runtime::{Class, Decoded, Failure};
+use crate::runtime::{Class, Failure};
 use crate::transfer;
 
 impl Observer {
@@ -19,9 +19,9 @@ impl Observer {
         if !prunes(object, observed, &accepted.schedule, Timestamp::now()) {
             return;
         }
-        let listed = transfer::list::<Decoded<DatabaseRestore>>(&self.client, object, "", "DatabaseRestores").await;
-        let restores: Vec<DatabaseRestore> = match listed {
-            Ok(all) => all.into_iter().filter_map(Decoded::object).collect(),
+        let listed = transfer::list::<DatabaseRestore>(&self.client, object, "", "DatabaseRestores").await;
+        let restores = match listed {
+            Ok(all) => all,
             Err(error) => match error.class() {
                 // The kind is not installed.
                 Class::NotFound => Vec::new(),

@@ -168,6 +168,10 @@ pub trait Entered: Sized {
     fn leave(cluster: &mut Cluster, key: &Key) -> Concerned;
     /// The names of all facts of this kind.
     fn keys(cluster: &Cluster) -> Vec<Key>;
+    /// About how much memory it takes of what its namespace has, if somebody may make it large.
+    fn bytes(&self) -> usize {
+        0
+    }
 }
 
 impl Entered for Service {
@@ -187,6 +191,10 @@ impl Entered for Service {
 
     fn keys(cluster: &Cluster) -> Vec<Key> {
         cluster.services.keys().cloned().collect()
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(self) + self.ports.iter().map(|port| size_of_val(port) + port.name.len()).sum::<usize>()
     }
 }
 
@@ -224,6 +232,13 @@ impl Entered for Slice {
 
     fn keys(cluster: &Cluster) -> Vec<Key> {
         cluster.service_of_slice.keys().cloned().collect()
+    }
+
+    fn bytes(&self) -> usize {
+        let ports = self.ports.iter().map(|port| size_of_val(port) + port.0.len());
+        // Addresses and names of nodes and pods.
+        let endpoints = self.endpoints.iter().map(|endpoint| size_of_val(endpoint) + 100);
+        size_of_val(self) + ports.sum::<usize>() + endpoints.sum::<usize>()
     }
 }
 

@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Instant;
 
-use k8s_openapi::api::core::v1::{self as core, NodeSpec, PodCondition, PodReadinessGate, Taint};
-use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube::{Resource, ResourceExt};
-use serde::Deserialize;
+use kube::ResourceExt;
+
+use super::lean::{self, LeanNode, LeanPod, LeanService, LeanSlice};
 
 /// The label that names the Service of a slice.
 /// <https://kubernetes.io/docs/concepts/services-networking/endpoint-slices/#ownership>
@@ -78,10 +77,10 @@ pub struct ServicePort {
     pub tcp: bool,
 }
 
-impl From<core::Service> for Service {
-    fn from(service: core::Service) -> Self {
-        let spec = service.spec.unwrap_or_default();
-        let port = |port: core::ServicePort| {
+impl From<LeanService> for Service {
+    fn from(service: LeanService) -> Self {
+        let spec = service.spec;
+        let port = |port: lean::ServicePort| {
             let number = u16::try_from(port.port).ok()?;
             Some(ServicePort {
                 name: port.name.unwrap_or_default(),
@@ -138,27 +137,27 @@ pub struct Endpoint {
 
 impl Slice {
     /// The facts of a slice that matter; `None` for one that belongs to no Service or holds no IP addresses.
-    pub fn of(slice: discovery::EndpointSlice) -> Option<Self> {
+    pub fn of(slice: LeanSlice) -> Option<Self> {
         let mut labels = slice.metadata.labels?;
         let service = labels.remove(SERVICE_NAME)?;
         let by_kubernetes = labels.get(MANAGED_BY).is_some_and(|it| it == OF_KUBERNETES);
         let family = Family::parse(&slice.address_type)?;
         let ports = slice.ports.into_iter().flatten();
         let tcp = ports.filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"));
-        let numbered = |port: discovery::EndpointPort| {
+        let numbered = |port: lean::EndpointPort| {
             Some((port.name.unwrap_or_default(), port.port.and_then(|number| u16::try_from(number).ok())?))
         };
-        let endpoints = slice.endpoints.into_iter().filter_map(endpoint).collect();
+        let endpoints = slice.endpoints.into_iter().flatten().filter_map(endpoint).collect();
         Some(Self { service, family, ports: tcp.filter_map(numbered).collect(), endpoints, by_kubernetes })
     }
 }
 
-fn endpoint(endpoint: discovery::Endpoint) -> Option<Endpoint> {
+fn endpoint(endpoint: lean::Endpoint) -> Option<Endpoint> {
     let conditions = endpoint.conditions.unwrap_or_default();
     let pod = endpoint.target_ref.filter(|reference| reference.kind.as_deref() == Some("Pod"));
     Some(Endpoint {
         // All addresses of an endpoint lead to the same place. Kubernetes itself uses only the first.
-        address: canonical_address(endpoint.addresses.into_iter().next()?).into(),
+        address: canonical_address(endpoint.addresses?.into_iter().next()?).into(),
         // An unknown condition means ready.
         ready: conditions.ready.unwrap_or(true),
         terminating: conditions.terminating.unwrap_or(false),
@@ -210,30 +209,6 @@ pub struct GatedPod {
     pub gate: Option<Gate>,
     /// The resource version that these facts are from.
     pub version: u64,
-}
-
-/// A pod with only the fields that matter. The rest is not even parsed.
-#[derive(Resource, Clone, Debug, Deserialize)]
-#[resource(inherit = "core::Pod")]
-pub struct LeanPod {
-    metadata: ObjectMeta,
-    spec: LeanPodSpec,
-    #[serde(default)]
-    status: LeanPodStatus,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LeanPodSpec {
-    readiness_gates: Option<Vec<PodReadinessGate>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-struct LeanPodStatus {
-    phase: Option<String>,
-    #[serde(rename = "podIPs")]
-    addresses: Option<Vec<core::PodIP>>,
-    conditions: Option<Vec<PodCondition>>,
 }
 
 impl LeanPod {
@@ -300,28 +275,12 @@ pub struct Node {
     pub labels: BTreeMap<String, String>,
 }
 
-/// A node with only the fields that matter. The list of its images alone is larger than all of them.
-#[derive(Resource, Clone, Debug, Deserialize)]
-#[resource(inherit = "core::Node")]
-pub struct LeanNode {
-    metadata: ObjectMeta,
-    #[serde(default)]
-    spec: NodeSpec,
-    #[serde(default)]
-    status: LeanNodeStatus,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-struct LeanNodeStatus {
-    conditions: Option<Vec<core::NodeCondition>>,
-}
-
 impl Node {
     /// The facts of a node that matter; `None` for one that is no EC2 instance.
     pub fn of(node: &LeanNode) -> Option<Self> {
         let labels = node.labels();
-        let going = |taint: &Taint| taint.key == GOING;
-        let ready = |condition: &core::NodeCondition| condition.type_ == "Ready" && condition.status == "True";
+        let going = |taint: &lean::Taint| taint.key == GOING;
+        let ready = |condition: &lean::Condition| condition.type_ == "Ready" && condition.status == "True";
         Some(Self {
             instance: instance_of(node.spec.provider_id.as_deref()?)?.to_owned(),
             ready: node.status.conditions.iter().flatten().any(ready),

@@ -21,6 +21,7 @@ mod dry_run;
 mod facts;
 mod gate;
 mod group;
+mod lean;
 mod planner;
 mod pods;
 mod priority;

@@ -12,9 +12,10 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use super::cluster::{Cluster, Key};
-use super::facts::{CONDITION, Gate, GatedPod, LeanPod};
+use super::facts::{CONDITION, Gate, GatedPod};
 use super::gate::{Standing, verdict};
 use super::group::Group;
+use super::lean::LeanPod;
 use super::wanted::{Wanted, endpoints};
 use super::{Endpoints, Shared};
 use crate::api::common::FIELD_MANAGER;

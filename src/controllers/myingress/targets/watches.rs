@@ -8,8 +8,6 @@ use std::time::Instant;
 
 use futures::StreamExt;
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::Service as CoreService;
-use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -17,14 +15,16 @@ use serde::de::DeserializeOwned;
 
 use super::Shared;
 use super::cluster::{Concerned, Entered, Key};
-use super::facts::{LeanNode, LeanPod, Node, Pod, Service, Slice};
-use crate::runtime::{Decoded, Environment, WatchBackoff, undecodable};
+use super::facts::{Node, Pod, Service, Slice};
+use super::lean::{LeanNode, LeanPod, LeanService, LeanSlice};
+use crate::runtime::room::Kept;
+use crate::runtime::{Environment, WatchBackoff};
 
 /// Watches until it is dropped.
 pub async fn run(shared: &Arc<Shared>, environment: &Environment) {
     tokio::join!(
-        scopes(shared, environment, |service: CoreService| Some(Service::from(service))),
-        scopes(shared, environment, |slice: EndpointSlice| Slice::of(slice)),
+        scopes(shared, environment, |service: LeanService| Some(Service::from(service))),
+        scopes(shared, environment, |slice: LeanSlice| Slice::of(slice)),
         scopes(shared, environment, |pod: LeanPod| Pod::of(&pod, Instant::now())),
         nodes(shared, environment),
         policies(shared, environment),
@@ -46,7 +46,7 @@ where
     F: Entered,
 {
     let client = &environment.client;
-    let apis: Vec<(Option<&str>, Api<Decoded<K>>)> = match environment.namespaces.as_slice() {
+    let apis: Vec<(Option<&str>, Api<K>)> = match environment.namespaces.as_slice() {
         [] => vec![(None, Api::all(client.clone()))],
         some => some.iter().map(|it| (Some(it.as_str()), Api::namespaced(client.clone(), it))).collect(),
     };
@@ -61,7 +61,7 @@ async fn nodes(shared: &Arc<Shared>, environment: &Environment) {
     follow(shared, None, Api::all(client), |node: LeanNode| Node::of(&node)).await;
 }
 
-async fn follow<K, F>(shared: &Arc<Shared>, scope: Option<&str>, api: Api<Decoded<K>>, fact: fn(K) -> Option<F>)
+async fn follow<K, F>(shared: &Arc<Shared>, scope: Option<&str>, api: Api<K>, fact: fn(K) -> Option<F>)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
     F: Entered,
@@ -70,30 +70,28 @@ where
     let watch = (F::KIND, scope.map(str::to_owned));
     // What a list has shown so far. The rest is removed when the list ends, not before.
     let mut seen: HashSet<Key> = HashSet::new();
+    let mut kept = Kept::default();
     while let Some(event) = events.next().await {
         let concerned = match event {
             Ok(watcher::Event::Init) => {
                 seen.clear();
+                kept.list_begins();
                 continue;
             }
             Ok(watcher::Event::InitApply(object)) => {
                 let key = key_of(&object);
                 seen.insert(key.clone());
-                let Some(object) = whole(object) else { continue };
-                entered(shared, &key, fact(object))
+                entered(shared, &mut kept, &key, fact(object))
             }
             Ok(watcher::Event::InitDone) => {
+                kept.list_ends();
                 let concerned = vanished::<F>(shared, scope, &std::mem::take(&mut seen));
                 listed::<F>(shared, scope);
                 shared.watch_trouble().remove(&watch);
                 concerned
             }
-            Ok(watcher::Event::Apply(object)) => {
-                let key = key_of(&object);
-                let Some(object) = whole(object) else { continue };
-                entered(shared, &key, fact(object))
-            }
-            Ok(watcher::Event::Delete(object)) => F::leave(&mut shared.cluster(), &key_of(&object)),
+            Ok(watcher::Event::Apply(object)) => entered(shared, &mut kept, &key_of(&object), fact(object)),
+            Ok(watcher::Event::Delete(object)) => entered(shared, &mut kept, &key_of(&object), None::<F>),
             Err(error) => {
                 let trouble = format!("cannot watch {}: {error}", K::plural(&()));
                 if shared.watch_trouble().insert(watch.clone(), trouble.clone()).as_ref() != Some(&trouble) {
@@ -106,22 +104,19 @@ where
     }
 }
 
-/// The object, if all of it can be decoded. Otherwise what is known about it stays, because half of an object may be
-/// wrong.
-fn whole<K: Resource>(object: Decoded<K>) -> Option<K> {
-    object.object().filter(|object| undecodable(object.meta()).is_none())
-}
-
 fn key_of(object: &impl Resource) -> Key {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// Enters an object, or removes it if nothing of it matters any more.
-fn entered<F: Entered>(shared: &Shared, key: &Key, fact: Option<F>) -> Concerned {
+/// Enters an object, or removes it if nothing of it matters any more, or the namespace has no room for it.
+fn entered<F: Entered>(shared: &Shared, kept: &mut Kept, key: &Key, fact: Option<F>) -> Concerned {
     let mut cluster = shared.cluster();
-    match fact {
+    match fact.filter(|fact| kept.fits(key, fact.bytes())) {
         Some(fact) => fact.enter(&mut cluster, key),
-        None => F::leave(&mut cluster, key),
+        None => {
+            kept.free(key);
+            F::leave(&mut cluster, key)
+        }
     }
 }
 
@@ -151,6 +146,7 @@ mod tests {
     use std::sync::atomic::Ordering;
     use std::time::Duration;
 
+    use serde_json::json;
     use tokio::time::timeout;
 
     use super::*;
@@ -160,12 +156,33 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_namespace_that_is_denied_is_listed_seldom() {
         let (client, lists) = denied();
-        let services: Api<Decoded<CoreService>> = Api::namespaced(client, "shop");
+        let services: Api<LeanService> = Api::namespaced(client, "shop");
         let shared = Arc::new(Shared::new(Guardrails::default()));
-        let watch = follow(&shared, Some("shop"), services, |service: CoreService| Some(Service::from(service)));
+        let watch = follow(&shared, Some("shop"), services, |service: LeanService| Some(Service::from(service)));
         assert!(timeout(Duration::from_mins(10), watch).await.is_err(), "it ended");
         let lists = lists.load(Ordering::Relaxed);
         assert!((10..30).contains(&lists), "{lists} lists in ten minutes");
         assert_eq!(shared.watch_trouble().len(), 1);
+    }
+
+    #[test]
+    fn services_with_very_many_ports_leave_room_for_those_of_other_namespaces() {
+        let shared = Shared::new(Guardrails::default());
+        let mut kept = Kept::default();
+        let service = |ports: u16| {
+            let port = |number| json!({ "name": format!("port-{number}"), "port": number });
+            let spec = json!({ "ports": (1..=ports).map(port).collect::<Vec<_>>() });
+            let service = json!({ "metadata": {}, "spec": spec });
+            Service::from(serde_json::from_value::<LeanService>(service).expect("a Service"))
+        };
+        for number in 0..50 {
+            let key = ("targets-room-a".to_owned(), format!("s{number}"));
+            entered(&shared, &mut kept, &key, Some(service(10_000)));
+        }
+        let many = Service::keys(&shared.cluster()).len();
+        assert!((20..40).contains(&many), "{many} Services");
+        let other = ("targets-room-b".to_owned(), "web".to_owned());
+        entered(&shared, &mut kept, &other, Some(service(1)));
+        assert!(Service::keys(&shared.cluster()).contains(&other));
     }
 }
