@@ -23,6 +23,17 @@ pub enum Error {
         /// Why.
         message: String,
     },
+    /// The plan is not the one that the pod's template names.
+    #[error(
+        "plan {path} is not what Causeway wrote, whose SHA-256 is {expected}: somebody changed it, and nothing was done; look who \
+         may write ConfigMaps and pods of the namespace, then make another backup or DatabaseRestore"
+    )]
+    PlanChanged {
+        /// Its path.
+        path: PathBuf,
+        /// The hash that the template names, hexadecimal.
+        expected: String,
+    },
     /// The plan asks for something that this version does not do.
     #[error("{0}")]
     Unsupported(String),
@@ -232,6 +243,7 @@ impl Error {
         match self {
             Self::Dump { reason, .. } => reason,
             Self::Plan { .. } => "PlanInvalid",
+            Self::PlanChanged { .. } => "PlanChanged",
             Self::Unsupported(_) => "Unsupported",
             Self::Manifest(ManifestError::Invalid { mistake, .. }) if mistake.is_newer() => "Unsupported",
             Self::Due(_) => "DueInvalid",
@@ -293,6 +305,7 @@ impl Error {
         matches!(
             self,
             Self::Plan { .. }
+                | Self::PlanChanged { .. }
                 | Self::Unsupported(_)
                 | Self::Due(_)
                 | Self::Recipient { .. }

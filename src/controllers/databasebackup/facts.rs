@@ -36,7 +36,7 @@ pub struct Observed {
     pub settings: Settings,
     /// What in the spec the policies deny.
     pub denied: Option<Denial>,
-    /// The `CronJob` and the `ConfigMap` with the names of our children, by kind and name.
+    /// The `CronJob` with the name of ours, by kind and name.
     pub children: BTreeMap<(String, String), Child>,
     /// The service account of the namespace's Jobs.
     pub account: Option<Value>,
