@@ -122,6 +122,19 @@ pub enum Error {
     /// The backup is not what was written.
     #[error("the backup is damaged: {0}")]
     ChecksumMismatch(String),
+    /// The archive of a base backup or of log has what no program of ours writes.
+    #[error(
+        "{archive} is refused, and nothing of it was unpacked: its entry {entry:?} {why}; look who may write to the bucket, and \
+         take another backup"
+    )]
+    ArchiveRefused {
+        /// Its file.
+        archive: String,
+        /// The beginning of the entry's name; empty if it is about the archive.
+        entry: String,
+        /// Why, as the rest of a sentence.
+        why: &'static str,
+    },
     /// Somebody asked the process to end.
     #[error("stopped before it was done")]
     Interrupted,
@@ -265,6 +278,7 @@ impl Error {
             Self::Manifest(ManifestError::Invalid { .. }) => "ManifestInvalid",
             Self::ManifestChanged => "ManifestChanged",
             Self::ChecksumMismatch(_) => "ChecksumMismatch",
+            Self::ArchiveRefused { .. } => "ArchiveRefused",
             Self::BackupMissing { .. } => "BackupMissing",
             Self::Interrupted | Self::Task(_) | Self::Upload(UploadError::Task(_)) => "Interrupted",
             Self::NoSpace { .. } => "NoSpace",
@@ -321,6 +335,7 @@ impl Error {
                 | Self::InstantNotReached(_)
                 | Self::SlotUnbounded
                 | Self::ChecksumMismatch(_)
+                | Self::ArchiveRefused { .. }
                 | Self::TargetNotEmpty { .. }
                 | Self::TargetHalfRestored { .. }
                 | Self::TargetHoldsTables { .. }
