@@ -173,6 +173,8 @@ impl Observer {
         }
         let news: Vec<&mut Job> = observed.jobs.iter_mut().filter(|job| is_new(object, job)).take(ASKED).collect();
         outcomes::explain(&self.client, object, news).await?;
+        let retried = observed.jobs.iter_mut().filter(|job| job.end.is_none() && job.failed_tries > 0);
+        outcomes::explain_tries(&self.client, object, retried.take(ASKED).collect()).await?;
         let owner = self.s3.account().await?;
         let destination = &object.spec.destination;
         let place = Place {
