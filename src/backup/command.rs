@@ -1,12 +1,13 @@
 //! The subcommands that Jobs run: their options, their end by a signal, and the report that they leave.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +16,7 @@ use super::plan::{self, BackupPlan, RestorePlan, Server};
 use super::report::{self, Outcome, Report};
 use super::restored::Restored;
 use super::{Error, backup_id, fetch, relay, restore, run, sql};
+use crate::runtime::hexadecimal;
 use crate::telemetry::{self, LogFormat};
 
 /// What all of them take.
@@ -23,6 +25,10 @@ pub struct JobOptions {
     /// File with what is to be done
     #[arg(long, env = "CAUSEWAY_PLAN", default_value = plan::PATH)]
     pub plan: PathBuf,
+
+    /// SHA-256 that the file must have, hexadecimal; without it any file is taken
+    #[arg(long, env = plan::SHA256_VARIABLE)]
+    pub plan_sha256: Option<String>,
 
     /// File for what came of it: Kubernetes keeps it with the pod
     #[arg(long, env = "CAUSEWAY_TERMINATION_LOG", default_value = report::PATH)]
@@ -97,7 +103,7 @@ pub async fn backup(options: BackupOptions) -> Result<u8, JobError> {
     let stop = begin(&options.job)?;
     let now = Timestamp::now();
     let done = async {
-        let plan: BackupPlan = read(&options.job.plan)?;
+        let plan: BackupPlan = read(&options.job)?;
         let id = backup_id::id(options.due.as_deref(), options.name.as_deref(), now)?;
         tracing::info!(id, sources = plan.sources.len(), bucket = plan.destination.bucket, "backing up");
         Box::pin(run::run(&plan, &id, options.dump_socket.as_deref(), &stop)).await
@@ -115,7 +121,7 @@ pub async fn backup(options: BackupOptions) -> Result<u8, JobError> {
 pub async fn dump(options: DumpOptions) -> Result<u8, JobError> {
     let stop = begin(&options.job)?;
     let done = async {
-        let plan: BackupPlan = read(&options.job.plan)?;
+        let plan: BackupPlan = read(&options.job)?;
         relay::serve(&plan, &options.dump_socket, &stop).await
     };
     match done.await {
@@ -176,7 +182,7 @@ pub async fn restore(options: RestoreOptions) -> Result<u8, JobError> {
     .await?;
     // Only after the report is written: until then, another try has to see that the restore was done.
     if code == 0 {
-        let plan: Result<RestorePlan, Error> = read(&options.job.plan);
+        let plan: Result<RestorePlan, Error> = read(&options.job);
         if let Err(error) = async { restore::forget(&plan?).await }.await {
             tracing::warn!(%error, "the mark of the restore stays in the target for ten minutes");
         }
@@ -201,7 +207,7 @@ pub async fn verify(options: JobOptions) -> Result<u8, JobError> {
 pub async fn drop_slot(options: JobOptions) -> Result<u8, JobError> {
     let stop = begin(&options)?;
     let work = async {
-        let plan: BackupPlan = read(&options.plan)?;
+        let plan: BackupPlan = read(&options)?;
         let slot = plan.slot();
         for source in &plan.sources {
             if let Server::Postgresql(server) = &source.server {
@@ -240,7 +246,7 @@ async fn with_plan(
 ) -> Result<u8, JobError> {
     let stop = begin(options)?;
     let begun = Instant::now();
-    let plan: RestorePlan = match read(&options.plan) {
+    let plan: RestorePlan = match read(options) {
         Ok(plan) => plan,
         Err(error) => return Ok(give_up(options, Outcome::default(), &error)),
     };
@@ -278,8 +284,46 @@ fn give_up(options: &JobOptions, outcome: Outcome, error: &Error) -> u8 {
     error.exit_code()
 }
 
-fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
-    let failed = |message: String| Error::Plan { path: path.to_owned(), message };
-    let bytes = fs::read(path).map_err(|error| failed(error.to_string()))?;
+/// Reads the plan, and refuses any other text than the pod's template names.
+fn read<T: DeserializeOwned>(options: &JobOptions) -> Result<T, Error> {
+    let failed = |message: String| Error::Plan { path: options.plan.clone(), message };
+    let bytes = fs::read(&options.plan).map_err(|error| failed(error.to_string()))?;
+    let found = hexadecimal(&Sha256::digest(&bytes));
+    if let Some(expected) = options.plan_sha256.clone().filter(|expected| *expected != found) {
+        return Err(Error::PlanChanged { path: options.plan.clone(), expected });
+    }
     serde_json::from_slice(&bytes).map_err(|error| failed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: &str = r#"{"destination":{"bucket":"b","owner":"0","region":"r","prefix":"p"},"sources":[]}"#;
+
+    /// Reads that text, where the pod's template names that sum.
+    fn read_as(text: &str, plan_sha256: Option<String>) -> Result<BackupPlan, Error> {
+        let plan = std::env::temp_dir().join(format!("causeway-plan-{}", std::process::id()));
+        fs::write(&plan, text).unwrap();
+        let (termination_log, log_format, log_level) = (PathBuf::new(), LogFormat::Json, "info".into());
+        let taken = read(&JobOptions { plan: plan.clone(), plan_sha256, termination_log, log_format, log_level });
+        fs::remove_file(plan).unwrap();
+        taken
+    }
+
+    #[test]
+    fn only_the_plan_that_the_template_names_is_taken() {
+        let sha256 = hexadecimal(&Sha256::digest(PLAN));
+        let named = |text: &str| read_as(text, Some(sha256.clone()));
+        assert!(named(PLAN).unwrap().sources.is_empty());
+        // Another address, the same with other spaces, nothing, and what is no plan at all.
+        for text in [PLAN.replace("\"b\"", "\"c\""), format!("{PLAN}\n"), String::new(), "{".to_owned()] {
+            let error = named(&text).unwrap_err();
+            assert_eq!((error.reason(), error.is_final()), ("PlanChanged", true), "{text}");
+            assert!(error.to_string().contains(&sha256), "{error}");
+        }
+        assert!(read_as(PLAN, None).is_ok(), "a person who runs it need not give the sum");
+        let none = read_as(PLAN, Some(String::new())).unwrap_err();
+        assert_eq!(none.reason(), "PlanChanged", "an empty sum allows nothing");
+    }
 }

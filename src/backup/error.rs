@@ -23,6 +23,17 @@ pub enum Error {
         /// Why.
         message: String,
     },
+    /// The plan is not the one that the pod's template names.
+    #[error(
+        "plan {path} is not what Causeway wrote, whose SHA-256 is {expected}: somebody changed it, and nothing was done; look who \
+         may write ConfigMaps and pods of the namespace, then make another backup or DatabaseRestore"
+    )]
+    PlanChanged {
+        /// Its path.
+        path: PathBuf,
+        /// The hash that the template names, hexadecimal.
+        expected: String,
+    },
     /// The plan asks for something that this version does not do.
     #[error("{0}")]
     Unsupported(String),
@@ -111,6 +122,19 @@ pub enum Error {
     /// The backup is not what was written.
     #[error("the backup is damaged: {0}")]
     ChecksumMismatch(String),
+    /// The archive of a base backup or of log has what no program of ours writes.
+    #[error(
+        "{archive} is refused, and nothing of it was unpacked: its entry {entry:?} {why}; look who may write to the bucket, and \
+         take another backup"
+    )]
+    ArchiveRefused {
+        /// Its file.
+        archive: String,
+        /// The beginning of the entry's name; empty if it is about the archive.
+        entry: String,
+        /// Why, as the rest of a sentence.
+        why: &'static str,
+    },
     /// Somebody asked the process to end.
     #[error("stopped before it was done")]
     Interrupted,
@@ -232,6 +256,7 @@ impl Error {
         match self {
             Self::Dump { reason, .. } => reason,
             Self::Plan { .. } => "PlanInvalid",
+            Self::PlanChanged { .. } => "PlanChanged",
             Self::Unsupported(_) => "Unsupported",
             Self::Manifest(ManifestError::Invalid { mistake, .. }) if mistake.is_newer() => "Unsupported",
             Self::Due(_) => "DueInvalid",
@@ -253,6 +278,7 @@ impl Error {
             Self::Manifest(ManifestError::Invalid { .. }) => "ManifestInvalid",
             Self::ManifestChanged => "ManifestChanged",
             Self::ChecksumMismatch(_) => "ChecksumMismatch",
+            Self::ArchiveRefused { .. } => "ArchiveRefused",
             Self::BackupMissing { .. } => "BackupMissing",
             Self::Interrupted | Self::Task(_) | Self::Upload(UploadError::Task(_)) => "Interrupted",
             Self::NoSpace { .. } => "NoSpace",
@@ -293,6 +319,7 @@ impl Error {
         matches!(
             self,
             Self::Plan { .. }
+                | Self::PlanChanged { .. }
                 | Self::Unsupported(_)
                 | Self::Due(_)
                 | Self::Recipient { .. }
@@ -308,6 +335,7 @@ impl Error {
                 | Self::InstantNotReached(_)
                 | Self::SlotUnbounded
                 | Self::ChecksumMismatch(_)
+                | Self::ArchiveRefused { .. }
                 | Self::TargetNotEmpty { .. }
                 | Self::TargetHalfRestored { .. }
                 | Self::TargetHoldsTables { .. }

@@ -10,6 +10,7 @@
 //! ```
 
 pub mod age;
+mod archive;
 pub mod backup_id;
 pub mod chain;
 pub mod command;

@@ -1,4 +1,5 @@
-//! What a Job is to do, as the operator writes it into a `ConfigMap`. Holds no secrets: those are mounted as files.
+//! What a Job is to do, as the operator writes it into an annotation of the pods or into a `ConfigMap`. Holds no secrets: those
+//! are mounted as files.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,6 +12,9 @@ use crate::api::databaserestore::{Excluded, Included, OnDependents, is_one, one}
 
 /// Where the plan is mounted in the Jobs' pods.
 pub const PATH: &str = "/etc/causeway/plan.json";
+/// Variable of the containers that read the plan: the SHA-256 that it must have. It is part of the pod's template, which accounts
+/// with rights on `ConfigMap`s alone cannot change.
+pub const SHA256_VARIABLE: &str = "CAUSEWAY_PLAN_SHA256";
 
 /// What `causeway backup` does: one backup of each source, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use super::archive;
 use super::data_directory::{BASE_FILE, SCRIPT_FILE, log_file, script};
 use super::fetch;
 use super::instant::{Furthest, LogSearch, Missing, Reach, end_of, is_by};
@@ -181,8 +182,10 @@ async fn fetch_all(
     options: &RecoverOptions,
 ) -> Result<(), Error> {
     fetched(shelf, base, BASE_FILE, options).await?;
+    archive::check_base(&options.into.join(BASE_FILE))?;
     for (number, it) in log.iter().enumerate() {
         fetched(shelf, it, &log_file(number), options).await?;
+        archive::check_log(&options.into.join(log_file(number)))?;
     }
     let left = options.into.join(NAME);
     fs::remove_file(&left).map_err(|source| Error::File { path: left.clone(), source })

@@ -18,8 +18,8 @@ pub struct Children<O> {
     pub budgets: Watch<O, PodDisruptionBudget>,
     /// Which clients may connect.
     pub policies: Watch<O, NetworkPolicy>,
-    /// The settings of the database.
-    pub config_maps: ConfigMaps<O>,
+    /// The settings of the database, if they are in a `ConfigMap`.
+    pub config_maps: Option<ConfigMaps<O>>,
     /// The addresses of the pods for clients and peers.
     pub services: Watch<O, Service>,
     /// The running processes.
@@ -29,13 +29,13 @@ pub struct Children<O> {
 }
 
 impl<O: Owner> Children<O> {
-    /// For children whose `label` names their object.
-    pub fn labelled(label: &'static str) -> Self {
+    /// For children whose `label` names their object, with or without a `ConfigMap` of settings.
+    pub fn labelled(label: &'static str, has_settings: bool) -> Self {
         Self {
             statefulsets: Watch::new(label),
             budgets: Watch::new(label),
             policies: Watch::new(label),
-            config_maps: ConfigMaps::new(label),
+            config_maps: has_settings.then(|| ConfigMaps::new(label)),
             services: Watch::new(label),
             pods: Watch::new(label).pruned(prune_pod),
             claims: Watch::new(label),
@@ -47,7 +47,10 @@ impl<O: Owner> Children<O> {
         let controller = self.statefulsets.add_to(controller, client, namespace);
         let controller = self.budgets.add_to(controller, client, namespace);
         let controller = self.policies.add_to(controller, client, namespace);
-        let controller = self.config_maps.add_to(controller, client, namespace);
+        let controller = match &self.config_maps {
+            Some(config_maps) => config_maps.add_to(controller, client, namespace),
+            None => controller,
+        };
         let controller = self.services.add_to(controller, client, namespace);
         let controller = self.pods.add_to(controller, client, namespace);
         self.claims.add_to(controller, client, namespace)
@@ -59,7 +62,11 @@ impl<O: Owner> Children<O> {
             self.statefulsets.ready(object),
             self.budgets.ready(object),
             self.policies.ready(object),
-            self.config_maps.ready(object),
+            async {
+                if let Some(config_maps) = &self.config_maps {
+                    config_maps.ready(object).await;
+                }
+            },
             self.services.ready(object),
             self.pods.ready(object),
             self.claims.ready(object),

@@ -113,6 +113,8 @@ pub struct Pods {
     pub replicas: i32,
     /// Their labels besides those of every child.
     pub labels: BTreeMap<String, String>,
+    /// Their annotations.
+    pub annotations: BTreeMap<String, String>,
     /// What they are.
     pub spec: PodSpec,
 }
@@ -125,11 +127,13 @@ pub fn statefulset<D: Database>(object: &D, pods: Pods) -> StatefulSet {
         DeletionPolicy::Retain => "Retain",
     };
     let given = spec.pod_metadata.cloned().unwrap_or_default();
-    // Our labels take precedence over the user's.
+    // Our labels and annotations take precedence over the user's.
     let mut labels = given.labels;
     labels.extend(names::labels(object));
     labels.extend(pods.labels);
-    let annotations = Some(given.annotations).filter(|all| !all.is_empty());
+    let mut annotations = given.annotations;
+    annotations.extend(pods.annotations);
+    let annotations = Some(annotations).filter(|all| !all.is_empty());
     let mut template = pods.spec;
     // Left out, an earlier name would stay: the apiserver restores it from the deprecated `serviceAccount`, its mirror.
     // This is not in `pod_spec`, because revisions are hashes of that: all pods would be replaced.
@@ -251,7 +255,7 @@ mod tests {
         object.metadata.uid = Some("uid".into());
         object.metadata.namespace = Some("shop".into());
         let spec = pod_spec(&object, 999, Vec::new(), Vec::new());
-        let pods = Pods { first: None, replicas: 1, labels: BTreeMap::new(), spec };
+        let pods = Pods { first: None, replicas: 1, labels: BTreeMap::new(), annotations: BTreeMap::new(), spec };
         let set = statefulset(&object, pods);
         (object, set)
     }

@@ -74,6 +74,8 @@ pub trait Database: Owner + Restorable {
     const SERVICES: &'static str;
     /// The reason while the apiserver refuses the pods that the spec asks for.
     const PODS_REFUSED: &'static str;
+    /// Whether the settings that processes start with are in a `ConfigMap`.
+    const SETTINGS_MAP: bool;
     /// Where its pods are reached.
     const PORTS: network::Ports;
 

@@ -42,7 +42,7 @@ impl<D: Database> Sets<D> {
         Self {
             rules: Arc::new(rules),
             guardrails,
-            watches: Children::labelled(D::LABEL),
+            watches: Children::labelled(D::LABEL, D::SETTINGS_MAP),
             restores: Restores::labelled(client.clone(), D::LABEL),
             revivals: Revivals::default(),
             refusals: Refusals::new(client.clone()),
@@ -119,9 +119,11 @@ impl<D: Database> Sets<D> {
         set.add(watches.budgets.get(object).as_deref(), object);
         let policy = watches.policies.named(object, &network::name(object));
         set.add_optional(policy.as_deref(), network::is_wanted(object, &self.rules), object);
-        let settings = watches.config_maps.named(&self.client, object, &object.name_any()).await;
-        let settings = settings.map_err(|source| Error::Read { what: "children", source })?;
-        set.add(settings.as_deref(), object);
+        if let Some(config_maps) = &watches.config_maps {
+            let settings = config_maps.named(&self.client, object, &object.name_any()).await;
+            let settings = settings.map_err(|source| Error::Read { what: "children", source })?;
+            set.add(settings.as_deref(), object);
+        }
         for (name, wanted) in object.services() {
             set.add_optional(watches.services.named(object, &name).as_deref(), wanted, object);
         }
@@ -154,7 +156,7 @@ impl<D: Database> Sets<D> {
             self.get::<StatefulSet>(object, &name),
             self.get::<PodDisruptionBudget>(object, &name),
             self.get::<NetworkPolicy>(object, &policy),
-            self.get::<ConfigMap>(object, &name),
+            async { if D::SETTINGS_MAP { self.get::<ConfigMap>(object, &name).await } else { Ok(None) } },
             try_join_all(services.iter().map(|(name, _)| self.get::<Service>(object, name))),
             self.list::<CorePod>(object, "pods"),
             self.list::<PersistentVolumeClaim>(object, "volume claims"),

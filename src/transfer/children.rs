@@ -50,7 +50,11 @@ pub async fn apply(
     child: &Manifest,
     uid: Option<&str>,
 ) -> Result<(), Error> {
-    let failed = |source| Error::Apply { child: format!("{child:?}"), source };
+    let is_immutable = child.value["immutable"] == true;
+    let failed = |source: kube::Error| match source {
+        kube::Error::Api(status) if status.code == 422 && is_immutable => Error::PlanChanged(format!("{child:?}")),
+        source => Error::Apply { child: format!("{child:?}"), source },
+    };
     let namespace = object.namespace().unwrap_or_default();
     let is_ours = child.apply_for(client, &namespace, object, uid).await.map_err(failed)?;
     if is_ours { Ok(()) } else { Err(Error::NameTaken(format!("{child:?}"))) }

@@ -33,6 +33,11 @@ pub enum Error {
     /// An object of another owner has the name. Contains the object's kind and name.
     #[error("{0} exists and does not belong to this object: delete it, or choose another metadata.name")]
     NameTaken(String),
+    /// The plan of a Job is not what this operator wrote, and cannot be corrected. Contains the object's kind and name.
+    #[error(
+        "{0} holds another plan than this object's, and cannot be changed: somebody wrote it; look who may write ConfigMaps in this namespace, and delete it"
+    )]
+    PlanChanged(String),
     /// AWS returned an error.
     #[error(transparent)]
     Aws(#[from] AwsError),
@@ -44,7 +49,7 @@ impl Failure for Error {
             Self::Read { source, .. } | Self::Apply { source, .. } | Self::Start { source, .. } => {
                 class_of_kubernetes(source)
             }
-            Self::NameTaken(_) => Class::Denied,
+            Self::NameTaken(_) | Self::PlanChanged(_) => Class::Denied,
             Self::Aws(error) => error.class,
         }
     }
@@ -55,6 +60,7 @@ impl Failure for Error {
             Self::Apply { .. } => "ApplyFailed",
             Self::Start { .. } => "StartFailed",
             Self::NameTaken(_) => "NameTaken",
+            Self::PlanChanged(_) => "PlanChanged",
             Self::Aws(error) => match error.class {
                 Class::Denied => "AccessDenied",
                 Class::Throttled => "Throttled",

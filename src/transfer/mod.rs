@@ -16,7 +16,7 @@ mod tags;
 pub use children::{apply, get, list, start};
 pub use documents::{Disbelief, document, key_of};
 pub use error::Error;
-pub use outcomes::{explain, is_of, outcome, pods};
+pub use outcomes::{explain, is_of, last_try, outcome, pods};
 pub use records::Records;
 pub use signing::Signing;
 pub use tags::{CAUSEWAY, CLUSTER, MANAGED_BY, OFFERED, READABLE, is_ours, lets_read};

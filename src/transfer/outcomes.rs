@@ -33,6 +33,12 @@ pub fn explain(end: Option<&mut End>, pods: &[Pod]) {
     }
 }
 
+/// What the last pod that failed reported; none while none did.
+pub fn last_try(pods: &[Pod]) -> Option<String> {
+    let (reason, message) = pods.iter().rev().find_map(last_words).and_then(|words| in_words(&words))?;
+    Some(format!("{reason}: {message}"))
+}
+
 /// The result in the newest report. Reports of a restore or verification have one result.
 pub fn outcome(pods: &[Pod]) -> Option<Outcome> {
     pods.iter().rev().find_map(report_of)?.results.into_iter().next()

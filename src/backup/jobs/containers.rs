@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, PodSecurityContext, PodSpec}
 
 use super::run::Run;
 use super::{SERVICE_ACCOUNT, volumes};
+use crate::backup::plan;
 use crate::runtime::{requirements, restricted, unprivileged};
 
 /// An unprivileged user that owns no files in any image.
@@ -37,7 +38,7 @@ pub fn ours(run: Run<'_>, command: &str) -> Container {
         name: "causeway".into(),
         image: run.settings.image.clone(),
         args: Some(vec![command.into()]),
-        env: Some(vec![variable("LOG_FORMAT", "json")]),
+        env: Some(vec![variable("LOG_FORMAT", "json"), variable(plan::SHA256_VARIABLE, run.plan_sha256)]),
         volume_mounts: Some(vec![volumes::plan_mount()]),
         resources: Some(requirements(run.resources, USUAL, MOST_OURS)),
         // If it leaves no report, the end of its log is the termination message.

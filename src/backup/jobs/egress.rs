@@ -59,6 +59,7 @@ mod tests {
             namespace: "shop",
             settings: &settings,
             plan: PlanIn::ConfigMap("nightly-plan"),
+            plan_sha256: "",
             mounts: &[],
             identity: None,
             resources: None,

@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::ObjectMeta;
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use super::containers::{base, ours, server, sidecar, variable, with_identity, with_secrets, without_identity};
 use super::foreign_image::{self, PRIVATE, in_image, install};
@@ -25,6 +26,7 @@ use crate::backup::Error;
 use crate::backup::plan::{self, BackupPlan, RestorePlan};
 use crate::backup::relay;
 use crate::backup::sql::WAL_DIRECTORY;
+use crate::runtime::hexadecimal;
 
 /// Where a backup is unpacked to.
 pub const WORK: &str = "/work";
@@ -196,15 +198,17 @@ pub fn job_spec(pod: PodSpec, labels: &BTreeMap<String, String>, retries: i32, d
     }
 }
 
-/// Content of the `ConfigMap` with a plan.
-pub fn plan_map(plan: &impl IsPlan) -> BTreeMap<String, String> {
-    BTreeMap::from([(file_of(plan::PATH).to_owned(), plan_text(plan))])
+/// Content of the `ConfigMap` with the text of a plan.
+pub fn plan_map(text: String) -> BTreeMap<String, String> {
+    BTreeMap::from([(file_of(plan::PATH).to_owned(), text)])
 }
 
-/// The text of a plan's file.
-pub fn plan_text(plan: &impl IsPlan) -> String {
+/// The text of a plan's file, and its SHA-256, hexadecimal.
+pub fn plan_text(plan: &impl IsPlan) -> (String, String) {
     // Strings and numbers cannot fail to serialize.
-    serde_json::to_string_pretty(plan).unwrap_or_default()
+    let text = serde_json::to_string_pretty(plan).unwrap_or_default();
+    let sha256 = hexadecimal(&Sha256::digest(&text));
+    (text, sha256)
 }
 
 /// A plan that a Job reads.
@@ -236,6 +240,7 @@ mod tests {
             namespace: "shop",
             settings,
             plan: PlanIn::ConfigMap("nightly-plan"),
+            plan_sha256: "0f0f",
             mounts: &[],
             identity: None,
             resources: None,
@@ -341,6 +346,17 @@ mod tests {
             }
             assert_eq!(pod.automount_service_account_token, Some(false));
             assert_ne!(pod.share_process_namespace, Some(true), "who shares processes reads each other's files");
+        }
+    }
+
+    #[test]
+    fn every_container_that_reads_the_plan_knows_its_sum() {
+        for pod in every_pod(&settings()) {
+            for it in containers(&pod) {
+                let reads = it.volume_mounts.iter().flatten().any(|mount| mount.name == "plan");
+                let sum = it.env.iter().flatten().find(|it| it.name == plan::SHA256_VARIABLE);
+                assert_eq!(sum.and_then(|it| it.value.as_deref()), reads.then_some("0f0f"), "{}: {pod:?}", it.name);
+            }
         }
     }
 

@@ -21,6 +21,8 @@ pub struct Run<'a> {
     pub settings: &'a Settings,
     /// Where the plan is.
     pub plan: PlanIn<'a>,
+    /// SHA-256 of the plan's text, hexadecimal: our containers do nothing by another text.
+    pub plan_sha256: &'a str,
     /// Secrets that it needs.
     pub mounts: &'a [SecretMount],
     /// Name of the Secret with secret keys of age that open the backup.

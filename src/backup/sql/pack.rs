@@ -207,9 +207,18 @@ fn damaged(message: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-/// The unpacked files in a directory: name and path of each, in the order in which they came.
+/// The unpacked files in a directory: name and path of each, in the order in which they came. They may come from a container that
+/// ran a server on files of a backup: a link in place of one would have the reader send a file of its own, such as its login, to
+/// the target.
 pub fn files(directory: &Path) -> io::Result<Vec<(String, PathBuf)>> {
-    let names: Vec<String> = serde_json::from_slice(&fs::read(directory.join(INDEX))?)?;
-    let path = |number: usize| directory.join(number.to_string());
-    Ok(names.into_iter().enumerate().map(|(number, name)| (name, path(number))).collect())
+    let plain = |path: PathBuf| -> io::Result<PathBuf> {
+        let is_file = fs::symlink_metadata(&path)?.is_file();
+        if is_file { Ok(path) } else { Err(damaged(&format!("{} is not a file", path.display()))) }
+    };
+    if !fs::symlink_metadata(directory)?.is_dir() {
+        return Err(damaged("it is not a directory"));
+    }
+    let names: Vec<String> = serde_json::from_slice(&fs::read(plain(directory.join(INDEX))?)?)?;
+    let path = |number: usize| plain(directory.join(number.to_string()));
+    names.into_iter().enumerate().map(|(number, name)| Ok((name, path(number)?))).collect()
 }

@@ -1,9 +1,7 @@
-//! Picks an object's own children from what was found: schedule, plan, and Jobs of each sort.
-
-use std::collections::BTreeMap;
+//! Picks an object's own children from what was found: schedule, and Jobs of each sort.
 
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 
@@ -17,13 +15,10 @@ use crate::runtime::manifest::is_controlled_by;
 pub fn observed<'a>(
     object: &DatabaseBackup,
     schedule: Option<&CronJob>,
-    plan: Option<&ConfigMap>,
     account: Option<&ServiceAccount>,
     jobs: impl Iterator<Item = &'a Job>,
 ) -> Observed {
-    let mut children = BTreeMap::new();
-    children.extend(child(schedule, object));
-    children.extend(child(plan, object));
+    let children = child(schedule, object).into_iter().collect();
     let mut jobs: Vec<&Job> = jobs.filter(|job| is_of(job, object, schedule)).collect();
     jobs.sort_by_key(|job| (job.metadata.creation_timestamp.as_ref().map(|time| time.0), job.name_any()));
     let (slot_jobs, jobs): (Vec<&Job>, Vec<&Job>) =
@@ -68,6 +63,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::json;
 
     use super::super::fixtures::backup;
@@ -97,7 +94,7 @@ mod tests {
             job("nightly-verify-2", &[ours, (VERIFIES, "20261122T020000Z")], "uid-other"),
             job("nightly-now-2", &[(LABEL, "other")], "uid-1"),
         ];
-        let found = observed(&backup(), None, None, None, jobs.iter());
+        let found = observed(&backup(), None, None, jobs.iter());
         assert_eq!(found.jobs.iter().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["nightly-now-1"]);
         let [verification] = found.verifications.as_slice() else { panic!("one: {:?}", found.verifications) };
         assert_eq!(verification.job.name, "nightly-verify-1");

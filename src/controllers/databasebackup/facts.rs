@@ -36,7 +36,7 @@ pub struct Observed {
     pub settings: Settings,
     /// What in the spec the policies deny.
     pub denied: Option<Denial>,
-    /// The `CronJob` and the `ConfigMap` with the names of our children, by kind and name.
+    /// The `CronJob` with the name of ours, by kind and name.
     pub children: BTreeMap<(String, String), Child>,
     /// The service account of the namespace's Jobs.
     pub account: Option<Value>,
@@ -187,6 +187,10 @@ pub struct Job {
     pub made: Timestamp,
     /// How it ended; none while it runs.
     pub end: Option<End>,
+    /// How many of its pods failed.
+    pub failed_tries: i32,
+    /// What the last of them reported; read while it runs.
+    pub last_words: Option<String>,
     /// Since when it is being deleted.
     pub going: Option<Timestamp>,
 }

@@ -28,11 +28,6 @@ pub const NOW: &str = "causeway.example.com/backup-now";
 /// operator makes a new bucket.
 pub const LOST: &str = "causeway.example.com/backups-lost";
 
-/// Name of the `ConfigMap` with the plan of Jobs.
-pub fn plan(object: &DatabaseBackup) -> String {
-    format!("{}-plan", object.name_any())
-}
-
 /// Name of the Job for a value of the annotation [`NOW`].
 pub fn job_now(object: &DatabaseBackup, token: &str) -> String {
     let uid = object.uid().unwrap_or_default();

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{CronJob, Job as KubernetesJob};
-use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Client, Resource, ResourceExt};
 
 use super::accepted::{Accepted, accepted};
@@ -25,7 +25,7 @@ use super::buckets::Buckets;
 use super::children::observed;
 use super::error::Error;
 use super::facts::{Bucket, Job, Observed, Recording, newest};
-use super::names::{self, LABEL, LOST, NOW, prefix};
+use super::names::{LABEL, LOST, NOW, prefix};
 use super::outcomes;
 use super::recording;
 use super::signing::Signer;
@@ -173,6 +173,8 @@ impl Observer {
         }
         let news: Vec<&mut Job> = observed.jobs.iter_mut().filter(|job| is_new(object, job)).take(ASKED).collect();
         outcomes::explain(&self.client, object, news).await?;
+        let retried = observed.jobs.iter_mut().filter(|job| job.end.is_none() && job.failed_tries > 0);
+        outcomes::explain_tries(&self.client, object, retried.take(ASKED).collect()).await?;
         let owner = self.s3.account().await?;
         let destination = &object.spec.destination;
         let place = Place {
@@ -266,28 +268,19 @@ impl Observer {
         let watches = &self.watches;
         let jobs = watches.jobs.of(object);
         let account = watches.accounts.get(&object.namespace().unwrap_or_default(), SERVICE_ACCOUNT);
-        let plan = watches.config_maps.named(&self.client, object, &names::plan(object)).await;
-        let plan = plan.map_err(|source| transfer::Error::Read { what: "ConfigMap", source })?;
-        Ok(observed(
-            object,
-            watches.cron_jobs.get(object).as_deref(),
-            plan.as_deref(),
-            account.as_deref(),
-            jobs.iter().map(Arc::as_ref),
-        ))
+        Ok(observed(object, watches.cron_jobs.get(object).as_deref(), account.as_deref(), jobs.iter().map(Arc::as_ref)))
     }
 
     async fn read(&self, object: &DatabaseBackup) -> Result<Observed, Error> {
-        let (name, plan) = (object.name_any(), names::plan(object));
+        let name = object.name_any();
         let selector = format!("{LABEL}={name}");
         let client = &self.client;
-        let (schedule, plan, account, jobs) = tokio::try_join!(
+        let (schedule, account, jobs) = tokio::try_join!(
             transfer::get::<CronJob>(client, object, &name, "CronJob"),
-            transfer::get::<ConfigMap>(client, object, &plan, "ConfigMap"),
             transfer::get::<ServiceAccount>(client, object, SERVICE_ACCOUNT, "service account"),
             transfer::list::<KubernetesJob>(client, object, &selector, "Jobs"),
         )?;
-        Ok(observed(object, schedule.as_ref(), plan.as_ref(), account.as_ref(), jobs.iter()))
+        Ok(observed(object, schedule.as_ref(), account.as_ref(), jobs.iter()))
     }
 
     /// An annotation, as the watch has it that triggered the controller for it; else as `object` has it.

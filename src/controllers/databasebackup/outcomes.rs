@@ -17,6 +17,8 @@ pub fn job(job: &KubernetesJob) -> Job {
         uid: job.uid().unwrap_or_default(),
         made: job.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0),
         end: end_of(job),
+        failed_tries: job.status.as_ref().and_then(|status| status.failed).unwrap_or_default(),
+        last_words: None,
         going: job.metadata.deletion_timestamp.as_ref().map(|time| time.0),
     }
 }
@@ -38,6 +40,19 @@ pub async fn explain(client: &Client, object: &DatabaseBackup, jobs: Vec<&mut Jo
     for job in jobs {
         let pods = transfer::pods(client, object, &job.name, &job.uid).await?;
         transfer::explain(job.end.as_mut(), &pods);
+    }
+    Ok(())
+}
+
+/// Notes what the last pod that failed reported, of Jobs that are tried again.
+pub async fn explain_tries(
+    client: &Client,
+    object: &DatabaseBackup,
+    jobs: Vec<&mut Job>,
+) -> Result<(), transfer::Error> {
+    for job in jobs {
+        let pods = transfer::pods(client, object, &job.name, &job.uid).await?;
+        job.last_words = transfer::last_try(&pods);
     }
     Ok(())
 }

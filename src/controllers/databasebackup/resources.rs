@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, Job, JobTemplateSpec};
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
@@ -12,12 +11,11 @@ use super::names;
 use crate::api::DatabaseBackup;
 use crate::api::databaserestore::{Excluded, Included, OnDependents};
 use crate::backup::jobs::{
-    IDENTITY, PlanIn, Run, Scratch, SecretMount, Settings, WORK, backup_pod, image_of, job_spec, plan_map, plan_text,
+    IDENTITY, PlanIn, Run, Scratch, SecretMount, Settings, WORK, backup_pod, image_of, job_spec, plan_text,
     restore_pod, slot_pod,
 };
 use crate::backup::manifest::Document;
 use crate::backup::plan::{self, BackupPlan, Destination, RestorePlan};
-use crate::runtime::fingerprint;
 use crate::runtime::manifest::{Manifest, controlled};
 
 /// How many failed Jobs of the schedule Kubernetes keeps.
@@ -29,19 +27,11 @@ const SLOT_RETRIES: i32 = 1;
 /// How long that Job may take, image pull included. The deletion of the object, and perhaps of its namespace, waits for
 /// it.
 const SLOT_SECONDS: i64 = 90;
-/// Annotation of pods: their plan, or its fingerprint where they read it from a `ConfigMap`.
+/// Annotation of the pods that take backups or drop a slot: their plan. It is in the template of the pods and not in a
+/// `ConfigMap`, because accounts with rights on `ConfigMap`s alone would otherwise choose where the logins are sent.
 const PLAN: &str = "causeway.example.com/plan";
 /// Annotation of pods that prove a backup: what they are to do.
 const VERIFICATION: &str = "causeway.example.com/verification";
-
-/// The plan of the Jobs that take backups.
-pub fn config_map(object: &DatabaseBackup, plan: &BackupPlan) -> Manifest {
-    Manifest::hashed(&ConfigMap {
-        metadata: metadata(object, names::plan(object)),
-        data: Some(plan_map(plan)),
-        ..ConfigMap::default()
-    })
-}
 
 /// The schedule.
 pub fn cron_job(object: &DatabaseBackup, observed: &Observed, plan: &BackupPlan) -> Manifest {
@@ -81,18 +71,18 @@ pub fn job_verify(
     observed: &Observed,
     plan: &BackupPlan,
     database: &Database,
-    Document { manifest: backup, sha256 }: &Document,
+    Document { manifest: backup, sha256: manifest_sha256 }: &Document,
     id: &str,
     name: String,
 ) -> Manifest {
     let folder = &database.access.source.folder;
     let scratch = Scratch::of(backup, &database.served);
     let identity = object.spec.encryption.as_ref().and_then(|it| it.identity_secret_name.as_deref());
-    let message = plan_text(&RestorePlan {
+    let (message, sha256) = plan_text(&RestorePlan {
         origin: plan.destination.clone(),
         folder: folder.clone(),
         id: id.to_owned(),
-        manifest: Some(sha256.clone()),
+        manifest: Some(manifest_sha256.clone()),
         work: PathBuf::from(WORK),
         scratch: scratch.address().to_owned(),
         identity: identity.map(|_| IDENTITY.into()),
@@ -112,6 +102,7 @@ pub fn job_verify(
         namespace: &namespace,
         settings: &observed.settings,
         plan: PlanIn::Annotation(VERIFICATION),
+        plan_sha256: &sha256,
         mounts: &[],
         identity,
         resources,
@@ -139,10 +130,12 @@ pub fn job_slot(object: &DatabaseBackup, settings: &Settings, database: &Databas
     let destination = settings.place(&object.spec.destination, "", "", &names::prefix(object));
     let plan =
         BackupPlan { destination, sources: vec![database.access.source.clone()], recipients: Vec::new(), hooks: None };
+    let (text, sha256) = plan_text(&plan);
     let run = Run {
         namespace: &namespace,
         settings,
         plan: PlanIn::Annotation(PLAN),
+        plan_sha256: &sha256,
         mounts: &database.access.mounts,
         identity: None,
         resources: object.spec.resources.as_ref(),
@@ -154,7 +147,7 @@ pub fn job_slot(object: &DatabaseBackup, settings: &Settings, database: &Databas
     labels.insert(names::DROPS_SLOT.into(), "true".into());
     let mut spec = job_spec(slot_pod(run, image), &labels, SLOT_RETRIES, SLOT_SECONDS);
     let pods = spec.template.metadata.get_or_insert_default();
-    pods.annotations.get_or_insert_default().insert(PLAN.into(), plan_text(&plan));
+    pods.annotations.get_or_insert_default().insert(PLAN.into(), text);
     let metadata = ObjectMeta { labels: Some(labels), ..metadata(object, names::job_slot(object)) };
     Manifest::hashed(&Job { metadata, spec: Some(spec), status: None })
 }
@@ -180,14 +173,15 @@ fn job(
 ) -> k8s_openapi::api::batch::v1::JobSpec {
     let mounts: Vec<SecretMount> =
         observed.sources.iter().flat_map(|database| database.access.mounts.clone()).collect();
-    let name = names::plan(object);
+    let (text, sha256) = plan_text(plan);
     let resources = object.spec.resources.as_ref();
     let image = object.spec.source.as_ref().and_then(image_of).map(|(_, image)| image);
     let namespace = object.namespace().unwrap_or_default();
     let run = Run {
         namespace: &namespace,
         settings: &observed.settings,
-        plan: PlanIn::ConfigMap(&name),
+        plan: PlanIn::Annotation(PLAN),
+        plan_sha256: &sha256,
         mounts: &mounts,
         identity: None,
         resources,
@@ -196,10 +190,8 @@ fn job(
     };
     let retry = &object.spec.retry;
     let mut spec = job_spec(backup_pod(run, due), &names::labels(object), retry.limit, retry.deadline.signed_seconds());
-    // The fingerprint shows people whether two runs had the same plan.
-    let message = serde_json::to_vec(plan).unwrap_or_default();
     let metadata = spec.template.metadata.get_or_insert_default();
-    metadata.annotations.get_or_insert_default().insert(PLAN.into(), fingerprint(&[&message], 16));
+    metadata.annotations.get_or_insert_default().insert(PLAN.into(), text);
     spec
 }
 
@@ -210,21 +202,21 @@ fn metadata(object: &DatabaseBackup, name: String) -> ObjectMeta {
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
+    use sha2::{Digest, Sha256};
 
     use super::super::fixtures::{backup, observed, tags};
     use super::*;
+    use crate::backup::manifest::Manifest as Sample;
     use crate::external::s3::{BucketFacts, Found, Tags};
+    use crate::runtime::hexadecimal;
     use crate::transfer::OFFERED;
 
     #[test]
     fn the_children_stay_as_they_were_reviewed() {
         let (object, observed) = (backup(), observed());
         let plan = plan(&object, &observed, "shop/nightly/uid-1").expect("a plan");
-        let all = [
-            config_map(&object, &plan),
-            cron_job(&object, &observed, &plan),
-            job_now(&object, &observed, &plan, "today", "20261122T000500Z"),
-        ];
+        let all =
+            [cron_job(&object, &observed, &plan), job_now(&object, &observed, &plan, "today", "20261122T000500Z")];
         let values: Vec<&Value> = all.iter().map(|manifest| &manifest.value).collect();
         insta::assert_yaml_snapshot!(values);
     }
@@ -243,14 +235,37 @@ mod tests {
     }
 
     #[test]
-    fn statements_around_a_dump_are_in_the_plan_and_nowhere_else() {
+    fn statements_around_a_dump_are_in_the_plan_that_the_pods_have() {
         let (mut object, observed) = (backup(), observed());
         object.spec.hooks = serde_json::from_str(r#"{ "before": ["CALL pause()"], "timeout": "1m" }"#).expect("hooks");
         let plan = plan(&object, &observed, "shop/nightly/uid-1").expect("a plan");
-        let text = |manifest: Manifest| manifest.value.to_string();
-        let plan_text = text(config_map(&object, &plan));
-        assert!(plan_text.contains("CALL pause()") && plan_text.contains(r#"timeoutSeconds\": 60"#), "{plan_text}");
-        let schedule = text(cron_job(&object, &observed, &plan));
-        assert!(!schedule.contains("CALL pause()"), "{schedule}");
+        let template = cron_job(&object, &observed, &plan).value["spec"]["jobTemplate"]["spec"]["template"].take();
+        let text = template["metadata"]["annotations"][PLAN].as_str().expect("a plan");
+        assert_eq!(serde_json::from_str::<BackupPlan>(text).expect("a plan"), plan);
+        assert!(text.contains("CALL pause()") && text.contains(r#""timeoutSeconds": 60"#), "{text}");
+    }
+
+    /// Everything that a Job acts on is in the template of its pods: Kubernetes alone writes those that are made of it.
+    #[test]
+    fn no_job_reads_a_config_map() {
+        let (object, observed) = (backup(), observed());
+        let plan = plan(&object, &observed, "shop/nightly/uid-1").expect("a plan");
+        let backup = Document { manifest: Sample::sample("redis", "7.0.15"), sha256: "0f".into() };
+        let database = &observed.sources[0];
+        for child in [
+            cron_job(&object, &observed, &plan),
+            job_now(&object, &observed, &plan, "today", "20261122T000500Z"),
+            job_verify(&object, &observed, &plan, database, &backup, "20261122T000500Z", "verify".into()),
+            job_slot(&object, &observed.settings, database),
+        ] {
+            let text = child.value.to_string();
+            assert!(!text.contains("configMap"), "{text}");
+            let spec = &child.value["spec"];
+            let spec = if spec["jobTemplate"].is_null() { spec } else { &spec["jobTemplate"]["spec"] };
+            let annotations = &spec["template"]["metadata"]["annotations"];
+            let plan = [PLAN, VERIFICATION].into_iter().find_map(|key| annotations[key].as_str()).expect("a plan");
+            let sum = hexadecimal(&Sha256::digest(plan));
+            assert!(text.contains(&format!(r#"{{"name":"CAUSEWAY_PLAN_SHA256","value":"{sum}"}}"#)), "{text}");
+        }
     }
 }

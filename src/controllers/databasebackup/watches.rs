@@ -15,13 +15,11 @@ use super::facts::{BACKUPS_LOST, bucket_reason};
 use super::names::{LABEL, LOST, NOW};
 use crate::api::{DatabaseBackup, EtcdCluster, Redis};
 use crate::backup::jobs::{ACCOUNT_LABEL, SERVICE_ACCOUNT};
-use crate::runtime::ConfigMaps;
 use crate::runtime::child_watch::Watch;
 
 /// The watches.
 pub struct Watches {
     pub cron_jobs: Watch<DatabaseBackup, CronJob>,
-    pub config_maps: ConfigMaps<DatabaseBackup>,
     pub jobs: Watch<DatabaseBackup, Job>,
     pub accounts: CachedWatch<ServiceAccount>,
     pub clusters: CachedWatch<EtcdCluster>,
@@ -35,7 +33,6 @@ impl Watches {
     pub fn new() -> Self {
         Self {
             cron_jobs: Watch::new(LABEL),
-            config_maps: ConfigMaps::new(LABEL),
             jobs: Watch::new(LABEL),
             accounts: CachedWatch::default(),
             clusters: CachedWatch::default(),
@@ -52,7 +49,6 @@ impl Watches {
         namespace: Option<&str>,
     ) -> Controller<DatabaseBackup> {
         let controller = self.cron_jobs.add_to(controller, client, namespace);
-        let controller = self.config_maps.add_to(controller, client, namespace);
         let controller = self.jobs.add_to(controller, client, namespace);
         let labelled = watcher::Config::default().labels(ACCOUNT_LABEL);
         let accounts = self.accounts.watch(client, namespace, labelled, unshared);
@@ -76,7 +72,6 @@ impl Watches {
         let namespace = object.namespace().unwrap_or_default();
         tokio::join!(
             self.cron_jobs.ready(object),
-            self.config_maps.ready(object),
             self.jobs.ready(object),
             self.accounts.ready(&namespace),
             self.clusters.ready(&namespace),

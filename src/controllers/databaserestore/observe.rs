@@ -101,6 +101,7 @@ impl Observer {
             recovery: log.map(|log| (log, until)),
             reached,
             outlook,
+            failed_try: transfer::last_try(&pods).filter(|_| end.is_none()),
             end,
         })
     }

@@ -10,7 +10,7 @@ use kube::api::ObjectMeta;
 
 use super::facts::{Chosen, Note};
 use crate::api::DatabaseRestore;
-use crate::backup::jobs::{IDENTITY, PlanIn, Run, Scratch, Settings, WORK, job_spec, plan_map, restore_pod};
+use crate::backup::jobs::{IDENTITY, PlanIn, Run, Scratch, Settings, WORK, job_spec, plan_map, plan_text, restore_pod};
 use crate::backup::plan::RestorePlan;
 use crate::runtime::manifest::{Manifest, controlled};
 
@@ -26,17 +26,19 @@ pub const LOG: &str = "causeway.example.com/log-backups";
 /// Annotation of the Job: the instant to which a server is recovered; none for all the log that there is.
 pub const UNTIL: &str = "causeway.example.com/until";
 
+/// How many digits of the sum of its plan the name of a `ConfigMap` has.
+const PLAN_DIGITS: usize = 12;
 /// How often a failed restore is retried: what it wrote before does not hinder the next try.
 const RETRIES: i32 = 3;
 
-/// Name of the Job and its plan.
+/// Name of the Job.
 pub fn name(object: &DatabaseRestore) -> String {
     format!("{}-restore", object.name_any())
 }
 
-/// The plan of the Job.
-pub fn config_map(object: &DatabaseRestore, chosen: &Chosen) -> Manifest {
-    let plan = RestorePlan {
+/// The plan of the Job, as the text that it reads, and the SHA-256 of that.
+fn plan(object: &DatabaseRestore, chosen: &Chosen) -> (String, String) {
+    plan_text(&RestorePlan {
         origin: chosen.origin.clone(),
         folder: chosen.folder.clone(),
         id: chosen.manifest.id.clone(),
@@ -53,24 +55,39 @@ pub fn config_map(object: &DatabaseRestore, chosen: &Chosen) -> Manifest {
         dry_run: object.spec.dry_run,
         unproven: chosen.note == Note::Unverified || object.spec.from.accept_unrecorded,
         recovery: chosen.recovery.as_ref().map(|it| it.plan.clone()),
-    };
+    })
+}
+
+/// The `ConfigMap` with that plan, which is too long for an annotation where there is much log. Its name has the sum of the plan:
+/// a restore that is decided again after a crash may choose another backup.
+fn plan_name(object: &DatabaseRestore, sha256: &str) -> String {
+    format!("{}-{}", name(object), &sha256[..PLAN_DIGITS])
+}
+
+/// The plan of the Job. The Job refuses any other content by the sum in the template of its pods.
+pub fn config_map(object: &DatabaseRestore, chosen: &Chosen) -> Manifest {
+    let (text, sha256) = plan(object, chosen);
     Manifest::hashed(&ConfigMap {
-        metadata: metadata(object, BTreeMap::new()),
-        data: Some(plan_map(&plan)),
+        metadata: controlled(object, plan_name(object, &sha256), labels(object)),
+        data: Some(plan_map(text)),
+        immutable: Some(true),
         ..ConfigMap::default()
     })
 }
 
 /// The Job.
 pub fn job(object: &DatabaseRestore, settings: &Settings, chosen: &Chosen) -> Manifest {
-    let (name, uid) = (name(object), object.uid().unwrap_or_default());
+    let uid = object.uid().unwrap_or_default();
+    let (_, sha256) = plan(object, chosen);
+    let plan_name = plan_name(object, &sha256);
     let mounts = &chosen.target.access.mounts;
     let identity = chosen.identity.as_deref();
     let namespace = object.namespace().unwrap_or_default();
     let run = Run {
         namespace: &namespace,
         settings,
-        plan: PlanIn::ConfigMap(&name),
+        plan: PlanIn::ConfigMap(&plan_name),
+        plan_sha256: &sha256,
         mounts,
         identity,
         resources: None,

@@ -35,6 +35,7 @@ impl Database for EtcdCluster {
     const SIZE: &'static str = "spec.storage.size";
     const SERVICES: &'static str = "spec.service";
     const PODS_REFUSED: &'static str = "SpecRefused";
+    const SETTINGS_MAP: bool = true;
     const PORTS: Ports = Ports {
         client: names::CLIENT_PORT,
         among: &[names::CLIENT_PORT, names::PEER_PORT, names::PEER_TLS_PORT],

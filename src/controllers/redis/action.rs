@@ -53,6 +53,8 @@ pub enum Action {
         /// Directives that somebody had changed, and that are changed back.
         mended: Vec<String>,
     },
+    /// Write the file of settings that new processes of a pod start with.
+    WriteSettings { pod: Target, file: String },
     /// Make a certificate that is due.
     Certify(Certify),
     /// Make a running process load the certificates with exactly that content, and record that in an annotation of its
@@ -126,6 +128,7 @@ impl Action {
             | Self::SetRole { .. }
             | Self::Follow { .. }
             | Self::MakeUsers { .. }
+            | Self::WriteSettings { .. }
             | Self::Fence { .. }
             | Self::StepDown { .. }
             | Self::HandOver { .. }

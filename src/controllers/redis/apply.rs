@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use super::action::{Action, Publication, Target};
 use super::error::Error;
 use super::facts::{Node, Pod, SecretString, Users};
-use super::names::{self, AWAITED, CERTIFICATES, PORT, ROLE, SETTINGS};
+use super::names::{self, AWAITED, CERTIFICATES, CONF, PORT, ROLE, SETTINGS};
 use super::observe::Observer;
 use super::{resources, tls};
 use crate::api::Redis as Object;
@@ -88,6 +88,9 @@ pub async fn apply(redis: &Redis, observer: &Observer, object: &Object, action: 
             let refused = configure(redis, observer, object, node, settings).await?;
             let note = note.clone().refusing(&refused, *is_new).to_string();
             change_pod(observer, object, node, &json!({ "annotations": { SETTINGS: note } })).await
+        }
+        Action::WriteSettings { pod, file } => {
+            change_pod(observer, object, pod, &json!({ "annotations": { CONF: file } })).await
         }
         Action::Tell { .. } => Ok(()),
     }

@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::Pod as CorePod;
 use kube::ResourceExt;
 
 use super::facts::Node;
-use super::names::{self, CERTIFICATES, ROLE, SETTINGS, ZONE};
+use super::names::{self, CERTIFICATES, CONF, ROLE, SETTINGS, ZONE};
+use super::settings;
 use crate::api::Redis;
 use crate::api::databasebackup::{Named, Source};
 use crate::api::databaserestore::Restored;
@@ -38,12 +39,14 @@ impl Database for Redis {
     const SIZE: &'static str = "spec.storage.size";
     const SERVICES: &'static str = "spec.service and spec.replicaService";
     const PODS_REFUSED: &'static str = "ApplyFailed";
+    const SETTINGS_MAP: bool = false;
     const PORTS: Ports = Ports { client: names::PORT, among: &[names::PORT], metrics: names::EXPORTER_PORT };
 
     fn node(pod: &CorePod) -> Node {
         Node {
             role: pod.labels().get(ROLE).cloned(),
             settings: pod.annotations().get(SETTINGS).cloned(),
+            conf: pod.annotations().get(CONF).map(|text| settings::print(text)),
             certificates: pod.annotations().get(CERTIFICATES).cloned(),
             host: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
             // From Kubernetes 1.35 on, pods have this label:

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::{exporter_user, memory};
 use crate::api::Redis;
 use crate::api::redis::ClientCertificates;
+use crate::runtime::fingerprint;
 use crate::stateful::tls::write::by_content;
 
 /// Where the volume is.
@@ -206,6 +207,11 @@ pub fn live(object: &Redis) -> Vec<(String, String)> {
 /// The settings that take effect only when a process starts: when they change, the pods are replaced one by one.
 pub fn lasting(object: &Redis) -> BTreeMap<String, String> {
     settings(object).into_iter().filter(|(name, _)| LASTING.contains(&name.as_str())).collect()
+}
+
+/// Hash of such a file.
+pub fn print(file: &str) -> String {
+    fingerprint(&[file.as_bytes()], 16)
 }
 
 /// The file as Redis reads it.

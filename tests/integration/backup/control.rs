@@ -3,7 +3,7 @@
 use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 
@@ -11,6 +11,9 @@ use super::stage::{NAME, NEVER, Stage, WAIT_TIMEOUT, describe, redis_command};
 use crate::support::Operator;
 use crate::support::wait::wait_within;
 use crate::support::wait_for;
+
+/// The annotation with what pods of Jobs do.
+const PLAN: &str = "causeway.example.com/plan";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_database_of_the_namespace_is_backed_up_when_somebody_asks() {
@@ -82,15 +85,19 @@ async fn what_somebody_changes_is_put_right() {
     let look = || async { schedules.get(NAME).await.expect("the CronJob").spec.expect("a spec") };
     wait_for("the schedule", look, |it| it.schedule == NEVER && it.concurrency_policy.as_deref() == Some("Forbid"))
         .await;
-    let gone = DeleteParams::default();
-    stage.api::<ConfigMap>().delete("nightly-plan", &gone).await.expect("the deletion");
-    stage.api::<ServiceAccount>().delete("causeway-backup", &gone).await.expect("the deletion");
-    let (plans, accounts) = (stage.api::<ConfigMap>(), stage.api::<ServiceAccount>());
-    let look = || async {
-        let plan = plans.get_opt("nightly-plan").await.expect("an answer").is_some();
-        plan && accounts.get_opt("causeway-backup").await.expect("an answer").is_some()
-    };
-    wait_for("plan and service account", look, |there| *there).await;
+    let theirs = json!({ "metadata": { "annotations": { PLAN: "{}" } } });
+    let theirs = Patch::Merge(json!({ "spec": { "jobTemplate": { "spec": { "template": theirs } } } }));
+    schedules.patch(NAME, &PatchParams::default(), &theirs).await.expect("the edit");
+    let look = || async { schedules.get(NAME).await.expect("the CronJob").spec.expect("a spec").job_template };
+    wait_for("the plan", look, |it| {
+        let template = it.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
+        template.and_then(|it| it.annotations.as_ref()).is_some_and(|all| all[PLAN].contains("destination"))
+    })
+    .await;
+    stage.api::<ServiceAccount>().delete("causeway-backup", &DeleteParams::default()).await.expect("the deletion");
+    let accounts = stage.api::<ServiceAccount>();
+    let look = || async { accounts.get_opt("causeway-backup").await.expect("an answer").is_some() };
+    wait_for("the service account", look, |there| *there).await;
     // A database that is created later is found.
     stage.redis("cache").await;
     stage.becomes("the Redis", |status| status.sources == ["Redis cache"]).await;

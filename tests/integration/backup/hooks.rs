@@ -118,6 +118,10 @@ async fn run_around_a_dump_of(engine: &'static Engine) {
     back_up(&stage, "broken", &json!({ "before": broken, "after": [note("broken", "after")] })).await;
     back_up(&stage, "command", &json!({ "before": ["\\! touch /tmp/owned"], "after": [note("command", "after")] }))
         .await;
+    // The client knows these without a backslash, too.
+    for (name, command) in [("system", "system touch /tmp/owned"), ("source", "source /etc/passwd")] {
+        back_up(&stage, name, &json!({ "before": [command] })).await;
+    }
     back_up(&stage, "hung", &json!({ "before": ["DO SLEEP(3600)"], "timeout": "1s" })).await;
     // This would read a file of the container that has the login, such as the password.
     stage.ask("SET GLOBAL local_infile = 1;").await;
@@ -126,7 +130,7 @@ async fn run_around_a_dump_of(engine: &'static Engine) {
 
     backed_up(&stage, NAME).await;
     refused(&stage, "broken", &[SECOND_OF_THREE, "'shop.missing' doesn't exist"]).await;
-    for name in ["command", "hung", "file"] {
+    for name in ["command", "system", "source", "hung", "file"] {
         refused(&stage, name, &["spec.hooks.before: statement 1 of 1 failed"]).await;
     }
 

@@ -1,7 +1,7 @@
 //! Children that somebody changed or deleted are restored, and clients that write do not notice.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -52,6 +52,20 @@ where
     wait_for(&what, look, |now| now.is_some() && *now != before).await;
 }
 
+/// Changes the settings that new processes of a pod start with, and waits until they are as before.
+async fn settings_return(scene: &Scene, pod: &str, change: Value) {
+    let api = scene.api::<Pod>();
+    let look = || async { api.get(pod).await.expect("the pod").annotations().get(CONF).cloned() };
+    let before = look().await;
+    assert!(before.as_ref().is_some_and(|file| file.contains("appendonly")), "{before:?}");
+    let change = json!({ "metadata": { "annotations": { (CONF): change } } });
+    api.patch(pod, &PatchParams::default(), &Patch::Merge(&change)).await.expect("the change is accepted");
+    wait_for(&format!("the settings of {pod} to be as before"), look, |now| *now == before).await;
+}
+
+/// The annotation of pods with the settings that new processes start with.
+const CONF: &str = "causeway.example.com/redis-conf";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_somebody_changed_is_repaired() {
     let scene = Stage::new("redis-drift").await;
@@ -68,9 +82,8 @@ async fn what_somebody_changed_is_repaired() {
     repaired::<PodDisruptionBudget>(&scene, NAME, json!({ "spec": { "maxUnavailable": 3 } })).await;
     repaired::<StatefulSet>(&scene, NAME, json!({ "spec": { "updateStrategy": { "type": "RollingUpdate" } } })).await;
     repaired::<StatefulSet>(&scene, NAME, json!({ "spec": { "replicas": 3 } })).await;
-    let settings = scene.api::<ConfigMap>().get(NAME).await.expect("the settings");
-    let (key, _) = settings.data.and_then(|data| data.into_iter().next()).expect("a key");
-    repaired::<ConfigMap>(&scene, NAME, json!({ "data": { (key): "save 1 1" } })).await;
+    settings_return(&scene, "cache-0", json!("save 1 1")).await;
+    settings_return(&scene, "cache-1", json!(null)).await;
     settled(&scene, "all as before").await;
     let after = uids(&scene).await;
     assert_eq!(after.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
@@ -90,7 +103,6 @@ async fn what_somebody_deleted_returns() {
     returned::<Service>(&scene, "cache-peers", &usual).await;
     returned::<EndpointSlice>(&scene, "cache-ipv4", &usual).await;
     returned::<EndpointSlice>(&scene, "cache-replicas-ipv4", &usual).await;
-    returned::<ConfigMap>(&scene, NAME, &usual).await;
     returned::<PodDisruptionBudget>(&scene, NAME, &usual).await;
     returned::<StatefulSet>(&scene, NAME, &DeleteParams::orphan()).await;
     settled(&scene, "all children again").await;

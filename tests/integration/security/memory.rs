@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use causeway::api::Redis;
+use causeway::api::EtcdCluster;
 use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
@@ -56,20 +56,20 @@ async fn large_config_maps_with_our_labels_are_not_read() {
     let received = Arc::new(AtomicUsize::new(0));
     let client = counting(&Operator::client().await, &received);
     let _operator = Operator::start_with(&scene, client, scene.aws.clone(), Duration::from_secs(2));
-    scene.create::<Redis>("cache", json!({ "replicas": 0 })).await;
-    let ready = || async { scene.api::<Redis>().get("cache").await.expect("the object") };
-    let is_ready = |object: &Redis| {
+    scene.create::<EtcdCluster>("cache", json!({ "version": "3.5.9", "replicas": 1 })).await;
+    let ready = || async { scene.api::<EtcdCluster>().get("cache").await.expect("the object") };
+    let is_ready = |object: &EtcdCluster| {
         let conditions = object.status.iter().flat_map(|status| &status.conditions);
         conditions.into_iter().any(|it| it.type_ == "Ready" && it.status == "True")
     };
-    wait_for("a Redis with ConfigMaps of its labels beside it", ready, is_ready).await;
+    wait_for("an etcd with ConfigMaps of its labels beside it", ready, is_ready).await;
     // Changes are watched by metadata alone, too. Our own `ConfigMap` is read by its name, and put right.
     let more = json!({ "metadata": { "annotations": { "again": "x" } } });
     api.patch("large-0", &PatchParams::default(), &Patch::Merge(&more)).await.expect("the change is taken");
-    let wrong = json!({ "data": { "redis.conf": "port 1" } });
+    let wrong = json!({ "data": { "ETCD_DATA_DIR": "/tmp" } });
     api.patch("cache", &PatchParams::default(), &Patch::Merge(&wrong)).await.expect("the change is taken");
     let settings = || async { api.get("cache").await.expect("the ConfigMap").data.unwrap_or_default() };
-    let right = |data: &std::collections::BTreeMap<String, String>| data["redis.conf"].contains("port 6379");
+    let right = |data: &std::collections::BTreeMap<String, String>| data["ETCD_DATA_DIR"].contains("/var/lib/etcd");
     wait_for("the settings to be put right", settings, right).await;
     let received = received.load(Ordering::Relaxed);
     println!("» of {} bytes in ConfigMaps with our labels the operator received {received}", MANY * LARGE);

@@ -13,6 +13,7 @@ mod memory;
 mod metrics;
 mod network;
 mod oidc;
+mod plans;
 mod policies;
 mod secrets;
 mod start;

@@ -140,3 +140,24 @@ fn every_tar_opens_an_archive_and_cat_joins_its_pieces() {
     assert!(fs::read_dir(directory.join("dump/shop")).unwrap().count() > 1, "in pieces");
     fs::remove_dir_all(&directory).unwrap();
 }
+
+#[test]
+fn a_link_in_place_of_a_file_is_refused() {
+    let here = std::env::temp_dir().join(format!("causeway-pack-link-{}", std::process::id()));
+    let (pack, login) = (here.join("dump"), here.join("login"));
+    fs::create_dir_all(&pack).unwrap();
+    fs::write(&login, "password").unwrap();
+    fs::write(pack.join(INDEX), r#"["dump/"]"#).unwrap();
+    std::os::unix::fs::symlink(&login, pack.join("0")).unwrap();
+    assert!(files(&pack).unwrap_err().to_string().contains("0 is not a file"));
+    fs::remove_file(pack.join("0")).unwrap();
+    fs::write(pack.join("0"), "SELECT 1").unwrap();
+    assert_eq!(files(&pack).unwrap(), [("dump/".to_owned(), pack.join("0"))]);
+    let other = here.join("other");
+    std::os::unix::fs::symlink(&pack, &other).unwrap();
+    assert!(files(&other).is_err(), "a link in place of the directory");
+    fs::remove_file(pack.join(INDEX)).unwrap();
+    std::os::unix::fs::symlink(&login, pack.join(INDEX)).unwrap();
+    assert!(files(&pack).unwrap_err().to_string().contains("index.json is not a file"));
+    fs::remove_dir_all(here).unwrap();
+}

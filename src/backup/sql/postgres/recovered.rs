@@ -19,6 +19,7 @@ use super::MAINTENANCE;
 use super::scratch::{account, begun};
 use super::session::Session;
 use crate::backup::Error;
+use crate::backup::archive;
 use crate::backup::data_directory::{BASE_FILE, SCRIPT_FILE, log_file, script, settings};
 use crate::backup::manifest::Manifest;
 
@@ -125,11 +126,13 @@ async fn unpack(work: &Path, until: Option<Timestamp>) -> Result<PathBuf, Error>
     if data.exists() {
         fs::remove_dir_all(&data).map_err(failed(&data))?;
     }
+    let logs: Vec<PathBuf> = (0..).map(|number| work.join(log_file(number))).take_while(|path| path.exists()).collect();
+    archive::check_base(&work.join(BASE_FILE))?;
+    logs.iter().try_for_each(|log| archive::check_log(log))?;
     fs::write(&path, script(until)).map_err(failed(&path))?;
     let made = Program::new("sh").args([&path, &data]).run(Stdio::null(), WHOLE_JOB).await?;
     made.map_err(|failure| Side::Scratch.failed(&failure))?;
     // All of it is in the data directory now, and the space is needed.
-    let logs = (0..).map(|number| work.join(log_file(number))).take_while(|path| path.exists());
     for path in [work.join(BASE_FILE)].into_iter().chain(logs) {
         fs::remove_file(&path).map_err(failed(&path))?;
     }

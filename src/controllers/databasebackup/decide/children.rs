@@ -1,4 +1,4 @@
-//! Service account, plan and schedule: what is missing or differs is applied.
+//! Service account and schedule: what is missing or differs is applied.
 
 use kube::ResourceExt;
 
@@ -28,8 +28,7 @@ pub fn step(view: &View<'_>, plan: &BackupPlan) -> Vec<Action> {
     let account = service_account(object);
     let account = (!observed.account.as_ref().is_some_and(|live| account.is_met_by(live)))
         .then(|| Action::Apply { child: Box::new(account), uid: None });
-    let others = [resources::config_map(object, plan), resources::cron_job(object, observed, plan)];
-    account.into_iter().chain(others.into_iter().filter_map(|child| unless_met(view, child))).collect()
+    account.into_iter().chain(unless_met(view, resources::cron_job(object, observed, plan))).collect()
 }
 
 /// Suspends the schedule, if it is not suspended. [`step`] resumes it.
@@ -75,14 +74,14 @@ mod tests {
     fn what_an_earlier_object_of_the_name_left_is_waited_for_and_what_is_of_others_is_told() {
         let object = backup();
         let mut observed = settled(&object);
-        let plan = observed.children.values_mut().find(|child| child.value["kind"] == "ConfigMap").expect("a plan");
+        let plan = observed.children.values_mut().next().expect("a schedule");
         plan.ours = false;
         let owner = json!([{ "apiVersion": "example.com/v1", "controller": true, "kind": "DatabaseBackup", "name": object.name_any(), "uid": "earlier" }]);
         plan.value["metadata"]["ownerReferences"] = owner;
         let decision = decided(&object, &observed);
         let Health::Progressing(cause) = &decision.health else { panic!("{:?}", decision.health) };
         assert!(cause.message.contains("earlier DatabaseBackup") && words(&decision).is_empty(), "{cause:?}");
-        let plan = observed.children.values_mut().find(|child| child.value["kind"] == "ConfigMap").expect("a plan");
+        let plan = observed.children.values_mut().next().expect("a schedule");
         plan.value["metadata"]["ownerReferences"][0]["name"] = "other".into();
         assert_eq!(why(&object, &observed), (Vec::new(), "NameTaken".to_owned()));
     }
@@ -127,7 +126,7 @@ mod tests {
         let refusal = Refusal { reason: "SecretNotShared", message: "Secret cache-auth does not agree".into() };
         observed.withheld.push(Withheld { database, refusal });
         let plan = decided(&object, &observed);
-        assert_eq!(words(&plan), ["Apply(ConfigMap nightly-plan)", "Apply(CronJob nightly)"]);
+        assert_eq!(words(&plan), ["Apply(CronJob nightly)"]);
         let schedule = plan.actions.iter().find_map(|action| match action {
             Action::Apply { child, .. } if child.kind() == "CronJob" => Some(&child.value["spec"]),
             _ => None,

@@ -127,7 +127,7 @@ impl View<'_> {
                     actions.extend(signing::step(self, bucket, &going));
                     actions.extend(pruning::step(self, bucket, &going));
                     if matches!(health, Health::Ready(_)) {
-                        health = pruning::denied(self).unwrap_or(health);
+                        health = runs::failing(self, &databases).or_else(|| pruning::denied(self)).unwrap_or(health);
                     }
                 }
             }

@@ -4,10 +4,11 @@ use super::super::action::{Action, Ended};
 use super::super::facts::Job;
 use super::super::view::View;
 use super::super::{names, resources};
-use crate::api::databasebackup::Method;
+use super::{states, status};
+use crate::api::databasebackup::{DatabaseState, Method};
 use crate::backup::manifest::id_of;
 use crate::backup::plan::BackupPlan;
-use crate::runtime::ActionEvent;
+use crate::runtime::{ActionEvent, ConditionStatus, Health};
 
 /// The reason where a hook failed after a good dump.
 const HOOK_FAILED: &str = "HookFailed";
@@ -38,6 +39,23 @@ pub fn now(view: &View<'_>, plan: &BackupPlan) -> Option<Action> {
     }
     let job = resources::job_now(view.object, view.observed, plan, token, &id_of(view.now));
     Some(Action::Start { job: Box::new(job) })
+}
+
+/// Why nothing says that backups are taken although they are scheduled: the last ones failed, or the first tries of one that runs
+/// did. Until a backup succeeds, whoever waits for the object must not go on.
+pub fn failing(view: &View<'_>, databases: &[DatabaseState]) -> Option<Health> {
+    let retried = view.observed.jobs.iter().rfind(|job| job.end.is_none() && job.failed_tries > 0);
+    if let Some(job) = retried {
+        let words = job.last_words.as_deref().unwrap_or("see the logs of its pods");
+        let tries = if job.failed_tries == 1 { "once".to_owned() } else { format!("{} times", job.failed_tries) };
+        return Some(Health::progressing(
+            "BackupRetried",
+            format!("Job {} failed {tries}, and is tried again: {words}", job.name),
+        ));
+    }
+    status::last_failure(view)?;
+    let failed = states::failed(view, databases).filter(|it| it.status == ConditionStatus::True)?;
+    Some(Health::stalled("BackupFailed", failed.message))
 }
 
 /// The annotation's value, if it has not started a Job yet.
@@ -73,12 +91,11 @@ pub fn begun(view: &View<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::super::super::facts::Observed;
-    use super::super::tests::{decided, now, settled};
+    use super::super::tests::{catalog, decided, now, settled};
     use super::*;
     use crate::api::DatabaseBackup;
     use crate::backup::jobs::End;
     use crate::controllers::databasebackup::fixtures::backup;
-    use crate::runtime::Health;
 
     #[test]
     fn log_that_is_asked_for_waits_for_the_job_that_receives_log() {
@@ -100,6 +117,41 @@ mod tests {
         let mut ended = observed.clone();
         ended.jobs[0].end = Some(End { at: now(), failure: None });
         assert_eq!(begins(&object, &ended), (true, false));
+    }
+
+    /// Whether the object is ready, why, and its message.
+    fn told(object: &DatabaseBackup, observed: &Observed) -> (bool, &'static str, String) {
+        match decided(object, observed).health {
+            Health::Ready(cause) => (true, cause.reason, cause.message),
+            Health::Progressing(cause) | Health::Stalled(cause) => (false, cause.reason, cause.message),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn nothing_is_ready_from_the_first_try_that_failed_until_one_succeeds() {
+        let object = backup();
+        let mut observed = settled(&object);
+        let job = Job { name: "nightly-1".into(), uid: "u1".into(), made: now(), ..Job::default() };
+        observed.jobs = vec![job.clone()];
+        assert!(told(&object, &observed).0, "the first try is not over");
+        let words = "SourceUnreachable: redis-cache: nobody answers";
+        observed.jobs = vec![Job { failed_tries: 1, last_words: Some(words.into()), ..job.clone() }];
+        let (ready, reason, message) = told(&object, &observed);
+        assert!(!ready && reason == "BackupRetried", "{message}");
+        assert_eq!(message, format!("Job nightly-1 failed once, and is tried again: {words}"));
+        observed.jobs = vec![Job { failed_tries: 3, ..job.clone() }];
+        assert!(told(&object, &observed).2.contains("failed 3 times, and is tried again: see the logs of its pods"));
+        let failure = Some(("SourceUnreachable".to_owned(), "redis-cache: nobody answers".to_owned()));
+        observed.jobs = vec![Job { end: Some(End { at: now(), failure }), failed_tries: 4, ..job.clone() }];
+        let (ready, reason, message) = told(&object, &observed);
+        assert!(!ready && reason == "BackupFailed" && message.contains("nobody answers"), "{message}");
+        assert!(message.starts_with("there was never a complete backup of Redis cache"), "{message}");
+        // The next one succeeds, after a try that failed.
+        let next = Job { name: "nightly-2".into(), uid: "u2".into(), failed_tries: 1, made: now(), ..Job::default() };
+        observed.jobs.push(Job { end: Some(End { at: now(), failure: None }), ..next });
+        observed.catalog = Some(catalog(&["20261122T115500Z"], &[], now()));
+        assert!(told(&object, &observed).0, "{observed:?}");
     }
 
     #[test]

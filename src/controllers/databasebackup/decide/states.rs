@@ -103,7 +103,7 @@ pub fn failed(view: &View<'_>, states: &[DatabaseState]) -> Option<ExtraConditio
     if !failed.is_empty() {
         words.push(format!("the last backup of {failed} failed"));
     }
-    let why = view.before.last_failure.as_ref().map_or_else(String::new, |failure| format!(": {}", failure.message));
+    let why = status::last_failure(view).map_or_else(String::new, |failure| format!(": {}", failure.message));
     let reason = if never.is_empty() { "Failed" } else { "NeverSucceeded" };
     Some(ExtraCondition {
         type_: TYPE,

@@ -41,18 +41,7 @@ pub fn status(view: &View<'_>, schedule: &Schedule, results: Vec<BackupVerificat
     status.ended = ended.iter().rev().take(ENDED).rev().map(|job| job.name.clone()).collect();
     // These have no limit: few of them stay.
     status.ended.extend(verification::reported(view).map(|it| it.job.name.clone()));
-    let last = ended.iter().filter_map(|job| Some((job, job.end.as_ref()?))).max_by_key(|(_, end)| end.at);
-    if let Some((job, end)) = last {
-        // A known reason is kept: it came from the Job's pods, which do not stay.
-        let known = view.before.last_failure.clone().filter(|failure| failure.job == job.name);
-        let text = |(reason, message): (String, String)| BackupFailure {
-            time: Time(end.at),
-            reason,
-            message,
-            job: job.name.clone(),
-        };
-        status.last_failure = end.failure.clone().map(|failure| known.unwrap_or_else(|| text(failure)));
-    }
+    status.last_failure = last_failure(view);
     if let Signing::Key(key) = &observed.signing {
         status.signing_key = Some(key.clone());
     }
@@ -73,6 +62,16 @@ pub fn status(view: &View<'_>, schedule: &Schedule, results: Vec<BackupVerificat
     }
     status.verified = results;
     status
+}
+
+/// Why the last Job that ended failed; none if it did not.
+pub fn last_failure(view: &View<'_>) -> Option<BackupFailure> {
+    let ended = view.observed.jobs.iter().filter_map(|job| Some((job, job.end.as_ref()?)));
+    let Some((job, end)) = ended.max_by_key(|(_, end)| end.at) else { return view.before.last_failure.clone() };
+    // A known reason is kept: it came from the Job's pods, which do not stay.
+    let known = view.before.last_failure.clone().filter(|failure| failure.job == job.name);
+    let told = |(reason, message)| BackupFailure { time: Time(end.at), reason, message, job: job.name.clone() };
+    end.failure.clone().map(|failure| known.unwrap_or_else(|| told(failure)))
 }
 
 /// What could be restored now.

@@ -98,10 +98,7 @@ fn a_bucket_is_made_then_hardened_and_then_backups_are_scheduled() {
     };
     assert_eq!(names, ["BlockPublicAccess", "EnforceOwner", "Encrypt", "Guard", "AbortUploads"]);
     let ready = decided(&object, &prepared());
-    assert_eq!(
-        words(&ready),
-        ["Apply(ServiceAccount causeway-backup)", "Apply(ConfigMap nightly-plan)", "Apply(CronJob nightly)"]
-    );
+    assert_eq!(words(&ready), ["Apply(ServiceAccount causeway-backup)", "Apply(CronJob nightly)"]);
 }
 
 #[test]

@@ -158,6 +158,10 @@ fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) ->
             } else {
                 (RestorePhase::Fetching, "Fetching", format!("{what} is fetched and checked"))
             };
+            let (reason, text) = match &job.failed_try {
+                Some(why) => ("Retrying", format!("{text}; the last try failed: {why}")),
+                None => (reason, text),
+            };
             status.phase = phase;
             status.message = Some(text.clone());
             stays(status, Health::progressing(reason, text), Some(POLL_INTERVAL))

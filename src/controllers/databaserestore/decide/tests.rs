@@ -173,6 +173,18 @@ fn the_secret_opens_base_backup_and_log() {
 }
 
 #[test]
+fn a_restore_that_is_tried_again_says_why_the_last_try_failed() {
+    let words = "TargetUnreachable: redis-cache: the target cannot be written to: no such host";
+    for writing in [false, true] {
+        let plan = decided(&latest(), Job { writing, failed_try: Some(words.into()), ..job() });
+        let Health::Progressing(cause) = &plan.health else { panic!("{:?}", plan.health) };
+        assert_eq!(cause.reason, "Retrying");
+        assert!(cause.message.ends_with(&format!("; the last try failed: {words}")), "{}", cause.message);
+        assert_eq!(plan.status.message.as_ref(), Some(&cause.message));
+    }
+}
+
+#[test]
 fn a_dry_run_ends_with_what_it_would_do() {
     let mut object = latest();
     object.spec.dry_run = true;

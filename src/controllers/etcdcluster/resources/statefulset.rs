@@ -30,7 +30,10 @@ pub fn statefulset(object: &EtcdCluster, shape: Shape<'_>, transport: &Transport
         labels.insert(FORCED.into(), "true".into());
     }
     let spec = pod_spec(object, shape.begin, transport);
-    builders::statefulset(object, Pods { first: Some(shape.first), replicas: shape.replicas, labels, spec })
+    builders::statefulset(
+        object,
+        Pods { first: Some(shape.first), replicas: shape.replicas, labels, annotations: BTreeMap::new(), spec },
+    )
 }
 
 /// Hash of what the pods are made from: another revision means other pods.

@@ -2,8 +2,9 @@
 
 use kube::ResourceExt;
 
-use super::super::{names, resources};
-use super::{SELDOM, Step, View, evictions, refused, services};
+use super::super::action::Action;
+use super::super::{names, resources, settings};
+use super::{SELDOM, Step, View, evictions, refused, services, target};
 use crate::stateful::ChildAction;
 use crate::stateful::network::surplus;
 use crate::stateful::step::of_others;
@@ -40,7 +41,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         return None;
     }
     let mut wanted = resources::around(view.object, &view.observed.set.rules);
-    wanted.extend([evictions::budget(view), resources::config_map(view.object)]);
+    wanted.push(evictions::budget(view));
     wanted.retain(|child| !refused::is_set_aside(view, child.kind(), child.name()));
     let set = &view.observed.set;
     let is_going = set.is_going(&view.object.name_any());
@@ -52,5 +53,15 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let waiting = is_going.then(|| Step::wait("Applying", set.describe_going()));
     let actions = wanted.into_iter().filter_map(|child| set.unless_met(child)).chain(surplus(view.object, set));
     let actions = actions.chain(surplus_sentinel(view));
-    Step::children(actions, "Applying", message).or(waiting)
+    Step::children(actions, "Applying", message).or_else(|| files(view)).or(waiting)
+}
+
+/// Gives every pod the file of settings that a new process of it has to start with. Without it, a process that starts again would
+/// evict what fits into a larger `maxmemory` alone.
+fn files(view: &View<'_>) -> Option<Step> {
+    let file = settings::file(view.object);
+    let wanted = settings::print(&file);
+    let pods = view.observed.set.pods.values().filter(|pod| !pod.terminating && pod.own.conf.as_ref() != Some(&wanted));
+    let actions: Vec<_> = pods.map(|pod| Action::WriteSettings { pod: target(pod), file: file.clone() }).collect();
+    (!actions.is_empty()).then(|| Step::act(actions, "Applying", "writing the settings that new processes start with"))
 }

@@ -7,8 +7,6 @@ mod slices;
 mod statefulset;
 mod users;
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::{KeyToPath, Secret, SecretVolumeSource, Volume, VolumeMount};
 
 use super::facts::Users;
@@ -40,12 +38,6 @@ pub fn around(object: &Redis, rules: &Rules) -> Vec<Manifest> {
 /// How many pods may be evicted at the same time: none or one.
 pub fn disruption_budget(object: &Redis, allowed: i32) -> Manifest {
     Manifest::hashed(&services::disruption_budget(object, allowed))
-}
-
-/// The settings that processes start with.
-pub fn config_map(object: &Redis) -> Manifest {
-    let data = BTreeMap::from([(settings::FILE.to_owned(), settings::file(object))]);
-    Manifest::hashed(&builders::config_map(object, data))
 }
 
 /// `count` pods, and the claims of their volumes. `own_image` is the operator's image.
@@ -100,7 +92,7 @@ mod tests {
     fn the_children_stay_as_they_were_reviewed() {
         let object = redis(3);
         let mut all = around(&object, &Rules { namespace: "causeway-system".into(), ..Rules::default() });
-        all.extend([disruption_budget(&object, 1), config_map(&object), pods(&object, 4, "causeway:1")]);
+        all.extend([disruption_budget(&object, 1), pods(&object, 4, "causeway:1")]);
         let values: Vec<&Value> = all.iter().map(|manifest| &manifest.value).collect();
         insta::assert_yaml_snapshot!(values);
     }
@@ -133,6 +125,24 @@ mod tests {
         assert!(one.0 != without, "it comes to nodes that run");
         object.spec.sentinel = Some(Sentinel { image: Some("mirror/causeway:1".into()), ..Sentinel::default() });
         assert_ne!(label(&object, "causeway:1").0, one.0);
+    }
+
+    #[test]
+    fn settings_that_a_process_takes_while_it_runs_are_in_the_template_and_replace_no_pod() {
+        let mut object = redis(1);
+        let template = |object: &Redis| pods(object, 2, "causeway:1").value["spec"]["template"].take();
+        let file = |template: &Value| template["metadata"]["annotations"][names::CONF].as_str().map(str::to_owned);
+        let before = template(&object);
+        assert_eq!(file(&before), Some(settings::file(&object)));
+        object.spec.config.insert("maxmemory".into(), "1gb".into());
+        let after = template(&object);
+        assert!(file(&after).is_some_and(|file| file.contains("maxmemory") && file.contains("1gb")), "{after}");
+        assert_eq!(before["metadata"]["labels"], after["metadata"]["labels"], "the revision is the same");
+        assert!(!after.to_string().contains("configMap"), "{after}");
+        // A user's annotation of that name does not become the file.
+        object.spec.pod_metadata =
+            serde_json::from_value(serde_json::json!({ "annotations": { names::CONF: "x" } })).ok();
+        assert_eq!(file(&template(&object)), Some(settings::file(&object)));
     }
 
     #[test]

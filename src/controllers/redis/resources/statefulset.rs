@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, Container, EmptyDirVolumeSource, ExecAction, KeyToPath, Lifecycle, LifecycleHandler,
-    PodSpec, Probe, SecretVolumeSource, SleepAction, TCPSocketAction, Volume, VolumeMount,
+    Container, DownwardAPIVolumeFile, DownwardAPIVolumeSource, EmptyDirVolumeSource, ExecAction, KeyToPath, Lifecycle,
+    LifecycleHandler, ObjectFieldSelector, PodSpec, Probe, SecretVolumeSource, SleepAction, TCPSocketAction, Volume,
+    VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube::ResourceExt;
 
 use super::super::memory;
-use super::super::names::{self, PORT, REVISION, VOLUME};
-use super::super::settings::{FILE, SETTINGS_PATH, USERS_FILE, USERS_PATH, VOLUME_PATH, lasting};
+use super::super::names::{self, CONF, PORT, REVISION, VOLUME};
+use super::super::settings::{FILE, SETTINGS_PATH, USERS_FILE, USERS_PATH, VOLUME_PATH, file, lasting};
 use super::super::tls;
 use super::exporter::{self, exporter};
 use super::sentinel::{self, sentinel};
@@ -41,7 +41,11 @@ const USERS_VOLUME: &str = "users";
 /// The pods, and the claims of their volumes. `own_image` is for the sentinel containers.
 pub fn statefulset(object: &Redis, replicas: i32, own_image: &str) -> StatefulSet {
     let labels = BTreeMap::from([(REVISION.to_owned(), revision(object))]);
-    builders::statefulset(object, Pods { first: None, replicas, labels, spec: pod_spec(object, own_image) })
+    let annotations = BTreeMap::from([(CONF.to_owned(), file(object))]);
+    builders::statefulset(
+        object,
+        Pods { first: None, replicas, labels, annotations, spec: pod_spec(object, own_image) },
+    )
 }
 
 /// Hash of what the pods are made from: another revision means other pods.
@@ -65,11 +69,7 @@ pub fn revision(object: &Redis) -> String {
 }
 
 fn pod_spec(object: &Redis, own_image: &str) -> PodSpec {
-    let mut volumes = vec![Volume {
-        name: SETTINGS_VOLUME.into(),
-        config_map: Some(ConfigMapVolumeSource { name: object.name_any(), ..ConfigMapVolumeSource::default() }),
-        ..Volume::default()
-    }];
+    let mut volumes = vec![settings_volume()];
     if object.spec.auth.enabled {
         volumes.push(Volume {
             name: USERS_VOLUME.into(),
@@ -104,6 +104,18 @@ fn pod_spec(object: &Redis, own_image: &str) -> PodSpec {
     let beside = exporter(object).into_iter().chain(sentinel(object, own_image));
     let containers = std::iter::once(container(object)).chain(beside).collect();
     builders::pod_spec(object, USER, containers, volumes)
+}
+
+/// The file of settings: an annotation of the pod, which the kubelet writes again when it changes.
+fn settings_volume() -> Volume {
+    let field_path = format!("metadata.annotations['{CONF}']");
+    let file = DownwardAPIVolumeFile {
+        path: FILE.into(),
+        field_ref: Some(ObjectFieldSelector { api_version: Some("v1".into()), field_path }),
+        ..DownwardAPIVolumeFile::default()
+    };
+    let source = DownwardAPIVolumeSource { items: Some(vec![file]), ..DownwardAPIVolumeSource::default() };
+    Volume { name: SETTINGS_VOLUME.into(), downward_api: Some(source), ..Volume::default() }
 }
 
 fn container(object: &Redis) -> Container {

@@ -9,6 +9,7 @@ use crate::controllers::redis::action::{Action, Target};
 use crate::controllers::redis::facts::Certificates;
 use crate::controllers::redis::facts::{Child, Node, NodeState, Observed, Passwords, Pod, SecretString, Users};
 use crate::controllers::redis::names;
+use crate::controllers::redis::settings::print;
 use crate::external::redis::Attached;
 use crate::stateful::password::Emptied;
 use crate::stateful::simulation::{self, Birth, Objects};
@@ -26,6 +27,8 @@ pub struct PodState {
     pub address: String,
     pub role: Option<String>,
     pub settings: Option<String>,
+    /// Hash of the file that a new process starts with.
+    pub conf: Option<String>,
     pub certificates: Option<String>,
     /// The certificates whose files the kubelet was made to bring.
     awaited: Option<String>,
@@ -103,6 +106,7 @@ impl PodState {
             address: birth.address.clone(),
             role: None,
             settings: None,
+            conf: birth.template["metadata"]["annotations"][names::CONF].as_str().map(print),
             certificates: None,
             awaited: None,
             terminating: false,
@@ -155,6 +159,7 @@ impl Kubernetes {
             own: Node {
                 role: pod.role.clone(),
                 settings: pod.settings.clone(),
+                conf: pod.conf.clone(),
                 certificates: pod.certificates.clone(),
                 probed: pod.probed,
                 state: match &pod.process {
@@ -256,6 +261,7 @@ impl Kubernetes {
                 self.process(node)?.tampered = false;
                 self.meant(node)?.settings = Some(note.to_string());
             }
+            Action::WriteSettings { pod, file } => self.meant(pod)?.conf = Some(print(file)),
             Action::LoadCertificates { node, content, note, .. } => {
                 let pod = self.meant(node)?;
                 // A new process finds the files that there are; for a running one they come a little later.
