@@ -75,6 +75,11 @@ pub struct RedisStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub masterless_since: Option<Time>,
 
+    /// Since when a node with data has answered while the one with all data has not: `spec.failover.dataLossTimeout` counts
+    /// from then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidate_since: Option<Time>,
+
     /// Progress of `spec.restoreFrom`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Restored>,

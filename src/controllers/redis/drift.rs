@@ -54,6 +54,11 @@ impl Drifts {
         self.0.with(object, differing).flatten().unwrap_or_default()
     }
 
+    /// What a process answered for one directive.
+    pub fn value(&self, object: &str, pod: &str, run_id: &str, name: &str) -> Option<String> {
+        self.0.with(object, |looks| looks.get(pod).filter(|look| look.run_id == run_id)?.live.get(name).cloned())?
+    }
+
     /// Forgets pods of an object that are not there any more.
     pub fn keep(&self, object: &str, is_there: impl Fn(&str) -> bool) {
         self.0.with(object, |looks| looks.retain(|pod, _| is_there(pod)));

@@ -28,6 +28,18 @@ pub struct Observed {
     pub own_image: Option<String>,
     /// What the apiserver refused of this very spec's children moments ago, by the child's kind and name.
     pub refused: BTreeMap<ChildKey, Refusal>,
+    /// What nodes said last as masters, by the names of their pods. A node that has followed another since is not in it.
+    pub words: BTreeMap<String, LastWord>,
+}
+
+/// What a node said last as a master, as far as this operator heard it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LastWord {
+    /// Its replication offset by the answer before the last one, half a second earlier: what it sent in between may still
+    /// have been on its way.
+    pub offset: u64,
+    /// How long ago its last answer was.
+    pub ago: Duration,
 }
 
 /// What is known of passwords.
@@ -117,6 +129,10 @@ pub struct Node {
     pub clients: usize,
     /// What it answers to a write, if it is a master.
     pub writes: Option<Writes>,
+    /// The recorded master answers, and has had no acknowledgement of this replica for two seconds.
+    pub stalled: bool,
+    /// How many databases its process has, where that is known.
+    pub databases: Option<u32>,
     /// Directives that somebody changed in its process.
     pub drift: BTreeSet<String>,
 }

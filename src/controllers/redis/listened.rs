@@ -12,6 +12,8 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A node, and what it said.
 pub struct Node {
+    /// The name of its pod.
+    pub pod: String,
     /// Where it answers, with the certificates for making a connection.
     pub endpoint: Endpoint,
     /// How long the node must be silent to wake the controller.
@@ -30,7 +32,7 @@ impl Listened for Node {
     }
 
     fn refresh(&mut self, now: Self) {
-        self.endpoint = now.endpoint;
+        (self.pod, self.endpoint) = (now.pod, now.endpoint);
         self.timeout = now.timeout;
     }
 }

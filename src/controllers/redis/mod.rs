@@ -35,6 +35,7 @@ mod settings;
 mod simulation;
 mod slices;
 mod tls;
+mod words;
 mod zones;
 
 use std::sync::Arc;

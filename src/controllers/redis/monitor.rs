@@ -1,7 +1,8 @@
 //! Listens to every node, and wakes the controller when one changes its role, loses its master, dies or falls silent.
 //!
 //! It holds one connection to each node open, and asks for the role over it twice a second. That costs about a hundred
-//! bytes, and no call to the apiserver. A process that dies breaks its connection, which is seen at once; a process
+//! bytes, and no call to the apiserver. The answer says as well how far a master is, and what its replicas acknowledged
+//! (`words.rs`). A process that dies breaks its connection, which is seen at once; a process
 //! that hangs is seen by its silence. An answer here only wakes the controller, which asks the nodes again before it
 //! decides.
 
@@ -14,8 +15,9 @@ use tokio::time::{Instant, sleep};
 
 use super::listened::{Node, POLL_INTERVAL};
 use super::pulse::Pulse;
+use super::words::Words;
 use crate::api::Redis as Object;
-use crate::external::redis::{Endpoint, Redis, RedisError, Role, Trouble, Writes};
+use crate::external::redis::{Endpoint, Position, Redis, RedisError, Role, Trouble, Writes};
 use crate::stateful::listeners::{Listened, Listeners, ProbeState, Shared, locked};
 use crate::stateful::wake::{Key, Wake};
 
@@ -30,13 +32,15 @@ const GONE: Duration = Duration::from_secs(10);
 pub struct Monitor {
     redis: Redis,
     listeners: Arc<Listeners<Node>>,
+    /// What masters said last.
+    pub words: Words,
     wake: Wake,
 }
 
 impl Monitor {
     /// Listens through `redis`.
     pub fn new(redis: Redis) -> Self {
-        Self { redis, listeners: Arc::default(), wake: Wake::default() }
+        Self { redis, listeners: Arc::default(), words: Words::default(), wake: Wake::default() }
     }
 
     /// The objects that are to be reconciled.
@@ -44,12 +48,17 @@ impl Monitor {
         self.wake.requests(namespace)
     }
 
-    /// Listens to these nodes of an object, and to no others of it any more.
-    pub fn follow(&self, key: &Key, uid: &str, nodes: &[Endpoint], timeout: Duration) {
-        let node = |endpoint: &Endpoint| Node { endpoint: endpoint.clone(), timeout, role: None, writes: None };
+    /// Listens to these nodes of an object, each with the name of its pod, and to no others of it any more.
+    pub fn follow(&self, key: &Key, uid: &str, nodes: &[(String, Endpoint)], timeout: Duration) {
+        let node = |(pod, endpoint): &(String, Endpoint)| {
+            let (pod, endpoint) = (pod.clone(), endpoint.clone());
+            Node { pod, endpoint, timeout, role: None, writes: None }
+        };
         let left = self.listeners.follow(key, uid, nodes.iter().map(node).collect(), |latest| {
-            let (redis, wake) = (self.redis.clone(), self.wake.clone());
-            let probe = Probe { redis, node: locked(latest).node.id(), latest: latest.clone(), key: key.clone(), wake };
+            let (redis, wake, words) = (self.redis.clone(), self.wake.clone(), self.words.clone());
+            let (node, latest_of_probe) = (locked(latest).node.id(), latest.clone());
+            let probe =
+                Probe { redis, node, latest: latest_of_probe, key: key.clone(), uid: uid.to_owned(), words, wake };
             let (redis, wake) = (self.redis.clone(), self.wake.clone());
             let pulse = Pulse { redis, latest: latest.clone(), key: key.clone(), wake };
             vec![tokio::spawn(probe.listen()), tokio::spawn(pulse.beat())]
@@ -60,6 +69,7 @@ impl Monitor {
     /// Listens to no node of an object that is gone.
     pub fn forget(&self, uid: &str) {
         let nodes = self.listeners.forget(uid);
+        self.words.forget(uid);
         self.hang_up(&nodes);
         if nodes.is_empty() {
             return;
@@ -125,6 +135,9 @@ struct Probe {
     node: Endpoint,
     latest: Shared<Node>,
     key: Key,
+    /// The uid of the object.
+    uid: String,
+    words: Words,
     wake: Wake,
 }
 
@@ -135,7 +148,13 @@ impl Probe {
         while locked(&self.latest).is_wanted() {
             let answer = self.ask().await;
             let latest = match answer {
-                Ok(role) => Some(State::Is(role)),
+                Ok(position) => {
+                    let pod = locked(&self.latest).node.pod.clone();
+                    if self.words.hear(&self.uid, &pod, &position) {
+                        self.wake.wake(&self.key);
+                    }
+                    Some(State::Is(position.role))
+                }
                 Err(error) => match error.trouble {
                     Trouble::Gone => Some(State::Gone),
                     Trouble::Broken => {
@@ -176,7 +195,7 @@ impl Probe {
     }
 
     /// Asks for the role, and wakes the controller while the answer is overdue.
-    async fn ask(&self) -> Result<Role, RedisError> {
+    async fn ask(&self) -> Result<Position, RedisError> {
         let node = locked(&self.latest).node.endpoint.clone();
         let mut answer = std::pin::pin!(self.redis.role(&node));
         loop {
@@ -230,10 +249,9 @@ mod tests {
         let network = Arc::new(Silent::default());
         let closed = || network.0.lock().unwrap().drain(..).count();
         let monitor = Monitor::new(Redis::new(network.clone(), Fence::unfenced(), Metrics::new()));
-        let nodes = ["10.0.0.1:6379", "10.0.0.2:6379"].map(|address| Endpoint {
-            address: address.into(),
-            login: None,
-            tls: None,
+        let nodes = ["10.0.0.1:6379", "10.0.0.2:6379"].map(|address| {
+            let endpoint = Endpoint { address: address.into(), login: None, tls: None };
+            ("cache-0".to_owned(), endpoint)
         });
         let key = |name: &str| ("shop".to_owned(), name.to_owned());
         monitor.follow(&key("cache"), "uid-1", &nodes, Duration::from_secs(5));
@@ -242,6 +260,6 @@ mod tests {
         // A recreated object has one of the addresses.
         monitor.follow(&key("other"), "uid-2", &nodes[..1], Duration::from_secs(5));
         sleep(CALLED + Duration::from_secs(1)).await;
-        assert_eq!(*network.0.lock().unwrap(), nodes[1..]);
+        assert_eq!(*network.0.lock().unwrap(), [nodes[1].1.clone()]);
     }
 }

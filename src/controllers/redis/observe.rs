@@ -14,6 +14,7 @@ use super::facts::{Child, NodeState, Observed, Passwords, Pod, SecretString, Use
 use super::monitor::Monitor;
 use super::names;
 use super::secret_cache::SecretCache;
+use super::settings::DATABASES;
 use super::slices::Slices;
 use super::zones::Zones;
 use super::{resources, settings};
@@ -69,7 +70,7 @@ impl Observer {
 
     /// Notes what a process answers right after its settings were applied: that is Redis's own form of them.
     pub async fn note_applied(&self, object: &Object, pod: &str, run_id: &str, node: &Endpoint) {
-        if let Ok(live) = self.redis.settings(node, names_of(&settings::live(object))).await {
+        if let Ok(live) = self.redis.settings(node, asked_for(&settings::live(object))).await {
             self.drifts.note(&object.uid().unwrap_or_default(), pod, run_id, live, true);
         }
     }
@@ -193,8 +194,9 @@ impl Observer {
         let hang_timeout = Duration::from_secs(object.spec.failover.hang_timeout.seconds());
         let nodes: Vec<(i32, Endpoint)> =
             observed.set.pods.iter().filter_map(|(ordinal, pod)| Some((*ordinal, pod.endpoint()?))).collect();
-        let endpoints: Vec<Endpoint> = nodes.iter().map(|(_, node)| node.clone()).collect();
-        self.monitor.follow(&key, &object.uid().unwrap_or_default(), &endpoints, hang_timeout);
+        let named = observed.set.pods.values().filter_map(|pod| Some((pod.name.clone(), pod.endpoint()?)));
+        let named: Vec<(String, Endpoint)> = named.collect();
+        self.monitor.follow(&key, &object.uid().unwrap_or_default(), &named, hang_timeout);
         let asked = nodes.iter().map(|(ordinal, node)| async {
             let silence = self.monitor.silence(&key, node).unwrap_or_default();
             if silence >= SILENCE_TIMEOUT {
@@ -214,6 +216,13 @@ impl Observer {
                 let unchanged = known.map(|(node, info)| self.monitor.unchanged(&key, &node, &info.role));
                 pod.own.unchanged = unchanged.unwrap_or_default();
             }
+        }
+        let uid = object.uid().unwrap_or_default();
+        observed.words = self.monitor.words.last(&uid);
+        let master = object.status.as_ref().and_then(|status| status.master.clone()).unwrap_or_default();
+        for pod in observed.set.pods.values_mut() {
+            let is_stalled = |host: &String| self.monitor.words.is_stalled(&uid, &master, host);
+            pod.own.stalled = pod.address.as_ref().is_some_and(is_stalled);
         }
         self.count_stragglers(object, observed).await;
         self.look_for_drift(object, observed).await;
@@ -257,11 +266,12 @@ impl Observer {
             let Some((node, run_id)) = pod.endpoint().zip(pod.info().map(|info| info.run_id.clone())) else { return };
             let pressing = matches!(pod.own.writes, Some(Writes::Refused(_)));
             if self.drifts.is_due(uid, &pod.uid, &run_id, pressing)
-                && let Ok(live) = self.redis.settings(&node, names_of(wanted)).await
+                && let Ok(live) = self.redis.settings(&node, asked_for(wanted)).await
             {
                 self.drifts.note(uid, &pod.uid, &run_id, live, false);
             }
             pod.own.drift = self.drifts.of(uid, &pod.uid, &run_id, wanted);
+            pod.own.databases = self.drifts.value(uid, &pod.uid, &run_id, DATABASES).and_then(|text| text.parse().ok());
         });
         join_all(looks).await;
     }
@@ -292,8 +302,9 @@ fn own_users(found: Option<Secret>, object: &Object) -> (Option<Secret>, Option<
     (Some(secret).filter(|_| ours), Some(child).filter(|_| ours || object.spec.auth.enabled))
 }
 
-fn names_of(settings: &[(String, String)]) -> Vec<String> {
-    settings.iter().map(|(name, _)| name.clone()).collect()
+/// The names of these settings, and of what else matters of a process.
+fn asked_for(settings: &[(String, String)]) -> Vec<String> {
+    settings.iter().map(|(name, _)| name.clone()).chain([DATABASES.to_owned()]).collect()
 }
 
 #[cfg(test)]

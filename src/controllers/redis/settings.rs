@@ -34,6 +34,10 @@ pub const FILE: &str = "redis.conf";
 /// With this many replicas or more, one must follow closely, or the master refuses writes.
 const REPLICAS_FOR_A_MINIMUM: i32 = 3;
 
+/// The directive with the number of databases.
+pub const DATABASES: &str = "databases";
+/// How many there are unless `spec.config` says otherwise. <https://github.com/redis/redis/blob/7.0/redis.conf>
+const USUAL_DATABASES: u32 = 16;
 /// The highest value of `databases`: nodes are asked for their state every second, and each database with keys is a
 /// line of the answer.
 const MOST_DATABASES: u32 = 1024;
@@ -109,6 +113,7 @@ const OWNED: &[&str] = &[
     "replica-announce-ip",
     "replica-announce-port",
     "replica-announced",
+    "replica-ignore-maxmemory",
     "replica-priority",
     "replica-read-only",
     "replica-serve-stale-data",
@@ -164,6 +169,17 @@ pub fn settings(object: &Redis) -> BTreeMap<String, String> {
         .map(|(name, value)| (name.to_owned(), value)),
     );
     settings
+}
+
+/// How many databases the spec asks for.
+pub fn databases(object: &Redis) -> u32 {
+    object.spec.config.get(DATABASES).and_then(|text| text.parse().ok()).unwrap_or(USUAL_DATABASES)
+}
+
+/// How many databases a process with that file has.
+pub fn databases_in(file: &str) -> u32 {
+    let value = |line: &str| line.strip_prefix(DATABASES)?.strip_prefix(' ')?.trim().parse().ok();
+    file.lines().find_map(value).unwrap_or(USUAL_DATABASES)
 }
 
 /// Where a node listens, and whether it speaks TLS there.
@@ -267,7 +283,7 @@ pub fn trouble(object: &Redis) -> Option<String> {
         if owned {
             return Some(format!("spec.config.{name} is set by Causeway, which runs the nodes by it: remove it"));
         }
-        if name == "databases" && !value.parse::<u32>().is_ok_and(|count| (1..=MOST_DATABASES).contains(&count)) {
+        if name == DATABASES && !value.parse::<u32>().is_ok_and(|count| (1..=MOST_DATABASES).contains(&count)) {
             return Some(format!("spec.config.databases must be a number from 1 to {MOST_DATABASES}"));
         }
         value.contains(|it: char| it.is_control()).then(|| format!("spec.config.{name} must be text in one line"))
@@ -297,6 +313,7 @@ mod tests {
             ("loadmodule", "/lib/x.so", "spec.modules"),
             ("maxmemory", "1gb\nreplicaof no one", "in one line"),
             ("databases", "1024", ""),
+            ("replica-ignore-maxmemory", "no", "set by Causeway"),
             ("databases", "400000", "from 1 to 1024"),
             ("databases", "0x10", "from 1 to 1024"),
         ] {

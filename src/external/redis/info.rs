@@ -65,6 +65,9 @@ pub struct Info {
     /// The last write to its append-only file failed: as a master it refuses writes, as a replica it ends itself.
     /// <https://github.com/redis/redis/blob/7.0/src/server.c> (`writeCommandsDeniedByDiskError`, `processCommand`)
     pub log_fails: bool,
+    /// Its append-only file has writes since that file was begun, or since it was rewritten last.
+    /// <https://github.com/redis/redis/blob/7.0/src/aof.c> (`loadAppendOnlyFiles`)
+    pub log_has_writes: bool,
     /// Its last snapshot failed: a master that is to make snapshots refuses writes for that.
     pub snapshot_fails: bool,
 }
@@ -125,6 +128,9 @@ impl Info {
             attached: attached.map(|(_, text)| attached_of(text)).collect(),
             handing_over: !matches!(field("master_failover_state"), "" | "no-failover"),
             log_fails: field("aof_last_write_status") == "err",
+            log_has_writes: number("aof_current_size")
+                .zip(number("aof_base_size"))
+                .is_some_and(|(all, base)| all > base),
             snapshot_fails: field("rdb_last_bgsave_status") == "err",
             role,
         }
@@ -175,14 +181,52 @@ fn attached_of(text: &str) -> Attached {
     }
 }
 
-/// What ROLE answers. <https://redis.io/docs/latest/commands/role/>
-pub fn role_of(value: &Value) -> Option<Role> {
+/// What ROLE answers: a node's role, and how far it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// Master or replica.
+    pub role: Role,
+    /// A master's replication offset, in bytes; 0 for a replica.
+    pub offset: u64,
+    /// The offsets that the online replicas of a master acknowledged last, by their addresses.
+    pub acknowledged: BTreeMap<String, u64>,
+}
+
+/// Reads what ROLE answers. <https://redis.io/docs/latest/commands/role/>
+pub fn position_of(value: &Value) -> Option<Position> {
+    let role = role_of(value)?;
     let Value::Array(parts) = value else { return None };
-    let text = |at: usize| match parts.get(at)? {
+    let (Role::Master, Some(offset), Some(Value::Array(replicas))) =
+        (&role, parts.get(1).and_then(number), parts.get(2))
+    else {
+        return Some(Position { role, ..Position::default() });
+    };
+    let acknowledged = replicas.iter().filter_map(|replica| {
+        let Value::Array(words) = replica else { return None };
+        Some((text(words.first()?)?, number(words.get(2)?)?))
+    });
+    Some(Position { offset, acknowledged: acknowledged.collect(), role })
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
         Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         Value::SimpleString(text) => Some(text.clone()),
         _ => None,
-    };
+    }
+}
+
+/// A number, which ROLE gives as one or, for replicas, as text.
+fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        value => text(value)?.parse().ok(),
+    }
+}
+
+fn role_of(value: &Value) -> Option<Role> {
+    let Value::Array(parts) = value else { return None };
+    let text = |at: usize| text(parts.get(at)?);
     match text(0)?.as_str() {
         "master" => Some(Role::Master),
         "slave" => {
@@ -240,5 +284,20 @@ mod tests {
         let master = Value::Array(vec![text("master"), Value::Int(3), Value::Array(Vec::new())]);
         assert_eq!(role_of(&master), Some(Role::Master));
         assert_eq!(role_of(&Value::Nil), None);
+    }
+
+    #[test]
+    fn a_master_says_how_far_it_is_and_what_replicas_acknowledged() {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let replica = Value::Array(vec![text("10.0.0.8"), text("6379"), text("42")]);
+        let master = Value::Array(vec![text("master"), Value::Int(56), Value::Array(vec![replica, Value::Nil])]);
+        let position = position_of(&master).unwrap();
+        assert_eq!((position.role, position.offset), (Role::Master, 56));
+        assert_eq!(position.acknowledged, BTreeMap::from([("10.0.0.8".to_owned(), 42)]));
+        let replica =
+            Value::Array(vec![text("slave"), text("10.0.0.7"), Value::Int(6379), text("connected"), Value::Int(8)]);
+        assert_eq!(position_of(&replica).unwrap().offset, 0, "only a master's counts");
+        assert_eq!(position_of(&Value::Array(vec![text("sentinel")])).unwrap().role, Role::Other);
+        assert_eq!(position_of(&Value::Nil), None);
     }
 }

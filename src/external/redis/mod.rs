@@ -22,7 +22,7 @@ use crate::leader::Fence;
 use crate::metrics::Metrics;
 
 pub use error::{RedisError, Trouble};
-pub use info::{Attached, Info, Link, Role};
+pub use info::{Attached, Info, Link, Position, Role};
 pub use tcp::Tcp;
 pub use tls::Credentials;
 pub use types::{Endpoint, Login, Reply, Request, Writes};
@@ -79,10 +79,10 @@ impl Redis {
         answer
     }
 
-    /// Whether a node is a master or a replica.
-    pub async fn role(&self, node: &Endpoint) -> Result<Role, RedisError> {
+    /// Whether a node is a master or a replica, and how far it is.
+    pub async fn role(&self, node: &Endpoint) -> Result<Position, RedisError> {
         match self.call(node, Request::Role).await? {
-            Reply::Role(role) => Ok(role),
+            Reply::Role(position) => Ok(position),
             _ => Err(RedisError::unexpected("ROLE")),
         }
     }

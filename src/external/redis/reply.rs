@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use redis::{ErrorKind, ServerErrorKind, Value};
 
 use super::error::{RedisError, Trouble};
-use super::info::{Info, role_of};
+use super::info::{Info, position_of};
 use super::{Reply, Request, clients};
 
 /// What an error that answers [`Request::Probe`] means: a refused write, whatever its code, is no trouble of the
@@ -27,8 +27,8 @@ pub fn reply(request: &Request, value: Value) -> Result<Reply, RedisError> {
     match (request, value) {
         (_, Value::ServerError(error)) => Err(error_of(request.name(), &error.into())),
         (Request::Role, value) => {
-            let role = role_of(&value).ok_or_else(|| RedisError::unexpected(request.name()))?;
-            Ok(Reply::Role(role))
+            let position = position_of(&value).ok_or_else(|| RedisError::unexpected(request.name()))?;
+            Ok(Reply::Role(position))
         }
         (Request::Info, value) => {
             let info = info_of(&value).ok_or_else(|| RedisError::unexpected(request.name()))?;

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::info::{Info, Role};
+use super::info::{Info, Position};
 use super::tls::Credentials;
 
 /// Where a node answers, and as which user it is called. Equality ignores the certificates: they matter only while a
@@ -80,7 +80,7 @@ impl Writes {
 /// A command for one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Whether it is a master or a replica, and of whom; as cheap as a ping.
+    /// Whether it is a master or a replica, of which master, and how far a master and its replicas are; as cheap as a ping.
     Role,
     /// What it knows of itself and its replicas.
     Info,
@@ -188,7 +188,7 @@ impl Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// To [`Request::Role`].
-    Role(Role),
+    Role(Position),
     /// To [`Request::Info`].
     Info(Box<Info>),
     /// To [`Request::Clients`]: how many.

@@ -1,4 +1,5 @@
-//! What happens to nodes: their processes are killed or stopped, their network is cut, their files vanish.
+//! What happens to nodes: their processes are killed or stopped, their network is cut as a whole or between two of them, their
+//! files vanish.
 //!
 //! The cluster's containers are processes of this machine, in cgroups that are named after them.
 
@@ -9,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{claim_of, nodes};
+use super::{claim_of, nodes, pods};
 use crate::support::{Scene, volumes, wait_for};
 
 /// Kills a node's process with SIGKILL; its container starts again.
@@ -54,6 +55,54 @@ impl Drop for Cut {
     fn drop(&mut self) {
         // The pod may be gone, and the rules with it.
         nft(&self.0, "delete table inet cut");
+    }
+}
+
+/// Nodes that receive nothing from another one, nor that from them, until this is dropped. Clients and the operator reach
+/// all of them.
+pub struct Severed(Vec<String>);
+
+impl Severed {
+    pub async fn new(scene: &Scene, name: &str, others: &[String]) -> Self {
+        let pod = scene.api::<Pod>().get(name).await.expect("the pod");
+        let address = pod.status.and_then(|status| status.pod_ip).expect("its address");
+        let mut processes = Vec::new();
+        for other in others {
+            let process = process_of(scene, other).await;
+            let rules = format!(
+                "table inet severed {{
+                    chain in {{ type filter hook input priority -300; ip saddr {address} drop; }}
+                    chain out {{ type filter hook output priority -300; ip daddr {address} drop; }}
+                }}"
+            );
+            assert!(nft(&process, &rules), "nft takes the rules");
+            processes.push(process);
+        }
+        Self(processes)
+    }
+
+    /// The same between a node, and all but the other nodes.
+    pub async fn from_all_but_nodes(scene: &Scene, name: &str) -> Self {
+        let address = |pod: Pod| pod.status.and_then(|status| status.pod_ip);
+        let others: Vec<String> = pods(scene).await.into_iter().filter_map(address).collect();
+        let (process, others) = (process_of(scene, name).await, others.join(", "));
+        let rules = format!(
+            "table inet severed {{
+                chain in {{ type filter hook input priority -300; iif lo accept; ip saddr {{ {others} }} accept; drop; }}
+                chain out {{ type filter hook output priority -300; oif lo accept; ip daddr {{ {others} }} accept; drop; }}
+            }}"
+        );
+        assert!(nft(&process, &rules), "nft takes the rules");
+        Self(vec![process])
+    }
+}
+
+impl Drop for Severed {
+    fn drop(&mut self) {
+        for process in &self.0 {
+            // The pod may be gone, and the rules with it.
+            nft(process, "delete table inet severed");
+        }
     }
 }
 

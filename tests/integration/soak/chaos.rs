@@ -37,10 +37,15 @@ pub enum Fault {
     MasterAndOperatorsKilled,
     MasterKilledAmongDyingOperators,
     NodeCut,
+    ReplicasSevered,
+    ReplicasSeveredMasterKilled,
+    ReplicaSeveredMasterKilled,
+    MasterUnreached,
+    ReplicaUnreached,
 }
 
 impl Fault {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 26] = [
         Self::MasterKilled,
         Self::MasterHangs,
         Self::MasterDeleted,
@@ -62,6 +67,11 @@ impl Fault {
         Self::MasterAndOperatorsKilled,
         Self::MasterKilledAmongDyingOperators,
         Self::NodeCut,
+        Self::ReplicasSevered,
+        Self::ReplicasSeveredMasterKilled,
+        Self::ReplicaSeveredMasterKilled,
+        Self::MasterUnreached,
+        Self::ReplicaUnreached,
     ];
 
     /// The words for people.
@@ -88,6 +98,11 @@ impl Fault {
             Self::MasterAndOperatorsKilled => "all operators and the master killed",
             Self::MasterKilledAmongDyingOperators => "all operators killed every 2 to 5 s, and the master once",
             Self::NodeCut => "a node cut off",
+            Self::ReplicasSevered => "Redis: the master cut off from its replicas",
+            Self::ReplicasSeveredMasterKilled => "Redis: the master cut off from its replicas, and killed",
+            Self::ReplicaSeveredMasterKilled => "Redis: the master cut off from one replica, and killed",
+            Self::MasterUnreached => "Redis: the master cut off from clients and operators",
+            Self::ReplicaUnreached => "Redis: a replica cut off from clients and operators",
         }
     }
 
@@ -156,6 +171,16 @@ impl Fault {
             }
             Self::MasterKilledAmongDyingOperators => harm::kill_master_among_dying(scene, operators).await,
             Self::NodeCut => return Held::until_dropped(Cut::new(CUT)),
+            Self::ReplicasSevered => harm::sever(scene, &redis::replicas(scene).await, false, random).await,
+            Self::ReplicasSeveredMasterKilled => harm::sever(scene, &redis::replicas(scene).await, true, random).await,
+            Self::ReplicaSeveredMasterKilled => {
+                let one = random.choose(&redis::replicas(scene).await);
+                harm::sever(scene, &[one], true, random).await;
+            }
+            Self::MasterUnreached => harm::unreached(scene, &redis::master(scene).await, random).await,
+            Self::ReplicaUnreached => {
+                harm::unreached(scene, &random.choose(&redis::replicas(scene).await), random).await;
+            }
         }
         Held::nothing()
     }

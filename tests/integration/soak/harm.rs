@@ -11,9 +11,10 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::sleep;
 
+use super::chaos::Random;
 use crate::etcd::checker::{Failover, Way};
 use crate::leadership::process::Process;
-use crate::redis::faults::{Unwritable, kill, takes_a_snapshot};
+use crate::redis::faults::{Severed, Unwritable, kill, takes_a_snapshot};
 use crate::support::wait::{WAIT_TIMEOUT, wait_within};
 use crate::support::{Scene, volumes, wait_for};
 use crate::{etcd, redis};
@@ -54,6 +55,27 @@ pub async fn disk_takes_nothing(scene: &Scene) -> Held {
     let unwritable = Unwritable::at_a_snapshot(scene, &name).await;
     redis::succeeded(scene, &name).await;
     Held { disk: Some(name), ..Held::until_dropped(unwritable) }
+}
+
+/// The longest time in seconds for which packets between two nodes, or between one and the clients, are dropped.
+const LONGEST_CUT: u64 = 15;
+
+/// Drops packets between the master and these replicas for a while, and kills the master meanwhile where `kills` says so.
+/// With all replicas cut off, the master refuses writes after a while, so the cut ends before clients are waited for.
+pub async fn sever(scene: &Scene, from: &[String], kills: bool, random: &mut Random) {
+    let name = redis::master(scene).await;
+    let _severed = Severed::new(scene, &name, from).await;
+    sleep(Duration::from_secs(1 + random.below(LONGEST_CUT))).await;
+    if kills {
+        kill(scene, &name).await;
+        sleep(Duration::from_secs(random.below(5))).await;
+    }
+}
+
+/// Drops all packets to and from a node but those of other nodes, for a while.
+pub async fn unreached(scene: &Scene, name: &str, random: &mut Random) {
+    let _severed = Severed::from_all_but_nodes(scene, name).await;
+    sleep(Duration::from_secs(1 + random.below(LONGEST_CUT))).await;
 }
 
 /// Truncates a replica's file and restarts the replica. Returns when the operator has emptied the replica, or given it

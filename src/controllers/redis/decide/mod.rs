@@ -6,6 +6,7 @@
 mod certificates;
 mod children;
 mod damaged;
+mod databases;
 mod epochs;
 mod evictions;
 mod failover;
@@ -122,6 +123,7 @@ fn step(view: &View<'_>) -> Step {
     let complaint = settings::trouble(view.object)
         .map(|text| ("ConfigInvalid", text))
         .or_else(|| view.observed.set.complaint(view.object))
+        .or_else(|| databases::complaint(view))
         .or_else(|| passwords::complaint(view))
         .or_else(|| children::complaint(view))
         .or_else(|| certificates::complaint(view))

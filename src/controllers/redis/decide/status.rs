@@ -1,14 +1,13 @@
 //! What the status says about a master and its replicas.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use super::super::facts::Pod;
 use super::super::{names, tls};
-use super::failover::{is_cut_off, is_heard, loss};
+use super::failover::{can_ask, is_heard, loss};
 use super::{Record, Step, View, certificates, evictions};
 use crate::api::RedisStatus;
 use crate::api::redis::{Connection, LastFailover, NodeStatus};
@@ -66,6 +65,8 @@ pub fn status(view: &View<'_>, step: &Step) -> RedisStatus {
         // A replica that loses it later waits for `spec.failover.dataLossTimeout` from then on.
         status.masterless_since = None;
     }
+    let counts = status.masterless_since.is_some() && can_ask(view);
+    status.candidate_since = status.candidate_since.filter(|_| counts).or_else(|| counts.then_some(Time(view.now)));
     // Whether there were any data decides what is done when they are gone: those of an earlier object do not count.
     let nodes = if view.has_earlier_pods() { Vec::new() } else { nodes(view) };
     status.nodes = unless_trifling(&view.before.nodes, nodes);
@@ -160,7 +161,7 @@ fn describe(view: &View<'_>, ordinal: i32, pod: &Pod) -> NodeStatus {
 /// lose it, and that makes none of them worse.
 fn in_sync(view: &View<'_>, ordinal: i32, info: &Info, before: bool) -> bool {
     let Some((master, _, _)) = view.serving_master().filter(|_| view.before.failover.is_none()) else { return before };
-    if ordinal == master || (view.follows(ordinal) && !is_cut_off(view, info, Duration::ZERO)) {
+    if ordinal == master || view.follows(ordinal) {
         return true;
     }
     let syncing = info.link().is_some_and(|link| link.syncing);

@@ -1,13 +1,15 @@
 //! What is known, and what follows from it.
 
 use std::cell::OnceCell;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::super::applied_config::AppliedConfig;
-use super::super::facts::{NodeState, Observed, Pod};
+use super::super::facts::{LastWord, NodeState, Observed, Pod};
 use super::super::{damage, modules, names, resources, settings};
+use super::failover::{MEASURED_BEFORE, is_cut_off};
 use crate::api::redis::NodeStatus;
 use crate::api::{Redis, RedisStatus};
 use crate::external::redis::{Attached, Info};
@@ -109,6 +111,11 @@ impl View<'_> {
         self.before.masterless_since.as_ref().map_or(0, |since| self.now.duration_since(since.0).as_secs())
     }
 
+    /// For how many seconds `spec.failover.dataLossTimeout` has run.
+    pub fn waited_seconds(&self) -> i64 {
+        self.before.candidate_since.as_ref().map_or(0, |since| self.now.duration_since(since.0).as_secs())
+    }
+
     /// The recorded master, while it answers as one.
     pub fn serving_master(&self) -> Option<(i32, &Pod, &Info)> {
         let ordinal = self.master()?;
@@ -117,20 +124,39 @@ impl View<'_> {
         Some((ordinal, pod, info))
     }
 
-    /// Whether that node is a replica that has all data of the master, and follows it.
+    /// What a node said last as a master, if it has not followed another since.
+    pub fn last_word(&self, ordinal: i32) -> Option<LastWord> {
+        self.observed.words.get(&names::pod(self.object, ordinal)).copied()
+    }
+
+    /// Whether that node is a replica that has all data of the master, and follows it. A replica that is cut off calls its
+    /// link up for a minute: so what the master hears of it counts as well.
     pub fn follows(&self, ordinal: i32) -> bool {
         let Some((master, pod, info)) = self.serving_master() else { return false };
         let link = || self.info(ordinal)?.link();
         ordinal != master
             && link().is_some_and(|link| link.up && Some(&link.host) == pod.address.as_ref())
-            && self.info(ordinal).is_some_and(|own| !own.loading && own.continues(&info.history))
+            && self.info(ordinal).is_some_and(|own| {
+                !own.loading && own.continues(&info.history) && !is_cut_off(self, own, Duration::ZERO)
+            })
+            && self.pod(ordinal).is_some_and(|own| !self.is_unheard(own) && !has_fewer_databases(own, pod))
+    }
+
+    /// Whether the serving master has had no acknowledgement of that replica for a while.
+    pub fn is_unheard(&self, pod: &Pod) -> bool {
+        let Some((_, _, master)) = self.serving_master() else { return false };
+        let most = self.hang_timeout() + MEASURED_BEFORE;
+        let known = master.attached.iter().filter(|it| Some(&it.host) == pod.address.as_ref());
+        // An address may be known twice, after the replica has connected again.
+        pod.own.stalled || known.map(|it| it.lag_seconds).min().is_some_and(|lag| lag > most)
     }
 
     /// Whether the serving master has a node as an online replica that acknowledged lately.
     pub fn is_attached(&self, pod: &Pod) -> bool {
         let Some((_, _, master)) = self.serving_master() else { return false };
         let is_this = |it: &Attached| Some(&it.host) == pod.address.as_ref();
-        master.attached.iter().any(|it| is_this(it) && it.online && it.lag_seconds <= LAG_SECONDS)
+        let hears = |it: &Attached| is_this(it) && it.online && it.lag_seconds <= LAG_SECONDS;
+        !pod.own.stalled && master.attached.iter().any(hears)
     }
 
     /// What was recorded of a node.
@@ -180,6 +206,13 @@ impl View<'_> {
                 NodeState::Answers(info) => match info.link() {
                     Some(link) if link.syncing => "which copies all data from the master",
                     Some(link) if !link.up => "which has no connection to the master",
+                    _ if self.is_unheard(pod) || is_cut_off(self, info, Duration::ZERO) => {
+                        "which does not receive what the master sends, although their connection is open: look for a \
+                         NetworkPolicy, a firewall or a lost Kubernetes node between them"
+                    }
+                    _ if self.serving_master().is_some_and(|(_, master, _)| has_fewer_databases(pod, master)) => {
+                        "which has fewer databases than the master"
+                    }
                     _ if !pod.ready => "whose pod is not ready",
                     _ => "which is about to follow",
                 },
@@ -196,6 +229,11 @@ impl View<'_> {
     pub fn pod_trouble(&self) -> Option<(&'static str, String)> {
         self.observed.set.pod_trouble(trouble_of)
     }
+}
+
+/// Whether a node has fewer databases than another. It executes writes to those that it lacks in one that it has.
+fn has_fewer_databases(pod: &Pod, than: &Pod) -> bool {
+    pod.own.databases.zip(than.own.databases).is_some_and(|(own, other)| own < other)
 }
 
 fn trouble_of(pod: &Pod, word: &str) -> Option<(&'static str, String)> {

@@ -18,11 +18,18 @@ impl Kubernetes {
         let minimum = if process.tampered { 100 } else { settings::minimum(object) };
         match () {
             () if process.full => Writes::Refused("MISCONF Errors writing to the AOF file".into()),
-            () if i32::try_from(self.attached(&pod.address).len()).unwrap() < minimum => {
+            () if self.good_replicas(pod, object) < minimum => {
                 Writes::Refused("NOREPLICAS Not enough good replicas to write.".into())
             }
             () => Writes::Taken,
         }
+    }
+
+    /// How many replicas the master has heard from lately.
+    fn good_replicas(&self, pod: &PodState, object: &Redis) -> i32 {
+        let most = object.spec.failover.max_lag.seconds();
+        let good = self.attached(&pod.address).into_iter().filter(|replica| replica.lag_seconds <= most);
+        i32::try_from(good.count()).unwrap()
     }
 
     /// The pods that a Service leads to: those that have the addresses in its slices now.
@@ -56,10 +63,13 @@ impl Kubernetes {
     /// nodes.
     pub fn write(&mut self, write: Write, object: &Redis) -> bool {
         let behind = self.behind(&object.name_any());
-        let found = behind.iter().find(|pod| self.takes_writes(pod, object)).map(|pod| pod.address.clone());
+        let found =
+            behind.iter().find(|pod| !pod.unreached && self.takes_writes(pod, object)).map(|pod| pod.address.clone());
         let Some(address) = found else { return false };
         let ordinal = self.by_address(&address).unwrap();
-        self.set.pods.get_mut(&ordinal).unwrap().process.as_mut().unwrap().writes.push(write);
+        let process = self.set.pods.get_mut(&ordinal).unwrap().process.as_mut().unwrap();
+        process.writes.push(write);
+        process.offset += 1;
         self.set.claims.get_mut(&ordinal).unwrap().volume.writes.push(write);
         true
     }

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::nodes::{Process, Write};
+use super::nodes::{Following, Process, Write};
 use crate::api::Redis;
 use crate::controllers::redis::action::{Action, Target};
 use crate::controllers::redis::facts::Certificates;
-use crate::controllers::redis::facts::{Child, Node, NodeState, Observed, Passwords, Pod, SecretString, Users};
+use crate::controllers::redis::facts::{
+    Child, LastWord, Node, NodeState, Observed, Passwords, Pod, SecretString, Users,
+};
 use crate::controllers::redis::names;
 use crate::controllers::redis::settings::print;
 use crate::external::redis::Attached;
@@ -41,6 +43,8 @@ pub struct PodState {
     pub startable: bool,
     /// Another of its containers does not run, or its kubelet does not report.
     pub unready: bool,
+    /// Seconds until the kubelet starts a process again, without any trouble of the pod: its machine boots.
+    pub away: u16,
     /// Seconds until a process that was killed again and again is started again.
     pub waits: u8,
     /// Seconds since it was made.
@@ -49,6 +53,8 @@ pub struct PodState {
     pub heard: bool,
     /// How packets between the operator and it are lost, if they are. All others reach it.
     pub cut: Option<Cut>,
+    /// Clients do not reach it.
+    pub unreached: bool,
     pub process: Option<Process>,
 }
 
@@ -81,6 +87,30 @@ pub struct Kubernetes {
     pub denied: BTreeSet<&'static str>,
     /// The storage class lets no volume grow.
     pub rigid: bool,
+    /// Pairs of pods between which the network drops packets, by their addresses.
+    pub severed: BTreeSet<(String, String)>,
+    /// For so many seconds all machines are switched off.
+    pub dark: u16,
+    /// What masters said last to the operator, by the names of their pods.
+    pub words: BTreeMap<String, Said>,
+}
+
+/// What a master said in its last two answers.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    earlier: u64,
+    latest: u64,
+    seconds_ago: u64,
+}
+
+/// Redis gives up a link over which nothing came for this long.
+/// <https://github.com/redis/redis/blob/7.0/redis.conf> (`repl-timeout`)
+pub const LINK_TIMEOUT: u64 = 60;
+
+impl Said {
+    fn word(&self) -> LastWord {
+        LastWord { offset: self.earlier, ago: Duration::from_secs(self.seconds_ago) }
+    }
 }
 
 impl simulation::PodState for PodState {
@@ -114,10 +144,12 @@ impl PodState {
             probed: !birth.template["spec"]["containers"][0]["livenessProbe"].is_null(),
             startable: !birth.image().contains("nothing"),
             unready: false,
+            away: 0,
             waits: 0,
             age: 0,
             heard: false,
             cut: None,
+            unreached: false,
             process: None,
         }
     }
@@ -170,6 +202,7 @@ impl Kubernetes {
                     Some(process) => NodeState::Answers(Box::new(process.info(self.attached(&pod.address)))),
                 },
                 clients: pod.process.iter().filter(|process| process.client).count(),
+                stalled: self.is_stalled(pod),
                 unchanged: unchanged(pod),
                 has_answered: pod.cut.is_some() && pod.heard,
                 writes: (pod.is_master() && pod.answers() && pod.cut.is_none())
@@ -192,6 +225,7 @@ impl Kubernetes {
             slices: self.slices.clone(),
             own_image: Some(OWN_IMAGE.into()),
             refused: BTreeMap::new(),
+            words: self.words.iter().map(|(name, said)| (name.clone(), said.word())).collect(),
         }
     }
 
@@ -201,8 +235,11 @@ impl Kubernetes {
             follows.is_some_and(|following| following.up && following.host == address)
         });
         let attach = |pod: &PodState| {
-            let lag_seconds = pod.process.as_ref().and_then(|process| process.hangs).unwrap_or(0);
-            Attached { host: pod.address.clone(), online: true, offset: 0, lag_seconds }
+            let process = pod.process.as_ref();
+            let unheard = process.and_then(|process| process.follows.as_ref()).map_or(0, |following| following.quiet);
+            let lag_seconds = process.and_then(|process| process.hangs).unwrap_or(0).max(unheard);
+            let offset = process.map_or(0, |process| process.offset);
+            Attached { host: pod.address.clone(), online: true, offset, lag_seconds }
         };
         attached.map(attach).collect()
     }
@@ -304,14 +341,14 @@ impl Kubernetes {
         if !self.attached(&own).iter().any(|attached| attached.host == address) {
             return Err(());
         }
-        let writes = self.process(from)?.writes.clone();
+        let (writes, offset) = (self.process(from)?.writes.clone(), self.process(from)?.offset);
         let history = self.set.next();
         let heir = self.by_address(address).ok_or(())?;
         // What the successor is given is on its volume as well.
         let kept = writes.clone();
         let successor = self.set.pods.get_mut(&heir).ok_or(())?;
         let process = successor.process.as_mut().filter(|process| process.hangs.is_none()).ok_or(())?;
-        process.writes = writes;
+        (process.writes, process.offset) = (writes, offset);
         process.promote(history);
         let next_history = process.history.clone();
         self.set.claims.get_mut(&heir).ok_or(())?.volume.writes = kept;
@@ -335,6 +372,7 @@ impl Kubernetes {
         for spare in self.set.follow_set(object, PodState::new) {
             self.set.pods.remove(&spare);
         }
+        self.dark = self.dark.saturating_sub(1);
         for ordinal in self.set.pods.keys().copied().collect::<Vec<_>>() {
             let number = self.set.next();
             let Objects { pods, claims, .. } = &mut self.set;
@@ -346,7 +384,8 @@ impl Kubernetes {
                 Some(Cut::Dropped(seconds)) => Some(Cut::Dropped(seconds + 1)),
                 cut => cut,
             };
-            if pod.waits > 0 {
+            pod.away = pod.away.saturating_sub(1);
+            if pod.waits > 0 || pod.away > 0 || self.dark > 0 {
                 continue;
             }
             let readable = claims.get(&ordinal).is_some_and(|claim| !claim.volume.damaged);
@@ -362,9 +401,45 @@ impl Kubernetes {
             if let Some(process) = &mut pod.process {
                 process.age += 1;
                 process.hangs = process.hangs.map(|seconds| seconds + 1);
+                process.offset += u64::from(process.follows.is_none() && process.hangs.is_none());
             }
         }
         self.replicate();
+        self.listen();
+    }
+
+    /// The operator hears what masters have.
+    fn listen(&mut self) {
+        for pod in self.set.pods.values().filter(|pod| pod.answers() && pod.cut.is_none()) {
+            let process = pod.process.as_ref().unwrap();
+            if process.follows.as_ref().is_some_and(|following| following.up) {
+                self.words.remove(&pod.name);
+            } else if process.follows.is_none() {
+                let earlier = self.words.get(&pod.name).map_or(process.offset, |said| said.latest.min(process.offset));
+                self.words.insert(pod.name.clone(), Said { earlier, latest: process.offset, seconds_ago: 0 });
+            }
+        }
+        self.words.values_mut().for_each(|said| said.seconds_ago += 1);
+    }
+
+    /// Whether a master that the operator hears has had no acknowledgement of that replica for two seconds.
+    fn is_stalled(&self, pod: &PodState) -> bool {
+        let Some(process) = &pod.process else { return false };
+        let is_late = |following: &&Following| following.up && process.hangs.unwrap_or(0).max(following.quiet) >= 2;
+        let Some(following) = process.follows.as_ref().filter(is_late) else { return false };
+        let master = self.by_address(&following.host).map(|ordinal| &self.set.pods[&ordinal]);
+        master.is_some_and(|master| master.is_master() && master.answers() && master.cut.is_none())
+    }
+
+    /// Whether the network drops packets between two addresses.
+    fn is_severed(&self, one: &str, other: &str) -> bool {
+        self.severed.iter().any(|(a, b)| (a == one && b == other) || (a == other && b == one))
+    }
+
+    /// Drops all packets between two pods from now on.
+    pub fn sever(&mut self, one: i32, other: i32) {
+        let [one, other] = [one, other].map(|ordinal| self.set.pods[&ordinal].address.clone());
+        self.severed.insert((one, other));
     }
 
     /// Replicas that find their master get what they lack.
@@ -375,6 +450,11 @@ impl Kubernetes {
                 continue;
             };
             let Some(following) = &process.follows else { continue };
+            if self.is_severed(&self.set.pods[&ordinal].address, &following.host) {
+                let pod = self.set.pods.get_mut(&ordinal).unwrap();
+                pod.process.as_mut().unwrap().follows.as_mut().unwrap().hears_nothing();
+                continue;
+            }
             let master = self.by_address(&following.host).and_then(|at| self.set.pods[&at].process.clone());
             let master = master.filter(|master| master.follows.is_none());
             let pod = self.set.pods.get_mut(&ordinal).unwrap();
@@ -388,6 +468,7 @@ impl Kubernetes {
                         && (process.history == master.history || process.history == master.earlier);
                     if goes_on || following.syncing {
                         process.writes.clone_from(&master.writes);
+                        process.offset = master.offset;
                         process.history.clone_from(&master.history);
                         process.earlier.clone_from(&master.earlier);
                         following.up = true;
@@ -397,7 +478,7 @@ impl Kubernetes {
                         following.up = false;
                         following.syncing = true;
                     }
-                    following.quiet = 0;
+                    (following.quiet, following.lost) = (0, 0);
                     self.set
                         .claims
                         .get_mut(&ordinal)
@@ -407,9 +488,9 @@ impl Kubernetes {
                         .clone_from(&pod.process.as_ref().unwrap().writes);
                 }
                 None => {
-                    following.up = false;
-                    following.syncing = false;
+                    following.breaks();
                     following.quiet += 1;
+                    following.lost += 1;
                 }
             }
         }
@@ -427,10 +508,16 @@ impl Kubernetes {
     fn replicate_links(&mut self) {
         let alive: Vec<String> =
             self.set.pods.values().filter(|pod| pod.process.is_some()).map(|pod| pod.address.clone()).collect();
-        for process in self.set.pods.values_mut().filter_map(|pod| pod.process.as_mut()) {
-            if let Some(following) = process.follows.as_mut().filter(|following| !alive.contains(&following.host)) {
-                following.up = false;
-                following.syncing = false;
+        let severed = self.severed.clone();
+        for pod in self.set.pods.values_mut() {
+            // A replica that is cut off is not told.
+            let hears = |host: &String| {
+                !severed.contains(&(pod.address.clone(), host.clone()))
+                    && !severed.contains(&(host.clone(), pod.address.clone()))
+            };
+            let following = pod.process.as_mut().and_then(|process| process.follows.as_mut());
+            if let Some(following) = following.filter(|it| !alive.contains(&it.host) && hears(&it.host)) {
+                following.breaks();
             }
         }
     }

@@ -10,6 +10,7 @@ mod kubernetes;
 mod looks;
 mod nodes;
 mod ownership;
+mod partial;
 mod passwords;
 mod properties;
 mod readiness;

@@ -18,6 +18,8 @@ pub struct Process {
     pub history: String,
     pub earlier: String,
     pub writes: Vec<Write>,
+    /// Its replication offset: a master counts its writes, and the ping of each second.
+    pub offset: u64,
     /// The certificates that it has loaded.
     pub files: Option<StoredCertificate>,
     /// For how many seconds it has not answered, if it hangs.
@@ -41,12 +43,34 @@ pub struct Following {
     pub syncing: bool,
     /// Seconds since it last received anything from its master.
     pub quiet: u64,
+    /// Seconds since it knows that the link is down.
+    pub lost: u64,
+}
+
+impl Following {
+    /// A second passes in which the network drops all packets of the link. Redis takes a minute to notice that.
+    pub fn hears_nothing(&mut self) {
+        self.quiet += 1;
+        if self.up && self.quiet >= super::kubernetes::LINK_TIMEOUT {
+            self.breaks();
+        } else if !self.up {
+            (self.syncing, self.lost) = (false, self.lost + 1);
+        }
+    }
+
+    /// The link is down, and the replica knows it.
+    pub fn breaks(&mut self) {
+        if self.up {
+            self.lost = 0;
+        }
+        (self.up, self.syncing) = (false, false);
+    }
 }
 
 impl Process {
     /// Every process starts as a replica without a master, with what is on its volume.
     pub fn start(run: u32, writes: Vec<Write>) -> Self {
-        let follows = Some(Following { host: "127.0.0.1".into(), up: false, syncing: false, quiet: 1000 });
+        let follows = Some(Following { host: "127.0.0.1".into(), up: false, syncing: false, quiet: 1000, lost: 1000 });
         Self {
             run,
             age: 0,
@@ -54,6 +78,7 @@ impl Process {
             history: format!("h{run}"),
             earlier: String::new(),
             writes,
+            offset: 0,
             files: None,
             hangs: None,
             full: false,
@@ -73,7 +98,7 @@ impl Process {
     /// Follows another.
     pub fn follow(&mut self, host: &str) {
         if self.follows.as_ref().is_none_or(|following| following.host != host) {
-            self.follows = Some(Following { host: host.to_owned(), up: false, syncing: false, quiet: 0 });
+            self.follows = Some(Following { host: host.to_owned(), up: false, syncing: false, quiet: 0, lost: 0 });
         }
     }
 
@@ -98,12 +123,13 @@ impl Process {
             keys: self.writes.len().try_into().unwrap(),
             history: self.history.clone(),
             earlier_history: self.earlier.clone(),
-            offset: self.writes.len().try_into().unwrap(),
+            offset: self.offset,
             quiet_seconds: self.follows.as_ref().map(|following| following.quiet),
-            lost_seconds: self.follows.as_ref().filter(|it| !it.up && self.linked).map(|following| following.quiet),
+            lost_seconds: self.follows.as_ref().filter(|it| !it.up && self.linked).map(|following| following.lost),
             attached,
             handing_over: false,
             log_fails: self.full,
+            log_has_writes: false,
             snapshot_fails: false,
         }
     }

@@ -291,8 +291,10 @@ impl Simulation {
 
     /// Whatever hangs continues, disks have room, kubelets answer, and the operator reaches all pods.
     pub fn resume(&mut self) {
+        self.kubernetes.severed.clear();
+        self.kubernetes.dark = 0;
         for pod in self.kubernetes.set.pods.values_mut() {
-            (pod.unready, pod.cut) = (false, None);
+            (pod.unready, pod.cut, pod.unreached, pod.away) = (false, None, false, 0);
             if let Some(process) = pod.process.as_mut() {
                 process.hangs = None;
                 process.full = false;

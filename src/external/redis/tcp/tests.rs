@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket};
 
-use super::super::Role;
+use super::super::{Position, Role};
 use super::*;
 
 const MASTER: &[u8] = b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
@@ -37,7 +37,7 @@ async fn asked(node: &Endpoint) -> Result<Reply, Trouble> {
 #[tokio::test]
 async fn a_process_that_accepts_another_connection_is_not_gone() {
     let (node, count) = closing(TRIES - 1).await;
-    assert!(matches!(asked(&node).await, Ok(Reply::Role(Role::Master))));
+    assert!(matches!(asked(&node).await, Ok(Reply::Role(Position { role: Role::Master, .. }))));
     assert_eq!(count.load(Ordering::SeqCst), TRIES);
 }
 
@@ -298,6 +298,9 @@ async fn a_write_that_waits_holds_nothing_else_up() {
     let tcp = Tcp::default();
     let waiting = timeout(Duration::from_millis(50), tcp.call(&node, &Request::Probe));
     let (waiting, role) = tokio::join!(waiting, tcp.call(&node, &Request::Role));
-    assert!(waiting.is_err() && matches!(role, Ok(Reply::Role(Role::Master))), "{waiting:?} {role:?}");
+    assert!(
+        waiting.is_err() && matches!(role, Ok(Reply::Role(Position { role: Role::Master, .. }))),
+        "{waiting:?} {role:?}"
+    );
     assert!(tcp.probing.lock().expect("nobody panics with it").is_empty(), "its connection is closed");
 }

@@ -1,18 +1,19 @@
 //! Which node becomes the master when there is none.
 //!
-//! A replica that had all data of the master takes over at once. Without such a replica, the operator waits for the
-//! master: its volume has all writes but those of the last second. A node without all writes takes over only after
-//! `spec.failover.dataLossTimeout`, or if the master came back empty. An empty node never takes over while another node
-//! may have data.
+//! A replica that has all data of the master takes over at once: by what the replica says itself now, and by what the
+//! master said last. Without such a replica, the operator waits for the master: its volume has all writes but those of the
+//! last second. A node without all writes takes over only after `spec.failover.dataLossTimeout`, or if the master came back
+//! empty. That time counts while such a node answers. Nodes that are starting, or read their data, are waited for
+//! beyond it. An empty node never takes over while another node may have data.
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::super::{View, epochs};
-use super::silence::is_cut_off;
+use super::silence::{MEASURED_BEFORE, has_missed_its_end, is_cut_off};
 use crate::api::redis::Failover;
-use crate::controllers::redis::facts::{Node, NodeState, Pod};
-use crate::controllers::redis::names;
+use crate::controllers::redis::facts::{LastWord, Node, NodeState, Pod};
+use crate::controllers::redis::{names, settings};
 use crate::external::redis::Info;
 
 /// How long the choice of the first master waits for pods that do not start. New volumes hold no data that would be
@@ -22,6 +23,13 @@ const FIRST_SECONDS: i64 = 10;
 /// How long a restart of a process may take. A replica that lost its master even earlier had lost it before the process
 /// died.
 const RESTART_SECONDS: u64 = 10;
+
+/// For how long after a master was succeeded its replicas may not have connected to the next one yet. A candidate that lacks
+/// what the earlier master had is none if the next one goes that soon.
+const PREDECESSOR: Duration = Duration::from_secs(10);
+
+/// How long a new pod may take to start, in seconds: beyond `spec.failover.dataLossTimeout`, its node is waited for.
+const STARTING_SECONDS: i64 = 60;
 
 /// The node that is to be the master.
 #[derive(Clone, Copy, Debug)]
@@ -58,12 +66,11 @@ pub fn after<'a>(
             None => elected(best, reason),
         };
     }
-    let waited = view.masterless_seconds();
-    let is_over = waited >= view.object.spec.failover.data_loss_timeout.signed_seconds();
+    let is_over = is_over(view);
     let all = unheard(view).next().is_none();
     let wait = if all { Wait::DataGone } else { Wait::Data };
     match view.loaded(from) {
-        Some(info) if info.keys > 0 => match pausing(view, from) {
+        Some(info) if info.keys > 0 || is_emptied(info) => match pausing(view, from) {
             Some(replica) => Err(Wait::Replica(replica)),
             None => elected(from, "MasterRestarted"),
         },
@@ -81,6 +88,38 @@ pub fn after<'a>(
         },
         _ => Err(wait),
     }
+}
+
+/// Whether a node without keys has its data nevertheless: somebody deleted all keys, or they expired. A volume that lost its
+/// data has a file that was begun a moment ago.
+fn is_emptied(info: &Info) -> bool {
+    info.keys == 0 && info.log_has_writes
+}
+
+/// Whether nodes were waited for long enough, and none is about to answer.
+fn is_over(view: &View<'_>) -> bool {
+    let timeout = view.object.spec.failover.data_loss_timeout.signed_seconds();
+    view.waited_seconds() >= timeout && !unheard(view).any(|ordinal| is_coming(view, ordinal, timeout))
+}
+
+/// Whether a node reads its data, or has a pod that was made a moment ago, and that nothing keeps from starting.
+fn is_coming(view: &View<'_>, ordinal: i32, timeout: i64) -> bool {
+    let Some(pod) = view.pod(ordinal) else { return false };
+    let is_new = pod.made.is_some_and(|made| view.now.duration_since(made).as_secs() < timeout.min(STARTING_SECONDS));
+    let starts = is_new && !pod.terminating && pod.trouble.is_none() && pod.lost_node.is_none();
+    view.info(ordinal).is_some_and(|info| info.loading) || (starts && !pod.own.has_answered)
+}
+
+/// Whether a node with data could be asked to take over, or all nodes have answered: `spec.failover.dataLossTimeout` counts
+/// while that is so. A node that is silent for a moment does not end that.
+pub fn can_ask(view: &View<'_>) -> bool {
+    let recorded = view.before.failover.as_ref().and_then(|failover| failover.from.as_ref());
+    let from = recorded.or(view.before.master.as_ref()).and_then(|name| names::ordinal_of(view.object, name));
+    let has_data = |ordinal: i32| view.loaded(ordinal).is_some_and(|info| info.keys > 0);
+    let had_data = |ordinal: i32| view.recorded(ordinal).is_some_and(|node| node.keys > 0);
+    let may_take_over = |ordinal: i32| has_data(ordinal) || (had_data(ordinal) && is_pausing(view, ordinal));
+    (0..view.pods()).any(|ordinal| Some(ordinal) != from && may_take_over(ordinal))
+        || unheard(view).all(|ordinal| is_pausing(view, ordinal))
 }
 
 /// The nodes that may have data, and have not said so. A pod that is not wanted any more, and that had no data as far as
@@ -160,32 +199,58 @@ fn newest(view: &View<'_>) -> Option<i32> {
 fn best_replica(view: &View<'_>, from: i32) -> Option<i32> {
     let history = view.before.history.as_deref()?;
     let fit = |ordinal: &i32| {
-        let known = view.recorded(*ordinal).is_some_and(|node| node.in_sync);
-        let info = view.loaded(*ordinal).filter(|info| info.continues(history) && !lacks_data_of(view, from, info))?;
-        let syncing = info.link().is_some_and(|link| link.syncing);
+        let is_syncing = |info: &Info| info.link().is_some_and(|link| link.syncing);
+        let info = view.loaded(*ordinal).filter(|info| info.continues(history) && !is_syncing(info))?;
         // The master itself is a candidate too, if its process is still the one that had the data.
-        ((known || *ordinal == from) && !syncing).then_some(info.offset)
+        if *ordinal == from {
+            return Some(info.offset);
+        }
+        let known = view.recorded(*ordinal).is_some_and(|node| node.in_sync) || has_data_of(view, from, *ordinal, info);
+        (known && !lacks_data_of(view, from, info)).then_some(info.offset)
     };
     let candidates = view.observed.set.pods.keys().filter_map(|ordinal| Some((*ordinal, fit(ordinal)?)));
     let rank = |(ordinal, offset): &(i32, u64)| {
-        let terminating = view.pod(*ordinal).is_none_or(|pod| pod.terminating);
-        (*offset, !terminating, Reverse(*ordinal))
+        let pod = view.pod(*ordinal);
+        let terminating = pod.is_none_or(|pod| pod.terminating);
+        // What a newer process executed may mean something else to an older one.
+        let outdated = pod.is_none_or(|pod| view.is_outdated(pod));
+        (*offset, !terminating, !outdated, Reverse(*ordinal))
     };
     candidates.max_by_key(rank).map(|(ordinal, _)| ordinal)
 }
 
-/// Whether a replica lacks data that the earlier master has, although the status calls the replica in sync.
-///
-/// That is so if the master was restarted and has data, but the replica is empty or had lost its master long before the
-/// restart, while no operator was looking. A master that is silent may have more data as well, if it still answered
-/// after the replica was cut off.
+/// Whether a replica has all that the earlier master had when it last answered, although the status does not call the
+/// replica in sync: the master paused before it died, for example, and the replica received nothing meanwhile.
+fn has_data_of(view: &View<'_>, from: i32, ordinal: i32, info: &Info) -> bool {
+    let is_recent = |word: &LastWord| word.ago.as_secs() <= view.hang_timeout() + MEASURED_BEFORE;
+    let has_all_databases = view
+        .pod(ordinal)
+        .is_some_and(|pod| pod.own.databases.is_none_or(|count| count >= settings::databases(view.object)));
+    has_all_databases && view.last_word(from).filter(is_recent).is_some_and(|word| info.offset >= word.offset)
+}
+
+/// Whether a replica lacks data that the earlier master has, although the status calls the replica in sync. It is the same
+/// question whatever happened to the master: it is silent, its process has ended or was started again, or its pod is gone.
 fn lacks_data_of(view: &View<'_>, from: i32, info: &Info) -> bool {
-    if let Some(Node { state: NodeState::Silent(silence), has_answered: true, .. }) = view.pod(from).map(|pod| &pod.own)
-    {
-        return is_cut_off(view, info, *silence);
+    let word = view.last_word(from);
+    // What the master before that had matters as well, until its replicas have what it had from the next one.
+    let earlier = view.observed.words.values().filter(|word| word.ago < PREDECESSOR);
+    if earlier.chain(&word).any(|word| info.offset < word.offset) {
+        return true;
     }
+    let was_cut_off = match view.pod(from).map(|pod| &pod.own) {
+        Some(Node { state: NodeState::Silent(silence), has_answered: true, .. }) => is_cut_off(view, info, *silence),
+        Some(Node { state: NodeState::Gone, .. }) => has_missed_its_end(info),
+        Some(Node { state: NodeState::Answers(own), .. }) if !own.is_master() => has_missed_its_end(info),
+        _ => word.is_some_and(|word| is_cut_off(view, info, word.ago)),
+    };
+    if was_cut_off {
+        return true;
+    }
+    // It was restarted and has data. The replica has none, or received nothing long before, while no operator was looking.
     let back = view.loaded(from).filter(|own| own.keys > 0 && !own.is_master());
-    let before = |own: &Info| info.lost_seconds.is_some_and(|lost| lost > own.uptime_seconds + RESTART_SECONDS);
+    let last_received = info.lost_seconds.or(info.quiet_seconds);
+    let before = |own: &Info| last_received.is_some_and(|lost| lost > own.uptime_seconds + RESTART_SECONDS);
     back.is_some_and(|own| info.keys == 0 || before(own))
 }
 
@@ -194,13 +259,17 @@ fn lacks_data_of(view: &View<'_>, from: i32, info: &Info) -> bool {
 /// killed may come back without writes that this replica has.
 /// <https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/#append-only-file>
 fn pausing(view: &View<'_>, from: i32) -> Option<i32> {
-    let timeout = Duration::from_secs(view.hang_timeout());
     let pauses = |ordinal: &i32| {
-        let silent =
-            view.pod(*ordinal).is_some_and(|pod| matches!(pod.own.state, NodeState::Silent(time) if time < timeout));
-        *ordinal != from && silent && view.recorded(*ordinal).is_some_and(|node| node.in_sync)
+        let in_sync = || view.recorded(*ordinal).is_some_and(|node| node.in_sync);
+        *ordinal != from && is_pausing(view, *ordinal) && in_sync()
     };
     view.observed.set.pods.keys().copied().find(pauses)
+}
+
+/// Whether a node has been silent for less than the hang timeout.
+fn is_pausing(view: &View<'_>, ordinal: i32) -> bool {
+    let timeout = Duration::from_secs(view.hang_timeout());
+    view.pod(ordinal).is_some_and(|pod| matches!(pod.own.state, NodeState::Silent(time) if time < timeout))
 }
 
 /// The node with the most data, as far as the operator knows; `None` if no node has any.

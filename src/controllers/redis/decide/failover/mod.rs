@@ -36,10 +36,11 @@ use crate::controllers::redis::action::Action;
 use crate::controllers::redis::names;
 use state::State;
 
+pub use election::can_ask;
 pub use finishing::since_change;
 pub use following::followers;
 pub use reasons::{MASTER_SILENT, loss};
-pub use silence::{is_cut_off, is_heard};
+pub use silence::{MEASURED_BEFORE, is_cut_off, is_heard};
 pub use successor::is_ready;
 
 /// What a state asks for.

@@ -11,7 +11,7 @@ const UNANSWERED: Duration = Duration::from_secs(1);
 
 /// By how many seconds the silence that replicas measured must exceed the hang timeout, before it proves more than a
 /// pause.
-const MEASURED_BEFORE: u64 = 2;
+pub const MEASURED_BEFORE: u64 = 2;
 
 /// A master pings its replicas every second, and Redis counts whole seconds: a healthy link shows at most 1 second,
 /// never this many.
@@ -78,6 +78,12 @@ pub fn is_cut_off(view: &View<'_>, info: &Info, answered: Duration) -> bool {
     let is_up = info.link().is_some_and(|link| link.up);
     let usual = answered.as_secs() + view.hang_timeout() + MEASURED_BEFORE;
     is_up && info.quiet_seconds.is_some_and(|quiet| quiet > usual)
+}
+
+/// Whether a replica has missed the end of its master's process, and so what came before: where packets pass, that end
+/// breaks the link at once.
+pub fn has_missed_its_end(info: &Info) -> bool {
+    info.link().is_some_and(|link| link.up) && info.quiet_seconds.is_some_and(|quiet| quiet > UNHEARD)
 }
 
 /// A replica of the master that answers.

@@ -1,5 +1,7 @@
 //! `Creating`, `MasterSilent` and `MasterGone`: the operator waits for nodes, and for what replicas say about the master.
 
+use std::time::Duration;
+
 use kube::ResourceExt;
 
 use super::super::{AT_ONCE, Record, SELDOM, SOON, Step, View, hide};
@@ -13,6 +15,9 @@ use crate::controllers::redis::facts::{NodeState, Pod};
 use crate::controllers::redis::names::{self, MASTER};
 use crate::runtime::Health;
 use crate::stateful::names::selector_text;
+
+/// For how long a replica may still read what its master sent before it went.
+const READING: Duration = Duration::from_secs(5);
 
 /// Waits for the nodes before one of them becomes the first master.
 pub fn creating(view: &View<'_>) -> Step {
@@ -148,7 +153,15 @@ fn for_data(view: &View<'_>, from: i32) -> Step {
         None if waits_for_data => "MasterEmptied",
         None => "NoMaster",
     };
-    let again = if trouble.is_empty() { SOON } else { SELDOM };
+    // A replica may still read what the master sent before it went.
+    let is_fresh = view.last_word(from).is_some_and(|word| word.ago < READING);
+    let again = if !trouble.is_empty() {
+        SELDOM
+    } else if is_fresh {
+        AT_ONCE * 4
+    } else {
+        SOON
+    };
     let mut actions = hidden(view);
     // What refuses the operator may be a firewall: replicas that follow nobody find out whether the master serves.
     let unseen = view.pod(from).filter(|pod| pod.info().is_none() && view.before.failover.is_none());

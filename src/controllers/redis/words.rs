@@ -1,0 +1,134 @@
+//! What masters said last, by their answers to ROLE twice a second: how far they were, and which of their replicas no longer
+//! acknowledge anything. It is kept in memory alone, and costs no call of its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::facts::LastWord;
+use crate::external::redis::{Position, Role};
+use crate::runtime::PerObject;
+
+/// A replica has acknowledged nothing for so many further answers of its master, half a second apart, before it counts as
+/// stalled. The master pings its replicas every second, and they acknowledge every second, so their offsets stand still for
+/// a second at most. A master that pauses answers nothing meanwhile, so its pause does not count.
+const UNCHANGED_ANSWERS: u32 = 4;
+
+/// What the nodes of all objects said as masters, by the object's uid and the name of the pod: a pod may be gone, and come
+/// back at another address.
+#[derive(Clone, Default)]
+pub struct Words(Arc<PerObject<BTreeMap<String, Said>>>);
+
+/// What one node said as a master.
+struct Said {
+    /// Its offset by the answer before the last one.
+    earlier: u64,
+    latest: u64,
+    at: Instant,
+    /// By address of the replica: what it acknowledged, and how many further answers said the same.
+    replicas: BTreeMap<String, (u64, u32)>,
+}
+
+impl Words {
+    /// Notes an answer. Returns whether another replica has stalled, or one that had stalled acknowledges again.
+    pub fn hear(&self, uid: &str, pod: &str, position: &Position) -> bool {
+        self.0.change(uid, BTreeMap::default, |nodes| match &position.role {
+            Role::Master => {
+                let before = nodes.remove(pod);
+                let stalled: Vec<String> = before.iter().flat_map(Said::stalled).cloned().collect();
+                let said = Said::after(before, position);
+                let changed = !said.stalled().eq(&stalled);
+                nodes.insert(pod.to_owned(), said);
+                changed
+            }
+            // What it had as a master is its next master's to say.
+            Role::Replica(link) if link.up => nodes.remove(pod).is_some_and(|said| said.stalled().next().is_some()),
+            Role::Replica(_) | Role::Other => false,
+        })
+    }
+
+    /// What the nodes of an object said last as masters.
+    pub fn last(&self, uid: &str) -> BTreeMap<String, LastWord> {
+        let word = |said: &Said| LastWord { offset: said.earlier, ago: said.at.elapsed() };
+        let all =
+            |nodes: &mut BTreeMap<String, Said>| nodes.iter().map(|(pod, said)| (pod.clone(), word(said))).collect();
+        self.0.with(uid, all).unwrap_or_default()
+    }
+
+    /// Whether the replica at that address acknowledges nothing to the master in that pod.
+    pub fn is_stalled(&self, uid: &str, master: &str, address: &str) -> bool {
+        let stalled = |nodes: &mut BTreeMap<String, Said>| {
+            nodes.get(master).is_some_and(|said| said.stalled().any(|stalled| stalled == address))
+        };
+        self.0.with(uid, stalled).unwrap_or_default()
+    }
+
+    /// Forgets an object.
+    pub fn forget(&self, uid: &str) {
+        self.0.forget(uid);
+    }
+}
+
+impl Said {
+    fn after(before: Option<Self>, position: &Position) -> Self {
+        let mut known = before.as_ref().map(|said| said.replicas.clone()).unwrap_or_default();
+        let replica = |(host, offset): (&String, &u64)| {
+            let answers =
+                known.remove(host).filter(|(before, _)| before == offset).map_or(0, |(_, answers)| answers + 1);
+            (host.clone(), (*offset, answers))
+        };
+        let replicas = position.acknowledged.iter().map(replica).collect();
+        // A process that was started again counts from the beginning.
+        let earlier = before.map_or(position.offset, |said| said.latest).min(position.offset);
+        Self { earlier, latest: position.offset, at: Instant::now(), replicas }
+    }
+
+    fn stalled(&self) -> impl Iterator<Item = &String> {
+        self.replicas.iter().filter(|(_, (_, answers))| *answers >= UNCHANGED_ANSWERS).map(|(host, _)| host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::external::redis::Link;
+
+    const UID: &str = "6a1f";
+
+    fn master(offset: u64, acknowledged: &[(&str, u64)]) -> Position {
+        let acknowledged = acknowledged.iter().map(|(host, offset)| ((*host).to_owned(), *offset)).collect();
+        Position { role: Role::Master, offset, acknowledged }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_replica_stalls_while_its_master_answers_and_the_change_is_told_once() {
+        let words = Words::default();
+        let hear = |offset, acknowledged: &[(&str, u64)]| words.hear(UID, "cache-0", &master(offset, acknowledged));
+        let told: Vec<bool> = (0..7).map(|at| hear(20 + at, &[("10.0.0.8", 9), ("10.0.0.9", 20 + at)])).collect();
+        assert_eq!(told, [false, false, false, false, true, false, false]);
+        assert!(words.is_stalled(UID, "cache-0", "10.0.0.8") && !words.is_stalled(UID, "cache-0", "10.0.0.9"));
+        assert!(hear(30, &[("10.0.0.8", 30), ("10.0.0.9", 30)]), "it acknowledges again");
+        assert!(!words.is_stalled(UID, "cache-0", "10.0.0.8"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_master_had_is_known_until_it_follows_another() {
+        let words = Words::default();
+        for offset in [10, 20, 35] {
+            words.hear(UID, "cache-0", &master(offset, &[]));
+        }
+        tokio::time::advance(Duration::from_secs(3)).await;
+        let last = |words: &Words| words.last(UID).get("cache-0").copied();
+        assert_eq!(last(&words), Some(LastWord { offset: 20, ago: Duration::from_secs(3) }));
+        let replica = |up| Position { role: Role::Replica(Link { up, ..Link::default() }), ..Position::default() };
+        words.hear(UID, "cache-0", &replica(false));
+        assert!(last(&words).is_some(), "it was only started again");
+        words.hear(UID, "cache-0", &master(5, &[]));
+        assert_eq!(last(&words).map(|word| word.offset), Some(5), "another process");
+        words.hear(UID, "cache-0", &replica(true));
+        assert_eq!(last(&words), None);
+    }
+}
