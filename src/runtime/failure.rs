@@ -47,6 +47,10 @@ impl Class {
 pub trait Failure: Error + Send + Sync + 'static {
     /// The class, which decides the retry.
     fn class(&self) -> Class;
+    /// Whether only a person can mend it.
+    fn needs_person(&self) -> bool {
+        matches!(self.class(), Class::Invalid | Class::Denied)
+    }
     /// A stable `CamelCase` word for conditions and events.
     fn reason(&self) -> &'static str;
 }

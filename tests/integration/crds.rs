@@ -2,7 +2,7 @@
 
 use causeway::api::definitions::definitions;
 use causeway::api::myingress::Scheme;
-use causeway::api::{DeletionPolicy, EtcdCluster, MyApp, MyIngress};
+use causeway::api::{DatabaseRestore, DeletionPolicy, EtcdCluster, MyApp, MyIngress};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
@@ -413,4 +413,52 @@ async fn what_the_apiserver_takes_can_be_read() {
         assert_eq!(outcome.is_ok(), taken, "{port}: {outcome:?}");
         scene.api::<MyIngress>().list(&ListParams::default()).await.expect("all can be read");
     }
+}
+
+#[tokio::test]
+async fn a_status_can_be_written_whatever_time_was_accepted() {
+    let scene = Scene::new("crds").await;
+    let api = scene.api::<DatabaseRestore>();
+    let (mut accepted, mut refused) = (0, 0);
+    for (index, time) in [
+        "2026-11-22T12:00:00Z",
+        "2026-11-22T12:00:00.25Z",
+        "2026-11-22T12:00:00.123456789+05:30",
+        "2026-11-22T12:00:00-00:00",
+        "2026-11-22t12:00:00Z",
+        "2026-11-22T12:00:00z",
+        "2026-11-22t12:00:00.25z",
+        "2026-11-22T12:00:00,5Z",
+        "2026-11-22T12:00:00x5Z",
+        "2026-11-22T12:00:00ZT",
+        "0000-01-01T00:00:00Z",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for (way, spec) in [
+            (
+                "before",
+                json!({ "from": { "backup": "nightly", "before": time }, "target": { "redis": { "name": "cache" } } }),
+            ),
+            (
+                "until",
+                json!({
+                    "from": { "backup": "nightly" }, "pointInTime": { "until": time },
+                    "target": { "postgresql": { "host": "db", "image": "postgres:15", "authSecretName": "login" } },
+                }),
+            ),
+        ] {
+            let name = format!("{way}-{index}");
+            if scene.try_create::<DatabaseRestore>(&name, spec).await.is_err() {
+                refused += 1;
+                continue;
+            }
+            accepted += 1;
+            let status = Patch::Merge(json!({ "status": { "observedGeneration": 1 } }));
+            let written = api.patch_status(&name, &PatchParams::default(), &status).await;
+            written.unwrap_or_else(|error| panic!("{way} {time} is accepted, and then no status: {error}"));
+        }
+    }
+    assert!(accepted >= 8 && refused >= 6, "{accepted} accepted, {refused} refused");
 }
