@@ -5,7 +5,8 @@ use super::ownership::Owner;
 use super::refused_field::{field_of, unprotecting};
 use crate::api::MyIngress;
 use crate::consent;
-use crate::external::aws::{AwsError, NO_CREDENTIALS};
+use crate::external::Unsigned;
+use crate::external::aws::AwsError;
 use crate::external::wafv2::{NONEXISTENT, UNAVAILABLE};
 use crate::runtime::{Class, Failure, api_message, class_of_kubernetes};
 
@@ -145,9 +146,9 @@ pub enum Error {
     /// Any other refusal for which only a person can do something.
     #[error("AWS refuses the balancer: {0}")]
     Refused(#[source] AwsError),
-    /// The operator cannot sign its calls.
+    /// The operator cannot sign its calls so that AWS accepts them.
     #[error(transparent)]
-    NoCredentials(AwsError),
+    Unsigned(AwsError),
     /// A permission is missing.
     #[error(transparent)]
     Denied(AwsError),
@@ -224,6 +225,9 @@ impl Error {
     }
 
     fn describe(error: AwsError, field: Option<&str>) -> Self {
+        if error.unsigned().is_some() {
+            return Self::Unsigned(error);
+        }
         let text = error.message.clone();
         let refusal = |general, fix| Refusal::of(&error, field, general, fix);
         match (error.class, error.code.as_deref(), error.operation) {
@@ -282,7 +286,6 @@ impl Error {
                 Self::QuotaReached(text)
             }
             (Class::Invalid, ..) => Self::Refused(error),
-            (Class::Denied, Some(NO_CREDENTIALS), _) => Self::NoCredentials(error),
             (Class::Denied, ..) => Self::Denied(error),
             (Class::Conflict | Class::NotFound, ..) => Self::Raced(error),
             (Class::Throttled, ..) => Self::Throttled(error),
@@ -314,13 +317,15 @@ impl Failure for Error {
             | Self::Refused(_) => Class::Invalid,
             Self::SecretUnread(error) => class_of_kubernetes(error),
             Self::EndpointsUnread(_) | Self::GroupUnknown(_) | Self::WebAclPending(_) => Class::Transient,
-            Self::SecretDenied { .. }
-            | Self::SecretNotShared { .. }
-            | Self::QuotaReached(_)
-            | Self::NoCredentials(_)
-            | Self::Denied(_) => Class::Denied,
-            Self::Raced(error) | Self::Throttled(error) | Self::Transient(error) => error.class,
+            Self::SecretDenied { .. } | Self::SecretNotShared { .. } | Self::QuotaReached(_) | Self::Denied(_) => {
+                Class::Denied
+            }
+            Self::Unsigned(error) | Self::Raced(error) | Self::Throttled(error) | Self::Transient(error) => error.class,
         }
+    }
+
+    fn needs_person(&self) -> bool {
+        matches!(self, Self::Unsigned(_)) || matches!(self.class(), Class::Invalid | Class::Denied)
     }
 
     fn reason(&self) -> &'static str {
@@ -348,7 +353,7 @@ impl Failure for Error {
             Self::EndpointsUnread(_) => "EndpointsUnread",
             Self::GroupUnknown(_) => "GroupUnknown",
             Self::Refused(_) => "Refused",
-            Self::NoCredentials(_) => "CredentialsMissing",
+            Self::Unsigned(error) => error.unsigned().map_or("AwsUnavailable", Unsigned::reason),
             Self::Denied(_) => PERMISSION_MISSING,
             Self::Raced(_) => "Raced",
             Self::Throttled(_) => "Throttled",
