@@ -16,6 +16,7 @@ mod dependencies;
 mod drift;
 mod error;
 mod facts;
+mod lacking;
 mod members;
 mod model;
 mod names;

@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use super::Region;
 use super::shared::SharedRead;
+use crate::controllers::myingress::decide::ASKED_AGAIN;
 use crate::controllers::myingress::model::is_group_id;
 use crate::controllers::myingress::ownership::Owner;
 use crate::external::acm::Certificate;
 use crate::external::aws::AwsError;
 use crate::external::ec2::{SecurityGroup, Subnet};
+use crate::external::elbv2::Pairs;
 
 /// Tags that subnets must have: values by key; no values stand for any value.
 pub type SubnetTags = BTreeMap<String, Vec<String>>;
@@ -22,6 +24,10 @@ pub struct Lookups {
     by_ids: HashMap<Vec<String>, Answer<Vec<Subnet>>>,
     groups: HashMap<BTreeSet<String>, Answer<Vec<SecurityGroup>>>,
     certificates: Option<Answer<Vec<Certificate>>>,
+    /// Target groups of others that a list has not shown: why AWS does not know them; `None` for those that exist.
+    target_groups: HashMap<String, Answer<Option<String>>>,
+    /// Names that no balancer had, and when that was read.
+    no_balancers: HashMap<String, Answer<()>>,
 }
 
 struct Answer<T> {
@@ -51,6 +57,8 @@ pub enum Lookup {
     SubnetsTagged(SubnetTags),
     Subnets(Vec<String>),
     SecurityGroupsCalled(BTreeSet<String>),
+    TargetGroup(String),
+    Balancer(String),
 }
 
 impl Region {
@@ -103,6 +111,62 @@ impl Region {
         self.shared(Lookup::Certificates, owner, known, read).await
     }
 
+    /// The balancer of that name with its tags, if it does not belong to the owner. AWS is asked if no list has shown it.
+    pub async fn adoptable(&self, owner: &Owner, name: &str) -> Result<Option<(String, Pairs)>, AwsError> {
+        let known = || {
+            let missing =
+                || self.known().lookups.no_balancers.get(name).is_some_and(|it| it.at.elapsed() < ASKED_AGAIN);
+            self.foreign_balancer(owner, name).map(Some).or_else(|| missing().then_some(None))
+        };
+        let read = async {
+            if self.look_for_balancer(name).await?.is_none() {
+                self.known().lookups.no_balancers.insert(name.to_owned(), Answer::now(&()));
+            }
+            Ok(self.foreign_balancer(owner, name))
+        };
+        self.shared(Lookup::Balancer(name.to_owned()), owner, known, read).await
+    }
+
+    /// Those of these target groups that AWS does not know, with its words by ARN. If AWS gives no answer, the group counts
+    /// as one that exists: the call that needs it will tell.
+    pub async fn unknown_target_groups(&self, owner: &Owner, arns: &BTreeSet<String>) -> BTreeMap<String, String> {
+        let mut unknown = BTreeMap::new();
+        for arn in arns {
+            let read = async {
+                let words = self.elb.why_no_target_group(arn).await?;
+                let mut known = self.known();
+                let before = known.lookups.target_groups.insert(arn.clone(), Answer::now(&words));
+                if words.is_none() && before.is_some_and(|it| it.found.is_some()) {
+                    // Another member may act for the group.
+                    known.wake(BTreeSet::from([owner.concerned()]));
+                }
+                Ok(words)
+            };
+            match self.shared(Lookup::TargetGroup(arn.clone()), owner, || self.known_target_group(arn), read).await {
+                Ok(words) => unknown.extend(words.map(|words| (arn.clone(), words))),
+                Err(error) => tracing::info!(arn, %error, "whether a target group exists is not known"),
+            }
+        }
+        unknown
+    }
+
+    #[expect(clippy::option_option, reason = "not known, there, and why it is not there are three different things")]
+    fn known_target_group(&self, arn: &str) -> Option<Option<String>> {
+        let known = self.known();
+        if known.assets.groups.contains_key(arn) {
+            return Some(None);
+        }
+        let answer = known.lookups.target_groups.get(arn)?;
+        (answer.found.is_none() || answer.at.elapsed() < ASKED_AGAIN).then(|| answer.found.clone())
+    }
+
+    /// Forgets what lists and questions said about a target group of others, because AWS says otherwise.
+    pub(super) fn doubt_target_group(&self, arn: &str) {
+        let mut known = self.known();
+        known.assets.groups.remove(arn);
+        known.lookups.target_groups.remove(arn);
+    }
+
     /// Returns the known answer, or reads it once for all objects that ask the same. Wakes the objects that an earlier
     /// failure held up.
     pub(super) async fn shared<T>(
@@ -128,6 +192,9 @@ impl Region {
             lookups.by_ids.retain(|_, answer| answer.is_new());
             lookups.groups.retain(|_, answer| answer.is_new());
             lookups.certificates.take_if(|answer| !answer.is_new());
+            lookups.no_balancers.retain(|_, answer| answer.at.elapsed() < ASKED_AGAIN);
+            let unknown = |it: &Answer<Option<String>>| it.found.is_some() && it.at.elapsed() < ASKED_AGAIN;
+            lookups.target_groups.retain(|_, answer| answer.is_new() || unknown(answer));
         }
         self.reads().retain(|_, read| read.matters());
     }
