@@ -235,6 +235,13 @@ async fn look_up(kind: &MyIngressKind, object: &MyIngress, observed: &mut Observ
     if !called.is_empty() {
         observed.security_groups = region.security_groups_called(&observed.owner, &called).await.map_err(Error::of)?;
     }
+    if !matches!(model.balancer.security, SecurityModel::Managed { .. }) && !model.listeners.is_empty() {
+        let balancers = observed.assets.balancers.values();
+        let ids: BTreeSet<String> = balancers.flat_map(|it| it.balancer.security_groups.iter().cloned()).collect();
+        let known = |id: &String| observed.security_groups.iter().any(|group| group.id == *id);
+        let unknown: BTreeSet<String> = ids.into_iter().filter(|id| !known(id)).collect();
+        observed.security_groups.extend(region.security_groups_of_balancers(&observed.owner, &unknown).await);
+    }
     // The backends of guests in other namespaces may be unknown for as long as the operator is denied these.
     let namespace = object.namespace().unwrap_or_default();
     // It was waited for before.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{answers, created, operator_without_sweeps, ready, spec, stalled_by};
 use crate::support::backends::{endpoints, service};
-use crate::support::scene::is_ready;
+use crate::support::scene::{condition, is_ready};
 use crate::support::{Account, Operator, Scene, wait_for};
 
 const UNKNOWN: &str = "targetgroup/legacy/0123456789abcdef";
@@ -189,6 +189,30 @@ async fn a_wrong_clock_and_refused_credentials_say_what_to_do_and_end_by_themsel
         scene.emulator.no_faults().await;
         ready(&scene, "app").await;
     }
+}
+
+/// Waits until the status has this warning.
+async fn warned(scene: &Scene, warning: Option<&str>) -> String {
+    let has = |object: &MyIngress| {
+        is_ready(object) && object.status.as_ref().is_some_and(|status| status.warning.as_deref() == warning)
+    };
+    let object = scene.ingress("app", &format!("the warning {warning:?}"), has).await;
+    condition(&object.status.unwrap().conditions, "Ready").expect("Ready").2
+}
+
+#[tokio::test]
+async fn a_balancer_that_no_client_can_reach_says_so_until_one_can() {
+    let scene = Scene::new("mistakes").await;
+    let _operator = operator_without_sweeps(&scene).await;
+    created(&scene, "app", spec(json!({}))).await;
+    assert!(warned(&scene, Some("NoListeners")).await.contains("spec.listeners has no port"));
+    scene.has_warning("app", "NoListeners").await;
+    scene.edit::<MyIngress>("app", json!({ "listeners": [{ "port": 80 }] })).await;
+    let message = warned(&scene, Some("NothingLetIn")).await;
+    assert!(message.contains("No client can connect on port 80") && message.contains("spec.inboundCidrs"), "{message}");
+    scene.has_warning("app", "NothingLetIn").await;
+    scene.edit::<MyIngress>("app", json!({ "inboundCidrs": ["0.0.0.0/0"] })).await;
+    assert_eq!(warned(&scene, None).await, "the load balancer is active");
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ mod frozen;
 mod groups;
 mod listeners;
 mod named;
+mod reachable;
 mod removal;
 mod replacement;
 mod secrets;
@@ -45,6 +46,7 @@ use aside::Aside;
 
 pub use followed::backend_tag;
 pub use groups::{bindings, bindings_without};
+pub use reachable::WARNINGS;
 pub use removal::{decide_removal, retains};
 pub use status::backend_trouble;
 
@@ -194,7 +196,10 @@ fn changes(
             let listeners = listeners::exist(observed, recorded);
             plan.status.managed = tags::remember(scene, current, status::managed(model, None, listeners));
         }
-        status::health(object, scene, current)
+        let tells = serves(current) && !scene.is_guest(&key(object));
+        let warning = tells.then(|| reachable::warning(scene, current)).flatten();
+        plan.status.warning = warning.as_ref().map(|(word, _)| (*word).to_owned());
+        status::health(object, scene, current, warning.map(|(_, sentence)| sentence))
     } else {
         Health::progressing("Updating", "the load balancer is being updated")
     };

@@ -125,8 +125,8 @@ fn targets_healthy(groups: &[TargetGroupStatus]) -> ExtraCondition {
     }
 }
 
-/// The health of the object when nothing is left to do.
-pub fn health(object: &MyIngress, scene: &Scene, current: &Member) -> Health {
+/// The health of the object when nothing is left to do. `warning` is what keeps clients from connecting.
+pub fn health(object: &MyIngress, scene: &Scene, current: &Member, warning: Option<String>) -> Health {
     let names_targets = !object.spec.target_security_groups.is_empty();
     let unreached = || super::entries::trouble(scene, current).filter(|_| names_targets);
     if let Some((reason, message)) = missing_backend(object, scene).or_else(unreached) {
@@ -147,7 +147,10 @@ pub fn health(object: &MyIngress, scene: &Scene, current: &Member) -> Health {
     match current.balancer.state {
         State::Active => match held_by(object, scene) {
             Some(why) => Health::ready("BalancerHeldUp", format!("the load balancer is active. {why}")),
-            None => Health::ready("Active", "the load balancer is active"),
+            None => {
+                let warning = warning.map(|warning| format!(". {warning}")).unwrap_or_default();
+                Health::ready("Active", format!("the load balancer is active{warning}"))
+            }
         },
         State::ActiveImpaired => {
             Health::ready("ActiveImpaired", "the load balancer is active, but AWS lacks the resources to scale it")

@@ -13,6 +13,7 @@ use crate::external::acm::Certificate;
 use crate::external::aws::AwsError;
 use crate::external::ec2::{SecurityGroup, Subnet};
 use crate::external::elbv2::Pairs;
+use crate::runtime::Class;
 
 /// Tags that subnets must have: values by key; no values stand for any value.
 pub type SubnetTags = BTreeMap<String, Vec<String>>;
@@ -26,6 +27,10 @@ pub struct Lookups {
     certificates: Option<Answer<Vec<Certificate>>>,
     /// Target groups of others that a list has not shown: why AWS does not know them; `None` for those that exist.
     target_groups: HashMap<String, Answer<Option<String>>>,
+    /// Security groups of balancers that are not Causeway's, by id; `None` if there is none with that id.
+    balancer_groups: HashMap<String, Answer<Option<SecurityGroup>>>,
+    /// Whether these may not be read. They are not needed, so nobody asks again.
+    balancer_groups_denied: bool,
     /// Names that no balancer had, and when that was read.
     no_balancers: HashMap<String, Answer<()>>,
 }
@@ -49,6 +54,10 @@ impl<T: Clone> Answer<T> {
 /// Whoever waited for an answer takes it within this time, however often the region is swept.
 const TAKEN_WITHIN: Duration = Duration::from_secs(1);
 
+/// A filter takes at most so many ids.
+/// <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html#Filtering_Resources_CLI>
+const MOST_IDS: usize = 200;
+
 /// A question that is asked once for all objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Lookup {
@@ -59,6 +68,7 @@ pub enum Lookup {
     SecurityGroupsCalled(BTreeSet<String>),
     TargetGroup(String),
     Balancer(String),
+    GroupsOfBalancers,
 }
 
 impl Region {
@@ -98,6 +108,42 @@ impl Region {
             Ok(found)
         };
         self.shared(Lookup::SecurityGroupsCalled(called.clone()), owner, known, read).await
+    }
+
+    /// The security groups with these ids, which balancers have. Those of all balancers are read at once. If they cannot be
+    /// read, there are none: nothing but a warning depends on them.
+    pub async fn security_groups_of_balancers(&self, owner: &Owner, ids: &BTreeSet<String>) -> Vec<SecurityGroup> {
+        let known = || {
+            let lookups = &self.known().lookups;
+            if lookups.balancer_groups_denied {
+                return Some(Vec::new());
+            }
+            let groups = ids.iter().map(|id| lookups.balancer_groups.get(id).map(|it| it.found.clone()));
+            groups.collect::<Option<Vec<_>>>().map(|found| found.into_iter().flatten().collect())
+        };
+        let read = async {
+            let all: BTreeSet<String> = {
+                let known = self.known();
+                let ours = known.assets.balancers.values().filter(|member| self.ours(&member.tags).is_some());
+                ours.flat_map(|member| &member.balancer.security_groups).chain(ids).cloned().collect()
+            };
+            let mut found = BTreeMap::new();
+            for some in all.iter().cloned().collect::<Vec<_>>().chunks(MOST_IDS) {
+                let groups = self.ec2.security_groups_called(some, &[]).await?;
+                found.extend(groups.into_iter().map(|group| (group.id.clone(), group)));
+            }
+            let lookups = &mut self.known().lookups;
+            lookups.balancer_groups = all.into_iter().map(|id| (id.clone(), Answer::now(&found.remove(&id)))).collect();
+            Ok(ids.iter().filter_map(|id| lookups.balancer_groups.get(id)?.found.clone()).collect())
+        };
+        match self.shared(Lookup::GroupsOfBalancers, owner, known, read).await {
+            Ok(groups) => groups,
+            Err(error) => {
+                tracing::info!(%error, "whether security groups of balancers let clients in is not known");
+                self.known().lookups.balancer_groups_denied |= error.class == Class::Denied;
+                Vec::new()
+            }
+        }
     }
 
     /// The certificates of AWS Certificate Manager.
@@ -192,6 +238,7 @@ impl Region {
             lookups.by_ids.retain(|_, answer| answer.is_new());
             lookups.groups.retain(|_, answer| answer.is_new());
             lookups.certificates.take_if(|answer| !answer.is_new());
+            lookups.balancer_groups.retain(|_, answer| answer.is_new());
             lookups.no_balancers.retain(|_, answer| answer.at.elapsed() < ASKED_AGAIN);
             let unknown = |it: &Answer<Option<String>>| it.found.is_some() && it.at.elapsed() < ASKED_AGAIN;
             lookups.target_groups.retain(|_, answer| answer.is_new() || unknown(answer));
