@@ -95,7 +95,7 @@ pub fn class_of_status(status: u16) -> Class {
         401 | 403 => Class::Denied,
         404 | 410 => Class::NotFound,
         409 => Class::Conflict,
-        400 | 422 => Class::Invalid,
+        400 | 413 | 422 => Class::Invalid,
         429 => Class::Throttled,
         _ => Class::Transient,
     }
@@ -118,6 +118,7 @@ mod tests {
             (403, Class::Denied),
             (404, Class::NotFound),
             (409, Class::Conflict),
+            (413, Class::Invalid),
             (422, Class::Invalid),
             (429, Class::Throttled),
             (500, Class::Transient),

@@ -361,8 +361,9 @@ impl<K: Kind> Reconciler<K> {
         let (status, parts) = planned.clone().unwrap_or_else(recorded);
         if let Err(unwritten) = self.write_status(object, status, &health, &parts, news).await {
             debug!(error = %unwritten.trouble, "cannot write the failure to the status");
-            // A status that the API server refuses because of a value stays refused: events are all that people see.
-            if unwritten.trouble.class() == Class::Invalid {
+            // A status that the API server refuses, such as for a value in the spec, stays refused: events are all that people
+            // see.
+            if unwritten.trouble.needs_person() {
                 news.action(ActionEvent::warning(trouble.reason(), trouble.to_string()));
                 if !matches!(trouble, Trouble::Status(_)) {
                     news.action(ActionEvent::warning(unwritten.trouble.reason(), unwritten.trouble.to_string()));
