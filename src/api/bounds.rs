@@ -10,8 +10,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 
 /// RFC 3339 with the years, fractions and offsets that fit into a [`jiff::Timestamp`]; that the day exists is checked by
-/// the format.
-const TIME: &str = r"^[0-8][0-9]{3}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$";
+/// the format. `T` and `Z` are capitals: the format takes small ones, and rules that compare the field with its former
+/// value cannot read these, so that they would refuse every later write, of the status too.
+/// <https://github.com/kubernetes/apiserver/blob/v0.34.1/pkg/cel/common/values.go>
+const TIME: &str = r"^[0-8][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$";
 
 /// Bytes of the longest text of that form.
 const LONGEST_TIME: i64 = 35;
@@ -60,5 +62,45 @@ fn range(schema: &JSONSchemaProps) -> Option<(f64, f64)> {
         Some("int32") => Some((i32::MIN.into(), i32::MAX.into())),
         Some("uint32") => Some((0.0, u32::MAX.into())),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use regex_lite::Regex;
+
+    use super::*;
+    use crate::api::decoding::{TIMES, is_date_time};
+
+    /// What Go's `time.Parse` reads with the layout `time.RFC3339`. The API server gives times to rules through it.
+    /// <https://pkg.go.dev/time#pkg-constants>
+    const GO: &str = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?(Z|[+-]([01][0-9]|2[0-4]):([0-5][0-9]|60))$";
+
+    fn is_read_by_rules(text: &str) -> bool {
+        Regex::new(GO).unwrap().is_match(text)
+    }
+
+    #[test]
+    fn rules_can_read_every_time_that_is_accepted() {
+        let pattern = Regex::new(TIME).unwrap();
+        let accepted: Vec<&&str> = TIMES.iter().filter(|it| is_date_time(it) && pattern.is_match(it)).collect();
+        assert!(accepted.len() > 10, "{accepted:?}");
+        let unread: Vec<_> = accepted.into_iter().filter(|it| !is_read_by_rules(it)).collect();
+        assert!(unread.is_empty(), "{unread:?}");
+    }
+
+    /// Times of which many fit the pattern, and others nearly.
+    const LIKE_TIMES: &str = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\
+                              ([.,][0-9]{1,10})?([Zz]|[+-][0-2][0-9]:[0-5][0-9])";
+
+    proptest! {
+        #[test]
+        fn an_accepted_time_is_read_by_rules_and_by_rust(text in LIKE_TIMES) {
+            if is_date_time(&text) && Regex::new(TIME).unwrap().is_match(&text) {
+                prop_assert!(is_read_by_rules(&text), "{}", text);
+                prop_assert!(text.parse::<jiff::Timestamp>().is_ok(), "{}", text);
+            }
+        }
     }
 }

@@ -16,6 +16,7 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, Metadata};
 
 use super::budget::Budget;
 use super::denial;
+use super::signing::{self, Unsigned, first_line};
 use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::{Class, causes};
@@ -55,6 +56,11 @@ impl AwsError {
         let status = error.raw_response().map(|response| response.status().as_u16());
         let code = error.code().map(str::to_owned);
         let message = error.message().map_or_else(|| root_cause(error), denial::lasting);
+        if let Some((code, what)) = code.as_ref().and_then(|code| Some((code, Unsigned::of_answer(code, &message)?))) {
+            let message = format!("{code}: {}", signing::without_times(&message));
+            let code = Some(what.reason().to_owned());
+            return Self { operation, service, code, message, class: Unsigned::CLASS, ambiguous: false };
+        }
         let class = code.as_deref().and_then(|code| class_of(code).or_else(|| general_class(code)));
         // Without an answer from the service itself nobody knows whether it acted. The same holds if it failed while
         // acting.
@@ -62,22 +68,20 @@ impl AwsError {
         Self { operation, service, code, message, class: class.unwrap_or(Class::Transient), ambiguous }
     }
 
-    /// The error of a call that was not even sent. The cause shows whether a role cannot be assumed, or STS failed for
-    /// a moment.
+    /// The error of a call that was not even sent.
     fn without_credentials(service: &'static str, operation: &'static str, cause: &CredentialsError) -> Self {
-        let causes: Vec<String> = causes(cause).map(|cause| first_line(&cause.to_string())).collect();
-        let refused = |text: &String| {
-            ["AccessDenied", "InvalidIdentityToken", "ValidationError"].iter().any(|it| text.contains(it))
+        let (what, words) = Unsigned::of_missing(cause);
+        let message = match what {
+            Some(_) => words,
+            None => format!("the operator's credentials could not be renewed: {words}"),
         };
-        let lasting = matches!(cause, CredentialsError::CredentialsNotLoaded(_)) || causes.iter().any(refused);
-        Self {
-            operation,
-            service,
-            code: Some(NO_CREDENTIALS.into()),
-            message: causes.last().cloned().unwrap_or_default(),
-            class: if lasting { Class::Denied } else { Class::Transient },
-            ambiguous: false,
-        }
+        let code = what.map(|what| what.reason().to_owned());
+        Self { operation, service, code, message, class: Unsigned::CLASS, ambiguous: false }
+    }
+
+    /// Why AWS accepts no call of the operator, if that is the error. Only a person can mend it.
+    pub fn unsigned(&self) -> Option<Unsigned> {
+        self.code.as_deref().and_then(Unsigned::of_reason)
     }
 
     /// The error of a call that does not fit the present state: observe again.
@@ -103,14 +107,13 @@ impl AwsError {
     }
 
     fn text(&self) -> String {
+        if let Some(unsigned) = self.unsigned() {
+            return unsigned.explained(&self.message);
+        }
         match (self.class, &self.code) {
             (Class::Denied, Some(code)) if code.starts_with("AccessDenied") || code == "UnauthorizedOperation" => {
                 denial::explained(self.service, self.operation, &self.message)
             }
-            (_, Some(code)) if code == NO_CREDENTIALS => format!(
-                "the operator has no AWS credentials ({}); let its service account assume an IAM role, see docs/operations.md",
-                self.message
-            ),
             (_, Some(code)) => format!("{code}: {}", self.message),
             (Class::Conflict, None) => self.message.clone(),
             (_, None) => format!("no answer from AWS: {}", self.message),
@@ -130,9 +133,6 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 
 /// A call that AWS throttles is repeated for this long; then its object reports the error.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
-
-/// Stands in for AWS's code where a call could not be signed.
-pub const NO_CREDENTIALS: &str = "NoCredentials";
 
 /// Codes that any service may answer with.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/CommonErrors.html>
@@ -156,10 +156,6 @@ pub(super) fn general_class(code: &str) -> Option<Class> {
 /// The innermost cause. The outer ones only say that the call failed.
 fn root_cause(error: &(dyn Error + 'static)) -> String {
     causes(error).last().map(|cause| first_line(&cause.to_string())).unwrap_or_default()
-}
-
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().trim_end_matches(". Attempted:").to_owned()
 }
 
 /// Makes calls of one service: they are counted and logged, and their errors are classified.

@@ -13,4 +13,7 @@ pub mod redis;
 #[cfg(test)]
 mod refused_calls;
 pub mod s3;
+mod signing;
 pub mod wafv2;
+
+pub use signing::Unsigned;

@@ -47,6 +47,10 @@ impl Class {
 pub trait Failure: Error + Send + Sync + 'static {
     /// The class, which decides the retry.
     fn class(&self) -> Class;
+    /// Whether only a person can mend it.
+    fn needs_person(&self) -> bool {
+        matches!(self.class(), Class::Invalid | Class::Denied)
+    }
     /// A stable `CamelCase` word for conditions and events.
     fn reason(&self) -> &'static str;
 }
@@ -91,7 +95,7 @@ pub fn class_of_status(status: u16) -> Class {
         401 | 403 => Class::Denied,
         404 | 410 => Class::NotFound,
         409 => Class::Conflict,
-        400 | 422 => Class::Invalid,
+        400 | 413 | 422 => Class::Invalid,
         429 => Class::Throttled,
         _ => Class::Transient,
     }
@@ -114,6 +118,7 @@ mod tests {
             (403, Class::Denied),
             (404, Class::NotFound),
             (409, Class::Conflict),
+            (413, Class::Invalid),
             (422, Class::Invalid),
             (429, Class::Throttled),
             (500, Class::Transient),

@@ -89,7 +89,7 @@ enum Trouble<E: Failure> {
     Kind(E),
     #[error("cannot change the object's finalizers: {}", api_message(.0))]
     Finalizer(#[source] kube::Error),
-    #[error("cannot write the object's status: {}", api_message(.0))]
+    #[error("cannot write the object's status{}: {}", stays(.0), api_message(.0))]
     Status(#[source] kube::Error),
     #[error("the object is gone")]
     Gone,
@@ -108,6 +108,12 @@ impl<E: Failure> Failure for Trouble<E> {
             Self::Finalizer(error) | Self::Status(error) => class_of_kubernetes(error),
             Self::Gone => Class::NotFound,
             Self::Unsettled(_) | Self::Deadline | Self::Panicked => Class::Transient,
+        }
+    }
+    fn needs_person(&self) -> bool {
+        match self {
+            Self::Kind(error) => error.needs_person(),
+            other => matches!(other.class(), Class::Invalid | Class::Denied),
         }
     }
     fn reason(&self) -> &'static str {
@@ -345,15 +351,23 @@ impl<K: Kind> Reconciler<K> {
         let retry_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         warn!(error = %trouble, class = class.as_str(), retry_ms, "reconcile failed");
         let health = match class {
-            Class::Invalid | Class::Denied => Health::stalled(trouble.reason(), trouble.to_string()),
+            _ if trouble.needs_person() => Health::stalled(trouble.reason(), trouble.to_string()),
             // Conflicts are normal; they are reported only if they do not end.
             Class::Conflict | Class::NotFound if delay < Duration::from_millis(100) => return,
             _ => Health::retrying(trouble.reason(), trouble.to_string()),
         };
         let recorded = || (self.statuses.current(object).unwrap_or_default(), Vec::new());
         let (status, parts) = planned.clone().unwrap_or_else(recorded);
-        if let Err(error) = self.write_status(object, status, &health, &parts, news).await {
-            debug!(error = %error.trouble, "cannot write the failure to the status");
+        if let Err(unwritten) = self.write_status(object, status, &health, &parts, news).await {
+            debug!(error = %unwritten.trouble, "cannot write the failure to the status");
+            // A status that the API server refuses, such as for a value in the spec, stays refused: events are all that people
+            // see.
+            if unwritten.trouble.needs_person() {
+                news.action(ActionEvent::warning(trouble.reason(), trouble.to_string()));
+                if !matches!(trouble, Trouble::Status(_)) {
+                    news.action(ActionEvent::warning(unwritten.trouble.reason(), unwritten.trouble.to_string()));
+                }
+            }
         }
     }
 
@@ -407,6 +421,16 @@ impl<K: Kind> Reconciler<K> {
             Err(kube::Error::Api(error)) if error.code == 404 && object.meta().deletion_timestamp.is_some() => Ok(()),
             Err(error) => Err(Trouble::Finalizer(error).into()),
         }
+    }
+}
+
+/// What it means that the API server refuses the status. One reason is a field of the spec that its rules cannot read.
+fn stays(error: &kube::Error) -> &'static str {
+    let refused = class_of_kubernetes(error) == Class::Invalid;
+    if refused {
+        ", so conditions stay as they were: correct the field that the API server names, or create the object again"
+    } else {
+        ""
     }
 }
 

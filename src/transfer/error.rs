@@ -54,18 +54,23 @@ impl Failure for Error {
         }
     }
 
+    fn needs_person(&self) -> bool {
+        let unsigned = matches!(self, Self::Aws(error) if error.unsigned().is_some());
+        unsigned || matches!(self.class(), Class::Invalid | Class::Denied)
+    }
+
     fn reason(&self) -> &'static str {
         match self {
             Self::Read { .. } => "ReadFailed",
             Self::Apply { .. } => "ApplyFailed",
             Self::Start { .. } => "StartFailed",
             Self::NameTaken(_) => "NameTaken",
-            Self::PlanChanged(_) => "PlanChanged",
-            Self::Aws(error) => match error.class {
-                Class::Denied => "AccessDenied",
-                Class::Throttled => "Throttled",
-                Class::Invalid => "RequestInvalid",
-                _ => "AwsUnavailable",
+            Self::Aws(error) => match (error.unsigned(), error.class) {
+                (Some(unsigned), _) => unsigned.reason(),
+                (None, Class::Denied) => "AccessDenied",
+                (None, Class::Throttled) => "Throttled",
+                (None, Class::Invalid) => "RequestInvalid",
+                (None, _) => "AwsUnavailable",
             },
         }
     }

@@ -3,7 +3,7 @@
 use causeway::api::causewaypolicy::CausewayPolicy;
 use causeway::api::definitions::definitions;
 use causeway::api::myingress::Scheme;
-use causeway::api::{DeletionPolicy, EtcdCluster, MyApp, MyIngress};
+use causeway::api::{DatabaseRestore, DeletionPolicy, EtcdCluster, MyApp, MyIngress};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
@@ -432,34 +432,49 @@ async fn what_the_apiserver_takes_can_be_read() {
 }
 
 #[tokio::test]
-async fn a_policy_that_can_match_nothing_is_refused() {
+async fn a_status_can_be_written_whatever_time_was_accepted() {
     let scene = Scene::new("crds").await;
-    let policies = Api::<CausewayPolicy>::all(scene.client.clone());
-    let by = |key: &str| json!({ "namespaceSelector": { "matchLabels": { (key): "a" } } });
-    let expression = |key: &str, value: &str| {
-        let expression = json!({ "key": key, "operator": "In", "values": [value] });
-        json!({ "namespaceSelector": { "matchExpressions": [expression] } })
-    };
-    let list = |field: &str, entry: &str| json!({ "namespaceSelector": {}, (field): [entry] });
-    let (key, value) = ("must be keys of labels", "must be values of labels");
-    for (spec, words) in [
-        (by("a key"), key),
-        (by(&"k".repeat(70)), key),
-        (by("a\nkey"), key),
-        (json!({ "namespaceSelector": { "matchLabels": { "a": "a value" } } }), value),
-        (expression("a key", "a"), key),
-        (expression("a", "a value"), value),
-        (list("inboundCidrs", "10.0.0.0/99"), "spec.inboundCidrs must be networks"),
-        (list("images", "redis 7"), "spec.images[0]"),
-        (list("buckets", "s3://logs"), "spec.buckets[0]"),
-        (list("certificates", "arn:aws:acm: *"), "spec.certificates[0]"),
-        (list("securityGroups", "a\nb"), "spec.securityGroups[0]"),
-        (list("podMetadata", "team: x"), "spec.podMetadata[0]"),
-    ] {
-        let policy = json!({ "metadata": { "name": scene.namespace }, "spec": spec });
-        let policy: CausewayPolicy = serde_json::from_value(policy).expect("a policy");
-        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-        let refused = policies.create(&dry_run, &policy).await.expect_err(words).to_string();
-        assert!(refused.contains(words), "{words}: {refused}");
+    let api = scene.api::<DatabaseRestore>();
+    let (mut accepted, mut refused) = (0, 0);
+    for (index, time) in [
+        "2026-11-22T12:00:00Z",
+        "2026-11-22T12:00:00.25Z",
+        "2026-11-22T12:00:00.123456789+05:30",
+        "2026-11-22T12:00:00-00:00",
+        "2026-11-22t12:00:00Z",
+        "2026-11-22T12:00:00z",
+        "2026-11-22t12:00:00.25z",
+        "2026-11-22T12:00:00,5Z",
+        "2026-11-22T12:00:00x5Z",
+        "2026-11-22T12:00:00ZT",
+        "0000-01-01T00:00:00Z",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for (way, spec) in [
+            (
+                "before",
+                json!({ "from": { "backup": "nightly", "before": time }, "target": { "redis": { "name": "cache" } } }),
+            ),
+            (
+                "until",
+                json!({
+                    "from": { "backup": "nightly" }, "pointInTime": { "until": time },
+                    "target": { "postgresql": { "host": "db", "image": "postgres:15", "authSecretName": "login" } },
+                }),
+            ),
+        ] {
+            let name = format!("{way}-{index}");
+            if scene.try_create::<DatabaseRestore>(&name, spec).await.is_err() {
+                refused += 1;
+                continue;
+            }
+            accepted += 1;
+            let status = Patch::Merge(json!({ "status": { "observedGeneration": 1 } }));
+            let written = api.patch_status(&name, &PatchParams::default(), &status).await;
+            written.unwrap_or_else(|error| panic!("{way} {time} is accepted, and then no status: {error}"));
+        }
     }
+    assert!(accepted >= 8 && refused >= 6, "{accepted} accepted, {refused} refused");
 }

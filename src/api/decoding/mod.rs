@@ -16,6 +16,7 @@ use super::causewaypolicy::CausewayPolicy;
 use super::definitions::definitions;
 use super::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
 use objects::{Leaf, leaves, minimal, with};
+pub use times::{TIMES, is_date_time};
 
 /// Reads an object as a watch does, from its text.
 fn decode<K: DeserializeOwned>(text: &str) -> Result<(), String> {

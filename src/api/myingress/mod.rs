@@ -46,6 +46,7 @@ pub use status::{AlbStatus, ListenerStatus, ManagedKeys, MyIngressStatus, Replac
     printcolumn(name = "Targets", type_ = "string", json_path = ".status.targets"),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
     printcolumn(name = "Status", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
+    printcolumn(name = "Warning", type_ = "string", json_path = ".status.warning"),
     printcolumn(name = "Name", type_ = "string", json_path = ".status.alb.name", priority = "1"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]

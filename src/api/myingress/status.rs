@@ -41,6 +41,11 @@ pub struct MyIngressStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_group: Option<String>,
 
+    /// Why no client can connect although `Ready` is true: `NoListeners`, or `NothingLetIn` by the security groups. Left
+    /// out if clients can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+
     /// What the spec has set on the load balancer. If something is removed from the spec, Causeway also removes it in
     /// AWS.
     #[serde(default, skip_serializing_if = "Option::is_none")]

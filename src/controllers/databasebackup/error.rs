@@ -65,6 +65,13 @@ impl Failure for Error {
         }
     }
 
+    fn needs_person(&self) -> bool {
+        match self {
+            Self::Transfer(error) => error.needs_person(),
+            other => matches!(other.class(), Class::Invalid | Class::Denied),
+        }
+    }
+
     fn reason(&self) -> &'static str {
         match self {
             Self::Transfer(error) => error.reason(),

@@ -6,7 +6,8 @@ use super::ownership::Owner;
 use super::targets::Binding;
 use crate::external::ec2::{Entry, Permission, Source};
 use crate::external::elbv2::{
-    GroupKind, HealthCheck, IpAddressType, ListenerSettings, NewBalancer, NewTargetGroup, Pairs, RuleSettings,
+    GroupKind, HealthCheck, IpAddressType, ListenerSettings, NewBalancer, NewTargetGroup, Pairs, RuleAction,
+    RuleSettings,
 };
 use crate::runtime::ActionEvent;
 
@@ -278,6 +279,16 @@ impl GroupAction {
 }
 
 impl ListenerAction {
+    /// ARNs of the target groups that the listener or rule forwards to after the action.
+    pub fn forwarded_to(&self) -> BTreeSet<&String> {
+        let actions = match self {
+            Self::Create { settings, .. } | Self::Modify { settings, .. } => &settings.default_actions,
+            Self::CreateRule { settings, .. } | Self::ModifyRule { settings, .. } => &settings.actions,
+            _ => return BTreeSet::new(),
+        };
+        actions.iter().flat_map(RuleAction::forwarded_to).collect()
+    }
+
     /// The same addition or removal of certificates with these in place of its own; `None` if it is another change.
     pub fn of_certificates(&self, certificates: BTreeSet<String>) -> Option<Self> {
         let mut action = self.clone();

@@ -4,10 +4,11 @@
 use super::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use super::assets::Assets;
 use super::members::{Members, key};
+use super::model::{inbound_of, is_group_id};
 use super::ownership::{ObjectKey, member_of};
+use super::refused_field::is_named;
 use crate::api::MyIngress;
-use crate::api::myingress::ListenerSpec;
-use crate::external::ec2::Source;
+use crate::api::myingress::{ActionSpec, ListenerSpec};
 use crate::external::elbv2::Pairs;
 
 /// The member whose part the action makes. `api_message` is AWS's answer: it often names the value that it refuses.
@@ -18,7 +19,10 @@ pub fn blamed(action: &Action, members: &Members, assets: &Assets, api_message: 
     }
     // Shared settings come from members of the group's own namespace, never from guests.
     active.retain(|object| !members.is_guest(&key(object)));
-    tagged(action, assets).or_else(|| contributor(action, &active, api_message)).or_else(|| anchor(&active))
+    tagger(action, &active, api_message)
+        .or_else(|| tagged(action, assets))
+        .or_else(|| contributor(action, &active, api_message))
+        .or_else(|| anchor(&active))
 }
 
 /// The part of a failed action that AWS refused. Certificates are added and removed one after the other, and the assets
@@ -73,12 +77,13 @@ fn contributor(action: &Action, active: &[&MyIngress], api_message: &str) -> Opt
     let gave = |gives: &dyn Fn(&MyIngress) -> Vec<String>| {
         let givers: Vec<(&&MyIngress, Vec<String>)> =
             active.iter().map(|object| (object, gives(object))).filter(|(_, values)| !values.is_empty()).collect();
-        let named = givers.iter().find(|(_, values)| values.iter().any(|value| api_message.contains(value)));
+        let named = givers.iter().find(|(_, values)| values.iter().any(|value| is_named(value, api_message)));
         named.or_else(|| givers.last()).map(|(object, _)| key(object))
     };
     match action {
         Action::Listener(ListenerAction::Modify { settings, .. } | ListenerAction::Create { settings, .. }) => {
-            gave(&|object| values_on(object, settings.port))
+            gave(&|object| values_named(object, settings.port, api_message))
+                .or_else(|| gave(&|object| values_on(object, settings.port)))
         }
         Action::Listener(ListenerAction::AddCertificates { port, certificates, .. }) => {
             let named = |object: &MyIngress| -> Vec<String> {
@@ -86,22 +91,82 @@ fn contributor(action: &Action, active: &[&MyIngress], api_message: &str) -> Opt
             };
             gave(&named).or_else(|| gave(&|object| values_on(object, *port)))
         }
-        Action::Listener(
-            ListenerAction::RemoveCertificates { port, .. } | ListenerAction::SetAttributes { port, .. },
-        ) => gave(&|object| values_on(object, *port)),
-        Action::Balancer(BalancerAction::AddTags { tags, .. }) => gave(&|object| {
-            let own = object.spec.tags.iter().filter(|(key, _)| tags.contains_key(*key));
-            own.flat_map(|(key, value)| [key.clone(), value.clone()]).filter(|it| !it.is_empty()).collect()
-        }),
-        Action::Security(SecurityAction::Authorize { permissions, .. }) => gave(&|object| {
-            let asked = |cidr: &&String| {
-                permissions.iter().any(|it| matches!(&it.source, Source::Network(network) if network == *cidr))
+        Action::Listener(ListenerAction::SetAttributes { port, attributes, .. }) => {
+            let sets = |object: &MyIngress| -> Vec<String> {
+                let listeners = object.spec.listeners.iter().filter(|listener| listener.port == *port);
+                let keys = listeners.flat_map(|listener| listener.attributes.keys());
+                keys.filter(|key| attributes.contains_key(*key)).cloned().collect()
             };
-            object.spec.inbound_cidrs.iter().filter(asked).cloned().collect()
+            gave(&sets).or_else(|| gave(&|object| values_on(object, *port)))
+        }
+        Action::Listener(ListenerAction::RemoveCertificates { port, .. }) => gave(&|object| values_on(object, *port)),
+        Action::Balancer(BalancerAction::AddTags { tags, .. })
+        | Action::Security(SecurityAction::AddTags { tags, .. }) => gave(&|object| tags_of(object, tags)),
+        Action::Security(SecurityAction::Authorize { permissions, .. }) => gave(&|object| {
+            let mut asked = inbound_of(&object.spec);
+            asked.retain(|it| permissions.iter().any(|permission| it.asks_for(permission)));
+            asked.iter().flat_map(|it| [it.text.to_owned(), it.canonical().to_owned()]).collect()
         }),
-        Action::Security(SecurityAction::LetIn(_)) => gave(&|object| object.spec.target_security_groups.clone()),
+        Action::Security(SecurityAction::LetIn(entry)) => {
+            let names = |object: &MyIngress| -> Vec<String> {
+                object.spec.target_security_groups.iter().filter(|called| **called == entry.group).cloned().collect()
+            };
+            // Others call it by its name.
+            let by_name = |object: &MyIngress| -> Vec<String> {
+                object.spec.target_security_groups.iter().filter(|called| !is_group_id(called)).cloned().collect()
+            };
+            gave(&names).or_else(|| gave(&by_name))
+        }
         _ => None,
     }
+}
+
+/// The member that gave a tag which AWS names. Every part has the tags of all members, whoever's part it is.
+fn tagger(action: &Action, active: &[&MyIngress], api_message: &str) -> Option<ObjectKey> {
+    let tags = match action {
+        Action::Balancer(BalancerAction::Create(new)) => &new.tags,
+        Action::Group(GroupAction::Create(new)) => &new.tags,
+        Action::Balancer(BalancerAction::AddTags { tags, .. })
+        | Action::Group(GroupAction::AddTags { tags, .. })
+        | Action::Security(SecurityAction::Create { tags, .. } | SecurityAction::AddTags { tags, .. })
+        | Action::Listener(
+            ListenerAction::Create { tags, .. }
+            | ListenerAction::CreateRule { tags, .. }
+            | ListenerAction::AddTags { tags, .. },
+        ) => tags,
+        _ => return None,
+    };
+    let names_tags = api_message.to_lowercase().contains("tag");
+    let gave = |object: &&&MyIngress| tags_of(object, tags).iter().any(|it| is_named(it, api_message));
+    active.iter().filter(|_| names_tags).find(gave).map(|object| key(object))
+}
+
+/// Keys and values of those of these tags that the object gives.
+fn tags_of(object: &MyIngress, tags: &Pairs) -> Vec<String> {
+    let own = object.spec.tags.iter().filter(|(key, _)| tags.contains_key(*key));
+    own.flat_map(|(key, value)| [key.clone(), value.clone()]).filter(|it| !it.is_empty()).collect()
+}
+
+/// The values that a member sets for the listener on that port, of the kind that AWS's message is about.
+fn values_named(object: &MyIngress, port: u16, api_message: &str) -> Vec<String> {
+    let text = api_message.to_lowercase();
+    let about = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let listeners = object.spec.listeners.iter().filter(|listener| listener.port == port);
+    let values = |listener: &ListenerSpec| -> Vec<String> {
+        if about(&["ssl policy", "sslpolicy", "security policy"]) {
+            listener.ssl_policy.iter().cloned().collect()
+        } else if about(&["trust store", "truststore"]) {
+            listener.mutual_authentication.iter().filter_map(|it| it.trust_store_arn.clone()).collect()
+        } else if about(&["certificate"]) {
+            listener.certificate_arns.clone()
+        } else if about(&["target group", "targetgroup", "action"]) {
+            let action = listener.default_action.iter();
+            action.flat_map(|action| [default_action(port)].into_iter().chain(forwarded_by(action))).collect()
+        } else {
+            Vec::new()
+        }
+    };
+    listeners.flat_map(values).collect()
 }
 
 /// The values that a member sets for the listener on that port, as AWS would repeat them.
@@ -114,10 +179,20 @@ fn values_on(object: &MyIngress, port: u16) -> Vec<String> {
         values.extend(listener.ssl_policy.clone());
         values.extend(mutual);
         values.extend(attributes);
-        values.extend(listener.default_action.as_ref().map(|_| format!("default action on port {port}")));
+        values.extend(listener.default_action.iter().flat_map(forwarded_by));
+        values.extend(listener.default_action.as_ref().map(|_| default_action(port)));
         values
     };
     listeners.flat_map(values).collect()
+}
+
+/// Stands for a default action, which AWS does not repeat.
+fn default_action(port: u16) -> String {
+    format!("default action on port {port}")
+}
+
+fn forwarded_by(action: &ActionSpec) -> impl Iterator<Item = String> {
+    action.forward.iter().flat_map(|forward| &forward.target_groups).map(|group| group.arn.clone())
 }
 
 /// The member that names the balancer's subnets. It reports what concerns all members.
@@ -138,6 +213,7 @@ mod tests {
     use crate::controllers::myingress::model::fixtures::{joining, standing};
     use crate::controllers::myingress::ownership::member_tag;
     use crate::controllers::myingress::region::fixtures::balancer;
+    use crate::external::ec2::{Entry, Permission, Source};
     use crate::external::elbv2::{Listener, ListenerSettings, Protocol, RuleSettings};
 
     fn members(objects: Vec<MyIngress>) -> Members {
@@ -214,6 +290,102 @@ mod tests {
         };
         assets.enter(&removal(&["1"]), Answer::Done);
         assert_eq!(refused_part(&removal(&["1", "2", "3"]), &assets), removal(&["2", "3"]));
+    }
+
+    fn authorize(sources: &[Source]) -> Action {
+        let permissions = sources.iter().map(|source| Permission::tcp(80, source.clone())).collect();
+        Action::Security(SecurityAction::Authorize { id: "sg-own".into(), permissions })
+    }
+
+    #[test]
+    fn a_refused_prefix_list_or_network_is_blamed_on_the_member_that_names_it() {
+        let group = members(vec![
+            standing("a", json!({ "inboundPrefixLists": ["pl-1"], "inboundCidrs": ["10.1.2.3/8"] })),
+            joining("b", json!({ "inboundPrefixLists": ["pl-12"] })),
+            joining("c", json!({ "inboundCidrs": ["192.0.2.0/24"], "listeners": [{ "port": 80 }] })),
+        ]);
+        let (list, network) = (|id: &str| Source::PrefixList(id.into()), |it: &str| Source::Network(it.into()));
+        let all = [list("pl-1"), list("pl-12"), network("10.0.0.0/8"), network("192.0.2.0/24")];
+        let named =
+            |sources: &[Source], words: &str| name(blamed(&authorize(sources), &group, &Assets::default(), words));
+        for (words, expected) in [
+            ("The prefix list ID 'pl-1' does not exist", "a"),
+            ("The prefix list ID 'pl-12' does not exist", "b"),
+            ("CIDR block 10.0.0.0/8 is malformed", "a"),
+            ("CIDR block 192.0.2.0/24 is malformed.", "c"),
+        ] {
+            assert_eq!(named(&all, words).as_deref(), Some(expected), "{words}");
+        }
+        // AWS names nothing: of one source, the member that gave it.
+        for (source, expected) in [(&all[0], "a"), (&all[1], "b"), (&all[2], "a"), (&all[3], "c")] {
+            assert_eq!(named(std::slice::from_ref(source), "no").as_deref(), Some(expected), "{source:?}");
+        }
+    }
+
+    #[test]
+    fn a_network_of_one_listener_is_blamed_on_its_member() {
+        let listener = |network: &str| json!({ "listeners": [{ "port": 80, "inboundCidrs": [network] }] });
+        let group = members(vec![
+            standing("a", json!({ "inboundCidrs": ["0.0.0.0/0"], "listeners": [{ "port": 443 }] })),
+            joining("b", listener("198.51.100.7/24")),
+        ]);
+        let action = authorize(&[Source::Network("198.51.100.0/24".into())]);
+        assert_eq!(name(blamed(&action, &group, &Assets::default(), "no")).as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn a_refused_default_action_is_blamed_on_the_member_that_gives_it() {
+        let arn = "arn:aws:elasticloadbalancing:eu-west-1:111122223333:targetgroup/legacy/0123456789abcdef";
+        let action = json!({ "forward": { "targetGroups": [{ "arn": arn }] } });
+        let group = members(vec![
+            standing("a", json!({ "listeners": [{ "port": 443, "defaultAction": action }] })),
+            joining("b", json!({ "listeners": [{ "port": 443, "certificateArns": ["x"] }] })),
+        ]);
+        for words in [arn, "One or more target groups not found"] {
+            let named = name(blamed(&https(443), &group, &Assets::default(), words));
+            assert_eq!(named.as_deref(), Some("a"), "{words}");
+        }
+    }
+
+    #[test]
+    fn a_refused_attribute_of_a_listener_is_blamed_on_the_member_that_sets_it() {
+        let sets = |key: &str| json!({ "listeners": [{ "port": 80, "attributes": { key: "x" } }] });
+        let group = members(vec![standing("a", sets("one.key")), joining("b", sets("other.key"))]);
+        let attributes = Pairs::from([("one.key".into(), "x".into())]);
+        let (balancer, arn, port) = ("b".into(), "l".into(), 80);
+        let action = Action::Listener(ListenerAction::SetAttributes { balancer, arn, port, attributes });
+        assert_eq!(name(blamed(&action, &group, &Assets::default(), "no")).as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn a_refused_tag_is_blamed_on_the_member_that_gives_it_whoever_has_the_part() {
+        let group = members(vec![standing("a", json!({ "tags": { "team": "x" } })), joining("b", json!({}))]);
+        let tags = Pairs::from([member_tag(&("shop".into(), "b".into())), ("team".into(), "x".into())]);
+        let settings = RuleSettings { conditions: BTreeSet::new(), actions: Vec::new(), transforms: Vec::new() };
+        let (balancer, listener) = ("b".into(), "l".into());
+        let rule = ListenerAction::CreateRule { balancer, listener, port: 80, priority: 1, settings, tags };
+        let blame = |words| name(blamed(&Action::Listener(rule.clone()), &group, &Assets::default(), words));
+        assert_eq!(blame("the value of tag 'team' is not valid").as_deref(), Some("a"));
+        assert_eq!(blame("a condition is not valid").as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn a_security_group_of_targets_is_blamed_on_the_member_that_names_it() {
+        let names = |group: &str| json!({ "inboundCidrs": ["0.0.0.0/0"], "targetSecurityGroups": [group] });
+        let group =
+            members(vec![standing("a", names("sg-1")), joining("b", names("sg-2")), joining("c", names("nodes"))]);
+        let blame = |id: &str| {
+            let ports = None;
+            let entry = Entry {
+                group: id.into(),
+                from: "sg-own".into(),
+                protocol: "tcp".into(),
+                ports,
+                description: String::new(),
+            };
+            name(blamed(&Action::Security(SecurityAction::LetIn(entry)), &group, &Assets::default(), "no"))
+        };
+        assert_eq!(["sg-1", "sg-2", "sg-3"].map(blame), ["a", "b", "c"].map(|it| Some(it.to_owned())));
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! What can go wrong with a balancer, reported with field and fix.
 
 use super::action::{Action, SecurityAction};
+use super::lacking::TARGET_GROUP_NOT_FOUND;
 use super::ownership::Owner;
-use super::refused_field::{field_of, unprotecting};
+use super::refused_field::{field_of, is_named, unprotecting};
 use crate::api::MyIngress;
 use crate::consent;
-use crate::external::aws::{AwsError, NO_CREDENTIALS};
+use crate::external::Unsigned;
+use crate::external::aws::AwsError;
 use crate::external::wafv2::{NONEXISTENT, UNAVAILABLE};
 use crate::runtime::{Class, Failure, api_message, class_of_kubernetes};
 
@@ -72,6 +74,12 @@ pub enum Error {
     /// A target group or its settings are refused.
     #[error("{0}")]
     TargetGroupInvalid(Refusal),
+    /// AWS knows no such trust store, or it is not active yet.
+    #[error("{0}")]
+    TrustStoreUnknown(Refusal),
+    /// AWS knows no such target group.
+    #[error("{0}")]
+    TargetGroupUnknown(Refusal),
     /// The web ACL is refused.
     #[error("spec.wafAclArn: AWS refuses it ({0}); use a regional web ACL of the operator's account and region")]
     WebAclInvalid(String),
@@ -90,11 +98,8 @@ pub enum Error {
     #[error("spec.minimumCapacityUnits: AWS refuses it ({0}); choose another number")]
     CapacityInvalid(String),
     /// Inbound rules are refused.
-    #[error(
-        "spec.inboundCidrs, spec.inboundPrefixLists: AWS refuses the security group's rules ({0}); name fewer networks \
-         and prefix lists, or correct them"
-    )]
-    InboundInvalid(String),
+    #[error("{0}")]
+    InboundInvalid(Refusal),
     /// A rule in a security group of the targets is refused.
     #[error(
         "spec.targetSecurityGroups: AWS refuses a rule in {group} ({api_message}); name another group, or correct it"
@@ -145,9 +150,9 @@ pub enum Error {
     /// Any other refusal for which only a person can do something.
     #[error("AWS refuses the balancer: {0}")]
     Refused(#[source] AwsError),
-    /// The operator cannot sign its calls.
+    /// The operator cannot sign its calls so that AWS accepts them.
     #[error(transparent)]
-    NoCredentials(AwsError),
+    Unsigned(AwsError),
     /// A permission is missing.
     #[error(transparent)]
     Denied(AwsError),
@@ -198,9 +203,21 @@ impl Error {
             Class::Invalid => field_of(&error, action, owner, object),
             _ => None,
         };
-        if let Action::Security(SecurityAction::LetIn(entry) | SecurityAction::ShutOut(entry)) = action
-            && error.class == Class::Invalid
-        {
+        let in_targets = match action {
+            // The spec names the group. If ours is gone, it is made again.
+            Action::Security(SecurityAction::LetIn(entry))
+                if error.class == Class::NotFound && is_named(&entry.group, &error.message) =>
+            {
+                Some(entry)
+            }
+            Action::Security(SecurityAction::LetIn(entry) | SecurityAction::ShutOut(entry))
+                if error.class == Class::Invalid =>
+            {
+                Some(entry)
+            }
+            _ => None,
+        };
+        if let Some(entry) = in_targets {
             return Self::TargetSecurityGroupInvalid { group: entry.group.clone(), api_message: error.message };
         }
         match Self::describe(error, field.as_deref()) {
@@ -220,10 +237,19 @@ impl Error {
     /// new certificates again, too.
     /// <https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/elbv2/listener_certificate.go>
     pub fn may_be_too_early(&self) -> bool {
-        matches!(self, Self::CertificateUnknown(_) | Self::WebAclUnknown(_))
+        matches!(
+            self,
+            Self::CertificateUnknown(_)
+                | Self::WebAclUnknown(_)
+                | Self::TrustStoreUnknown(_)
+                | Self::TargetGroupUnknown(_)
+        )
     }
 
     fn describe(error: AwsError, field: Option<&str>) -> Self {
+        if error.unsigned().is_some() {
+            return Self::Unsigned(error);
+        }
         let text = error.message.clone();
         let refusal = |general, fix| Refusal::of(&error, field, general, fix);
         match (error.class, error.code.as_deref(), error.operation) {
@@ -255,6 +281,15 @@ impl Error {
                 "spec.listeners[].certificateArns",
                 "name a certificate for a domain, with a key and a signature that Elastic Load Balancing supports",
             )),
+            // It belongs to somebody else, who may still be setting it up.
+            (Class::Invalid, Some("TrustStoreNotFound" | "TrustStoreNotReady"), _) => Self::TrustStoreUnknown(refusal(
+                "spec.listeners[].mutualAuthentication.trustStoreArn",
+                "use the ARN of an active trust store of the operator's account and region",
+            )),
+            (Class::Invalid, Some("TargetGroupNotFound"), _) => Self::TargetGroupUnknown(refusal(
+                "spec.listeners[]….forward.targetGroups",
+                "create it in the operator's account and region, or correct the ARN",
+            )),
             (Class::Invalid, Some("CertificateNotFound"), _) => {
                 Self::CertificateUnknown(refusal("spec.listeners[].certificateArns", ISSUED))
             }
@@ -276,13 +311,15 @@ impl Error {
             (Class::Invalid, _, "AssociateWebACL") => Self::WebAclInvalid(text),
             (Class::Transient, Some(NONEXISTENT | UNAVAILABLE), "AssociateWebACL") => Self::WebAclPending(text),
             (Class::Invalid, _, "ModifyCapacityReservation") => Self::CapacityInvalid(text),
-            (Class::Invalid, _, "AuthorizeSecurityGroupIngress") => Self::InboundInvalid(text),
+            (Class::Invalid, _, "AuthorizeSecurityGroupIngress") => Self::InboundInvalid(refusal(
+                "spec.inboundCidrs, spec.inboundPrefixLists",
+                "name networks and prefix lists of the operator's account and region, or fewer of them",
+            )),
             (Class::Invalid, Some("InvalidGroup.Duplicate"), _) => Self::SecurityGroupTaken(text),
             (Class::Denied, Some(code), _) if code.starts_with("TooMany") || code.ends_with("LimitExceeded") => {
                 Self::QuotaReached(text)
             }
             (Class::Invalid, ..) => Self::Refused(error),
-            (Class::Denied, Some(NO_CREDENTIALS), _) => Self::NoCredentials(error),
             (Class::Denied, ..) => Self::Denied(error),
             (Class::Conflict | Class::NotFound, ..) => Self::Raced(error),
             (Class::Throttled, ..) => Self::Throttled(error),
@@ -305,6 +342,8 @@ impl Failure for Error {
             | Self::ListenerInvalid(_)
             | Self::RuleInvalid(_)
             | Self::TargetGroupInvalid(_)
+            | Self::TargetGroupUnknown(_)
+            | Self::TrustStoreUnknown(_)
             | Self::WebAclInvalid(_)
             | Self::WebAclUnknown(_)
             | Self::CapacityInvalid(_)
@@ -314,13 +353,15 @@ impl Failure for Error {
             | Self::Refused(_) => Class::Invalid,
             Self::SecretUnread(error) => class_of_kubernetes(error),
             Self::EndpointsUnread(_) | Self::GroupUnknown(_) | Self::WebAclPending(_) => Class::Transient,
-            Self::SecretDenied { .. }
-            | Self::SecretNotShared { .. }
-            | Self::QuotaReached(_)
-            | Self::NoCredentials(_)
-            | Self::Denied(_) => Class::Denied,
-            Self::Raced(error) | Self::Throttled(error) | Self::Transient(error) => error.class,
+            Self::SecretDenied { .. } | Self::SecretNotShared { .. } | Self::QuotaReached(_) | Self::Denied(_) => {
+                Class::Denied
+            }
+            Self::Unsigned(error) | Self::Raced(error) | Self::Throttled(error) | Self::Transient(error) => error.class,
         }
+    }
+
+    fn needs_person(&self) -> bool {
+        matches!(self, Self::Unsigned(_)) || matches!(self.class(), Class::Invalid | Class::Denied)
     }
 
     fn reason(&self) -> &'static str {
@@ -333,7 +374,8 @@ impl Failure for Error {
             Self::QuotaReached(_) => QUOTA_REACHED,
             Self::DeletionProtected { .. } => "DeletionProtected",
             Self::CertificateInvalid(_) | Self::CertificateUnknown(_) => "CertificateInvalid",
-            Self::ListenerInvalid(_) => "ListenerInvalid",
+            Self::ListenerInvalid(_) | Self::TrustStoreUnknown(_) => "ListenerInvalid",
+            Self::TargetGroupUnknown(_) => TARGET_GROUP_NOT_FOUND,
             Self::RuleInvalid(_) => "RuleInvalid",
             Self::TargetGroupInvalid(_) => "TargetGroupInvalid",
             Self::WebAclInvalid(_) | Self::WebAclUnknown(_) => "WebAclInvalid",
@@ -348,7 +390,7 @@ impl Failure for Error {
             Self::EndpointsUnread(_) => "EndpointsUnread",
             Self::GroupUnknown(_) => "GroupUnknown",
             Self::Refused(_) => "Refused",
-            Self::NoCredentials(_) => "CredentialsMissing",
+            Self::Unsigned(error) => error.unsigned().map_or("AwsUnavailable", Unsigned::reason),
             Self::Denied(_) => PERMISSION_MISSING,
             Self::Raced(_) => "Raced",
             Self::Throttled(_) => "Throttled",

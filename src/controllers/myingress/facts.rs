@@ -38,7 +38,8 @@ pub struct Observed {
     pub adoption: Option<Adoption>,
     /// Subnets that fit the selector, or those that the spec names where their VPC matters.
     pub subnets: Vec<Subnet>,
-    /// Security groups that the spec calls by their names, and those of the targets.
+    /// Security groups that the spec calls by their names, those of the targets, and those of the balancer if they are not
+    /// Causeway's.
     pub security_groups: Vec<SecurityGroup>,
     /// Certificates of AWS Certificate Manager, where they matter.
     pub certificates: Vec<Certificate>,

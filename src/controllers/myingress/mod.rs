@@ -16,6 +16,7 @@ mod dependencies;
 mod drift;
 mod error;
 mod facts;
+mod lacking;
 mod members;
 mod model;
 mod names;
@@ -62,7 +63,7 @@ use crate::external::ec2::Ec2;
 use crate::external::elbv2::Elbv2;
 use crate::guardrails::Guardrails;
 use crate::metrics::Metrics;
-use crate::runtime::{self, ActionEvent, Kind, Plan, Removal, ScopedStores, Unlisted, undecodable};
+use crate::runtime::{self, ActionEvent, Health, Kind, Plan, Removal, ScopedStores, Unlisted, undecodable};
 use action::Action;
 use facts::Observed;
 
@@ -287,7 +288,9 @@ impl Kind for MyIngressKind {
         if !decide::leads(object, observed) {
             return Vec::new();
         }
-        let mut events: Vec<_> = self.region.take_found_made(&observed.owner.uid).iter().map(made_event).collect();
+        let mut events: Vec<_> = warned(object, plan).into_iter().collect();
+        let made = self.region.take_found_made(&observed.owner.uid);
+        events.extend(made.iter().map(made_event));
         let now = Timestamp::now();
         let looked = now.checked_sub(self.region.age(&observed.owner)).unwrap_or(now);
         let decided = Decided::of(observed, plan, looked, now);
@@ -348,6 +351,15 @@ impl Kind for MyIngressKind {
         });
         controller.reconcile_on(woken).reconcile_all_on(stream::once(self.region.recovered()))
     }
+}
+
+/// The event for an object that no client can connect to from now on.
+fn warned(object: &MyIngress, plan: &Plan<Action, MyIngressStatus>) -> Option<ActionEvent> {
+    let before = object.status.as_ref().and_then(|status| status.warning.as_ref());
+    let warning = plan.status.warning.as_ref().filter(|warning| Some(*warning) != before)?;
+    let reason = decide::WARNINGS.into_iter().find(|reason| reason == warning)?;
+    let Health::Ready(cause) = &plan.health else { return None };
+    Some(ActionEvent::warning(reason, cause.message.clone()))
 }
 
 /// The event for a resource that was created although AWS's answer was lost.

@@ -10,14 +10,16 @@ use tokio::time::timeout;
 use super::MyIngressKind;
 use super::error::Error;
 use super::facts::{Adoption, Observed, key_of};
+use super::lacking;
 use super::members::{Members, key, members_but};
 use super::model::{
     self, Built, CertificatesModel, Complaint, Inputs, Limits, Secrets, SecurityModel, SubnetsModel, unprotects,
 };
 use super::names::candidates;
 use super::occupied::Occupied;
-use super::ownership::{Owner, adoption_tag};
+use super::ownership::{ObjectKey, Owner, adoption_tag};
 use super::region::Depth;
+use super::targets::{Backend, Binding};
 use crate::api::myingress::Scheme;
 use crate::api::{MyIngress, MyIngressStatus};
 use crate::guardrails::asks;
@@ -107,10 +109,58 @@ pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> 
         }
     }
     let secrets = kind.secrets.of(&mut members).await?;
-    let (limits, occupied) = (limits(kind), Occupied::default());
-    let inputs = Inputs { owner, secrets: &secrets, limits: &limits, certificates: None, occupied: &occupied };
-    let built = model::build_beside(&kind.region.schemes(owner), &members, &inputs);
+    leave_out_unknown_groups(kind, owner, &mut members).await;
+    let built = buildable(kind, object, owner, &mut members, &secrets).await;
     Ok(Wanted { members, secrets, built })
+}
+
+/// Leaves out members that name a target group which AWS does not know.
+async fn leave_out_unknown_groups(kind: &MyIngressKind, owner: &Owner, members: &mut Members) {
+    let named = members.active().into_iter().flat_map(|object| model::foreign_groups(&object.spec));
+    let named: BTreeSet<String> = named.map(|group| group.arn.clone()).collect();
+    let unknown = kind.region.unknown_target_groups(owner, &named).await;
+    let complaints = lacking::of_unknown_groups(members, &unknown);
+    members.refused.extend(complaints);
+}
+
+/// What the members want together, without those whose new backends cannot be followed. They are woken when their
+/// Services change.
+async fn buildable(
+    kind: &MyIngressKind,
+    object: &MyIngress,
+    owner: &Owner,
+    members: &mut Members,
+    secrets: &Secrets,
+) -> Built {
+    let (limits, occupied) = (limits(kind), Occupied::default());
+    let inputs = Inputs { owner, secrets, limits: &limits, certificates: None, occupied: &occupied };
+    let schemes = kind.region.schemes(owner);
+    let assets = kind.region.owned_by(owner);
+    let mut waiting = Vec::new();
+    let built = loop {
+        let built = model::build_beside(&schemes, members, &inputs);
+        let Some(model) = built.model.as_ref().filter(|model| !model.groups.is_empty()) else { break built };
+        // Where the cluster cannot be read, nothing is left out; a later step reports it.
+        let namespace = object.namespace().unwrap_or_default();
+        timeout(ENDPOINTS_TIMEOUT, kind.targets.ready(&namespace)).await.ok();
+        let endpoints = |backend: &Backend| kind.targets.endpoints(backend);
+        let (complaints, backends) = lacking::unfollowable(model, members, &assets, endpoints);
+        if complaints.is_empty() {
+            break built;
+        }
+        waiting.extend(backends);
+        members.refused.extend(complaints);
+    };
+    let owners = members.everybody();
+    let wakes = |backend| Binding { group_arn: None, vpc: None, backend, created: false, owners: owners.clone() };
+    kind.targets.bind(waiting.into_iter().map(wakes).collect(), &waiting_key(owner));
+    built
+}
+
+/// The key under which an owner waits for backends that cannot be followed.
+fn waiting_key(owner: &Owner) -> ObjectKey {
+    let (namespace, uid) = key_of(owner);
+    (namespace, format!("{uid} waiting"))
 }
 
 /// Looks up the names of target groups, and certificates if some are found by hosts. A member of a group that wants a
@@ -160,7 +210,7 @@ async fn look_up(kind: &MyIngressKind, object: &MyIngress, observed: &mut Observ
     let Some(model) = &observed.built.model else { return Ok(()) };
     let region = &kind.region;
     if let Some(name) = model.balancer.adopt.as_ref().filter(|_| observed.assets.balancers.is_empty()) {
-        observed.adoption = Some(match region.foreign_balancer(&observed.owner, name) {
+        observed.adoption = Some(match region.adoptable(&observed.owner, name).await.map_err(Error::of)? {
             None => Adoption::Missing,
             Some((arn, tags)) => {
                 region.watch_tags(&arn);
@@ -185,9 +235,17 @@ async fn look_up(kind: &MyIngressKind, object: &MyIngress, observed: &mut Observ
     if !called.is_empty() {
         observed.security_groups = region.security_groups_called(&observed.owner, &called).await.map_err(Error::of)?;
     }
+    if !matches!(model.balancer.security, SecurityModel::Managed { .. }) && !model.listeners.is_empty() {
+        let balancers = observed.assets.balancers.values();
+        let ids: BTreeSet<String> = balancers.flat_map(|it| it.balancer.security_groups.iter().cloned()).collect();
+        let known = |id: &String| observed.security_groups.iter().any(|group| group.id == *id);
+        let unknown: BTreeSet<String> = ids.into_iter().filter(|id| !known(id)).collect();
+        observed.security_groups.extend(region.security_groups_of_balancers(&observed.owner, &unknown).await);
+    }
     // The backends of guests in other namespaces may be unknown for as long as the operator is denied these.
     let namespace = object.namespace().unwrap_or_default();
-    if !model.groups.is_empty() && timeout(ENDPOINTS_TIMEOUT, kind.targets.ready(&namespace)).await.is_err() {
+    // It was waited for before.
+    if !model.groups.is_empty() && timeout(Duration::ZERO, kind.targets.ready(&namespace)).await.is_err() {
         return Err(Error::EndpointsUnread(kind.targets.watch_trouble(&namespace).unwrap_or_default()));
     }
     let endpoints = model.groups.iter().map(|(name, group)| (name.clone(), kind.targets.endpoints(&group.backend)));

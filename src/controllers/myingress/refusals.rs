@@ -82,8 +82,8 @@ impl Refusals {
         sweep: Duration,
     ) -> Noted {
         let (longest, at_once) = match error.class() {
-            // Without credentials no other action can work either.
-            _ if matches!(error, Error::NoCredentials(_)) => return Noted::Fails,
+            // Without valid signatures no other action can work either.
+            _ if matches!(error, Error::Unsigned(_)) => return Noted::Fails,
             Class::Invalid => (sweep.max(SOONEST), true),
             Class::Denied => (sweep.clamp(SOONEST, DENIED), true),
             Class::Transient => (SOONEST, false),

@@ -3,15 +3,18 @@
 //! AWS names values, not fields. The action has the port, the name or the attributes, and the spec shows which field
 //! they come from.
 
+use std::collections::BTreeSet;
+
 use kube::ResourceExt;
 
-use super::action::{Action, BalancerAction, GroupAction, ListenerAction};
+use super::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use super::members::key;
 use super::model;
 use super::ownership::Owner;
 use crate::api::MyIngress;
 use crate::api::myingress::{BackendSpec, ListenerSpec, MyIngressSpec, Scheme, StickinessType};
 use crate::external::aws::AwsError;
+use crate::external::ec2::{Permission, Source};
 use crate::external::elbv2::{ListenerSettings, Pairs, RuleSettings};
 
 /// The field that AWS refused. `None` if the object does not have it: another member of its group may have asked for
@@ -33,9 +36,45 @@ pub fn field_of(error: &AwsError, action: &Action, owner: &Owner, object: &MyIng
                 _ => field,
             })
         }
-        Action::Listener(action) => listener_field(error, action, spec),
+        Action::Listener(action) => {
+            target_group_field(error, action, spec).or_else(|| listener_field(error, action, spec))
+        }
+        Action::Security(SecurityAction::Authorize { permissions, .. }) => inbound_field(error, permissions, spec),
         _ => None,
     }
+}
+
+/// The field with the target group that AWS names.
+fn target_group_field(error: &AwsError, action: &ListenerAction, spec: &MyIngressSpec) -> Option<String> {
+    let forwarded = action.forwarded_to();
+    let mut named = model::foreign_groups(spec).into_iter().filter(|group| forwarded.contains(group.arn));
+    named.find(|group| is_named(group.arn, &error.message)).map(|group| group.field)
+}
+
+/// The field with the network or prefix list that AWS names, or with the only one that it was asked to let in.
+fn inbound_field(error: &AwsError, permissions: &BTreeSet<Permission>, spec: &MyIngressSpec) -> Option<String> {
+    let mut asked = model::inbound_of(spec);
+    asked.retain(|it| permissions.iter().any(|permission| it.asks_for(permission)));
+    let named = asked.iter().find(|it| is_named(it.text, &error.message) || is_named(it.canonical(), &error.message));
+    let sources: BTreeSet<&Source> = permissions.iter().map(|permission| &permission.source).collect();
+    let only = asked.first().filter(|_| sources.len() == 1);
+    named.or(only).map(|it| it.field.clone())
+}
+
+/// Whether a text names this value, and not only a longer one that contains it.
+pub fn is_named(value: &str, text: &str) -> bool {
+    let belongs = |it: char| it.is_alphanumeric() || matches!(it, '-' | '_' | '/');
+    !value.is_empty()
+        && text.match_indices(value).any(|(at, _)| {
+            let before = text[..at].chars().next_back();
+            let mut after = text[at + value.len()..].chars();
+            // A full stop ends a sentence, or goes on with a name.
+            let goes_on = match after.next() {
+                Some('.') => after.next().is_some_and(belongs),
+                next => next.is_some_and(belongs),
+            };
+            !before.is_some_and(|it| belongs(it) || it == '.') && !goes_on
+        })
 }
 
 fn listener_field(error: &AwsError, action: &ListenerAction, spec: &MyIngressSpec) -> Option<String> {

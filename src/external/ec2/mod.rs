@@ -101,7 +101,11 @@ fn tags_of(element: &Element) -> Pairs {
 /// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html>
 fn class_of(code: &str) -> Option<Class> {
     Some(match code {
-        "InvalidGroup.NotFound" | "InvalidGroupId.NotFound" | "InvalidPermission.NotFound" => Class::NotFound,
+        // The first three are different names for the same.
+        "InvalidGroup.NotFound"
+        | "InvalidGroupId.NotFound"
+        | "InvalidSecurityGroupID.NotFound"
+        | "InvalidPermission.NotFound" => Class::NotFound,
         // A group stays in use for minutes after its balancer is gone, until the network interfaces are gone too.
         "DependencyViolation" | "InvalidGroup.InUse" | "InvalidGroup.Duplicate" | "InvalidPermission.Duplicate" => {
             Class::Conflict

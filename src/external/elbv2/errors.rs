@@ -27,9 +27,7 @@ pub(super) fn class_of(code: &str) -> Option<Class> {
         | "TooManyTargetGroups"
         | "TooManyTargets"
         | "TooManyUniqueTargetGroupsPerLoadBalancer" => Class::Denied,
-        "CapacityReservationPending" | "HealthUnavailable" | "InsufficientCapacity" | "TrustStoreNotReady" => {
-            Class::Transient
-        }
+        "CapacityReservationPending" | "HealthUnavailable" | "InsufficientCapacity" => Class::Transient,
         "ALPNPolicyNotFound"
         | "AllocationIdNotFound"
         | "AvailabilityZoneNotSupported"
@@ -47,6 +45,7 @@ pub(super) fn class_of(code: &str) -> Option<Class> {
         | "SubnetNotFound"
         | "TargetGroupAssociationLimit"
         | "TrustStoreNotFound"
+        | "TrustStoreNotReady"
         | "UnsupportedCertificate"
         | "UnsupportedFeature"
         | "UnsupportedProtocol"

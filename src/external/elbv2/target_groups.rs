@@ -5,6 +5,7 @@ use aws_sdk_elasticloadbalancingv2::types as aws;
 use super::pages::{PAGE, next};
 use super::target_group::{GroupKind, HealthCheck, NewTargetGroup, TargetGroup};
 use super::{Elbv2, Outcome, Pairs, target_groups_wire as wire};
+use crate::runtime::Class;
 
 impl Elbv2 {
     /// Every target group of the region, whatever its kind, because all kinds share their names.
@@ -28,6 +29,17 @@ impl Elbv2 {
         match self.caller.call_again("DescribeTargetGroups", || call.clone().send()).await {
             Ok(page) => Ok(page.target_groups.unwrap_or_default().into_iter().next().map(wire::target_group)),
             Err(error) if error.is("TargetGroupNotFound") => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// AWS's words if it knows no target group with that ARN; `None` if there is one.
+    pub async fn why_no_target_group(&self, arn: &str) -> Outcome<Option<String>> {
+        let call = self.client.describe_target_groups().target_group_arns(arn);
+        match self.caller.call_again("DescribeTargetGroups", || call.clone().send()).await {
+            Ok(_) => Ok(None),
+            // An ARN of another region or form is no less wrong than one that is not there.
+            Err(error) if matches!(error.class, Class::NotFound | Class::Invalid) => Ok(Some(error.message)),
             Err(error) => Err(error),
         }
     }

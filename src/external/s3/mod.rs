@@ -137,9 +137,7 @@ fn class_of(code: &str) -> Option<Class> {
         | "AccountProblem"
         | "TooManyBuckets"
         | "KMS.DisabledException"
-        | "KMS.NotFoundException"
-        | "ExpiredToken"
-        | "InvalidAccessKeyId" => Class::Denied,
+        | "KMS.NotFoundException" => Class::Denied,
         "InvalidBucketName"
         | "PermanentRedirect"
         | "AuthorizationHeaderMalformed"

@@ -122,6 +122,44 @@ fn apiserver(sent: Arc<Mutex<Vec<Value>>>) -> Client {
     Client::new(tower::service_fn(answer), "default")
 }
 
+/// An apiserver that takes everything but statuses, which it refuses because of a value.
+fn without_status(sent: Arc<Mutex<Vec<Value>>>) -> Client {
+    let answer = move |request: http::Request<Body>| {
+        let sent = sent.clone();
+        async move {
+            let refused = request.uri().path().ends_with("/status");
+            let body = request.into_body().collect().await.expect("a body").to_bytes();
+            let (code, answer) = if refused {
+                (422, json!({ "status": "Failure", "code": 422, "message": REFUSED }))
+            } else {
+                (200, serde_json::from_slice(&body).expect("JSON"))
+            };
+            sent.lock().unwrap().push(answer.clone());
+            let answer = http::Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+            Ok::<_, Infallible>(answer.expect("an answer"))
+        }
+    };
+    Client::new(tower::service_fn(answer), "default")
+}
+
+const REFUSED: &str = "spec.before: Invalid value: \"2026-11-22t12:00:00z\": invalid date";
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_refused_for_a_value_leaves_events() {
+    for (image, reasons) in [("busybox", vec!["StatusFailed"]), (CONTESTED, vec!["Unsettled", "StatusFailed"])] {
+        let sent = Arc::default();
+        let mut object = object(&json!([]));
+        object.spec.image = image.into();
+        let reconciler = reconciler(&without_status(Arc::clone(&sent)));
+        reconciler.kind.go_on.notify_one();
+        reconciler.reconcile(&object).await;
+        let events: Vec<Value> = sent.lock().unwrap().iter().filter(|it| it["note"].is_string()).cloned().collect();
+        assert_eq!(events.iter().map(|it| it["reason"].as_str().unwrap()).collect::<Vec<_>>(), reasons);
+        let note = events.last().unwrap()["note"].as_str().unwrap();
+        assert!(note.contains(REFUSED) && note.contains("create the object again"), "{note}");
+    }
+}
+
 fn reconciler(client: &Client) -> Arc<Reconciler<Waiting>> {
     fenced(client, Fence::unfenced())
 }

@@ -16,6 +16,7 @@ mod full_policy;
 mod full_trouble;
 mod isolation;
 mod let_in;
+mod mistakes;
 mod names;
 mod orphans;
 mod ownership;

@@ -1,6 +1,6 @@
 //! Leaves out of a plan what AWS refused, and what depends on it. The rest of the plan goes on.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -26,12 +26,20 @@ pub struct Aside<'a> {
     held: RefCell<Vec<Action>>,
     /// Additions of certificates that were left out because AWS refused others.
     waiting: RefCell<Vec<Action>>,
+    /// How many changes were left out because they depend on something refused.
+    dependent: Cell<usize>,
 }
 
 impl<'a> Aside<'a> {
     /// Knows these refusals; the plan has met none of them yet.
     pub fn new(refusals: &'a [Refusal]) -> Self {
-        Self { refusals, met: RefCell::default(), held: RefCell::default(), waiting: RefCell::default() }
+        Self {
+            refusals,
+            met: RefCell::default(),
+            held: RefCell::default(),
+            waiting: RefCell::default(),
+            dependent: Cell::default(),
+        }
     }
 
     /// Whether the action was refused and is not to be tried now.
@@ -140,6 +148,7 @@ impl<'a> Aside<'a> {
         let mut missing: Vec<Action> = Vec::new();
         for action in std::mem::take(actions) {
             if missing.iter().any(|refused| depends(refused, &action)) {
+                self.dependent.set(self.dependent.get() + 1);
                 if matches!(action, Action::Listener(ListenerAction::DeleteRule { .. })) {
                     self.held.borrow_mut().push(action.clone());
                 }
@@ -177,6 +186,15 @@ impl<'a> Aside<'a> {
         parts.into_iter().flat_map(|part| self.parts(part)).collect()
     }
 
+    /// What became of the other changes, of which AWS refused so many.
+    fn rest(&self, refused: usize) -> String {
+        let exceptions = [(self.dependent.get(), "must wait for this one"), (refused, "AWS refuses as well")];
+        let exceptions = exceptions.into_iter().filter(|(number, _)| *number > 0);
+        let exceptions: Vec<String> = exceptions.map(|(number, what)| counted(number, what)).collect();
+        let all_but = if exceptions.is_empty() { "" } else { ", except for " };
+        format!(". Everything else is in AWS as the spec says{all_but}{}", exceptions.join(" and "))
+    }
+
     /// How long until the next refused action is tried again.
     pub fn next(&self) -> Option<Duration> {
         self.met().into_iter().map(|refusal| refusal.retry_in).min()
@@ -188,7 +206,9 @@ impl<'a> Aside<'a> {
         let met = self.met();
         let own = |refusal: &&&Refusal| refusal.blamed.as_ref().map_or(leads, |blamed| *blamed == key(object));
         if let Some(refusal) = met.iter().find(own) {
-            return Some(reported(refusal, refusal.reason, refusal.message.clone()));
+            // Before there is a balancer, nothing is there of which something could be lacking.
+            let rest = if observed.assets.balancers.is_empty() { String::new() } else { self.rest(met.len() - 1) };
+            return Some(reported(refusal, refusal.reason, refusal.message.clone() + &rest));
         }
         let held = self.held.borrow();
         let keeps = |refused: &Action| {
@@ -206,6 +226,12 @@ impl<'a> Aside<'a> {
         let message = format!("waits for a part{by} that AWS refuses: {}", needed.message);
         Some(reported(needed, "GroupHeldUp", message))
     }
+}
+
+/// So many changes, in words.
+fn counted(number: usize, what: &str) -> String {
+    let changes = if number == 1 { "change" } else { "changes" };
+    format!("{number} {changes} that {what}")
 }
 
 /// How an object reports a refusal. While AWS WAF does not know a new balancer yet, nobody has to do anything.
@@ -384,6 +410,30 @@ mod tests {
         let aside = Aside::new(&refusals);
         assert_eq!(left(&aside, set(&["good"])), [set(&["good"])]);
         assert!(aside.is_empty());
+    }
+
+    #[test]
+    fn what_became_of_the_other_changes_is_told() {
+        let refusals = [refusal(set(&["bad"]))];
+        let aside = Aside::new(&refusals);
+        assert_eq!(aside.rest(0), ". Everything else is in AWS as the spec says");
+        assert_eq!(
+            aside.rest(2),
+            ". Everything else is in AWS as the spec says, except for 2 changes that AWS refuses as well"
+        );
+        let security = |id: &str, add: bool| {
+            let (id, permissions) = (id.to_owned(), BTreeSet::new());
+            Action::Security(if add {
+                SecurityAction::Authorize { id, permissions }
+            } else {
+                SecurityAction::Revoke { id, permissions }
+            })
+        };
+        let refusals = [refusal(security("sg-1", true))];
+        let aside = Aside::new(&refusals);
+        aside.leave_out(&mut vec![security("sg-1", true), security("sg-1", false), security("sg-2", false)]);
+        let rest = ". Everything else is in AWS as the spec says, except for 1 change that must wait for this one";
+        assert_eq!(aside.rest(0), rest);
     }
 
     fn add(certificates: &[&str]) -> Action {

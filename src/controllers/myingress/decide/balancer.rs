@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::attributes::drifted;
 use super::security::Groups;
 use super::tags::stale;
-use super::{Scene, differing, listeners, serves, status};
+use super::{ADOPTION_REFUSED, Scene, differing, listeners, serves, status};
 use crate::api::myingress::ManagedKeys;
 use crate::api::{MyIngress, MyIngressStatus};
 use crate::controllers::myingress::action::{Action, BalancerAction};
@@ -85,7 +85,7 @@ fn missing(scene: &Scene, security: &Groups, plan: &mut Plan<Action, MyIngressSt
     if let Some((adoption, name)) = observed.adoption.as_ref().zip(wanted.adopt.as_ref()) {
         let tags = scene.tags(None);
         let (key, value) = adoption_tag(&observed.owner);
-        let refusal = |message: String| Err(Complaint { reason: "AdoptionRefused", message });
+        let refusal = |message: String| Err(Complaint { reason: ADOPTION_REFUSED, message });
         return match adoption {
             Adoption::Agreed { arn } => {
                 let action = BalancerAction::Adopt { arn: arn.clone(), name: name.clone(), tags };

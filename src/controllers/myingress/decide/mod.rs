@@ -13,6 +13,7 @@ mod frozen;
 mod groups;
 mod listeners;
 mod named;
+mod reachable;
 mod removal;
 mod replacement;
 mod secrets;
@@ -31,6 +32,7 @@ use super::action::Action;
 use super::assets::Member;
 use super::error::SECRET_DENIED;
 use super::facts::Observed;
+use super::lacking::TARGET_GROUP_NOT_FOUND;
 use super::members::key;
 use super::model::{Complaint, Model};
 use super::occupied;
@@ -42,11 +44,18 @@ use crate::runtime::{Health, Plan};
 
 use aside::Aside;
 
+pub use followed::backend_tag;
 pub use groups::{bindings, bindings_without};
+pub use reachable::WARNINGS;
 pub use removal::{decide_removal, retains};
+pub use status::backend_trouble;
 
+/// Condition reason if a balancer cannot be adopted.
+const ADOPTION_REFUSED: &str = "AdoptionRefused";
 /// How soon a Secret that may not be read is tried again.
 const SECRET_RETRY: Duration = Duration::from_mins(1);
+/// How soon AWS is asked again for something that the spec names and AWS did not know.
+pub const ASKED_AGAIN: Duration = Duration::from_secs(30);
 /// How soon the operator checks again whether another cluster still has our name. The check uses what was read already.
 const RIVAL_RETRY: Duration = Duration::from_mins(1);
 
@@ -73,8 +82,7 @@ pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<A
         // Nothing is done by halves: no change is made, and what exists stays as it is.
         status::describe(&mut plan, object, observed, current);
         plan.health = Health::stalled(complaint.reason, complaint.message.clone());
-        // No event wakes the object when the Secret becomes readable.
-        plan.requeue = (complaint.reason == SECRET_DENIED).then_some(SECRET_RETRY);
+        plan.requeue = recheck(complaint.reason);
         return plan;
     }
     let Some(model) = &observed.built.model else {
@@ -94,6 +102,7 @@ pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<A
             plan.actions.clear();
             plan.write_status_first = false;
             status::describe(&mut plan, object, observed, current);
+            plan.requeue = recheck(complaint.reason);
             plan.health = Health::stalled(complaint.reason, complaint.message);
         }
     }
@@ -110,6 +119,15 @@ pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<A
         plan.requeue = plan.requeue.into_iter().chain(scene.aside.next()).min();
     }
     plan
+}
+
+/// How soon to look again at a mistake if no event wakes the object when it is mended.
+fn recheck(reason: &str) -> Option<Duration> {
+    match reason {
+        SECRET_DENIED => Some(SECRET_RETRY),
+        TARGET_GROUP_NOT_FOUND | ADOPTION_REFUSED => Some(ASKED_AGAIN),
+        _ => None,
+    }
 }
 
 /// Whether the object acts for its group. One member does: the first valid one.
@@ -178,7 +196,10 @@ fn changes(
             let listeners = listeners::exist(observed, recorded);
             plan.status.managed = tags::remember(scene, current, status::managed(model, None, listeners));
         }
-        status::health(object, scene, current)
+        let tells = serves(current) && !scene.is_guest(&key(object));
+        let warning = tells.then(|| reachable::warning(scene, current)).flatten();
+        plan.status.warning = warning.as_ref().map(|(word, _)| (*word).to_owned());
+        status::health(object, scene, current, warning.map(|(_, sentence)| sentence))
     } else {
         Health::progressing("Updating", "the load balancer is being updated")
     };

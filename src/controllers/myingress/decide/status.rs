@@ -11,7 +11,7 @@ use crate::controllers::myingress::assets::Member;
 use crate::controllers::myingress::certificates;
 use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::members::key;
-use crate::controllers::myingress::model::{CertificatesModel, Model, SecurityModel};
+use crate::controllers::myingress::model::{CertificatesModel, GroupModel, Model, SecurityModel};
 use crate::controllers::myingress::targets::{CheckPort, Endpoints, Refused, Wanted};
 use crate::external::elbv2::{Condition, Match, Pairs, Protocol, State};
 use crate::runtime::{ConditionStatus, ExtraCondition, Health, Plan};
@@ -125,8 +125,8 @@ fn targets_healthy(groups: &[TargetGroupStatus]) -> ExtraCondition {
     }
 }
 
-/// The health of the object when nothing is left to do.
-pub fn health(object: &MyIngress, scene: &Scene, current: &Member) -> Health {
+/// The health of the object when nothing is left to do. `warning` is what keeps clients from connecting.
+pub fn health(object: &MyIngress, scene: &Scene, current: &Member, warning: Option<String>) -> Health {
     let names_targets = !object.spec.target_security_groups.is_empty();
     let unreached = || super::entries::trouble(scene, current).filter(|_| names_targets);
     if let Some((reason, message)) = missing_backend(object, scene).or_else(unreached) {
@@ -147,7 +147,10 @@ pub fn health(object: &MyIngress, scene: &Scene, current: &Member) -> Health {
     match current.balancer.state {
         State::Active => match held_by(object, scene) {
             Some(why) => Health::ready("BalancerHeldUp", format!("the load balancer is active. {why}")),
-            None => Health::ready("Active", "the load balancer is active"),
+            None => {
+                let warning = warning.map(|warning| format!(". {warning}")).unwrap_or_default();
+                Health::ready("Active", format!("the load balancer is active{warning}"))
+            }
         },
         State::ActiveImpaired => {
             Health::ready("ActiveImpaired", "the load balancer is active, but AWS lacks the resources to scale it")
@@ -200,41 +203,43 @@ fn uncertified(object: &MyIngress, scene: &Scene) -> Option<String> {
 /// A backend of the object that cannot be followed, reported with field and fix.
 fn missing_backend(object: &MyIngress, scene: &Scene) -> Option<(&'static str, String)> {
     let own = scene.model.groups.iter().filter(|(_, group)| group.member == key(object));
-    let troubles = own.filter_map(|(name, group)| {
-        let index = object.spec.backends.iter().position(|backend| backend.name == group.backend_name)?;
-        let (service, namespace) = (&group.backend.service, &group.backend.namespace);
-        Some(match scene.observed.endpoints.get(name)? {
-            Endpoints::NotReadyYet | Endpoints::NoSlices => return None,
-            Endpoints::PoliciesUnknown(why) => ("PoliciesUnknown", format!("spec.backends[{index}].service: {why}")),
-            Endpoints::Known(Wanted { refused: Some(refused), .. }) => {
-                let why = no_pod(refused, namespace);
-                ("TargetRefused", format!("spec.backends[{index}].service: {why}"))
-            }
-            Endpoints::Known(wanted) => {
-                let name = group.backend.check.as_deref().unwrap_or_default();
-                let (reason, why) = unfit_check_port(&wanted.check, service, name)?;
-                (reason, format!("spec.backends[{index}].healthCheck.port: {why}"))
-            }
-            Endpoints::ServiceMissing => (
-                "ServiceNotFound",
-                format!(
-                    "spec.backends[{index}].service: there is no Service {service} in namespace {namespace}: create it, \
-                     or correct the name"
-                ),
-            ),
-            Endpoints::PortMissing { ports } => (
-                "PortNotFound",
-                format!(
-                    "spec.backends[{index}].port: Service {service} has no such port: use one of {}",
-                    ports.join(", ")
-                ),
-            ),
-            Endpoints::Unsuitable(why) => {
-                ("ServiceUnsuitable", format!("spec.backends[{index}].service: {why}"))
-            }
-        })
-    });
+    let troubles = own.filter_map(|(name, group)| backend_trouble(object, group, scene.observed.endpoints.get(name)?));
     troubles.min_by_key(|(_, message)| message.clone())
+}
+
+/// Why a backend of the object cannot be followed.
+pub fn backend_trouble(
+    object: &MyIngress,
+    group: &GroupModel,
+    endpoints: &Endpoints,
+) -> Option<(&'static str, String)> {
+    let index = object.spec.backends.iter().position(|backend| backend.name == group.backend_name)?;
+    let (service, namespace) = (&group.backend.service, &group.backend.namespace);
+    Some(match endpoints {
+        Endpoints::NotReadyYet | Endpoints::NoSlices => return None,
+        Endpoints::PoliciesUnknown(why) => ("PoliciesUnknown", format!("spec.backends[{index}].service: {why}")),
+        Endpoints::Known(Wanted { refused: Some(refused), .. }) => {
+            let why = no_pod(refused, namespace);
+            ("TargetRefused", format!("spec.backends[{index}].service: {why}"))
+        }
+        Endpoints::Known(wanted) => {
+            let name = group.backend.check.as_deref().unwrap_or_default();
+            let (reason, why) = unfit_check_port(&wanted.check, service, name)?;
+            (reason, format!("spec.backends[{index}].healthCheck.port: {why}"))
+        }
+        Endpoints::ServiceMissing => (
+            "ServiceNotFound",
+            format!(
+                "spec.backends[{index}].service: there is no Service {service} in namespace {namespace}: create it, or \
+                 correct the name"
+            ),
+        ),
+        Endpoints::PortMissing { ports } => (
+            "PortNotFound",
+            format!("spec.backends[{index}].port: Service {service} has no such port: use one of {}", ports.join(", ")),
+        ),
+        Endpoints::Unsuitable(why) => ("ServiceUnsuitable", format!("spec.backends[{index}].service: {why}")),
+    })
 }
 
 /// Why an address is not a target, and what to do about it.

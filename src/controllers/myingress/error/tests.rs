@@ -3,7 +3,8 @@ use serde_json::json;
 use super::*;
 use crate::controllers::myingress::action::{BalancerAction, ListenerAction};
 use crate::controllers::myingress::model::fixtures::standing;
-use crate::external::elbv2::Pairs;
+use crate::external::ec2::{Entry, Permission, Source};
+use crate::external::elbv2::{Pairs, RuleAction, RuleSettings};
 
 fn owner() -> Owner {
     Owner { cluster: "prod".into(), namespace: "shop".into(), name: "web".into(), uid: "uid".into() }
@@ -130,5 +131,101 @@ fn a_certificate_that_aws_does_not_know_may_be_new_and_one_that_it_does_not_supp
         assert_eq!([unknown.reason(), unsupported.reason()], ["CertificateInvalid"; 2], "{operation}");
         assert_eq!([unknown.class(), unsupported.class()], [Class::Invalid; 2], "{operation}");
         assert!(unknown.may_be_too_early() && !unsupported.may_be_too_early(), "{operation}");
+    }
+}
+
+const GROUP: &str = "arn:aws:elasticloadbalancing:eu-west-1:111122223333:targetgroup/legacy/0123456789abcdef";
+
+#[test]
+fn a_target_group_that_aws_does_not_know_is_named_with_its_field() {
+    let forward = json!({ "forward": { "targetGroups": [{ "arn": format!("{GROUP}0") }, { "arn": GROUP }] } });
+    let rules = json!([{ "hosts": ["a"], "action": { "fixedResponse": { "statusCode": 200 } } },
+        { "hosts": ["b"], "action": forward }]);
+    let object = standing("web", json!({ "listeners": [{ "port": 80, "rules": rules }] }));
+    let groups = [(GROUP.to_owned(), 1), (format!("{GROUP}0"), 1)].into();
+    let actions = vec![RuleAction::Forward { groups, stickiness: None }];
+    let settings = RuleSettings { conditions: [].into(), actions, transforms: Vec::new() };
+    let (balancer, listener, tags) = ("b".into(), "l".into(), Pairs::new());
+    let rule = ListenerAction::CreateRule { balancer, listener, port: 80, priority: 1, settings, tags };
+    let words = format!("Target groups '{GROUP}' not found");
+    let refused = invalid("CreateRule", "elasticloadbalancing", "TargetGroupNotFound", &words);
+    let text = Error::of_action(refused, &Action::Listener(rule), &owner(), &object);
+    assert_eq!((text.reason(), text.class(), text.may_be_too_early()), ("TargetGroupNotFound", Class::Invalid, true));
+    let expected = format!("spec.listeners[0].rules[1].action.forward.targetGroups[1].arn: AWS refuses it ({words})");
+    assert!(text.to_string().starts_with(&expected), "{text}");
+}
+
+#[test]
+fn a_prefix_list_or_network_that_aws_refuses_is_named_with_its_field() {
+    let object = standing(
+        "web",
+        json!({
+            "inboundPrefixLists": ["pl-12", "pl-1"], "inboundCidrs": ["10.1.2.3/8"],
+            "listeners": [{ "port": 80, "inboundCidrs": ["192.0.2.0/24"] }],
+        }),
+    );
+    let list = |id: &str| Source::PrefixList(id.into());
+    let network = |it: &str| Source::Network(it.into());
+    let all = [list("pl-1"), list("pl-12"), network("10.0.0.0/8"), network("192.0.2.0/24")];
+    for (sources, words, field) in [
+        (&all[..], "The prefix list ID 'pl-1' does not exist", "spec.inboundPrefixLists[1]"),
+        (&all[..], "The prefix list ID 'pl-12' does not exist", "spec.inboundPrefixLists[0]"),
+        (&all[..], "CIDR block 10.0.0.0/8 is malformed", "spec.inboundCidrs[0]"),
+        (&all[3..], "no", "spec.listeners[0].inboundCidrs[0]"),
+        (&all[..], "no", "spec.inboundCidrs, spec.inboundPrefixLists"),
+    ] {
+        let permissions = sources.iter().map(|source| Permission::tcp(80, source.clone())).collect();
+        let action = Action::Security(SecurityAction::Authorize { id: "sg-1".into(), permissions });
+        let refused = invalid("AuthorizeSecurityGroupIngress", "ec2", "InvalidPrefixListID.NotFound", words);
+        let text = Error::of_action(refused, &action, &owner(), &object).to_string();
+        assert!(text.starts_with(&format!("{field}: AWS refuses it ({words})")), "{text}");
+    }
+}
+
+#[test]
+fn a_missing_group_of_the_spec_is_a_mistake_and_a_missing_one_of_ours_a_race() {
+    let entry = Entry {
+        group: "sg-nodes".into(),
+        from: "sg-own".into(),
+        protocol: "tcp".into(),
+        ports: None,
+        description: String::new(),
+    };
+    let action = Action::Security(SecurityAction::LetIn(entry));
+    let object = standing("web", json!({ "inboundCidrs": ["::/0"], "targetSecurityGroups": ["sg-nodes"] }));
+    let missing = |id: &str| {
+        let words = format!("The security group '{id}' does not exist");
+        let error = invalid("AuthorizeSecurityGroupIngress", "ec2", "InvalidGroup.NotFound", &words);
+        Error::of_action(AwsError { class: Class::NotFound, ..error }, &action, &owner(), &object)
+    };
+    assert_eq!(missing("sg-nodes").reason(), "TargetSecurityGroupInvalid");
+    assert_eq!(missing("sg-own").class(), Class::NotFound, "it is made again");
+}
+
+#[test]
+fn a_trust_store_that_is_not_active_yet_is_named_and_tried_again() {
+    for code in ["TrustStoreNotReady", "TrustStoreNotFound"] {
+        let error = Error::of(invalid("ModifyListener", "elasticloadbalancing", code, "no"));
+        assert_eq!((error.reason(), error.class()), ("ListenerInvalid", Class::Invalid), "{code}");
+        assert!(error.may_be_too_early() && error.to_string().contains("trustStoreArn"), "{error}");
+    }
+}
+
+#[test]
+fn a_wrong_clock_and_wrong_credentials_say_what_to_do_and_are_tried_again_soon() {
+    for (reason, words) in [
+        ("CredentialsMissing", "let its service account assume an IAM role"),
+        ("CredentialsInvalid", "renew its keys"),
+        ("ClockSkewed", "correct the clock of its node"),
+    ] {
+        let error =
+            invalid("CreateLoadBalancer", "elasticloadbalancing", reason, "RequestExpired: Request has expired.");
+        let error = Error::of(AwsError { class: Unsigned::CLASS, ..error });
+        assert_eq!((error.reason(), error.class(), error.needs_person()), (reason, Class::Transient, true));
+        let text = error.to_string();
+        assert!(
+            text.contains(words) && text.contains("RequestExpired") && text.contains("docs/operations.md"),
+            "{text}"
+        );
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::text::canonical_network;
 use super::{Complaint, Model, SecurityModel};
+use crate::api::myingress::MyIngressSpec;
 use crate::external::ec2::{Permission, Source};
 
 /// Rules that a security group may have for each address family, in an account with the default quota.
@@ -49,6 +51,60 @@ pub fn check(permissions: &BTreeSet<Permission>, most: usize) -> Result<(), Comp
          security group yourself and name it in spec.securityGroups"
     );
     Err(Complaint { reason: "InboundInvalid", message })
+}
+
+/// A network or prefix list that a spec lets in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inbound<'a> {
+    /// The field that names it.
+    pub field: String,
+    /// As the spec has it.
+    pub text: &'a str,
+    /// What AWS is asked to let in.
+    pub source: Source,
+    /// The port of the listener, if it is let in on that one only.
+    port: Option<u16>,
+}
+
+impl Inbound<'_> {
+    /// Whether it asks for that inbound rule.
+    pub fn asks_for(&self, permission: &Permission) -> bool {
+        let port = permission.ports.map(|ports| ports.from);
+        self.source == permission.source && self.port.is_none_or(|own| port == Some(own.into()))
+    }
+
+    /// The network or the id in the form in which AWS gets it.
+    pub fn canonical(&self) -> &str {
+        match &self.source {
+            Source::Network(text) | Source::Group(text) | Source::PrefixList(text) => text,
+        }
+    }
+}
+
+/// The networks and prefix lists that a spec lets in.
+pub fn inbound_of(spec: &MyIngressSpec) -> Vec<Inbound<'_>> {
+    let network = |text: &String| Source::Network(canonical_network(text).unwrap_or_else(|| text.clone()));
+    let networks = spec.inbound_cidrs.iter().enumerate().map(|(index, text)| Inbound {
+        field: format!("spec.inboundCidrs[{index}]"),
+        text,
+        source: network(text),
+        port: None,
+    });
+    let lists = spec.inbound_prefix_lists.iter().enumerate().map(|(index, text)| Inbound {
+        field: format!("spec.inboundPrefixLists[{index}]"),
+        text,
+        source: Source::PrefixList(text.clone()),
+        port: None,
+    });
+    let by_listener = spec.listeners.iter().enumerate().flat_map(|(at, listener)| {
+        listener.inbound_cidrs.iter().enumerate().map(move |(index, text)| Inbound {
+            field: format!("spec.listeners[{at}].inboundCidrs[{index}]"),
+            text,
+            source: network(text),
+            port: Some(listener.port),
+        })
+    });
+    networks.chain(lists).chain(by_listener).collect()
 }
 
 impl Model {

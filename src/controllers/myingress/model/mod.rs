@@ -9,6 +9,7 @@ mod build;
 mod conditions;
 mod defaults;
 mod field;
+mod foreign_groups;
 mod guests;
 mod inbound;
 mod limits;
@@ -52,7 +53,8 @@ pub use conditions::conditions_of;
 pub use defaults::{
     default_balancer_attribute, default_balancer_attributes, default_group_attributes, default_listener_attributes,
 };
-pub use inbound::{MOST_RULES, counted};
+pub use foreign_groups::foreign_groups;
+pub use inbound::{MOST_RULES, counted, inbound_of};
 pub use limits::{Limits, is_nearly_used};
 pub use text::canonical_network;
 

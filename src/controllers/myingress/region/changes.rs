@@ -33,6 +33,10 @@ impl Region {
             Action::Listener(action) => self.change_listener(action).await,
             Action::Bind(_) => Ok(Answer::Done),
         };
+        let made = match made {
+            Err(error) if error.is("TargetGroupNotFound") => Err(self.of_forwarding(owner, action, error).await),
+            made => made,
+        };
         in_flight.confirmed();
         match made {
             Ok(answer) => {
@@ -177,6 +181,32 @@ impl Region {
             }
         }
         Ok(Answer::Done)
+    }
+
+    /// The error of a listener or rule that forwards to a target group which AWS does not know. One of ours went
+    /// meanwhile, and is looked up before the next decision. One that the spec names is a mistake there.
+    async fn of_forwarding(&self, owner: &Owner, action: &Action, error: AwsError) -> AwsError {
+        let named = match action {
+            Action::Listener(action) => action.forwarded_to(),
+            _ => return error,
+        };
+        let groups = self.owned_by(owner).groups;
+        let mut foreign = BTreeSet::new();
+        for arn in named {
+            match groups.get(arn) {
+                Some(own) => self.mark_unconfirmed(Named::Group, &own.group.name, &owner.uid),
+                None => drop(foreign.insert(arn.clone())),
+            }
+        }
+        foreign.iter().for_each(|arn| self.doubt_target_group(arn));
+        match self.unknown_target_groups(owner, &foreign).await.into_keys().next() {
+            Some(arn) => {
+                let message =
+                    if error.message.contains(&arn) { error.message } else { format!("{}: {arn}", error.message) };
+                AwsError { class: Class::Invalid, message, ..error }
+            }
+            None => error,
+        }
     }
 
     /// Puts a balancer behind a web ACL.

@@ -98,7 +98,7 @@ impl Region {
     }
 
     /// Looks the name up in AWS, enters what has it, and returns its tags.
-    async fn look_for_balancer(&self, name: &str) -> Result<Option<Pairs>, AwsError> {
+    pub(super) async fn look_for_balancer(&self, name: &str) -> Result<Option<Pairs>, AwsError> {
         let member = match self.elb.named(name).await? {
             Some(balancer) => Some(self.with_tags(balancer).await?),
             None => None,

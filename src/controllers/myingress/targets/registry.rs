@@ -116,6 +116,8 @@ impl Registry {
             for arn in &known.of_nodes {
                 known.groups.get(arn).inspect(|group| group.endpoints_changed());
             }
+            // Some of them may wait for a node.
+            woken.extend(known.waiting.values().flat_map(BTreeMap::values).flatten().cloned());
         }
         drop(known);
         self.wake(woken);

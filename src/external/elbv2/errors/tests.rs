@@ -62,7 +62,7 @@ fn codes_have_classes() {
         ("CapacityDecreaseRequestLimitExceeded", Some(Class::Denied)),
         ("SSLPolicyNotFound", Some(Class::Invalid)),
         ("UnsupportedCertificate", Some(Class::Invalid)),
-        ("TrustStoreNotReady", Some(Class::Transient)),
+        ("TrustStoreNotReady", Some(Class::Invalid)),
         // A throttling code that begins like a quota belongs to the general codes.
         ("TooManyRequestsException", None),
     ] {
