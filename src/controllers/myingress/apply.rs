@@ -34,7 +34,7 @@ pub async fn apply(kind: &MyIngressKind, owner: &Owner, object: &MyIngress, acti
     }
     let outcome = kind.region.change(owner, action).await;
     // After a lost answer the change may be made, and is not made again.
-    if outcome.as_ref().map_or_else(|error| error.ambiguous, |()| true) {
+    if outcome.as_ref().err().is_none_or(|error| error.ambiguous) {
         disturb(kind, owner, action);
     }
     let Err(error) = outcome else { return Ok(()) };

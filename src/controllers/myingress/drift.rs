@@ -414,7 +414,7 @@ mod tests {
         assert!(note.ends_with("security group web was missing"), "another part is reported at once: {note}");
     }
 
-    /// Somebody changes two things, and Causeway puts back one of them: the other one belongs to others.
+    /// Others change two things, and Causeway puts back one of them: the other one is theirs.
     #[test]
     fn what_others_change_during_a_repair_is_not_told_as_repaired() {
         let mut state = State::default();

@@ -1,4 +1,4 @@
-//! Every part of a balancer that somebody else changes or removes is put back within a sweep, or reported. The changes
+//! Every part of a balancer that others change or remove is put back within a sweep, or reported. The changes
 //! are those that AWS's API offers; docs/myingress.md has the same table.
 
 mod balancer;
@@ -25,10 +25,10 @@ use crate::support::account::{becomes, listeners as listeners_of, rules as rules
 use crate::support::certificates::{EXAMPLE_COM, EXAMPLE_ORG, import};
 use crate::support::{Account, Operator, Scene, full, wait_for};
 
-/// What somebody does to the balancer with that ARN.
+/// What is done to the balancer with that ARN.
 type Deed = for<'a> fn(&'a Scene, &'a str) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// A change that somebody makes by hand, and that Causeway puts back.
+/// A change by hand that Causeway puts back.
 struct Change {
     /// What is changed, as docs/myingress.md names it.
     what: &'static str,

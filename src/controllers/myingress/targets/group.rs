@@ -313,7 +313,8 @@ mod tests {
         let within = Duration::from_mins(3);
         group.disturbed(within);
         let mut looks = Vec::new();
-        while let Some(due) = group.state().due(false) {
+        let next = || group.state().due(false);
+        while let Some(due) = next() {
             shows(&group, TargetState::Healthy, due);
             looks.push(due.duration_since(begun));
             assert!(looks.len() < 20, "it has no end: {looks:?}");
