@@ -38,7 +38,7 @@ def create(context: RequestContext, request: ServiceRequest) -> ServiceResponse:
     names.load_balancer_name(name)
     tags.lawful_at_creation(wanted_tags)
     with fleet.lock:
-        subnets = network.known_subnets(fleet.network, _subnet_ids(request))
+        subnets = network.known_subnets(fleet.network, network.asked_for(request, kind))
         if kind == "application":
             network.two_zones(subnets)
         vpc_id = network.one_vpc(subnets)
@@ -126,7 +126,7 @@ def set_subnets(context: RequestContext, request: ServiceRequest) -> ServiceResp
     fleet = fleets.of_caller(context)
     with fleet.lock:
         balancer = known.balancer(fleet, request["LoadBalancerArn"])
-        subnets = network.known_subnets(fleet.network, _subnet_ids(request))
+        subnets = network.known_subnets(fleet.network, network.asked_for(request, balancer.type))
         if balancer.type == "application":
             network.two_zones(subnets)
         if network.one_vpc(subnets) != balancer.vpc_id:
@@ -181,10 +181,6 @@ def describe_attributes(context: RequestContext, request: ServiceRequest) -> Ser
     """DescribeLoadBalancerAttributes."""
     fleet = fleets.of_caller(context)
     return {"Attributes": _pairs(known.balancer(fleet, request["LoadBalancerArn"]).attrs)}
-
-
-def _subnet_ids(request: ServiceRequest) -> list[str]:
-    return list(request.get("Subnets") or []) or [it["SubnetId"] for it in request.get("SubnetMappings") or []]
 
 
 def _default_group(fleet: Fleet, vpc_id: str) -> list[str]:

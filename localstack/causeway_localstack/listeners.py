@@ -8,7 +8,7 @@ from moto.elbv2.models import FakeLoadBalancer
 
 from . import actions, known, ssl_policies
 from . import fleet as fleets
-from .errors import validation
+from .errors import invalid, validation
 from .fleet import Fleet
 from .pages import page
 from .records import DEFAULT, Document, Listener, Rule
@@ -113,7 +113,7 @@ def describe(context: RequestContext, request: ServiceRequest) -> ServiceRespons
 
 
 def add_certificates(context: RequestContext, request: ServiceRequest) -> ServiceResponse:
-    """AddListenerCertificates: one that is in the list already is fine, and the default one may be in it as well.
+    """AddListenerCertificates: one certificate, which may be in the list already, and may be the default one.
 
     https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_AddListenerCertificates.html
     """
@@ -122,7 +122,7 @@ def add_certificates(context: RequestContext, request: ServiceRequest) -> Servic
         listener = known.listener(fleet, request["ListenerArn"])
         if listener.protocol not in _SECURE:
             raise validation(f"Certificates cannot be specified for {listener.protocol} listeners")
-        arns = certificates.named(request["Certificates"])
+        arns = certificates.one_at_a_time(request["Certificates"])
         certificates.usable(fleet, arns)
         more = [arn for arn in dict.fromkeys(arns) if arn not in listener.certificates[1:]]
         certificates.room(known.balancer(fleet, listener.load_balancer_arn), len(more))
@@ -131,17 +131,18 @@ def add_certificates(context: RequestContext, request: ServiceRequest) -> Servic
 
 
 def remove_certificates(context: RequestContext, request: ServiceRequest) -> ServiceResponse:
-    """RemoveListenerCertificates: any of the list; one that is not there is fine, but for the default one.
+    """RemoveListenerCertificates: one of the list; one that is not there is fine, but for the default one.
 
     https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_RemoveListenerCertificates.html
+    AWS's words: https://github.com/hashicorp/terraform-provider-aws/issues/19495
     """
     fleet = fleets.of_caller(context)
     with fleet.lock:
         listener = known.listener(fleet, request["ListenerArn"])
-        arns = certificates.named(request["Certificates"])
+        arns = certificates.one_at_a_time(request["Certificates"])
         default, others = listener.certificates[:1], listener.certificates[1:]
         if any(arn in arns and arn not in others for arn in default):
-            raise validation("The default certificate cannot be removed")
+            raise invalid("OperationNotPermitted", "Default certificate cannot be removed")
         listener.certificates = [*default, *(arn for arn in others if arn not in arns)]
     return {}
 

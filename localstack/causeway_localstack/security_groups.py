@@ -1,6 +1,7 @@
 """What EC2 refuses about security groups and moto lets pass.
 
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_AuthorizeSecurityGroupIngress.html
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_AuthorizeSecurityGroupEgress.html
 """
 
 import ipaddress
@@ -52,22 +53,25 @@ def check(context: RequestContext) -> None:
         case "DeleteSecurityGroup":
             deletion.security_group_not_attached(fleet, group_id)
             _not_named_by_others(fleet, group_id)
-        case "AuthorizeSecurityGroupIngress":
+        case "AuthorizeSecurityGroupIngress" | "AuthorizeSecurityGroupEgress" as name:
+            held = list(_held(fleet, group_id, outbound=name.endswith("Egress")))
             _described_lawfully(asked.get("IpPermissions") or [])
             _lists_known(fleet, asked.get("IpPermissions") or [])
-            _nothing_twice(fleet, group_id, asked.get("IpPermissions") or [])
-            _within_quota(fleet, group_id, asked.get("IpPermissions") or [])
-        case "RevokeSecurityGroupIngress":
-            _everything_there(fleet, group_id, asked.get("IpPermissions") or [])
+            _nothing_twice(held, asked.get("IpPermissions") or [])
+            _within_quota(fleet, held, asked.get("IpPermissions") or [])
+        case "RevokeSecurityGroupIngress" | "RevokeSecurityGroupEgress" as name:
+            held = list(_held(fleet, group_id, outbound=name.endswith("Egress")))
+            _everything_there(held, asked.get("IpPermissions") or [])
 
 
 def settle(context: RequestContext) -> None:
     """Clears the host bits of what an accepted call let in, as EC2 does: 10.0.0.1/8 is 10.0.0.0/8 from then on."""
-    if context.operation.name != "AuthorizeSecurityGroupIngress":
+    name = context.operation.name
+    if name not in ("AuthorizeSecurityGroupIngress", "AuthorizeSecurityGroupEgress"):
         return
     fleet = fleets.of_caller(context)
     group = fleet.network.get_security_group_from_id(context.service_request.get("GroupId") or "")
-    for rule in group.ingress_rules if group else []:
+    for rule in _rules(group, outbound=name.endswith("Egress")):
         for key in ("CidrIp", "CidrIpv6"):
             if rule.ip_range.get(key):
                 rule.ip_range[key] = _canonical(rule.ip_range[key])
@@ -130,14 +134,14 @@ def _lists_known(fleet: Fleet, permissions: Iterable[Mapping[str, Any]]) -> None
                 raise invalid("InvalidPrefixListID.NotFound", f"The prefix list ID '{asked}' does not exist")
 
 
-def _within_quota(fleet: Fleet, group_id: str, permissions: Iterable[Mapping[str, Any]]) -> None:
-    """Each family has its quota. A group counts in both, and so does a prefix list, as the entries it may have at most.
+def _within_quota(fleet: Fleet, held: Iterable[Permission], permissions: Iterable[Mapping[str, Any]]) -> None:
+    """Each family has its quota, for inbound rules and for outbound ones. A group counts in both, and so does a prefix list, as the entries it may have at most.
 
     https://docs.aws.amazon.com/vpc/latest/userguide/work-with-cust-managed-prefix-lists.html, read on 2026-11-27: "You
     can't add a prefix list to a security group rule if the number of rules plus the max entries for the prefix list
     exceeds the quota for rules per security group for your account."
     """
-    sources = [source for *_, source in [*_held(fleet, group_id), *_asked_for(permissions)]]
+    sources = [source for *_, source in [*held, *_asked_for(permissions)]]
     for other_family in (":", "."):
         if sum(_weight(fleet, source) for source in sources if other_family not in source) > _MOST_RULES:
             raise invalid(
@@ -161,18 +165,18 @@ def _list(fleet: Fleet, list_id: str) -> ManagedPrefixList | None:
     return found if found and found.state != "delete-complete" else None
 
 
-def _nothing_twice(fleet: Fleet, group_id: str, permissions: Iterable[Mapping[str, Any]]) -> None:
-    seen = set(_held(fleet, group_id))
+def _nothing_twice(held: Iterable[Permission], permissions: Iterable[Mapping[str, Any]]) -> None:
+    seen = set(held)
     for permission in _asked_for(permissions):
         if permission in seen:
             raise invalid("InvalidPermission.Duplicate", f'the specified rule "{_told(permission)}" already exists')
         seen.add(permission)
 
 
-def _everything_there(fleet: Fleet, group_id: str, permissions: Iterable[Mapping[str, Any]]) -> None:
-    held = set(_held(fleet, group_id))
+def _everything_there(held: Iterable[Permission], permissions: Iterable[Mapping[str, Any]]) -> None:
+    there = set(held)
     for permission in _asked_for(permissions):
-        if permission not in held:
+        if permission not in there:
             raise invalid("InvalidPermission.NotFound", "The specified rule does not exist in this security group.")
 
 
@@ -180,12 +184,18 @@ def _groups(fleet: Fleet) -> list[SecurityGroup]:
     return [group for groups in list(fleet.network.groups.values()) for group in list(groups.values())]
 
 
-def _held(fleet: Fleet, group_id: str) -> Iterator[Permission]:
+def _held(fleet: Fleet, group_id: str, *, outbound: bool) -> Iterator[Permission]:
     group = fleet.network.get_security_group_from_id(group_id)
-    rules: list[SecurityGroupRule] = group.ingress_rules if group else []
-    for rule in rules:
+    for rule in _rules(group, outbound=outbound):
         source = rule.cidr_ipv4 or rule.cidr_ipv6 or rule.prefix_list_id or rule.source_group.get("GroupId") or ""
         yield (rule.ip_protocol or "", rule.from_port, rule.to_port, source)
+
+
+def _rules(group: SecurityGroup | None, *, outbound: bool) -> list[SecurityGroupRule]:
+    if group is None:
+        return []
+    rules: list[SecurityGroupRule] = group.egress_rules if outbound else group.ingress_rules
+    return rules
 
 
 def _asked_for(permissions: Iterable[Mapping[str, Any]]) -> Iterator[Permission]:

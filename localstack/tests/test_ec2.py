@@ -203,3 +203,22 @@ def test_so_have_descriptions_of_rules(ec2: BaseClient, group: str) -> None:
         permission[0]["IpRanges"][0]["Description"] = description
         with refused("InvalidParameterValue", "Invalid rule description. Valid descriptions are strings less than 256"):
             ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=permission)
+
+
+def test_outbound_rules_come_and_go_as_inbound_ones(ec2: BaseClient, group: str) -> None:
+    everything = [{"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]
+
+    def outbound() -> list[str]:
+        [found] = ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"]
+        return sorted(it["CidrIp"] for rule in found["IpPermissionsEgress"] for it in rule["IpRanges"])
+
+    with refused("InvalidPermission.Duplicate"):
+        ec2.authorize_security_group_egress(GroupId=group, IpPermissions=everything)
+    ec2.authorize_security_group_egress(GroupId=group, IpPermissions=inbound("192.0.2.1/24", 25))
+    assert outbound() == ["0.0.0.0/0", "192.0.2.0/24"]
+    ec2.revoke_security_group_egress(GroupId=group, IpPermissions=everything)
+    assert outbound() == ["192.0.2.0/24"]
+    with refused("InvalidPermission.NotFound"):
+        ec2.revoke_security_group_egress(GroupId=group, IpPermissions=everything)
+    ec2.authorize_security_group_egress(GroupId=group, IpPermissions=everything)
+    assert outbound() == ["0.0.0.0/0", "192.0.2.0/24"]

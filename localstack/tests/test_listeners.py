@@ -162,18 +162,32 @@ def test_more_certificates(aws: Aws) -> None:
     def add(*arns: str) -> None:
         elbv2.add_listener_certificates(ListenerArn=arn, Certificates=[{"CertificateArn": it} for it in arns])
 
-    add(*others[:24])
+    for other in others[:25]:
+        add(other)
     add(others[0])
     with refused("TooManyCertificates", "(25)"):
-        add(*others[24:26])
+        add(others[25])
     with refused("CertificateNotFound"):
         add(others[0][:-1])
     elbv2.remove_listener_certificates(ListenerArn=arn, Certificates=[{"CertificateArn": others[0]}])
     shown = elbv2.describe_listener_certificates(ListenerArn=arn)["Certificates"]
     assert shown[0] == {"CertificateArn": first, "IsDefault": True}
-    assert shown[1:] == [{"CertificateArn": it, "IsDefault": False} for it in others[1:24]]
-    with refused("ValidationError", "default certificate"):
+    assert shown[1:] == [{"CertificateArn": it, "IsDefault": False} for it in others[1:25]]
+    with refused("OperationNotPermitted", "Default certificate cannot be removed"):
         elbv2.remove_listener_certificates(ListenerArn=arn, Certificates=[{"CertificateArn": first}])
+
+
+def test_certificates_come_and_go_one_at_a_time(aws: Aws) -> None:
+    elbv2, balancer = aws.client("elbv2"), aws.create("web")["LoadBalancerArn"]
+    first, *others = (imported(aws, f"{number}.example.com") for number in range(3))
+    arn, both = secure(aws, balancer, first)["ListenerArn"], [{"CertificateArn": it} for it in others]
+    with refused("ValidationError", "one certificate per call"):
+        elbv2.add_listener_certificates(ListenerArn=arn, Certificates=both)
+    for one in both:
+        elbv2.add_listener_certificates(ListenerArn=arn, Certificates=[one])
+    with refused("ValidationError", "one certificate per call"):
+        elbv2.remove_listener_certificates(ListenerArn=arn, Certificates=both)
+    assert len(elbv2.describe_listener_certificates(ListenerArn=arn)["Certificates"]) == 3
 
 
 def test_listener_attributes(aws: Aws) -> None:

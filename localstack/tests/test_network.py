@@ -102,3 +102,25 @@ def test_addresses_without_public_ipv4_are_for_the_internet(aws: Aws) -> None:
     aws.create("web", IpAddressType="dualstack-without-public-ipv4")
     with refused("ValidationError", "internal"):
         aws.create("inner", Scheme="internal", IpAddressType="dualstack-without-public-ipv4")
+
+
+def test_subnets_come_plain_or_mapped_but_not_both(aws: Aws) -> None:
+    plain = ["subnet-abc", "subnet-def"]
+    mapped = [{"SubnetId": it} for it in plain]
+    with refused("ValidationError", "but not both"):
+        aws.create("web", Subnets=plain, SubnetMappings=mapped)
+    arn = aws.create("web", Subnets=[], SubnetMappings=mapped)["LoadBalancerArn"]
+    elbv2 = aws.client("elbv2")
+    with refused("ValidationError", "but not both"):
+        elbv2.set_subnets(LoadBalancerArn=arn, Subnets=plain, SubnetMappings=mapped)
+    elbv2.set_subnets(LoadBalancerArn=arn, SubnetMappings=[{"SubnetId": it} for it in ("subnet-def", "subnet-ghi")])
+    assert [zone["SubnetId"] for zone in aws.describe("web")[0]["AvailabilityZones"]] == ["subnet-def", "subnet-ghi"]
+
+
+def test_an_application_load_balancer_has_no_elastic_ip_addresses(aws: Aws) -> None:
+    mapped = [{"SubnetId": it, "AllocationId": f"eipalloc-{it}"} for it in ("subnet-abc", "subnet-def")]
+    with refused("ValidationError", "Elastic IP"):
+        aws.create("web", Subnets=[], SubnetMappings=mapped)
+    arn = aws.create("web")["LoadBalancerArn"]
+    with refused("ValidationError", "Elastic IP"):
+        aws.client("elbv2").set_subnets(LoadBalancerArn=arn, SubnetMappings=mapped)

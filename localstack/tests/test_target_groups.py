@@ -3,6 +3,8 @@ from typing import Any
 import pytest
 from conftest import Aws, refused
 
+FAILOVER = "target_group_health__dns_failover__minimum_healthy_targets"
+ROUTING = "target_group_health__unhealthy_state_routing__minimum_healthy_targets"
 ABOUT = {"Protocol": "HTTP", "Port": 80, "VpcId": "vpc-causeway", "TargetType": "ip"}
 
 
@@ -145,6 +147,14 @@ def test_attributes_are_kept(aws: Aws) -> None:
     assert attributes(aws, arn) == after
 
 
+def test_dns_fails_over_with_routing_or_before_it(aws: Aws) -> None:
+    arn = create(aws)["TargetGroupArn"]
+    attributes(aws, arn, **{f"{FAILOVER}__count": "2", f"{ROUTING}__count": "2"})
+    attributes(aws, arn, **{f"{FAILOVER}__count": "off", f"{ROUTING}__count": "3"})
+    attributes(aws, arn, **{f"{ROUTING}__percentage": "50"})
+    attributes(aws, arn, **{f"{FAILOVER}__percentage": "60"})
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -165,6 +175,9 @@ def test_attributes_are_kept(aws: Aws) -> None:
         ),
         ({"target_group_health__dns_failover__minimum_healthy_targets__percentage": "101"}, "'1-100'"),
         ({"target_group_health__unhealthy_state_routing__minimum_healthy_targets__count": "off"}, "'1-1000'"),
+        ({f"{ROUTING}__count": "2"}, "must be greater than or equal"),
+        ({f"{FAILOVER}__count": "2", f"{ROUTING}__count": "3"}, "must be greater than or equal"),
+        ({f"{FAILOVER}__percentage": "49", f"{ROUTING}__percentage": "50"}, "must be greater than or equal"),
         ({"lambda__multi_value_headers__enabled": "true"}, "not recognized"),
     ],
 )

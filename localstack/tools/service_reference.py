@@ -26,6 +26,7 @@ SOME_OF = {
     "acm": ("DescribeCertificate", "ListCertificates"),
     "cognito-idp": ("DescribeUserPoolClient",),
     "ec2": (
+        "AuthorizeSecurityGroupEgress",
         "AuthorizeSecurityGroupIngress",
         "CreateSecurityGroup",
         "CreateTags",
@@ -41,6 +42,7 @@ SOME_OF = {
         "DescribeVolumes",
         "DescribeVpcs",
         "GetSecurityGroupsForVpc",
+        "RevokeSecurityGroupEgress",
         "RevokeSecurityGroupIngress",
     ),
     "iam": ("CreateServiceLinkedRole", "GetRole"),

@@ -48,6 +48,18 @@ def named(asked: Sequence[Mapping[str, Any]]) -> list[str]:
     return arns
 
 
+def one_at_a_time(asked: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The ARN in a request that changes a listener's list: "You can specify one certificate per call."
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_AddListenerCertificates.html
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_RemoveListenerCertificates.html
+    """
+    arns = named(asked)
+    if len(arns) != 1:
+        raise validation("You can specify one certificate per call")
+    return arns
+
+
 def usable(fleet: Fleet, arns: Iterable[str]) -> None:
     """Certificates are issued ones of the account's ACM in the region, or of its IAM, for a name with a domain.
 

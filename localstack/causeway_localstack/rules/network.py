@@ -1,6 +1,7 @@
 """Subnets and security groups of a load balancer."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from moto.ec2.exceptions import InvalidSubnetIdError
 from moto.ec2.models import EC2Backend
@@ -9,6 +10,21 @@ from moto.ec2.models.subnets import Subnet
 from ..errors import invalid, validation
 
 LEAST_ADDRESSES = 8
+
+
+def asked_for(request: Mapping[str, Any], kind: str) -> list[str]:
+    """The ids of the subnets, which come as `Subnets` or as `SubnetMappings`: "but not both"; and "you can't specify
+    Elastic IP addresses for your subnets" of an application load balancer.
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateLoadBalancer.html
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_SetSubnets.html
+    """
+    plain, mappings = list(request.get("Subnets") or []), list(request.get("SubnetMappings") or [])
+    if plain and mappings:
+        raise validation("You must specify either subnets or subnet mappings, but not both")
+    if kind == "application" and any(it.get("AllocationId") for it in mappings):
+        raise validation("Elastic IP addresses cannot be specified for the subnets of an application load balancer")
+    return plain or [it["SubnetId"] for it in mappings]
 
 
 def known_subnets(network: EC2Backend, ids: Iterable[str]) -> list[Subnet]:

@@ -40,6 +40,7 @@ _BESIDES = {
 }
 """What a number may be beside those in its range."""
 
+_DNS, _ROUTING = "target_group_health.dns_failover", "target_group_health.unhealthy_state_routing"
 _COOKIE = "stickiness.app_cookie.cookie_name"
 _RESERVED = ("AWSALB", "AWSALBAPP", "AWSALBTG")
 
@@ -86,8 +87,24 @@ def _go_together(attributes: Mapping[str, str]) -> None:
     cookie = attributes.get(_COOKIE, "")
     if cookie.upper().startswith(_RESERVED):
         raise validation(f"The cookie name '{cookie}' is reserved")
+    for threshold in (_COUNT, _PERCENTAGE):
+        _fails_over_in_order(threshold, attributes)
     sticky = attributes.get("stickiness.enabled") == "true"
     if sticky and attributes.get(_CROSS_ZONE) == "false":
         raise validation("Stickiness is not supported while cross-zone load balancing is off")
     if sticky and attributes.get("stickiness.type") == "app_cookie" and not cookie:
         raise validation("A cookie name must be specified with stickiness type app_cookie")
+
+
+def _fails_over_in_order(threshold: str, attributes: Mapping[str, str]) -> None:
+    """"If you specify thresholds for both actions, the threshold for DNS failover must be greater than or equal to the
+    threshold for routing failover"
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/application/target-group-health.html
+    """
+    dns, routing = attributes.get(f"{_DNS}.{threshold}", "off"), attributes.get(f"{_ROUTING}.{threshold}", "off")
+    if "off" not in (dns, routing) and int(dns) < int(routing):
+        raise validation(
+            f"'{_DNS}.{threshold}' value '{dns}' must be greater than or equal to "
+            f"'{_ROUTING}.{threshold}' value '{routing}'"
+        )

@@ -36,6 +36,10 @@ pub enum SecurityAction {
     Authorize { id: String, permissions: BTreeSet<Permission> },
     /// Stop allowing inbound traffic.
     Revoke { id: String, permissions: BTreeSet<Permission> },
+    /// Allow outbound traffic.
+    LetOut { id: String, permissions: BTreeSet<Permission> },
+    /// Stop allowing outbound traffic.
+    KeepIn { id: String, permissions: BTreeSet<Permission> },
     /// Add or change tags.
     AddTags { id: String, tags: Pairs },
     /// Remove tags that the spec no longer has.
@@ -176,6 +180,41 @@ impl Action {
     }
 }
 
+/// What an action may make healthy or unhealthy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disturbed<'a> {
+    /// The targets of no group.
+    Nothing,
+    /// Those of this group; with its health check, if that is what changes.
+    Group(&'a str, Option<&'a HealthCheck>),
+    /// Those of all groups of the owner: the way from the balancer to its targets changes.
+    All,
+}
+
+impl Action {
+    /// The targets whose health AWS may judge differently after the action.
+    pub fn disturbs(&self) -> Disturbed<'_> {
+        match self {
+            Self::Group(GroupAction::SetHealthCheck { arn, check, .. }) => Disturbed::Group(arn, Some(check)),
+            // Without cross-zone load balancing, targets in zones without a subnet of the balancer are not used.
+            // https://docs.aws.amazon.com/elasticloadbalancing/latest/application/disable-cross-zone.html
+            Self::Group(GroupAction::SetAttributes { arn, attributes, .. })
+                if attributes.contains_key("load_balancing.cross_zone.enabled") =>
+            {
+                Disturbed::Group(arn, None)
+            }
+            Self::Balancer(BalancerAction::SetSubnets { .. } | BalancerAction::SetSecurityGroups { .. })
+            | Self::Security(
+                SecurityAction::LetIn(_)
+                | SecurityAction::ShutOut(_)
+                | SecurityAction::LetOut { .. }
+                | SecurityAction::KeepIn { .. },
+            ) => Disturbed::All,
+            _ => Disturbed::Nothing,
+        }
+    }
+}
+
 impl BalancerAction {
     /// ARN of the balancer; `None` while it is still to be created.
     pub fn arn(&self) -> Option<&str> {
@@ -227,6 +266,8 @@ impl SecurityAction {
             Self::LetIn(entry) | Self::ShutOut(entry) => Some(&entry.from),
             Self::Authorize { id, .. }
             | Self::Revoke { id, .. }
+            | Self::LetOut { id, .. }
+            | Self::KeepIn { id, .. }
             | Self::AddTags { id, .. }
             | Self::RemoveTags { id, .. }
             | Self::Delete { id, .. } => Some(id),
@@ -241,6 +282,12 @@ impl SecurityAction {
             }
             Self::Revoke { id, permissions } => {
                 ("Updated", format!("Revoked {} in security group {id}", described(permissions)))
+            }
+            Self::LetOut { id, permissions } => {
+                ("Updated", format!("Allowed outbound {} in security group {id}", described(permissions)))
+            }
+            Self::KeepIn { id, permissions } => {
+                ("Updated", format!("Revoked outbound {} in security group {id}", described(permissions)))
             }
             Self::AddTags { id, tags } => {
                 ("Updated", format!("Set tags {} of security group {id}", listed(tags.keys())))

@@ -151,6 +151,12 @@ impl Assets {
             (SecurityAction::Revoke { id, permissions }, _) => self.edit_security(id, |group| {
                 group.ingress.retain(|permission| !permissions.contains(permission));
             }),
+            (SecurityAction::LetOut { id, permissions }, _) => self.edit_security(id, |group| {
+                group.egress.extend(permissions.iter().cloned());
+            }),
+            (SecurityAction::KeepIn { id, permissions }, _) => self.edit_security(id, |group| {
+                group.egress.retain(|permission| !permissions.contains(permission));
+            }),
             (SecurityAction::AddTags { id, tags }, _) => self.edit_security(id, |group| {
                 group.tags.extend(tags.clone());
             }),

@@ -25,7 +25,8 @@ fn in_security_group(refused: &SecurityAction, later: &SecurityAction) -> bool {
     match (refused, later) {
         (SecurityAction::Authorize { id, .. }, SecurityAction::Revoke { id: of, .. })
         // Rules that come after others have gone need the room of those.
-        | (SecurityAction::Revoke { id, .. }, SecurityAction::Authorize { id: of, .. }) => id == of,
+        | (SecurityAction::Revoke { id, .. }, SecurityAction::Authorize { id: of, .. })
+        | (SecurityAction::LetOut { id, .. }, SecurityAction::KeepIn { id: of, .. }) => id == of,
         _ => false,
     }
 }

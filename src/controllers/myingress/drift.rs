@@ -1,4 +1,5 @@
-//! Reports and counts what somebody else changed in AWS and the operator put right. Pure but for the cache.
+//! Reports and counts what others changed in AWS and the operator put right, and reports what it leaves. Pure but for the
+//! cache.
 //!
 //! A difference is drift only if this process found everything right before, and nothing that AWS should follow has
 //! changed since: no spec, security group, Secret, certificate or subnet. What a restarted operator finds is no drift,
@@ -6,6 +7,7 @@
 //! so intermediate steps are nobody's drift.
 
 mod difference;
+mod open;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -24,7 +26,8 @@ use super::targets::{Endpoints, Wanted};
 use crate::external::elbv2::RuleAction;
 use crate::runtime::{Health, Plan};
 
-pub use difference::{Difference, differences};
+pub use difference::{Difference, Repair};
+use open::{Open, moved, open};
 
 /// An event names at most this many differences; the others are counted.
 const MOST_NAMED: usize = 6;
@@ -37,8 +40,10 @@ pub struct Decided<'a> {
     pub basis: u64,
     /// What exists in AWS.
     pub assets: &'a Assets,
-    /// Whether something is to be changed.
-    pub changes: bool,
+    /// What is to be changed, of all that belongs to a balancer.
+    pub changes: Vec<&'a Action>,
+    /// The present values of what the spec leaves open, if everything is right.
+    pub open: Open,
     /// Whether everything is right, and nothing is waited for.
     pub right: bool,
     /// When AWS was looked at.
@@ -49,13 +54,21 @@ pub struct Decided<'a> {
 
 impl<'a> Decided<'a> {
     /// From a plan, and the observation that it was made for.
-    pub fn of<Status>(observed: &'a Observed, plan: &Plan<Action, Status>, looked: Timestamp, now: Timestamp) -> Self {
+    pub fn of<Status>(
+        observed: &'a Observed,
+        plan: &'a Plan<Action, Status>,
+        looked: Timestamp,
+        now: Timestamp,
+    ) -> Self {
         let waits = plan.requeue.is_some() || !observed.refusals.is_empty();
+        let right = plan.actions.is_empty() && matches!(plan.health, Health::Ready(_)) && !waits;
+        let model = observed.built.model.as_ref().filter(|_| right);
         Self {
             basis: basis(observed),
             assets: &observed.assets,
-            changes: plan.actions.iter().any(alters),
-            right: plan.actions.is_empty() && matches!(plan.health, Health::Ready(_)) && !waits,
+            changes: plan.actions.iter().filter(|it| alters(it)).collect(),
+            open: model.map(|model| open(model, &observed.assets)).unwrap_or_default(),
+            right,
             looked,
             now,
         }
@@ -67,13 +80,15 @@ pub fn alters(action: &Action) -> bool {
     !matches!(action, Action::Bind(_) | Action::Balancer(BalancerAction::Verify { .. } | BalancerAction::Adopt { .. }))
 }
 
-/// Drift that was put right.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Repaired {
-    /// What was different.
-    pub differences: Vec<Difference>,
-    /// The message of the event; none if the same was reported a moment ago.
+/// Drift that was put right, or that stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drift {
+    /// What was different and was put right.
+    pub repaired: Vec<Difference>,
+    /// The message of the event about that; none if the same was reported a moment ago.
     pub note: Option<String>,
+    /// The message of the event about what changed and stays, because the spec leaves it open.
+    pub left: Option<String>,
 }
 
 /// What is known of one owner.
@@ -82,6 +97,9 @@ pub struct State {
     standing: Standing,
     /// When each kind of part was reported last, and how often it was changed since.
     reported: BTreeMap<&'static str, (Timestamp, u32)>,
+    /// What the spec left open when everything was right last for this basis, and when a change of that was reported.
+    open: Option<(u64, Open)>,
+    open_reported: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,52 +109,71 @@ enum Standing {
     Unknown,
     /// Everything was right for this basis when AWS was looked at, at that time.
     Right { basis: u64, at: Timestamp },
-    /// Drift is being put right; this is what was found, and when everything was right last.
-    Mending { basis: u64, found: Box<Assets>, right: Timestamp },
+    /// Drift is being put right, and when everything was right last.
+    Mending { basis: u64, repair: Box<Repair>, right: Timestamp },
 }
 
 impl State {
-    /// Takes in what was decided; returns drift that has just been put right.
-    pub fn take(&mut self, decided: &Decided) -> Option<Repaired> {
+    /// Takes in what was decided; returns drift that has just been put right, and what changed and stays.
+    pub fn take(&mut self, decided: &Decided) -> Drift {
         // Edits during the repair cannot be told apart from drift.
         if matches!(&self.standing, Standing::Mending { basis, .. } if *basis != decided.basis) {
             self.standing = Standing::Unknown;
         }
-        if decided.changes {
-            match &self.standing {
+        if !decided.changes.is_empty() {
+            match &mut self.standing {
                 Standing::Right { basis, at } if *basis == decided.basis => {
-                    let (basis, found) = (*basis, Box::new(decided.assets.clone()));
-                    self.standing = Standing::Mending { basis, found, right: *at };
+                    let mut repair = Box::new(Repair::begin(decided.assets));
+                    repair.take(&decided.changes, decided.assets);
+                    self.standing = Standing::Mending { basis: *basis, repair, right: *at };
                 }
-                // What was found first is the drift, whatever else is to be changed meanwhile.
-                Standing::Mending { .. } => {}
+                Standing::Mending { repair, .. } => repair.take(&decided.changes, decided.assets),
                 Standing::Right { .. } | Standing::Unknown => self.standing = Standing::Unknown,
             }
-            return None;
+            return Drift::default();
         }
         if !decided.right {
             // An object that waits for something will change AWS later by itself, which is no drift.
             if matches!(self.standing, Standing::Right { .. }) {
                 self.standing = Standing::Unknown;
             }
-            return None;
+            return Drift::default();
         }
+        let left = self.left(decided);
         let right = Standing::Right { basis: decided.basis, at: decided.looked };
         match std::mem::replace(&mut self.standing, right) {
-            Standing::Mending { found, right, .. } => {
-                let differences = differences(&found, decided.assets);
-                (!differences.is_empty()).then(|| self.tell(differences, right, decided.now))
+            Standing::Mending { repair, right, .. } => {
+                let differences = repair.differences(decided.assets);
+                if differences.is_empty() {
+                    return Drift { left, ..Drift::default() };
+                }
+                Drift { left, ..self.tell(differences, right, decided.now) }
             }
-            _ => None,
+            _ => Drift { left, ..Drift::default() },
         }
     }
 
-    fn tell(&mut self, differences: Vec<Difference>, right: Timestamp, now: Timestamp) -> Repaired {
+    /// What changed since everything was right last, and stays because the spec leaves it open.
+    fn left(&mut self, decided: &Decided) -> Option<String> {
+        let known = self.open.take().filter(|(basis, _)| *basis == decided.basis);
+        let changed: Vec<String> = known.iter().flat_map(|(_, before)| moved(before, &decided.open)).collect();
+        if !changed.is_empty() && !is_due(self.open_reported, decided.now) {
+            // It is compared again later, so the last value is reported.
+            self.open = known;
+            return None;
+        }
+        self.open = Some((decided.basis, decided.open.clone()));
+        if changed.is_empty() {
+            return None;
+        }
+        self.open_reported = Some(decided.now);
+        Some(left_note(&changed))
+    }
+
+    fn tell(&mut self, differences: Vec<Difference>, right: Timestamp, now: Timestamp) -> Drift {
         let parts: BTreeSet<&'static str> = differences.iter().map(|it| it.part).collect();
-        let is_due = |part: &&&'static str| {
-            self.reported.get(**part).is_none_or(|(at, _)| at.checked_add(PAUSE.minutes()).is_ok_and(|due| due <= now))
-        };
-        let due: BTreeSet<&'static str> = parts.iter().filter(is_due).copied().collect();
+        let last = |part: &str| self.reported.get(part).map(|(at, _)| *at);
+        let due: BTreeSet<&'static str> = parts.iter().filter(|part| is_due(last(part), now)).copied().collect();
         let shown: Vec<&Difference> = differences.iter().filter(|it| due.contains(it.part)).collect();
         let note = (!shown.is_empty()).then(|| {
             let silent = due.iter().filter_map(|part| self.reported.get(part)).map(|(_, times)| times).sum();
@@ -149,21 +186,38 @@ impl State {
                 *times += 1;
             }
         }
-        Repaired { differences, note }
+        Drift { repaired: differences, note, left: None }
     }
 }
 
+/// Whether to report again what was reported then.
+fn is_due(reported: Option<Timestamp>, now: Timestamp) -> bool {
+    reported.is_none_or(|at| at.checked_add(PAUSE.minutes()).is_ok_and(|due| due <= now))
+}
+
 fn note(differences: &[&Difference], right: Timestamp, silent: u32) -> String {
-    let mut parts: Vec<String> = differences.iter().take(MOST_NAMED).map(|it| it.message.clone()).collect();
-    if differences.len() > MOST_NAMED {
-        parts.push(format!("and {} more", differences.len() - MOST_NAMED));
-    }
+    let parts = listed(differences.iter().map(|it| it.message.clone()).collect());
     let often = match silent {
         0 => String::new(),
         times => format!(" (similar changes were repaired {times} more times since the last such event)"),
     };
     let right = right.round(jiff::Unit::Second).unwrap_or(right);
-    format!("Put right what somebody else changed in AWS after {right}, when it was right{often}: {}", parts.join("; "))
+    format!("Put right what somebody else changed in AWS after {right}, when it was right{often}: {parts}")
+}
+
+fn left_note(changed: &[String]) -> String {
+    format!(
+        "AWS was changed from outside of Causeway where the spec leaves the value open, so it stays: {}. To have a value \
+         kept, set its field in the spec",
+        listed(changed.to_vec())
+    )
+}
+
+fn listed(mut messages: Vec<String>) -> String {
+    let more = messages.len().saturating_sub(MOST_NAMED);
+    messages.truncate(MOST_NAMED);
+    messages.extend((more > 0).then(|| format!("and {more} more")));
+    messages.join("; ")
 }
 
 /// What is known of all owners.
@@ -172,7 +226,7 @@ pub struct DriftCache(Mutex<HashMap<ObjectKey, State>>);
 
 impl DriftCache {
     /// Takes in what was decided for an owner.
-    pub fn take(&self, owner: &ObjectKey, decided: &Decided) -> Option<Repaired> {
+    pub fn take(&self, owner: &ObjectKey, decided: &Decided) -> Drift {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(owner.clone()).or_default().take(decided)
     }
 
@@ -228,7 +282,9 @@ fn secrets(model: &Model) -> impl Iterator<Item = &String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controllers::myingress::action::SecurityAction;
     use crate::external::ec2::SecurityGroup;
+    use crate::external::elbv2::Pairs;
 
     fn at(minute: i64) -> Timestamp {
         Timestamp::UNIX_EPOCH.checked_add(minute.minutes()).unwrap()
@@ -236,14 +292,14 @@ mod tests {
 
     /// A security group with a tag of this value, or none.
     fn assets(team: Option<&str>) -> Assets {
-        let group = team.map(|team| SecurityGroup {
-            id: "sg-1".into(),
-            name: "web".into(),
-            vpc: "vpc-1".into(),
-            tags: [("team".to_owned(), team.to_owned())].into(),
-            ingress: BTreeSet::new(),
-        });
+        let with = |team: &str| SecurityGroup { tags: [("team".to_owned(), team.to_owned())].into(), ..group("sg-1") };
+        let group = team.map(with);
         Assets { security_groups: group.into_iter().map(|it| (it.id.clone(), it)).collect(), ..Assets::default() }
+    }
+
+    fn group(id: &str) -> SecurityGroup {
+        let (name, vpc, none) = ("web".into(), "vpc-1".into(), BTreeSet::new);
+        SecurityGroup { id: id.into(), name, vpc, tags: Pairs::new(), ingress: none(), egress: none() }
     }
 
     const GOOD: Option<&str> = Some("shop");
@@ -256,14 +312,40 @@ mod tests {
     /// In that minute something is found that is to be changed.
     fn finds(state: &mut State, minute: i64, basis: &str, found: Option<&str>) {
         let (looked, now, assets) = (at(minute), at(minute), assets(found));
-        let decided = Decided { basis: of(basis), assets: &assets, changes: true, right: false, looked, now };
-        assert_eq!(state.take(&decided), None);
+        let actions = [repair(found)];
+        let (changes, open) = (actions.iter().collect(), Open::new());
+        let decided = Decided { basis: of(basis), assets: &assets, changes, open, right: false, looked, now };
+        assert_eq!(state.take(&decided), Drift::default());
+    }
+
+    /// What makes it [`GOOD`].
+    fn repair(found: Option<&str>) -> Action {
+        let tags = Pairs::from([("team".to_owned(), "shop".to_owned())]);
+        Action::Security(match found {
+            Some(_) => SecurityAction::AddTags { id: "sg-1".into(), tags },
+            None => SecurityAction::Create { name: "web".into(), vpc: "vpc-1".into(), tags },
+        })
     }
 
     /// Nothing is to be changed in that minute.
-    fn rests(state: &mut State, minute: i64, basis: &str, right: bool) -> Option<Repaired> {
-        let (looked, now, assets) = (at(minute), at(minute), assets(GOOD));
-        state.take(&Decided { basis: of(basis), assets: &assets, changes: false, right, looked, now })
+    fn rests(state: &mut State, minute: i64, basis: &str, right: bool) -> Option<Drift> {
+        rests_with(state, minute, basis, right, &assets(GOOD), "ipv4")
+    }
+
+    /// The same for these resources, and a value that the spec leaves open.
+    fn rests_with(
+        state: &mut State,
+        minute: i64,
+        basis: &str,
+        right: bool,
+        assets: &Assets,
+        kind: &str,
+    ) -> Option<Drift> {
+        let fields = [("kind".to_owned(), kind.to_owned())].into();
+        let open = Open::from([("arn".to_owned(), ("load balancer web".to_owned(), fields))]);
+        let (looked, now) = (at(minute), at(minute));
+        let drift = state.take(&Decided { basis: of(basis), assets, changes: Vec::new(), open, right, looked, now });
+        (drift != Drift::default()).then_some(drift)
     }
 
     #[test]
@@ -276,7 +358,7 @@ mod tests {
         assert_eq!(rests(&mut state, 3, "a", false), None);
         let message = rests(&mut state, 4, "a", true).unwrap();
         let words = "security group web: tags.team was pirates, not shop";
-        assert_eq!(message.differences, [Difference { part: "tag", message: words.into() }]);
+        assert_eq!(message.repaired, [Difference { part: "tag", message: words.into() }]);
         let note = message.note.unwrap();
         assert!(note.contains(words) && note.contains("1970-01-01T00:01:00Z"), "{note}");
         assert_eq!(rests(&mut state, 5, "a", true), None, "once");
@@ -322,7 +404,7 @@ mod tests {
             rests(&mut state, minute, "a", true);
             finds(&mut state, minute, "a", PIRATES);
             let repaired = rests(&mut state, minute, "a", true).unwrap();
-            assert_eq!(repaired.differences.len(), 1, "each is counted");
+            assert_eq!(repaired.repaired.len(), 1, "each is counted");
             message.extend(repaired.note.map(|note| (minute, note)));
         }
         assert_eq!(message.iter().map(|(minute, _)| *minute).collect::<Vec<_>>(), [0, 10, 20]);
@@ -330,6 +412,42 @@ mod tests {
         finds(&mut state, 25, "a", None);
         let note = rests(&mut state, 25, "a", true).unwrap().note.unwrap();
         assert!(note.ends_with("security group web was missing"), "another part is reported at once: {note}");
+    }
+
+    /// Others change two things, and Causeway puts back one of them: the other one is theirs.
+    #[test]
+    fn what_others_change_during_a_repair_is_not_told_as_repaired() {
+        let mut state = State::default();
+        rests(&mut state, 1, "a", true);
+        finds(&mut state, 2, "a", PIRATES);
+        let mut after = assets(GOOD);
+        for group in after.security_groups.values_mut() {
+            group.tags.insert("billing".into(), "of others".into());
+        }
+        after.security_groups.insert("sg-2".into(), SecurityGroup { name: "other".into(), ..group("sg-2") });
+        let drift = rests_with(&mut state, 3, "a", true, &after, "ipv4").unwrap();
+        let words = "security group web: tags.team was pirates, not shop";
+        assert_eq!(drift.repaired, [Difference { part: "tag", message: words.into() }]);
+    }
+
+    #[test]
+    fn what_changes_and_stays_is_told_once_and_later_the_last_value() {
+        let mut state = State::default();
+        let mut rests = |minute, basis: &str, kind: &str| {
+            let drift = rests_with(&mut state, minute, basis, true, &assets(GOOD), kind)?;
+            assert_eq!((drift.repaired, drift.note), (Vec::new(), None));
+            drift.left
+        };
+        assert_eq!(rests(1, "a", "ipv4"), None);
+        let note = rests(2, "a", "dualstack").unwrap();
+        assert!(
+            note.contains("load balancer web: kind was ipv4, is dualstack") && note.contains("so it stays"),
+            "{note}"
+        );
+        assert_eq!(rests(3, "a", "dualstack"), None, "once");
+        assert_eq!(rests(4, "a", "ipv4"), None, "a rival that changes it all the time is told of seldom");
+        assert!(rests(12, "a", "ipv4").unwrap().contains("kind was dualstack, is ipv4"));
+        assert_eq!(rests(30, "b", "dualstack"), None, "an edit may be the reason");
     }
 
     #[test]

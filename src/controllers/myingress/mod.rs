@@ -294,11 +294,12 @@ impl Kind for MyIngressKind {
         let now = Timestamp::now();
         let looked = now.checked_sub(self.region.age(&observed.owner)).unwrap_or(now);
         let decided = Decided::of(observed, plan, looked, now);
-        let Some(repaired) = self.drift.take(&facts::key_of(&observed.owner), &decided) else { return events };
-        for difference in &repaired.differences {
+        let drift = self.drift.take(&facts::key_of(&observed.owner), &decided);
+        for difference in &drift.repaired {
             self.metrics.drift_repaired(difference.part);
         }
-        events.extend(repaired.note.map(|note| ActionEvent::warning("DriftRepaired", note)));
+        events.extend(drift.note.map(|note| ActionEvent::warning("DriftRepaired", note)));
+        events.extend(drift.left.map(|note| ActionEvent::warning("DriftLeft", note)));
         events
     }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use super::assets::{Answer, Assets, ListenerMember};
+use super::model::everywhere;
 use crate::external::ec2::{SecurityGroup, Subnet};
 use crate::external::elbv2::{
     Balancer, Listener, ListenerSettings, NewBalancer, NewTargetGroup, Protocol, Rule, RuleAction, State, TargetGroup,
@@ -51,6 +52,7 @@ impl PredictedAws {
                 vpc: vpc.clone(),
                 tags: tags.clone(),
                 ingress: BTreeSet::new(),
+                egress: BTreeSet::from([everywhere()]),
             }),
             Action::Listener(action) => self.listener(assets, action),
             Action::Balancer(_) | Action::Group(_) | Action::Security(_) | Action::Bind(_) => Answer::Done,

@@ -184,8 +184,8 @@ mod tests {
     fn assets(owners: &[Owner]) -> Assets {
         let group = |(number, owner): (usize, &Owner)| {
             let id = format!("sg-{number}");
-            let (name, vpc, ingress) = (id.clone(), "vpc".to_owned(), BTreeSet::new());
-            (id.clone(), SecurityGroup { id, name, vpc, tags: owner.tags(), ingress })
+            let (name, vpc, none) = (id.clone(), "vpc".to_owned(), BTreeSet::new);
+            (id.clone(), SecurityGroup { id, name, vpc, tags: owner.tags(), ingress: none(), egress: none() })
         };
         Assets { security_groups: owners.iter().enumerate().map(group).collect(), ..Assets::default() }
     }

@@ -1,10 +1,10 @@
-//! The rules of a security group that let traffic in.
+//! The rules of a security group that let traffic in or out.
 
 use std::collections::BTreeSet;
 
 use super::{Element, Parameters};
 
-/// One source that is let in, on a range of ports.
+/// One source that is let in on a range of ports, or one destination that traffic is let out to.
 /// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpPermission.html>
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Permission {
@@ -12,9 +12,12 @@ pub struct Permission {
     pub protocol: String,
     /// Ports; `None` for protocols that have none.
     pub ports: Option<PortRange>,
-    /// Who is let in.
+    /// Who is let in; for outbound traffic, what it may go to.
     pub source: Source,
 }
+
+/// All protocols. A rule for them has no ports, whatever an answer gives.
+const ALL: &str = "-1";
 
 /// A range of ports. For ICMP AWS uses it for type and code, where -1 stands for any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +44,11 @@ impl Permission {
     pub fn tcp(port: u16, source: Source) -> Self {
         let port = i32::from(port);
         Self { protocol: "tcp".into(), ports: Some(PortRange { from: port, to: port }), source }
+    }
+
+    /// All traffic from this source, or to it.
+    pub fn all(source: Source) -> Self {
+        Self { protocol: ALL.into(), ports: None, source }
     }
 
     /// These parameters and, as entry `at` of the list, this permission.
@@ -74,7 +82,9 @@ pub(super) fn head(protocol: &str, ports: Option<PortRange>, at: usize, paramete
 pub(super) fn head_of(permission: &Element) -> (String, Option<PortRange>) {
     let port = |name| permission.value(name).and_then(|port| port.parse().ok());
     let ports = port("fromPort").zip(port("toPort")).map(|(from, to)| PortRange { from, to });
-    (permission.value("ipProtocol").unwrap_or_default(), ports)
+    let protocol = permission.value("ipProtocol").unwrap_or_default();
+    let ports = ports.filter(|_| protocol != ALL);
+    (protocol, ports)
 }
 
 fn each(permission: &Element) -> impl Iterator<Item = Permission> {

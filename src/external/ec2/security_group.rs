@@ -18,4 +18,6 @@ pub struct SecurityGroup {
     pub tags: Pairs,
     /// The rules that let traffic in.
     pub ingress: BTreeSet<Permission>,
+    /// The rules that let traffic out.
+    pub egress: BTreeSet<Permission>,
 }

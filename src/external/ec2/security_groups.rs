@@ -21,6 +21,7 @@ impl SecurityGroup {
             vpc: group.value("vpcId").unwrap_or_default(),
             tags: tags_of(group),
             ingress: Permission::from_aws(group.items("ipPermissions")),
+            egress: Permission::from_aws(group.items("ipPermissionsEgress")),
         }
     }
 }
@@ -67,7 +68,7 @@ impl Ec2 {
         self.all("DescribeSecurityGroups", filters, "securityGroupInfo").await
     }
 
-    /// Creates a security group that lets nobody in, and returns its id. A name that is taken in the VPC is a conflict.
+    /// Creates a security group that lets nobody in and all traffic out, and returns its id. A name that is taken in the VPC is a conflict.
     pub async fn create_security_group(
         &self,
         name: &str,
@@ -93,6 +94,17 @@ impl Ec2 {
     /// Removes these rules.
     pub async fn revoke_ingress(&self, id: &str, permissions: &BTreeSet<Permission>) -> Outcome<()> {
         self.call("RevokeSecurityGroupIngress", list(id, permissions)).await.map(drop)
+    }
+
+    /// Adds these rules for outbound traffic. If one of them exists already, the call fails with a conflict and adds none.
+    /// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_AuthorizeSecurityGroupEgress.html>
+    pub async fn authorize_egress(&self, id: &str, permissions: &BTreeSet<Permission>) -> Outcome<()> {
+        self.call("AuthorizeSecurityGroupEgress", list(id, permissions)).await.map(drop)
+    }
+
+    /// Removes these rules for outbound traffic.
+    pub async fn revoke_egress(&self, id: &str, permissions: &BTreeSet<Permission>) -> Outcome<()> {
+        self.call("RevokeSecurityGroupEgress", list(id, permissions)).await.map(drop)
     }
 
     /// Adds the rule. If the group has the same rule with any description, that is a conflict.

@@ -16,7 +16,7 @@ use crate::support::{Account, Operator, Scene, full, wait_for};
 const REASON: &str = "DriftRepaired";
 
 /// How often the drift of each part was repaired.
-fn counted(operator: &Operator) -> BTreeMap<String, u32> {
+pub fn counted(operator: &Operator) -> BTreeMap<String, u32> {
     let text = operator.metrics.encode().expect("a text");
     let lines = text.lines().filter_map(|line| line.strip_prefix("causeway_drift_repaired_total{part=\""));
     lines

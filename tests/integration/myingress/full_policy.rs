@@ -12,12 +12,12 @@ use crate::support::certificates::{EXAMPLE_COM_RENEWED, EXAMPLE_ORG, import};
 use crate::support::role::Session;
 use crate::support::{Account, Operator, Scene, full, wait_for};
 
-/// A regional web ACL that lets everybody in; returns its ARN.
-async fn web_acl(scene: &Scene) -> String {
+/// Creates a regional web ACL of that name that lets everybody in; returns its ARN.
+pub async fn web_acl(scene: &Scene, name: &str) -> String {
     let seen = VisibilityConfig::builder().sampled_requests_enabled(false).cloud_watch_metrics_enabled(false);
-    let call = scene.waf().create_web_acl().name("shop").scope(Scope::Regional);
+    let call = scene.waf().create_web_acl().name(name).scope(Scope::Regional);
     let call = call.default_action(DefaultAction::builder().allow(AllowAction::builder().build()).build());
-    let call = call.visibility_config(seen.metric_name("shop").build().expect("complete"));
+    let call = call.visibility_config(seen.metric_name(name).build().expect("complete"));
     call.send().await.expect("a web ACL").summary.and_then(|it| it.arn).expect("an ARN")
 }
 
@@ -37,7 +37,7 @@ async fn the_published_policy_is_enough_for_the_full_example() {
     spec["ipAddressType"] = json!("dualstack");
     spec["inboundCidrs"] = json!(["192.0.2.0/24", "198.51.100.0/24"]);
     spec["idleTimeout"] = json!("30s");
-    spec["wafAclArn"] = json!(web_acl(&scene).await);
+    spec["wafAclArn"] = json!(web_acl(&scene, "shop").await);
     spec["minimumCapacityUnits"] = json!(500);
     spec["tags"] = json!({ "team": "storefront", "cost": "1" });
     spec["backends"][0]["healthCheck"]["path"] = json!("/alive");

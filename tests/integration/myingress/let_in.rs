@@ -8,7 +8,7 @@ use super::{created, ready, spec, stalled_by};
 use crate::support::{Account, Operator, Scene, wait_for};
 
 /// Makes a group of that name in the VPC; returns its id.
-async fn group(scene: &Scene, name: &str) -> String {
+pub async fn group(scene: &Scene, name: &str) -> String {
     let parameters = Parameters::default()
         .with("VpcId", "vpc-causeway")
         .with("GroupName", format!("group of {name}"))
@@ -19,7 +19,7 @@ async fn group(scene: &Scene, name: &str) -> String {
     scene.ec2("CreateSecurityGroup", parameters).await.value("groupId").expect("an id")
 }
 
-async fn rules(scene: &Scene, group: &str) -> Vec<Element> {
+pub async fn rules(scene: &Scene, group: &str) -> Vec<Element> {
     let by_id = Parameters::default().with("Filter.1.Name", "group-id").with("Filter.1.Value.1", group);
     let found = scene.ec2("DescribeSecurityGroups", by_id).await;
     found.items("securityGroupInfo").flat_map(|group| group.items("ipPermissions")).cloned().collect()

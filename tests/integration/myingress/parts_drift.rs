@@ -1,48 +1,99 @@
-//! Every part of a balancer that somebody else changes or removes is put back within a sweep.
+//! Every part of a balancer that others change or remove is put back within a sweep, or reported. The changes
+//! are those that AWS's API offers; docs/myingress.md has the same table.
+
+mod balancer;
+mod groups;
+mod listeners;
+mod network;
+mod open;
+mod rules;
 
 use std::pin::Pin;
 use std::time::Instant;
 
 use aws_sdk_elasticloadbalancingv2::types::{
-    Action, ActionTypeEnum, Certificate, FixedResponseActionConfig, ForwardActionConfig, ListenerAttribute, Rule,
-    RuleCondition, RulePriorityPair, Tag, TargetDescription, TargetGroupAttribute,
+    Action, ActionTypeEnum, FixedResponseActionConfig, ForwardActionConfig, Rule, RulePriorityPair, Tag,
 };
+use causeway::api::MyIngress;
 use causeway::external::ec2::Parameters;
 use serde_json::json;
 
-use super::two_sweeps;
-use crate::support::account::{becomes, listeners, rules, target_groups};
+use super::drift_events::counted;
+use super::full_policy::web_acl;
+use super::{let_in, two_sweeps};
+use crate::support::account::{becomes, listeners as listeners_of, rules as rules_of, target_groups};
 use crate::support::certificates::{EXAMPLE_COM, EXAMPLE_ORG, import};
 use crate::support::{Account, Operator, Scene, full, wait_for};
 
-/// What somebody does to the balancer with that ARN.
+/// What is done to the balancer with that ARN.
 type Deed = for<'a> fn(&'a Scene, &'a str) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// Does each deed to the full example, and waits until all is as it was.
-async fn each_is_undone(deeds: &[(&str, Deed)]) {
+/// A change by hand that Causeway puts back.
+struct Change {
+    /// What is changed, as docs/myingress.md names it.
+    what: &'static str,
+    /// The operations that do it.
+    calls: &'static str,
+    /// The kind of part that is counted; `None` if it is not reported.
+    part: Option<&'static str>,
+    deed: Deed,
+}
+
+const fn change(what: &'static str, calls: &'static str, part: &'static str, deed: Deed) -> Change {
+    Change { what, calls, part: Some(part), deed }
+}
+
+const fn silent(what: &'static str, calls: &'static str, deed: Deed) -> Change {
+    Change { what, calls, part: None, deed }
+}
+
+/// A scene with an object that sets all that the example sets and more, its operator, and the ARN of its balancer.
+async fn everything() -> (Scene, Operator, String) {
     let scene = Scene::new("drift").await;
     scene.emulator.settings(json!({ "draining_scale": 0 })).await;
     import(&scene, EXAMPLE_COM).await;
     import(&scene, EXAMPLE_ORG).await;
-    let _operator = Operator::start(&scene).await;
-    let arn = full::created(&scene).await;
+    let nodes = let_in::group(&scene, "nodes").await;
+    let consent = Parameters::default().with("ResourceId.1", nodes).with("Tag.1.Key", "causeway.example.com/let-in");
+    scene.ec2("CreateTags", consent.with("Tag.1.Value", &scene.namespace)).await;
+    let operator = Operator::start(&scene).await;
+    full::stage(&scene).await;
+    let mut spec = full::spec(&scene);
+    spec["ipAddressType"] = json!("ipv4");
+    spec["wafAclArn"] = json!(web_acl(&scene, "shop").await);
+    spec["minimumCapacityUnits"] = json!(500);
+    spec["targetSecurityGroups"] = json!(["nodes"]);
+    scene.create::<MyIngress>(full::NAME, spec).await;
+    let arn = full::complete(&scene).await;
+    (scene, operator, arn)
+}
+
+/// Makes each change, and waits until all is as it was and the repair is counted.
+async fn each_is_undone(changes: &[Change]) {
+    let (scene, operator, arn) = everything().await;
     let good = Account::of(&scene).await.facts(&scene);
-    for (words, deed) in deeds {
+    for Change { what, part, deed, .. } in changes {
+        let count = |part: &str| counted(&operator).get(part).copied().unwrap_or_default();
+        let before = part.map(count);
         deed(&scene, &arn).await;
         let begun = Instant::now();
-        becomes(&scene, words, &good).await;
-        println!("» drift repaired, sweep of 2 s: {words}, {} ms", begun.elapsed().as_millis());
+        becomes(&scene, what, &good).await;
+        if let Some(part) = part {
+            let look = || async { count(part) };
+            wait_for(&format!("{what}: drift of a {part} to be counted"), look, |now| Some(*now) > before).await;
+        }
+        println!("» drift repaired, sweep of 2 s: {what}, {} ms", begun.elapsed().as_millis());
     }
     two_sweeps(&scene).await;
     assert_eq!(good.diff(&Account::of(&scene).await.facts(&scene)), "", "and so it stays");
 }
 
 pub async fn https(scene: &Scene, balancer: &str) -> String {
-    listeners(scene, balancer).await[&443].listener_arn.clone().expect("an ARN")
+    listeners_of(scene, balancer).await[&443].listener_arn.clone().expect("an ARN")
 }
 
 pub async fn rule(scene: &Scene, balancer: &str, index: usize) -> String {
-    rules(scene, &https(scene, balancer).await).await[index].rule_arn.clone().expect("an ARN")
+    rules_of(scene, &https(scene, balancer).await).await[index].rule_arn.clone().expect("an ARN")
 }
 
 pub async fn group(scene: &Scene, backend: &str) -> String {
@@ -50,22 +101,6 @@ pub async fn group(scene: &Scene, backend: &str) -> String {
     let mut named =
         groups.filter(|it| it.target_group_name().is_some_and(|name| name.starts_with(&format!("shop-{backend}"))));
     named.next().and_then(|group| group.target_group_arn).expect("the group")
-}
-
-/// Deletes a backend's target group. It cannot be deleted while it is in use, so its rules go first; again if the
-/// operator has put one back in between.
-async fn delete_group(scene: &Scene, balancer: &str, backend: &str) {
-    let (listener, group) = (https(scene, balancer).await, group(scene, backend).await);
-    let look = || async {
-        let forwarding = rules(scene, &listener).await.into_iter().filter(|rule| forwards_to(rule, &group));
-        let forwarding: Vec<String> = forwarding.filter_map(|rule| rule.rule_arn).collect();
-        for arn in forwarding {
-            scene.elb.delete_rule().rule_arn(arn).send().await.expect("the deletion");
-        }
-        let deleted = scene.elb.delete_target_group().target_group_arn(&group).send().await;
-        deleted.map(drop).map_err(|error| format!("{error:?}"))
-    };
-    wait_for("the target group to be deleted", look, Result::is_ok).await.expect("just seen");
 }
 
 fn forwards_to(rule: &Rule, group: &str) -> bool {
@@ -83,174 +118,10 @@ pub async fn retag(scene: &Scene, arn: &str) {
     scene.elb.add_tags().resource_arns(arn).tags(tag).send().await.expect("the tag");
 }
 
-#[tokio::test]
-async fn listeners_are_put_back() {
-    each_is_undone(&[
-        ("a listener deleted", |scene, balancer| {
-            Box::pin(async {
-                let arn = https(scene, balancer).await;
-                scene.elb.delete_listener().listener_arn(arn).send().await.expect("the deletion");
-            })
-        }),
-        ("a default action changed", |scene, balancer| {
-            Box::pin(async {
-                let arn = https(scene, balancer).await;
-                scene.elb.modify_listener().listener_arn(arn).default_actions(gone()).send().await.expect("the change");
-            })
-        }),
-        ("a TLS policy changed", |scene, balancer| {
-            Box::pin(async {
-                let call = scene.elb.modify_listener().listener_arn(https(scene, balancer).await);
-                call.ssl_policy("ELBSecurityPolicy-TLS13-1-3-2021-06").send().await.expect("the change");
-            })
-        }),
-        ("a port changed", |scene, balancer| {
-            Box::pin(async {
-                let arn = https(scene, balancer).await;
-                scene.elb.modify_listener().listener_arn(arn).port(8443).send().await.expect("the change");
-            })
-        }),
-        ("a header changed", |scene, balancer| {
-            Box::pin(async {
-                let key = "routing.http.response.strict_transport_security.header_value";
-                let attribute = ListenerAttribute::builder().key(key).value("max-age=1").build();
-                let call = scene.elb.modify_listener_attributes().listener_arn(https(scene, balancer).await);
-                call.attributes(attribute).send().await.expect("the change");
-            })
-        }),
-        ("a certificate too many", |scene, balancer| {
-            Box::pin(async {
-                let all = scene.acm().list_certificates().send().await.expect("certificates");
-                let all = all.certificate_summary_list.unwrap_or_default().into_iter();
-                let org = all.filter(|it| it.domain_name() == Some("example.org")).find_map(|it| it.certificate_arn);
-                let certificate = Certificate::builder().set_certificate_arn(org).build();
-                let call = scene.elb.add_listener_certificates().listener_arn(https(scene, balancer).await);
-                call.certificates(certificate).send().await.expect("the certificate");
-            })
-        }),
-        ("a listener's tag", |scene, balancer| Box::pin(async { retag(scene, &https(scene, balancer).await).await })),
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn rules_are_put_back() {
-    each_is_undone(&[
-        ("a rule deleted", |scene, balancer| {
-            Box::pin(async {
-                let arn = rule(scene, balancer, 3).await;
-                scene.elb.delete_rule().rule_arn(arn).send().await.expect("the deletion");
-            })
-        }),
-        ("a rule's action changed", |scene, balancer| {
-            Box::pin(async {
-                let arn = rule(scene, balancer, 0).await;
-                scene.elb.modify_rule().rule_arn(arn).actions(gone()).send().await.expect("the change");
-            })
-        }),
-        ("a rule's condition changed", |scene, balancer| {
-            Box::pin(async {
-                let other = RuleCondition::builder().field("path-pattern").values("/other").build();
-                let arn = rule(scene, balancer, 1).await;
-                scene.elb.modify_rule().rule_arn(arn).conditions(other).send().await.expect("the change");
-            })
-        }),
-        ("a rewrite removed", |scene, balancer| {
-            Box::pin(async {
-                let arn = rule(scene, balancer, 5).await;
-                scene.elb.modify_rule().rule_arn(arn).reset_transforms(true).send().await.expect("the change");
-            })
-        }),
-        ("a rule of ours twice", |scene, balancer| {
-            Box::pin(async {
-                let arn = rule(scene, balancer, 0).await;
-                let tags = scene.tags(&arn).await.into_iter();
-                let tags = tags.map(|(key, value)| Tag::builder().key(key).value(value).build()).collect();
-                let other = RuleCondition::builder().field("path-pattern").values("/other").build();
-                let call = scene.elb.create_rule().listener_arn(https(scene, balancer).await).priority(5);
-                call.conditions(other).actions(gone()).set_tags(Some(tags)).send().await.expect("the rule");
-            })
-        }),
-        ("a rule's tag", |scene, balancer| Box::pin(async { retag(scene, &rule(scene, balancer, 2).await).await })),
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn a_changed_order_of_rules_is_put_back() {
-    let scene = Scene::new("drift").await;
-    let _operator = Operator::start(&scene).await;
-    let arn = full::created(&scene).await;
-    let listener = https(&scene, &arn).await;
-    let order = || async { rules(&scene, &listener).await.into_iter().map(|rule| rule.rule_arn).collect::<Vec<_>>() };
-    let before = order().await;
-    let reversed = (1..).zip(before.iter().take(6).rev());
-    let pairs: Vec<RulePriorityPair> = reversed
-        .map(|(priority, arn)| RulePriorityPair::builder().priority(priority).set_rule_arn(arn.clone()).build())
-        .collect();
-    scene.elb.set_rule_priorities().set_rule_priorities(Some(pairs)).send().await.expect("the order");
-    wait_for("the order to be as it was", order, |now| *now == before).await;
-}
-
-#[tokio::test]
-async fn target_groups_are_put_back() {
-    each_is_undone(&[
-        ("a target group deleted", |scene, balancer| Box::pin(async { delete_group(scene, balancer, "api").await })),
-        ("an attribute", |scene, _| {
-            Box::pin(async {
-                let key = "deregistration_delay.timeout_seconds";
-                let attribute = TargetGroupAttribute::builder().key(key).value("1").build();
-                let call = scene.elb.modify_target_group_attributes().target_group_arn(group(scene, "shop").await);
-                call.attributes(attribute).send().await.expect("the change");
-            })
-        }),
-        ("a health check", |scene, _| {
-            Box::pin(async {
-                let call = scene.elb.modify_target_group().target_group_arn(group(scene, "shop").await);
-                call.health_check_path("/other").send().await.expect("the change");
-            })
-        }),
-        ("a target group's tag", |scene, _| Box::pin(async { retag(scene, &group(scene, "cart").await).await })),
-        ("a target deregistered", |scene, _| {
-            Box::pin(async {
-                let target = TargetDescription::builder().id("198.18.7.2").port(8080).build();
-                let call = scene.elb.deregister_targets().target_group_arn(group(scene, "cart").await);
-                call.targets(target).send().await.expect("the deregistration");
-            })
-        }),
-        ("a foreign target", |scene, _| {
-            Box::pin(async {
-                let target = TargetDescription::builder().id("198.18.9.9").port(80).build();
-                let call = scene.elb.register_targets().target_group_arn(group(scene, "cart").await);
-                call.targets(target).send().await.expect("the target");
-            })
-        }),
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn the_security_group_and_the_balancer_are_put_back() {
-    each_is_undone(&[
-        ("a network let in", |scene, balancer| {
-            Box::pin(async { ingress(scene, balancer, "192.0.2.0/24", 22, true).await })
-        }),
-        ("a network locked out", |scene, balancer| {
-            Box::pin(async { ingress(scene, balancer, "0.0.0.0/0", 443, false).await })
-        }),
-        ("a security group's tag", |scene, balancer| {
-            Box::pin(async {
-                let tagged = Parameters::default().with("ResourceId.1", security_group(scene, balancer).await);
-                let tagged = tagged.with("Tag.1.Key", "team").with("Tag.1.Value", "pirates");
-                scene.ec2("CreateTags", tagged).await;
-            })
-        }),
-        ("another security group", |scene, balancer| {
-            Box::pin(async { super::bystander::set_security_groups(scene, balancer, &["sg-other"]).await })
-        }),
-        ("the balancer deleted", |scene, balancer| Box::pin(async { super::bystander::delete(scene, balancer).await })),
-    ])
-    .await;
+/// The tags of that resource: whatever has them counts as Causeway's.
+async fn tags_of(scene: &Scene, arn: &str) -> Vec<Tag> {
+    let tags = scene.tags(arn).await.into_iter();
+    tags.map(|(key, value)| Tag::builder().key(key).value(value).build()).collect()
 }
 
 async fn security_group(scene: &Scene, balancer: &str) -> String {
@@ -266,4 +137,62 @@ pub async fn ingress(scene: &Scene, balancer: &str, cidr: &str, port: i32, let_i
         .with("IpPermissions.1.IpRanges.1.CidrIp", cidr);
     let action = if let_in { "AuthorizeSecurityGroupIngress" } else { "RevokeSecurityGroupIngress" };
     scene.ec2(action, permission).await;
+}
+
+#[tokio::test]
+async fn settings_of_the_balancer_are_put_back() {
+    each_is_undone(balancer::CHANGES).await;
+}
+
+#[tokio::test]
+async fn listeners_are_put_back() {
+    each_is_undone(listeners::CHANGES).await;
+}
+
+#[tokio::test]
+async fn rules_are_put_back() {
+    each_is_undone(rules::CHANGES).await;
+}
+
+#[tokio::test]
+async fn target_groups_are_put_back() {
+    each_is_undone(groups::CHANGES).await;
+}
+
+#[tokio::test]
+async fn the_security_group_and_the_balancer_are_put_back() {
+    each_is_undone(network::CHANGES).await;
+}
+
+#[tokio::test]
+async fn a_changed_order_of_rules_is_put_back() {
+    let scene = Scene::new("drift").await;
+    let _operator = Operator::start(&scene).await;
+    let arn = full::created(&scene).await;
+    let listener = https(&scene, &arn).await;
+    let order =
+        || async { rules_of(&scene, &listener).await.into_iter().map(|rule| rule.rule_arn).collect::<Vec<_>>() };
+    let before = order().await;
+    let reversed = (1..).zip(before.iter().take(6).rev());
+    let pairs: Vec<RulePriorityPair> = reversed
+        .map(|(priority, arn)| RulePriorityPair::builder().priority(priority).set_rule_arn(arn.clone()).build())
+        .collect();
+    scene.elb.set_rule_priorities().set_rule_priorities(Some(pairs)).send().await.expect("the order");
+    wait_for("the order to be as it was", order, |now| *now == before).await;
+}
+
+#[test]
+fn the_page_says_what_becomes_of_each_change() {
+    let put_back = |it: &Change| match it.part {
+        Some(part) => format!("| {} | {} | puts it back: `{part}` |", it.what, it.calls),
+        None => format!("| {} | {} | puts it back, without an event |", it.what, it.calls),
+    };
+    let parts = [balancer::CHANGES, network::CHANGES, listeners::CHANGES, rules::CHANGES, groups::CHANGES];
+    let stays = |(what, calls, told): &(&str, &str, &str)| format!("| {what} | {calls} | {told} |");
+    let expected: Vec<String> =
+        parts.iter().copied().flatten().map(put_back).chain(open::LEFT.iter().map(stays)).collect();
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/myingress.md")).expect("the page");
+    let table = page.lines().skip_while(|line| !line.starts_with("| changed in AWS | by |")).skip(2);
+    let shown: Vec<&str> = table.take_while(|line| line.starts_with('|')).collect();
+    assert_eq!(shown, expected, "the table should be:\n{}", expected.join("\n"));
 }

@@ -1,6 +1,7 @@
 //! Requests through the balancer while everything behind it changes: real pods, LocalStack's data plane, and clients
 //! that send requests all the time. Each test prints what became of the requests.
 
+mod checks;
 mod entrance;
 mod groups;
 pub mod load;

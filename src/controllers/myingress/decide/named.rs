@@ -61,7 +61,7 @@ mod tests {
 
     fn known(id: &str, name: &str, vpc: &str) -> SecurityGroup {
         let (id, vpc, tags) = (id.into(), vpc.into(), [(NAME.to_owned(), name.to_owned())].into());
-        SecurityGroup { id, name: "created-as".into(), vpc, tags, ingress: BTreeSet::new() }
+        SecurityGroup { id, name: "created-as".into(), vpc, tags, ingress: BTreeSet::new(), egress: BTreeSet::new() }
     }
 
     fn all() -> Vec<SecurityGroup> {

@@ -8,7 +8,7 @@ use super::{Scene, differing, entries, listeners, named, replacement};
 use crate::controllers::myingress::action::{Action, SecurityAction};
 use crate::controllers::myingress::assets::{ListenerMember, Member};
 use crate::controllers::myingress::model::{
-    Complaint, SecurityModel, SubnetsModel, canonical_network, counted, is_group_id,
+    Complaint, SecurityModel, SubnetsModel, canonical_network, counted, everywhere, everywhere_by_ipv6, is_group_id,
 };
 use crate::controllers::myingress::names::security_group_name;
 use crate::external::ec2::{Permission, SecurityGroup, Source};
@@ -51,6 +51,7 @@ pub fn plan(scene: &Scene, current: Option<&Member>, actions: &mut Vec<Action>) 
     let id = group.id.clone();
     let swaps = swaps(&group.ingress, &inbound(scene, group)).into_iter();
     actions.extend(swaps.map(|swap| Action::Security(swap.action(id.clone()))));
+    outbound(scene, group, actions);
     let keys = stale(scene, &tags, &group.tags);
     if !keys.is_empty() {
         actions.push(Action::Security(SecurityAction::RemoveTags { id: group.id.clone(), keys }));
@@ -62,6 +63,26 @@ pub fn plan(scene: &Scene, current: Option<&Member>, actions: &mut Vec<Action>) 
     entries::plan(scene, group, actions);
     let groups = Some(BTreeSet::from([group.id.clone()]));
     Ok(Groups::Are(groups.filter(|_| !held)))
+}
+
+/// Lets all traffic out, as AWS does for a new group: without that the balancer reaches no target and no provider of
+/// log-ins. Where the VPC has IPv6, AWS adds the second rule.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-update-security-groups.html>
+fn outbound(scene: &Scene, group: &SecurityGroup, actions: &mut Vec<Action>) {
+    let mut wanted = BTreeSet::from([everywhere()]);
+    let has_ipv6 = || scene.model.groups.values().any(|it| it.backend.ipv6);
+    if group.egress.contains(&everywhere_by_ipv6()) || has_ipv6() {
+        wanted.insert(everywhere_by_ipv6());
+    }
+    let missing: BTreeSet<Permission> = wanted.difference(&group.egress).cloned().collect();
+    let surplus: BTreeSet<Permission> = group.egress.difference(&wanted).cloned().collect();
+    let id = || group.id.clone();
+    if !missing.is_empty() {
+        actions.push(Action::Security(SecurityAction::LetOut { id: id(), permissions: missing }));
+    }
+    if !surplus.is_empty() {
+        actions.push(Action::Security(SecurityAction::KeepIn { id: id(), permissions: surplus }));
+    }
 }
 
 /// The wanted inbound rules, and those of the present ones that stay for now. If the security group has no room for

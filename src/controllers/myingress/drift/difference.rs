@@ -1,9 +1,11 @@
 //! Describes the differences between two states of an owner's resources. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::controllers::myingress::action::Action;
 use crate::controllers::myingress::assets::{Assets, ListenerMember, Member};
 use crate::controllers::myingress::plan::{Field, Fields, Thing, difference};
+use crate::controllers::myingress::predicted::PredictedAws;
 
 /// Something in AWS that was not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +17,7 @@ pub struct Difference {
 }
 
 /// A resource: its kind, what it stands on, and the name that people know it by.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Known {
     part: &'static str,
     attribute: &'static str,
@@ -24,24 +27,73 @@ struct Known {
     subject: String,
 }
 
-/// The differences between what was found and what is right.
-pub fn differences(found: &Assets, right: &Assets) -> Vec<Difference> {
-    let (before, after) = (things(found), things(right));
-    let mut list = Vec::new();
-    for (id, known) in &after {
-        let is_there = |id: &String| before.contains_key(id);
-        if is_there(id) {
-            list.extend(changed(known, &known.thing.fields(found), &known.thing.fields(right)));
-        } else if known.on.as_ref().is_none_or(is_there) {
-            list.push(Difference { part: known.part, message: format!("{} was missing", known.subject) });
+/// A repair: what was found, as far as Causeway changes it. Others may change more meanwhile, where that is not
+/// Causeway's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repair {
+    /// What was there when it began, by ARN or id.
+    there: BTreeSet<String>,
+    /// The values that fields had when they were first to be changed, by ARN or id and by field; `None` where there was
+    /// none.
+    fields: BTreeMap<String, BTreeMap<String, Option<String>>>,
+    /// Kinds of parts that it creates.
+    created: BTreeSet<&'static str>,
+    /// What it deletes.
+    deleted: BTreeMap<String, Known>,
+}
+
+impl Repair {
+    /// A repair of these resources.
+    pub fn begin(assets: &Assets) -> Self {
+        Self { there: things(assets).into_keys().collect(), ..Self::default() }
+    }
+
+    /// Takes in what these actions change in these resources, if AWS allows them.
+    pub fn take(&mut self, actions: &[&Action], assets: &Assets) {
+        let (mut after, mut aws) = (assets.clone(), PredictedAws::default());
+        actions.iter().for_each(|action| aws.enter(&mut after, &[], action));
+        let (known, then) = (things(assets), things(&after));
+        self.created.extend(then.iter().filter(|(id, _)| !known.contains_key(*id)).map(|(_, it)| it.part));
+        for (id, it) in known {
+            if !then.contains_key(&id) {
+                self.deleted.insert(id, it);
+                continue;
+            }
+            let (before, after) = (it.thing.fields(assets), it.thing.fields(&after));
+            let changed = difference(&before, &after);
+            if changed.is_empty() {
+                continue;
+            }
+            let first = self.fields.entry(id).or_default();
+            for field in changed {
+                let old = before.get(&field.path).cloned();
+                first.entry(field.path).or_insert(old);
+            }
         }
     }
-    for (_, known) in before.iter().filter(|(id, _)| !after.contains_key(*id)) {
-        if known.on.as_ref().is_none_or(|on| after.contains_key(on)) {
+
+    /// The differences between what was found and what is right.
+    pub fn differences(&self, right: &Assets) -> Vec<Difference> {
+        let after = things(right);
+        let mut list = Vec::new();
+        for (id, known) in &after {
+            let is_there = |id: &String| self.there.contains(id);
+            if is_there(id) {
+                let Some(first) = self.fields.get(id) else { continue };
+                let before = first.iter().filter_map(|(path, old)| Some((path.clone(), old.clone()?))).collect();
+                let mut now = known.thing.fields(right);
+                now.retain(|path, _| first.contains_key(path));
+                list.extend(changed(known, &before, &now));
+            } else if known.on.as_ref().is_none_or(is_there) && self.created.contains(known.part) {
+                list.push(Difference { part: known.part, message: format!("{} was missing", known.subject) });
+            }
+        }
+        let gone = self.deleted.iter().filter(|(id, _)| self.there.contains(*id) && !after.contains_key(*id));
+        for (_, known) in gone.filter(|(_, known)| known.on.as_ref().is_none_or(|on| after.contains_key(on))) {
             list.push(Difference { part: known.part, message: format!("{} was too much", known.subject) });
         }
+        list
     }
-    list
 }
 
 /// One difference for each kind of part.
@@ -71,7 +123,7 @@ fn part(known: &Known, path: &str) -> &'static str {
         "webAcl" => "web_acl",
         "capacityUnits" => "capacity",
         "healthCheck" => "health_check",
-        "ingress" | "letIn" => "security_group_rule",
+        "ingress" | "egress" | "letIn" => "security_group_rule",
         "certificate" | "furtherCertificates" => "certificate",
         _ => known.part,
     }

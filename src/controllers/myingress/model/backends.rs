@@ -282,6 +282,9 @@ fn go_together(all: &Pairs, field: &Field<'_>) -> Result<(), Complaint> {
     if is(ANOMALIES, "on") && !is(ALGORITHM, "weighted_random") {
         return field.name("attributes").key(ANOMALIES).complain("needs algorithm weighted_random");
     }
+    for threshold in ["minimum_healthy_targets.count", "minimum_healthy_targets.percentage"] {
+        fails_over_in_order(threshold, all, &field.name("attributes"))?;
+    }
     // https://docs.aws.amazon.com/elasticloadbalancing/latest/application/disable-cross-zone.html
     if is("stickiness.enabled", "true") && is(CROSS_ZONE, "false") {
         return field
@@ -304,6 +307,22 @@ fn go_together(all: &Pairs, field: &Field<'_>) -> Result<(), Complaint> {
     }
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
     text::of_characters(cookie, 0, 256, &name, allowed, "letters, digits and _ . -")
+}
+
+/// "The threshold for DNS failover must be greater than or equal to the threshold for routing failover."
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/target-group-health.html>
+fn fails_over_in_order(threshold: &str, all: &Pairs, attributes: &Field<'_>) -> Result<(), Complaint> {
+    let key = |action| format!("target_group_health.{action}.{threshold}");
+    let (dns, routing) = (key("dns_failover"), key("unhealthy_state_routing"));
+    // A threshold may be off.
+    let number = |key: &String| all.get(key).and_then(|value| value.parse::<u32>().ok());
+    match (number(&dns), number(&routing)) {
+        (Some(of_dns), Some(of_routing)) if of_dns < of_routing => attributes.key(&dns).complain(format_args!(
+            "is {of_dns}, and must not be less than {routing}, which is {of_routing}: raise it, set it to off, or lower \
+             the other one"
+        )),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -389,6 +408,10 @@ mod tests {
     fn what_aws_would_refuse_is_named_with_field_and_fix() {
         let check = |spec: Value| json!({ "port": 80, "healthCheck": spec });
         let cookie = |name: &str| json!({ "port": 80, "stickiness": { "type": "app_cookie", "cookieName": name } });
+        let fails_over = |threshold: &str, dns: &str, to_all: &str| {
+            let attributes = json!({ failover(threshold): dns, routing(threshold): to_all });
+            json!({ "port": 80, "attributes": attributes })
+        };
         for (backend, words) in [
             (json!({ "port": 0 }), "port must be a port of the Service"),
             (json!({ "port": 65536 }), "port must be a port of the Service"),
@@ -417,6 +440,16 @@ mod tests {
                 json!({ "port": 80, "stickiness": {}, "attributes": { CROSS_ZONE: "false" } }),
                 "attributes[load_balancing.cross_zone.enabled] must not be false with stickiness",
             ),
+            (
+                fails_over("count", "2", "3"),
+                "attributes[target_group_health.dns_failover.minimum_healthy_targets.count] is 2, and must not be less \
+                 than target_group_health.unhealthy_state_routing.minimum_healthy_targets.count, which is 3",
+            ),
+            (fails_over("percentage", "49", "50"), "minimum_healthy_targets.percentage] is 49, and must not be less"),
+            (
+                json!({ "port": 80, "attributes": { routing("count"): "2" } }),
+                "minimum_healthy_targets.count] is 1, and must not be less",
+            ),
             (cookie("awsalb-x"), "stickiness.cookieName must not begin with AWSALB"),
             (cookie("a b"), "stickiness.cookieName has ' '"),
             (json!({ "port": 80, "stickiness": { "type": "app_cookie" } }), "stickiness.cookieName is needed"),
@@ -435,6 +468,24 @@ mod tests {
                 message.starts_with("spec.backends[0].") && message.contains(words),
                 "{message}\nshould say: {words}"
             );
+        }
+    }
+
+    fn failover(threshold: &str) -> String {
+        format!("target_group_health.dns_failover.minimum_healthy_targets.{threshold}")
+    }
+
+    fn routing(threshold: &str) -> String {
+        format!("target_group_health.unhealthy_state_routing.minimum_healthy_targets.{threshold}")
+    }
+
+    #[test]
+    fn dns_may_fail_over_with_routing_or_before_it() {
+        for (dns, to_all) in [("2", "2"), ("3", "2"), ("off", "2")] {
+            group(json!({ "port": 80, "attributes": { failover("count"): dns, routing("count"): to_all } }));
+        }
+        for (dns, to_all) in [("50", "50"), ("60", "50"), ("off", "50"), ("50", "off")] {
+            group(json!({ "port": 80, "attributes": { failover("percentage"): dns, routing("percentage"): to_all } }));
         }
     }
 

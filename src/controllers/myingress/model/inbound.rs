@@ -1,4 +1,4 @@
-//! The inbound rules of the balancer's own security group.
+//! The rules of the balancer's own security group.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +11,17 @@ use crate::external::ec2::{Permission, Source};
 /// <https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html>, read on 2026-11-23: "enforced separately
 /// for IPv4 rules and IPv6 rules"; a rule with another group or a prefix list counts in both.
 pub const MOST_RULES: usize = 60;
+
+/// The outbound rule that AWS gives to a new security group.
+/// <https://docs.aws.amazon.com/vpc/latest/userguide/creating-security-groups.html>
+pub fn everywhere() -> Permission {
+    Permission::all(Source::Network("0.0.0.0/0".into()))
+}
+
+/// The one that it gives to a new security group in a VPC with IPv6, in addition.
+pub fn everywhere_by_ipv6() -> Permission {
+    Permission::all(Source::Network("::/0".into()))
+}
 
 /// How many of the rules count for IPv4, and how many for IPv6. AWS counts the highest number of entries that a prefix
 /// list may have. That number is unknown here, so a list counts once.

@@ -232,8 +232,9 @@ mod tests {
     }
 
     fn group(id: &str, owner: &Owner) -> (String, SecurityGroup) {
-        let (name, vpc, ingress) = (id.to_owned(), "vpc".to_owned(), BTreeSet::new());
-        (id.to_owned(), SecurityGroup { id: id.into(), name, vpc, tags: owner.tags(), ingress })
+        let (name, vpc, none) = (id.to_owned(), "vpc".to_owned(), BTreeSet::new);
+        let (ingress, egress) = (none(), none());
+        (id.to_owned(), SecurityGroup { id: id.into(), name, vpc, tags: owner.tags(), ingress, egress })
     }
 
     fn uids(orphans: &[Orphan]) -> Vec<&str> {

@@ -23,11 +23,11 @@ pub fn call(call: &'static str, subject: String, fields: Vec<Field>) -> Change {
     Change { system: System::Aws, call, subject, fields }
 }
 
-/// The fields of a resource that change. Attributes that AWS gives to a new resource are left out.
+/// The fields of a resource that change. Attributes and outbound rules that AWS gives to a new resource are left out.
 fn changed(thing: &Thing, before: &Assets, after: &Assets) -> Vec<Field> {
     let (old, mut new): (Fields, Fields) = (thing.fields(before), thing.fields(after));
     if old.is_empty() {
-        new.retain(|key, _| !key.starts_with("attributes."));
+        new.retain(|key, _| !key.starts_with("attributes.") && !key.starts_with("egress "));
     }
     difference(&old, &new)
 }
@@ -47,6 +47,8 @@ fn security(action: &SecurityAction, before: &Assets, after: &Assets) -> Vec<Cha
         }
         SecurityAction::Authorize { id, .. } => ("AuthorizeSecurityGroupIngress", id.clone(), name(id)),
         SecurityAction::Revoke { id, .. } => ("RevokeSecurityGroupIngress", id.clone(), name(id)),
+        SecurityAction::LetOut { id, .. } => ("AuthorizeSecurityGroupEgress", id.clone(), name(id)),
+        SecurityAction::KeepIn { id, .. } => ("RevokeSecurityGroupEgress", id.clone(), name(id)),
         SecurityAction::LetIn(entry) | SecurityAction::ShutOut(entry) => {
             let operation = match action {
                 SecurityAction::LetIn(_) => "AuthorizeSecurityGroupIngress",

@@ -201,6 +201,7 @@ fn security_group(group: &SecurityGroup, fields: &mut Fields) {
     fields.insert("name".into(), group.name.clone());
     fields.insert("vpc".into(), group.vpc.clone());
     fields.extend(group.ingress.iter().map(|it| (format!("ingress {}", text::permission(it)), "allowed".into())));
+    fields.extend(group.egress.iter().map(|it| (format!("egress {}", text::outbound(it)), "allowed".into())));
     pairs("tags", &group.tags, fields);
 }
 

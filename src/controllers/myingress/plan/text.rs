@@ -115,11 +115,20 @@ pub fn mutual_authentication(how: Option<&MutualAuthentication>) -> String {
 
 /// The source and the port that are let in.
 pub fn permission(permission: &Permission) -> String {
-    let (Source::Network(from) | Source::Group(from) | Source::PrefixList(from)) = &permission.source;
+    traffic(permission, "from")
+}
+
+/// Which traffic may go where.
+pub fn outbound(permission: &Permission) -> String {
+    traffic(permission, "to")
+}
+
+fn traffic(permission: &Permission, direction: &str) -> String {
+    let (Source::Network(peer) | Source::Group(peer) | Source::PrefixList(peer)) = &permission.source;
     match permission.ports {
-        Some(ports) if ports.from == ports.to => format!("{} {} from {from}", permission.protocol, ports.from),
-        Some(ports) => format!("{} {}-{} from {from}", permission.protocol, ports.from, ports.to),
-        None => format!("{} from {from}", permission.protocol),
+        Some(ports) if ports.from == ports.to => format!("{} {} {direction} {peer}", permission.protocol, ports.from),
+        Some(ports) => format!("{} {}-{} {direction} {peer}", permission.protocol, ports.from, ports.to),
+        None => format!("{} {direction} {peer}", permission.protocol),
     }
 }
 

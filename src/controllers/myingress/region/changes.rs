@@ -8,6 +8,7 @@ use super::in_flight::InFlight;
 use super::unconfirmed::Named;
 use crate::controllers::myingress::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use crate::controllers::myingress::assets::Answer;
+use crate::controllers::myingress::model::{everywhere, everywhere_by_ipv6};
 use crate::controllers::myingress::ownership::Owner;
 use crate::external::aws::AwsError;
 use crate::external::ec2::SecurityGroup;
@@ -291,10 +292,14 @@ impl Region {
                     vpc: vpc.clone(),
                     tags: tags.clone(),
                     ingress: BTreeSet::new(),
+                    // In a VPC without IPv6 the second one is missing. The next read shows which there are.
+                    egress: BTreeSet::from([everywhere(), everywhere_by_ipv6()]),
                 }));
             }
             SecurityAction::Authorize { id, permissions } => self.ec2.authorize_ingress(id, permissions).await?,
             SecurityAction::Revoke { id, permissions } => self.ec2.revoke_ingress(id, permissions).await?,
+            SecurityAction::LetOut { id, permissions } => self.ec2.authorize_egress(id, permissions).await?,
+            SecurityAction::KeepIn { id, permissions } => self.ec2.revoke_egress(id, permissions).await?,
             SecurityAction::AddTags { id, tags } => self.ec2.tag(id, tags).await?,
             SecurityAction::RemoveTags { id, keys } => self.ec2.untag(id, keys).await?,
             SecurityAction::LetIn(entry) => self.ec2.let_in(entry).await?,

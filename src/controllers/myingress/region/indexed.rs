@@ -184,8 +184,9 @@ mod tests {
         let (arn, balancers) = (format!("tg-{number}"), BTreeSet::new());
         let group = TargetGroup { name: arn.clone(), arn: arn.clone(), kind: None, health_check: None, balancers };
         assets.groups.insert(arn, GroupMember { group, tags: tags.clone(), attributes: None, fresh: false });
-        let (id, ingress) = (format!("sg-{number}"), BTreeSet::new());
-        let group = SecurityGroup { name: id.clone(), id: id.clone(), vpc: "vpc".into(), tags: tags.clone(), ingress };
+        let (id, none) = (format!("sg-{number}"), BTreeSet::new);
+        let (name, vpc, tags) = (id.clone(), "vpc".into(), tags.clone());
+        let group = SecurityGroup { name, id: id.clone(), vpc, tags, ingress: none(), egress: none() };
         assets.security_groups.insert(id, group);
     }
 

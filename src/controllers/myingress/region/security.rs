@@ -143,6 +143,7 @@ mod tests {
             vpc: "vpc-1".into(),
             tags: Pairs::from([("owner".into(), owner.into())]),
             ingress: BTreeSet::new(),
+            egress: BTreeSet::new(),
         }
     }
 

@@ -45,7 +45,8 @@ pub fn others() -> Vec<SecurityGroup> {
     let group = |(id, name, vpc, agrees): (&str, &str, &str, bool)| {
         let consent = agrees.then(|| ("causeway.example.com/let-in".to_owned(), "prod".to_owned()));
         let tags = [("Name".to_owned(), name.to_owned())].into_iter().chain(consent).collect();
-        SecurityGroup { id: id.into(), name: id.into(), vpc: vpc.into(), tags, ingress: BTreeSet::new() }
+        let (name, vpc, none) = (id.into(), vpc.into(), BTreeSet::new);
+        SecurityGroup { id: id.into(), name, vpc, tags, ingress: none(), egress: none() }
     };
     let all = [
         ("sg-2", "edge", "vpc-1", false),
@@ -124,6 +125,12 @@ impl Aws {
             }
             SecurityAction::Revoke { id, permissions } => {
                 assert!(groups[id].ingress.is_superset(permissions), "InvalidPermission.NotFound");
+            }
+            SecurityAction::LetOut { id, permissions } => {
+                assert!(groups[id].egress.is_disjoint(permissions), "InvalidPermission.Duplicate");
+            }
+            SecurityAction::KeepIn { id, permissions } => {
+                assert!(groups[id].egress.is_superset(permissions), "InvalidPermission.NotFound");
             }
             SecurityAction::AddTags { .. } | SecurityAction::RemoveTags { .. } => {}
             SecurityAction::LetIn(entry) => {

@@ -25,6 +25,8 @@ pub enum Drift {
     ResetGroup(Index),
     OpenSecurityGroup,
     CloseSecurityGroup,
+    KeepIn,
+    LetOut,
     ShutOut,
     TakeAcl,
     TagEverything,
@@ -48,6 +50,8 @@ pub fn any() -> impl Strategy<Value = Drift> {
         place().prop_map(Drift::ResetGroup),
         Just(Drift::OpenSecurityGroup),
         Just(Drift::CloseSecurityGroup),
+        Just(Drift::KeepIn),
+        Just(Drift::LetOut),
         Just(Drift::ShutOut),
         Just(Drift::TakeAcl),
         Just(Drift::TagEverything),
@@ -129,6 +133,15 @@ impl Drift {
             Self::CloseSecurityGroup => {
                 let groups = aws.assets.security_groups.values_mut().filter(|group| owner.owns(&group.tags));
                 groups.for_each(|group| group.ingress.clear());
+            }
+            Self::KeepIn => {
+                let groups = aws.assets.security_groups.values_mut().filter(|group| owner.owns(&group.tags));
+                groups.for_each(|group| group.egress.clear());
+            }
+            Self::LetOut => {
+                let elsewhere = Permission::tcp(443, Source::Network("192.0.2.0/24".into()));
+                let groups = aws.assets.security_groups.values_mut().filter(|group| owner.owns(&group.tags));
+                groups.for_each(|group| group.egress = [elsewhere.clone()].into());
             }
             Self::ShutOut => {
                 let own = aws.assets.of(owner).entries;

@@ -36,7 +36,7 @@ use super::action::Action;
 use super::assets::Assets;
 use super::decide::{bindings_without, decide, decide_removal, leads};
 use super::dependencies::depends;
-use super::drift::{self as drift_memory, Decided, Repaired};
+use super::drift::{self as drift_memory, Decided, Drift};
 use super::facts::{Adoption, Observed, key_of};
 use super::members::{key, members_but};
 use super::model::{self, GroupModel, Inputs, Limits, Model, SecurityModel, SubnetsModel, fixtures};
@@ -93,7 +93,7 @@ pub struct Simulation {
     /// What the operator found right.
     drift: BTreeMap<ObjectKey, drift_memory::State>,
     /// Drift that was reported.
-    pub repaired: Vec<Repaired>,
+    pub repaired: Vec<Drift>,
     /// The cluster, if it is not the usual one.
     pub cluster: Option<Cluster>,
     /// Namespaces whose objects are not known.
@@ -287,7 +287,8 @@ impl Simulation {
             let plan = decide(&object, &observed, self.now);
             if leads(&object, &observed) {
                 let decided = Decided::of(&observed, &plan, self.now, self.now);
-                self.repaired.extend(self.drift.entry(key_of(&observed.owner)).or_default().take(&decided));
+                let drift = self.drift.entry(key_of(&observed.owner)).or_default().take(&decided);
+                self.repaired.extend((drift != Drift::default()).then_some(drift));
             }
             if observed.complaint(&object).is_some() {
                 assert_eq!(plan.actions, [], "nothing is half-made because of a mistake");

@@ -32,9 +32,10 @@ proptest! {
             }
             simulation.settle(None);
             let repairs = simulation.journal.iter().any(alters);
-            let repaired = std::mem::take(&mut simulation.repaired);
+            // What the spec leaves open is reported too, and is no repair.
+            let mut repaired = std::mem::take(&mut simulation.repaired);
+            repaired.retain(|drift| !drift.repaired.is_empty());
             prop_assert_eq!(repaired.len(), usize::from(repairs && !restarts), "{:#?}\n{:#?}", drift, simulation.journal);
-            prop_assert!(repaired.iter().all(|repaired| !repaired.differences.is_empty()));
         }
     }
 }
@@ -66,7 +67,7 @@ fn what_was_different_is_named_with_both_values() {
     }
     simulation.settle(None);
     let repaired = simulation.repaired.pop().unwrap();
-    let differences: Vec<(&str, &str)> = repaired.differences.iter().map(|it| (it.part, it.message.as_str())).collect();
+    let differences: Vec<(&str, &str)> = repaired.repaired.iter().map(|it| (it.part, it.message.as_str())).collect();
     assert_eq!(differences, [("tag", "load balancer web-alb: tags.team was pirates, not shop")]);
     assert!(repaired.note.unwrap().contains("tags.team was pirates"));
 }
@@ -82,5 +83,5 @@ fn a_balancer_that_was_deleted_is_reported_whatever_is_looked_up_to_make_it_agai
     drift::Drift::DeleteBalancer.happens(&mut simulation.aws, &owner);
     simulation.settle(None);
     let repaired = simulation.repaired.pop().expect("it is reported");
-    assert_eq!(repaired.differences[0].message, "load balancer web-alb was missing");
+    assert_eq!(repaired.repaired[0].message, "load balancer web-alb was missing");
 }

@@ -6,7 +6,7 @@ use super::aws;
 use super::drift::FOREIGN_TAG;
 use crate::api::myingress::Scheme;
 use crate::controllers::myingress::assets::{Assets, ListenerMember};
-use crate::controllers::myingress::model::{Model, SecurityModel, SubnetsModel};
+use crate::controllers::myingress::model::{Model, SecurityModel, SubnetsModel, everywhere_by_ipv6};
 use crate::controllers::myingress::ownership::Owner;
 use crate::external::ec2::Permission;
 use crate::external::elbv2::{Condition, GroupKind, HealthCheck, ListenerSettings, Pairs, RuleAction, Transform};
@@ -16,7 +16,8 @@ use crate::external::elbv2::{Condition, GroupKind, HealthCheck, ListenerSettings
 pub struct Shape {
     pub balancers: Vec<BalancerShape>,
     pub groups: BTreeMap<String, (Option<GroupKind>, Option<HealthCheck>, Pairs, Pairs)>,
-    pub security_groups: Vec<(String, BTreeSet<Permission>, Pairs)>,
+    /// With inbound and outbound rules, and tags.
+    pub security_groups: Vec<(String, BTreeSet<Permission>, BTreeSet<Permission>, Pairs)>,
     /// Security groups that let ours in, and the descriptions of the rules.
     pub let_in_by: BTreeSet<(String, String)>,
 }
@@ -124,7 +125,11 @@ impl Shape {
             balancers: balancers.collect(),
             groups: groups.collect(),
             security_groups: security_groups
-                .map(|group| (group.name.clone(), group.ingress.clone(), relevant(&group.tags)))
+                .map(|group| {
+                    // One that AWS or a former spec has added stays.
+                    let egress = group.egress.iter().filter(|it| **it != everywhere_by_ipv6()).cloned().collect();
+                    (group.name.clone(), group.ingress.clone(), egress, relevant(&group.tags))
+                })
                 .collect(),
         }
     }

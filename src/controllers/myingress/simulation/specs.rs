@@ -220,6 +220,7 @@ pub fn foreign(owner: Owner) -> impl Strategy<Value = Assets> {
                 vpc: "vpc-1".into(),
                 tags,
                 ingress: BTreeSet::new(),
+                egress: BTreeSet::new(),
             };
             assets.security_groups.insert(group.id.clone(), group);
         }

@@ -2,24 +2,38 @@
 
 use std::time::Duration;
 
-use crate::external::elbv2::TargetState;
+use crate::external::elbv2::{HealthCheck, TargetState};
 
 const SOON: Duration = Duration::from_secs(1);
 /// The longest pause while pods wait at their readiness gate.
 const LONGEST_FOR_A_POD: Duration = Duration::from_secs(10);
 /// The longest pause while only the status waits.
 const LONGEST: Duration = Duration::from_mins(1);
+/// How long AWS takes until its checks follow a change.
+const BEGINS: Duration = Duration::from_mins(1);
 /// The first pause for targets that fail or drain, because they do so for a while.
 const SLOW: Duration = Duration::from_secs(30);
 
+/// How long AWS takes at most to judge all targets by a check, with what it needs to begin with it.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/target-group-health-checks.html>
+pub fn judged_within(check: &HealthCheck) -> Duration {
+    let checks = u32::from(check.healthy.max(check.unhealthy));
+    Duration::from_secs(u64::from(check.interval) + u64::from(check.timeout)) * checks + BEGINS
+}
+
 /// How long until AWS is asked again; `None` if nothing is expected to change. `looks` counts the reads since the last
-/// change.
-pub fn next_look(states: impl Iterator<Item = TargetState>, pods_wait: bool, looks: u32) -> Option<Duration> {
+/// change; `disturbed` says whether a change that was made lately may make any target healthy or unhealthy.
+pub fn next_look(
+    states: impl Iterator<Item = TargetState>,
+    pods_wait: bool,
+    disturbed: bool,
+    looks: u32,
+) -> Option<Duration> {
     let doubled = |from: Duration, longest: Duration| (from * 2_u32.saturating_pow(looks.min(8))).min(longest);
     if pods_wait {
         return Some(doubled(SOON, LONGEST_FOR_A_POD));
     }
-    let (mut checked, mut slow) = (false, false);
+    let (mut checked, mut slow) = (disturbed, false);
     for state in states {
         match state {
             TargetState::Healthy => {}
@@ -33,11 +47,39 @@ pub fn next_look(states: impl Iterator<Item = TargetState>, pods_wait: bool, loo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::external::elbv2::Protocol;
     use TargetState::{Draining, Healthy, Initial, Unhealthy, Unused};
 
     fn pauses(states: &[TargetState], pods_wait: bool) -> Vec<Option<u64>> {
-        let pause = |looks| next_look(states.iter().copied(), pods_wait, looks).map(|pause| pause.as_secs());
+        pauses_after(states, pods_wait, false)
+    }
+
+    fn pauses_after(states: &[TargetState], pods_wait: bool, disturbed: bool) -> Vec<Option<u64>> {
+        let pause = |looks| next_look(states.iter().copied(), pods_wait, disturbed, looks).map(|pause| pause.as_secs());
         [0, 1, 3, 40].map(pause).to_vec()
+    }
+
+    #[test]
+    fn asks_after_a_change_of_the_check_as_for_new_targets() {
+        for states in [&[Healthy][..], &[Unhealthy], &[Healthy, Draining], &[]] {
+            assert_eq!(pauses_after(states, false, true), [Some(1), Some(2), Some(8), Some(60)], "{states:?}");
+        }
+    }
+
+    #[test]
+    fn a_target_is_judged_after_as_many_checks_as_the_larger_threshold() {
+        let check = |interval, timeout, healthy, unhealthy| HealthCheck {
+            protocol: Protocol::Http,
+            port: None,
+            path: "/".into(),
+            interval,
+            timeout,
+            healthy,
+            unhealthy,
+            codes: "200".into(),
+        };
+        assert_eq!(judged_within(&check(30, 5, 5, 2)), Duration::from_secs(35 * 5 + 60));
+        assert_eq!(judged_within(&check(5, 2, 2, 10)), Duration::from_secs(70 + 60));
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub struct State {
     /// When its health was last read, or it was last changed.
     looked: Instant,
     looks: u32,
+    /// Until when a change of the group, or of what is before it, may make targets healthy or unhealthy.
+    disturbed_until: Option<Instant>,
     rechecks: Vec<oneshot::Sender<Result<(), AwsError>>>,
     reported: Option<(Endpoints, Summary)>,
 }
@@ -79,6 +81,7 @@ impl Group {
             gates_at: None,
             looked: now,
             looks: 0,
+            disturbed_until: None,
             rechecks: Vec::new(),
             reported: None,
         };
@@ -123,6 +126,15 @@ impl Group {
     /// Asks for a read soon. The outcome is sent to `answer`.
     pub fn recheck(&self, answer: oneshot::Sender<Result<(), AwsError>>) {
         self.state().rechecks.push(answer);
+        self.changed.notify_one();
+    }
+
+    /// Notes a change of ours after which targets may become healthy or unhealthy within this time.
+    pub fn disturbed(&self, within: Duration) {
+        let now = Instant::now();
+        let mut state = self.state();
+        state.wrote(now);
+        state.disturbed_until = state.disturbed_until.max(Some(now + within));
         self.changed.notify_one();
     }
 
@@ -213,7 +225,9 @@ impl State {
         let due = if self.planner.cache.unknown() {
             self.looked
         } else {
-            self.looked + next_look(states, self.pods_wait, self.looks)?
+            // The last read is one after that time.
+            let disturbed = self.disturbed_until.is_some_and(|until| self.looked < until);
+            self.looked + next_look(states, self.pods_wait, disturbed, self.looks)?
         };
         Some(self.reading.again_at.map_or(due, |again| again.max(due)))
     }
@@ -260,3 +274,55 @@ impl Setback {
 
 /// A failure with a shorter delay is not worth reporting.
 const WORTH_TELLING: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::myingress::targets::PortName;
+    use crate::external::elbv2::{TargetHealth, TargetState, TargetType};
+
+    fn group() -> Group {
+        let backend = Backend {
+            namespace: "shop".into(),
+            service: "web".into(),
+            port: PortName::Number(80),
+            target_type: TargetType::Ip,
+            ipv6: false,
+            nodes: BTreeMap::new(),
+            check: None,
+        };
+        let owners = BTreeSet::new();
+        Group::new("arn", &Binding { group_arn: None, vpc: None, backend, created: true, owners })
+    }
+
+    /// AWS shows its only target in this state.
+    fn shows(group: &Group, target: TargetState, at: Instant) {
+        let health = TargetHealth { state: target, description: None };
+        let mut state = group.state();
+        let before = state.planner.cache.states();
+        state.planner.read([(Target { id: "10.0.0.1".into(), port: 80 }, health)].into(), at);
+        let news = state.planner.cache.states() != before;
+        state.looked(at, news);
+    }
+
+    #[test]
+    fn healthy_targets_are_looked_at_again_after_a_changed_check() {
+        let (group, begun) = (group(), Instant::now());
+        shows(&group, TargetState::Healthy, begun);
+        assert_eq!(group.state().due(false), None, "nothing is expected to change");
+        let within = Duration::from_mins(3);
+        group.disturbed(within);
+        let mut looks = Vec::new();
+        let next = || group.state().due(false);
+        while let Some(due) = next() {
+            shows(&group, TargetState::Healthy, due);
+            looks.push(due.duration_since(begun));
+            assert!(looks.len() < 20, "it has no end: {looks:?}");
+        }
+        assert!(looks[0] < Duration::from_secs(2), "{looks:?}");
+        assert!(looks.last().is_some_and(|last| *last >= within), "the last is after AWS has judged: {looks:?}");
+        group.disturbed(within);
+        shows(&group, TargetState::Unhealthy, Instant::now());
+        assert!(group.state().due(false).is_some_and(|due| due < Instant::now() + Duration::from_secs(2)));
+    }
+}

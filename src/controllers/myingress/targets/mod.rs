@@ -43,7 +43,7 @@ use tokio::sync::{oneshot, watch};
 use super::ownership::ObjectKey;
 use crate::external::aws::AwsError;
 use crate::external::ec2::Ec2;
-use crate::external::elbv2::{Elbv2, Target, TargetType};
+use crate::external::elbv2::{Elbv2, HealthCheck, Target, TargetType};
 use crate::guardrails::{Beyond, Guardrails};
 use crate::runtime::Environment;
 use cluster::{Cluster, Concerned};
@@ -283,6 +283,15 @@ impl Targets {
     /// The objects to wake, from now on, because their groups or backends changed.
     pub fn subscribe(&self) -> UnboundedReceiver<ObjectKey> {
         self.shared.registry.subscribe()
+    }
+
+    /// Notes a change of a group, or of what is before it, that can make its targets healthy or unhealthy. Their health
+    /// is read as often as that of new targets, until AWS has judged them by this check. A group that is not bound is
+    /// left alone.
+    pub fn disturbed(&self, group_arn: &str, check: &HealthCheck) {
+        if let Some(group) = self.shared.registry.group(group_arn) {
+            group.disturbed(cadence::judged_within(check));
+        }
     }
 
     /// Reads a group now, and repairs what others changed in it. A group that is not bound is left alone.

@@ -45,8 +45,8 @@ async fn region_of(app: Router) -> Region {
 /// A region that knows the security group as the owner's, whatever this EC2 says of it.
 async fn region(fake: &FakeEc2) -> Region {
     let region = region_of(Router::new().fallback(answer).with_state(fake.clone())).await;
-    let (vpc, tags, ingress) = ("vpc-1".into(), owner().tags(), BTreeSet::new());
-    let group = SecurityGroup { id: ID.into(), name: "web".into(), vpc, tags, ingress };
+    let (vpc, tags, none) = ("vpc-1".into(), owner().tags(), BTreeSet::new);
+    let group = SecurityGroup { id: ID.into(), name: "web".into(), vpc, tags, ingress: none(), egress: none() };
     region.known().assets.security_groups.insert(ID.into(), group);
     region
 }
