@@ -44,7 +44,7 @@ mod watched;
 pub use backoff::Failures;
 pub use cache_sync::CacheSync;
 pub use children::Children;
-pub use conditions::{ConditionStatus, ExtraCondition, Health, SUSPENDED, merge_conditions};
+pub use conditions::{Cause, ConditionStatus, ExtraCondition, Health, SUSPENDED, merge_conditions};
 pub use config_maps::ConfigMaps;
 pub use controller::{Environment, run};
 pub use decoding::{Decoded, decoded, undecodable};
