@@ -6,9 +6,9 @@ use axum::http::StatusCode;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::controllers::myingress::assets::Member;
+use crate::controllers::myingress::assets::{ListenerMember, Member, RuleMember};
 use crate::controllers::myingress::region::fixtures::{balancer, owner, region_at};
-use crate::external::elbv2::{Listener, ListenerSettings, Pairs, Protocol};
+use crate::external::elbv2::{Listener, ListenerSettings, Pairs, Protocol, Rule, RuleSettings};
 
 const ID: &str = "sg-1";
 
@@ -170,4 +170,47 @@ async fn certificates_that_went_in_or_out_before_a_refused_one_are_known_so_they
     let remove =
         |balancer, arn, certificates| ListenerAction::RemoveCertificates { balancer, arn, port: 443, certificates };
     assert_eq!(known_after(&["a", "b", "c"], remove).await, ["b", "c"]);
+}
+
+/// Elastic Load Balancing that takes its time, and counts the rules that it is asked to delete.
+async fn slow_answer(extract::State(deleted): extract::State<Arc<Mutex<usize>>>, body: String) -> String {
+    assert!(body.contains("Action=DeleteRule"), "{body}");
+    *deleted.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    "<DeleteRuleResponse><DeleteRuleResult/></DeleteRuleResponse>".into()
+}
+
+#[tokio::test]
+async fn a_rule_that_two_members_want_to_delete_is_deleted_once() {
+    let calls = Arc::<Mutex<usize>>::default();
+    let region = region_of(Router::new().fallback(slow_answer).with_state(calls.clone())).await;
+    let (balancer_arn, listener, arn) = (balancer().arn, "listener".to_owned(), "rule".to_owned());
+    let settings = RuleSettings { conditions: BTreeSet::new(), transforms: Vec::new(), actions: Vec::new() };
+    let rule = RuleMember { rule: Rule { arn: arn.clone(), priority: 1, settings }, tags: owner().tags() };
+    let on_port_80 = ListenerSettings {
+        port: 80,
+        protocol: Protocol::Http,
+        certificate: None,
+        ssl_policy: None,
+        mutual_authentication: None,
+        default_actions: Vec::new(),
+    };
+    let there = ListenerMember {
+        listener: Listener { arn: listener.clone(), settings: on_port_80 },
+        tags: owner().tags(),
+        certificates: BTreeSet::new(),
+        attributes: None,
+        rules: [(arn.clone(), rule)].into(),
+    };
+    let mut member = Member::new(balancer(), owner().tags());
+    member.listeners = Some([(listener.clone(), there)].into());
+    region.known().assets.balancers.insert(balancer_arn.clone(), member);
+    let (port, priority, of_guest) = (80, 1, false);
+    let action = ListenerAction::DeleteRule { balancer: balancer_arn, listener, port, arn, priority, of_guest };
+    let (owner, action) = (owner(), Action::Listener(action));
+    let (first, second) = tokio::join!(region.change(&owner, &action), region.change(&owner, &action));
+    assert!(first.is_ok(), "{first:?}");
+    assert_eq!(second.expect_err("the first one is at it").class, Class::Conflict);
+    assert!(region.change(&owner, &action).await.is_ok(), "it is gone");
+    assert_eq!(*calls.lock().unwrap_or_else(PoisonError::into_inner), 1);
 }
