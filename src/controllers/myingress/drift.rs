@@ -49,8 +49,15 @@ pub struct Decided<'a> {
 
 impl<'a> Decided<'a> {
     /// From a plan, and the observation that it was made for.
-    pub fn of<Status>(observed: &'a Observed, plan: &Plan<Action, Status>, looked: Timestamp, now: Timestamp) -> Self {
-        let waits = plan.requeue.is_some() || !observed.refusals.is_empty();
+    /// `awaits` says whether some member waits for targets.
+    pub fn of<Status>(
+        observed: &'a Observed,
+        plan: &Plan<Action, Status>,
+        awaits: bool,
+        looked: Timestamp,
+        now: Timestamp,
+    ) -> Self {
+        let waits = awaits || plan.requeue.is_some() || !observed.refusals.is_empty();
         Self {
             basis: basis(observed),
             assets: &observed.assets,

@@ -14,6 +14,7 @@ mod rollouts;
 mod rules;
 mod servers;
 mod timeline;
+mod waiting;
 
 use causeway::api::MyIngress;
 use serde_json::json;

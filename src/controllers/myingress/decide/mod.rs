@@ -43,7 +43,7 @@ use crate::runtime::{Health, Plan};
 use aside::Aside;
 
 pub use groups::{bindings, bindings_without};
-pub use removal::{decide_removal, retains};
+pub use removal::{decide_removal, removal_waits_for, retains};
 
 /// How soon a Secret that may not be read is tried again.
 const SECRET_RETRY: Duration = Duration::from_mins(1);
@@ -110,6 +110,16 @@ pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<A
         plan.requeue = plan.requeue.into_iter().chain(scene.aside.next()).min();
     }
     plan
+}
+
+/// Whether requests of some member wait for targets, so that AWS will be changed once these are healthy.
+pub fn waits(object: &MyIngress, observed: &Observed, now: Timestamp) -> bool {
+    let Some((model, current)) = observed.built.model.as_ref().zip(balancer::current(object, observed)) else {
+        return false;
+    };
+    let (aside, frozen) = (Aside::new(&observed.refusals), frozen::frozen(observed, model));
+    let scene = Scene { observed, model, frozen, once_set: tags::once_set(observed), now, aside };
+    !status::awaited(None, &scene, current).is_empty()
 }
 
 /// Whether the object acts for its group. One member does: the first valid one.
