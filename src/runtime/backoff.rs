@@ -7,6 +7,8 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use jiff::Timestamp;
 
+use tokio::time::Instant;
+
 use super::Class;
 use crate::metrics::Unready;
 
@@ -36,12 +38,22 @@ pub struct Failures {
 struct Entry {
     delays: ExponentialBackoff,
     conflicts: u32,
+    /// When it failed last, and how long no event makes it try again.
+    failed: Instant,
+    pause: Duration,
+    /// The version of the object that failed.
+    version: u64,
 }
 
 impl Failures {
-    /// Records a failure; returns how long to wait before the next attempt. `sweep` is the delay for errors that only a
-    /// change in the cluster or in AWS resolves.
+    /// Records a failure of something that has no versions. See [`Self::version_failed`].
     pub fn failed(&self, uid: &str, class: Class, sweep: Duration) -> Duration {
+        self.version_failed(uid, 0, class, sweep)
+    }
+
+    /// Records a failure of this version of the object; returns how long to wait before the next attempt. `sweep` is the
+    /// delay for errors that only a change in the cluster or in AWS resolves.
+    pub fn version_failed(&self, uid: &str, version: u64, class: Class, sweep: Duration) -> Duration {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = entries.entry(uid.to_owned()).or_insert_with(|| Entry {
             delays: ExponentialBuilder::default()
@@ -51,8 +63,11 @@ impl Failures {
                 .without_max_times()
                 .build(),
             conflicts: 0,
+            failed: Instant::now(),
+            pause: Duration::ZERO,
+            version,
         });
-        match class {
+        let delay = match class {
             Class::Invalid => sweep,
             Class::Denied => SLOW.min(sweep),
             Class::Conflict | Class::NotFound if entry.conflicts < CONFLICTS_AT_ONCE => {
@@ -63,7 +78,20 @@ impl Failures {
             Class::Conflict | Class::NotFound | Class::NotYet | Class::Transient => {
                 entry.delays.next().unwrap_or(LONGEST_DELAY)
             }
-        }
+        };
+        // What resolves such an error may be what wakes the object. But nobody tries again and again because of it.
+        let resolved_by_others = matches!(class, Class::Invalid | Class::Denied);
+        let pause = if resolved_by_others { entry.delays.next().unwrap_or(LONGEST_DELAY).min(delay) } else { delay };
+        (entry.failed, entry.pause, entry.version) = (Instant::now(), pause, version);
+        delay
+    }
+
+    /// How long an event about an object must wait, because its last attempts failed: at most `longest` after the last
+    /// one. A new version of the object need not wait.
+    pub fn pause(&self, uid: &str, version: u64, longest: Duration) -> Option<Duration> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = entries.get(uid).filter(|entry| entry.version == version)?;
+        entry.pause.min(longest).checked_sub(entry.failed.elapsed()).filter(|rest| !rest.is_zero())
     }
 
     /// Resets an object's failures.
@@ -207,5 +235,30 @@ mod tests {
         let failures = Failures::default();
         assert_eq!(failures.failed("a", Class::Invalid, SWEEP), SWEEP);
         assert_eq!(failures.failed("a", Class::Denied, SWEEP), SLOW);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_event_makes_an_object_that_fails_try_sooner_unless_it_is_edited() {
+        const LONGEST: Duration = Duration::from_mins(1);
+        let failures = Failures::default();
+        let pause = |version| failures.pause("a", version, LONGEST);
+        assert_eq!(pause(1), None, "it has not failed");
+        for class in [Class::Transient, Class::Throttled, Class::NotYet, Class::Conflict] {
+            let delay = failures.version_failed("a", 1, class, SWEEP);
+            assert_eq!((pause(1), pause(2)), (Some(delay), None), "{class:?}");
+            assert_eq!(failures.pause("a", 1, AT_ONCE), Some(AT_ONCE.min(delay)), "for those who cannot wait");
+            tokio::time::advance(delay).await;
+            assert_eq!(pause(1), None);
+        }
+        for class in [Class::Invalid, Class::Denied] {
+            let delay = failures.version_failed("a", 1, class, SWEEP);
+            assert!(pause(1).is_some_and(|pause| pause < delay), "an event may be what resolves it");
+        }
+        for _ in 0..20 {
+            failures.version_failed("a", 1, Class::Invalid, SWEEP);
+        }
+        assert!(pause(1).is_some_and(|pause| pause >= LONGEST_DELAY), "but not again and again");
+        failures.succeeded("a");
+        assert_eq!(pause(1), None);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::future::ready;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -24,8 +23,7 @@ use super::backoff::Failures;
 use super::busy::Busy;
 use super::child_watch::Owner;
 use super::decoding::Decoded;
-use super::events::Publisher;
-use super::reconcile::{FIRST_STATUS_TIMEOUT, Reconciler};
+use super::reconcile::{FIRST_STATUS_TIMEOUT, Reconciler, version};
 use super::slots::Slots;
 use super::status::Statuses;
 use super::tenant::on_behalf_of;
@@ -149,8 +147,15 @@ fn triggered_by<K: Owner>(
     Controller::for_stream(objects, reader).trigger_backoff(AtOnce)
 }
 
-async fn reconcile<K: Kind>(object: Arc<K::Object>, reconciler: Arc<Reconciler<K>>) -> Result<Action, Infallible> {
+pub(super) async fn reconcile<K: Kind>(
+    object: Arc<K::Object>,
+    reconciler: Arc<Reconciler<K>>,
+) -> Result<Action, Infallible> {
     static COUNTER: AtomicU64 = AtomicU64::new(1);
+    // Whatever wakes an object that fails: it fails again, and what it does until then costs others.
+    if let Some(pause) = reconciler.pause(&object) {
+        return Ok(Action::requeue(pause));
+    }
     // The controller starts every reconcile that is due. Here they wait for their turn: namespaces take turns, and the
     // objects of one namespace keep their order. In the controller alone, an object might wait as long as others keep
     // coming.
@@ -198,14 +203,10 @@ fn never_fails<K: Kind>(_: Arc<K::Object>, error: &Infallible, _: Arc<Reconciler
     match *error {}
 }
 
-/// The part of an object whose change causes a reconcile. The status is not in it, because we write that ourselves. A
-/// deletion counts like a new generation.
+/// The part of an object whose change causes a reconcile.
 #[expect(clippy::unnecessary_wraps, reason = "the signature that the filter asks for")]
 fn what_matters<K: Resource<DynamicType = ()>>(object: &K) -> Option<u64> {
-    let meta = object.meta();
-    let mut hasher = DefaultHasher::new();
-    (&meta.uid, &meta.generation, &meta.finalizers, meta.deletion_timestamp.is_some()).hash(&mut hasher);
-    Some(hasher.finish())
+    Some(version(object))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use kube::runtime::Controller;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::conditions::SUSPENDED;
+use super::conditions::{Cause, SUSPENDED};
 use super::{ExtraCondition, Failure, Health};
 use crate::api::Conditioned;
 
@@ -54,6 +54,9 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// Types of conditions that hold only while the object is observed. They are unknown while it is not: it is
     /// suspended, or cannot be decoded.
     const OBSERVED_CONDITIONS: &'static [&'static str] = &[];
+    /// How long an event about an object whose reconciles fail waits at most: no retry comes later than 30 s by itself. It
+    /// is shorter where an event may say that clients are not served.
+    const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
     /// The object's status in the cluster.
     fn status(object: &Self::Object) -> Option<&Self::Status>;
@@ -104,6 +107,12 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// only for kinds with a [`Kind::FINALIZER`]; for others, Kubernetes deletes the children with their owner.
     fn decide_removal(_object: &Self::Object, _observed: &Self::Observed) -> Removal<Self::Action> {
         Removal { actions: Vec::new(), final_event: None }
+    }
+
+    /// What keeps the object although [`Kind::decide_removal`] has nothing left to do: a resource that somebody else must
+    /// release first. Pure.
+    fn removal_waits_for(_object: &Self::Object, _observed: &Self::Observed) -> Option<Cause> {
+        None
     }
 
     /// Carries out one action. It must be idempotent, because the same action may be repeated after a crash.

@@ -7,6 +7,7 @@ mod standing;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +28,7 @@ use carry_out::Carried;
 
 use super::backoff::Failures;
 use super::busy::Busy;
-use super::conditions::{ExtraCondition, Health, find, merge_conditions};
+use super::conditions::{Cause, ExtraCondition, Health, find, merge_conditions};
 use super::decoding::undecodable;
 use super::events::{PendingEvents, Publisher};
 use super::failure::{Class, Failure, api_message, class_of_kubernetes};
@@ -93,6 +94,8 @@ enum Trouble<E: Failure> {
     Status(#[source] kube::Error),
     #[error("the object is gone")]
     Gone,
+    #[error("{}", .0.message)]
+    InUse(Cause),
     #[error("still something to do after {ROUNDS} rounds: somebody keeps changing it{}", last_words(.0.as_deref()))]
     Unsettled(Option<String>),
     #[error("the reconcile did not end within {} s", DEADLINE.as_secs())]
@@ -107,6 +110,7 @@ impl<E: Failure> Failure for Trouble<E> {
             Self::Kind(error) => error.class(),
             Self::Finalizer(error) | Self::Status(error) => class_of_kubernetes(error),
             Self::Gone => Class::NotFound,
+            Self::InUse(_) => Class::Denied,
             Self::Unsettled(_) | Self::Deadline | Self::Panicked => Class::Transient,
         }
     }
@@ -122,6 +126,7 @@ impl<E: Failure> Failure for Trouble<E> {
             Self::Finalizer(_) => "FinalizerFailed",
             Self::Status(_) => "StatusFailed",
             Self::Gone => "Gone",
+            Self::InUse(cause) => cause.reason,
             Self::Unsettled(_) => "Unsettled",
             Self::Deadline => "DeadlineExceeded",
             Self::Panicked => "Panicked",
@@ -171,7 +176,7 @@ impl<K: Kind> Reconciler<K> {
             Err(failed) => {
                 let class = failed.trouble.class();
                 self.metrics.reconciled(K::NAME, Err(class.as_str()), begun.elapsed());
-                let mut delay = self.failures.failed(&uid, class, self.sweep);
+                let mut delay = self.failures.version_failed(&uid, version(object), class, self.sweep);
                 if object.meta().deletion_timestamp.is_some() {
                     delay = delay.min(REMOVAL_RETRY);
                 }
@@ -183,6 +188,11 @@ impl<K: Kind> Reconciler<K> {
         self.forget_if_gone(&uid);
         self.count_failures();
         next
+    }
+
+    /// How long the object must wait, because its last attempts failed, whatever woke it.
+    pub fn pause(&self, object: &K::Object) -> Option<Duration> {
+        self.failures.pause(&object.uid().unwrap_or_default(), version(object), K::LONGEST_PAUSE)
     }
 
     /// If the object was deleted during some work for it, what that work remembered about the object must not stay.
@@ -424,14 +434,13 @@ impl<K: Kind> Reconciler<K> {
     }
 }
 
-/// What it means that the API server refuses the status. One reason is a field of the spec that its rules cannot read.
-fn stays(error: &kube::Error) -> &'static str {
-    let refused = class_of_kubernetes(error) == Class::Invalid;
-    if refused {
-        ", so conditions stay as they were: correct the field that the API server names, or create the object again"
-    } else {
-        ""
-    }
+/// The part of an object whose change causes a reconcile. The status is not in it, because we write that ourselves. A
+/// deletion counts like a new generation.
+pub fn version<K: Resource<DynamicType = ()>>(object: &K) -> u64 {
+    let meta = object.meta();
+    let mut hasher = DefaultHasher::new();
+    (&meta.uid, &meta.generation, &meta.finalizers, meta.deletion_timestamp.is_some()).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The words of the last conflict. One that does not end has a cause that only they name.

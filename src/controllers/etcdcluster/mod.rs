@@ -72,6 +72,7 @@ impl Kind for EtcdClusterKind {
     type Error = Error;
 
     const NAME: &'static str = "EtcdCluster";
+    const LONGEST_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
     const TROUBLE: &'static [&'static str] =
         &["QuorumLost", "MemberCrashing", "ContainerCrashing", "ImagePullFailed", "PodRefused", "Unschedulable"];
     const OBSERVED_CONDITIONS: &'static [&'static str] =

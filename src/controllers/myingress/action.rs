@@ -128,6 +128,15 @@ pub enum ListenerAction {
 }
 
 impl Action {
+    /// ARN of the listener, rule or target group that it deletes.
+    pub fn deletes(&self) -> Option<&str> {
+        match self {
+            Self::Listener(ListenerAction::Delete { arn, .. } | ListenerAction::DeleteRule { arn, .. })
+            | Self::Group(GroupAction::Delete { arn, .. }) => Some(arn),
+            _ => None,
+        }
+    }
+
     /// Takes away the rule by which somebody else's security group lets ours in.
     pub fn shut_out(entry: &Entry) -> Self {
         Self::Security(SecurityAction::ShutOut(entry.clone()))

@@ -54,15 +54,15 @@ pub struct Decided<'a> {
 
 impl<'a> Decided<'a> {
     /// From a plan, and the observation that it was made for.
+    /// `awaits` says whether some member waits for targets.
     pub fn of<Status>(
         observed: &'a Observed,
-        plan: &'a Plan<Action, Status>,
+        plan: &Plan<Action, Status>,
+        awaits: bool,
         looked: Timestamp,
         now: Timestamp,
     ) -> Self {
-        let waits = plan.requeue.is_some() || !observed.refusals.is_empty();
-        let right = plan.actions.is_empty() && matches!(plan.health, Health::Ready(_)) && !waits;
-        let model = observed.built.model.as_ref().filter(|_| right);
+        let waits = awaits || plan.requeue.is_some() || !observed.refusals.is_empty();
         Self {
             basis: basis(observed),
             assets: &observed.assets,

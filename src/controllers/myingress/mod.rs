@@ -10,6 +10,7 @@ mod action;
 mod apply;
 mod assets;
 mod blame;
+mod bound;
 mod certificates;
 mod decide;
 mod dependencies;
@@ -37,7 +38,7 @@ mod simulation;
 mod targets;
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
@@ -47,6 +48,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Resource, ResourceExt};
 use tokio::time::{Instant, timeout_at};
 
+use bound::Bound;
 use drift::Decided;
 use error::Error;
 use members::{key, members_of};
@@ -63,7 +65,7 @@ use crate::external::ec2::Ec2;
 use crate::external::elbv2::Elbv2;
 use crate::guardrails::Guardrails;
 use crate::metrics::Metrics;
-use crate::runtime::{self, ActionEvent, Health, Kind, Plan, Removal, ScopedStores, Unlisted, undecodable};
+use crate::runtime::{self, ActionEvent, Cause, Kind, Plan, Removal, ScopedStores, Unlisted, undecodable};
 use action::Action;
 use facts::Observed;
 
@@ -109,8 +111,8 @@ struct MyIngressKind {
     region: Region,
     targets: Targets,
     secrets: Secrets,
-    /// The bindings in force, by owner.
-    bound: Mutex<HashMap<ObjectKey, Vec<Binding>>>,
+    /// The bindings in force.
+    bound: Mutex<Bound>,
     /// The objects, as the watches show them.
     stores: ScopedStores<MyIngress>,
     /// When this process began to list them.
@@ -157,20 +159,15 @@ impl MyIngressKind {
         self.region.wake(Owner::of(self.region.cluster(), object).concerned());
     }
 
-    /// The bindings of an owner that are in force.
-    fn bound(&self, owner: &ObjectKey) -> Vec<Binding> {
-        self.bound.lock().unwrap_or_else(PoisonError::into_inner).get(owner).cloned().unwrap_or_default()
+    /// The bindings in force.
+    fn bound(&self) -> MutexGuard<'_, Bound> {
+        self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Replaces all bindings of the owner.
     fn bind(&self, bindings: &[Binding], owner: &ObjectKey) {
         self.targets.bind(bindings.to_vec(), owner);
-        let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
-        if bindings.is_empty() {
-            bound.remove(owner);
-        } else {
-            bound.insert(owner.clone(), bindings.to_vec());
-        }
+        self.bound().set(owner, bindings.to_vec());
     }
 
     /// Binds targets after a restart. They follow their endpoints before listeners and rules have been read, and even
@@ -178,7 +175,7 @@ impl MyIngressKind {
     async fn bind_early(&self, object: &MyIngress) -> Result<(), Error> {
         let owner = Owner::of(self.region.cluster(), object);
         let place = facts::key_of(&owner);
-        if object.meta().deletion_timestamp.is_some() || !self.bound(&place).is_empty() {
+        if object.meta().deletion_timestamp.is_some() || self.bound().knows(&place) {
             return Ok(());
         }
         self.region.ready().await.map_err(Error::of)?;
@@ -242,7 +239,9 @@ impl Kind for MyIngressKind {
     }
 
     fn forget(&self, uid: &str) {
-        self.groups_seen.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        let in_group = self.groups_seen.lock().unwrap_or_else(PoisonError::into_inner).remove(uid).is_some();
+        let living = in_group.then(|| self.living());
+        self.bound().forget_idle(|(_, owner)| owner != uid && living.as_ref().is_none_or(|it| it.contains(owner)));
         self.region.take_found_made(uid);
         self.refusals.forget(uid);
     }
@@ -267,7 +266,13 @@ impl Kind for MyIngressKind {
         }
         let owner = Owner::of(self.region.cluster(), object);
         let place = facts::key_of(&owner);
-        self.bind(&decide::bindings_without(object, &self.bound(&place), &self.region.owned_by(&owner)), &place);
+        let bound = self.bound().get(&place).to_vec();
+        let others = decide::bindings_without(object, &bound, &self.region.owned_by(&owner));
+        self.bind(&others, &place);
+        if others.is_empty() {
+            // Nothing was decided: once it goes on, its targets follow at once, even while its spec has a mistake.
+            self.bound().forget(&place);
+        }
         Ok(())
     }
 
@@ -277,6 +282,10 @@ impl Kind for MyIngressKind {
 
     fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action> {
         decide::decide_removal(object, observed)
+    }
+
+    fn removal_waits_for(object: &MyIngress, observed: &Observed) -> Option<Cause> {
+        decide::removal_waits_for(object, observed)
     }
 
     fn decided(
@@ -293,9 +302,10 @@ impl Kind for MyIngressKind {
         events.extend(made.iter().map(made_event));
         let now = Timestamp::now();
         let looked = now.checked_sub(self.region.age(&observed.owner)).unwrap_or(now);
-        let decided = Decided::of(observed, plan, looked, now);
-        let drift = self.drift.take(&facts::key_of(&observed.owner), &decided);
-        for difference in &drift.repaired {
+        let awaits = plan.actions.is_empty() && decide::waits(object, observed, now);
+        let decided = Decided::of(observed, plan, awaits, looked, now);
+        let Some(repaired) = self.drift.take(&facts::key_of(&observed.owner), &decided) else { return events };
+        for difference in &repaired.differences {
             self.metrics.drift_repaired(difference.part);
         }
         events.extend(drift.note.map(|note| ActionEvent::warning("DriftRepaired", note)));

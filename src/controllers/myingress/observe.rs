@@ -65,7 +65,7 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
         certificates: Vec::new(),
         endpoints: BTreeMap::new(),
         summaries: assets.groups.keys().filter_map(|arn| Some((arn.clone(), kind.targets.summary(arn)?))).collect(),
-        bound: kind.bound(&key_of(&owner)),
+        bound: kind.bound().get(&key_of(&owner)).to_vec(),
         refusals: kind.refusals.of(&key_of(&owner), &members),
         replacement_grace: kind.replacement_grace,
         limits: limits(kind),

@@ -10,7 +10,7 @@ use kube::{Resource, ResourceExt};
 use tokio::time::sleep;
 use tracing::warn;
 
-use super::{Carried, DEADLINE, EARLY_PAUSE, Failed, REMOVAL_RETRY, ROUNDS, Reconciler, Trouble, pause};
+use super::{Carried, DEADLINE, EARLY_PAUSE, Failed, REMOVAL_RETRY, ROUNDS, Reconciler, Trouble, pause, version};
 use crate::runtime::events::PendingEvents;
 use crate::runtime::failure::Failure;
 use crate::runtime::kind::{Kind, Removal};
@@ -53,7 +53,8 @@ impl<K: Kind> Reconciler<K> {
                 done
             };
             let Err(Failed { trouble, .. }) = done else { break };
-            let delay = self.failures.failed(&uid, trouble.class(), self.sweep).min(REMOVAL_RETRY);
+            let delay =
+                self.failures.version_failed(&uid, version(&object), trouble.class(), self.sweep).min(REMOVAL_RETRY);
             let (namespace, name) = (object.namespace(), object.name_any());
             warn!(kind = K::NAME, namespace, name, error = %trouble, "cannot clean up yet after a deleted object");
             tokio::select! {
@@ -97,6 +98,9 @@ impl<K: Kind> Reconciler<K> {
             let observed = self.kind.observe(object).await.map_err(Trouble::Kind)?;
             let Removal { actions, final_event } = K::decide_removal(object, &observed);
             if actions.is_empty() {
+                if let Some(cause) = K::removal_waits_for(object, &observed) {
+                    return Err(Trouble::InUse(cause).into());
+                }
                 if let Some(event) = final_event {
                     news.action(event);
                 }

@@ -9,6 +9,7 @@ mod deletion;
 mod drift;
 mod drift_events;
 mod edits;
+mod emptied;
 mod full;
 mod full_cost;
 mod full_groups;

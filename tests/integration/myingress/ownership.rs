@@ -8,6 +8,8 @@ use serde_json::json;
 
 use super::bystander::{self, seen};
 use super::{changes, created, ready, spec, stalled_by, two_sweeps};
+use crate::support::account::target_groups;
+use crate::support::backends::{endpoints, service};
 use crate::support::{Operator, Scene};
 
 const CLUSTER: &str = "causeway.example.com/cluster";
@@ -48,6 +50,34 @@ async fn a_balancer_that_lost_our_tags_survives_the_deletion_of_the_object() {
     scene.delete::<MyIngress>("app").await;
     scene.gone::<MyIngress>("app").await;
     assert_eq!(seen(&scene, &alb.arn).await, before);
+}
+
+#[tokio::test]
+async fn a_deleted_object_says_which_lost_balancer_it_waits_for_and_calls_nothing() {
+    let scene = Scene::new("owner").await;
+    let _operator = Operator::start(&scene).await;
+    service(&scene, "shop", &[("http", 80)]).await;
+    endpoints(&scene, "shop", &[("http", 80)], &["10.0.0.1"]).await;
+    let listeners = json!([{ "port": 80, "defaultAction": { "forward": { "backends": [{ "name": "shop" }] } } }]);
+    let more = json!({ "listeners": listeners, "backends": [{ "name": "shop", "port": 80 }] });
+    let alb = created(&scene, "app", spec(more)).await;
+    two_sweeps(&scene).await;
+    bystander::remove_tag(&scene, &alb.arn, UID).await;
+    stalled_by(&scene, "app", "OwnershipLost").await;
+    scene.delete::<MyIngress>("app").await;
+    let says = |object: &MyIngress| {
+        let conditions = object.status.iter().flat_map(|status| &status.conditions);
+        conditions
+            .filter(|it| it.type_ == "Ready")
+            .any(|it| it.reason == "OwnershipLost" && it.message.contains("target group"))
+    };
+    scene.ingress("app", "a message about the target group that the balancer uses", says).await;
+    scene.emulator.clear_journal().await;
+    two_sweeps(&scene).await;
+    assert_eq!(changes(&scene).await, [""; 0]);
+    bystander::delete(&scene, &alb.arn).await;
+    scene.gone::<MyIngress>("app").await;
+    assert!(target_groups(&scene).await.is_empty());
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ mod rollouts;
 mod rules;
 mod servers;
 mod timeline;
+mod waiting;
 
 use causeway::api::MyIngress;
 use serde_json::json;

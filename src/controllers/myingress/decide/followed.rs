@@ -9,13 +9,9 @@ use crate::controllers::myingress::targets::{Backend, PortName};
 /// The tag. Its value is Service and port, then the labels of nodes. The namespace is the object's, and AWS reports the
 /// rest.
 pub fn backend_tag(backend: &Backend) -> (String, String) {
-    let port = match &backend.port {
-        PortName::Number(number) => number.to_string(),
-        PortName::Name(name) => name.clone(),
-    };
     let nodes: Vec<String> = backend.nodes.iter().map(|(key, value)| format!(" {key}={value}")).collect();
     let nodes = nodes.concat();
-    (key(), format!("{}:{port}{nodes}", backend.service))
+    (key(), format!("{}:{}{nodes}", backend.service, backend.port))
 }
 
 /// The backend that the owner's target group follows according to its tag.

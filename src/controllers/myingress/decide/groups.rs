@@ -23,9 +23,10 @@ use crate::external::elbv2::{GroupKind, HealthCheck, NewTargetGroup, Pairs, Prot
 pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
     for (name, wanted) in &scene.model.groups {
         let mut tags = scene.tags(Some(&wanted.member));
-        tags.extend([backend_tag(&wanted.backend)]);
         let kind = kind(wanted, current);
         let member = scene.observed.assets.group_named(name);
+        let former = member.and_then(|member| former(scene, current, wanted, member));
+        tags.extend([backend_tag(former.as_ref().unwrap_or(&wanted.backend))]);
         let health_check = health_check(scene, name, wanted, member.and_then(|it| it.group.health_check.as_ref()));
         let Some(member) = member else {
             let new = NewTargetGroup { name: name.clone(), kind, health_check, tags };
@@ -149,16 +150,19 @@ pub fn bindings(model: Option<&Model>, members: &Members, owner: &Owner, assets:
     }
     let bindings = assets.groups.values().filter(|member| !stands_still(members, &member.tags)).filter_map(|member| {
         let wanted = model.and_then(|model| binding(model, members, member));
-        let as_before = || {
-            Some(Binding {
+        let before = remembered(owner, members.grouped, member);
+        let Some(wanted) = wanted else {
+            return Some(Binding {
                 group_arn: Some(member.group.arn.clone()),
                 vpc: vpc(member),
-                backend: remembered(owner, members.grouped, member)?,
+                backend: before?,
+                former: None,
                 created: false,
                 owners: members.everybody(),
-            })
+            });
         };
-        wanted.or_else(as_before)
+        let former = before.filter(|before| is_another(before, &wanted.backend));
+        Some(Binding { former, ..wanted })
     });
     bindings.collect()
 }
@@ -174,9 +178,40 @@ fn binding(model: &Model, members: &Members, member: &GroupMember) -> Option<Bin
         group_arn: Some(member.group.arn.clone()),
         vpc: vpc(member),
         backend: wanted.backend.clone(),
+        former: None,
         created: member.fresh,
         owners: members.everybody(),
     })
+}
+
+/// Whether these are other ports of Services, or other nodes.
+fn is_another(one: &Backend, other: &Backend) -> bool {
+    let named = |it: &Backend| (it.namespace.clone(), it.service.clone(), it.port.clone(), it.nodes.clone());
+    named(one) != named(other)
+}
+
+/// The backend that a target group followed before the spec named another one for it, while requests need its targets:
+/// until a target of the new one is healthy. The group's tag names it until then.
+pub fn former(scene: &Scene, current: &Member, wanted: &GroupModel, member: &GroupMember) -> Option<Backend> {
+    let observed = scene.observed;
+    if observed.members.grouped && member_of(&member.tags).is_some_and(|it| it != wanted.member) {
+        return None;
+    }
+    let former = remembered(&observed.owner, observed.members.grouped, member);
+    let former = former.filter(|former| is_another(former, &wanted.backend))?;
+    let new = match observed.endpoints.get(&member.group.name) {
+        Some(Endpoints::Known(wanted)) => wanted.targets.len(),
+        _ => 0,
+    };
+    // Until it is bound to the new one, its own targets are those of the former one.
+    let bound = observed.bound.iter().find(|it| it.group_arn.as_ref() == Some(&member.group.arn));
+    let follows = new > 0 && bound.is_some_and(|it| !is_another(&it.backend, &wanted.backend));
+    let needed = observed.summaries.get(&member.group.arn).is_none_or(|summary| {
+        let serves = summary.healthy > 0 || !summary.known || summary.registered > 0 && new == 0;
+        (summary.own == 0 || !follows) && serves
+    });
+    let used = current.listeners.is_none() || used_by(current).any(|arn| *arn == member.group.arn);
+    (needed && used).then_some(former)
 }
 
 fn vpc(member: &GroupMember) -> Option<String> {
@@ -209,10 +244,12 @@ pub fn bind(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
             continue;
         }
         if let Some(binding) = binding(scene.model, &observed.members, member) {
-            wanted.push(binding);
+            let group = scene.model.groups.get(&member.group.name);
+            let former = group.and_then(|group| former(scene, current, group, member));
+            wanted.push(Binding { former, ..binding });
         } else if let Some(backend) = replaced(scene, current, member) {
             let (group_arn, owners) = (Some(arn.clone()), observed.members.everybody());
-            wanted.push(Binding { group_arn, vpc: vpc(member), backend, created: false, owners });
+            wanted.push(Binding { group_arn, vpc: vpc(member), backend, former: None, created: false, owners });
         } else if stays(scene, member) || used.contains(arn) {
             wanted.extend(observed.bound.iter().find(|binding| binding.group_arn.as_ref() == Some(arn)).cloned());
         }
@@ -223,7 +260,7 @@ pub fn bind(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
     wanted.extend(observed.bound.iter().filter(is_taken).cloned());
     let same = |(a, b): (&Binding, &Binding)| {
         // `created` is not compared: it matters only when a group is first bound.
-        (&a.group_arn, &a.backend, &a.owners) == (&b.group_arn, &b.backend, &b.owners)
+        (&a.group_arn, &a.backend, &a.former, &a.owners) == (&b.group_arn, &b.backend, &b.former, &b.owners)
     };
     if wanted.len() != observed.bound.len() || !wanted.iter().zip(&observed.bound).all(same) {
         actions.push(Action::Bind(wanted));
@@ -269,6 +306,10 @@ fn replaced(scene: &Scene, current: &Member, member: &GroupMember) -> Option<Bac
         };
         identity.name() == member.group.name
     };
+    // Edits apply to the new balancer.
+    if let Some(tagged) = remembered(&observed.owner, grouped, member) {
+        return Some(tagged);
+    }
     let known = || observed.bound.iter().find(|it| it.group_arn.as_ref() == Some(&member.group.arn));
     let backend = scene.model.groups.values().find(former).map(|wanted| &wanted.backend);
     backend.or_else(|| known().map(|binding| &binding.backend)).cloned()

@@ -6,6 +6,7 @@ mod protocol;
 mod refused;
 mod room;
 mod rules;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,9 +22,11 @@ use crate::controllers::myingress::model::{
     CertificatesModel, Complaint, ListenerModel, RuleModel, default_listener_attributes, nothing_here,
 };
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};
+use crate::controllers::myingress::rules::Step;
 use crate::external::elbv2::{ListenerSettings, Pairs, RuleAction, RuleSettings};
 use certificates::{Certificates, Swap};
 use room::Room;
+use waiting::Waiting;
 
 /// Creates and changes listeners and rules, and deletes those that nobody wants.
 pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Result<(), Complaint> {
@@ -34,7 +37,7 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Resul
     let mut room = Room::of(scene, current);
     for (port, wanted) in &scene.model.listeners {
         let known = present.values().find(|member| member.listener.settings.port == *port);
-        let mut listener = Listener::new(scene, current, *port, wanted, &arns);
+        let mut listener = Listener::new(scene, current, *port, wanted, &arns, known);
         let extended;
         let reduced = known.and_then(|member| listener.reduced(member));
         if let Some(reduced) = &reduced {
@@ -121,27 +124,23 @@ fn keeps_default(scene: &Scene, member: &ListenerMember) -> bool {
     })
 }
 
-/// Whether requests of a member still go to its former target groups because the new ones have no healthy target yet.
-/// Rules of guests keep no other member waiting.
-pub fn waits(object: &ObjectKey, scene: &Scene, current: &Member) -> bool {
+/// The target groups that requests of a member, or of any member, are to go to as soon as they have a healthy target. Until
+/// then they go where they went.
+pub fn awaited(object: Option<&ObjectKey>, scene: &Scene, current: &Member) -> BTreeSet<String> {
     let arns = scene.group_arns();
     let present = current.listeners.iter().flat_map(|listeners| listeners.values());
-    present.into_iter().any(|member| {
+    let mut awaited = BTreeSet::new();
+    for member in present {
         let port = member.listener.settings.port;
-        let Some(wanted) = scene.model.listeners.get(&port) else { return false };
-        let listener = Listener::new(scene, current, port, wanted, &arns);
-        let own = listener.own(member);
-        let concerns = |rule: &RuleModel| rule.member == *object || !scene.is_guest(&rule.member);
-        let rules = wanted
-            .rules
-            .iter()
-            .zip(own)
-            .filter(|(rule, _)| concerns(rule))
-            .filter_map(|(rule, own)| listener.step(rule, own));
-        listener.preparation(member).is_some()
-            || listener.holds_back(object, member)
-            || rules.chain(listener.default_step(member)).any(|(_, waits)| waits)
-    })
+        let Some(wanted) = scene.model.listeners.get(&port) else { continue };
+        let listener = Listener::new(scene, current, port, wanted, &arns, Some(member));
+        let groups = match object {
+            Some(object) => listener.waiting.of_member(object, listener.setter().as_ref() == Some(object)),
+            None => listener.waiting.of_all(),
+        };
+        awaited.extend(groups);
+    }
+    awaited
 }
 
 /// What keeps a rule of a group's member from having its priority.
@@ -155,7 +154,7 @@ pub fn taken(object: &ObjectKey, scene: &Scene, current: &Member) -> Option<Stri
     present.find_map(|member| {
         let port = member.listener.settings.port;
         let wanted = scene.model.listeners.get(&port)?;
-        let mut listener = Listener::new(scene, current, port, wanted, &arns);
+        let mut listener = Listener::new(scene, current, port, wanted, &arns, Some(member));
         listener.kept = listener.reduced(member).map(|reduced| reduced.kept).unwrap_or_default();
         listener.trouble(object, member)
     })
@@ -179,8 +178,10 @@ struct Listener<'a> {
     arns: &'a BTreeMap<&'a str, &'a str>,
     /// Rules that stay as they are, because what they should become was refused.
     kept: BTreeSet<String>,
-    /// Whether the default action stays as it is, because AWS refused new rules.
+    /// Whether the default action stays as it is, because new rules cannot be made.
     default_stays: bool,
+    /// What waits for targets.
+    waiting: Waiting,
 }
 
 impl<'a> Listener<'a> {
@@ -190,13 +191,17 @@ impl<'a> Listener<'a> {
         port: u16,
         wanted: &'a ListenerModel,
         arns: &'a BTreeMap<&'a str, &'a str>,
+        known: Option<&ListenerMember>,
     ) -> Self {
-        Self { scene, balancer: &current.balancer.arn, port, wanted, arns, kept: BTreeSet::new(), default_stays: false }
+        let (balancer, kept, waiting) = (&current.balancer.arn, BTreeSet::new(), Waiting::default());
+        let listener = Self { scene, balancer, port, wanted, arns, kept, default_stays: false, waiting };
+        let waiting = known.map(|member| listener.find_waiting(member, current)).unwrap_or_default();
+        Self { waiting, ..listener }
     }
 
     /// The same listener, as another specification wants it.
     fn with<'b>(&'b self, wanted: &'b ListenerModel) -> Listener<'b> {
-        Listener { wanted, kept: BTreeSet::new(), ..*self }
+        Listener { wanted, kept: BTreeSet::new(), waiting: self.waiting.clone(), ..*self }
     }
 
     fn create(&self) -> Result<Option<ListenerAction>, Complaint> {
@@ -237,13 +242,10 @@ impl<'a> Listener<'a> {
             planned.push(swap.action(balancer(), arn(), self.port));
         }
         let settings = self.settings(member, certificates.default);
-        if let Some(preparation) = self.preparation(member) {
-            planned.extend(preparation);
-        } else {
-            let mut steps = self.steps(member, settings.as_ref(), room.rules)?;
-            self.close_before_http(member, &mut steps);
-            planned.extend(steps.into_iter().filter_map(|step| self.action(member, step, settings.as_ref())));
-        }
+        let mut steps = self.steps(member, settings.as_ref(), room.rules)?;
+        self.close_before_http(member, &mut steps);
+        steps.extend(self.taken_along(member));
+        planned.extend(steps.into_iter().filter_map(|step| self.action(member, step, settings.as_ref())));
         let settled = settings.as_ref().is_none_or(|settings| !self.differs(member, settings));
         if !surplus.is_empty() && settled && !is_kept(self.scene, member) {
             let (port, certificates) = (self.port, surplus);
@@ -266,7 +268,7 @@ impl<'a> Listener<'a> {
         for (arn, index) in self.becoming(member) {
             let wanted = &self.wanted.rules[index];
             if let Some(rule) = member.rules.get(arn).filter(|rule| !self.keeps_tags(rule, wanted)) {
-                self.tag(arn, &self.rule_tags(wanted), &rule.tags, planned);
+                self.tag(arn, &self.rule_tags(wanted, Some(rule)), &rule.tags, planned);
             }
         }
         Ok(())
@@ -288,56 +290,26 @@ impl<'a> Listener<'a> {
             if self.keeps_tags(rule, wanted) {
                 return None;
             }
-            let tags = self.rule_tags(wanted);
-            let stale = tags::stale_with_secret(self.scene, &tags, &rule.tags, Some(&wanted.settings.actions));
+            let tags = self.rule_tags(wanted, Some(rule));
+            let actions = self.step(wanted, Some(rule));
+            let stale = tags::stale_with_secret(self.scene, &tags, &rule.tags, actions.as_deref());
             Some((arn.to_owned(), stale))
         });
         Ok(rules.chain([(member.listener.arn.clone(), of_listener)]).collect())
     }
 
-    /// While AWS has not judged the targets of groups that requests are to go to, the rules stay as they are. Only what
-    /// makes AWS check those groups is changed. `None` if there is nothing to wait for.
-    fn preparation(&self, member: &ListenerMember) -> Option<Vec<ListenerAction>> {
-        let default = &member.listener.settings.default_actions;
-        // Rules of guests wait on their own: they come after all others.
-        let rules = self.wanted.rules.iter().filter(|rule| !self.scene.is_guest(&rule.member));
-        let wanted = rules.map(|rule| &rule.settings.actions).chain([&self.wanted.default_actions]);
-        let wanted = wanted.map(|actions| self.resolved(actions)).collect::<Option<Vec<_>>>()?.concat();
-        let guests = |rule: &RuleMember| member_of(&rule.tags).is_some_and(|it| self.scene.is_guest(&it));
-        let own = member.rules.values().filter(|rule| !guests(rule));
-        let present = own.map(|it| &it.rule.settings.actions).chain([default]);
-        let present: Vec<RuleAction> = present.flatten().cloned().collect();
-        let awaited = shifts::awaited(&wanted, &present, &self.scene.observed.summaries);
-        if awaited.is_empty() {
-            return None;
-        }
-        let seen: BTreeSet<String> = present.iter().flat_map(RuleAction::forwarded_to).cloned().collect();
-        let mut unseen: BTreeSet<String> = awaited.difference(&seen).cloned().collect();
-        let mut planned = Vec::new();
-        let mut add = |actions: &[RuleAction]| {
-            let actions = shifts::with_unused(actions, &unseen)?;
-            unseen.retain(|arn| !actions.iter().flat_map(RuleAction::forwarded_to).any(|added| added == arn));
-            Some(actions)
-        };
-        let (balancer, listener, port) = (|| self.balancer.to_owned(), || member.listener.arn.clone(), self.port);
-        if let Some(default_actions) = add(default) {
-            let settings = ListenerSettings { default_actions, ..member.listener.settings.clone() };
-            planned.push(ListenerAction::Modify { balancer: balancer(), arn: listener(), settings });
-        }
-        for rule in member.rules.values().filter(|rule| self.is_ours(rule) && !guests(rule)) {
-            if let Some(actions) = add(&rule.rule.settings.actions) {
-                let (arn, settings) = (rule.rule.arn.clone(), RuleSettings { actions, ..rule.rule.settings.clone() });
-                planned.push(ListenerAction::ModifyRule {
-                    balancer: balancer(),
-                    listener: listener(),
-                    port,
-                    arn,
-                    settings,
-                });
-            }
-        }
-        // If no group fits anywhere, waiting would change nothing.
-        (unseen.len() < awaited.len()).then_some(planned)
+    /// The changes of rules that stay, so that AWS checks targets of groups that others wait for.
+    fn taken_along<'m>(&'m self, member: &'m ListenerMember) -> impl Iterator<Item = Step> + 'm {
+        let kept = member.rules.values().filter(|rule| self.kept.contains(&rule.rule.arn));
+        kept.filter_map(|rule| {
+            let settings = &rule.rule.settings;
+            let actions = self.as_it_is(rule);
+            let differs = actions != settings.actions;
+            differs.then(|| Step::Modify {
+                arn: rule.rule.arn.clone(),
+                settings: RuleSettings { actions, ..settings.clone() },
+            })
+        })
     }
 
     /// The settings that the listener is to have; `None` while a target group is missing.
@@ -345,11 +317,11 @@ impl<'a> Listener<'a> {
         let settings = self.with_present_default(member, default);
         let wants_default = self.wanted.default_actions != nothing_here();
         let left = is_listed(self.scene, self.port) && !wants_default && !forwards_to_active(self.scene, member);
-        if self.default_stays || keeps_default(self.scene, member) || left {
-            return Some(settings);
-        }
-        let (default_actions, _) = self.default_step(member)?;
-        Some(ListenerSettings { default_actions, ..settings })
+        // One that waits goes on as it was, too, and makes AWS check what it waits for.
+        let stays = self.default_stays && self.waiting.of_default().is_none();
+        let stays = stays || keeps_default(self.scene, member) || left;
+        let default_actions = if stays { settings.default_actions } else { self.default_step(member)? };
+        Some(ListenerSettings { default_actions: self.with_others("", default_actions), ..settings })
     }
 
     /// These settings, but the default action is the present one, or none where the wanted protocol cannot have that:
@@ -369,11 +341,6 @@ impl<'a> Listener<'a> {
             mutual_authentication: self.wanted.mutual_authentication.clone().or_else(|| mutual().filter(|_| stays)),
             default_actions: if possible { present.default_actions.clone() } else { nothing_here() },
         }
-    }
-
-    fn default_step(&self, member: &ListenerMember) -> Option<(Vec<RuleAction>, bool)> {
-        let actions = self.resolved(&self.wanted.default_actions)?;
-        Some(self.step_to(actions, &member.listener.settings.default_actions))
     }
 
     /// Whether the listener's settings differ from these.

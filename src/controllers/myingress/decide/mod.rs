@@ -46,9 +46,7 @@ use aside::Aside;
 
 pub use followed::backend_tag;
 pub use groups::{bindings, bindings_without};
-pub use reachable::WARNINGS;
-pub use removal::{decide_removal, retains};
-pub use status::backend_trouble;
+pub use removal::{decide_removal, removal_waits_for, retains};
 
 /// Condition reason if a balancer cannot be adopted.
 const ADOPTION_REFUSED: &str = "AdoptionRefused";
@@ -121,13 +119,14 @@ pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<A
     plan
 }
 
-/// How soon to look again at a mistake if no event wakes the object when it is mended.
-fn recheck(reason: &str) -> Option<Duration> {
-    match reason {
-        SECRET_DENIED => Some(SECRET_RETRY),
-        TARGET_GROUP_NOT_FOUND | ADOPTION_REFUSED => Some(ASKED_AGAIN),
-        _ => None,
-    }
+/// Whether requests of some member wait for targets, so that AWS will be changed once these are healthy.
+pub fn waits(object: &MyIngress, observed: &Observed, now: Timestamp) -> bool {
+    let Some((model, current)) = observed.built.model.as_ref().zip(balancer::current(object, observed)) else {
+        return false;
+    };
+    let (aside, frozen) = (Aside::new(&observed.refusals), frozen::frozen(observed, model));
+    let scene = Scene { observed, model, frozen, once_set: tags::once_set(observed), now, aside };
+    !status::awaited(None, &scene, current).is_empty()
 }
 
 /// Whether the object acts for its group. One member does: the first valid one.

@@ -9,7 +9,7 @@ use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::{DELETION_PROTECTION, nothing_here, unprotects};
 use crate::controllers::myingress::ownership::member_tag;
 use crate::external::elbv2::{ListenerSettings, Pairs, RuleAction};
-use crate::runtime::{ActionEvent, Removal};
+use crate::runtime::{ActionEvent, Cause, Removal};
 
 /// How to clean up after a deleted object.
 pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action> {
@@ -48,7 +48,12 @@ pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action
         }
         removal.actions.push(balancer::delete(observed, member));
     }
-    removal.actions.extend(observed.assets.groups.values().map(|member| groups::delete(observed, member)));
+    let free = observed.assets.groups.values().filter(|member| user(observed, member).is_none());
+    removal.actions.extend(free.map(|member| groups::delete(observed, member)));
+    if observed.disowned.is_some() {
+        // A balancer that is not ours any more has the security group as long as it is there.
+        return removal;
+    }
     // AWS does not delete a security group that a rule of another group refers to.
     removal.actions.extend(observed.assets.entries_of(&observed.owner).map(Action::shut_out));
     removal.actions.extend(observed.assets.security_groups.values().map(security::delete));
@@ -80,7 +85,43 @@ fn leave(object: &MyIngress, observed: &Observed, removal: &mut Removal<Action>)
             observed.bound.iter().filter(|binding| binding.group_arn.as_ref().is_none_or(left)).cloned().collect();
         removal.actions.push(Action::Bind(bound));
     }
-    removal.actions.extend(mine.into_iter().map(|member| groups::delete(observed, member)));
+    let free = mine.into_iter().filter(|member| user(observed, member).is_none());
+    removal.actions.extend(free.map(|member| groups::delete(observed, member)));
+}
+
+/// The balancer that is not the owner's any more, if it forwards to this target group. AWS does not delete the group
+/// before that ends.
+fn user<'a>(observed: &'a Observed, member: &GroupMember) -> Option<&'a String> {
+    let lost = &observed.disowned.as_ref()?.arn;
+    member.group.balancers.contains(lost).then_some(lost)
+}
+
+/// What in AWS must be released by somebody else before the rest of a deleted object can be removed.
+pub fn removal_waits_for(object: &MyIngress, observed: &Observed) -> Option<Cause> {
+    let deserted = observed.members.is_deserted();
+    if retains(object, observed) || deserted && observed.members.is_guest(&key(object)) {
+        return None;
+    }
+    let (tag, value) = member_tag(&key(object));
+    let concerned = |member: &&GroupMember| deserted || member.tags.get(&tag) == Some(&value);
+    let groups = observed.assets.groups.values().filter(concerned);
+    let mut used =
+        groups.filter_map(|member| Some((format!("target group {}", member.group.name), user(observed, member)?)));
+    let lost = observed.disowned.as_ref().filter(|_| deserted);
+    let kept = || observed.assets.security_groups.values().next().zip(lost);
+    let (part, balancer) = used.next().or_else(|| {
+        let (group, lost) = kept()?;
+        Some((format!("security group {} ({})", group.name, group.id), &lost.arn))
+    })?;
+    let (cluster, uid) = (&observed.owner.cluster.name, &observed.owner.uid);
+    Some(Cause {
+        reason: "OwnershipLost",
+        message: format!(
+            "{part} is in use by load balancer {balancer}, whose tags causeway.example.com/cluster and /uid do not name this \
+             object, so it is left alone, and AWS deletes nothing that it uses: delete it (aws elbv2 delete-load-balancer \
+             --load-balancer-arn {balancer}), or put its tags back ({cluster} and {uid}) to have it deleted"
+        ),
+    })
 }
 
 fn rules_of(

@@ -8,14 +8,16 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::balancer::delete;
+use super::followed::remembered;
 use super::{Scene, serves};
 use crate::api::myingress::ReplacedStatus;
 use crate::api::{MyIngress, MyIngressStatus};
 use crate::controllers::myingress::action::Action;
-use crate::controllers::myingress::assets::Member;
+use crate::controllers::myingress::assets::{GroupMember, Member};
 use crate::controllers::myingress::facts::Observed;
+use crate::controllers::myingress::model::Model;
 use crate::controllers::myingress::ownership::member_of;
-use crate::external::elbv2::Pairs;
+use crate::external::elbv2::{Pairs, RuleAction};
 use crate::runtime::Plan;
 
 /// Shows users the new balancer, and later removes the ones that it replaces. They are removed only once the new one
@@ -78,18 +80,37 @@ fn whole_second(now: Timestamp) -> Time {
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
-/// Whether the balancer can take over from the ones that it replaces: it is active, and if they have healthy targets,
-/// all its groups with targets have some too. Targets of guests do not count.
+/// Whether the balancer can take over from the ones that it replaces: it is active, and if they have healthy targets, all
+/// its backends that get requests have some too, but for those that had none before. Targets of guests do not count.
 pub fn replaces(observed: &Observed, current: &Member) -> bool {
-    let groups_of = |ours: bool| {
-        let scheme_names = observed.built.model.iter().flat_map(|model| model.groups.keys());
-        let wanted: BTreeSet<&String> = scheme_names.collect();
-        let is_guests = |tags: &Pairs| member_of(tags).is_some_and(|member| observed.members.is_guest(&member));
-        let groups = observed.assets.groups.iter().filter(|(_, it)| !is_guests(&it.tags));
-        let groups = groups.filter(|(_, it)| wanted.contains(&it.group.name) == ours);
-        groups.filter_map(|(arn, _)| observed.summaries.get(arn)).collect::<Vec<_>>()
+    let used: BTreeSet<&String> = observed.built.model.iter().flat_map(used_groups).collect();
+    let is_guests = |tags: &Pairs| member_of(tags).is_some_and(|member| observed.members.is_guest(&member));
+    let wanted =
+        |member: &GroupMember| observed.built.model.iter().any(|it| it.groups.contains_key(&member.group.name));
+    let all = observed.assets.groups.values().filter(|it| !is_guests(&it.tags));
+    let (new, former): (Vec<&GroupMember>, Vec<&GroupMember>) = all.partition(|it| wanted(it));
+    let is_healthy = |it: &GroupMember| observed.summaries.get(&it.group.arn).is_some_and(|it| it.healthy > 0);
+    let backend = |it: &GroupMember| {
+        let backend = remembered(&observed.owner, observed.members.grouped, it)?;
+        Some((member_of(&it.tags), backend.namespace, backend.service, backend.port))
     };
-    let served = groups_of(false).iter().any(|summary| summary.healthy > 0);
-    let waiting = groups_of(true).iter().any(|summary| summary.total > 0 && summary.healthy == 0);
-    serves(current) && !(served && waiting)
+    let was_idle = |it: &GroupMember| {
+        let mut same = former.iter().filter(|other| backend(other).is_some_and(|other| Some(other) == backend(it)));
+        same.any(|other| !is_healthy(other))
+    };
+    let served = former.iter().any(|it| is_healthy(it));
+    let waits = |it: &GroupMember| used.contains(&it.group.name) && !is_healthy(it) && !was_idle(it);
+    serves(current) && !(served && new.iter().any(|it| waits(it)))
+}
+
+/// Names of the target groups that get requests.
+fn used_groups(model: &Model) -> impl Iterator<Item = &String> {
+    let listeners = model.listeners.values();
+    let actions =
+        listeners.flat_map(|it| it.rules.iter().flat_map(|rule| &rule.settings.actions).chain(&it.default_actions));
+    let groups = actions.filter_map(|action| match action {
+        RuleAction::Forward { groups, .. } => Some(groups),
+        _ => None,
+    });
+    groups.flatten().filter(|(_, weight)| **weight > 0).map(|(name, _)| name)
 }

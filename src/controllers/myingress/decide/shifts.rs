@@ -1,13 +1,14 @@
-//! Sends requests to a new target group only once it can take them.
+//! Sends requests to a target group only once it can take them.
 //!
-//! AWS checks only targets of groups that a listener uses. So a new group is first added to an existing action with
-//! weight 0, which sends it no request. Until AWS has judged its targets, all rules of the listener stay as they are:
-//! if one rule waited while others changed, some requests would match neither the old rules nor the new ones. This
-//! takes a few health checks. If they fail, existing rules keep their former groups until the checks pass, and
-//! everything else goes on.
+//! Requests stay where they are answered until every group that they are to go to has a healthy target, whatever the
+//! reason why it has none. AWS checks only targets of groups that a listener uses. So a new group is first added to an
+//! action with weight 0, which sends it no request. Where no action can take it along, AWS cannot check its targets, and
+//! it is enough that some are registered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::controllers::myingress::assets::{Assets, GroupMember};
+use crate::controllers::myingress::model::nothing_here;
 use crate::controllers::myingress::targets::Summary;
 use crate::external::elbv2::{Oidc, RuleAction};
 
@@ -15,69 +16,156 @@ use crate::external::elbv2::{Oidc, RuleAction};
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html>
 const MOST_GROUPS: usize = 5;
 
-/// The target groups that requests are to go to once AWS has judged their targets. Where nothing serves yet, it is
-/// enough that AWS knows the targets.
-pub fn awaited(
-    wanted: &[RuleAction],
-    present: &[RuleAction],
-    summaries: &BTreeMap<String, Summary>,
-) -> BTreeSet<String> {
-    let sent = |actions: &[RuleAction]| -> BTreeSet<String> {
-        actions.iter().flat_map(weights).filter(|(_, weight)| **weight > 0).map(|(arn, _)| arn.clone()).collect()
-    };
-    let serving = sent(present);
-    // If no target is healthy, AWS sends requests to all that are registered. So registration is worth waiting for in
-    // any case.
-    let serves = serving.iter().any(|arn| may_serve(summaries.get(arn)));
-    let good = |summary: &Summary| if serves { summary.healthy > 0 } else { summary.registered > 0 };
-    let unjudged = |summary: &Summary| summary.total > 0 && !good(summary) && summary.trouble.is_none();
-    sent(wanted).difference(&serving).filter(|arn| summaries.get(*arn).is_some_and(unjudged)).cloned().collect()
+/// How long clients stay with their group where AWS asks for a time and no spec gives one, in seconds: AWS's shortest.
+const SHORTEST_STICKINESS: u32 = 1;
+
+/// How well a target group answers requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fitness {
+    /// It has no target.
+    Empty,
+    /// It has targets. If none is healthy, AWS sends requests to all of them.
+    /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/target-group-health-checks.html>
+    Registered,
+    /// It has a healthy target.
+    Healthy,
 }
 
-/// The actions with as many of these groups added, with weight 0, as there is room for; `None` if none is added.
-pub fn with_unused(present: &[RuleAction], groups: &BTreeSet<String>) -> Option<Vec<RuleAction>> {
-    // Other actions cannot be sent again, because AWS does not return all of them: a client secret is missing.
-    let [RuleAction::Forward { groups: present, stickiness }] = present else { return None };
-    let room = MOST_GROUPS.saturating_sub(present.len());
-    let added = groups.iter().take(room).map(|arn| (arn.clone(), 0));
-    let all: BTreeMap<String, u16> = added.chain(present.clone()).collect();
-    (all != *present).then(|| vec![RuleAction::Forward { groups: all, stickiness: *stickiness }])
+/// The target groups of an owner, with what AWS says of their targets.
+pub struct Groups<'a> {
+    /// What there is.
+    pub assets: &'a Assets,
+    /// Summaries by ARN.
+    pub summaries: &'a BTreeMap<String, Summary>,
 }
 
-fn may_serve(summary: Option<&Summary>) -> bool {
-    summary.is_none_or(|summary| summary.healthy > 0 || !summary.known)
+impl Groups<'_> {
+    /// How well a group answers requests that it gets now. One whose targets are not known may serve.
+    pub fn now(&self, arn: &str) -> Fitness {
+        match self.summaries.get(arn) {
+            Some(summary) if summary.known => fitness(summary),
+            _ => Fitness::Healthy,
+        }
+    }
+
+    /// How well a group would answer requests. Nothing is known of groups that are not ours; they get requests at once.
+    pub fn then(&self, arn: &str) -> Fitness {
+        if !self.assets.groups.contains_key(arn) {
+            return Fitness::Healthy;
+        }
+        self.summaries.get(arn).map_or(Fitness::Empty, fitness)
+    }
+
+    /// How well these actions answer requests, as far as groups do that stay.
+    pub fn answer(&self, actions: &[RuleAction], stays: impl Fn(&GroupMember) -> bool) -> Fitness {
+        let is_there = |arn: &String| self.assets.groups.get(arn).is_none_or(&stays);
+        match actions.last() {
+            Some(RuleAction::Forward { .. }) => {
+                let groups = sent(actions).into_iter().filter(is_there);
+                groups.map(|arn| self.now(&arn)).max().unwrap_or(Fitness::Empty)
+            }
+            Some(_) if actions != nothing_here() => Fitness::Healthy,
+            _ => Fitness::Empty,
+        }
+    }
+
+    /// The groups that are to get requests, get none now, and would answer them worse than `before`.
+    pub fn worse(&self, wanted: &[RuleAction], present: &[RuleAction], before: Fitness) -> BTreeSet<String> {
+        let known = sent(present);
+        sent(wanted).into_iter().filter(|arn| !known.contains(arn) && self.then(arn) < before).collect()
+    }
+
+    /// Whether AWS lets clients wander among groups of which this is one only if they stay with their group.
+    /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/edit-target-group-attributes.html>
+    fn is_sticky(&self, arn: &str) -> bool {
+        let attributes = self.assets.groups.get(arn).and_then(|member| member.attributes.as_ref());
+        attributes.and_then(|it| it.get("stickiness.enabled")).is_some_and(|it| it == "true")
+    }
+
+    fn stickiness(&self, groups: &BTreeMap<String, u16>, chosen: Option<u32>) -> Option<u32> {
+        let needed = groups.len() > 1 && groups.keys().any(|arn| self.is_sticky(arn));
+        chosen.or_else(|| needed.then_some(SHORTEST_STICKINESS))
+    }
+
+    /// The actions with as many of these groups added, with weight 0, as there is room for; `None` if none is added.
+    pub fn with_unused(&self, actions: &[RuleAction], groups: &BTreeSet<String>) -> Option<Vec<RuleAction>> {
+        if !can_be_sent(actions) {
+            return None;
+        }
+        let (RuleAction::Forward { groups: present, stickiness }, first) = actions.split_last()? else { return None };
+        let room = MOST_GROUPS.saturating_sub(present.len());
+        let new = groups.iter().filter(|arn| !present.contains_key(*arn)).take(room).map(|arn| (arn.clone(), 0));
+        let all: BTreeMap<String, u16> = new.chain(present.clone()).collect();
+        let stickiness = self.stickiness(&all, *stickiness);
+        let forward = RuleAction::Forward { groups: all.clone(), stickiness };
+        (all != *present).then(|| first.iter().cloned().chain([forward]).collect())
+    }
+
+    /// What happens to requests until they may go to the wanted groups: they go where they went. The wanted groups are
+    /// added with weight 0 where that is possible, and what happens before requests are forwarded is what is wanted. Where
+    /// a log-in goes or changes, all stays as it is: the present groups would serve clients that they are protected from.
+    pub fn held(&self, wanted: &[RuleAction], present: &[RuleAction]) -> Vec<RuleAction> {
+        self.merged(wanted, present).unwrap_or_else(|| present.to_vec())
+    }
+
+    fn merged(&self, wanted: &[RuleAction], present: &[RuleAction]) -> Option<Vec<RuleAction>> {
+        let serving = present.iter().find_map(|action| match action {
+            RuleAction::Forward { groups, .. } => Some(groups),
+            _ => None,
+        })?;
+        if unprotects(wanted, present) {
+            return None;
+        }
+        let mut groups = serving.clone();
+        groups.retain(|_, weight| *weight > 0);
+        for arn in wanted.iter().flat_map(RuleAction::forwarded_to) {
+            groups.entry(arn.clone()).or_insert(0);
+        }
+        if groups.len() > MOST_GROUPS {
+            return None;
+        }
+        // Clients stay with their group as soon as they are to. Target stickiness needs that first, and ends first.
+        let chosen = group_stickiness(wanted).or_else(|| group_stickiness(present));
+        let stickiness = self.stickiness(&groups, chosen);
+        let others = wanted.iter().filter(|action| !matches!(action, RuleAction::Forward { .. })).cloned();
+        Some(others.chain([RuleAction::Forward { groups, stickiness }]).collect())
+    }
+
+    /// Whether the held actions take the wanted groups along.
+    pub fn takes_along(&self, wanted: &[RuleAction], present: &[RuleAction]) -> bool {
+        self.merged(wanted, present).is_some()
+    }
 }
 
-/// The wanted actions, or a step towards them, and whether it is a step. It is a step while a new group has targets but
-/// no healthy one, and the groups that requests go to may have some. The step adds the new groups with weight 0: AWS
-/// checks their targets and sends them no request. There is no step where a log-in goes or changes: the present groups
-/// would serve clients that they are protected from.
-pub fn step(
-    wanted: Vec<RuleAction>,
-    present: &[RuleAction],
-    summaries: &BTreeMap<String, Summary>,
-) -> (Vec<RuleAction>, bool) {
-    let serving: Vec<(&String, &u16)> = present.iter().flat_map(weights).collect();
-    let unready = |arn: &&String| summaries.get(*arn).is_some_and(|summary| summary.total > 0 && summary.healthy == 0);
-    let known = |arn: &String| serving.iter().any(|(serving, weight)| *serving == arn && **weight > 0);
-    let newcomers: Vec<&String> = wanted.iter().flat_map(RuleAction::forwarded_to).filter(|arn| !known(arn)).collect();
-    let waits = newcomers.iter().any(unready)
-        && serving.iter().any(|(arn, weight)| **weight > 0 && may_serve(summaries.get(*arn)))
-        && wanted.iter().flat_map(weights).any(|(arn, weight)| *weight > 0 && unready(&arn) && !known(arn));
-    if !waits || unprotects(&wanted, present) {
-        return (wanted, false);
+fn fitness(summary: &Summary) -> Fitness {
+    match (summary.healthy, summary.registered) {
+        (0, 0) => Fitness::Empty,
+        (0, _) => Fitness::Registered,
+        _ => Fitness::Healthy,
     }
-    let mut groups: BTreeMap<String, u16> = serving.iter().map(|(arn, weight)| ((*arn).clone(), **weight)).collect();
-    for arn in newcomers {
-        groups.entry(arn.clone()).or_insert(0);
+}
+
+/// The groups that get requests.
+pub fn sent(actions: &[RuleAction]) -> BTreeSet<String> {
+    actions.iter().flat_map(weights).filter(|(_, weight)| **weight > 0).map(|(arn, _)| arn.clone()).collect()
+}
+
+/// The groups that get none, and whose targets AWS checks nevertheless.
+pub fn unused(actions: &[RuleAction]) -> BTreeSet<String> {
+    actions.iter().flat_map(weights).filter(|(_, weight)| **weight == 0).map(|(arn, _)| arn.clone()).collect()
+}
+
+/// Whether AWS returned all of these actions: it never returns a client secret.
+fn can_be_sent(actions: &[RuleAction]) -> bool {
+    !actions.iter().any(|action| matches!(action, RuleAction::AuthenticateOidc(oidc) if oidc.client_secret.is_none()))
+}
+
+/// How many more groups these actions can forward to.
+pub fn room(actions: &[RuleAction]) -> usize {
+    match actions.last() {
+        Some(RuleAction::Forward { groups, .. }) if can_be_sent(actions) => MOST_GROUPS.saturating_sub(groups.len()),
+        _ => 0,
     }
-    if groups.len() > MOST_GROUPS {
-        return (wanted, false);
-    }
-    // Clients stay with their group as soon as they are to. Target stickiness needs that first, and ends first.
-    let stickiness = group_stickiness(&wanted).or_else(|| group_stickiness(present));
-    let others = wanted.into_iter().filter(|action| !matches!(action, RuleAction::Forward { .. }));
-    (others.chain([RuleAction::Forward { groups, stickiness }]).collect(), true)
 }
 
 /// Whether the wanted actions lack a log-in or another check of the present ones, or have it with other settings.
@@ -125,7 +213,7 @@ fn weights(action: &RuleAction) -> impl Iterator<Item = (&String, &u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::external::elbv2::{Session, Unauthenticated};
+    use crate::external::elbv2::{FixedResponse, Session, TargetGroup, Unauthenticated};
 
     fn log_in(client_id: &str, client_secret: Option<&str>) -> RuleAction {
         let session = Session {
@@ -157,32 +245,89 @@ mod tests {
         groups.iter().map(|(arn, healthy, total)| ((*arn).to_owned(), summary(*healthy, *total))).collect()
     }
 
-    #[test]
-    fn a_new_group_is_checked_before_it_gets_requests() {
-        let (old, new) = (forward(&[("old", 1)]), forward(&[("new", 1)]));
-        let unchecked = summaries(&[("old", 2, 2), ("new", 0, 2)]);
-        let between = forward(&[("new", 0), ("old", 1)]);
-        assert_eq!(step(new.clone(), &old, &unchecked), (between.clone(), true));
-        assert_eq!(step(new.clone(), &between, &unchecked), (between.clone(), true));
-        let healthy = summaries(&[("old", 2, 2), ("new", 1, 2)]);
-        assert_eq!(step(new.clone(), &between, &healthy), (new, false));
+    fn assets(sticky: &[&str]) -> Assets {
+        let member = |arn: &str| {
+            let group = TargetGroup {
+                arn: arn.into(),
+                name: arn.into(),
+                kind: None,
+                health_check: None,
+                balancers: BTreeSet::new(),
+            };
+            let enabled = sticky.contains(&arn).to_string();
+            let attributes = Some([("stickiness.enabled".to_owned(), enabled)].into());
+            (arn.to_owned(), GroupMember { group, tags: BTreeMap::new(), attributes, fresh: false })
+        };
+        let groups = ["a", "b", "c", "d", "new", "new-0", "new-1", "old"].into_iter().map(member).collect();
+        Assets { groups, ..Assets::default() }
+    }
+
+    /// The groups that requests wait for, with these numbers of healthy and registered targets.
+    fn worse(wanted: &[RuleAction], present: &[RuleAction], groups: &[(&str, usize, usize)]) -> Vec<String> {
+        let (assets, summaries) = (assets(&[]), summaries(groups));
+        let groups = Groups { assets: &assets, summaries: &summaries };
+        groups.worse(wanted, present, groups.answer(present, |_| true)).into_iter().collect()
+    }
+
+    fn held(wanted: &[RuleAction], present: &[RuleAction]) -> Vec<RuleAction> {
+        Groups { assets: &assets(&[]), summaries: &BTreeMap::new() }.held(wanted, present)
     }
 
     #[test]
-    fn no_step_opens_a_group_that_a_log_in_protects() {
-        let unchecked = summaries(&[("old", 2, 2), ("new", 0, 2)]);
+    fn requests_wait_for_a_group_that_would_answer_them_worse() {
+        let (old, new) = (forward(&[("old", 1)]), forward(&[("new", 1)]));
+        let page = vec![RuleAction::FixedResponse(FixedResponse { status: 200, content_type: None, body: None })];
+        for (present, groups, waits) in [
+            (&old, &[("old", 2, 2), ("new", 0, 2)][..], true),
+            (&old, &[("old", 2, 2), ("new", 0, 0)], true),
+            (&old, &[("old", 2, 2)], true),
+            (&old, &[("old", 2, 2), ("new", 1, 2)], false),
+            // AWS sends requests to targets that fail if no others are there.
+            (&old, &[("old", 0, 2), ("new", 0, 2)], false),
+            (&old, &[("old", 0, 2), ("new", 0, 0)], true),
+            (&old, &[("old", 0, 0), ("new", 0, 0)], false),
+            // It is not known whether the old one serves.
+            (&old, &[("new", 0, 2)], true),
+            (&forward(&[("old", 9), ("new", 1)]), &[("old", 1, 1), ("new", 0, 1)], false),
+            (&forward(&[("old", 1), ("new", 0)]), &[("old", 1, 1), ("new", 0, 1)], true),
+            (&page, &[("new", 0, 0)], true),
+            (&nothing_here(), &[("new", 0, 0)], false),
+        ] {
+            assert_eq!(!worse(&new, present, groups).is_empty(), waits, "{present:?} {groups:?}");
+        }
+        let elsewhere = forward(&[("arn:of:somebody-else", 1)]);
+        assert!(worse(&elsewhere, &old, &[("old", 1, 1)]).is_empty(), "nothing is known of it");
+        let mut unread = summaries(&[("old", 0, 2)]);
+        unread.values_mut().for_each(|summary| summary.known = false);
+        let (assets, groups) = (assets(&[]), unread);
+        let groups = Groups { assets: &assets, summaries: &groups };
+        assert_eq!(groups.answer(&old, |_| true), Fitness::Healthy);
+        assert_eq!(groups.answer(&old, |_| false), Fitness::Empty, "its member leaves");
+    }
+
+    #[test]
+    fn a_new_group_is_checked_before_it_gets_requests() {
+        let (old, new) = (forward(&[("old", 1)]), forward(&[("new", 1)]));
+        let between = forward(&[("new", 0), ("old", 1)]);
+        assert_eq!((held(&new, &old), held(&new, &between)), (between.clone(), between));
+        assert_eq!(held(&forward(&[("a", 1)]), &forward(&[("new", 0), ("old", 1)])), forward(&[("a", 0), ("old", 1)]));
+        let five = forward(&[("a", 1), ("b", 1), ("c", 1), ("d", 1), ("old", 1)]);
+        assert_eq!(held(&new, &five), five, "there is no room");
+    }
+
+    #[test]
+    fn nothing_opens_a_group_that_a_log_in_protects() {
         let after = |log_in: Option<RuleAction>, groups: &[(&str, u16)]| -> Vec<RuleAction> {
             log_in.into_iter().chain(forward(groups)).collect()
         };
         let present = after(Some(log_in("staff", None)), &[("old", 1)]);
         for log_in in [None, Some(log_in("everybody", Some("secret")))] {
-            let wanted = after(log_in, &[("new", 1)]);
-            assert_eq!(step(wanted.clone(), &present, &unchecked), (wanted, false));
+            assert_eq!(held(&after(log_in, &[("new", 1)]), &present), present);
         }
         let same = || Some(log_in("staff", Some("another secret")));
         let between = after(same(), &[("new", 0), ("old", 1)]);
-        assert_eq!(step(after(same(), &[("new", 1)]), &present, &unchecked), (between.clone(), true));
-        assert_eq!(step(after(same(), &[("new", 1)]), &forward(&[("old", 1)]), &unchecked), (between, true));
+        assert_eq!(held(&after(same(), &[("new", 1)]), &present), between);
+        assert_eq!(held(&after(same(), &[("new", 1)]), &forward(&[("old", 1)])), between);
     }
 
     #[test]
@@ -191,76 +336,32 @@ mod tests {
             let groups = groups.iter().map(|(arn, weight)| ((*arn).to_owned(), *weight)).collect();
             vec![RuleAction::Forward { groups, stickiness: seconds }]
         };
-        let unchecked = summaries(&[("old", 2, 2), ("new", 0, 2)]);
         for (wanted, present, between) in
             [(Some(60), None, Some(60)), (Some(60), Some(30), Some(60)), (None, Some(30), Some(30)), (None, None, None)]
         {
-            let (step, waits) = step(sticky(&[("new", 1)], wanted), &sticky(&[("old", 1)], present), &unchecked);
-            assert_eq!((step, waits), (sticky(&[("new", 0), ("old", 1)], between), true));
+            let step = held(&sticky(&[("new", 1)], wanted), &sticky(&[("old", 1)], present));
+            assert_eq!(step, sticky(&[("new", 0), ("old", 1)], between));
         }
-    }
-
-    #[test]
-    fn nobody_waits_for_what_cannot_become_better() {
-        let (old, new) = (forward(&[("old", 1)]), forward(&[("new", 1)]));
-        for groups in [&[("old", 0, 2), ("new", 0, 2)], &[("old", 2, 2), ("new", 0, 0)]] {
-            assert_eq!(step(new.clone(), &old, &summaries(groups)), (new.clone(), false));
-        }
-    }
-
-    #[test]
-    fn what_is_not_known_to_fail_goes_on_serving() {
-        let (old, new) = (forward(&[("old", 1)]), forward(&[("new", 1)]));
-        let between = forward(&[("new", 0), ("old", 1)]);
-        let unbound = summaries(&[("new", 0, 2)]);
-        assert_eq!(step(new.clone(), &old, &unbound), (between.clone(), true));
-        let mut unread = summaries(&[("old", 0, 2), ("new", 0, 2)]);
-        for summary in unread.values_mut() {
-            summary.known = false;
-        }
-        assert_eq!(step(new, &old, &unread), (between, true));
-    }
-
-    #[test]
-    fn a_new_group_is_awaited_until_aws_has_judged_its_targets() {
-        let (old, new) = (forward(&[("old", 1)]), forward(&[("new", 1)]));
-        let awaited_of =
-            |groups: &BTreeMap<String, Summary>| awaited(&new, &old, groups).into_iter().collect::<Vec<_>>();
-        let mut groups = summaries(&[("old", 1, 1), ("new", 0, 1)]);
-        assert_eq!(awaited_of(&groups), ["new"]);
-        for summary in groups.values_mut() {
-            summary.trouble = Some("it fails its checks".into());
-        }
-        assert!(awaited_of(&groups).is_empty(), "it is judged");
-        for groups in
-            [&[("old", 1, 1), ("new", 1, 1)], &[("old", 1, 1), ("new", 0, 0)], &[("old", 0, 1), ("new", 0, 1)]]
-        {
-            assert!(awaited_of(&summaries(groups)).is_empty());
-        }
-        let mut nobody_serves = summaries(&[("old", 0, 1), ("new", 0, 1)]);
-        nobody_serves.get_mut("new").unwrap().registered = 0;
-        assert_eq!(awaited_of(&nobody_serves), ["new"], "AWS knows none of its targets");
-        let known = forward(&[("old", 9), ("new", 1)]);
-        assert!(
-            awaited(&new, &known, &summaries(&[("old", 1, 1), ("new", 0, 1)])).is_empty(),
-            "it gets requests already"
-        );
+        // AWS refuses a second group beside one with sticky targets otherwise.
+        let groups = Groups { assets: &assets(&["old"]), summaries: &BTreeMap::new() };
+        let step = groups.held(&forward(&[("new", 1)]), &forward(&[("old", 1)]));
+        assert_eq!(step, sticky(&[("new", 0), ("old", 1)], Some(SHORTEST_STICKINESS)));
     }
 
     #[test]
     fn groups_are_added_where_there_is_room() {
         let new = |count| (0..count).map(|number| format!("new-{number}")).collect::<BTreeSet<String>>();
+        let with_unused = |actions: &[RuleAction], groups: &BTreeSet<String>| {
+            Groups { assets: &assets(&[]), summaries: &BTreeMap::new() }.with_unused(actions, groups)
+        };
         let four = forward(&[("a", 1), ("b", 1), ("c", 1), ("d", 1)]);
         let five = forward(&[("a", 1), ("b", 1), ("c", 1), ("d", 1), ("new-0", 0)]);
         assert_eq!(with_unused(&four, &new(2)), Some(five.clone()));
+        assert_eq!((room(&four), room(&five), room(&[])), (1, 0, 0));
         assert_eq!(with_unused(&five, &new(2)), None);
         assert_eq!(with_unused(&forward(&[("a", 1), ("new-0", 2)]), &new(1)), None, "it is there");
         assert_eq!(with_unused(&[], &new(1)), None);
-    }
-
-    #[test]
-    fn other_weights_of_the_same_groups_are_set_at_once() {
-        let (old, new) = (forward(&[("a", 9), ("b", 1)]), forward(&[("a", 1), ("b", 9)]));
-        assert_eq!(step(new.clone(), &old, &summaries(&[("a", 1, 1), ("b", 0, 1)])), (new, false));
+        let protected: Vec<RuleAction> = [log_in("staff", None)].into_iter().chain(four).collect();
+        assert_eq!((with_unused(&protected, &new(1)), room(&protected)), (None, 0), "AWS does not tell the secret");
     }
 }

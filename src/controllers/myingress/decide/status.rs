@@ -11,7 +11,8 @@ use crate::controllers::myingress::assets::Member;
 use crate::controllers::myingress::certificates;
 use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::members::key;
-use crate::controllers::myingress::model::{CertificatesModel, GroupModel, Model, SecurityModel};
+use crate::controllers::myingress::model::{CertificatesModel, Model, SecurityModel};
+use crate::controllers::myingress::ownership::ObjectKey;
 use crate::controllers::myingress::targets::{CheckPort, Endpoints, Refused, Wanted};
 use crate::external::elbv2::{Condition, Match, Pairs, Protocol, State};
 use crate::runtime::{ConditionStatus, ExtraCondition, Health, Plan};
@@ -97,7 +98,7 @@ fn target_groups(object: &MyIngress, observed: &Observed, model: &Model) -> Vec<
                 backend: group.backend_name.clone(),
                 name: name.clone(),
                 arn: member.group.arn.clone(),
-                healthy: count(summary.map(|summary| summary.healthy)),
+                healthy: count(summary.map(|summary| summary.own)),
                 total: count(summary.map(|summary| summary.total)),
                 message: summary.and_then(|summary| summary.trouble.clone()),
             })
@@ -129,8 +130,10 @@ fn targets_healthy(groups: &[TargetGroupStatus]) -> ExtraCondition {
 pub fn health(object: &MyIngress, scene: &Scene, current: &Member, warning: Option<String>) -> Health {
     let names_targets = !object.spec.target_security_groups.is_empty();
     let unreached = || super::entries::trouble(scene, current).filter(|_| names_targets);
+    let awaited = awaited(Some(&key(object)), scene, current);
     if let Some((reason, message)) = missing_backend(object, scene).or_else(unreached) {
-        return Health::stalled(reason, message);
+        let meanwhile = if awaited.is_empty() { "" } else { "; until then, requests go where they went" };
+        return Health::stalled(reason, format!("{message}{meanwhile}"));
     }
     if let Some(message) = uncertified(object, scene) {
         return Health::stalled("CertificateNotFound", message);
@@ -138,11 +141,8 @@ pub fn health(object: &MyIngress, scene: &Scene, current: &Member, warning: Opti
     if let Some(message) = super::listeners::taken(&key(object), scene, current) {
         return Health::stalled("PriorityTaken", message);
     }
-    if super::listeners::waits(&key(object), scene, current) {
-        return Health::progressing(
-            "WaitingForTargets",
-            "requests go to the new targets as soon as one of them is healthy; until then the former ones serve",
-        );
+    if let Some(message) = waiting(scene, &awaited) {
+        return Health::progressing("WaitingForTargets", message);
     }
     match current.balancer.state {
         State::Active => match held_by(object, scene) {
@@ -161,6 +161,47 @@ pub fn health(object: &MyIngress, scene: &Scene, current: &Member, warning: Opti
             "AWS could not set the load balancer up: see its state reason in AWS, then delete this object and create it again",
         ),
     }
+}
+
+/// The target groups for whose targets requests of a member, or of any member, wait.
+pub fn awaited(object: Option<&ObjectKey>, scene: &Scene, current: &Member) -> BTreeSet<String> {
+    let mut awaited = super::listeners::awaited(object, scene, current);
+    // Some follow a former backend until then.
+    let own = scene.model.groups.iter().filter(|(_, group)| object.is_none_or(|object| group.member == *object));
+    let own = own.filter_map(|(name, group)| Some((group, scene.observed.assets.group_named(name)?)));
+    let moving = own.filter(|(group, member)| super::groups::former(scene, current, group, member).is_some());
+    awaited.extend(moving.map(|(_, member)| member.group.arn.clone()));
+    awaited
+}
+
+/// What requests wait for before they go to these target groups.
+fn waiting(scene: &Scene, awaited: &BTreeSet<String>) -> Option<String> {
+    let groups = awaited.iter().filter_map(|arn| {
+        let name = &scene.observed.assets.groups.get(arn)?.group.name;
+        let group = scene.model.groups.get(name)?;
+        Some((&group.backend_name, name, group, scene.observed.summaries.get(arn)))
+    });
+    let (backend, name, group, summary) = groups.min_by_key(|(backend, name, ..)| (*backend, *name))?;
+    let (service, port) = (&group.backend.service, &group.backend.port);
+    let others = match awaited.len() {
+        1 => String::new(),
+        all => format!(" ({} more backends wait, too)", all - 1),
+    };
+    let why = match scene.observed.endpoints.get(name) {
+        Some(Endpoints::Known(wanted)) if wanted.targets.is_empty() => {
+            format!("Service {service} has no ready endpoints on port {port}")
+        }
+        Some(Endpoints::Known(wanted)) => {
+            let cause = summary.and_then(|it| it.trouble.as_ref()).map(|it| format!(": {it}")).unwrap_or_default();
+            format!("none of the {} targets of Service {service}, port {port}, is healthy{cause}", wanted.targets.len())
+        }
+        Some(Endpoints::NoSlices) => format!("Service {service} has no EndpointSlice with endpoints on port {port}"),
+        _ => format!("the endpoints of Service {service}, port {port}, are not known"),
+    };
+    Some(format!(
+        "requests go to backend {backend} as soon as one of its targets is healthy; until then, they go where they went: \
+         {why}{others}"
+    ))
 }
 
 /// Why the balancer itself stays as it is. Guests decide nothing about it.

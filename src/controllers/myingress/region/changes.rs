@@ -25,6 +25,10 @@ impl Region {
         if let Action::Balancer(BalancerAction::Verify { arn, name }) = action {
             return self.verify(arn, name).await;
         }
+        let _deleting = action.deletes().map(|arn| self.begin_deletion(arn)).transpose()?;
+        if self.is_deleted(action) {
+            return Ok(());
+        }
         let in_flight = InFlight::new(self, owner, action);
         let made = match action {
             Action::Security(action) => self.change_security(owner, action).await,

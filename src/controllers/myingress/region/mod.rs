@@ -3,6 +3,7 @@
 
 mod account;
 mod changes;
+mod deletions;
 mod details;
 mod dry_run;
 #[cfg(test)]
@@ -66,6 +67,8 @@ pub struct Region {
     loaded: watch::Sender<Option<Result<(), AwsError>>>,
     /// Wakes the poll of provisioning balancers.
     provisioning_began: Notify,
+    /// ARNs of what is being deleted.
+    deleting: Mutex<BTreeSet<String>>,
 }
 
 impl Region {
@@ -91,6 +94,7 @@ impl Region {
             reads: Mutex::default(),
             loaded: watch::Sender::new(None),
             provisioning_began: Notify::new(),
+            deleting: Mutex::default(),
         }
     }
 

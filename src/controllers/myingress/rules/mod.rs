@@ -53,6 +53,7 @@ use crate::controllers::myingress::ownership::ObjectKey;
 use crate::external::elbv2::{Condition, Rule, RuleSettings};
 use layout::{Layout, layout, leftovers};
 pub use order::Clash;
+pub use room::may_share;
 
 /// A rule as it should be. [`plan`] documents its place among the others.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -42,7 +42,7 @@ fn harm(goals: &[Goal], index: usize, ours: &[&Rule], old: &[usize]) -> usize {
 }
 
 /// Whether one request may fulfil both. Only hosts, paths and methods are compared.
-fn may_share(one: &BTreeSet<Condition>, other: &BTreeSet<Condition>) -> bool {
+pub fn may_share(one: &BTreeSet<Condition>, other: &BTreeSet<Condition>) -> bool {
     let exclude = |(one, other): (&Condition, &Condition)| match (one, other) {
         (Condition::Host(Match::Wildcards(one)), Condition::Host(Match::Wildcards(other)))
         | (Condition::Path(Match::Wildcards(one)), Condition::Path(Match::Wildcards(other))) => {

@@ -41,7 +41,7 @@ fn parts(assets: &Assets, owner: &Owner, name: &str) -> Vec<String> {
 }
 
 /// Whether some member is left out.
-fn complains(simulation: &mut Simulation) -> bool {
+pub fn complains(simulation: &mut Simulation) -> bool {
     let object = simulation.objects[0].clone();
     !simulation.observe(&object).built.complaints.is_empty()
 }
@@ -206,7 +206,7 @@ fn a_priority_that_somebody_else_has_holds_up_only_the_member_that_asks_for_it()
     assert_eq!(edit(&mut simulation, "b", rules("b.example.com", Some(8))).1, [false, false]);
 }
 
-fn shared() -> impl Strategy<Value = Vec<Value>> {
+pub fn shared() -> impl Strategy<Value = Vec<Value>> {
     (specs::standing(), specs::joining(8081), specs::joining(8082), 1..=2_usize)
         .prop_map(|(first, second, third, more)| [first, second, third].into_iter().take(more + 1).collect())
 }

@@ -4,6 +4,7 @@ mod attributes;
 mod aws;
 mod certificates;
 mod drift;
+mod edits;
 mod groups;
 mod guests;
 mod held;
@@ -21,6 +22,7 @@ mod shifts;
 mod single;
 mod specs;
 mod sticky;
+mod supplies;
 mod targets;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +36,8 @@ use kube::{Resource, ResourceExt};
 
 use super::action::Action;
 use super::assets::Assets;
-use super::decide::{bindings_without, decide, decide_removal, leads};
+use super::bound::Bound;
+use super::decide::{bindings, bindings_without, decide, decide_removal, leads, waits};
 use super::dependencies::depends;
 use super::drift::{self as drift_memory, Decided, Drift};
 use super::facts::{Adoption, Observed, key_of};
@@ -46,14 +49,15 @@ use super::occupied::Occupied;
 use super::ownership::{ObjectKey, Owner, adoption_tag};
 use super::refusals::Refusal;
 use super::rivals::rival;
-use super::targets::{Binding, CheckPort, Endpoints, Summary, Wanted};
+use super::targets::{CheckPort, Endpoints, Summary};
 use crate::api::MyIngress;
 use crate::api::myingress::Scheme;
 use crate::cluster::Cluster;
 use crate::external::ec2::{SecurityGroup, Subnet};
-use crate::external::elbv2::{State, Target};
+use crate::external::elbv2::State;
 use crate::runtime::{Health, Plan, Unlisted};
 use aws::Aws;
+use supplies::Supply;
 
 /// Rounds of one reconcile.
 const ROUNDS: usize = 12;
@@ -70,7 +74,7 @@ pub struct Simulation {
     pub objects: Vec<MyIngress>,
     /// The health of each object when it was last decided about.
     pub health: BTreeMap<ObjectKey, Health>,
-    bound: BTreeMap<ObjectKey, Vec<Binding>>,
+    bound: Bound,
     /// Whether the security groups were read, as they are once somebody needs one.
     security_groups_known: bool,
     /// The balancers whose listeners the operator has not read since it started.
@@ -100,6 +104,10 @@ pub struct Simulation {
     pub unlisted: Unlisted,
     /// Number of the port called `metrics` on all pods.
     pub metrics: CheckPort,
+    /// What the cluster has behind each Service, where that is not a healthy pod.
+    pub supplies: BTreeMap<String, Supply>,
+    /// What answered each request before an edit; and what went wrong since.
+    pub watch: Option<edits::Watch>,
 }
 
 /// The usual cluster.
@@ -199,7 +207,7 @@ impl Simulation {
             certificates: aws::certificates(),
             endpoints: built.model.iter().flat_map(|it| &it.groups).map(|it| self.endpoints(it)).collect(),
             summaries: assets.groups.keys().filter_map(|arn| Some((arn.clone(), self.summary(&owner, arn)?))).collect(),
-            bound: self.bound.get(&key_of(&owner)).cloned().unwrap_or_default(),
+            bound: self.bound.get(&key_of(&owner)).to_vec(),
             refusals: self.refusals.clone(),
             replacement_grace: self.grace,
             limits: Limits::default(),
@@ -213,9 +221,8 @@ impl Simulation {
     }
 
     fn endpoints(&self, (name, group): (&String, &GroupModel)) -> (String, Endpoints) {
-        let targets = BTreeSet::from([Target { id: "10.0.0.1".into(), port: 80 }]);
         let check = if group.backend.check.is_some() { self.metrics.clone() } else { CheckPort::Unknown };
-        (name.clone(), Endpoints::Known(Wanted { targets, check, ..Wanted::default() }))
+        (name.clone(), self.supply(&group.backend).endpoints(check))
     }
 
     fn adoption(&self, name: &str, owner: &Owner) -> Adoption {
@@ -230,20 +237,33 @@ impl Simulation {
         }
     }
 
-    /// A bound group has one target. AWS checks only targets of groups that are used.
+    /// The summary of a bound group. AWS checks only targets of groups that are used.
     fn summary(&self, owner: &Owner, arn: &String) -> Option<Summary> {
-        let bound = self.bound.get(&key_of(owner))?.iter().any(|binding| binding.group_arn.as_ref() == Some(arn));
+        let mut bound = self.bound.get(&key_of(owner)).iter();
+        let binding = bound.find(|binding| binding.group_arn.as_ref() == Some(arn))?;
         let used = !self.aws.assets.groups.get(arn)?.group.balancers.is_empty();
-        let healthy = usize::from(used && !self.aws.sick.contains(arn));
-        bound.then_some(Summary {
-            healthy,
-            registered: 1,
-            total: 1,
-            draining: 0,
-            known: true,
-            settled: true,
-            trouble: None,
-        })
+        let supply = if self.aws.sick.contains(arn) { Supply::Unjudged } else { self.supply(&binding.backend) };
+        let mut summary = supply.summary(used);
+        if let Some(former) = &binding.former {
+            let former = self.supply(former).summary(used);
+            summary.healthy = summary.healthy.max(former.healthy);
+            summary.registered += former.registered;
+        }
+        Some(summary)
+    }
+
+    /// Binds targets as a process does that has just started.
+    fn bind_early(&mut self, object: &MyIngress) {
+        let place = key_of(&self.owner_of(object));
+        if self.bound.knows(&place) {
+            return;
+        }
+        let observed = self.observe(object);
+        if !observed.assets.groups.is_empty() {
+            let model = observed.built.model.as_ref();
+            let all = bindings(model, &observed.members, &observed.owner, &observed.assets);
+            self.bound.set(&place, all);
+        }
     }
 
     /// Lets the operator work until nothing is left to do. With `crash` it dies after this many actions, and another
@@ -276,19 +296,24 @@ impl Simulation {
         }
         if object.spec.suspend {
             let owner = self.owner_of(&object);
-            if let Some(bound) = self.bound.get_mut(&key_of(&owner)) {
-                *bound = bindings_without(&object, bound, &self.aws.assets.of(&owner));
+            let place = key_of(&owner);
+            let others = bindings_without(&object, self.bound.get(&place), &self.aws.assets.of(&owner));
+            let none = others.is_empty();
+            self.bound.set(&place, others);
+            if none {
+                self.bound.forget(&place);
             }
             return true;
         }
         for round in 0..ROUNDS {
             let object = self.objects[place].clone();
+            self.bind_early(&object);
             let observed = self.observe(&object);
             let plan = decide(&object, &observed, self.now);
             if leads(&object, &observed) {
-                let decided = Decided::of(&observed, &plan, self.now, self.now);
-                let drift = self.drift.entry(key_of(&observed.owner)).or_default().take(&decided);
-                self.repaired.extend((drift != Drift::default()).then_some(drift));
+                let awaits = plan.actions.is_empty() && waits(&object, &observed, self.now);
+                let decided = Decided::of(&observed, &plan, awaits, self.now, self.now);
+                self.repaired.extend(self.drift.entry(key_of(&observed.owner)).or_default().take(&decided));
             }
             if observed.complaint(&object).is_some() {
                 assert_eq!(plan.actions, [], "nothing is half-made because of a mistake");
@@ -346,11 +371,12 @@ impl Simulation {
                 }
                 self.life = self.life.map(|life| life - 1);
                 self.journal.push(action.clone());
-                if let Action::Bind(bindings) = action {
-                    self.bound.insert(key_of(owner), bindings);
+                if let Action::Bind(bindings) = &action {
+                    self.bound.set(&key_of(owner), bindings.clone());
                 } else if self.aws.act(owner, &action).is_err() {
                     return false;
                 }
+                self.look(owner, &action);
             }
             if let Some((refused, reason)) = refused {
                 refused::note(&mut self.refusals, refused, reason);
@@ -362,7 +388,7 @@ impl Simulation {
 
     pub fn die(&mut self) {
         self.life = None;
-        self.bound.clear();
+        self.bound = Bound::default();
         self.drift.clear();
         self.security_groups_known = false;
         self.unread = self.aws.assets.balancers.keys().cloned().collect();
@@ -377,7 +403,7 @@ impl Simulation {
 
     /// ARNs of the groups that the owner's targets follow.
     pub fn followed(&self, owner: &Owner) -> BTreeSet<String> {
-        let bound = self.bound.get(&key_of(owner)).into_iter().flatten();
+        let bound = self.bound.get(&key_of(owner)).iter();
         bound.filter_map(|binding| binding.group_arn.clone()).collect()
     }
 

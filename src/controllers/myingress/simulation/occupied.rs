@@ -116,7 +116,7 @@ fn stalled(simulation: &Simulation, namespace: &str) -> &'static str {
 
 /// The namespaces of the backends that this target group follows.
 fn followed_in(simulation: &Simulation, arn: &str) -> Vec<String> {
-    let all = simulation.bound.values().flatten().filter(|binding| binding.group_arn.as_deref() == Some(arn));
+    let all = simulation.bound.all().filter(|binding| binding.group_arn.as_deref() == Some(arn));
     all.map(|binding| binding.backend.namespace.clone()).collect()
 }
 

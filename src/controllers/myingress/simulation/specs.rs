@@ -16,7 +16,8 @@ use crate::controllers::myingress::ownership::{Owner, entry_mark};
 use crate::external::ec2::{Entry, SecurityGroup};
 use crate::external::elbv2::{Balancer, IpAddressType, Pairs, State, TargetGroup};
 
-const BACKENDS: [&str; 3] = ["app", "api", "old"];
+/// The names of all backends.
+pub const BACKENDS: [&str; 3] = ["app", "api", "old"];
 
 /// The spec of an object that stands alone.
 pub fn alone() -> impl Strategy<Value = Value> {
@@ -97,8 +98,9 @@ fn backend(name: &'static str) -> impl Strategy<Value = Value> {
     let version = prop_oneof![4 => Just("HTTP1"), 1 => Just("HTTP2")];
     let path = select(vec!["/", "/healthz"]);
     let check = of(select(vec![json!(9090), json!("metrics"), json!("traffic-port")]));
-    (select(vec!["ip", "instance"]), version, path, of(30..32_u16), check).prop_map(
-        move |(kind, version, path, delay, check)| {
+    let service = weighted(0.2, select(BACKENDS.to_vec()));
+    (select(vec!["ip", "instance"]), version, path, of(30..32_u16), check, service).prop_map(
+        move |(kind, version, path, delay, check, service)| {
             // HTTP/2 needs HTTPS listeners, which not all of these have.
             let version = if name == "old" { version } else { "HTTP1" };
             let mut backend = json!({
@@ -108,6 +110,9 @@ fn backend(name: &'static str) -> impl Strategy<Value = Value> {
                 "protocolVersion": version,
                 "healthCheck": { "path": path },
             });
+            if let Some(service) = service {
+                backend["service"] = json!(service);
+            }
             if let Some(check) = check {
                 backend["healthCheck"]["port"] = check;
             }
@@ -153,7 +158,9 @@ const CERTIFICATE: &str = "arn:aws:acm:eu-west-1:000000000000:certificate/a";
 
 fn rule(host: u16, priority: u16, https: bool) -> impl Strategy<Value = Value> {
     (action(https), weighted(0.2, Just(priority)), any::<bool>()).prop_map(move |(action, priority, path)| {
-        let mut rule = json!({ "hosts": [format!("h{host}.example.com")], "action": action });
+        // The last one is for all hosts.
+        let host = if host == 4 { "*.example.com".to_owned() } else { format!("h{host}.example.com") };
+        let mut rule = json!({ "hosts": [host], "action": action });
         if let Some(priority) = priority {
             rule["priority"] = json!(priority);
         }
@@ -171,7 +178,12 @@ fn forward(backends: &[&str]) -> Value {
 
 fn action(https: bool) -> impl Strategy<Value = Value> {
     let backends = if https { BACKENDS.to_vec() } else { BACKENDS[..2].to_vec() };
-    let forwards = subsequence(backends, 1..=2).prop_map(|backends| forward(&backends));
+    let weights = (1..3_u8, 0..3_u8);
+    let forwards = (subsequence(backends, 1..=2).prop_shuffle(), weights).prop_map(|(backends, (first, second))| {
+        let weighed = backends.iter().zip([first, second]);
+        let backends: Vec<Value> = weighed.map(|(name, weight)| json!({ "name": name, "weight": weight })).collect();
+        json!({ "forward": { "backends": backends } })
+    });
     let response = (500..503_u16).prop_map(|status| json!({ "fixedResponse": { "statusCode": status } }));
     let redirect = Just(json!({ "redirect": { "host": "example.org" } }));
     (prop_oneof![4 => forwards, 1 => response, 1 => redirect], any::<bool>()).prop_map(move |(mut action, login)| {

@@ -84,7 +84,7 @@ fn targets_become_sticky_only_after_the_rules_in_the_same_plan_or_a_later_one() 
 }
 
 #[test]
-fn while_a_new_backend_is_not_checked_targets_do_not_become_sticky() {
+fn while_a_new_backend_is_not_checked_clients_stay_with_their_group_already() {
     let mut simulation = Simulation::with(vec![shared(&["a", "c"], false)]);
     simulation.settle(None);
     let before: Vec<String> = simulation.aws.assets.groups.keys().cloned().collect();
@@ -95,7 +95,8 @@ fn while_a_new_backend_is_not_checked_targets_do_not_become_sticky() {
     simulation.aws.sick = simulation.aws.assets.groups.keys().filter(|arn| !before.contains(arn)).cloned().collect();
     assert_eq!(simulation.aws.sick.len(), 1);
     simulation.settle(None);
-    assert!(!is_sticky(&simulation) && !is_ready(&simulation), "{:?}", simulation.health);
+    assert_eq!(group_stickiness(&simulation), [Some(3600), Some(3600)]);
+    assert!(!is_ready(&simulation), "{:?}", simulation.health);
 
     simulation.aws.sick.clear();
     simulation.settle(None);

@@ -32,6 +32,8 @@ pub struct State {
     pub vpc: Option<String>,
     /// The backend that it follows.
     pub backend: Backend,
+    /// The one that it followed before, and whose targets stay.
+    pub former: Option<Backend>,
     /// Objects to wake, by the owner that bound the group.
     wake: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// Plans how it comes to agree with its endpoints.
@@ -69,6 +71,7 @@ impl Group {
         let state = State {
             vpc: binding.vpc.clone(),
             backend: binding.backend.clone(),
+            former: binding.former.clone(),
             wake: BTreeMap::new(),
             planner: Planner::from(cache),
             established: false,
@@ -88,26 +91,27 @@ impl Group {
         Self { arn: arn.to_owned(), changed: Notify::new(), state: Mutex::new(state) }
     }
 
-    /// Binds the group for an owner. Returns its former backend if that was another one.
-    pub fn hold(&self, binding: &Binding, owner: &ObjectKey) -> Option<Backend> {
+    /// Binds the group for an owner. Returns the backends that it followed if these were others.
+    pub fn hold(&self, binding: &Binding, owner: &ObjectKey) -> Vec<Backend> {
         let mut state = self.state();
         state.wake.insert(owner.clone(), binding.owners.clone());
         state.vpc.clone_from(&binding.vpc);
-        if state.backend == binding.backend {
-            return None;
+        if (&state.backend, &state.former) == (&binding.backend, &binding.former) {
+            return Vec::new();
         }
-        let former = std::mem::replace(&mut state.backend, binding.backend.clone());
-        state.established = false;
+        let followed = state.followed();
+        state.established &= state.backend == binding.backend;
+        (state.backend, state.former) = (binding.backend.clone(), binding.former.clone());
         drop(state);
         self.endpoints_changed();
-        Some(former)
+        followed
     }
 
-    /// Releases the group for an owner. Returns its backend if nobody binds it any more.
-    pub fn release(&self, owner: &ObjectKey) -> Option<Backend> {
+    /// Releases the group for an owner. Returns the backends that it followed if nobody binds it any more.
+    pub fn release(&self, owner: &ObjectKey) -> Vec<Backend> {
         let mut state = self.state();
         state.wake.remove(owner);
-        let released = state.wake.is_empty().then(|| state.backend.clone());
+        let released = if state.wake.is_empty() { state.followed() } else { Vec::new() };
         self.changed.notify_one();
         released
     }
@@ -152,6 +156,11 @@ impl Group {
 }
 
 impl State {
+    /// The backends whose targets it has.
+    pub fn followed(&self) -> Vec<Backend> {
+        self.former.iter().chain([&self.backend]).cloned().collect()
+    }
+
     /// The summary of the group for these endpoints.
     pub fn summary(&self, endpoints: &Endpoints) -> Summary {
         let trouble = match endpoints {

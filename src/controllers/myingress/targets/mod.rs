@@ -35,6 +35,7 @@ mod worker;
 mod zones;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::channel::mpsc::UnboundedReceiver;
@@ -82,6 +83,15 @@ pub enum PortName {
     Name(String),
 }
 
+impl fmt::Display for PortName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(formatter),
+            Self::Name(name) => name.fmt(formatter),
+        }
+    }
+}
+
 /// What the cluster says about a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoints {
@@ -113,6 +123,8 @@ pub struct Binding {
     pub vpc: Option<String>,
     /// The backend that it follows.
     pub backend: Backend,
+    /// The backend that it followed before: its targets stay until one of the new backend is healthy.
+    pub former: Option<Backend>,
     /// Whether this process has just created the group: then it is filled without being read first.
     pub created: bool,
     /// Objects to wake.
@@ -124,6 +136,8 @@ pub struct Binding {
 pub struct Summary {
     /// Targets that are healthy, and so get requests.
     pub healthy: usize,
+    /// How many of them are of the backend that the group follows, and not of a former one.
+    pub own: usize,
     /// Targets that are registered and not draining.
     pub registered: usize,
     /// Targets that there should be.
@@ -187,19 +201,28 @@ impl Shared {
     /// The targets that a bound group is to have, and whether they are its endpoints. If these are not known, they are
     /// what remains of its present targets. `None` if the group stays as it is.
     fn aim(&self, group: &Group) -> Option<(BTreeSet<Target>, bool)> {
-        let backend = group.state().backend.clone();
-        let endpoints = self.endpoints(&backend);
+        let (backend, former) = {
+            let state = group.state();
+            (state.backend.clone(), state.former.clone())
+        };
+        let all = [Some(backend), former].map(|backend| backend.map(|backend| (self.endpoints(&backend), backend)));
+        let all: Vec<(Endpoints, Backend)> = all.into_iter().flatten().collect();
+        let known = all.iter().all(|(endpoints, _)| matches!(endpoints, Endpoints::Known(_)));
         let registered = {
             let mut state = group.state();
             // Noted before pods are looked at: one that goes after that notifies the group.
-            state.adrift = !matches!(endpoints, Endpoints::Known(_));
+            state.adrift = !known;
             state.planner.cache.there()
         };
-        if let Endpoints::Known(Wanted { targets, .. }) = endpoints {
-            return Some((targets, true));
-        }
         let beyond = |namespace: &str| self.beyond_pods(namespace);
-        Some((wanted::remaining(&self.cluster(), &backend, registered, beyond)?, false))
+        let mut aim = BTreeSet::new();
+        for (endpoints, backend) in all {
+            match endpoints {
+                Endpoints::Known(Wanted { targets, .. }) => aim.extend(targets),
+                _ => aim.extend(wanted::remaining(&self.cluster(), &backend, registered.clone(), beyond)?),
+            }
+        }
+        Some((aim, known))
     }
 
     /// The registered targets of a bound group whose pods are gone. Asked only while a quota has no room, for otherwise

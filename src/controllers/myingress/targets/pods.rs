@@ -17,7 +17,7 @@ use super::gate::{Standing, verdict};
 use super::group::Group;
 use super::lean::LeanPod;
 use super::wanted::{Wanted, endpoints};
-use super::{Endpoints, Shared};
+use super::{Backend, Endpoints, Shared};
 use crate::api::common::FIELD_MANAGER;
 use crate::external::elbv2::{TargetState, TargetType};
 use crate::runtime::{Class, Failures, class_of_kubernetes};
@@ -120,15 +120,13 @@ fn gates_of(arn: &str) -> String {
 
 /// The gates to write for the pods of a group, and whether any of these pods waits for its target in the group.
 fn decide(shared: &Shared, group: &Group) -> (Vec<Decision>, bool) {
-    let backend = group.state().backend.clone();
     let cluster = shared.cluster();
-    let beyond = |namespace: &str| shared.beyond_pods(namespace);
-    let Endpoints::Known(wanted) = endpoints(&cluster, &backend, beyond) else { return (Vec::new(), false) };
-    let namespace = backend.namespace;
+    let namespace = group.state().backend.namespace.clone();
+    let all = known(shared, &cluster, group);
     let open = |pod: &GatedPod| pod.gate.as_ref().is_some_and(|gate| gate.open);
-    let in_question: BTreeMap<&str, &GatedPod> = wanted
-        .gated
-        .keys()
+    let in_question: BTreeMap<&str, &GatedPod> = all
+        .iter()
+        .flat_map(|(_, wanted)| wanted.gated.keys())
         .filter_map(|name| Some((name.as_str(), cluster.pod(&namespace, name)?)))
         .filter(|(_, pod)| !pod.leaving && pod.able != open(pod))
         .collect();
@@ -158,10 +156,20 @@ fn decide(shared: &Shared, group: &Group) -> (Vec<Decision>, bool) {
 fn groups_of(shared: &Shared, cluster: &Cluster, namespace: &str, pods: &BTreeSet<&str>) -> Vec<(Arc<Group>, Wanted)> {
     let services = cluster.services_of(namespace, pods);
     let groups = services.iter().flat_map(|service| shared.registry.groups_of(service));
-    let known = groups.filter_map(|group| {
-        let backend = group.state().backend.clone();
+    let pods = |group: Arc<Group>| {
+        let known = known(shared, cluster, &group).into_iter();
+        let pods = known.filter(|(backend, _)| backend.target_type == TargetType::Ip);
+        pods.map(move |(_, wanted)| (group.clone(), wanted)).collect::<Vec<_>>()
+    };
+    groups.flat_map(pods).collect()
+}
+
+/// The backends that the group follows and whose endpoints are known, with the targets that they should have.
+fn known(shared: &Shared, cluster: &Cluster, group: &Group) -> Vec<(Backend, Wanted)> {
+    let followed = group.state().followed();
+    let known = followed.into_iter().filter_map(|backend| {
         match endpoints(cluster, &backend, |namespace| shared.beyond_pods(namespace)) {
-            Endpoints::Known(wanted) if backend.target_type == TargetType::Ip => Some((group, wanted)),
+            Endpoints::Known(wanted) => Some((backend, wanted)),
             _ => None,
         }
     });

@@ -170,10 +170,12 @@ impl Known {
             self.unkept.push(group.clone());
             group
         };
-        if let Some(former) = group.hold(binding, owner) {
+        for former in group.hold(binding, owner) {
             self.unlist(arn, &former);
         }
-        self.of_service.entry(service_of(&binding.backend)).or_default().insert(arn.to_owned());
+        for backend in binding.former.iter().chain([&binding.backend]) {
+            self.of_service.entry(service_of(backend)).or_default().insert(arn.to_owned());
+        }
         if binding.backend.target_type == TargetType::Instance {
             self.of_nodes.insert(arn.to_owned());
         }
@@ -181,7 +183,7 @@ impl Known {
 
     fn release(&mut self, arn: &str, owner: &ObjectKey) {
         let Some(group) = self.groups.get(arn).cloned() else { return };
-        if let Some(former) = group.release(owner) {
+        for former in group.release(owner) {
             self.unlist(arn, &former);
         }
     }
@@ -234,7 +236,7 @@ mod tests {
         let (target_type, nodes) = (TargetType::Ip, BTreeMap::new());
         let backend = Backend { namespace, service, port, target_type, ipv6: false, nodes, check: None };
         let (group_arn, owners) = (Some("arn".into()), BTreeSet::from([owner()]));
-        let binding = Binding { group_arn, vpc: None, backend, created: true, owners };
+        let binding = Binding { group_arn, vpc: None, backend, former: None, created: true, owners };
         let registry = Registry::default();
         registry.bind(vec![binding], &owner());
         let group = registry.group("arn").expect("it is bound");

@@ -17,6 +17,9 @@ pub fn summary(cache: &TargetCache, endpoints: &Endpoints, error: Option<&str>) 
     let same = wanted.is_none_or(|wanted| cache.difference(wanted).is_empty());
     Summary {
         healthy: count(TargetState::Healthy),
+        own: wanted.map_or(count(TargetState::Healthy), |wanted| {
+            cache.targets().filter(|(it, health)| health.state == TargetState::Healthy && wanted.contains(*it)).count()
+        }),
         registered,
         total: wanted.map_or(registered, std::collections::BTreeSet::len),
         draining: count(TargetState::Draining),
@@ -71,7 +74,7 @@ mod tests {
         let trouble = Some("10.0.0.1:80 unhealthy: Health checks failed".to_owned());
         assert_eq!(
             two,
-            Summary { healthy: 1, registered: 2, total: 2, draining: 1, known: true, settled: true, trouble }
+            Summary { healthy: 1, own: 1, registered: 2, total: 2, draining: 1, known: true, settled: true, trouble }
         );
         assert!(!summary(&cache(&[Healthy, Initial]), &known(2), None).settled);
         assert!(!summary(&cache(&[Healthy]), &known(2), None).settled);

@@ -1,6 +1,8 @@
 //! An action that fails.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::runtime::Controller;
@@ -9,11 +11,12 @@ use serde_json::json;
 use super::{Health, Reconciler, apiserver, fenced, last_condition};
 use crate::api::{Redis, RedisStatus};
 use crate::leader::Fence;
+use crate::runtime::controller::reconcile;
 use crate::runtime::{ActionEvent, Class, ConditionStatus, ExtraCondition, Failure, Kind, Plan};
 
-/// A kind whose only action is refused.
+/// A kind whose only action is refused. It counts the attempts.
 #[derive(Default)]
-struct Refusing;
+struct Refusing(AtomicUsize);
 
 #[derive(Debug, thiserror::Error)]
 #[error("exceeded quota: balancers")]
@@ -43,6 +46,7 @@ impl Kind for Refusing {
         false
     }
     async fn observe(&self, _: &Redis) -> Result<(), Refused> {
+        self.0.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
     fn decide(_: &Redis, (): &(), _: Timestamp) -> Plan<(), RedisStatus> {
@@ -87,4 +91,24 @@ async fn what_was_observed_before_an_action_failed_is_reported_in_the_conditions
     assert_eq!(last_condition(&sent, "Ready")["reason"], "ApplyFailed");
     let replicated = last_condition(&sent, "Replicated");
     assert_eq!([&replicated["status"], &replicated["reason"]], ["False", "ReplicasBehind"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_event_makes_a_failing_object_try_again_before_its_pause_is_over() {
+    let object = |generation: i64| -> Arc<Redis> {
+        let metadata = json!({ "name": "cache", "namespace": "default", "uid": "uid-1", "resourceVersion": "1", "generation": generation });
+        Arc::new(serde_json::from_value(json!({ "metadata": metadata, "spec": {} })).expect("an object"))
+    };
+    let reconciler: Arc<Reconciler<Refusing>> = fenced(&apiserver(Arc::default()), Fence::unfenced());
+    reconciler.alive.lock().unwrap().insert("uid-1".into());
+    let attempts = || reconciler.kind.0.load(Ordering::Relaxed);
+    for _ in 0..50 {
+        reconcile(object(1), reconciler.clone()).await.expect("it never fails");
+    }
+    assert_eq!(attempts(), 1);
+    reconcile(object(2), reconciler.clone()).await.expect("it never fails");
+    assert_eq!(attempts(), 2, "an edit is tried at once");
+    tokio::time::advance(Duration::from_secs(30)).await;
+    reconcile(object(2), reconciler.clone()).await.expect("it never fails");
+    assert_eq!(attempts(), 3);
 }

@@ -1,4 +1,5 @@
-//! Rules that AWS refused, and what stays as it is because of them.
+//! Rules that cannot be made now, because AWS refused them or they wait for targets, and what stays as it is because of
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,8 +35,8 @@ impl Reduced {
 }
 
 impl Listener<'_> {
-    /// The wanted listener without the rules that AWS refused, those that need a refused target group, and those of a
-    /// group's member whose priority is taken; `None` where there are none.
+    /// The wanted listener without the rules that AWS refused, those that need a refused target group, new ones that wait
+    /// for targets, and those of a group's member whose priority is taken; `None` where there are none, and nothing waits.
     fn without_refused(&self, member: &ListenerMember) -> Option<Reduced> {
         let aside = &self.scene.aside;
         let groupless = |rule: &RuleModel| {
@@ -44,11 +45,14 @@ impl Listener<'_> {
         };
         let refused = |rule: &RuleModel, own: Option<&RuleMember>| {
             let held = self.rule(rule, own).is_some_and(|it| aside.holds_rule(&member.listener.arn, &it.settings));
-            held || groupless(rule) || self.taken(rule, member).is_some()
+            let waits = own.is_none() && self.waiting.of_rule(rule).is_some();
+            held || waits || groupless(rule) || self.taken(rule, member).is_some()
         };
         let all = self.wanted.rules.iter().zip(self.own(member));
         let (left_out, rules): (Vec<_>, Vec<_>) = all.partition(|(rule, own)| refused(rule, *own));
-        let members: BTreeSet<ObjectKey> = left_out.iter().map(|(rule, _)| rule.member.clone()).collect();
+        let mut members: BTreeSet<ObjectKey> = left_out.iter().map(|(rule, _)| rule.member.clone()).collect();
+        members.extend(self.waiting.members().cloned());
+        members.extend(self.waiting.of_default().and_then(|_| self.setter()));
         let lacks = left_out.iter().filter(|(_, own)| own.is_none());
         let new = lacks.map(|(rule, _)| rule.member.clone()).collect();
         let left_out = left_out.iter().map(|(rule, _)| (*rule).clone()).collect();
@@ -103,15 +107,19 @@ impl Listener<'_> {
     /// Whether the default action stays as it is while these members lack new rules. It may answer the requests that
     /// these rules are for, and a new one would answer them otherwise. What another member sets applies nevertheless.
     pub(super) fn default_waits_for(&self, lacking: &BTreeSet<ObjectKey>) -> bool {
+        let at_home = || lacking.iter().any(|member| !self.scene.is_guest(member));
+        self.setter().map_or_else(at_home, |setter| lacking.contains(&setter))
+    }
+
+    /// The member that sets the default action.
+    pub(super) fn setter(&self) -> Option<ObjectKey> {
         let observed = self.scene.observed;
         let sets = |object: &&MyIngress| {
             let mut listeners = object.spec.listeners.iter();
             !observed.built.complaints.contains_key(&key(object))
                 && listeners.any(|it| it.port == self.port && it.default_action.is_some())
         };
-        let setter = observed.members.active().into_iter().find(sets).map(key);
-        let at_home = || lacking.iter().any(|member| !self.scene.is_guest(member));
-        setter.map_or_else(at_home, |setter| lacking.contains(&setter))
+        observed.members.active().into_iter().find(sets).map(key)
     }
 
     /// Our rules at home that stay because something of their members was left out. Rules of guests do not keep their

@@ -6,11 +6,10 @@ use super::Listener;
 use crate::controllers::myingress::action::ListenerAction;
 use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
 use crate::controllers::myingress::decide::secrets::{fingerprint_of, secret_tag, with_known_secret};
-use crate::controllers::myingress::decide::shifts;
 use crate::controllers::myingress::model::{Complaint, RuleModel};
 use crate::controllers::myingress::ownership::member_of;
 use crate::controllers::myingress::rules::{self, Present, Step, Wanted};
-use crate::external::elbv2::{ListenerSettings, Pairs, Protocol, RuleAction, RuleSettings};
+use crate::external::elbv2::{ListenerSettings, Pairs, RuleAction, RuleSettings};
 
 impl Listener<'_> {
     /// `room` is for how many rules the balancer has room beside its present ones.
@@ -20,6 +19,11 @@ impl Listener<'_> {
         settings: Option<&ListenerSettings>,
         room: usize,
     ) -> Result<Vec<Step>, Complaint> {
+        let mut default = self.wanted.default_actions.iter().flat_map(RuleAction::forwarded_to);
+        if default.any(|name| self.is_to_come(name)) {
+            // What goes may answer requests that the default action is for.
+            return Ok(Vec::new());
+        }
         let wanted = self.wanted.rules.iter().zip(self.own(member));
         let Some(rules) = wanted.map(|(rule, own)| self.rule(rule, own)).collect::<Option<Vec<_>>>() else {
             // A target group is missing; it is created first.
@@ -53,6 +57,11 @@ impl Listener<'_> {
             let message = format!("{}.priority: {}", clash.key, clash.reason);
             return Err(Complaint { reason: "PriorityTaken", message });
         }
+    }
+
+    /// Whether a target group is to be created before the listener can name it.
+    fn is_to_come(&self, name: &str) -> bool {
+        !name.starts_with("arn:") && !self.arns.contains_key(name) && !self.scene.aside.holds_group(name)
     }
 
     /// The wanted rule that each of our rules becomes, as [`rules::plan`] matches them: one of the same member if there
@@ -90,30 +99,15 @@ impl Listener<'_> {
 
     /// The rule as it should be now, given the rule of ours that becomes it; `None` while a target group is missing.
     pub(super) fn rule(&self, rule: &RuleModel, own: Option<&RuleMember>) -> Option<Wanted> {
-        let (actions, _) = self.step(rule, own)?;
+        let actions = self.step(rule, own)?;
         Some(Wanted {
             key: rule.field.clone(),
             priority: rule.priority,
             last: self.scene.is_guest(&rule.member),
             member: Some(rule.member.clone()),
             settings: RuleSettings { actions, ..rule.settings.clone() },
-            tags: self.rule_tags(rule),
+            tags: self.rule_tags(rule, own),
         })
-    }
-
-    /// What the rule should do now, and whether that is only an intermediate step.
-    pub(super) fn step(&self, rule: &RuleModel, own: Option<&RuleMember>) -> Option<(Vec<RuleAction>, bool)> {
-        let actions = self.resolved(&rule.settings.actions)?;
-        let present = own.map(|it| it.rule.settings.actions.as_slice());
-        Some(self.step_to(actions, present.unwrap_or_default()))
-    }
-
-    /// These actions, or a step towards them, and whether it is a step. No step needs HTTPS where the listener is to
-    /// have HTTP: AWS would not turn the listener until the new targets are healthy.
-    pub(super) fn step_to(&self, wanted: Vec<RuleAction>, present: &[RuleAction]) -> (Vec<RuleAction>, bool) {
-        let (step, waits) = shifts::step(wanted.clone(), present, &self.scene.observed.summaries);
-        let impossible = self.wanted.protocol == Protocol::Http && self.needs_https(&step);
-        if impossible { (wanted, false) } else { (step, waits) }
     }
 
     pub(super) fn action(
@@ -139,9 +133,12 @@ impl Listener<'_> {
         })
     }
 
-    pub(super) fn rule_tags(&self, rule: &RuleModel) -> Pairs {
+    /// The tags of a rule, given the rule of ours that becomes it. While its log-in is still the former one, so is the
+    /// fingerprint of its client secret.
+    pub(super) fn rule_tags(&self, rule: &RuleModel, own: Option<&RuleMember>) -> Pairs {
         let mut tags = self.scene.tags(Some(&rule.member));
-        tags.extend(fingerprint_of(&self.scene.observed.owner, &rule.settings.actions).map(secret_tag));
+        let actions = self.step(rule, own).unwrap_or_else(|| rule.settings.actions.clone());
+        tags.extend(fingerprint_of(&self.scene.observed.owner, &actions).map(secret_tag));
         tags
     }
 

@@ -6,9 +6,9 @@ use axum::http::StatusCode;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::controllers::myingress::assets::{GroupMember, Member};
+use crate::controllers::myingress::assets::{ListenerMember, Member, RuleMember};
 use crate::controllers::myingress::region::fixtures::{balancer, owner, region_at};
-use crate::external::elbv2::{Listener, ListenerSettings, Pairs, Protocol, RuleAction, RuleSettings, TargetGroup};
+use crate::external::elbv2::{Listener, ListenerSettings, Pairs, Protocol, Rule, RuleSettings};
 
 const ID: &str = "sg-1";
 
@@ -172,53 +172,45 @@ async fn certificates_that_went_in_or_out_before_a_refused_one_are_known_so_they
     assert_eq!(known_after(&["a", "b", "c"], remove).await, ["b", "c"]);
 }
 
-/// An AWS that knows no target group.
-async fn without_target_groups() -> Region {
-    let answer = || async {
-        let words = "One or more target groups not found";
-        let error =
-            format!("<Error><Type>Sender</Type><Code>TargetGroupNotFound</Code><Message>{words}</Message></Error>");
-        (StatusCode::BAD_REQUEST, format!("<ErrorResponse>{error}</ErrorResponse>"))
+/// Elastic Load Balancing that takes its time, and counts the rules that it is asked to delete.
+async fn slow_answer(extract::State(deleted): extract::State<Arc<Mutex<usize>>>, body: String) -> String {
+    assert!(body.contains("Action=DeleteRule"), "{body}");
+    *deleted.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    "<DeleteRuleResponse><DeleteRuleResult/></DeleteRuleResponse>".into()
+}
+
+#[tokio::test]
+async fn a_rule_that_two_members_want_to_delete_is_deleted_once() {
+    let calls = Arc::<Mutex<usize>>::default();
+    let region = region_of(Router::new().fallback(slow_answer).with_state(calls.clone())).await;
+    let (balancer_arn, listener, arn) = (balancer().arn, "listener".to_owned(), "rule".to_owned());
+    let settings = RuleSettings { conditions: BTreeSet::new(), transforms: Vec::new(), actions: Vec::new() };
+    let rule = RuleMember { rule: Rule { arn: arn.clone(), priority: 1, settings }, tags: owner().tags() };
+    let on_port_80 = ListenerSettings {
+        port: 80,
+        protocol: Protocol::Http,
+        certificate: None,
+        ssl_policy: None,
+        mutual_authentication: None,
+        default_actions: Vec::new(),
     };
-    region_of(Router::new().fallback(answer)).await
-}
-
-fn forwarding(arn: &str) -> Action {
-    let actions = vec![RuleAction::Forward { groups: [(arn.to_owned(), 1)].into(), stickiness: None }];
-    let settings = RuleSettings { conditions: BTreeSet::new(), actions, transforms: Vec::new() };
-    let (balancer, listener, tags) = ("lb".into(), "l".into(), owner().tags());
-    Action::Listener(ListenerAction::CreateRule { balancer, listener, port: 80, priority: 1, settings, tags })
-}
-
-fn target_group(arn: &str, tags: Pairs) -> GroupMember {
-    let (arn, name) = (arn.to_owned(), format!("name-of-{arn}"));
-    let group = TargetGroup { arn, name, kind: None, health_check: None, balancers: BTreeSet::new() };
-    GroupMember { group, tags, attributes: None, fresh: false }
-}
-
-#[tokio::test]
-async fn a_missing_target_group_is_a_mistake_if_the_spec_names_it_and_a_race_if_it_is_ours() {
-    let region = without_target_groups().await;
-    let known = [("ours", owner().tags()), ("theirs", Pairs::new())];
-    let members = known.map(|(arn, tags)| (arn.to_owned(), target_group(arn, tags)));
-    region.known().assets.groups.extend(members);
-    let theirs = region.change(&owner(), &forwarding("theirs")).await.expect_err("it is not there");
-    assert_eq!(theirs.class, Class::Invalid);
-    assert!(theirs.message.contains("theirs"), "{theirs}");
-    let unknown = region.unknown_target_groups(&owner(), &["theirs".to_owned()].into()).await;
-    assert!(unknown.contains_key("theirs"), "the list that showed it is older");
-    let ours = region.change(&owner(), &forwarding("ours")).await.expect_err("it is not there");
-    assert_eq!(ours.class, Class::NotFound);
-    assert!(region.known().unconfirmed.contains_key("name-of-ours"), "it is looked up before the next decision");
-}
-
-#[tokio::test]
-async fn a_target_group_that_a_list_has_shown_is_not_asked_about() {
-    let region = without_target_groups().await;
-    region.known().assets.groups.insert("theirs".into(), target_group("theirs", Pairs::new()));
-    let unknown = region.unknown_target_groups(&owner(), &["theirs".to_owned(), "other".to_owned()].into()).await;
-    assert_eq!(
-        unknown.into_iter().collect::<Vec<_>>(),
-        [("other".into(), "One or more target groups not found".into())]
-    );
+    let there = ListenerMember {
+        listener: Listener { arn: listener.clone(), settings: on_port_80 },
+        tags: owner().tags(),
+        certificates: BTreeSet::new(),
+        attributes: None,
+        rules: [(arn.clone(), rule)].into(),
+    };
+    let mut member = Member::new(balancer(), owner().tags());
+    member.listeners = Some([(listener.clone(), there)].into());
+    region.known().assets.balancers.insert(balancer_arn.clone(), member);
+    let (port, priority, of_guest) = (80, 1, false);
+    let action = ListenerAction::DeleteRule { balancer: balancer_arn, listener, port, arn, priority, of_guest };
+    let (owner, action) = (owner(), Action::Listener(action));
+    let (first, second) = tokio::join!(region.change(&owner, &action), region.change(&owner, &action));
+    assert!(first.is_ok(), "{first:?}");
+    assert_eq!(second.expect_err("the first one is at it").class, Class::Conflict);
+    assert!(region.change(&owner, &action).await.is_ok(), "it is gone");
+    assert_eq!(*calls.lock().unwrap_or_else(PoisonError::into_inner), 1);
 }

@@ -117,7 +117,7 @@ impl Scene {
             check: None,
         };
         let owners = BTreeSet::from([owner(&arn)]);
-        let binding = Binding { group_arn: Some(arn.clone()), vpc: None, backend, created: true, owners };
+        let binding = Binding { group_arn: Some(arn.clone()), vpc: None, backend, former: None, created: true, owners };
         let registry = &self.worker.shared.registry;
         registry.bind(vec![binding], &owner(&arn));
         for group in registry.take_unkept() {

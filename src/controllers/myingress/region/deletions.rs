@@ -1,0 +1,48 @@
+//! Deletions of what several objects may want to delete: members of a group share rules and target groups, and each
+//! decides from the same snapshot. AWS is asked once. To somebody who may delete only what is tagged it answers a second
+//! call with `AccessDenied`, because what is gone has no tags.
+
+use std::sync::PoisonError;
+
+use super::Region;
+use crate::controllers::myingress::action::{Action, ListenerAction};
+use crate::external::aws::AwsError;
+
+/// Held while something is being deleted.
+pub struct Deleting<'a> {
+    region: &'a Region,
+    arn: &'a str,
+}
+
+impl Drop for Deleting<'_> {
+    fn drop(&mut self) {
+        self.region.deleting.lock().unwrap_or_else(PoisonError::into_inner).remove(self.arn);
+    }
+}
+
+impl Region {
+    /// Begins a deletion; fails if another task is at it.
+    pub fn begin_deletion<'a>(&'a self, arn: &'a str) -> Result<Deleting<'a>, AwsError> {
+        let new = self.deleting.lock().unwrap_or_else(PoisonError::into_inner).insert(arn.to_owned());
+        let at_it = || AwsError::raced("Delete", format!("{arn} is being deleted already"));
+        if new { Ok(Deleting { region: self, arn }) } else { Err(at_it()) }
+    }
+
+    /// Whether the action deletes what was deleted before. What has not been read may be there.
+    pub fn is_deleted(&self, action: &Action) -> bool {
+        let known = self.known();
+        match action {
+            Action::Listener(ListenerAction::DeleteRule { balancer, listener, arn, .. }) => {
+                let member = known.assets.balancers.get(balancer);
+                let listeners = member.and_then(|member| member.listeners.as_ref());
+                listeners.is_some_and(|all| all.get(listener).is_none_or(|it| !it.rules.contains_key(arn)))
+            }
+            Action::Listener(ListenerAction::Delete { balancer, arn, .. }) => {
+                let member = known.assets.balancers.get(balancer);
+                member.and_then(|member| member.listeners.as_ref()).is_some_and(|all| !all.contains_key(arn))
+            }
+            Action::Group(_) => action.deletes().is_some_and(|arn| !known.assets.groups.contains_key(arn)),
+            _ => false,
+        }
+    }
+}

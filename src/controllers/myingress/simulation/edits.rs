@@ -1,0 +1,394 @@
+//! Any object becomes any other one, whatever of its Services is there: the plan ends, and no request that was answered
+//! before goes to a target group that cannot take it while another could.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::collection::btree_map;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+
+use super::groups::{complains, members, shared};
+use super::shape::{Shape, assert_same};
+use super::specs::BACKENDS;
+use super::{Simulation, Supply, specs};
+use crate::api::MyIngress;
+use crate::api::myingress::BackendTargetType;
+use crate::controllers::myingress::action::Action;
+use crate::controllers::myingress::facts::key_of;
+use crate::controllers::myingress::members::key;
+use crate::controllers::myingress::model::fixtures::born;
+use crate::controllers::myingress::model::nothing_here;
+use crate::controllers::myingress::ownership::{ObjectKey, Owner, member_of};
+use crate::external::elbv2::{Condition, Match, RuleAction, RuleSettings};
+use crate::runtime::Health;
+
+/// A request: port, host and path.
+type Request = (u16, String, String);
+
+/// What answered each request before an edit, and the requests that were lost since.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    before: BTreeMap<Request, Answer>,
+    /// Groups that got requests, by port and the conditions of the rule; `None` for the default action.
+    busy: BTreeMap<(u16, Option<BTreeSet<Condition>>), BTreeSet<String>>,
+    lost: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Answer {
+    actions: Vec<RuleAction>,
+    /// How well it answers: 2 with a healthy target or by itself, 1 with a target, 0 with none.
+    quality: u8,
+    /// The same of each group that gets requests.
+    groups: BTreeMap<String, u8>,
+}
+
+/// Actions, the member whose rule has them, and its conditions.
+type Answered = (Vec<RuleAction>, Option<ObjectKey>, Option<BTreeSet<Condition>>);
+
+fn requests() -> impl Iterator<Item = Request> {
+    let hosts = ["h0", "h1", "h2", "h3", "h4", "other"].map(|host| format!("{host}.example.com"));
+    let places = hosts.into_iter().flat_map(|host| ["/", "/shop", "/shop/cart"].map(|path| (host.clone(), path)));
+    places.flat_map(|(host, path)| [80, 443, 8080, 8081, 8082].map(|port| (port, host.clone(), path.to_owned())))
+}
+
+/// Whether a text matches a pattern with `*`.
+fn fits(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((start, rest)) => text
+            .strip_prefix(start)
+            .is_some_and(|left| (0..=left.len()).any(|at| left.is_char_boundary(at) && fits(rest, &left[at..]))),
+    }
+}
+
+fn matches(settings: &RuleSettings, (_, host, path): &Request) -> bool {
+    settings.conditions.iter().all(|condition| match condition {
+        Condition::Host(Match::Wildcards(hosts)) => hosts.iter().any(|it| fits(it, host)),
+        Condition::Path(Match::Wildcards(paths)) => paths.iter().any(|it| fits(it, path)),
+        Condition::Method(methods) => methods.contains("GET"),
+        _ => false,
+    })
+}
+
+/// The groups that get requests.
+fn sent(actions: &[RuleAction]) -> BTreeSet<String> {
+    let groups = actions.iter().filter_map(|action| match action {
+        RuleAction::Forward { groups, .. } => Some(groups),
+        _ => None,
+    });
+    groups.flatten().filter(|(_, weight)| **weight > 0).map(|(arn, _)| arn.clone()).collect()
+}
+
+impl Simulation {
+    /// Remembers what answers requests now. Those that members answer that leave are not asked about.
+    fn watch_requests(&mut self, owner: &Owner, leaving: &BTreeSet<ObjectKey>) {
+        let mut watch = Watch::default();
+        let listeners = self.aws.assets.balancers.values().filter_map(|it| it.listeners.as_ref());
+        for listener in listeners.flat_map(BTreeMap::values) {
+            for rule in listener.rules.values().map(|it| &it.rule.settings) {
+                let place = (listener.listener.settings.port, Some(rule.conditions.clone()));
+                watch.busy.entry(place).or_default().extend(sent(&rule.actions));
+            }
+        }
+        for request in requests() {
+            let Some((actions, member, conditions)) = self.answer(owner, &request) else { continue };
+            let groups = sent(&actions);
+            watch.busy.entry((request.0, conditions)).or_default().extend(groups.clone());
+            let tags = groups.iter().filter_map(|arn| member_of(&self.aws.assets.groups.get(arn)?.tags));
+            if !member.into_iter().chain(tags).any(|member| leaving.contains(&member)) {
+                let quality = self.quality(owner, &actions);
+                let groups = groups.into_iter().map(|arn| (arn.clone(), self.fitness(owner, &arn))).collect();
+                watch.before.insert(request, Answer { actions, quality, groups });
+            }
+        }
+        self.watch = Some(watch);
+    }
+
+    /// Notes the requests that this action takes from what could answer them.
+    pub fn look(&mut self, owner: &Owner, action: &Action) {
+        let Some(mut watch) = self.watch.take() else { return };
+        for (request, before) in &watch.before {
+            let Some((now, _, conditions)) = self.answer(owner, request) else { continue };
+            // A rule that goes before another one keeps its backends.
+            let place = (request.0, conditions);
+            let overtakes = place.1.is_some() || owner.is_group();
+            let busy = watch.busy.get(&place).filter(|_| overtakes).cloned().unwrap_or_default();
+            // Groups that AWS cannot check before, because nothing forwards, need targets at least.
+            let checkable = matches!(before.actions[..], [RuleAction::Forward { .. }]);
+            let need = before.quality.min(if checkable { 2 } else { 1 });
+            for arn in sent(&now) {
+                let need = match before.groups.get(&arn) {
+                    // It may follow another Service. Targets of a group that nobody binds stay as they are.
+                    Some(fitness) => self.summary(owner, &arn).map_or(0, |_| *fitness),
+                    None if busy.contains(&arn) => 0,
+                    None => need,
+                };
+                let have = self.fitness(owner, &arn);
+                if have < need {
+                    let before = &before.actions;
+                    watch.lost.push(format!("{request:?} {have} of {need}: {before:?} → {now:?} by {action:?}"));
+                }
+            }
+        }
+        self.watch = Some(watch);
+    }
+
+    fn fitness(&self, owner: &Owner, arn: &String) -> u8 {
+        // A process that has just started does not know what AWS goes on serving.
+        if !self.bound.knows(&key_of(owner)) {
+            return 2;
+        }
+        let summary = self.summary(owner, arn).unwrap_or_default();
+        if summary.healthy > 0 { 2 } else { u8::from(summary.registered > 0) }
+    }
+
+    fn quality(&self, owner: &Owner, actions: &[RuleAction]) -> u8 {
+        match actions.last() {
+            Some(RuleAction::Forward { .. }) => {
+                sent(actions).iter().map(|arn| self.fitness(owner, arn)).max().unwrap_or_default()
+            }
+            _ if actions == nothing_here() => 0,
+            _ => 2,
+        }
+    }
+
+    /// What answers a request that goes to the balancer in the status, with the member and the conditions of the rule.
+    fn answer(&self, owner: &Owner, request: &Request) -> Option<Answered> {
+        let shown = self.objects.iter().filter_map(|object| object.status.as_ref()?.alb.as_ref());
+        let member = shown.into_iter().find_map(|alb| self.aws.assets.balancers.get(&alb.arn))?;
+        let listeners = member.listeners.iter().flat_map(BTreeMap::values);
+        let listener = listeners.into_iter().find(|it| it.listener.settings.port == request.0)?;
+        let mut rules: Vec<_> = listener.rules.values().filter(|rule| owner.owns(&rule.tags)).collect();
+        rules.sort_by_key(|rule| rule.rule.priority);
+        let rule = rules.into_iter().find(|rule| matches(&rule.rule.settings, request));
+        Some(rule.map_or_else(
+            || (listener.listener.settings.default_actions.clone(), None, None),
+            |rule| {
+                let settings = &rule.rule.settings;
+                (settings.actions.clone(), member_of(&rule.tags), Some(settings.conditions.clone()))
+            },
+        ))
+    }
+
+    fn lost(&self) -> &[String] {
+        self.watch.as_ref().map(|watch| watch.lost.as_slice()).unwrap_or_default()
+    }
+
+    fn is_ready(&self) -> bool {
+        self.health.values().all(|health| matches!(health, Health::Ready(_)))
+    }
+}
+
+fn shape(simulation: &mut Simulation) -> Shape {
+    let object = simulation.objects[0].clone();
+    let observed = simulation.observe(&object);
+    Shape::of(&observed.owner, &simulation.aws.assets, observed.built.model.as_ref())
+}
+
+fn lacking() -> impl Strategy<Value = BTreeMap<String, Supply>> {
+    btree_map(select(BACKENDS.map(str::to_owned).to_vec()), select(Supply::LACKING.to_vec()), 0..3)
+}
+
+/// Where a new account gets to with these objects.
+fn reference(objects: Vec<MyIngress>) -> Simulation {
+    let mut simulation = Simulation::with(objects);
+    simulation.settle(None);
+    simulation
+}
+
+fn forward(backend: &str) -> Value {
+    json!({ "forward": { "backends": [{ "name": backend }] } })
+}
+
+fn spec(listeners: &Value, group: bool) -> Value {
+    let backends: Vec<Value> = BACKENDS.iter().map(|name| json!({ "name": name, "port": 80 })).collect();
+    let mut spec = json!({ "subnets": ["subnet-0", "subnet-1"], "listeners": listeners, "backends": backends });
+    if group {
+        spec["group"] = json!({ "name": "all" });
+    }
+    spec
+}
+
+#[test]
+fn an_edit_that_removes_the_last_backend_in_use_ends() {
+    let gone = json!({ "fixedResponse": { "statusCode": 503 } });
+    for (after, group, crash) in [
+        (json!([{ "port": 80, "defaultAction": gone }]), false, None),
+        (json!([{ "port": 80, "defaultAction": gone }]), false, Some(1)),
+        (json!([]), false, None),
+        (json!([]), true, None),
+        (json!([{ "port": 80, "defaultAction": gone }]), true, Some(2)),
+    ] {
+        let before = spec(&json!([{ "port": 80, "defaultAction": forward("app") }]), group);
+        let mut all = vec![before];
+        all.extend(group.then(|| spec(&json!([{ "port": 81, "defaultAction": gone }]), group)));
+        let mut simulation = reference(members(&all));
+        assert_eq!(simulation.aws.assets.groups.len(), 1);
+        simulation.object("a").spec = born("a", 0, spec(&after, group)).spec;
+        simulation.settle(crash);
+        assert!(simulation.aws.assets.groups.is_empty() && simulation.is_ready(), "{:?}", simulation.health);
+    }
+}
+
+#[test]
+fn requests_stay_while_the_new_backend_has_no_healthy_target_whatever_the_reason() {
+    let old = json!([{ "port": 80, "defaultAction": forward("app") }]);
+    let page = json!({ "fixedResponse": { "statusCode": 200 } });
+    let rule = |action: Value| json!([{ "hosts": ["h1.example.com"], "action": action }]);
+    let wide = json!([{ "hosts": ["h1.example.com", "h2.example.com"], "action": forward("api") }]);
+    for (before, after) in [
+        (old.clone(), json!([{ "port": 80, "defaultAction": forward("api") }])),
+        (old.clone(), json!([{ "port": 80, "defaultAction": forward("app"), "rules": rule(forward("api")) }])),
+        (
+            json!([{ "port": 80, "rules": rule(forward("app")) }]),
+            json!([{ "port": 80, "defaultAction": forward("api") }]),
+        ),
+        (json!([{ "port": 80, "rules": rule(forward("app")) }]), json!([{ "port": 80, "rules": wide }])),
+    ] {
+        for supply in Supply::LACKING {
+            let mut simulation = reference(vec![born("web", 0, spec(&before, false))]);
+            let owner = Simulation::owner(&simulation.objects[0]);
+            simulation.supplies.insert("api".into(), supply);
+            simulation.watch_requests(&owner, &BTreeSet::new());
+            simulation.object("web").spec = born("web", 0, spec(&after, false)).spec;
+            if supply == Supply::NoNodes {
+                let backends = simulation.object("web").spec.backends.iter_mut();
+                backends.for_each(|it| it.target_type = BackendTargetType::Instance);
+            }
+            simulation.settle(None);
+            assert_eq!(simulation.lost(), [] as [&str; 0], "{supply:?} {after}");
+            assert!(!simulation.is_ready(), "{supply:?} {after}: {:?}", simulation.health);
+            let (_, health) = simulation.health.first_key_value().unwrap();
+            let (Health::Progressing(cause) | Health::Stalled(cause)) = health else { panic!("{health:?}") };
+            assert!(["backend api", "backends[1]"].iter().any(|it| cause.message.contains(it)), "{cause:?}");
+            simulation.supplies.clear();
+            simulation.settle(None);
+            assert!(simulation.is_ready(), "{:?}", simulation.health);
+            let mut fresh = simulation.objects.clone();
+            fresh[0].status = None;
+            assert_same(&shape(&mut simulation), &shape(&mut reference(fresh)));
+        }
+    }
+    // The same backend with another Service keeps the targets of the former one.
+    for supply in Supply::LACKING.into_iter().filter(|supply| *supply != Supply::NoNodes) {
+        let mut simulation = reference(vec![born("web", 0, spec(&old, false))]);
+        let owner = Simulation::owner(&simulation.objects[0]);
+        simulation.supplies.insert("api".into(), supply);
+        simulation.watch_requests(&owner, &BTreeSet::new());
+        simulation.object("web").spec.backends[0].service = Some("api".into());
+        for crash in [None, Some(0)] {
+            simulation.settle(crash);
+            assert_eq!((simulation.lost(), simulation.is_ready()), (&[][..], false), "{supply:?}");
+            let (_, health) = simulation.health.first_key_value().unwrap();
+            let (Health::Progressing(cause) | Health::Stalled(cause)) = health else { panic!("{health:?}") };
+            assert!(["Service api", "backends[0]"].iter().any(|it| cause.message.contains(it)), "{cause:?}");
+            simulation.die();
+        }
+        simulation.supplies.clear();
+        simulation.settle(None);
+        assert!(simulation.is_ready() && simulation.lost().is_empty(), "{:?}", simulation.health);
+        let tags = simulation.aws.assets.groups.values().map(|it| it.tags["causeway.example.com/backend"].as_str());
+        assert_eq!(tags.collect::<Vec<_>>(), ["api:80"]);
+    }
+    // A page that answered stays while there is nothing to answer instead.
+    let mut simulation = reference(vec![born("web", 0, spec(&json!([{ "port": 80, "defaultAction": page }]), false))]);
+    let owner = Simulation::owner(&simulation.objects[0]);
+    simulation.supplies.insert("api".into(), Supply::NoPods);
+    simulation.watch_requests(&owner, &BTreeSet::new());
+    let after = json!([{ "port": 80, "defaultAction": forward("api") }]);
+    simulation.object("web").spec = born("web", 0, spec(&after, false)).spec;
+    simulation.settle(None);
+    assert_eq!((simulation.lost().len(), simulation.is_ready()), (0, false));
+    simulation.supplies.clear();
+    simulation.settle(None);
+    assert!(simulation.is_ready(), "{:?}", simulation.health);
+}
+
+#[test]
+fn a_member_that_waits_holds_up_no_other_one() {
+    let rules = |host: &str, backend: &str| {
+        let rule = json!({ "hosts": [format!("{host}.example.com")], "action": forward(backend) });
+        spec(&json!([{ "port": 80, "rules": [rule] }]), true)
+    };
+    let mut simulation = reference(members(&[rules("h0", "app"), rules("h1", "app")]));
+    simulation.supplies.insert("api".into(), Supply::NoPods);
+    simulation.object("a").spec = born("a", 0, rules("h0", "api")).spec;
+    simulation.object("b").spec = born("b", 0, rules("h2", "app")).spec;
+    simulation.settle(None);
+    let ready = |name: &str| matches!(simulation.health[&("shop".to_owned(), name.to_owned())], Health::Ready(_));
+    assert_eq!((ready("a"), ready("b")), (false, true), "{:?}", simulation.health);
+    let owner = Simulation::owner(&simulation.objects[0]);
+    let (actions, member, _) = simulation.answer(&owner, &(80, "h2.example.com".into(), "/".into())).unwrap();
+    assert_eq!((actions.len(), member), (1, Some(("shop".to_owned(), "b".to_owned()))));
+}
+
+proptest! {
+    // An eighth of the usual number of cases, for each case takes long.
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_edit_ends_and_takes_no_request_from_what_could_answer_it(
+        before in specs::alone(), after in specs::alone(), first in lacking(), then in lacking(), crash in 0..40_usize,
+    ) {
+        let web = |spec: &Value| born("web", 0, spec.clone());
+        let mut simulation = Simulation::with(vec![web(&before)]);
+        simulation.supplies = first;
+        simulation.settle(None);
+        let owner = Simulation::owner(&simulation.objects[0]);
+        simulation.supplies = then;
+        // A new balancer takes over as a whole.
+        if before["scheme"] == after["scheme"] {
+            simulation.watch_requests(&owner, &BTreeSet::new());
+        }
+        simulation.object("web").spec = web(&after).spec;
+        simulation.settle(Some(crash));
+        prop_assert_eq!(simulation.lost(), [] as [&str; 0]);
+        let expected = shape(&mut reference(vec![web(&after)]));
+        if simulation.is_ready() {
+            // The number of a named port of checks may not be known yet.
+            prop_assert_eq!(shape(&mut simulation).balancers, expected.balancers.clone());
+        }
+        simulation.supplies.clear();
+        simulation.settle(None);
+        prop_assert_eq!(simulation.lost(), [] as [&str; 0]);
+        prop_assert!(simulation.is_ready(), "{:?}", simulation.health);
+        assert_same(&shape(&mut simulation), &expected);
+    }
+
+    #[test]
+    fn edits_of_members_end_and_take_no_request_from_what_could_answer_it(
+        before in shared(), after in shared(), gone in 0..4_usize, then in lacking(), crash in 0..40_usize,
+    ) {
+        let mut simulation = reference(members(&before));
+        let owner = Simulation::owner(&simulation.objects[0]);
+        let (mut edited, able) = (members(&after), !complains(&mut simulation));
+        if gone < edited.len() && gone > 0 {
+            edited.remove(gone);
+        }
+        let leaving = simulation.objects.iter().map(key).filter(|it| !edited.iter().any(|other| key(other) == *it));
+        let leaving: BTreeSet<ObjectKey> = leaving.collect();
+        simulation.supplies = then;
+        if able && before[0]["scheme"] == after[0]["scheme"] {
+            simulation.watch_requests(&owner, &leaving);
+        }
+        for object in &edited {
+            match simulation.objects.iter_mut().find(|it| key(it) == key(object)) {
+                Some(present) => present.spec = object.spec.clone(),
+                None => simulation.objects.push(object.clone()),
+            }
+        }
+        leaving.iter().for_each(|(_, name)| simulation.delete(name));
+        simulation.settle(Some(crash));
+        prop_assert_eq!(simulation.lost(), [] as [&str; 0]);
+        simulation.supplies.clear();
+        simulation.settle(None);
+        prop_assert_eq!(simulation.lost(), [] as [&str; 0]);
+        let suspended = simulation.objects.iter().any(|object| object.spec.suspend);
+        if able && !suspended && !complains(&mut simulation) {
+            let mut reference = reference(edited);
+            assert_same(&shape(&mut simulation), &shape(&mut reference));
+        }
+    }
+}
