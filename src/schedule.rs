@@ -275,6 +275,7 @@ fn zone_of(name: Option<&str>) -> Result<TimeZone, Mistake> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
     use std::str::FromStr;
 
     use proptest::prelude::*;
@@ -382,7 +383,7 @@ mod tests {
                     }
                 }
             }
-            compared.push_str(&format!("{name} {count} {}\n", &hexadecimal(&sum.finalize())[..16]));
+            writeln!(compared, "{name} {count} {}", &hexadecimal(&sum.finalize())[..16]).unwrap();
         }
         let lines = |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
         assert_eq!(lines(&compared), lines(include_str!("schedule/golden.txt")));

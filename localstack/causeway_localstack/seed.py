@@ -33,6 +33,10 @@ def seed(account: str, region: str) -> dict[str, Any]:
         ec2.create_vpc(
             VPC_CIDR, amazon_provided_ipv6_cidr_block=True, ipv6_cidr_block_network_border_group=region, tags=tags
         )
+    # Every VPC has one. LocalStack leaves it behind where a tag asks for the VPC's id.
+    # https://docs.aws.amazon.com/vpc/latest/userguide/default-security-group.html
+    if not ec2.get_security_group_from_name("default", VPC):
+        ec2.create_security_group("default", "default VPC security group", vpc_id=VPC, is_default=True)
     [ipv6_block] = ec2.get_vpc(VPC).get_cidr_block_association_set(ipv6=True)
     ipv6 = IPv6Network(ipv6_block["cidr_block"]).subnets(new_prefix=64)
     subnets = {subnet.id for subnet in ec2.describe_subnets()}

@@ -91,7 +91,7 @@ pub struct PodMetadata {
     /// Annotations of the pods, such as `example.com/team: shop`. You cannot set annotations of Kubernetes, clouds,
     /// networks, service meshes, injectors and container runtimes that Causeway knows, such as `kubernetes.io`,
     /// `cni.cncf.io`, `istio.io` and `vault.hashicorp.com`, because these can mount Secrets into pods or change what
-    /// pods may do. The exception is `sidecar.istio.io/inject: "false"`. A CausewayPolicy can restrict keys further.
+    /// pods may do. The exception is `sidecar.istio.io/inject: "false"`. A `CausewayPolicy` can restrict keys further.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 20, "additionalProperties" = { "type": "string", "maxLength": 4096 }))]
     #[x_kube(

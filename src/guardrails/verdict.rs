@@ -108,7 +108,6 @@ fn refused(name: &str, spec: &CausewayPolicySpec, ask: &Ask) -> Option<Denial> {
         Topic::Scheme => (&schemes, "schemes"),
         Topic::Subnet => (&spec.subnets, "subnets"),
         Topic::SecurityGroup => (&spec.security_groups, "securityGroups"),
-        Topic::Network => (&spec.inbound_cidrs, "inboundCidrs"),
         Topic::Certificate => (&spec.certificates, "certificates"),
         Topic::Waf => (&spec.wafs, "wafs"),
         Topic::LogBucket => (&spec.log_buckets, "logBuckets"),
@@ -119,7 +118,7 @@ fn refused(name: &str, spec: &CausewayPolicySpec, ask: &Ask) -> Option<Denial> {
         Topic::PriorityClass => (&spec.priority_classes, "priorityClasses"),
         // What groups let in follows from the groups: it is checked only where no list says which groups may be used.
         Topic::LetInByGroups if spec.security_groups.is_some() => return None,
-        Topic::LetInByGroups => (&spec.inbound_cidrs, "inboundCidrs"),
+        Topic::Network | Topic::LetInByGroups => (&spec.inbound_cidrs, "inboundCidrs"),
         Topic::TargetGroup => (&spec.target_groups, "targetGroups"),
         Topic::TrustStore => (&spec.trust_stores, "trustStores"),
         Topic::UserPool => (&spec.user_pools, "userPools"),

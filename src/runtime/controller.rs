@@ -23,6 +23,7 @@ use super::backoff::Failures;
 use super::busy::Busy;
 use super::child_watch::Owner;
 use super::decoding::Decoded;
+use super::events::Publisher;
 use super::reconcile::{FIRST_STATUS_TIMEOUT, Reconciler, version};
 use super::slots::Slots;
 use super::status::Statuses;

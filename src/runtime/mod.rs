@@ -48,7 +48,7 @@ pub use backoff::Failures;
 pub use cache_sync::CacheSync;
 pub use children::Children;
 pub use conditions::{Cause, ConditionStatus, ExtraCondition, Health, SUSPENDED, merge_conditions};
-pub use config_maps::ConfigMaps;
+pub use config_maps::of_metadata;
 pub use controller::{Environment, run};
 pub use decoding::{Decoded, decoded, undecodable};
 pub use failure::{Class, Failure, api_message, causes, class_of_kubernetes, class_of_status};

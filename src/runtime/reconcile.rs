@@ -434,6 +434,16 @@ impl<K: Kind> Reconciler<K> {
     }
 }
 
+/// What it means that the API server refuses the status. One reason is a field of the spec that its rules cannot read.
+fn stays(error: &kube::Error) -> &'static str {
+    let refused = class_of_kubernetes(error) == Class::Invalid;
+    if refused {
+        ", so conditions stay as they were: correct the field that the API server names, or create the object again"
+    } else {
+        ""
+    }
+}
+
 /// The part of an object whose change causes a reconcile. The status is not in it, because we write that ourselves. A
 /// deletion counts like a new generation.
 pub fn version<K: Resource<DynamicType = ()>>(object: &K) -> u64 {

@@ -65,6 +65,7 @@ impl Failure for Error {
             Self::Apply { .. } => "ApplyFailed",
             Self::Start { .. } => "StartFailed",
             Self::NameTaken(_) => "NameTaken",
+            Self::PlanChanged(_) => "PlanChanged",
             Self::Aws(error) => match (error.unsigned(), error.class) {
                 (Some(unsigned), _) => unsigned.reason(),
                 (None, Class::Denied) => "AccessDenied",

@@ -395,7 +395,7 @@ async fn what_the_apiserver_takes_can_be_read() {
     };
     for (time, taken) in [
         ("2026-11-23T12:00:00Z", true),
-        ("2026-11-23t12:00:00z", true),
+        ("2026-11-23t12:00:00z", false),
         ("2026-11-23T12:00:00.123456789+23:59", true),
         ("0000-01-01T00:00:00Z", true),
         ("8999-12-31T23:59:59Z", true),
@@ -428,6 +428,39 @@ async fn what_the_apiserver_takes_can_be_read() {
         let outcome = scene.try_create::<MyIngress>(&format!("web-{index}"), spec).await;
         assert_eq!(outcome.is_ok(), taken, "{port}: {outcome:?}");
         scene.api::<MyIngress>().list(&ListParams::default()).await.expect("all can be read");
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_can_match_nothing_is_refused() {
+    let scene = Scene::new("crds").await;
+    let policies = Api::<CausewayPolicy>::all(scene.client.clone());
+    let by = |key: &str| json!({ "namespaceSelector": { "matchLabels": { (key): "a" } } });
+    let expression = |key: &str, value: &str| {
+        let expression = json!({ "key": key, "operator": "In", "values": [value] });
+        json!({ "namespaceSelector": { "matchExpressions": [expression] } })
+    };
+    let list = |field: &str, entry: &str| json!({ "namespaceSelector": {}, (field): [entry] });
+    let (key, value) = ("must be keys of labels", "must be values of labels");
+    for (spec, words) in [
+        (by("a key"), key),
+        (by(&"k".repeat(70)), key),
+        (by("a\nkey"), key),
+        (json!({ "namespaceSelector": { "matchLabels": { "a": "a value" } } }), value),
+        (expression("a key", "a"), key),
+        (expression("a", "a value"), value),
+        (list("inboundCidrs", "10.0.0.0/99"), "spec.inboundCidrs must be networks"),
+        (list("images", "redis 7"), "spec.images[0]"),
+        (list("buckets", "s3://logs"), "spec.buckets[0]"),
+        (list("certificates", "arn:aws:acm: *"), "spec.certificates[0]"),
+        (list("securityGroups", "a\nb"), "spec.securityGroups[0]"),
+        (list("podMetadata", "team: x"), "spec.podMetadata[0]"),
+    ] {
+        let policy = json!({ "metadata": { "name": scene.namespace }, "spec": spec });
+        let policy: CausewayPolicy = serde_json::from_value(policy).expect("a policy");
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        let refused = policies.create(&dry_run, &policy).await.expect_err(words).to_string();
+        assert!(refused.contains(words), "{words}: {refused}");
     }
 }
 

@@ -131,7 +131,7 @@ impl Observer {
         self.watches.ready(object).await;
         let uid = object.uid().unwrap_or_default();
         let fresh = self.changed.take(&uid).is_some();
-        let mut observed = if fresh { self.read(object).await? } else { self.watched(object).await? };
+        let mut observed = if fresh { self.read(object).await? } else { self.watched(object) };
         observed.settings = self.settings.clone();
         observed.lacks_kind = self.watches.lacks_kind(object);
         if object.meta().deletion_timestamp.is_some() {
@@ -264,11 +264,11 @@ impl Observer {
         Ok((judged, recording))
     }
 
-    async fn watched(&self, object: &DatabaseBackup) -> Result<Observed, Error> {
+    fn watched(&self, object: &DatabaseBackup) -> Observed {
         let watches = &self.watches;
         let jobs = watches.jobs.of(object);
         let account = watches.accounts.get(&object.namespace().unwrap_or_default(), SERVICE_ACCOUNT);
-        Ok(observed(object, watches.cron_jobs.get(object).as_deref(), account.as_deref(), jobs.iter().map(Arc::as_ref)))
+        observed(object, watches.cron_jobs.get(object).as_deref(), account.as_deref(), jobs.iter().map(Arc::as_ref))
     }
 
     async fn read(&self, object: &DatabaseBackup) -> Result<Observed, Error> {

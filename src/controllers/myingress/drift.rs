@@ -57,12 +57,14 @@ impl<'a> Decided<'a> {
     /// `awaits` says whether some member waits for targets.
     pub fn of<Status>(
         observed: &'a Observed,
-        plan: &Plan<Action, Status>,
+        plan: &'a Plan<Action, Status>,
         awaits: bool,
         looked: Timestamp,
         now: Timestamp,
     ) -> Self {
         let waits = awaits || plan.requeue.is_some() || !observed.refusals.is_empty();
+        let right = plan.actions.is_empty() && matches!(plan.health, Health::Ready(_)) && !waits;
+        let model = observed.built.model.as_ref().filter(|_| right);
         Self {
             basis: basis(observed),
             assets: &observed.assets,

@@ -56,7 +56,8 @@ fn is_followed(assets: &Assets, name: &str, group: &GroupModel) -> bool {
 
 /// Members that name target groups which AWS does not know. `unknown` has AWS's words by ARN.
 pub fn of_unknown_groups(members: &Members, unknown: &BTreeMap<String, String>) -> BTreeMap<ObjectKey, Complaint> {
-    let complaints = members.active().into_iter().filter_map(|object| {
+    let at_home = members.active().into_iter().filter(|object| !members.is_guest(&key(object)));
+    let complaints = at_home.filter_map(|object| {
         let named = foreign_groups(&object.spec);
         let (group, words) = named.iter().find_map(|group| Some((group, unknown.get(group.arn)?)))?;
         let message = format!(
@@ -84,7 +85,7 @@ mod tests {
 
     const ARN: &str = "arn:aws:elasticloadbalancing:eu-west-1:111122223333:targetgroup/legacy/0123456789abcdef";
 
-    fn served(port: Value) -> Value {
+    fn served(port: u16) -> Value {
         let action = json!({ "forward": { "backends": [{ "name": "app" }] } });
         json!({
             "listeners": [{ "port": 80, "defaultAction": action }],
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_port_that_the_service_lacks_stops_the_object_unless_it_was_followed() {
-        let (wrong, right) = (standing("web", served(json!(81))), standing("web", served(json!(80))));
+        let (wrong, right) = (standing("web", served(81)), standing("web", served(80)));
         let found = Endpoints::PortMissing { ports: vec!["80".into()] };
         let stopped = complaint(&wrong, &following(&right), &found).unwrap();
         assert_eq!(stopped.reason, "PortNotFound");
@@ -135,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_service_may_come_after_an_object_that_has_nothing_yet() {
-        let object = standing("web", served(json!(80)));
+        let object = standing("web", served(80));
         assert_eq!(complaint(&object, &Assets::default(), &Endpoints::ServiceMissing), None);
         let serving = with_listener(object);
         let stopped = complaint(&serving, &Assets::default(), &Endpoints::ServiceMissing).unwrap();
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_named_port_of_checks_that_is_missing_stops_the_object_and_one_that_differs_does_not() {
-        let object = standing("web", served(json!(80)));
+        let object = standing("web", served(80));
         let known = |check| Endpoints::Known(Wanted { check, ..Wanted::default() });
         let missing = known(CheckPort::Missing { ports: vec!["80".into()] });
         assert_eq!(complaint(&object, &following(&object), &missing).unwrap().reason, "PortNotFound");

@@ -65,7 +65,7 @@ use crate::external::ec2::Ec2;
 use crate::external::elbv2::Elbv2;
 use crate::guardrails::Guardrails;
 use crate::metrics::Metrics;
-use crate::runtime::{self, ActionEvent, Cause, Kind, Plan, Removal, ScopedStores, Unlisted, undecodable};
+use crate::runtime::{self, ActionEvent, Cause, Health, Kind, Plan, Removal, ScopedStores, Unlisted, undecodable};
 use action::Action;
 use facts::Observed;
 
@@ -304,8 +304,8 @@ impl Kind for MyIngressKind {
         let looked = now.checked_sub(self.region.age(&observed.owner)).unwrap_or(now);
         let awaits = plan.actions.is_empty() && decide::waits(object, observed, now);
         let decided = Decided::of(observed, plan, awaits, looked, now);
-        let Some(repaired) = self.drift.take(&facts::key_of(&observed.owner), &decided) else { return events };
-        for difference in &repaired.differences {
+        let drift = self.drift.take(&facts::key_of(&observed.owner), &decided);
+        for difference in &drift.repaired {
             self.metrics.drift_repaired(difference.part);
         }
         events.extend(drift.note.map(|note| ActionEvent::warning("DriftRepaired", note)));

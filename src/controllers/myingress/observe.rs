@@ -114,9 +114,10 @@ pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> 
     Ok(Wanted { members, secrets, built })
 }
 
-/// Leaves out members that name a target group which AWS does not know.
+/// Leaves out members that name a target group which AWS does not know. Guests may name none: they are not told which exist.
 async fn leave_out_unknown_groups(kind: &MyIngressKind, owner: &Owner, members: &mut Members) {
-    let named = members.active().into_iter().flat_map(|object| model::foreign_groups(&object.spec));
+    let at_home = members.active().into_iter().filter(|object| !members.is_guest(&key(object)));
+    let named = at_home.flat_map(|object| model::foreign_groups(&object.spec));
     let named: BTreeSet<String> = named.map(|group| group.arn.clone()).collect();
     let unknown = kind.region.unknown_target_groups(owner, &named).await;
     let complaints = lacking::of_unknown_groups(members, &unknown);
@@ -152,7 +153,8 @@ async fn buildable(
         members.refused.extend(complaints);
     };
     let owners = members.everybody();
-    let wakes = |backend| Binding { group_arn: None, vpc: None, backend, created: false, owners: owners.clone() };
+    let wakes =
+        |backend| Binding { group_arn: None, vpc: None, backend, former: None, created: false, owners: owners.clone() };
     kind.targets.bind(waiting.into_iter().map(wakes).collect(), &waiting_key(owner));
     built
 }

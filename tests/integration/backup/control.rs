@@ -176,7 +176,7 @@ async fn a_backup_that_fails_says_why() {
     let status = object.status.expect("a status");
     let failure = status.last_failure.clone().expect("a failure");
     assert!(failure.message.contains("redisserver") && failure.reason != "BackoffLimitExceeded", "{failure:?}");
-    assert_eq!(describe(&status, "Ready").0, "True", "backups can be taken all the same");
+    assert_eq!(describe(&status, "Ready"), ("False".into(), "BackupFailed".into()), "there is nothing to restore");
     assert_eq!((status.backups, status.up_to_date.as_deref()), (0, Some("0/1")));
     for condition in ["BackupFailed", "BackupOverdue"] {
         assert_eq!(describe(&status, condition), ("True".into(), "NeverSucceeded".into()), "{condition}");

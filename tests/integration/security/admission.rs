@@ -401,14 +401,15 @@ async fn the_operators_account_takes_nothing_of_others_and_no_service_account() 
     let set: StatefulSet = serde_json::from_value(set).expect("a StatefulSet");
     scene.api::<StatefulSet>().create(&PostParams::default(), &set).await.expect("of another owner");
     let sets: Api<StatefulSet> = Api::namespaced(client.clone(), &scene.namespace);
-    let patch = async |body: Value| {
-        let answer = sets.patch("of-another", &PatchParams::default(), &Patch::Merge(body)).await;
+    let patch = async |body: Value, params: PatchParams| {
+        let answer = sets.patch("of-another", &params, &Patch::Merge(body)).await;
         answer.map_or_else(|refused| refused.to_string(), |_| String::new())
     };
     let taken = json!({ "metadata": { "ownerReferences": ours }, "spec": { "replicas": 2 } });
-    let look = || patch(taken.clone());
+    // Until the policy is in force, nothing is changed: with an owner that does not exist the set would be deleted.
+    let look = || patch(taken.clone(), PatchParams { dry_run: true, ..PatchParams::default() });
     wait_for("a StatefulSet of another to stay as it is", look, |said| said.contains("controls")).await;
-    let said = patch(json!({ "metadata": { "ownerReferences": ours } })).await;
+    let said = patch(json!({ "metadata": { "ownerReferences": ours } }), PatchParams::default()).await;
     assert!(said.contains("controls"), "{said}");
     let deleted = sets.delete("of-another", &DeleteParams::default()).await.expect_err("it stays");
     assert!(deleted.to_string().contains("controls"), "{deleted}");

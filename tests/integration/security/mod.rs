@@ -16,7 +16,6 @@ mod oidc;
 mod plans;
 mod policies;
 mod secrets;
-mod start;
 mod status;
 mod targets;
 mod tenant;

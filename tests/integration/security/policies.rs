@@ -162,7 +162,7 @@ async fn what_is_left_out_is_no_way_around_a_policy() {
     } });
     let policy: CausewayPolicy = serde_json::from_value(policy).expect("a policy");
     policies.create(&PostParams::default(), &policy).await.expect("the policy is taken");
-    scene.create::<MyIngress>("web", spec(json!({ "securityGroups": null, "inboundCidrs": null }))).await;
+    scene.create::<MyIngress>("web", spec(json!({}))).await;
     let words = says::<MyIngress>(&scene, "web", "PolicyDenied").await;
     assert!(words.contains("the VPC's default group") && words.contains("allows 10.0.0.0/8"), "{words}");
     assert!(scene.balancers().await.is_empty());

@@ -39,9 +39,9 @@ async fn requests_go_to_a_backend_that_comes_late_once_it_is_healthy() {
     let listener = json!({ "port": 80, "defaultAction": forward(&[("api", 1)]), "rules": rules });
     let both = json!([backend("web", json!({})), backend("api", json!({}))]);
     scene.edit::<MyIngress>("web", json!({ "listeners": [listener], "backends": both })).await;
-    waits(&scene, "ServiceNotFound", &["Service api", "go where they went"]).await;
+    waits(&scene, "ServiceNotFound", &["Service api", "nothing of this object is changed"]).await;
     backends::apply_service(&scene, "api", json!({ "ports": [{ "name": "other", "port": 80 }] })).await;
-    waits(&scene, "PortNotFound", &["Service api", "go where they went"]).await;
+    waits(&scene, "PortNotFound", &["Service api", "nothing of this object is changed"]).await;
     backends::remove_service(&scene, "api").await;
     Servers::gated("api", 0).apply(&scene).await;
     waits(&scene, "WaitingForTargets", &["backend api", "Service api"]).await;

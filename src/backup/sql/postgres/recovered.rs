@@ -126,7 +126,8 @@ async fn unpack(work: &Path, until: Option<Timestamp>) -> Result<PathBuf, Error>
     if data.exists() {
         fs::remove_dir_all(&data).map_err(failed(&data))?;
     }
-    let logs: Vec<PathBuf> = (0..).map(|number| work.join(log_file(number))).take_while(|path| path.exists()).collect();
+    let logs: Vec<PathBuf> =
+        (0..=usize::MAX).map(|number| work.join(log_file(number))).take_while(|path| path.exists()).collect();
     archive::check_base(&work.join(BASE_FILE))?;
     logs.iter().try_for_each(|log| archive::check_log(log))?;
     fs::write(&path, script(until)).map_err(failed(&path))?;

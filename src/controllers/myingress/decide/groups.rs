@@ -148,23 +148,25 @@ pub fn bindings(model: Option<&Model>, members: &Members, owner: &Owner, assets:
     if members.is_deserted() {
         return Vec::new();
     }
-    let bindings = assets.groups.values().filter(|member| !stands_still(members, &member.tags)).filter_map(|member| {
-        let wanted = model.and_then(|model| binding(model, members, member));
-        let before = remembered(owner, members.grouped, member);
-        let Some(wanted) = wanted else {
-            return Some(Binding {
-                group_arn: Some(member.group.arn.clone()),
-                vpc: vpc(member),
-                backend: before?,
-                former: None,
-                created: false,
-                owners: members.everybody(),
-            });
-        };
+    let groups = assets.groups.values().filter(|member| !stands_still(members, &member.tags));
+    groups.filter_map(|member| first_binding(model, members, owner, member)).collect()
+}
+
+/// What a target group follows after a restart: what the spec wants, and what its tag says that it followed before.
+fn first_binding(model: Option<&Model>, members: &Members, owner: &Owner, member: &GroupMember) -> Option<Binding> {
+    let before = remembered(owner, members.grouped, member);
+    if let Some(wanted) = model.and_then(|model| binding(model, members, member)) {
         let former = before.filter(|before| is_another(before, &wanted.backend));
-        Some(Binding { former, ..wanted })
-    });
-    bindings.collect()
+        return Some(Binding { former, ..wanted });
+    }
+    Some(Binding {
+        group_arn: Some(member.group.arn.clone()),
+        vpc: vpc(member),
+        backend: before?,
+        former: None,
+        created: false,
+        owners: members.everybody(),
+    })
 }
 
 fn binding(model: &Model, members: &Members, member: &GroupMember) -> Option<Binding> {

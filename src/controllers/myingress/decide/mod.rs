@@ -46,7 +46,9 @@ use aside::Aside;
 
 pub use followed::backend_tag;
 pub use groups::{bindings, bindings_without};
+pub use reachable::WARNINGS;
 pub use removal::{decide_removal, removal_waits_for, retains};
+pub use status::backend_trouble;
 
 /// Condition reason if a balancer cannot be adopted.
 const ADOPTION_REFUSED: &str = "AdoptionRefused";
@@ -117,6 +119,15 @@ pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<A
         plan.requeue = plan.requeue.into_iter().chain(scene.aside.next()).min();
     }
     plan
+}
+
+/// How soon to look again at a mistake if no event wakes the object when it is mended.
+fn recheck(reason: &str) -> Option<Duration> {
+    match reason {
+        SECRET_DENIED => Some(SECRET_RETRY),
+        TARGET_GROUP_NOT_FOUND | ADOPTION_REFUSED => Some(ASKED_AGAIN),
+        _ => None,
+    }
 }
 
 /// Whether requests of some member wait for targets, so that AWS will be changed once these are healthy.

@@ -77,6 +77,7 @@ mod tests {
             vpc: "vpc-1".into(),
             tags: [].into(),
             ingress: rules.into_iter().collect(),
+            egress: [].into(),
         }
     }
 

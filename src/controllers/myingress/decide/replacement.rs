@@ -80,9 +80,15 @@ fn whole_second(now: Timestamp) -> Time {
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
-/// Whether the balancer can take over from the ones that it replaces: it is active, and if they have healthy targets, all
-/// its backends that get requests have some too, but for those that had none before. Targets of guests do not count.
+/// Whether the balancer can take over from the ones that it replaces: it is active, and waits for no targets.
 pub fn replaces(observed: &Observed, current: &Member) -> bool {
+    serves(current) && awaited(observed).is_empty()
+}
+
+/// The target groups for whose targets the balancer waits before it takes over. If the ones that it replaces have healthy
+/// targets, all its backends that get requests need some too, but for those that had none before. Targets of guests do not
+/// count.
+pub fn awaited(observed: &Observed) -> BTreeSet<String> {
     let used: BTreeSet<&String> = observed.built.model.iter().flat_map(used_groups).collect();
     let is_guests = |tags: &Pairs| member_of(tags).is_some_and(|member| observed.members.is_guest(&member));
     let wanted =
@@ -100,7 +106,7 @@ pub fn replaces(observed: &Observed, current: &Member) -> bool {
     };
     let served = former.iter().any(|it| is_healthy(it));
     let waits = |it: &GroupMember| used.contains(&it.group.name) && !is_healthy(it) && !was_idle(it);
-    serves(current) && !(served && new.iter().any(|it| waits(it)))
+    new.into_iter().filter(|it| served && waits(it)).map(|it| it.group.arn.clone()).collect()
 }
 
 /// Names of the target groups that get requests.

@@ -298,7 +298,9 @@ mod tests {
         let elsewhere = forward(&[("arn:of:somebody-else", 1)]);
         assert!(worse(&elsewhere, &old, &[("old", 1, 1)]).is_empty(), "nothing is known of it");
         let mut unread = summaries(&[("old", 0, 2)]);
-        unread.values_mut().for_each(|summary| summary.known = false);
+        for summary in unread.values_mut() {
+            summary.known = false;
+        }
         let (assets, groups) = (assets(&[]), unread);
         let groups = Groups { assets: &assets, summaries: &groups };
         assert_eq!(groups.answer(&old, |_| true), Fitness::Healthy);

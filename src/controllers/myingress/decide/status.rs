@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Scene;
-use super::replacement::replaces;
+use super::replacement::{self, replaces};
 use crate::api::myingress::{AlbStatus, ListenerStatus, ManagedKeys, TargetGroupStatus};
 use crate::api::{MyIngress, MyIngressStatus};
 use crate::controllers::myingress::action::Action;
@@ -11,7 +11,7 @@ use crate::controllers::myingress::assets::Member;
 use crate::controllers::myingress::certificates;
 use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::members::key;
-use crate::controllers::myingress::model::{CertificatesModel, Model, SecurityModel};
+use crate::controllers::myingress::model::{CertificatesModel, GroupModel, Model, SecurityModel};
 use crate::controllers::myingress::ownership::ObjectKey;
 use crate::controllers::myingress::targets::{CheckPort, Endpoints, Refused, Wanted};
 use crate::external::elbv2::{Condition, Match, Pairs, Protocol, State};
@@ -145,13 +145,13 @@ pub fn health(object: &MyIngress, scene: &Scene, current: &Member, warning: Opti
         return Health::progressing("WaitingForTargets", message);
     }
     match current.balancer.state {
-        State::Active => match held_by(object, scene) {
-            Some(why) => Health::ready("BalancerHeldUp", format!("the load balancer is active. {why}")),
-            None => {
-                let warning = warning.map(|warning| format!(". {warning}")).unwrap_or_default();
-                Health::ready("Active", format!("the load balancer is active{warning}"))
+        State::Active => {
+            if let Some(why) = held_by(object, scene) {
+                return Health::ready("BalancerHeldUp", format!("the load balancer is active. {why}"));
             }
-        },
+            let warning = warning.map(|warning| format!(". {warning}")).unwrap_or_default();
+            Health::ready("Active", format!("the load balancer is active{warning}"))
+        }
         State::ActiveImpaired => {
             Health::ready("ActiveImpaired", "the load balancer is active, but AWS lacks the resources to scale it")
         }
@@ -171,6 +171,10 @@ pub fn awaited(object: Option<&ObjectKey>, scene: &Scene, current: &Member) -> B
     let own = own.filter_map(|(name, group)| Some((group, scene.observed.assets.group_named(name)?)));
     let moving = own.filter(|(group, member)| super::groups::former(scene, current, group, member).is_some());
     awaited.extend(moving.map(|(_, member)| member.group.arn.clone()));
+    // All members share the balancer, and the status shows the former one until the new one takes over.
+    if replacement::old(scene).next().is_some() {
+        awaited.extend(replacement::awaited(scene.observed));
+    }
     awaited
 }
 

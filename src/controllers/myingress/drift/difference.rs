@@ -51,7 +51,9 @@ impl Repair {
     /// Takes in what these actions change in these resources, if AWS allows them.
     pub fn take(&mut self, actions: &[&Action], assets: &Assets) {
         let (mut after, mut aws) = (assets.clone(), PredictedAws::default());
-        actions.iter().for_each(|action| aws.enter(&mut after, &[], action));
+        for action in actions {
+            aws.enter(&mut after, &[], action);
+        }
         let (known, then) = (things(assets), things(&after));
         self.created.extend(then.iter().filter(|(id, _)| !known.contains_key(*id)).map(|(_, it)| it.part));
         for (id, it) in known {

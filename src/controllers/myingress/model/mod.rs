@@ -53,7 +53,8 @@ pub use conditions::conditions_of;
 pub use defaults::{
     default_balancer_attribute, default_balancer_attributes, default_group_attributes, default_listener_attributes,
 };
-pub use inbound::{MOST_RULES, counted, everywhere, everywhere_by_ipv6};
+pub use foreign_groups::foreign_groups;
+pub use inbound::{MOST_RULES, counted, everywhere, everywhere_by_ipv6, inbound_of};
 pub use limits::{Limits, is_nearly_used};
 pub use text::canonical_network;
 

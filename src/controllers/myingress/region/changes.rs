@@ -203,7 +203,9 @@ impl Region {
                 None => drop(foreign.insert(arn.clone())),
             }
         }
-        foreign.iter().for_each(|arn| self.doubt_target_group(arn));
+        for arn in &foreign {
+            self.doubt_target_group(arn);
+        }
         match self.unknown_target_groups(owner, &foreign).await.into_keys().next() {
             Some(arn) => {
                 let message =

@@ -379,7 +379,9 @@ proptest! {
                 None => simulation.objects.push(object.clone()),
             }
         }
-        leaving.iter().for_each(|(_, name)| simulation.delete(name));
+        for (_, name) in &leaving {
+            simulation.delete(name);
+        }
         simulation.settle(Some(crash));
         prop_assert_eq!(simulation.lost(), [] as [&str; 0]);
         simulation.supplies.clear();

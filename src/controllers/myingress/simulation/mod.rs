@@ -313,7 +313,8 @@ impl Simulation {
             if leads(&object, &observed) {
                 let awaits = plan.actions.is_empty() && waits(&object, &observed, self.now);
                 let decided = Decided::of(&observed, &plan, awaits, self.now, self.now);
-                self.repaired.extend(self.drift.entry(key_of(&observed.owner)).or_default().take(&decided));
+                let drift = self.drift.entry(key_of(&observed.owner)).or_default().take(&decided);
+                self.repaired.extend((drift != Drift::default()).then_some(drift));
             }
             if observed.complaint(&object).is_some() {
                 assert_eq!(plan.actions, [], "nothing is half-made because of a mistake");

@@ -301,7 +301,7 @@ mod tests {
             check: None,
         };
         let owners = BTreeSet::new();
-        Group::new("arn", &Binding { group_arn: None, vpc: None, backend, created: true, owners })
+        Group::new("arn", &Binding { group_arn: None, vpc: None, backend, former: None, created: true, owners })
     }
 
     /// AWS shows its only target in this state.

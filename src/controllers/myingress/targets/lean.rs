@@ -8,7 +8,6 @@ use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::Resource;
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 /// A Service.
@@ -30,7 +29,7 @@ pub struct ServiceSpec {
     pub ports: Option<Vec<ServicePort>>,
     pub publish_not_ready_addresses: Option<bool>,
     pub external_traffic_policy: Option<String>,
-    pub selector: Option<BTreeMap<String, IgnoredAny>>,
+    pub selector: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

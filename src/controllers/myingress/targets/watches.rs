@@ -111,13 +111,11 @@ fn key_of(object: &impl Resource) -> Key {
 /// Enters an object, or removes it if nothing of it matters any more, or the namespace has no room for it.
 fn entered<F: Entered>(shared: &Shared, kept: &mut Kept, key: &Key, fact: Option<F>) -> Concerned {
     let mut cluster = shared.cluster();
-    match fact.filter(|fact| kept.fits(key, fact.bytes())) {
-        Some(fact) => fact.enter(&mut cluster, key),
-        None => {
-            kept.free(key);
-            F::leave(&mut cluster, key)
-        }
+    if let Some(fact) = fact.filter(|fact| kept.fits(key, fact.bytes())) {
+        return fact.enter(&mut cluster, key);
     }
+    kept.free(key);
+    F::leave(&mut cluster, key)
 }
 
 /// Removes what a list has not shown.

@@ -8,14 +8,16 @@
 
 use kube::ResourceExt;
 
-use super::super::settings::{self, FILE};
+use super::super::names::CONF;
+use super::super::settings;
 use super::View;
 
 /// Why fewer databases are refused.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     let wanted = settings::databases(view.object);
-    let live = view.observed.set.child("ConfigMap", &view.object.name_any()).filter(|live| live.ours);
-    let written = live.and_then(|live| live.value["data"][FILE].as_str()).map(settings::databases_in);
+    let live = view.observed.set.child("StatefulSet", &view.object.name_any()).filter(|live| live.ours);
+    let file = live.and_then(|live| live.value["spec"]["template"]["metadata"]["annotations"][CONF].as_str());
+    let written = file.map(settings::databases_in);
     let running = view.observed.set.pods.values().filter_map(|pod| pod.own.databases);
     let most = running.chain(written).max().filter(|most| wanted < *most)?;
     let message = format!(

@@ -6,9 +6,11 @@ use axum::http::StatusCode;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::controllers::myingress::assets::{ListenerMember, Member, RuleMember};
+use crate::controllers::myingress::assets::{GroupMember, ListenerMember, Member, RuleMember};
 use crate::controllers::myingress::region::fixtures::{balancer, owner, region_at};
-use crate::external::elbv2::{Listener, ListenerSettings, Pairs, Protocol, Rule, RuleSettings};
+use crate::external::elbv2::{
+    Listener, ListenerSettings, Pairs, Protocol, Rule, RuleAction, RuleSettings, TargetGroup,
+};
 
 const ID: &str = "sg-1";
 
@@ -170,6 +172,57 @@ async fn certificates_that_went_in_or_out_before_a_refused_one_are_known_so_they
     let remove =
         |balancer, arn, certificates| ListenerAction::RemoveCertificates { balancer, arn, port: 443, certificates };
     assert_eq!(known_after(&["a", "b", "c"], remove).await, ["b", "c"]);
+}
+
+/// An AWS that knows no target group.
+async fn without_target_groups() -> Region {
+    let answer = || async {
+        let words = "One or more target groups not found";
+        let error =
+            format!("<Error><Type>Sender</Type><Code>TargetGroupNotFound</Code><Message>{words}</Message></Error>");
+        (StatusCode::BAD_REQUEST, format!("<ErrorResponse>{error}</ErrorResponse>"))
+    };
+    region_of(Router::new().fallback(answer)).await
+}
+
+fn forwarding(arn: &str) -> Action {
+    let actions = vec![RuleAction::Forward { groups: [(arn.to_owned(), 1)].into(), stickiness: None }];
+    let settings = RuleSettings { conditions: BTreeSet::new(), actions, transforms: Vec::new() };
+    let (balancer, listener, tags) = ("lb".into(), "l".into(), owner().tags());
+    Action::Listener(ListenerAction::CreateRule { balancer, listener, port: 80, priority: 1, settings, tags })
+}
+
+fn target_group(arn: &str, tags: Pairs) -> GroupMember {
+    let (arn, name) = (arn.to_owned(), format!("name-of-{arn}"));
+    let group = TargetGroup { arn, name, kind: None, health_check: None, balancers: BTreeSet::new() };
+    GroupMember { group, tags, attributes: None, fresh: false }
+}
+
+#[tokio::test]
+async fn a_missing_target_group_is_a_mistake_if_the_spec_names_it_and_a_race_if_it_is_ours() {
+    let region = without_target_groups().await;
+    let known = [("ours", owner().tags()), ("theirs", Pairs::new())];
+    let members = known.map(|(arn, tags)| (arn.to_owned(), target_group(arn, tags)));
+    region.known().assets.groups.extend(members);
+    let theirs = region.change(&owner(), &forwarding("theirs")).await.expect_err("it is not there");
+    assert_eq!(theirs.class, Class::Invalid);
+    assert!(theirs.message.contains("theirs"), "{theirs}");
+    let unknown = region.unknown_target_groups(&owner(), &["theirs".to_owned()].into()).await;
+    assert!(unknown.contains_key("theirs"), "the list that showed it is older");
+    let ours = region.change(&owner(), &forwarding("ours")).await.expect_err("it is not there");
+    assert_eq!(ours.class, Class::NotFound);
+    assert!(region.known().unconfirmed.contains_key("name-of-ours"), "it is looked up before the next decision");
+}
+
+#[tokio::test]
+async fn a_target_group_that_a_list_has_shown_is_not_asked_about() {
+    let region = without_target_groups().await;
+    region.known().assets.groups.insert("theirs".into(), target_group("theirs", Pairs::new()));
+    let unknown = region.unknown_target_groups(&owner(), &["theirs".to_owned(), "other".to_owned()].into()).await;
+    assert_eq!(
+        unknown.into_iter().collect::<Vec<_>>(),
+        [("other".into(), "One or more target groups not found".into())]
+    );
 }
 
 /// Elastic Load Balancing that takes its time, and counts the rules that it is asked to delete.

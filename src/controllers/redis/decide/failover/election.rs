@@ -116,8 +116,8 @@ pub fn can_ask(view: &View<'_>) -> bool {
     let recorded = view.before.failover.as_ref().and_then(|failover| failover.from.as_ref());
     let from = recorded.or(view.before.master.as_ref()).and_then(|name| names::ordinal_of(view.object, name));
     let has_data = |ordinal: i32| view.loaded(ordinal).is_some_and(|info| info.keys > 0);
-    let had_data = |ordinal: i32| view.recorded(ordinal).is_some_and(|node| node.keys > 0);
-    let may_take_over = |ordinal: i32| has_data(ordinal) || (had_data(ordinal) && is_pausing(view, ordinal));
+    let recorded_data = |ordinal: i32| view.recorded(ordinal).is_some_and(|node| node.keys > 0);
+    let may_take_over = |ordinal: i32| has_data(ordinal) || (recorded_data(ordinal) && is_pausing(view, ordinal));
     (0..view.pods()).any(|ordinal| Some(ordinal) != from && may_take_over(ordinal))
         || unheard(view).all(|ordinal| is_pausing(view, ordinal))
 }
