@@ -79,9 +79,8 @@ impl Failures {
                 entry.delays.next().unwrap_or(LONGEST_DELAY)
             }
         };
-        // What resolves such an error may be what wakes the object. But nobody tries again and again because of it.
-        let resolved_by_others = matches!(class, Class::Invalid | Class::Denied);
-        let pause = if resolved_by_others { entry.delays.next().unwrap_or(LONGEST_DELAY).min(delay) } else { delay };
+        // The event that wakes the object may be the change that resolves such an error, so the pause grows from a short one.
+        let pause = if class.needs_person() { entry.delays.next().unwrap_or(LONGEST_DELAY).min(delay) } else { delay };
         (entry.failed, entry.pause, entry.version) = (Instant::now(), pause, version);
         delay
     }

@@ -37,6 +37,12 @@ impl Class {
             Self::Denied => "denied",
         }
     }
+
+    /// Whether only a change by a person resolves errors of this class: of the spec, or of rights.
+    #[must_use]
+    pub fn needs_person(self) -> bool {
+        matches!(self, Self::Invalid | Self::Denied)
+    }
 }
 
 /// An error that knows its class and how to describe itself to users.
@@ -47,9 +53,9 @@ impl Class {
 pub trait Failure: Error + Send + Sync + 'static {
     /// The class, which decides the retry.
     fn class(&self) -> Class;
-    /// Whether only a person can mend it.
+    /// Whether only a person can resolve it, so that the object is stalled: also where it is tried again soon.
     fn needs_person(&self) -> bool {
-        matches!(self.class(), Class::Invalid | Class::Denied)
+        self.class().needs_person()
     }
     /// A stable `CamelCase` word for conditions and events.
     fn reason(&self) -> &'static str;

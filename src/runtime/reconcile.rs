@@ -117,7 +117,7 @@ impl<E: Failure> Failure for Trouble<E> {
     fn needs_person(&self) -> bool {
         match self {
             Self::Kind(error) => error.needs_person(),
-            other => matches!(other.class(), Class::Invalid | Class::Denied),
+            other => other.class().needs_person(),
         }
     }
     fn reason(&self) -> &'static str {

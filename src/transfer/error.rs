@@ -56,7 +56,7 @@ impl Failure for Error {
 
     fn needs_person(&self) -> bool {
         let unsigned = matches!(self, Self::Aws(error) if error.unsigned().is_some());
-        unsigned || matches!(self.class(), Class::Invalid | Class::Denied)
+        unsigned || self.class().needs_person()
     }
 
     fn reason(&self) -> &'static str {

@@ -68,7 +68,7 @@ impl Failure for Error {
     fn needs_person(&self) -> bool {
         match self {
             Self::Transfer(error) => error.needs_person(),
-            other => matches!(other.class(), Class::Invalid | Class::Denied),
+            other => other.class().needs_person(),
         }
     }
 

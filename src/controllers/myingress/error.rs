@@ -361,7 +361,7 @@ impl Failure for Error {
     }
 
     fn needs_person(&self) -> bool {
-        matches!(self, Self::Unsigned(_)) || matches!(self.class(), Class::Invalid | Class::Denied)
+        matches!(self, Self::Unsigned(_)) || self.class().needs_person()
     }
 
     fn reason(&self) -> &'static str {

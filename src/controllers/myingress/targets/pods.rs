@@ -62,8 +62,7 @@ impl Gates {
         let failed: Vec<Class> = written.filter_map(std::future::ready).collect().await;
         let uid = gates_of(&group.arn);
         // The soonest decides: one pod whose gate nobody may write does not hold up the others.
-        let lasts = |class: &&Class| matches!(class, Class::Invalid | Class::Denied);
-        let Some(class) = failed.iter().find(|class| !lasts(class)).or(failed.first()) else {
+        let Some(class) = failed.iter().find(|class| !class.needs_person()).or(failed.first()) else {
             self.failures.succeeded(&uid);
             return;
         };
