@@ -13,9 +13,8 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::Error;
+use super::sql::tar::{BLOCK, sum_of};
 
-/// Bytes of a block.
-const BLOCK: usize = 512;
 /// The file that names tablespaces. PostgreSQL makes a link for each when it starts, so it must be empty.
 /// <https://www.postgresql.org/docs/current/protocol-replication.html#PROTOCOL-REPLICATION-BASE-BACKUP>
 const TABLESPACE_MAP: &str = "tablespace_map";
@@ -110,12 +109,7 @@ fn rest_is_empty(mut archive: impl Read) -> io::Result<Result<(), Mistake>> {
 impl Entry {
     /// What a header says; or why it is refused.
     fn read(header: &[u8; BLOCK]) -> Result<Self, &'static str> {
-        let sum: u32 = header
-            .iter()
-            .enumerate()
-            .map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u32::from(*byte) })
-            .sum();
-        if header[257..265] != *b"ustar\x0000" || octal(&header[148..156]) != Some(u64::from(sum)) {
+        if header[257..265] != *b"ustar\x0000" || octal(&header[148..156]) != Some(u64::from(sum_of(header))) {
             return Err("has a header of another format than pg_basebackup writes");
         }
         let is_directory = match header[156] {

@@ -14,7 +14,7 @@ mod pack;
 mod postgres;
 mod recovery;
 mod tables;
-mod tar;
+pub(super) mod tar;
 mod tools;
 mod words;
 

@@ -16,7 +16,7 @@ use tokio_util::bytes::Bytes;
 /// it fits into 4 MiB.
 pub const PIECE: usize = 4 * 1024 * 1024 - 64 * 1024;
 /// Bytes of a block.
-const BLOCK: usize = 512;
+pub const BLOCK: usize = 512;
 /// Bytes of a name in the usual header.
 const USUAL: usize = 100;
 /// Characters of the longest part of a path.
@@ -119,7 +119,7 @@ fn head(name: &str, kind: u8, size: u64) -> [u8; BLOCK] {
 }
 
 /// The checksum of a header: the sum of its bytes, in which the field of the checksum counts as spaces.
-fn sum_of(header: &[u8]) -> u32 {
+pub fn sum_of(header: &[u8]) -> u32 {
     let all = header.iter().enumerate();
     all.map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u32::from(*byte) }).sum()
 }

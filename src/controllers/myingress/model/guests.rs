@@ -220,7 +220,7 @@ impl<'a> Claim<'a> {
 }
 
 /// Whether the outer pattern matches everything that the inner one matches.
-fn covers(outer: Option<&str>, inner: Option<&str>) -> bool {
+pub fn covers(outer: Option<&str>, inner: Option<&str>) -> bool {
     match (outer, inner) {
         (None, _) => true,
         (Some(outer), None) => !outer.is_empty() && outer.bytes().all(|it| it == b'*'),

@@ -54,6 +54,8 @@ pub use defaults::{
     default_balancer_attribute, default_balancer_attributes, default_group_attributes, default_listener_attributes,
 };
 pub use foreign_groups::foreign_groups;
+#[cfg(test)]
+pub use guests::covers;
 pub use inbound::{MOST_RULES, counted, everywhere, everywhere_by_ipv6, inbound_of};
 pub use limits::{Limits, is_nearly_used};
 pub use text::canonical_network;

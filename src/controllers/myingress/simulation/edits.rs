@@ -18,7 +18,7 @@ use crate::controllers::myingress::action::Action;
 use crate::controllers::myingress::facts::key_of;
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::fixtures::born;
-use crate::controllers::myingress::model::nothing_here;
+use crate::controllers::myingress::model::{covers, nothing_here};
 use crate::controllers::myingress::ownership::{ObjectKey, Owner, member_of};
 use crate::external::elbv2::{Condition, Match, RuleAction, RuleSettings};
 use crate::runtime::Health;
@@ -53,20 +53,10 @@ fn requests() -> impl Iterator<Item = Request> {
     places.flat_map(|(host, path)| [80, 443, 8080, 8081, 8082].map(|port| (port, host.clone(), path.to_owned())))
 }
 
-/// Whether a text matches a pattern with `*`.
-fn fits(pattern: &str, text: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == text,
-        Some((start, rest)) => text
-            .strip_prefix(start)
-            .is_some_and(|left| (0..=left.len()).any(|at| left.is_char_boundary(at) && fits(rest, &left[at..]))),
-    }
-}
-
 fn matches(settings: &RuleSettings, (_, host, path): &Request) -> bool {
     settings.conditions.iter().all(|condition| match condition {
-        Condition::Host(Match::Wildcards(hosts)) => hosts.iter().any(|it| fits(it, host)),
-        Condition::Path(Match::Wildcards(paths)) => paths.iter().any(|it| fits(it, path)),
+        Condition::Host(Match::Wildcards(hosts)) => hosts.iter().any(|it| covers(Some(it), Some(host))),
+        Condition::Path(Match::Wildcards(paths)) => paths.iter().any(|it| covers(Some(it), Some(path))),
         Condition::Method(methods) => methods.contains("GET"),
         _ => false,
     })
