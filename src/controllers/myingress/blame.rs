@@ -212,23 +212,16 @@ mod tests {
     use crate::controllers::myingress::assets::{Answer, Member};
     use crate::controllers::myingress::model::fixtures::{joining, standing};
     use crate::controllers::myingress::ownership::member_tag;
-    use crate::controllers::myingress::region::fixtures::balancer;
+    use crate::controllers::myingress::region::fixtures::{balancer, listener_on};
     use crate::external::ec2::{Entry, Permission, Source};
-    use crate::external::elbv2::{Listener, ListenerSettings, Protocol, RuleSettings};
+    use crate::external::elbv2::{Listener, Protocol, RuleSettings};
 
     fn members(objects: Vec<MyIngress>) -> Members {
         Members { present: objects.into_iter().map(Arc::new).collect(), grouped: true, ..Members::default() }
     }
 
     fn https(port: u16) -> Action {
-        let settings = ListenerSettings {
-            port,
-            protocol: Protocol::Https,
-            certificate: None,
-            ssl_policy: None,
-            mutual_authentication: None,
-            default_actions: Vec::new(),
-        };
+        let settings = listener_on(port, Protocol::Https);
         Action::Listener(ListenerAction::Create { balancer: "b".into(), settings, tags: Pairs::new() })
     }
 

@@ -69,7 +69,8 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
-    use crate::external::elbv2::{ListenerSettings, Pairs, Protocol, RuleSettings};
+    use crate::controllers::myingress::region::fixtures::listener_on;
+    use crate::external::elbv2::{Pairs, Protocol, RuleSettings};
 
     fn security(change: fn(String) -> SecurityAction, id: &str) -> Action {
         Action::Security(change(id.into()))
@@ -85,17 +86,6 @@ mod tests {
 
     fn settings() -> RuleSettings {
         RuleSettings { conditions: BTreeSet::new(), transforms: Vec::new(), actions: Vec::new() }
-    }
-
-    fn default() -> ListenerSettings {
-        ListenerSettings {
-            port: 80,
-            protocol: Protocol::Http,
-            certificate: None,
-            ssl_policy: None,
-            mutual_authentication: None,
-            default_actions: Vec::new(),
-        }
     }
 
     fn delete(listener: &str, of_guest: bool) -> ListenerAction {
@@ -125,7 +115,7 @@ mod tests {
                 settings: settings(),
             },
             ListenerAction::SetPriorities { balancer: balancer(), listener: on(), port, priorities },
-            ListenerAction::Modify { balancer: balancer(), arn: on(), settings: default() },
+            ListenerAction::Modify { balancer: balancer(), arn: on(), settings: listener_on(80, Protocol::Http) },
             delete(listener, false),
         ]
         .map(Action::Listener)
@@ -168,7 +158,7 @@ mod tests {
             Action::Balancer(BalancerAction::SetWebAcl { arn: "b".into(), acl: acl.map(str::to_owned) })
         };
         let create = |balancer: &str| {
-            let settings = default();
+            let settings = listener_on(80, Protocol::Http);
             Action::Listener(ListenerAction::Create { balancer: balancer.into(), settings, tags: Pairs::new() })
         };
         assert!(depends(&set(Some("acl")), &create("b")));

@@ -9,7 +9,7 @@ use crate::api::myingress::Scheme;
 use crate::clients;
 use crate::controllers::myingress::ownership::Owner;
 use crate::external::budget::Budget;
-use crate::external::elbv2::{Balancer, Elbv2, IpAddressType, State};
+use crate::external::elbv2::{Balancer, Elbv2, IpAddressType, ListenerSettings, Protocol, State};
 use crate::leader::Fence;
 use crate::metrics::Metrics;
 
@@ -35,6 +35,18 @@ pub fn balancer() -> Balancer {
         ip_address_type: Some(IpAddressType::Ipv4),
         subnets: BTreeSet::new(),
         security_groups: BTreeSet::new(),
+    }
+}
+
+/// A listener on that port without a certificate or an action.
+pub fn listener_on(port: u16, protocol: Protocol) -> ListenerSettings {
+    ListenerSettings {
+        port,
+        protocol,
+        certificate: None,
+        ssl_policy: None,
+        mutual_authentication: None,
+        default_actions: Vec::new(),
     }
 }
 

@@ -6,11 +6,9 @@ use axum::http::StatusCode;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::controllers::myingress::assets::{GroupMember, ListenerMember, Member, RuleMember};
-use crate::controllers::myingress::region::fixtures::{balancer, owner, region_at};
-use crate::external::elbv2::{
-    Listener, ListenerSettings, Pairs, Protocol, Rule, RuleAction, RuleSettings, TargetGroup,
-};
+use crate::controllers::myingress::assets::{GroupMember, Member, RuleMember};
+use crate::controllers::myingress::region::fixtures::{balancer, listener_on, owner, region_at};
+use crate::external::elbv2::{Listener, Pairs, Protocol, Rule, RuleAction, RuleSettings, TargetGroup};
 
 const ID: &str = "sg-1";
 
@@ -132,14 +130,7 @@ async fn change(extract::State(fake): extract::State<FakeElb>, body: String) -> 
 
 /// Makes a balancer and an HTTPS listener known, both without anything.
 fn know_a_listener(region: &Region) {
-    let settings = ListenerSettings {
-        port: 443,
-        protocol: Protocol::Https,
-        certificate: None,
-        ssl_policy: None,
-        mutual_authentication: None,
-        default_actions: Vec::new(),
-    };
+    let settings = listener_on(443, Protocol::Https);
     let create = ListenerAction::Create { balancer: "lb".into(), settings: settings.clone(), tags: Pairs::new() };
     let mut known = region.known();
     known.assets.balancers.insert("lb".into(), Member::new(balancer(), Pairs::new()));
@@ -240,25 +231,12 @@ async fn a_rule_that_two_members_want_to_delete_is_deleted_once() {
     let (balancer_arn, listener, arn) = (balancer().arn, "listener".to_owned(), "rule".to_owned());
     let settings = RuleSettings { conditions: BTreeSet::new(), transforms: Vec::new(), actions: Vec::new() };
     let rule = RuleMember { rule: Rule { arn: arn.clone(), priority: 1, settings }, tags: owner().tags() };
-    let on_port_80 = ListenerSettings {
-        port: 80,
-        protocol: Protocol::Http,
-        certificate: None,
-        ssl_policy: None,
-        mutual_authentication: None,
-        default_actions: Vec::new(),
-    };
-    let there = ListenerMember {
-        listener: Listener { arn: listener.clone(), settings: on_port_80 },
-        tags: owner().tags(),
-        certificates: BTreeSet::new(),
-        attributes: None,
-        rules: [(arn.clone(), rule)].into(),
-    };
-    let mut member = Member::new(balancer(), owner().tags());
-    member.listeners = Some([(listener.clone(), there)].into());
-    region.known().assets.balancers.insert(balancer_arn.clone(), member);
-    let (port, priority, of_guest) = (80, 1, false);
+    know_a_listener(&region);
+    region.known().assets.balancers.entry(balancer_arn.clone()).and_modify(|member| {
+        let there = member.listeners.as_mut().and_then(|it| it.get_mut(&listener)).expect("it is known");
+        there.rules.insert(arn.clone(), rule);
+    });
+    let (port, priority, of_guest) = (443, 1, false);
     let action = ListenerAction::DeleteRule { balancer: balancer_arn, listener, port, arn, priority, of_guest };
     let (owner, action) = (owner(), Action::Listener(action));
     let (first, second) = tokio::join!(region.change(&owner, &action), region.change(&owner, &action));
