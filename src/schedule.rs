@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 
-/// How many years the library searches.
+/// The number of years that the library searches.
 const YEARS: i16 = 5;
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;

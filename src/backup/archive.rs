@@ -1,5 +1,5 @@
-//! Checks the `tar` archives of base backups and of their log before a program unpacks them. Who can write to the bucket, or owns
-//! the server that was backed up, chooses their content.
+//! Checks the `tar` archives of base backups and of their log before a program unpacks them. Their content is chosen by
+//! everyone who can write to the bucket, or owns the server that was backed up.
 //!
 //! `pg_basebackup` writes files and directories alone where the server has no further tablespaces, and nothing else is taken:
 //! links lead what is unpacked later, and what the recovery script writes, to other places. What two programs could read in
@@ -40,7 +40,7 @@ fn check(path: &Path, further: impl Fn(&Entry) -> Option<&'static str>) -> Resul
     entries(BufReader::new(file), length, further).map_err(work)?.map_err(refused)
 }
 
-/// What is wrong with an entry.
+/// A reason to refuse an entry.
 #[derive(Debug, PartialEq, Eq)]
 struct Mistake {
     entry: String,
@@ -50,7 +50,7 @@ struct Mistake {
 /// A file or directory.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
-    /// Its path, without `.` in it.
+    /// The path, without `.` in it.
     name: String,
     is_directory: bool,
     /// Bytes of its content.
@@ -107,7 +107,7 @@ fn rest_is_empty(mut archive: impl Read) -> io::Result<Result<(), Mistake>> {
 }
 
 impl Entry {
-    /// What a header says; or why it is refused.
+    /// Reads a header, or returns why it is refused.
     fn read(header: &[u8; BLOCK]) -> Result<Self, &'static str> {
         if header[257..265] != *b"ustar\x0000" || octal(&header[148..156]) != Some(u64::from(sum_of(header))) {
             return Err("has a header of another format than pg_basebackup writes");

@@ -1,5 +1,5 @@
-//! What a Job is to do, as the operator writes it into an annotation of the pods or into a `ConfigMap`. Holds no secrets: those
-//! are mounted as files.
+//! The task of a Job, as the operator writes it into an annotation of the pods or into a `ConfigMap`. Holds no secrets:
+//! those are mounted as files.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use crate::api::databaserestore::{Excluded, Included, OnDependents, is_one, one}
 
 /// Where the plan is mounted in the Jobs' pods.
 pub const PATH: &str = "/etc/causeway/plan.json";
-/// Variable of the containers that read the plan: the SHA-256 that it must have. It is part of the pod's template, which accounts
-/// with rights on `ConfigMap`s alone cannot change.
+/// Variable of the containers that read the plan: the SHA-256 that it must have. It is part of the pod's template,
+/// which accounts with rights on `ConfigMap`s alone cannot change.
 pub const SHA256_VARIABLE: &str = "CAUSEWAY_PLAN_SHA256";
 
 /// What `causeway backup` does: one backup of each source, one after the other.
@@ -57,8 +57,8 @@ impl Hooks {
 }
 
 impl BackupPlan {
-    /// The replication slot that keeps the write-ahead log for this object. No other object uses it, because its name comes
-    /// from the uid at the end of the prefix.
+    /// The replication slot that keeps the write-ahead log for this object. No other object uses it, because its name
+    /// comes from the uid at the end of the prefix.
     #[must_use]
     pub fn slot(&self) -> String {
         slot_of(self.destination.prefix.rsplit('/').next().unwrap_or_default())
@@ -89,9 +89,9 @@ pub struct RestorePlan {
     /// Where the backup is unpacked to: a directory shared by the pod's containers. `fetch` writes `snapshot.db` (etcd),
     /// `dump.rdb` (Redis), `base.tar` and the log (base backups) or the directory `dump` (others) there, and `manifest.json`.
     pub work: PathBuf,
-    /// Address within the pod of the throw-away server that holds the backup: `127.0.0.1:port`, with `https://` before it
-    /// if the server asks for the certificates that `fetch` writes into `tls` of the work directory. Empty if the command
-    /// starts the server itself, or needs none.
+    /// Address within the pod of the throw-away server that holds the backup: `127.0.0.1:port`, with `https://` before
+    /// it if the server asks for the certificates that `fetch` writes into `tls` of the work directory. Empty if the
+    /// command starts the server itself, or needs none.
     pub scratch: String,
     /// Directory with the file `identity`: secret keys of age that open the backup, if it is encrypted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,7 +117,8 @@ pub struct RestorePlan {
     /// Whether to report what the restore would do, and to do nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// Whether nobody verified who wrote the backup. Then programs with a defect that a crafted backup could use are refused.
+    /// Whether nobody verified who wrote the backup. Then programs with a defect that a crafted backup could use are
+    /// refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unproven: bool,
     /// The log that PostgreSQL replays after a base backup, and up to when; none for all other backups.
@@ -168,7 +169,8 @@ pub struct Destination {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Source {
-    /// Its folder under [`Destination::prefix`], such as `etcdcluster-prod-etcd`: `[a-z0-9.-]+`, another one for each source.
+    /// Its folder under [`Destination::prefix`], such as `etcdcluster-prod-etcd`: `[a-z0-9.-]+`, another one for each
+    /// source.
     pub folder: String,
     /// Its name in the status and in messages, such as `EtcdCluster prod-etcd`.
     pub title: String,

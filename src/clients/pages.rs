@@ -1,7 +1,7 @@
 //! Reads lists in pages that are bounded in bytes, not only in objects.
 //!
 //! kube holds an answer twice as text before it decodes it, and all watches list at the same time when a process starts.
-//! Whoever may write objects decides how large they are, so a page of 500 objects may have 750 MB. Here a page is
+//! Tenants decide how large their objects are, so a page of 500 may have 750 MB. Here a page is
 //! received to [`PAGE`] bytes; if it has more, it is given up, and asked for again with fewer objects. The next page
 //! asks for as many as are likely to fit.
 //!
@@ -27,11 +27,11 @@ pub const PAGE: usize = 2 << 20;
 /// The most bytes of a page with one object. etcd takes 1.5 MiB, and JSON may write a character as six.
 /// <https://etcd.io/docs/v3.6/dev-guide/limit/>
 const OBJECT: usize = 16 << 20;
-/// How many objects the first page of a resource asks for.
+/// The `limit` of the first page of a resource.
 const FIRST: u32 = 32;
-/// How many pages are received at the same time.
+/// The most pages that are received at the same time.
 const AT_ONCE: u32 = 4;
-/// How long a page may take after its answer began.
+/// The deadline of a page, from the first byte of its answer.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A client whose lists that ask for a `limit` get pages of at most [`PAGE`] bytes.
@@ -48,7 +48,7 @@ pub fn in_pages(client: &Client) -> Client {
 
 struct Pages {
     client: Client,
-    /// How many objects of a resource, by its plural, are likely to fit into a page.
+    /// The number of objects that are likely to fit into a page, by the plural of the resource.
     fitting: Mutex<HashMap<String, u32>>,
     turns: Semaphore,
 }
@@ -104,8 +104,8 @@ async fn received(mut body: Body, most: usize) -> Result<Option<Vec<u8>>, kube::
     Ok(Some(text))
 }
 
-/// How many objects to ask for after a page of `limit` that had that many bytes, or too many. Half a page is the aim, as
-/// objects differ in size.
+/// Returns the `limit` of the page after one of `limit` objects that had that many bytes, or too many (`None`). Half a
+/// page is the aim, as objects differ in size.
 fn next_limit(limit: u32, bytes: Option<usize>) -> u32 {
     let Some(bytes) = bytes else { return (limit / 4).max(1) };
     let each = (bytes / limit.max(1) as usize).max(1);

@@ -79,7 +79,7 @@ impl AwsError {
         Self { operation, service, code, message, class: Unsigned::CLASS, ambiguous: false }
     }
 
-    /// Why AWS accepts no call of the operator, if that is the error. Only a person can mend it.
+    /// Returns why AWS accepts no signature of the operator, if that is the error. Only a person can resolve it.
     pub fn unsigned(&self) -> Option<Unsigned> {
         self.code.as_deref().and_then(Unsigned::of_reason)
     }

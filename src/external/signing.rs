@@ -6,7 +6,7 @@ use aws_credential_types::provider::error::CredentialsError;
 
 use crate::runtime::{Class, causes};
 
-/// Why AWS accepts no signature of the operator.
+/// The reasons why AWS accepts no signature of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsigned {
     /// No call can be signed: there are no credentials.
@@ -21,7 +21,7 @@ impl Unsigned {
     /// The class of the error: it is tried again soon, so that it ends soon after it is mended.
     pub const CLASS: Class = Class::Transient;
 
-    /// What AWS's answer to a signed call means; `None` if it accepted the signature.
+    /// Classifies AWS's answer to a signed call; `None` if it accepted the signature.
     pub fn of_answer(code: &str, words: &str) -> Option<Self> {
         let by_time = ["Signature expired", "Signature not yet current", "expired or not yet valid"];
         Some(match code {
@@ -52,7 +52,7 @@ impl Unsigned {
         })
     }
 
-    /// What it means that a call could not be signed, with the cause in words. `None` for the former if it may pass by
+    /// Classifies why a call could not be signed, with the cause in words. `None` for the former if it may pass by
     /// itself, as when AWS STS does not answer.
     pub fn of_missing(cause: &CredentialsError) -> (Option<Self>, String) {
         let causes: Vec<String> = causes(cause).map(|cause| first_line(&cause.to_string())).collect();
@@ -71,7 +71,7 @@ impl Unsigned {
         (what, without_times(&causes.last().cloned().unwrap_or_default()))
     }
 
-    /// What an error with that code is, as [`Self::reason`] gave it.
+    /// Returns the reason with that code, as [`Self::reason`] gives it.
     pub fn of_reason(code: &str) -> Option<Self> {
         [Self::NoCredentials, Self::CredentialsRefused, Self::ClockSkewed].into_iter().find(|it| it.reason() == code)
     }

@@ -32,7 +32,7 @@ pub enum Topic {
     Image,
     /// The priority class of pods.
     PriorityClass,
-    /// What security groups let in that Causeway does not make: any network, so there is no value.
+    /// Sources that security groups let in which Causeway does not make: any network, so there is no value.
     LetInByGroups,
     /// A target group that is not of the object.
     TargetGroup,
@@ -125,7 +125,7 @@ fn groups_of_others(spec: &MyIngressSpec) -> Vec<Ask> {
     }
 }
 
-/// What an action of a listener or rule asks for.
+/// Lists the values of an action of a listener or rule.
 fn of_action(action: &ActionSpec, field: &str) -> Vec<Ask> {
     let groups = action.forward.iter().flat_map(|forward| &forward.target_groups).enumerate();
     let groups =
@@ -136,7 +136,7 @@ fn of_action(action: &ActionSpec, field: &str) -> Vec<Ask> {
     groups.chain(pool).collect()
 }
 
-/// What the pods of a database ask for besides images.
+/// Lists the values of the pods of a database, but images.
 fn of_pods(metadata: Option<&PodMetadata>, account: Option<&String>, class: Option<&String>) -> Vec<Ask> {
     let keys = metadata.into_iter().flat_map(|it| {
         let labels = it.labels.keys().map(|key| ("labels", key));
@@ -150,7 +150,7 @@ fn of_pods(metadata: Option<&PodMetadata>, account: Option<&String>, class: Opti
     keys.chain(account).chain(class).collect()
 }
 
-/// What a Service of a database asks for.
+/// Lists the values of a Service of a database.
 fn of_service(field: &str, service: Option<&ServiceTemplate>) -> Vec<Ask> {
     let Some(service) = service else { return Vec::new() };
     let kind = ask(Topic::ServiceType, format!("spec.{field}.type"), service.kind.as_str());

@@ -1,4 +1,4 @@
-//! What each field of each kind reaches beyond its namespace, and where a policy sees it.
+//! Tests that a policy sees each field of each kind that reaches beyond its namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
 //! Whether a pattern in a list of a policy can match any value that a field may have. Pure.
 
-/// What all values of a field have in common.
+/// The form that all values of a field have.
 pub struct Form {
-    /// How they begin, or what they consist of.
+    /// Their beginning, or their parts.
     pub shape: Shape,
     /// Their characters besides letters and digits of ASCII.
     pub within: &'static str,
@@ -10,7 +10,7 @@ pub struct Form {
     pub such_as: &'static str,
 }
 
-/// How values of a field begin, or what they consist of.
+/// The beginning of all values of a field, or their parts.
 pub enum Shape {
     /// With one of these words, followed by more.
     Begins(&'static [&'static str]),

@@ -34,7 +34,7 @@ pub struct BackupTimes {
     pub bad: bool,
 }
 
-/// Objects of one namespace that have series of their own, the first ones by name: whoever may make objects there could
+/// Objects of one namespace that have series of their own, the first ones by name: tenants who make objects there could
 /// fill the memory of the operator and of Prometheus. The counts are of all objects.
 const OF_NAMESPACE: usize = 200;
 

@@ -85,7 +85,7 @@ impl Failures {
         delay
     }
 
-    /// How long an event about an object must wait, because its last attempts failed: at most `longest` after the last
+    /// Returns the pause of an event about an object whose last attempts failed: at most `longest` after the last
     /// one. A new version of the object need not wait.
     pub fn pause(&self, uid: &str, version: u64, longest: Duration) -> Option<Duration> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! How many events may be published. Whoever edits an object without pause makes it go from one state to another without
+//! Bounds the events that are published. An object that is edited without pause goes from one state to another without
 //! pause, and each event with words of its own stays in the memory of the operator for six minutes and in etcd for an
 //! hour. Pure.
 
@@ -28,7 +28,7 @@ pub struct EventRates {
 type Buckets = HashMap<String, Instant>;
 
 impl EventRates {
-    /// Whether an event about the object may be published now. If so, it counts.
+    /// Whether an event about the object may be published now. If so, it is taken from the rate.
     pub fn admits(&mut self, namespace: &str, uid: &str, now: Instant) -> bool {
         let object = after_one(&self.objects, uid, &OF_OBJECT, now);
         let all = after_one(&self.namespaces, namespace, &OF_NAMESPACE, now);

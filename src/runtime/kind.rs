@@ -54,8 +54,8 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// Types of conditions that hold only while the object is observed. They are unknown while it is not: it is
     /// suspended, or cannot be decoded.
     const OBSERVED_CONDITIONS: &'static [&'static str] = &[];
-    /// How long an event about an object whose reconciles fail waits at most: no retry comes later than 30 s by itself. It
-    /// is shorter where an event may say that clients are not served.
+    /// The longest pause of an event about an object whose reconciles fail: no retry comes later than 30 s by itself.
+    /// It is shorter where an event may say that clients are not served.
     const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
     /// The object's status in the cluster.
@@ -109,8 +109,8 @@ pub trait Kind: Send + Sync + Sized + 'static {
         Removal { actions: Vec::new(), final_event: None }
     }
 
-    /// What keeps the object although [`Kind::decide_removal`] has nothing left to do: a resource that somebody else must
-    /// release first. Pure.
+    /// Returns what keeps the object although [`Kind::decide_removal`] has nothing left to do: a resource that another
+    /// owner must release first. Pure.
     fn removal_waits_for(_object: &Self::Object, _observed: &Self::Observed) -> Option<Cause> {
         None
     }

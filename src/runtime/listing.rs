@@ -1,4 +1,4 @@
-//! Lists objects beside an object of ours, a page at a time. Somebody else may have made many with our labels.
+//! Lists objects beside an object of ours, a page at a time. A tenant may have made many with our labels.
 
 use kube::api::ListParams;
 use kube::{Api, Client};

@@ -190,7 +190,7 @@ impl<K: Kind> Reconciler<K> {
         next
     }
 
-    /// How long the object must wait, because its last attempts failed, whatever woke it.
+    /// Returns the rest of the pause of an object whose last attempts failed, whatever woke it.
     pub fn pause(&self, object: &K::Object) -> Option<Duration> {
         self.failures.pause(&object.uid().unwrap_or_default(), version(object), K::LONGEST_PAUSE)
     }
@@ -434,7 +434,7 @@ impl<K: Kind> Reconciler<K> {
     }
 }
 
-/// What it means that the API server refuses the status. One reason is a field of the spec that its rules cannot read.
+/// Describes the effect of a refused status. The API server refuses one if its rules cannot read a field of the spec.
 fn stays(error: &kube::Error) -> &'static str {
     let refused = class_of_kubernetes(error) == Class::Invalid;
     if refused {

@@ -1,5 +1,5 @@
-//! How much of a namespace's objects the operator keeps in memory. Whoever may write objects in a namespace decides how
-//! many there are and how large they are, and all namespaces share the operator's memory.
+//! Bounds the memory for a namespace's objects. Tenants decide how many there are and how large they are, and all
+//! namespaces share the operator's memory.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -19,7 +19,7 @@ pub const ROOM: usize = 16 << 20;
 /// Bytes, by whether they are of our kinds, and by namespace.
 type Taken = HashMap<(bool, String), usize>;
 
-/// What stores keep.
+/// The bytes that all stores keep.
 static KEPT: LazyLock<Mutex<Taken>> = LazyLock::new(Mutex::default);
 
 fn kept() -> MutexGuard<'static, Taken> {
@@ -29,7 +29,7 @@ fn kept() -> MutexGuard<'static, Taken> {
 /// Namespace and name of an object.
 type Key = (String, String);
 
-/// What one store keeps. What it held is free again when this is dropped.
+/// The objects that one store keeps. Their room is free again when this is dropped.
 #[derive(Default)]
 pub struct Kept {
     /// Whether they are the objects that are reconciled. Children take no room of these.

@@ -147,8 +147,8 @@ pub struct SetSpec<'a> {
     pub published: bool,
 }
 
-/// What the volumes of that many nodes ask for, in thousandths of a byte. Ephemeral ones count, too: they take the space of
-/// Kubernetes' nodes. A size that cannot be parsed counts as the maximum.
+/// Returns the storage that the volumes of that many nodes ask for, in thousandths of a byte. Ephemeral ones count,
+/// too: they take the space of Kubernetes' nodes. A size that cannot be parsed counts as the maximum.
 pub fn storage<D: Database>(object: &D, nodes: i32) -> i128 {
     amount(object.set_spec().storage_size).unwrap_or(i128::MAX).saturating_mul(nodes.into())
 }

@@ -33,7 +33,7 @@ pub fn explain(end: Option<&mut End>, pods: &[Pod]) {
     }
 }
 
-/// What the last pod that failed reported; none while none did.
+/// Returns the report of the last pod that failed; `None` while none did.
 pub fn last_try(pods: &[Pod]) -> Option<String> {
     let (reason, message) = pods.iter().rev().find_map(last_words).and_then(|words| in_words(&words))?;
     Some(format!("{reason}: {message}"))

@@ -9,7 +9,7 @@ pub fn some_of(names: &[impl AsRef<str>], most: usize) -> String {
     }
 }
 
-/// How many names a fact of a manifest has.
+/// The most names that a fact of a manifest has.
 const NAMED: usize = 3;
 /// Characters of such a name.
 const NAME: usize = 36;

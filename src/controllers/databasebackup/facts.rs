@@ -187,9 +187,9 @@ pub struct Job {
     pub made: Timestamp,
     /// How it ended; none while it runs.
     pub end: Option<End>,
-    /// How many of its pods failed.
+    /// The number of its pods that failed.
     pub failed_tries: i32,
-    /// What the last of them reported; read while it runs.
+    /// The report of the last of them; read while the Job runs.
     pub last_words: Option<String>,
     /// Since when it is being deleted.
     pub going: Option<Timestamp>,

@@ -45,7 +45,7 @@ pub struct Job {
     pub reached: Option<Timestamp>,
     /// What the Job of a dry run reported that it would do.
     pub outlook: Option<Outlook>,
-    /// What the last try that failed reported, while the Job runs.
+    /// The report of the last try that failed, while the Job runs.
     pub failed_try: Option<String>,
     /// How it ended; none while it runs.
     pub end: Option<End>,

@@ -26,7 +26,7 @@ pub const LOG: &str = "causeway.example.com/log-backups";
 /// Annotation of the Job: the instant to which a server is recovered; none for all the log that there is.
 pub const UNTIL: &str = "causeway.example.com/until";
 
-/// How many digits of the sum of its plan the name of a `ConfigMap` has.
+/// The number of hexadecimal digits of the plan's SHA-256 in the name of its `ConfigMap`.
 const PLAN_DIGITS: usize = 12;
 /// How often a failed restore is retried: what it wrote before does not hinder the next try.
 const RETRIES: i32 = 3;

@@ -189,7 +189,7 @@ impl Action {
     }
 }
 
-/// What an action may make healthy or unhealthy.
+/// The targets whose health an action may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disturbed<'a> {
     /// The targets of no group.

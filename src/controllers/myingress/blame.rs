@@ -121,7 +121,7 @@ fn contributor(action: &Action, active: &[&MyIngress], api_message: &str) -> Opt
     }
 }
 
-/// The member that gave a tag which AWS names. Every part has the tags of all members, whoever's part it is.
+/// The member that gave a tag which AWS names. Every part has the tags of all members.
 fn tagger(action: &Action, active: &[&MyIngress], api_message: &str) -> Option<ObjectKey> {
     let tags = match action {
         Action::Balancer(BalancerAction::Create(new)) => &new.tags,

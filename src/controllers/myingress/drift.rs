@@ -40,7 +40,7 @@ pub struct Decided<'a> {
     pub basis: u64,
     /// What exists in AWS.
     pub assets: &'a Assets,
-    /// What is to be changed, of all that belongs to a balancer.
+    /// The planned changes of all that belongs to a balancer.
     pub changes: Vec<&'a Action>,
     /// The present values of what the spec leaves open, if everything is right.
     pub open: Open,
@@ -85,7 +85,7 @@ pub fn alters(action: &Action) -> bool {
 /// Drift that was put right, or that stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drift {
-    /// What was different and was put right.
+    /// Differences that were repaired.
     pub repaired: Vec<Difference>,
     /// The message of the event about that; none if the same was reported a moment ago.
     pub note: Option<String>,
@@ -155,7 +155,7 @@ impl State {
         }
     }
 
-    /// What changed since everything was right last, and stays because the spec leaves it open.
+    /// Returns the changes since everything was right last that stay, because the spec leaves them open.
     fn left(&mut self, decided: &Decided) -> Option<String> {
         let known = self.open.take().filter(|(basis, _)| *basis == decided.basis);
         let changed: Vec<String> = known.iter().flat_map(|(_, before)| moved(before, &decided.open)).collect();

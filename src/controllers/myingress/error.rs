@@ -281,7 +281,7 @@ impl Error {
                 "spec.listeners[].certificateArns",
                 "name a certificate for a domain, with a key and a signature that Elastic Load Balancing supports",
             )),
-            // It belongs to somebody else, who may still be setting it up.
+            // Its owner is another one, who may still be setting it up.
             (Class::Invalid, Some("TrustStoreNotFound" | "TrustStoreNotReady"), _) => Self::TrustStoreUnknown(refusal(
                 "spec.listeners[].mutualAuthentication.trustStoreArn",
                 "use the ARN of an active trust store of the operator's account and region",

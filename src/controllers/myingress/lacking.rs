@@ -1,5 +1,5 @@
-//! What the spec of a member needs and what is not there: Services and their ports, and target groups that are not
-//! Causeway's. A member with such a mistake is left out before anything is changed. Pure.
+//! Finds what the spec of a member needs and the cluster or AWS lacks: Services and their ports, and target groups that
+//! are not Causeway's. A member with such a mistake is left out before anything is changed. Pure.
 
 use std::collections::BTreeMap;
 

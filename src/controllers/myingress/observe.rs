@@ -91,8 +91,8 @@ pub struct Wanted {
     pub built: Built,
 }
 
-/// The members that share the balancer, and what they want together. Certificates and the names of target groups are not
-/// looked up.
+/// The members that share the balancer, and what they want together. Certificates and the names of target groups are
+/// not looked up.
 pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> Result<Wanted, Error> {
     let (mut known, mut unlisted) = (Vec::new(), Unlisted::default());
     if object.spec.group.is_some() {
@@ -114,7 +114,8 @@ pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> 
     Ok(Wanted { members, secrets, built })
 }
 
-/// Leaves out members that name a target group which AWS does not know. Guests may name none: they are not told which exist.
+/// Leaves out members that name a target group which AWS does not know. Guests may name none: they are not told which
+/// exist.
 async fn leave_out_unknown_groups(kind: &MyIngressKind, owner: &Owner, members: &mut Members) {
     let at_home = members.active().into_iter().filter(|object| !members.is_guest(&key(object)));
     let named = at_home.flat_map(|object| model::foreign_groups(&object.spec));
@@ -124,8 +125,8 @@ async fn leave_out_unknown_groups(kind: &MyIngressKind, owner: &Owner, members: 
     members.refused.extend(complaints);
 }
 
-/// What the members want together, without those whose new backends cannot be followed. They are woken when their
-/// Services change.
+/// Builds what the members want together, without those whose new backends cannot be followed. They are woken when
+/// their Services change.
 async fn buildable(
     kind: &MyIngressKind,
     object: &MyIngress,

@@ -131,7 +131,7 @@ pub struct Node {
     pub writes: Option<Writes>,
     /// The recorded master answers, and has had no acknowledgement of this replica for two seconds.
     pub stalled: bool,
-    /// How many databases its process has, where that is known.
+    /// The number of databases of its process, where that is known.
     pub databases: Option<u32>,
     /// Directives that somebody changed in its process.
     pub drift: BTreeSet<String>,

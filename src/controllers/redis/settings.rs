@@ -36,7 +36,7 @@ const REPLICAS_FOR_A_MINIMUM: i32 = 3;
 
 /// The directive with the number of databases.
 pub const DATABASES: &str = "databases";
-/// How many there are unless `spec.config` says otherwise. <https://github.com/redis/redis/blob/7.0/redis.conf>
+/// The number of databases unless `spec.config` says otherwise. <https://github.com/redis/redis/blob/7.0/redis.conf>
 const USUAL_DATABASES: u32 = 16;
 /// The highest value of `databases`: nodes are asked for their state every second, and each database with keys is a
 /// line of the answer.
@@ -171,12 +171,12 @@ pub fn settings(object: &Redis) -> BTreeMap<String, String> {
     settings
 }
 
-/// How many databases the spec asks for.
+/// Returns the number of databases that the spec asks for.
 pub fn databases(object: &Redis) -> u32 {
     object.spec.config.get(DATABASES).and_then(|text| text.parse().ok()).unwrap_or(USUAL_DATABASES)
 }
 
-/// How many databases a process with that file has.
+/// Returns the number of databases of a process with that file.
 pub fn databases_in(file: &str) -> u32 {
     let value = |line: &str| line.strip_prefix(DATABASES)?.strip_prefix(' ')?.trim().parse().ok();
     file.lines().find_map(value).unwrap_or(USUAL_DATABASES)

@@ -33,8 +33,8 @@ impl Ec2 {
         Ok(self.groups(&filters).await?.iter().map(SecurityGroup::from_aws).collect())
     }
 
-    /// The security groups of the region with one of these ids, or with one of these names: values of the tag `Name`. Those
-    /// that do not exist are left out.
+    /// The security groups of the region with one of these ids, or with one of these names: values of the tag `Name`.
+    /// Those that do not exist are left out.
     pub async fn security_groups_called(&self, ids: &[String], names: &[String]) -> Outcome<Vec<SecurityGroup>> {
         let mut found = Vec::new();
         for (by, values) in [("group-id", ids), ("tag:Name", names)] {
@@ -68,7 +68,8 @@ impl Ec2 {
         self.all("DescribeSecurityGroups", filters, "securityGroupInfo").await
     }
 
-    /// Creates a security group that lets nobody in and all traffic out, and returns its id. A name that is taken in the VPC is a conflict.
+    /// Creates a security group without inbound rules, and with all outbound traffic, and returns its id. A name that
+    /// is taken in the VPC is a conflict.
     pub async fn create_security_group(
         &self,
         name: &str,

@@ -181,7 +181,7 @@ fn attached_of(text: &str) -> Attached {
     }
 }
 
-/// What ROLE answers: a node's role, and how far it is.
+/// The answer to `ROLE`: a node's role and its replication offset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// Master or replica.

@@ -1,5 +1,5 @@
-//! JSON of an object, without what is not needed, and no larger than a bound. Whoever may write objects decides how large
-//! they are, and values take up to twenty times the memory of their text.
+//! JSON of an object, without what is not needed, and no larger than a bound. Tenants decide how large
+//! their objects are, and values take up to twenty times the memory of their text.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 /// The most memory that the values of an object may take, in bytes.
 pub const MOST: usize = 1 << 20;
-/// What a value takes at least, with its key.
+/// The bytes that a value takes at least, with its key.
 const EACH: usize = 64;
 /// The longest annotation that is kept. Causeway's own are shorter, and no spec may ask for longer ones on children.
 const ANNOTATION: usize = 4096;
@@ -28,7 +28,7 @@ const IDENTITY: [&str; 8] = [
 
 /// An object's JSON.
 pub struct Bounded {
-    /// What was kept.
+    /// The fields that were kept.
     pub value: Value,
     /// Whether all of it fit, but for long annotations and managed fields, which are always left out.
     pub fits: bool,
@@ -42,7 +42,7 @@ impl<'de> Deserialize<'de> for Bounded {
     }
 }
 
-/// What is left for an object.
+/// The bytes that are left for an object.
 struct Room {
     left: Cell<usize>,
     /// Whether something did not fit. From then on only the object's identity is kept.

@@ -13,7 +13,7 @@ use crate::backup::manifest::{Contents, LEFT_OUT};
 /// Said of a backup of all databases by a login to which the server does not list all of them.
 const HIDDEN: &str = "databases hidden from it (it lacks SHOW DATABASES)";
 
-/// What the server puts before the name of a directory that is none of its databases.
+/// The prefix that the server gives to the name of a directory that is none of its databases.
 const STRAY: &str = "#mysql50#";
 /// Characters of a fact of a manifest.
 const LONGEST_FACT: usize = 128;
@@ -104,7 +104,7 @@ fn is_stray(name: &str) -> bool {
     name.get(..STRAY.len()).is_some_and(|prefix| prefix.eq_ignore_ascii_case(STRAY))
 }
 
-/// What a backup of all databases lacks, in words; none if it lacks nothing.
+/// Describes what a backup of all databases lacks; `None` if it lacks nothing.
 fn left_out(is_partial: bool, strays: &[String]) -> Option<String> {
     let names: Vec<String> = strays.iter().map(|name| name.get(STRAY.len()..).unwrap_or_default().to_owned()).collect();
     let directories = listed(&names).map(|names| format!("directories that are no databases ({names})"));

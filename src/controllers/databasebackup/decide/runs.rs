@@ -42,7 +42,7 @@ pub fn now(view: &View<'_>, plan: &BackupPlan) -> Option<Action> {
 }
 
 /// Why nothing says that backups are taken although they are scheduled: the last ones failed, or the first tries of one that runs
-/// did. Until a backup succeeds, whoever waits for the object must not go on.
+/// did. Until a backup succeeds, `kubectl wait` must not go on.
 pub fn failing(view: &View<'_>, databases: &[DatabaseState]) -> Option<Health> {
     let retried = view.observed.jobs.iter().rfind(|job| job.end.is_none() && job.failed_tries > 0);
     if let Some(job) = retried {

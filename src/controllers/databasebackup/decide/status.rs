@@ -64,7 +64,7 @@ pub fn status(view: &View<'_>, schedule: &Schedule, results: Vec<BackupVerificat
     status
 }
 
-/// Why the last Job that ended failed; none if it did not.
+/// Returns the failure of the Job that ended last; `None` if it succeeded.
 pub fn last_failure(view: &View<'_>) -> Option<BackupFailure> {
     let ended = view.observed.jobs.iter().filter_map(|job| Some((job, job.end.as_ref()?)));
     let Some((job, end)) = ended.max_by_key(|(_, end)| end.at) else { return view.before.last_failure.clone() };

@@ -26,7 +26,7 @@ pub struct Aside<'a> {
     held: RefCell<Vec<Action>>,
     /// Additions of certificates that were left out because AWS refused others.
     waiting: RefCell<Vec<Action>>,
-    /// How many changes were left out because they depend on something refused.
+    /// The number of changes that were left out because they depend on something refused.
     dependent: Cell<usize>,
 }
 
@@ -186,7 +186,7 @@ impl<'a> Aside<'a> {
         parts.into_iter().flat_map(|part| self.parts(part)).collect()
     }
 
-    /// What became of the other changes, of which AWS refused so many.
+    /// Describes the outcome of the other changes, of which AWS refused so many.
     fn rest(&self, refused: usize) -> String {
         let exceptions = [(self.dependent.get(), "must wait for this one"), (refused, "AWS refuses as well")];
         let exceptions = exceptions.into_iter().filter(|(number, _)| *number > 0);

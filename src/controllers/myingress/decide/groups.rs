@@ -104,8 +104,8 @@ fn made_sticky(action: &Action) -> Option<&String> {
     attributes.get("stickiness.enabled").filter(|it| *it == "true").map(|_| arn)
 }
 
-/// The groups that still share requests with others, in an action of ours without group stickiness, after these changes.
-/// Whether AWS counts a group of weight 0 is not known, so each counts, as in the model.
+/// The groups that still share requests with others, in an action of ours without group stickiness, after these
+/// changes. Whether AWS counts a group of weight 0 is not known, so each counts, as in the model.
 fn shared_without_stickiness(scene: &Scene, current: &Member, actions: &[Action]) -> BTreeSet<String> {
     let owner = &scene.observed.owner;
     let mut after = scene.observed.assets.clone();
@@ -152,7 +152,8 @@ pub fn bindings(model: Option<&Model>, members: &Members, owner: &Owner, assets:
     groups.filter_map(|member| first_binding(model, members, owner, member)).collect()
 }
 
-/// What a target group follows after a restart: what the spec wants, and what its tag says that it followed before.
+/// Returns the first binding of a target group after a restart: to the backend of the spec, and to the former one that
+/// its tag names.
 fn first_binding(model: Option<&Model>, members: &Members, owner: &Owner, member: &GroupMember) -> Option<Binding> {
     let before = remembered(owner, members.grouped, member);
     if let Some(wanted) = model.and_then(|model| binding(model, members, member)) {

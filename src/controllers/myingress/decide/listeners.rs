@@ -180,7 +180,7 @@ struct Listener<'a> {
     kept: BTreeSet<String>,
     /// Whether the default action stays as it is, because new rules cannot be made.
     default_stays: bool,
-    /// What waits for targets.
+    /// Rules and the default action that wait for targets.
     waiting: Waiting,
 }
 

@@ -54,7 +54,7 @@ pub use status::backend_trouble;
 const ADOPTION_REFUSED: &str = "AdoptionRefused";
 /// How soon a Secret that may not be read is tried again.
 const SECRET_RETRY: Duration = Duration::from_mins(1);
-/// How soon AWS is asked again for something that the spec names and AWS did not know.
+/// The pause before AWS is asked again for something that the spec names and AWS did not know.
 pub const ASKED_AGAIN: Duration = Duration::from_secs(30);
 /// How soon the operator checks again whether another cluster still has our name. The check uses what was read already.
 const RIVAL_RETRY: Duration = Duration::from_mins(1);
@@ -121,7 +121,7 @@ pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<A
     plan
 }
 
-/// How soon to look again at a mistake if no event wakes the object when it is mended.
+/// Returns the requeue of an object with a mistake whose correction wakes it by no event.
 fn recheck(reason: &str) -> Option<Duration> {
     match reason {
         SECRET_DENIED => Some(SECRET_RETRY),

@@ -1,4 +1,4 @@
-//! Whether clients can connect to a balancer at all. AWS calls one that nobody can reach active, too.
+//! Whether clients can connect to a balancer at all. AWS calls a balancer active even if no client can reach it.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ const NOTHING_LET_IN: &str = "NothingLetIn";
 /// The words of all warnings.
 pub const WARNINGS: [&str; 2] = [NO_LISTENERS, NOTHING_LET_IN];
 
-/// What keeps clients from connecting, as a word and a sentence; `None` if they can, or if it is not known.
+/// Returns the reason why no client can connect, as a word and a sentence; `None` if one can, or if that is not known.
 pub fn warning(scene: &Scene, current: &Member) -> Option<(&'static str, String)> {
     let ports: BTreeSet<u16> = scene.model.listeners.keys().copied().collect();
     if ports.is_empty() {

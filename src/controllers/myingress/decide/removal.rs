@@ -96,7 +96,7 @@ fn user<'a>(observed: &'a Observed, member: &GroupMember) -> Option<&'a String> 
     member.group.balancers.contains(lost).then_some(lost)
 }
 
-/// What in AWS must be released by somebody else before the rest of a deleted object can be removed.
+/// Returns the resource in AWS that another owner must release before the rest of a deleted object can be removed.
 pub fn removal_waits_for(object: &MyIngress, observed: &Observed) -> Option<Cause> {
     let deserted = observed.members.is_deserted();
     if retains(object, observed) || deserted && observed.members.is_guest(&key(object)) {

@@ -16,7 +16,7 @@ use crate::external::elbv2::{Oidc, RuleAction};
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html>
 const MOST_GROUPS: usize = 5;
 
-/// How long clients stay with their group where AWS asks for a time and no spec gives one, in seconds: AWS's shortest.
+/// The seconds for which clients stay with their group where AWS asks for a time and no spec gives one: AWS's minimum.
 const SHORTEST_STICKINESS: u32 = 1;
 
 /// How well a target group answers requests.
@@ -33,7 +33,7 @@ pub enum Fitness {
 
 /// The target groups of an owner, with what AWS says of their targets.
 pub struct Groups<'a> {
-    /// What there is.
+    /// The resources of the owner.
     pub assets: &'a Assets,
     /// Summaries by ARN.
     pub summaries: &'a BTreeMap<String, Summary>,
@@ -160,7 +160,7 @@ fn can_be_sent(actions: &[RuleAction]) -> bool {
     !actions.iter().any(|action| matches!(action, RuleAction::AuthenticateOidc(oidc) if oidc.client_secret.is_none()))
 }
 
-/// How many more groups these actions can forward to.
+/// Returns the number of further groups that these actions can forward to.
 pub fn room(actions: &[RuleAction]) -> usize {
     match actions.last() {
         Some(RuleAction::Forward { groups, .. }) if can_be_sent(actions) => MOST_GROUPS.saturating_sub(groups.len()),

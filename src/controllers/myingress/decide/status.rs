@@ -178,7 +178,7 @@ pub fn awaited(object: Option<&ObjectKey>, scene: &Scene, current: &Member) -> B
     awaited
 }
 
-/// What requests wait for before they go to these target groups.
+/// Describes why requests do not go to these target groups yet.
 fn waiting(scene: &Scene, awaited: &BTreeSet<String>) -> Option<String> {
     let groups = awaited.iter().filter_map(|arn| {
         let name = &scene.observed.assets.groups.get(arn)?.group.name;
@@ -252,7 +252,7 @@ fn missing_backend(object: &MyIngress, scene: &Scene) -> Option<(&'static str, S
     troubles.min_by_key(|(_, message)| message.clone())
 }
 
-/// Why a backend of the object cannot be followed.
+/// Returns the reason why a backend of the object cannot be followed.
 pub fn backend_trouble(
     object: &MyIngress,
     group: &GroupModel,

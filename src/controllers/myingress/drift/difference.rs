@@ -31,14 +31,14 @@ struct Known {
 /// Causeway's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repair {
-    /// What was there when it began, by ARN or id.
+    /// The resources when it began, by ARN or id.
     there: BTreeSet<String>,
     /// The values that fields had when they were first to be changed, by ARN or id and by field; `None` where there was
     /// none.
     fields: BTreeMap<String, BTreeMap<String, Option<String>>>,
     /// Kinds of parts that it creates.
     created: BTreeSet<&'static str>,
-    /// What it deletes.
+    /// The resources that it deletes.
     deleted: BTreeMap<String, Known>,
 }
 

@@ -1,4 +1,4 @@
-//! What a spec leaves open: a change of it by others stays, and is reported. Pure.
+//! Settings that a spec leaves open: a change by others stays, and is reported. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::external::elbv2::Pairs;
 /// The present values of what the spec leaves open: by ARN, what people call the resource, and its fields.
 pub type Open = BTreeMap<String, (String, Fields)>;
 
-/// What the spec leaves open in these resources. What Causeway has not read is left out.
+/// Returns the settings of these resources that the spec leaves open. Settings that Causeway has not read are left out.
 pub fn open(model: &Model, assets: &Assets) -> Open {
     let mut all = Open::new();
     for (arn, member) in &assets.balancers {

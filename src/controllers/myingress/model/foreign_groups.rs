@@ -7,7 +7,7 @@ use crate::api::myingress::MyIngressSpec;
 pub struct ForeignGroup<'a> {
     /// The field with its ARN.
     pub field: String,
-    /// Its ARN.
+    /// The ARN of the target group.
     pub arn: &'a String,
 }
 

@@ -71,7 +71,7 @@ pub struct Inbound<'a> {
     pub field: String,
     /// As the spec has it.
     pub text: &'a str,
-    /// What AWS is asked to let in.
+    /// The source that AWS is asked to let in.
     pub source: Source,
     /// The port of the listener, if it is let in on that one only.
     port: Option<u16>,

@@ -168,7 +168,7 @@ pub trait Entered: Sized {
     fn leave(cluster: &mut Cluster, key: &Key) -> Concerned;
     /// The names of all facts of this kind.
     fn keys(cluster: &Cluster) -> Vec<Key>;
-    /// About how much memory it takes of what its namespace has, if somebody may make it large.
+    /// Returns the bytes that it takes of its namespace's room; 0 if a tenant cannot make it large.
     fn bytes(&self) -> usize {
         0
     }

@@ -107,7 +107,7 @@ impl Group {
         followed
     }
 
-    /// Releases the group for an owner. Returns the backends that it followed if nobody binds it any more.
+    /// Releases the group for an owner. Returns the backends that it followed if no owner binds it any more.
     pub fn release(&self, owner: &ObjectKey) -> Vec<Backend> {
         let mut state = self.state();
         state.wake.remove(owner);

@@ -1,4 +1,4 @@
-//! Objects of the cluster with only the fields that matter. The rest is not even parsed: anybody may make it large, and
+//! Objects of the cluster with only the fields that matter. The rest is not even parsed: tenants may make it large, and
 //! there are values in it that no type holds, such as times far ahead in managed fields.
 
 use std::collections::BTreeMap;
@@ -160,7 +160,7 @@ pub struct NodeStatus {
     pub conditions: Option<Vec<Condition>>,
 }
 
-/// What says which object it is, in which version.
+/// The metadata that identify an object and its version.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Identity {

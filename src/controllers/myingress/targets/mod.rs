@@ -136,7 +136,7 @@ pub struct Binding {
 pub struct Summary {
     /// Targets that are healthy, and so get requests.
     pub healthy: usize,
-    /// How many of them are of the backend that the group follows, and not of a former one.
+    /// The number of them that are of the backend that the group follows, and not of a former one.
     pub own: usize,
     /// Targets that are registered and not draining.
     pub registered: usize,

@@ -12,7 +12,7 @@ use super::super::names::CONF;
 use super::super::settings;
 use super::View;
 
-/// Why fewer databases are refused.
+/// Returns the complaint about a spec that lowers the number of databases.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     let wanted = settings::databases(view.object);
     let live = view.observed.set.child("StatefulSet", &view.object.name_any()).filter(|live| live.ours);

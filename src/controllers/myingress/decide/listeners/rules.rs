@@ -21,7 +21,7 @@ impl Listener<'_> {
     ) -> Result<Vec<Step>, Complaint> {
         let mut default = self.wanted.default_actions.iter().flat_map(RuleAction::forwarded_to);
         if default.any(|name| self.is_to_come(name)) {
-            // What goes may answer requests that the default action is for.
+            // A rule that is deleted may answer requests that the default action is for.
             return Ok(Vec::new());
         }
         let wanted = self.wanted.rules.iter().zip(self.own(member));

@@ -1,7 +1,7 @@
 //! Rules and default actions that wait for the targets of groups: requests stay where they are answered.
 //!
-//! A present rule that becomes such a rule does what it did. A new one is not made yet. Meanwhile the rules of its member
-//! that nobody wants any more stay (see `refused`), for they may answer the requests that it is for. Nobody else waits.
+//! A present rule that becomes such a rule does what it did. A new one is not made yet. Meanwhile surplus rules of its
+//! member stay (see `refused`), because they may answer the requests that it is for. No other member waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::controllers::myingress::rules::may_share;
 use crate::external::elbv2::{Pairs, Protocol, RuleAction};
 use shifts::{Fitness, Groups};
 
-/// What waits on a listener, and for which groups.
+/// The rules and the default action of a listener that wait, with the groups that they wait for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waiting {
     /// By the member and the field of the rule.
@@ -71,8 +71,8 @@ impl Listener<'_> {
         Groups { assets: &self.scene.observed.assets, summaries: &self.scene.observed.summaries }
     }
 
-    /// What waits on this listener. Nothing waits where it turns to HTTP and has something that HTTP cannot have: AWS
-    /// would not turn it until the new targets are healthy.
+    /// Finds what waits on this listener. Nothing waits where it turns to HTTP and has something that HTTP cannot have:
+    /// AWS would not turn it until the new targets are healthy.
     pub(super) fn find_waiting(&self, member: &ListenerMember, current: &Member) -> Waiting {
         let owned = member.rules.values().filter(|rule| self.scene.observed.owner.owns(&rule.tags));
         let rules = owned.map(|rule| &rule.rule.settings.actions);
@@ -172,7 +172,7 @@ impl Listener<'_> {
         let waiting: BTreeSet<&ObjectKey> =
             slots.iter().filter_map(|slot| slot.rule.map(|rule| &rule.member).or(setter.as_ref())).collect();
         let becoming = self.becoming(member);
-        // Rules that nobody wants stay only while something of their member waits.
+        // Surplus rules stay only while something of their member waits.
         let stays = |rule: &&RuleMember| {
             let member = member_of(&rule.tags);
             becoming.contains_key(rule.rule.arn.as_str()) || member.is_none_or(|member| waiting.contains(&member))
@@ -229,7 +229,7 @@ impl Listener<'_> {
         self.remains(&group.tags)
     }
 
-    /// What the rule should do now; `None` while a target group is missing.
+    /// Returns the present actions of the rule; `None` while a target group is missing.
     pub(super) fn step(&self, rule: &RuleModel, own: Option<&RuleMember>) -> Option<Vec<RuleAction>> {
         let wanted = self.resolved(&rule.settings.actions)?;
         let Some(own) = own else { return Some(wanted) };
@@ -237,14 +237,14 @@ impl Listener<'_> {
         Some(self.with_others(&own.rule.arn, held.unwrap_or(wanted)))
     }
 
-    /// What the listener should do now by default; `None` while a target group is missing.
+    /// Returns the present default actions of the listener; `None` while a target group is missing.
     pub(super) fn default_step(&self, member: &ListenerMember) -> Option<Vec<RuleAction>> {
         let wanted = self.resolved(&self.wanted.default_actions)?;
         let held = self.waiting.of_default();
         Some(held.map(|_| self.groups().held(&wanted, &member.listener.settings.default_actions)).unwrap_or(wanted))
     }
 
-    /// What a rule that stays as it is should do now: it takes along what it would take along if it could change.
+    /// Returns the actions of a rule that is not changed: with the groups that the changed rule would take along.
     pub(super) fn as_it_is(&self, rule: &RuleMember) -> Vec<RuleAction> {
         let present = &rule.rule.settings.actions;
         let own = self.waiting.present.get(&rule.rule.arn);

@@ -1,10 +1,10 @@
 //! Which node becomes the master when there is none.
 //!
 //! A replica that has all data of the master takes over at once: by what the replica says itself now, and by what the
-//! master said last. Without such a replica, the operator waits for the master: its volume has all writes but those of the
-//! last second. A node without all writes takes over only after `spec.failover.dataLossTimeout`, or if the master came back
-//! empty. That time counts while such a node answers. Nodes that are starting, or read their data, are waited for
-//! beyond it. An empty node never takes over while another node may have data.
+//! master said last. Without such a replica, the operator waits for the master: its volume has all writes but those of
+//! the last second. A node without all writes takes over only after `spec.failover.dataLossTimeout`, or if the master
+//! came back empty. That time counts while such a node answers. Nodes that are starting, or read their data, are waited
+//! for beyond it. An empty node never takes over while another node may have data.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -24,11 +24,12 @@ const FIRST_SECONDS: i64 = 10;
 /// died.
 const RESTART_SECONDS: u64 = 10;
 
-/// For how long after a master was succeeded its replicas may not have connected to the next one yet. A candidate that lacks
-/// what the earlier master had is none if the next one goes that soon.
+/// For how long after a master was succeeded its replicas may not have connected to the next one yet. A candidate that
+/// lacks what the earlier master had is none if the next one goes that soon.
 const PREDECESSOR: Duration = Duration::from_secs(10);
 
-/// How long a new pod may take to start, in seconds: beyond `spec.failover.dataLossTimeout`, its node is waited for.
+/// The seconds for which a new pod may start: for so long its node is waited for, even beyond
+/// `spec.failover.dataLossTimeout`.
 const STARTING_SECONDS: i64 = 60;
 
 /// The node that is to be the master.
@@ -90,8 +91,8 @@ pub fn after<'a>(
     }
 }
 
-/// Whether a node without keys has its data nevertheless: somebody deleted all keys, or they expired. A volume that lost its
-/// data has a file that was begun a moment ago.
+/// Whether a node without keys has its data nevertheless: all keys were deleted, or they expired. A volume that lost
+/// its data has a file that was begun a moment ago.
 fn is_emptied(info: &Info) -> bool {
     info.keys == 0 && info.log_has_writes
 }
@@ -110,8 +111,8 @@ fn is_coming(view: &View<'_>, ordinal: i32, timeout: i64) -> bool {
     view.info(ordinal).is_some_and(|info| info.loading) || (starts && !pod.own.has_answered)
 }
 
-/// Whether a node with data could be asked to take over, or all nodes have answered: `spec.failover.dataLossTimeout` counts
-/// while that is so. A node that is silent for a moment does not end that.
+/// Whether a node with data could be asked to take over, or all nodes have answered: `spec.failover.dataLossTimeout`
+/// counts while that is so. A node that is silent for a moment does not end that.
 pub fn can_ask(view: &View<'_>) -> bool {
     let recorded = view.before.failover.as_ref().and_then(|failover| failover.from.as_ref());
     let from = recorded.or(view.before.master.as_ref()).and_then(|name| names::ordinal_of(view.object, name));
@@ -122,8 +123,8 @@ pub fn can_ask(view: &View<'_>) -> bool {
         || unheard(view).all(|ordinal| is_pausing(view, ordinal))
 }
 
-/// The nodes that may have data, and have not said so. A pod that is not wanted any more, and that had no data as far as
-/// anybody knows, is not waited for: it may never start.
+/// The nodes that may have data, and have not said so. A pod that is not wanted any more, and that had no data as far
+/// as anybody knows, is not waited for: it may never start.
 pub fn unheard(view: &View<'_>) -> impl Iterator<Item = i32> {
     let may_have_data =
         |ordinal: i32| ordinal < view.wanted() || view.recorded(ordinal).is_some_and(|node| node.keys > 0);
@@ -229,8 +230,9 @@ fn has_data_of(view: &View<'_>, from: i32, ordinal: i32, info: &Info) -> bool {
     has_all_databases && view.last_word(from).filter(is_recent).is_some_and(|word| info.offset >= word.offset)
 }
 
-/// Whether a replica lacks data that the earlier master has, although the status calls the replica in sync. It is the same
-/// question whatever happened to the master: it is silent, its process has ended or was started again, or its pod is gone.
+/// Whether a replica lacks data that the earlier master has, although the status calls the replica in sync. It is the
+/// same question whatever happened to the master: it is silent, its process has ended or was started again, or its pod
+/// is gone.
 fn lacks_data_of(view: &View<'_>, from: i32, info: &Info) -> bool {
     let word = view.last_word(from);
     // What the master before that had matters as well, until its replicas have what it had from the next one.
