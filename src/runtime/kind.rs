@@ -5,6 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::Controller;
 use serde::Serialize;
@@ -72,6 +73,9 @@ pub trait Kind: Send + Sync + Sized + 'static {
     fn storage(_object: &Self::Object) -> i128 {
         0
     }
+
+    /// Notes whether an object is there of which nothing is known but its metadata.
+    fn note_lost(&self, _metadata: &ObjectMeta, _lost: bool) {}
 
     /// Drops what is remembered about the deleted object with that uid.
     fn forget(&self, _uid: &str) {}

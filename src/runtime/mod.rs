@@ -60,7 +60,7 @@ pub use per_object::PerObject;
 pub use pods::without_memory;
 pub use pods::{lost_node, requirements, restricted, unprivileged};
 pub use round_robin::RoundRobin;
-pub use scoped_stores::{ScopedStores, Unlisted};
+pub use scoped_stores::{Lost, ScopedStores, Unlisted};
 pub use slots::{Slot, Slots};
 pub use slow_backoff::SlowBackoff;
 pub use watch_backoff::WatchBackoff;

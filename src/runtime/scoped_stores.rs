@@ -1,15 +1,20 @@
 //! The objects of a kind as watches show them, in one store for each namespace that is served. A namespace that cannot
 //! be listed delays only its own objects.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::runtime::reflector::{ObjectRef, Store};
 
 use super::cache_sync::CacheSync;
 
 /// The stores of one kind.
-pub struct ScopedStores<K: Resource<DynamicType = ()> + Clone + 'static>(Mutex<Vec<Scope<K>>>);
+pub struct ScopedStores<K: Resource<DynamicType = ()> + Clone + 'static> {
+    scopes: Mutex<Vec<Scope<K>>>,
+    lost: Lost,
+}
 
 struct Scope<K: Resource<DynamicType = ()> + Clone + 'static> {
     /// `None` for all namespaces.
@@ -20,7 +25,7 @@ struct Scope<K: Resource<DynamicType = ()> + Clone + 'static> {
 
 impl<K: Resource<DynamicType = ()> + Clone + 'static> Default for ScopedStores<K> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self { scopes: Mutex::default(), lost: Lost::default() }
     }
 }
 
@@ -59,11 +64,13 @@ where
         }
     }
 
-    /// What has not been listed yet. Of these namespaces it is not known which objects exist.
+    /// Namespaces of which not all objects are known: those that have not been listed yet, and those with lost objects.
     pub fn unlisted(&self) -> Unlisted {
         let scopes = self.scopes();
         let unlisted = scopes.iter().filter(|scope| !scope.listed.is_over());
-        Unlisted(unlisted.map(|scope| scope.namespace.clone()).collect())
+        let unlisted = unlisted.map(|scope| scope.namespace.clone());
+        let lost: BTreeSet<String> = self.lost.known().values().cloned().collect();
+        Unlisted(unlisted.chain(lost.into_iter().map(Some)).collect())
     }
 
     /// All objects that are known.
@@ -78,11 +85,37 @@ where
     }
 
     fn scopes(&self) -> MutexGuard<'_, Vec<Scope<K>>> {
+        self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The objects that no store has although they are there.
+    pub fn lost(&self) -> &Lost {
+        &self.lost
+    }
+}
+
+/// Objects that are there and in no store: nothing but their metadata could be decoded, or there is no room for them.
+/// Namespaces by uid.
+#[derive(Clone, Debug, Default)]
+pub struct Lost(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl Lost {
+    /// Notes whether this object is lost.
+    pub fn note(&self, metadata: &ObjectMeta, lost: bool) {
+        let uid = metadata.uid.clone().unwrap_or_default();
+        if lost {
+            self.known().insert(uid, metadata.namespace.clone().unwrap_or_default());
+        } else {
+            self.known().remove(&uid);
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Namespaces whose objects have not been listed; `None` stands for all.
+/// Namespaces of which not all objects are known; `None` stands for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unlisted(Vec<Option<String>>);
 
@@ -147,6 +180,20 @@ mod tests {
         writer.apply_watcher_event(&watcher::Event::Init);
         writer.apply_watcher_event(&watcher::Event::InitDone);
         assert!(timeout(Duration::from_mins(6), stores.ready("shop")).await.is_ok());
+        assert!(stores.unlisted().is_empty());
+    }
+
+    #[test]
+    fn of_a_namespace_with_a_lost_object_not_all_is_known() {
+        let stores = ScopedStores::<ConfigMap>::default();
+        let metadata =
+            |uid: &str| ObjectMeta { uid: Some(uid.into()), namespace: Some("shop".into()), ..ObjectMeta::default() };
+        stores.lost().note(&metadata("1"), true);
+        stores.lost().note(&metadata("2"), true);
+        assert_eq!(stores.unlisted(), Unlisted::of(&["shop"]));
+        stores.lost().note(&metadata("1"), false);
+        assert!(stores.unlisted().contains("shop"));
+        stores.lost().note(&metadata("2"), false);
         assert!(stores.unlisted().is_empty());
     }
 }

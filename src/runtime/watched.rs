@@ -200,6 +200,7 @@ impl<K: Kind> Watched<K> {
         if let Some(metadata) = self.lost.remove(uid) {
             let object: PartialObjectMeta<K::Object> = metadata.into_response_partial();
             self.guardrails.gone(K::NAME, &object);
+            self.reconciler.kind.note_lost(object.meta(), false);
             self.reconciler.note_undecodable(uid, false);
         }
     }
@@ -235,11 +236,17 @@ impl<K: Kind> Watched<K> {
         let is_new = self.reconciler.note_undecodable(&uid, problem.is_some());
         match object {
             Decoded::Object(object) => {
-                self.lost.remove(&uid);
+                if let Some(metadata) = self.lost.remove(&uid) {
+                    self.reconciler.kind.note_lost(&metadata, false);
+                }
                 self.reconciler.alive.lock().unwrap_or_else(PoisonError::into_inner).insert(uid);
                 Some(object)
             }
             Decoded::Lost { metadata, problem } => {
+                // Where the store has an earlier version, that one counts.
+                if self.known(&metadata).is_none() {
+                    self.reconciler.kind.note_lost(&metadata, true);
+                }
                 self.lost.insert(uid, (*metadata).clone());
                 if is_new {
                     let reconciler = self.reconciler.clone();

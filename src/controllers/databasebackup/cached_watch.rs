@@ -1,11 +1,12 @@
 //! Objects of a kind as they were last seen, for look-ups by name, and a stream of those that changed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::{Stream, StreamExt};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::watcher::{self, Event};
@@ -16,7 +17,7 @@ use tracing::info;
 
 use crate::runtime::child_watch::Owner;
 use crate::runtime::room::Kept;
-use crate::runtime::{CacheSync, Decoded, ScopedStores, SlowBackoff, Unlisted, WatchBackoff, decoded};
+use crate::runtime::{CacheSync, Decoded, Lost, ScopedStores, SlowBackoff, Unlisted, WatchBackoff, decoded};
 
 /// The objects of a kind, in one store for each namespace that the operator serves.
 pub struct CachedWatch<K: Resource<DynamicType = ()> + Clone + 'static> {
@@ -43,7 +44,8 @@ impl<K: Owner> CachedWatch<K> {
     ) -> impl Stream<Item = Result<K, watcher::Error>> + Send + use<K> {
         let (reader, writer) = reflector::store();
         self.stores.add(namespace, reader);
-        news(watch_all(api(client, namespace), config).backoff(WatchBackoff::default()), writer, version)
+        let events = watch_all(api(client, namespace), config).backoff(WatchBackoff::default());
+        news(events, writer, self.stores.lost().clone(), version)
     }
 
     /// The same for a kind that need not be installed. Then there are no objects, and the kind is looked for seldom.
@@ -59,7 +61,7 @@ impl<K: Owner> CachedWatch<K> {
         let events = watch_all(api(client, namespace), watcher::Config::default())
             .backoff(SlowBackoff::default())
             .filter_map(move |event| ready(of_installed(event, &missing, &noticed)));
-        news(events, writer, version)
+        news(events, writer, self.stores.lost().clone(), version)
     }
 
     /// Waits until the objects of that namespace have been listed once.
@@ -122,14 +124,67 @@ fn of_installed<K: Owner>(
     Some(event)
 }
 
+/// The objects of one watch that its store lacks although they are there.
+struct Losses {
+    lost: Lost,
+    all: HashMap<String, ObjectMeta>,
+    /// The uids in the list that is being received.
+    listed: HashSet<String>,
+}
+
+impl Losses {
+    /// Takes in an event before the store does: what a new list or a deletion shows to be gone is not lost.
+    fn begin<K: Owner>(&mut self, event: &Result<Event<Decoded<K>>, watcher::Error>) {
+        match event {
+            Ok(Event::Init) => self.listed.clear(),
+            Ok(Event::InitApply(object)) => self.listed.extend(object.uid()),
+            Ok(Event::InitDone) => {
+                let gone = self.all.extract_if(|uid, _| !self.listed.contains(uid));
+                gone.for_each(|(_, metadata)| self.lost.note(&metadata, false));
+            }
+            Ok(Event::Delete(object)) => {
+                self.all.remove(&object.uid().unwrap_or_default());
+                self.lost.note(object.meta(), false);
+            }
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, metadata: ObjectMeta, lost: bool) {
+        self.lost.note(&metadata, lost);
+        let uid = metadata.uid.clone().unwrap_or_default();
+        if lost {
+            self.all.insert(uid, metadata);
+        } else {
+            self.all.remove(&uid);
+        }
+    }
+}
+
+/// Uid and namespace of an object that is there.
+fn metadata_of<K: Owner>(event: &Result<Event<Decoded<K>>, watcher::Error>) -> Option<ObjectMeta> {
+    let (Ok(Event::Apply(object)) | Ok(Event::InitApply(object))) = event else { return None };
+    Some(ObjectMeta { uid: object.uid(), namespace: object.namespace(), ..ObjectMeta::default() })
+}
+
 /// Fills the store, and yields the objects whose version changed.
 fn news<K: Owner>(
     events: impl Stream<Item = Result<Event<Decoded<K>>, watcher::Error>> + Send,
     writer: Writer<K>,
+    lost: Lost,
     version: fn(&K) -> Option<i64>,
 ) -> impl Stream<Item = Result<K, watcher::Error>> + Send {
     let (mut known, mut kept): (HashMap<String, i64>, Kept) = Default::default();
-    let events = events.filter_map(|event| ready(decoded(event))).filter_map(move |event| ready(kept.take(event)));
+    let mut losses = Losses { lost, all: HashMap::new(), listed: HashSet::new() };
+    let events = events.filter_map(move |event| {
+        losses.begin(&event);
+        let metadata = metadata_of(&event);
+        let taken = decoded(event).and_then(|event| kept.take(event));
+        if let Some(metadata) = metadata {
+            losses.note(metadata, !matches!(taken, Some(Ok(Event::Apply(_) | Event::InitApply(_)))));
+        }
+        ready(taken)
+    });
     events.reflect(writer).filter_map(move |event| {
         let news = match event {
             Ok(Event::Apply(object) | Event::InitApply(object)) => {

@@ -143,8 +143,8 @@ pub enum Error {
     EndpointsUnread(String),
     /// The objects in the namespace of the group are not known.
     #[error(
-        "spec.group.namespace: the operator cannot list the objects in namespace {0}, so nothing of this group is changed: \
-         its RoleBinding there may be missing"
+        "spec.group: not all MyIngresses of namespace {0} are known, so nothing of this group is changed: the operator's \
+         RoleBinding there may be missing, or a MyIngress there is too large to be read (it has an event Undecodable)"
     )]
     GroupUnknown(String),
     /// Any other refusal for which only a person can do something.

@@ -170,8 +170,8 @@ fn shared(name: &str) -> String {
 fn unknown(name: &str, namespaces: &str) -> String {
     format!(
         "spec.destination.objectLock: bucket {name} is not locked yet: objects in {namespaces} may use it, and \
-         Causeway cannot list them. Let the operator list objects there (its RoleBinding may be missing), or take the \
-         namespace out of WATCH_NAMESPACE"
+         Causeway does not know them all. Let the operator list objects there (its RoleBinding may be missing), make those \
+         smaller that have an event Undecodable, or take the namespace out of WATCH_NAMESPACE"
     )
 }
 
