@@ -84,6 +84,11 @@ impl AwsError {
         self.code.as_deref().and_then(Unsigned::of_reason)
     }
 
+    /// The word for metrics. AWS denies a call that it does not accept the signature of, although it may be tried again soon.
+    fn outcome(&self) -> &'static str {
+        if self.unsigned().is_some() { Class::Denied.as_str() } else { self.class.as_str() }
+    }
+
     /// The error of a call that does not fit the present state: observe again.
     pub fn raced(operation: &'static str, message: String) -> Self {
         Self { operation, service: "", code: None, message, class: Class::Conflict, ambiguous: false }
@@ -282,7 +287,7 @@ impl Caller {
             Err(error) => {
                 let request_id = error.request_id().map(str::to_owned);
                 let error = AwsError::new(self.service, operation, &error, self.class_of);
-                self.metrics.aws_call(self.service, operation, Err(error.class.as_str()), took);
+                self.metrics.aws_call(self.service, operation, Err(error.outcome()), took);
                 tracing::info!(operation, took_ms, request_id, %error, "AWS call failed");
                 Err(error)
             }
@@ -386,5 +391,21 @@ mod tests {
         assert!(error.to_string().starts_with(&format!("CreateLoadBalancer: AWS denies it: {words}")), "{error}");
         let error = AwsError { code: Some("UnauthorizedOperation".into()), service: "ec2", ..error };
         assert!(error.to_string().contains(words), "{error}");
+    }
+
+    #[test]
+    fn calls_that_aws_accepts_no_signature_of_are_counted_as_denied() {
+        let error = |code: Option<&str>| AwsError {
+            operation: "CreateLoadBalancer",
+            service: "elasticloadbalancing",
+            code: code.map(str::to_owned),
+            message: "no".into(),
+            class: Class::Transient,
+            ambiguous: false,
+        };
+        for unsigned in [Unsigned::NoCredentials, Unsigned::CredentialsRefused, Unsigned::ClockSkewed] {
+            assert_eq!(error(Some(unsigned.reason())).outcome(), "denied", "{unsigned:?}");
+        }
+        assert_eq!(error(None).outcome(), "transient");
     }
 }
