@@ -69,7 +69,7 @@ impl<'a> Decided<'a> {
             basis: basis(observed),
             assets: &observed.assets,
             changes: plan.actions.iter().filter(|it| alters(it)).collect(),
-            open: model.map(|model| open(model, &observed.assets)).unwrap_or_default(),
+            open: model.map(|model| open(&observed.owner, model, &observed.assets)).unwrap_or_default(),
             right,
             looked,
             now,

@@ -11,6 +11,8 @@ use crate::external::elbv2::Pairs;
 use crate::runtime::fingerprint;
 
 /// Tag with the name of the cluster.
+/// The tag that names Causeway to other tools.
+pub const MANAGED_BY: &str = "ManagedBy";
 const CLUSTER: &str = "causeway.example.com/cluster";
 /// Tag with the uid of the cluster, which distinguishes it from others of its name. Resources from before this tag
 /// existed lack it, and get it.
@@ -74,7 +76,7 @@ impl Owner {
             (key("namespace"), self.namespace.clone()),
             (key("name"), self.name.clone()),
             (UID.into(), self.uid.clone()),
-            ("ManagedBy".into(), "causeway".into()),
+            (MANAGED_BY.into(), "causeway".into()),
         ]);
         tags.extend(self.cluster.uid.clone().map(|uid| (CLUSTER_UID.into(), uid)));
         tags

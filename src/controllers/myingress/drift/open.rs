@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::api::common::PREFIX;
 use crate::controllers::myingress::assets::{Assets, ListenerMember, Member};
 use crate::controllers::myingress::model::{ListenerModel, Model, SecurityModel};
+use crate::controllers::myingress::ownership::{MANAGED_BY, Owner};
 use crate::controllers::myingress::plan::Fields;
 use crate::external::elbv2::Pairs;
 
@@ -11,11 +13,13 @@ use crate::external::elbv2::Pairs;
 pub type Open = BTreeMap<String, (String, Fields)>;
 
 /// Returns the settings of these resources that the spec leaves open. Settings that Causeway has not read are left out.
-pub fn open(model: &Model, assets: &Assets) -> Open {
+pub fn open(owner: &Owner, model: &Model, assets: &Assets) -> Open {
     let mut all = Open::new();
     for (arn, member) in &assets.balancers {
         let name = &member.balancer.name;
-        all.insert(arn.clone(), (format!("load balancer {name}"), of_balancer(model, member)));
+        let mut fields = of_balancer(model, member);
+        fields.extend(of_others(owner, model, assets, member));
+        all.insert(arn.clone(), (format!("load balancer {name}"), fields));
         for (arn, listener) in member.listeners.iter().flatten() {
             let port = listener.listener.settings.port;
             if let Some(wanted) = model.listeners.get(&port) {
@@ -38,6 +42,44 @@ fn of_balancer(model: &Model, member: &Member) -> Fields {
         fields.insert("securityGroups".into(), groups.join(", "));
     }
     fields
+}
+
+/// Tags, listeners and rules that others added.
+fn of_others(owner: &Owner, model: &Model, assets: &Assets, member: &Member) -> Fields {
+    let (mut listeners, mut rules, mut tags) = (Vec::new(), Vec::new(), Vec::new());
+    let mut note = |part: String, present: &Pairs| {
+        let others = present.iter().filter(|(key, _)| !sets(model, key));
+        tags.extend(others.map(|(key, value)| format!("{key}={value} of {part}")));
+    };
+    note("the load balancer".into(), &member.tags);
+    for listener in member.listeners.iter().flat_map(BTreeMap::values) {
+        let port = listener.listener.settings.port;
+        if !owner.owns(&listener.tags) {
+            listeners.push(format!("port {port}"));
+            continue;
+        }
+        note(format!("the listener on port {port}"), &listener.tags);
+        for rule in listener.rules.values() {
+            let name = format!("rule {} on port {port}", rule.rule.priority);
+            if owner.owns(&rule.tags) { note(name, &rule.tags) } else { rules.push(name) }
+        }
+    }
+    let groups = assets.groups.values().filter(|group| group.group.balancers.contains(&member.balancer.arn));
+    groups.for_each(|group| note(format!("target group {}", group.group.name), &group.tags));
+    let named = |mut parts: Vec<String>| {
+        parts.sort();
+        if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+    };
+    Fields::from([
+        ("otherListeners".into(), named(listeners)),
+        ("otherRules".into(), named(rules)),
+        ("otherTags".into(), named(tags)),
+    ])
+}
+
+/// Whether Causeway sets tags with this key.
+fn sets(model: &Model, key: &str) -> bool {
+    key.starts_with(PREFIX) || key == MANAGED_BY || model.balancer.tags.contains_key(key)
 }
 
 fn of_listener(wanted: &ListenerModel, listener: &ListenerMember) -> Fields {

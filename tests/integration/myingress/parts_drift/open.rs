@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_elasticloadbalancingv2::types::IpAddressType;
+use aws_sdk_elasticloadbalancingv2::types::{
+    Action, ActionTypeEnum, FixedResponseActionConfig, IpAddressType, ProtocolEnum, RuleCondition,
+};
 use serde_json::json;
 
 use crate::myingress::bystander::{self, seen};
@@ -29,8 +31,8 @@ pub const LEFT: &[(&str, &str, &str)] = &[
         "AssociateWebACL, ModifyCapacityReservation",
         "leaves it",
     ),
-    ("tag that the spec does not name", "AddTags", "leaves it"),
-    ("listener or rule without Causeway's tags", "CreateListener, CreateRule", "leaves it"),
+    ("tag that the spec does not name", "AddTags", TOLD),
+    ("listener or rule without Causeway's tags", "CreateListener, CreateRule", TOLD),
     ("tags `cluster` and `uid` of the balancer", "RemoveTags", "leaves the balancer, reason `OwnershipLost`"),
 ];
 
@@ -69,9 +71,30 @@ async fn what_the_spec_leaves_open_stays_and_is_told() {
         format!("listener on port 443 of policy-alb: sslPolicy was {before}, is ELBSecurityPolicy-TLS13-1-3-2021-06");
     told("policy", words).await;
 
+    let open = || spec(json!({ "listeners": [{ "port": 80 }] }));
+    let page = || {
+        let response = FixedResponseActionConfig::builder().status_code("503").build();
+        Action::builder().r#type(ActionTypeEnum::FixedResponse).fixed_response_config(response).build()
+    };
+    let tags = created(&scene, "tags", open()).await.arn;
+    bystander::add_tag(&scene, &tags, "team", "storefront").await;
+    told("tags", "otherTags was none, is team=storefront of the load balancer".into()).await;
+
+    let ports = created(&scene, "ports", open()).await.arn;
+    let call = scene.elb.create_listener().load_balancer_arn(&ports).port(81).protocol(ProtocolEnum::Http);
+    call.default_actions(page()).send().await.expect("the listener");
+    told("ports", "otherListeners was none, is port 81".into()).await;
+
+    let rules = created(&scene, "rules", open()).await.arn;
+    let listener = listeners(&scene, &rules).await[&80].clone();
+    let path = RuleCondition::builder().field("path-pattern").values("/closed").build();
+    let call = scene.elb.create_rule().set_listener_arn(listener.listener_arn).priority(50).conditions(path);
+    call.actions(page()).send().await.expect("the rule");
+    told("rules", "otherRules was none, is rule 50 on port 80".into()).await;
+
     let all = || async {
         let mut all = Vec::new();
-        for arn in [&addresses, &groups, &attributes, &policy] {
+        for arn in [&addresses, &groups, &attributes, &policy, &tags, &ports, &rules] {
             all.push(seen(&scene, arn).await);
         }
         (all, listeners(&scene, &policy).await[&443].ssl_policy.clone())
