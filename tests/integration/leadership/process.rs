@@ -110,6 +110,14 @@ impl Process {
         assert!(sent.expect("kill runs").success());
     }
 
+    /// A size in KiB in the kernel's status of the process that was started last: `VmRSS` is what it has in memory, `VmHWM`
+    /// the most that it ever had.
+    pub fn memory_kib(&self, field: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("its status");
+        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).expect("the field");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
     /// Waits until it has ended.
     pub async fn ended(&mut self) -> ExitStatus {
         let name = self.name;

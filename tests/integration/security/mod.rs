@@ -16,6 +16,7 @@ mod oidc;
 mod plans;
 mod policies;
 mod secrets;
+mod start;
 mod status;
 mod targets;
 mod tenant;
