@@ -54,7 +54,8 @@ pub struct RunOptions {
     #[arg(long, env = "SWEEP_INTERVAL", default_value = "5m", value_parser = duration)]
     pub sweep_interval: Duration,
 
-    /// How long a replaced load balancer continues to serve clients that still use its address
+    /// How long a replaced load balancer continues to serve clients that still use its address, and how long a target group
+    /// stays for requests in flight when nothing sends to it any more
     #[arg(long, env = "REPLACEMENT_GRACE", default_value = "2m", value_parser = duration)]
     pub replacement_grace: Duration,
 

@@ -225,7 +225,14 @@ fn of_my_app() -> Vec<Row> {
     vec![("image", "required", Asks(Topic::Image, image)), ("replicas", "required", Limit), ("", "defaults", Not(PODS))]
 }
 
-/// The fields at the ends of a schema.
+/// The fields at the ends of the schema of a kind's spec: `listeners[].port`. A map is one field.
+pub fn leaves_of<K: CustomResourceExt>() -> BTreeSet<String> {
+    let definition = serde_json::to_value(K::crd()).unwrap();
+    let mut all = BTreeSet::new();
+    leaves("", &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"], &mut all);
+    all
+}
+
 fn leaves(path: &str, schema: &Value, into: &mut BTreeSet<String>) {
     let fields = schema["properties"].as_object().into_iter().flatten();
     let mut inner: Vec<(String, &Value)> = fields
@@ -245,10 +252,8 @@ fn is_about(row: &str, leaf: &str) -> bool {
 }
 
 fn check<K: CustomResourceExt, S: DeserializeOwned>(rows: Vec<Row>, base: &Value, asked: impl Fn(&S) -> Vec<Ask>) {
-    let definition = serde_json::to_value(K::crd()).unwrap();
-    let kind = definition["spec"]["names"]["kind"].as_str().unwrap().to_owned();
-    let mut all = BTreeSet::new();
-    leaves("", &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"], &mut all);
+    let kind = K::crd().spec.names.kind;
+    let all = leaves_of::<K>();
     let mut about: BTreeMap<&str, usize> = rows.iter().map(|(row, ..)| (*row, 0)).collect();
     for leaf in &all {
         let row = rows.iter().map(|(row, ..)| *row).filter(|row| is_about(row, leaf)).max_by_key(|row| row.len());

@@ -15,7 +15,7 @@ pub mod asks;
 mod beyond;
 mod census;
 #[cfg(test)]
-mod coverage;
+pub mod coverage;
 mod form;
 mod limits;
 mod problems;

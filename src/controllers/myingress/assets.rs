@@ -300,6 +300,13 @@ fn enter_into(listeners: &mut BTreeMap<String, ListenerMember>, action: &Listene
             if listener.settings.certificate.is_none() {
                 member.certificates.clear();
             }
+            let (before, after) = (member.listener.settings.protocol, listener.settings.protocol);
+            if let Some(attributes) = member.attributes.as_mut().filter(|_| before != after) {
+                let (gone, mut new) = (default_listener_attributes(before), default_listener_attributes(after));
+                attributes.retain(|key, _| new.contains_key(key) || !gone.contains_key(key));
+                new.append(attributes);
+                *attributes = new;
+            }
             member.listener = listener;
         }),
         (ListenerAction::SetAttributes { arn, attributes, .. }, _) => edit(listeners, arn, |member| {

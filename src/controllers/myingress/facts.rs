@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::assets::Assets;
 use super::members::{Members, key};
 use super::model::{Built, Complaint, Limits};
@@ -51,7 +53,9 @@ pub struct Observed {
     pub bound: Vec<Binding>,
     /// Actions that AWS refused and that are not tried now.
     pub refusals: Vec<Refusal>,
-    /// How long a balancer that was replaced goes on serving.
+    /// When target groups lost their bindings, by ARN.
+    pub idle: BTreeMap<String, Timestamp>,
+    /// How long a balancer that was replaced goes on serving, and a target group that nothing forwards to stays.
     pub replacement_grace: Duration,
     /// How much AWS lets one balancer have.
     pub limits: Limits,

@@ -8,6 +8,7 @@ use kube::{Resource, ResourceExt};
 use super::model::{Complaint, order};
 use super::ownership::{ObjectKey, group_of};
 use crate::api::MyIngress;
+use crate::api::myingress::ManagedKeys;
 use crate::runtime::{Unlisted, undecodable};
 
 /// Who shares a balancer.
@@ -62,6 +63,34 @@ impl Members {
     /// The keys of all present members.
     pub fn everybody(&self) -> BTreeSet<ObjectKey> {
         self.present.iter().map(|object| key(object)).collect()
+    }
+
+    /// What specs have set in AWS, by the records of all members: another member may have acted before. Guests bring
+    /// listeners, and nothing else that is recorded.
+    pub fn recorded(&self) -> ManagedKeys {
+        let at_home = self.present.iter().filter(|member| !self.is_guest(&key(member)));
+        let records = at_home.filter_map(|member| member.status.as_ref()?.managed.as_ref());
+        let mut all = records.fold(ManagedKeys::default(), |all, one| ManagedKeys {
+            tags: [all.tags, one.tags.clone()].concat(),
+            attributes: [all.attributes, one.attributes.clone()].concat(),
+            listeners: all.listeners || one.listeners,
+            listener_attributes: all.listener_attributes || one.listener_attributes,
+            web_acl: all.web_acl || one.web_acl,
+            security_group: all.security_group || one.security_group,
+            capacity: all.capacity || one.capacity,
+        });
+        let mut guests = self.present.iter().filter_map(|member| member.status.as_ref()?.managed.as_ref());
+        all.listeners |= guests.any(|one| one.listeners);
+        for keys in [&mut all.tags, &mut all.attributes] {
+            keys.sort();
+            keys.dedup();
+        }
+        all
+    }
+
+    /// Whether no member takes part, because each is suspended.
+    pub fn all_suspended(&self) -> bool {
+        self.present.iter().all(|member| member.spec.suspend)
     }
 
     /// Members whose rules and target groups are to stay as they are, whatever their specs say.

@@ -43,6 +43,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::Controller;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Resource, ResourceExt};
@@ -128,7 +129,7 @@ struct MyIngressKind {
     metrics: Metrics,
     /// How often everything is checked.
     sweep: Duration,
-    /// How long a balancer that was replaced goes on serving.
+    /// How long a balancer that was replaced goes on serving, and a target group that nothing forwards to stays.
     replacement_grace: Duration,
     /// Rules that a security group may have for each address family.
     security_group_rules: u16,
@@ -167,7 +168,7 @@ impl MyIngressKind {
     /// Replaces all bindings of the owner.
     fn bind(&self, bindings: &[Binding], owner: &ObjectKey) {
         self.targets.bind(bindings.to_vec(), owner);
-        self.bound().set(owner, bindings.to_vec());
+        self.bound().set(owner, bindings.to_vec(), Timestamp::now());
     }
 
     /// Binds targets after a restart. They follow their endpoints before listeners and rules have been read, and even
@@ -238,6 +239,10 @@ impl Kind for MyIngressKind {
         object.spec.suspend
     }
 
+    fn note_lost(&self, metadata: &ObjectMeta, lost: bool) {
+        self.stores.lost().note(metadata, lost);
+    }
+
     fn forget(&self, uid: &str) {
         let in_group = self.groups_seen.lock().unwrap_or_else(PoisonError::into_inner).remove(uid).is_some();
         let living = in_group.then(|| self.living());
@@ -269,7 +274,7 @@ impl Kind for MyIngressKind {
         let bound = self.bound().get(&place).to_vec();
         let others = decide::bindings_without(object, &bound, &self.region.owned_by(&owner));
         self.bind(&others, &place);
-        if others.is_empty() {
+        if others.is_empty() && members_of(object, &self.objects()).all_suspended() {
             // Nothing was decided: once it goes on, its targets follow at once, even while its spec has a mistake.
             self.bound().forget(&place);
         }

@@ -47,12 +47,14 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
     let grace = if deleting { CREATE_LAG } else { Duration::ZERO };
     region.confirm_created(&owner, &names, grace).await.map_err(Error::of)?;
 
-    if may_have_security_group(object, &built) {
-        let new = !deleting && object.spec.group.is_none() && !had_security_group(object);
+    let had_security_group = had_security_group(object) || members.recorded().security_group;
+    if had_security_group || may_have_security_group(object, &built) {
+        let new = !deleting && object.spec.group.is_none() && !had_security_group;
         region.learn_security_groups(&owner, new).await.map_err(Error::of)?;
     }
     region.learn(&owner, depth(object, &members, &built)).await.map_err(Error::of)?;
     let assets = region.owned_by(&owner);
+    let idle = kind.bound().idle(&key_of(&owner), |arn| assets.groups.contains_key(arn));
 
     let mut observed = Observed {
         rival: region.rival(&owner, !assets.is_empty()),
@@ -66,6 +68,7 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
         endpoints: BTreeMap::new(),
         summaries: assets.groups.keys().filter_map(|arn| Some((arn.clone(), kind.targets.summary(arn)?))).collect(),
         bound: kind.bound().get(&key_of(&owner)).to_vec(),
+        idle,
         refusals: kind.refusals.of(&key_of(&owner), &members),
         replacement_grace: kind.replacement_grace,
         limits: limits(kind),
@@ -267,8 +270,7 @@ fn had_security_group(object: &MyIngress) -> bool {
 
 /// Whether there may be a security group of our own.
 fn may_have_security_group(object: &MyIngress, built: &Built) -> bool {
-    had_security_group(object)
-        || !object.spec.inbound_cidrs.is_empty()
+    !object.spec.inbound_cidrs.is_empty()
         || !object.spec.inbound_prefix_lists.is_empty()
         || built.model.as_ref().is_some_and(|it| matches!(it.balancer.security, SecurityModel::Managed { .. }))
 }
@@ -276,20 +278,17 @@ fn may_have_security_group(object: &MyIngress, built: &Built) -> bool {
 /// The details of the balancers that must be known: what the spec sets, and what it once set according to the status.
 pub fn depth(object: &MyIngress, members: &Members, built: &Built) -> Depth {
     let status = object.status.clone().unwrap_or_default();
-    let managed = status.managed.clone().unwrap_or_default();
+    let managed = members.recorded();
     if object.meta().deletion_timestamp.is_some() && members.is_deserted() {
         // Everything is deleted; only the deletion protection must be known.
         return Depth { attributes: unprotects(&object.spec), ..Depth::default() };
     }
     let balancer = built.model.as_ref().map(|model| &model.balancer);
     let listeners = built.model.as_ref().map(|model| &model.listeners);
-    // Any member may have brought a listener that no spec has now.
-    let mut records = members.present.iter().filter_map(|member| member.status.as_ref()?.managed.as_ref());
-    let recorded = managed.listeners || records.any(|managed| managed.listeners);
     Depth {
         groups: true,
         attributes: balancer.is_some_and(|it| !it.attributes.is_empty()) || !managed.attributes.is_empty(),
-        listeners: listeners.is_some_and(|it| !it.is_empty()) || !status.listeners.is_empty() || recorded,
+        listeners: listeners.is_some_and(|it| !it.is_empty()) || !status.listeners.is_empty() || managed.listeners,
         listener_attributes: listeners.is_some_and(|it| it.values().any(|one| !one.attributes.is_empty()))
             || managed.listener_attributes,
         web_acl: balancer.is_some_and(|it| it.web_acl.is_some()) || managed.web_acl,

@@ -46,25 +46,26 @@ pub fn plan(
     security: &Groups,
     plan: &mut Plan<Action, MyIngressStatus>,
 ) -> Result<(), Complaint> {
-    let before = object.status.as_ref().and_then(|status| status.managed.as_ref());
-    plan.status.managed = recorded(scene, before);
-    plan.write_status_first = before != plan.status.managed.as_ref() && plan.status.managed.is_some();
+    let before = scene.observed.members.recorded();
+    let known = object.status.as_ref().and_then(|status| status.managed.as_ref());
+    plan.status.managed = recorded(scene, &before);
+    plan.write_status_first = known != plan.status.managed.as_ref() && plan.status.managed.is_some();
     let held = scene.is_held();
     let Some(member) = current else {
         // A balancer that stays as it is is not replaced.
         return if held { Ok(()) } else { missing(scene, security, plan) };
     };
     let subnets = if held { member.balancer.subnets.clone() } else { subnets(scene, Some(member))? };
-    plan.actions.extend(repairs(scene, member, subnets, security, before).into_iter().map(Action::Balancer));
+    plan.actions.extend(repairs(scene, member, subnets, security, &before).into_iter().map(Action::Balancer));
     Ok(())
 }
 
 /// The keys that are recorded before they are set. While the balancer stays as it is, none of its own is added.
-fn recorded(scene: &Scene, before: Option<&ManagedKeys>) -> Option<ManagedKeys> {
-    let listeners = listeners::exist(scene.observed, before.is_some_and(|before| before.listeners));
-    let mut keys = status::managed(scene.model, before, listeners)?;
+fn recorded(scene: &Scene, before: &ManagedKeys) -> Option<ManagedKeys> {
+    let listeners = listeners::exist(scene.observed, before.listeners);
+    let mut keys = status::managed(scene.model, Some(before), listeners)?;
     if scene.is_held() {
-        let before = before.cloned().unwrap_or_default();
+        let before = before.clone();
         (keys.attributes, keys.web_acl, keys.capacity) = (before.attributes, before.web_acl, before.capacity);
     }
     (keys != ManagedKeys::default()).then_some(keys)
@@ -156,7 +157,7 @@ fn repairs(
     member: &Member,
     subnets: BTreeSet<String>,
     security: &Groups,
-    before: Option<&ManagedKeys>,
+    before: &ManagedKeys,
 ) -> Vec<BalancerAction> {
     let (wanted, balancer) = (&scene.model.balancer, &member.balancer);
     let arn = || balancer.arn.clone();
@@ -182,22 +183,21 @@ fn repairs(
     if !tags.is_empty() {
         actions.push(BalancerAction::AddTags { arn: arn(), tags });
     }
-    let managed = before.cloned().unwrap_or_default();
     let stays = |recorded: bool, by_holder: &dyn Fn(&ManagedKeys) -> bool| {
         held && (!recorded || holders_record(scene).is_some_and(by_holder))
     };
     if let Some(present) = &member.attributes {
         let default = |key: &str| default_balancer_attribute(key, wanted.scheme);
         let mut attributes = drifted(&attributes(&wanted.attributes, before, default), present, default);
-        attributes.retain(|key, _| !stays(managed.attributes.contains(key), &|it| it.attributes.contains(key)));
+        attributes.retain(|key, _| !stays(before.attributes.contains(key), &|it| it.attributes.contains(key)));
         if !attributes.is_empty() {
             actions.push(BalancerAction::SetAttributes { arn: arn(), attributes });
         }
     }
     if let Some(present) = &member.web_acl
         && *present != wanted.web_acl
-        && (wanted.web_acl.is_some() || managed.web_acl)
-        && !stays(managed.web_acl, &|it| it.web_acl)
+        && (wanted.web_acl.is_some() || before.web_acl)
+        && !stays(before.web_acl, &|it| it.web_acl)
     {
         actions.push(BalancerAction::SetWebAcl { arn: arn(), acl: wanted.web_acl.clone() });
     }
@@ -205,8 +205,8 @@ fn repairs(
     if let Some(present) = &member.capacity
         && serves(member)
         && *present != wanted.capacity
-        && (wanted.capacity.is_some() || managed.capacity)
-        && !stays(managed.capacity, &|it| it.capacity)
+        && (wanted.capacity.is_some() || before.capacity)
+        && !stays(before.capacity, &|it| it.capacity)
     {
         actions.push(BalancerAction::SetCapacity { arn: arn(), units: wanted.capacity });
     }
@@ -222,9 +222,8 @@ fn holders_record<'a>(scene: &Scene<'a>) -> Option<&'a ManagedKeys> {
 }
 
 /// The attributes of the spec, and AWS's defaults for those that the spec set before.
-fn attributes(wanted: &Pairs, before: Option<&ManagedKeys>, default: impl Fn(&str) -> Option<&'static str>) -> Pairs {
-    let dropped = before.iter().flat_map(|managed| &managed.attributes);
-    let defaults = dropped.filter_map(|key| Some((key.clone(), default(key)?.to_owned())));
+fn attributes(wanted: &Pairs, before: &ManagedKeys, default: impl Fn(&str) -> Option<&'static str>) -> Pairs {
+    let defaults = before.attributes.iter().filter_map(|key| Some((key.clone(), default(key)?.to_owned())));
     let mut all: Pairs = defaults.collect();
     all.extend(wanted.clone());
     all

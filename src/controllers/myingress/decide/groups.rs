@@ -1,6 +1,7 @@
 //! Target groups, and which backends their targets follow.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::attributes::drifted;
 use super::followed::{backend_tag, remembered};
@@ -18,6 +19,9 @@ use crate::controllers::myingress::ownership::{Owner, member_of};
 use crate::controllers::myingress::predicted::PredictedAws;
 use crate::controllers::myingress::targets::{Backend, Binding, CheckPort, Endpoints, Wanted};
 use crate::external::elbv2::{GroupKind, HealthCheck, NewTargetGroup, Pairs, Protocol, RuleAction};
+
+/// AWS's name of the time for which a target that is deregistered still answers requests in flight.
+const DEREGISTRATION_DELAY: &str = "deregistration_delay.timeout_seconds";
 
 /// Creates target groups and repairs them.
 pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
@@ -318,8 +322,8 @@ fn replaced(scene: &Scene, current: &Member, member: &GroupMember) -> Option<Bac
     backend.or_else(|| known().map(|binding| &binding.backend)).cloned()
 }
 
-/// Deletes groups that nobody wants and nothing forwards to.
-pub fn clear(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
+/// Deletes groups that no spec wants and nothing forwards to, once they are drained. Returns how soon the next one is.
+pub fn clear(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Option<Duration> {
     let used = used(scene.observed);
     // What a balancer forwards to is not known before its listeners are read.
     let unread = |arn: &String| scene.observed.assets.balancers.get(arn).is_some_and(|it| it.listeners.is_none());
@@ -331,7 +335,23 @@ pub fn clear(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
             // A group that another balancer of the owner uses is removed after that balancer.
             && member.group.balancers.iter().all(|arn| *arn == current.balancer.arn || !scene.observed.assets.balancers.contains_key(arn))
     });
-    actions.extend(surplus.map(|member| delete(scene.observed, member)));
+    let (drained, draining): (Vec<&GroupMember>, Vec<&GroupMember>) =
+        surplus.partition(|member| drains_for(scene, member).is_zero());
+    actions.extend(drained.into_iter().map(|member| delete(scene.observed, member)));
+    draining.into_iter().map(|member| drains_for(scene, member)).min()
+}
+
+/// How long a group that nothing forwards to any more still stays, with its targets. AWS spreads a changed rule within
+/// seconds, and answers 503 where it still sends to a group that is gone; requests in flight end with the group as well.
+/// So it stays for the grace period, and for its own deregistration delay where that is not AWS's default.
+/// <https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/3739>
+fn drains_for(scene: &Scene, member: &GroupMember) -> Duration {
+    let Some(since) = scene.observed.idle.get(&member.group.arn) else { return Duration::ZERO };
+    let own = member.attributes.as_ref().and_then(|attributes| attributes.get(DEREGISTRATION_DELAY));
+    let own = own.filter(|delay| default_group_attributes().get(DEREGISTRATION_DELAY) != Some(*delay));
+    let own = own.and_then(|delay| delay.parse().ok()).map(Duration::from_secs).unwrap_or_default();
+    let passed = Duration::try_from(scene.now.duration_since(*since)).unwrap_or_default();
+    own.max(scene.observed.replacement_grace).saturating_sub(passed)
 }
 
 fn stays(scene: &Scene, member: &GroupMember) -> bool {

@@ -189,8 +189,9 @@ fn changes(
     scene.aside.leave_out(&mut plan.actions);
 
     status::describe(plan, object, observed, Some(current));
+    let mut drained = None;
     if plan.actions.is_empty() {
-        groups::clear(scene, current, &mut plan.actions);
+        drained = groups::clear(scene, current, &mut plan.actions);
         security::clear(scene, &mut plan.actions);
         scene.aside.leave_out(&mut plan.actions);
     }
@@ -199,6 +200,7 @@ fn changes(
         replacement::switch(object, scene, current, plan);
         scene.aside.leave_out(&mut plan.actions);
     }
+    plan.requeue = plan.requeue.into_iter().chain(drained).min();
     plan.health = if plan.actions.is_empty() {
         if scene.aside.is_empty() && !scene.is_held() {
             // The keys that the spec no longer has were removed from AWS, so forget them.

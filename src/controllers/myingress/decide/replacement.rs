@@ -1,7 +1,7 @@
 //! A balancer of the other scheme takes over. First users see its name, then the old balancer goes on for a while:
 //! clients may keep its address for as long as its name lives in DNS.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -9,15 +9,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::balancer::delete;
 use super::followed::remembered;
-use super::{Scene, serves};
+use super::{Scene, serves, shifts};
 use crate::api::myingress::ReplacedStatus;
 use crate::api::{MyIngress, MyIngressStatus};
 use crate::controllers::myingress::action::Action;
 use crate::controllers::myingress::assets::{GroupMember, Member};
 use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::model::Model;
-use crate::controllers::myingress::ownership::member_of;
-use crate::external::elbv2::{Pairs, RuleAction};
+use crate::controllers::myingress::ownership::{ObjectKey, member_of};
+use crate::external::elbv2::{Condition, Pairs, RuleAction};
 use crate::runtime::Plan;
 
 /// Shows users the new balancer, and later removes the ones that it replaces. They are removed only once the new one
@@ -86,37 +86,73 @@ pub fn replaces(observed: &Observed, current: &Member) -> bool {
 }
 
 /// The target groups for whose targets the balancer waits before it takes over. If the ones that it replaces have healthy
-/// targets, all its backends that get requests need some too, but for those that had none before. Targets of guests do not
-/// count.
+/// targets, all its backends that get requests need some too, but for those that got the same requests before and had none
+/// then. Targets of guests do not count.
 pub fn awaited(observed: &Observed) -> BTreeSet<String> {
-    let used: BTreeSet<&String> = observed.built.model.iter().flat_map(used_groups).collect();
+    let Some(model) = &observed.built.model else { return BTreeSet::new() };
     let is_guests = |tags: &Pairs| member_of(tags).is_some_and(|member| observed.members.is_guest(&member));
-    let wanted =
-        |member: &GroupMember| observed.built.model.iter().any(|it| it.groups.contains_key(&member.group.name));
     let all = observed.assets.groups.values().filter(|it| !is_guests(&it.tags));
-    let (new, former): (Vec<&GroupMember>, Vec<&GroupMember>) = all.partition(|it| wanted(it));
+    let (new, former): (Vec<&GroupMember>, Vec<&GroupMember>) =
+        all.partition(|it| model.groups.contains_key(&it.group.name));
     let is_healthy = |it: &GroupMember| observed.summaries.get(&it.group.arn).is_some_and(|it| it.healthy > 0);
-    let backend = |it: &GroupMember| {
-        let backend = remembered(&observed.owner, observed.members.grouped, it)?;
-        Some((member_of(&it.tags), backend.namespace, backend.service, backend.port))
+    let serves = former.iter().any(|it| is_healthy(it));
+    let idle: BTreeSet<Backend> =
+        former.iter().filter(|it| !is_healthy(it)).filter_map(|it| backend(observed, it)).collect();
+    let (before, now) = (before(observed, model), sent(places(model)));
+    let was_idle = |it: &GroupMember, place: &Place| {
+        let same = backend(observed, it).filter(|backend| idle.contains(backend));
+        same.is_some_and(|backend| before.get(place).is_some_and(|backends| backends.contains(&backend)))
     };
-    let was_idle = |it: &GroupMember| {
-        let mut same = former.iter().filter(|other| backend(other).is_some_and(|other| Some(other) == backend(it)));
-        same.any(|other| !is_healthy(other))
+    let waits = |it: &GroupMember| {
+        let mut places = now.iter().filter(|(_, groups)| groups.contains(&it.group.name)).map(|(place, _)| place);
+        !is_healthy(it) && places.any(|place| !was_idle(it, place))
     };
-    let served = former.iter().any(|it| is_healthy(it));
-    let waits = |it: &GroupMember| used.contains(&it.group.name) && !is_healthy(it) && !was_idle(it);
-    new.into_iter().filter(|it| served && waits(it)).map(|it| it.group.arn.clone()).collect()
+    new.into_iter().filter(|it| serves && waits(it)).map(|it| it.group.arn.clone()).collect()
 }
 
-/// Names of the target groups that get requests.
-fn used_groups(model: &Model) -> impl Iterator<Item = &String> {
-    let listeners = model.listeners.values();
-    let actions =
-        listeners.flat_map(|it| it.rules.iter().flat_map(|rule| &rule.settings.actions).chain(&it.default_actions));
-    let groups = actions.filter_map(|action| match action {
-        RuleAction::Forward { groups, .. } => Some(groups),
-        _ => None,
+/// A port, and the conditions of a rule there; `None` for the default action.
+type Place = (u16, Option<BTreeSet<Condition>>);
+
+/// The member that a target group belongs to, and the Service and port that it follows.
+type Backend = (Option<ObjectKey>, String, String, String);
+
+fn backend(observed: &Observed, group: &GroupMember) -> Option<Backend> {
+    let backend = remembered(&observed.owner, observed.members.grouped, group)?;
+    Some((member_of(&group.tags), backend.namespace, backend.service, backend.port.to_string()))
+}
+
+fn places(model: &Model) -> impl Iterator<Item = (Place, &[RuleAction])> {
+    model.listeners.iter().flat_map(|(port, listener)| {
+        let rules = listener
+            .rules
+            .iter()
+            .map(|rule| ((*port, Some(rule.settings.conditions.clone())), &*rule.settings.actions));
+        rules.chain([((*port, None), &*listener.default_actions)])
+    })
+}
+
+/// Names or ARNs of the target groups that get requests, by place.
+fn sent<'a>(places: impl Iterator<Item = (Place, &'a [RuleAction])>) -> BTreeMap<Place, BTreeSet<String>> {
+    let mut all: BTreeMap<Place, BTreeSet<String>> = BTreeMap::new();
+    for (place, actions) in places {
+        all.entry(place).or_default().extend(shifts::sent(actions));
+    }
+    all
+}
+
+/// The backends that get requests of the balancers that are replaced, by place.
+fn before(observed: &Observed, model: &Model) -> BTreeMap<Place, BTreeSet<Backend>> {
+    let old = observed.assets.balancers.values().filter(|it| it.balancer.scheme != Some(model.balancer.scheme));
+    let listeners = old.flat_map(|it| &it.listeners).flat_map(BTreeMap::values);
+    let places = listeners.flat_map(|it| {
+        let port = it.listener.settings.port;
+        let rules = it
+            .rules
+            .values()
+            .map(move |rule| ((port, Some(rule.rule.settings.conditions.clone())), &*rule.rule.settings.actions));
+        rules.chain([((port, None), &*it.listener.settings.default_actions)])
     });
-    groups.flatten().filter(|(_, weight)| **weight > 0).map(|(name, _)| name)
+    let named = |arn: &String| backend(observed, observed.assets.groups.get(arn)?);
+    let backends = |(place, arns): (Place, BTreeSet<String>)| (place, arns.iter().filter_map(named).collect());
+    sent(places).into_iter().map(backends).collect()
 }

@@ -9,7 +9,6 @@ use crate::api::myingress::ManagedKeys;
 use crate::controllers::myingress::action::ListenerAction;
 use crate::controllers::myingress::assets::Member;
 use crate::controllers::myingress::facts::Observed;
-use crate::controllers::myingress::members::key;
 use crate::external::elbv2::{Pairs, RuleAction};
 
 /// One call removes tags from at most this many resources.
@@ -18,9 +17,7 @@ const MOST_ARNS: usize = 20;
 
 /// Keys that a spec of any member once set; guests set none.
 pub fn once_set(observed: &Observed) -> BTreeSet<String> {
-    let members = observed.members.present.iter().filter(|member| !observed.members.is_guest(&key(member)));
-    let statuses = members.filter_map(|member| member.status.as_ref());
-    statuses.filter_map(|status| status.managed.as_ref()).flat_map(|managed| managed.tags.clone()).collect()
+    observed.members.recorded().tags.into_iter().collect()
 }
 
 /// Keys that were set by a spec and are not wanted. What a member has in its spec that cannot take part now stays.

@@ -325,8 +325,9 @@ impl Aws {
     fn check_references(&self) {
         for member in self.assets.balancers.values() {
             for arn in member.listeners.iter().flat_map(|it| it.values()).flat_map(forwards_to) {
-                assert!(self.assets.groups.contains_key(arn), "TargetGroupNotFound: {arn}");
-                let kind = self.assets.groups[arn].group.kind.as_ref();
+                let group = self.assets.groups.get(arn).map(|member| &member.group);
+                assert!(group.is_some() || arn == OTHERS_GROUP, "TargetGroupNotFound: {arn}");
+                let kind = group.and_then(|group| group.kind.as_ref());
                 assert!(kind.is_none_or(|kind| kind.vpc == member.balancer.vpc), "it is in another VPC: {arn}");
             }
             let made_up = |id: &&String| id.contains(predicted::MADE_UP);
@@ -340,6 +341,10 @@ impl Aws {
         }
     }
 }
+
+/// A target group that specs may name and that is none of Causeway's.
+pub const OTHERS_GROUP: &str =
+    "arn:aws:elasticloadbalancing:eu-west-1:000000000000:targetgroup/others/0123456789abcdef";
 
 /// A balancer with IPv6 addresses stands in subnets that have some.
 fn suit(ids: &BTreeSet<String>, kind: Option<IpAddressType>) {

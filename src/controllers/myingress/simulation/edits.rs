@@ -2,19 +2,20 @@
 //! before goes to a target group that cannot take it while another could.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
 use proptest::collection::btree_map;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
+use super::aws::OTHERS_GROUP;
 use super::groups::{complains, members, shared};
 use super::shape::{Shape, assert_same};
 use super::specs::BACKENDS;
 use super::{Simulation, Supply, specs};
 use crate::api::MyIngress;
 use crate::api::myingress::BackendTargetType;
-use crate::controllers::myingress::action::Action;
 use crate::controllers::myingress::facts::key_of;
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::fixtures::born;
@@ -79,25 +80,29 @@ impl Simulation {
         for listener in listeners.flat_map(BTreeMap::values) {
             for rule in listener.rules.values().map(|it| &it.rule.settings) {
                 let place = (listener.listener.settings.port, Some(rule.conditions.clone()));
-                watch.busy.entry(place).or_default().extend(sent(&rule.actions));
+                watch.busy.entry(place).or_default().extend(self.and_backends(sent(&rule.actions)));
             }
         }
         for request in requests() {
             let Some((actions, member, conditions)) = self.answer(owner, &request) else { continue };
             let groups = sent(&actions);
-            watch.busy.entry((request.0, conditions)).or_default().extend(groups.clone());
+            watch.busy.entry((request.0, conditions)).or_default().extend(self.and_backends(groups.clone()));
             let tags = groups.iter().filter_map(|arn| member_of(&self.aws.assets.groups.get(arn)?.tags));
             if !member.into_iter().chain(tags).any(|member| leaving.contains(&member)) {
                 let quality = self.quality(owner, &actions);
-                let groups = groups.into_iter().map(|arn| (arn.clone(), self.fitness(owner, &arn))).collect();
+                let groups = groups.into_iter().flat_map(|arn| {
+                    let fitness = self.fitness(owner, &arn);
+                    self.and_backends([arn].into()).into_iter().map(move |name| (name, fitness))
+                });
+                let groups = groups.collect();
                 watch.before.insert(request, Answer { actions, quality, groups });
             }
         }
         self.watch = Some(watch);
     }
 
-    /// Notes the requests that this action takes from what could answer them.
-    pub fn look(&mut self, owner: &Owner, action: &Action) {
+    /// Notes the requests that this step took from what could answer them.
+    pub fn look(&mut self, owner: &Owner, step: &dyn Debug) {
         let Some(mut watch) = self.watch.take() else { return };
         for (request, before) in &watch.before {
             let Some((now, _, conditions)) = self.answer(owner, request) else { continue };
@@ -109,25 +114,38 @@ impl Simulation {
             let checkable = matches!(before.actions[..], [RuleAction::Forward { .. }]);
             let need = before.quality.min(if checkable { 2 } else { 1 });
             for arn in sent(&now) {
+                let backend = self.backend_of(&arn);
+                let same = backend.as_ref().and_then(|backend| before.groups.get(backend));
                 let need = match before.groups.get(&arn) {
                     // It may follow another Service. Targets of a group that nobody binds stay as they are.
                     Some(fitness) => self.summary(owner, &arn).map_or(0, |_| *fitness),
-                    None if busy.contains(&arn) => 0,
-                    None => need,
+                    None if busy.contains(&arn) || backend.is_some_and(|backend| busy.contains(&backend)) => 0,
+                    None => same.map_or(need, |fitness| need.min(*fitness)),
                 };
                 let have = self.fitness(owner, &arn);
                 if have < need {
                     let before = &before.actions;
-                    watch.lost.push(format!("{request:?} {have} of {need}: {before:?} → {now:?} by {action:?}"));
+                    watch.lost.push(format!("{request:?} {have} of {need}: {before:?} → {now:?} by {step:?}"));
                 }
             }
         }
         self.watch = Some(watch);
     }
 
+    /// The Service and port that a group follows, and its member, by which a group of another balancer is the same.
+    fn backend_of(&self, arn: &str) -> Option<String> {
+        let tags = &self.aws.assets.groups.get(arn)?.tags;
+        Some(format!("{} of {:?}", tags.get("causeway.example.com/backend")?, member_of(tags)))
+    }
+
+    fn and_backends(&self, groups: BTreeSet<String>) -> BTreeSet<String> {
+        let backends: Vec<String> = groups.iter().filter_map(|arn| self.backend_of(arn)).collect();
+        groups.into_iter().chain(backends).collect()
+    }
+
     fn fitness(&self, owner: &Owner, arn: &String) -> u8 {
-        // A process that has just started does not know what AWS goes on serving.
-        if !self.bound.knows(&key_of(owner)) {
+        // A process that has just started does not know what AWS goes on serving, and nothing is known of others' targets.
+        if *arn == OTHERS_GROUP || !self.bound.knows(&key_of(owner)) {
             return 2;
         }
         let summary = self.summary(owner, arn).unwrap_or_default();
@@ -320,7 +338,7 @@ proptest! {
 
     #[test]
     fn an_edit_ends_and_takes_no_request_from_what_could_answer_it(
-        before in specs::alone(), after in specs::alone(), first in lacking(), then in lacking(), crash in 0..40_usize,
+        before in specs::whole(), after in specs::whole(), first in lacking(), then in lacking(), crash in 0..40_usize,
     ) {
         let web = |spec: &Value| born("web", 0, spec.clone());
         let mut simulation = Simulation::with(vec![web(&before)]);
@@ -328,10 +346,7 @@ proptest! {
         simulation.settle(None);
         let owner = Simulation::owner(&simulation.objects[0]);
         simulation.supplies = then;
-        // A new balancer takes over as a whole.
-        if before["scheme"] == after["scheme"] {
-            simulation.watch_requests(&owner, &BTreeSet::new());
-        }
+        simulation.watch_requests(&owner, &BTreeSet::new());
         simulation.object("web").spec = web(&after).spec;
         simulation.settle(Some(crash));
         prop_assert_eq!(simulation.lost(), [] as [&str; 0]);
@@ -360,7 +375,7 @@ proptest! {
         let leaving = simulation.objects.iter().map(key).filter(|it| !edited.iter().any(|other| key(other) == *it));
         let leaving: BTreeSet<ObjectKey> = leaving.collect();
         simulation.supplies = then;
-        if able && before[0]["scheme"] == after[0]["scheme"] {
+        if able {
             simulation.watch_requests(&owner, &leaving);
         }
         for object in &edited {

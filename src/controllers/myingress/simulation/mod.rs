@@ -12,6 +12,7 @@ mod kept;
 mod networks;
 mod occupied;
 mod protocols;
+mod rare;
 mod refused;
 mod repaired;
 mod restarts;
@@ -41,7 +42,7 @@ use super::decide::{bindings, bindings_without, decide, decide_removal, leads, w
 use super::dependencies::depends;
 use super::drift::{self as drift_memory, Decided, Drift};
 use super::facts::{Adoption, Observed, key_of};
-use super::members::{key, members_but};
+use super::members::{key, members_but, members_of};
 use super::model::{self, GroupModel, Inputs, Limits, Model, SecurityModel, SubnetsModel, fixtures};
 use super::names::candidates;
 use super::observe::depth;
@@ -83,7 +84,7 @@ pub struct Simulation {
     used_by: BTreeMap<String, BTreeSet<String>>,
     /// How many actions may still be carried out before the operator dies.
     life: Option<usize>,
-    /// How long a balancer that was replaced goes on serving.
+    /// How long a balancer that was replaced goes on serving, and a target group that nothing forwards to stays.
     pub grace: Duration,
     pub now: Timestamp,
     /// When an object is to be looked at again.
@@ -208,6 +209,7 @@ impl Simulation {
             endpoints: built.model.iter().flat_map(|it| &it.groups).map(|it| self.endpoints(it)).collect(),
             summaries: assets.groups.keys().filter_map(|arn| Some((arn.clone(), self.summary(&owner, arn)?))).collect(),
             bound: self.bound.get(&key_of(&owner)).to_vec(),
+            idle: self.bound.idle(&key_of(&owner), |arn| assets.groups.contains_key(arn)),
             refusals: self.refusals.clone(),
             replacement_grace: self.grace,
             limits: Limits::default(),
@@ -262,7 +264,7 @@ impl Simulation {
         if !observed.assets.groups.is_empty() {
             let model = observed.built.model.as_ref();
             let all = bindings(model, &observed.members, &observed.owner, &observed.assets);
-            self.bound.set(&place, all);
+            self.bound.set(&place, all, self.now);
         }
     }
 
@@ -298,9 +300,10 @@ impl Simulation {
             let owner = self.owner_of(&object);
             let place = key_of(&owner);
             let others = bindings_without(&object, self.bound.get(&place), &self.aws.assets.of(&owner));
-            let none = others.is_empty();
-            self.bound.set(&place, others);
-            if none {
+            let known: Vec<Arc<MyIngress>> = self.objects.iter().cloned().map(Arc::new).collect();
+            let forgotten = others.is_empty() && members_of(&object, &known).all_suspended();
+            self.bound.set(&place, others, self.now);
+            if forgotten {
                 self.bound.forget(&place);
             }
             return true;
@@ -321,6 +324,7 @@ impl Simulation {
             }
             if plan.write_status_first || plan.actions.is_empty() {
                 self.objects[place].status = Some(plan.status.clone());
+                self.look(&observed.owner, &"the status");
             }
             let Plan { actions, health, mut requeue, .. } = plan;
             if observed.rival.is_some() {
@@ -373,7 +377,7 @@ impl Simulation {
                 self.life = self.life.map(|life| life - 1);
                 self.journal.push(action.clone());
                 if let Action::Bind(bindings) = &action {
-                    self.bound.set(&key_of(owner), bindings.clone());
+                    self.bound.set(&key_of(owner), bindings.clone(), self.now);
                 } else if self.aws.act(owner, &action).is_err() {
                     return false;
                 }

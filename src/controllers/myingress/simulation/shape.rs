@@ -104,7 +104,7 @@ impl Shape {
                 member.balancer.security_groups.iter().map(security_group).collect()
             },
             tags: relevant(&member.tags),
-            attributes: member.attributes.clone().unwrap_or_default(),
+            attributes: in_force(member.attributes.as_ref()),
             web_acl: member.web_acl.clone().flatten(),
             capacity: member.capacity.flatten(),
             listeners: {
@@ -114,7 +114,7 @@ impl Shape {
         });
         let groups = own.groups.values().map(|member| {
             let group = &member.group;
-            let attributes = member.attributes.clone().unwrap_or_default();
+            let attributes = in_force(member.attributes.as_ref());
             let shape = (group.kind.clone(), group.health_check.clone(), attributes, relevant(&member.tags));
             (group.name.clone(), shape)
         });
@@ -133,6 +133,20 @@ impl Shape {
                 .collect(),
         }
     }
+}
+
+/// The attributes without those that have no default to go back to, where nothing uses them.
+fn in_force(attributes: Option<&Pairs>) -> Pairs {
+    let mut attributes = attributes.cloned().unwrap_or_default();
+    for (key, switch, on) in [
+        ("access_logs.s3.bucket", "access_logs.s3.enabled", "true"),
+        ("stickiness.app_cookie.cookie_name", "stickiness.type", "app_cookie"),
+    ] {
+        if attributes.get(switch).map(String::as_str) != Some(on) {
+            attributes.remove(key);
+        }
+    }
+    attributes
 }
 
 fn by_name(action: &RuleAction, assets: &Assets) -> RuleAction {

@@ -1,6 +1,7 @@
 //! Requests move to other target groups.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -10,6 +11,7 @@ use crate::controllers::myingress::action::{Action, ListenerAction};
 use crate::controllers::myingress::model::fixtures::{oidc, standing};
 use crate::controllers::myingress::predicted::forwards_to;
 use crate::external::elbv2::RuleAction;
+use crate::runtime::Health;
 
 /// An HTTPS listener with a rule and a default action that both do this.
 fn doing(action: &Value) -> Value {
@@ -63,4 +65,39 @@ fn what_a_log_in_protects_opens_to_nobody_while_what_comes_in_its_place_has_no_h
     assert_eq!(simulation.journal.iter().find(opens), None);
     let listener = listener(&simulation);
     assert!(forwards_to(&listener).all(|arn| simulation.aws.sick.contains(arn)), "{listener:#?}");
+}
+
+#[test]
+fn a_group_without_requests_drains_before_it_is_deleted() {
+    let mut simulation = settled(doing(&forward("private")));
+    let drained: BTreeSet<String> = simulation.aws.assets.groups.keys().cloned().collect();
+    for (delay, expected) in [("300", 120), ("20", 120), ("600", 600)] {
+        let mut simulation = simulation.clone();
+        simulation.grace = Duration::from_secs(120);
+        for member in simulation.aws.assets.groups.values_mut() {
+            let attribute = ("deregistration_delay.timeout_seconds".to_owned(), delay.to_owned());
+            member.attributes.get_or_insert_default().extend([attribute]);
+        }
+        simulation.objects[0].spec = standing("web", doing(&forward("public"))).spec;
+        let which = super::key(&simulation.objects[0]);
+        while !simulation.reconcile(&which) {}
+        assert!(forwards_to(&listener(&simulation)).all(|arn| !drained.contains(arn)), "requests go to the other one");
+        assert!(matches!(simulation.health[&which], Health::Ready(_)), "{:?}", simulation.health);
+        let waiting = plan(&mut simulation);
+        assert_eq!((waiting.actions, waiting.requeue), (Vec::new(), Some(Duration::from_secs(expected))), "{delay}");
+
+        let begun = simulation.now;
+        simulation.die();
+        simulation.settle(None);
+        assert_eq!(simulation.now.duration_since(begun).as_secs(), i64::try_from(expected).unwrap(), "over a restart");
+        assert!(simulation.aws.assets.groups.keys().all(|arn| !drained.contains(arn)), "it is gone");
+    }
+    // A spec that wants it again before it is drained finds it as it was.
+    simulation.grace = Duration::from_secs(120);
+    for backend in ["public", "private"] {
+        simulation.objects[0].spec = standing("web", doing(&forward(backend))).spec;
+        let which = super::key(&simulation.objects[0]);
+        while !simulation.reconcile(&which) {}
+    }
+    assert!(forwards_to(&listener(&simulation)).all(|arn| drained.contains(arn)), "the same group serves");
 }

@@ -32,7 +32,7 @@ proptest! {
 
     #[test]
     fn aws_becomes_what_the_object_says_whatever_was_and_wherever_it_crashed(
-        steps in specs::changes(specs::alone()),
+        steps in specs::changes(specs::whole()),
         (others, drifts) in (specs::foreign(Simulation::owner(&web(&serde_json::json!({ "subnets": [] })))),
             proptest::collection::vec((0..3_usize, drift::any()), 0..4)),
         lingers in 0..3_usize, minutes in 0..3_u64,
@@ -78,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn a_mistake_changes_nothing_and_its_correction_everything(good in specs::alone(), better in specs::alone()) {
+    fn a_mistake_changes_nothing_and_its_correction_everything(good in specs::whole(), better in specs::whole()) {
         let mut simulation = reference(&good);
         let before = simulation.aws.clone();
         let mut bad = better.clone();

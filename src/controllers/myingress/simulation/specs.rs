@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Map, Value, json};
 
+use super::rare::{self, Addition};
 use crate::api::myingress::Scheme;
 use crate::controllers::myingress::assets::{Assets, GroupMember, Member};
 use crate::controllers::myingress::model::fixtures::oidc;
@@ -24,9 +25,14 @@ pub fn alone() -> impl Strategy<Value = Value> {
     (balancer(), content(vec![80, 443, 8080])).prop_map(|(balancer, content)| merged(balancer, content))
 }
 
+/// The spec of an object that stands alone, with any field of the schema.
+pub fn whole() -> impl Strategy<Value = Value> {
+    (alone(), rare::additions()).prop_map(|(spec, additions)| rare::with(spec, &additions))
+}
+
 /// The spec of a member of the group `all` that says where the balancer stands.
 pub fn standing() -> impl Strategy<Value = Value> {
-    (alone(), of(0..3_u8)).prop_map(|(spec, order)| merged(spec, json!({ "group": { "name": "all", "order": order } })))
+    (whole(), of(0..3_u8)).prop_map(|(spec, order)| merged(spec, json!({ "group": { "name": "all", "order": order } })))
 }
 
 /// The spec of another member. One in six cannot take part: it is suspended, or has a mistake.
@@ -36,7 +42,14 @@ pub fn joining(port: u16) -> impl Strategy<Value = Value> {
         1 => Just(json!({ "suspend": true })),
         1 => Just(json!({ "listeners": [{ "port": 80, "rules": [{ "action": forward(&["nowhere"]) }] }] })),
     ];
-    (content(vec![80, port]), trouble, of(0..3_u8)).prop_map(|(content, trouble, order)| {
+    let additions = rare::additions().prop_map(|all| all.into_iter().filter(|it| !it.is_about_balancer()).collect());
+    (content(vec![80, port]), trouble, of(0..3_u8), additions).prop_map(|(content, trouble, order, additions)| {
+        let additions: Vec<Addition> = additions;
+        // The balancer is another member's.
+        let content = without(
+            &rare::with(merged(content, json!({ "subnets": ["subnet-0", "subnet-1"] })), &additions),
+            &["subnets"],
+        );
         let member = merged(content, json!({ "group": { "name": "all", "order": order } }));
         merged(member, trouble)
     })
