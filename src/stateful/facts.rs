@@ -81,6 +81,10 @@ pub struct Pod<N> {
     /// Its container runs, or ended a moment ago and does not wait for its next start yet. What is said of the pod's trouble
     /// is then about another container.
     pub runs: bool,
+    /// Its container has been started.
+    pub has_run: bool,
+    /// Its container has run for a while.
+    pub lasts: bool,
     /// Its container is in a long restart back-off.
     pub waits_long: bool,
     /// What its process said last before it gave up; `None` while it runs well.

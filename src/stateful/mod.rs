@@ -22,6 +22,7 @@ pub mod password;
 pub mod placement;
 pub mod pod_refusal;
 pub mod pod_trouble;
+mod proof;
 mod reading;
 pub mod refusals;
 pub mod restore_from;

@@ -198,7 +198,10 @@ impl<N> Set<N> {
             );
             Some(("NodeLost", message))
         };
-        self.pods.values().find_map(of_pod).or_else(|| self.unmade.as_ref().map(Unmade::describe))
+        // What has never run waits for a person; what has run is started again.
+        let (waits, ran): (Vec<_>, Vec<_>) =
+            self.pods.values().partition(|pod| pod.lost_node.is_some() || !pod.has_run);
+        waits.into_iter().chain(ran).find_map(of_pod).or_else(|| self.unmade.as_ref().map(Unmade::describe))
     }
 }
 

@@ -146,7 +146,7 @@ fn first(view: &View<'_>) -> Option<Step> {
         .or_else(|| earlier::step(view))
         .or_else(unknown)
         .or_else(|| set.stranded())
-        .or_else(|| set.killed(|pod| !pod.own.forced))
+        .or_else(|| set.killed(|pod| !pod.own.forced && (!view.is_outdated(pod) || view.is_proven())))
         .or_else(|| set.belated())
 }
 
@@ -226,9 +226,10 @@ fn is_about_secrets(reason: &str) -> bool {
     reasons.contains(&reason)
 }
 
-/// Without a majority, nothing is changed that could cost data: only pods that never got to run are replaced. They are
-/// not replaced before the spec is accepted either, for a new pod would be like the one before. Pods that are ready although no
-/// member has ever answered go one at a time.
+/// Without a majority, nothing is changed that could cost data: only pods that do not run are replaced. They are
+/// not replaced before the spec is accepted either, for a new pod would be like the one before. One that has run goes alone, and
+/// the next only when the present spec has brought up a pod. Pods that are ready although no member has ever answered go one at
+/// a time.
 fn without_majority(view: &View<'_>, accepted: bool) -> Option<Step> {
     if view.observed.quorum.is_some() {
         return None;
@@ -248,7 +249,15 @@ fn without_majority(view: &View<'_>, accepted: bool) -> Option<Step> {
         }
     };
     let pods = view.observed.set.pods.iter();
-    let replaced: Vec<Action> = pods.filter_map(|(at, pod)| Some(delete_pod(pod, why((at, pod))?))).collect();
+    let mut due: Vec<_> = pods.filter_map(|(at, pod)| Some((pod, why((at, pod))?))).collect();
+    due.retain(|(pod, _)| pod.trouble.is_none() || !view.must_stay(pod));
+    // The first one shows whether the present spec brings up pods. Nothing is lost with those that have never run.
+    if !view.is_proven() && due.iter().any(|(pod, _)| pod.trouble.is_some() && pod.has_run) {
+        due.sort_by_key(|(pod, _)| pod.has_run);
+        let fresh = due.iter().filter(|(pod, _)| !pod.has_run).count();
+        due.truncate(fresh.max(1));
+    }
+    let replaced: Vec<Action> = due.into_iter().map(|(pod, why)| delete_pod(pod, why)).collect();
     if !replaced.is_empty() {
         return Some(Step::act(replaced, "Replacing", "replacing pods that do not start"));
     }
@@ -317,6 +326,16 @@ impl View<'_> {
     fn is_outdated(&self, pod: &Pod) -> bool {
         let revision = || super::resources::revision(self.object, recovery::begin(self), self.transport());
         pod.revision != *self.revision.get_or_init(revision)
+    }
+
+    /// Whether a pod that was made from the present spec works.
+    fn is_proven(&self) -> bool {
+        self.observed.set.is_proven(|pod| self.is_outdated(pod))
+    }
+
+    /// Whether the pod has worked, and its successor might not.
+    fn must_stay(&self, pod: &Pod) -> bool {
+        self.observed.set.must_stay(self.object, pod, |pod| self.is_outdated(pod))
     }
 
     /// Whether the member of that ordinal answers and has a leader.

@@ -6,10 +6,11 @@ use super::{Step, View, delete_pod, leadership};
 /// How many entries a member may lag behind the leader and still be well: it applies them in moments.
 const LAG: u64 = 5_000;
 
-/// Replaces a pod that was made from an earlier spec and will not get well by waiting. This comes before changes of the
-/// members, because those wait for all to be well.
+/// Replaces a pod that was made from an earlier spec and will not get well by waiting; one that has run only if the present
+/// spec is not about to fail. This comes before changes of the members, because those wait for all to be well.
 pub fn mend(view: &View<'_>, accepted: bool) -> Option<Step> {
-    let outdated = |ordinal: &i32| view.observed.set.pods.get(ordinal).is_some_and(|pod| view.is_outdated(pod));
+    let may_go = |pod: &Pod| view.is_outdated(pod) && !view.must_stay(pod);
+    let outdated = |ordinal: &i32| view.observed.set.pods.get(ordinal).is_some_and(may_go);
     let stuck = |ordinal: &i32| is_stuck(view, *ordinal) && view.can_miss(*ordinal);
     let ordinal = view.members.keys().find(|ordinal| accepted && stuck(ordinal) && outdated(ordinal))?;
     let pod = view.observed.set.pods.get(ordinal)?;

@@ -42,6 +42,8 @@ pub struct PodState {
     pub unlabelled: bool,
     /// How often its container was started again.
     restarts: i32,
+    /// Its container was started.
+    has_run: bool,
     /// Its node does not answer.
     pub lost: bool,
     /// It rebuilds the cluster whenever it starts.
@@ -198,6 +200,7 @@ impl Kubernetes {
         };
         if let Some(pod) = self.set.pods.get_mut(&ordinal) {
             pod.killed &= matches!(next, Container::Ended(..));
+            pod.has_run |= !matches!(next, Container::Waiting(_));
             pod.container = next;
         }
     }
@@ -278,6 +281,7 @@ impl PodState {
             terminating: false,
             unlabelled: false,
             restarts: 0,
+            has_run: false,
             lost: false,
             forced: birth.label(names::FORCED).is_some(),
             skips: !birth.template["spec"]["initContainers"].is_null(),
@@ -303,6 +307,8 @@ impl PodState {
             unlabelled: self.unlabelled,
             exit_code: last_words.as_ref().map(|_| 2),
             restarts: self.restarts,
+            has_run: self.has_run,
+            lasts: self.member().is_some(),
             last_words,
             trouble: trouble.map(str::to_owned),
             revival: self.killed.then(|| "its process was killed".to_owned()),

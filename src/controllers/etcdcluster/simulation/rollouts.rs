@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::Simulation;
 use super::faults::{Edit, Mishap};
-use super::kubernetes::Container;
+use super::kubernetes::{Container, LONG_BACK_OFF};
 use crate::controllers::etcdcluster::action::Action;
 use crate::controllers::etcdcluster::decide::decide;
 use crate::controllers::etcdcluster::facts::Observed;
@@ -45,6 +45,34 @@ proptest! {
             simulation.time_passes();
         }
         prop_assert_eq!(simulation.raft.healthy().len() + 1, simulation.raft.voters().count());
+        Edit::Image(None).happens(&mut simulation);
+        simulation.settle();
+        simulation.assert_settled();
+    }
+}
+
+/// The kubelet starts them again; their successors would be without image, too.
+#[test]
+fn old_members_that_die_again_stay_while_an_image_is_missing() {
+    for count in [3, 5] {
+        let mut simulation = Simulation::settled(cluster(count));
+        Edit::Image(Some("registry.example.com/nothing")).happens(&mut simulation);
+        simulation.works(20);
+        let old: Vec<i32> =
+            simulation.kubernetes.set.pods.iter().filter(|(_, pod)| pod.version.is_some()).map(|(at, _)| *at).collect();
+        let uids = |simulation: &Simulation| -> Vec<String> {
+            old.iter().map(|ordinal| simulation.kubernetes.set.pods[ordinal].uid.clone()).collect()
+        };
+        let before = uids(&simulation);
+        for dying in [&old[..1], &old[1..], &old[..]] {
+            for ordinal in dying {
+                simulation.kubernetes.stop(*ordinal, Container::Ended(None, LONG_BACK_OFF), &mut simulation.raft);
+                simulation.kubernetes.set.pods.get_mut(ordinal).unwrap().killed = true;
+            }
+            simulation.works(90);
+            assert_eq!(uids(&simulation), before, "{count}");
+        }
+        assert_eq!(simulation.raft.healthy().len(), old.len(), "{count}: {:#?}", simulation.raft);
         Edit::Image(None).happens(&mut simulation);
         simulation.settle();
         simulation.assert_settled();

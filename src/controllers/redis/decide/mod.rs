@@ -198,9 +198,12 @@ fn at_rest(view: &View<'_>) -> Duration {
 }
 
 /// Replaces pods whose processes were killed, and which the kubelet would restart only after minutes. Pods with
-/// ephemeral storage are left alone: their data would be lost with the pod.
+/// ephemeral storage are left alone: their data would be lost with the pod. So are those of an earlier spec before the
+/// present one has brought up another.
 fn killed(view: &View<'_>) -> Option<Step> {
-    view.observed.set.killed(|_| !view.object.spec.storage.ephemeral)
+    let is_outdated = |pod: &Pod| view.is_outdated(pod);
+    let set = &view.observed.set;
+    set.killed(|pod| !view.object.spec.storage.ephemeral && (!is_outdated(pod) || set.is_proven(is_outdated)))
 }
 
 /// A pod and its process.

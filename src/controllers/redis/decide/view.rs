@@ -177,6 +177,11 @@ impl View<'_> {
             || self.needs_another_process(pod)
     }
 
+    /// Whether the pod has worked, and its successor might not.
+    pub fn must_stay(&self, pod: &Pod) -> bool {
+        self.observed.set.must_stay(self.object, pod, |pod| self.is_outdated(pod))
+    }
+
     /// Whether only a new process gets the settings: this one still has a setting that was removed from the spec, and
     /// nobody knows the value before it; or it refuses to change one.
     fn needs_another_process(&self, pod: &Pod) -> bool {

@@ -41,6 +41,8 @@ pub struct PodState {
     probed: bool,
     /// Its image exists.
     pub startable: bool,
+    /// A process of it was started.
+    pub has_run: bool,
     /// Another of its containers does not run, or its kubelet does not report.
     pub unready: bool,
     /// Seconds until the kubelet starts a process again, without any trouble of the pod: its machine boots.
@@ -143,6 +145,7 @@ impl PodState {
             unlabelled: false,
             probed: !birth.template["spec"]["containers"][0]["livenessProbe"].is_null(),
             startable: !birth.image().contains("nothing"),
+            has_run: false,
             unready: false,
             away: 0,
             waits: 0,
@@ -180,12 +183,14 @@ impl Kubernetes {
             young: pod.terminating,
             controlled: self.set.children.keys().any(|(kind, _)| kind == "StatefulSet"),
             unlabelled: pod.unlabelled,
-            trouble: if damaged(pod) {
+            trouble: if damaged(pod) || pod.waits > 0 {
                 Some("CrashLoopBackOff".into())
             } else {
                 (!pod.startable).then(|| "ImagePullBackOff".to_owned())
             },
             runs: pod.process.is_some(),
+            has_run: pod.has_run,
+            lasts: pod.process.is_some(),
             revival: (pod.waits > 0).then(|| "its process was killed".to_owned()),
             last_words: damaged(pod).then(|| "# Bad file format reading the append only file x".to_owned()),
             own: Node {
@@ -392,7 +397,7 @@ impl Kubernetes {
             if pod.process.is_none() && pod.startable && readable {
                 let files = self.certificates.nodes.kept.clone();
                 let process = Process::start(number, claims[&ordinal].volume.writes.clone());
-                pod.process = Some(Process { files, ..process });
+                (pod.process, pod.has_run) = (Some(Process { files, ..process }), true);
             }
             // A replica whose disk takes nothing ends itself; there is room when it is started again.
             if pod.process.as_ref().is_some_and(|process| process.full && process.follows.is_some()) {

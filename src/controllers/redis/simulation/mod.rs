@@ -23,6 +23,7 @@ mod sidecars;
 mod states;
 mod story;
 mod tls;
+mod unproven;
 
 use std::collections::{BTreeMap, BTreeSet};
 
