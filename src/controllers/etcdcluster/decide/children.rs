@@ -38,7 +38,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let mut wanted = Vec::new();
     if accepted {
         wanted.extend(resources::around(view.object, &view.observed.set.rules));
-        wanted.push(resources::config_map(view.object, &start, view.transport()));
+        wanted.extend(settings(view, &start));
         wanted.push(resources::pods(view.object, shape(view, &start), view.transport()));
     } else {
         wanted.extend(restarted(view, &start));
@@ -60,6 +60,13 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     Step::children(actions, "Applying", message).or(waiting)
 }
 
+/// The `ConfigMap`. While pods of an earlier spec are there, it keeps the settings that these accepted: pods of earlier versions
+/// of the operator read them whenever they start.
+fn settings(view: &View<'_>, start: &Start) -> Option<Manifest> {
+    let keeps = view.observed.set.pods.values().any(|pod| view.is_outdated(pod)) && written_start(view).is_some();
+    if keeps { restarted(view, start) } else { Some(resources::config_map(view.object, start, view.transport())) }
+}
+
 /// The live `ConfigMap`, in which only the settings of members without data are changed.
 fn restarted(view: &View<'_>, start: &Start) -> Option<Manifest> {
     let live = view.observed.set.child("ConfigMap", &view.object.name_any())?;
@@ -77,7 +84,7 @@ fn restarted(view: &View<'_>, start: &Start) -> Option<Manifest> {
             metadata.remove(volatile);
         }
     }
-    // This does not match the spec: as soon as the spec can be accepted, all of it is applied.
+    // This does not match the spec: as soon as that is accepted and all pods are made from it, all of it is applied.
     child.value["metadata"]["annotations"][applied()] = Value::String("kept".into());
     Some(child)
 }

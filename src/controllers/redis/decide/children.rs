@@ -2,9 +2,8 @@
 
 use kube::ResourceExt;
 
-use super::super::action::Action;
-use super::super::{names, resources, settings};
-use super::{SELDOM, Step, View, evictions, refused, services, target};
+use super::super::{names, resources};
+use super::{SELDOM, Step, View, evictions, files, refused, services};
 use crate::stateful::ChildAction;
 use crate::stateful::network::surplus;
 use crate::stateful::step::of_others;
@@ -47,21 +46,11 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let is_going = set.is_going(&view.object.name_any());
     if !is_going {
         let own_image = view.observed.own_image.as_deref().unwrap_or_default();
-        wanted.push(resources::pods(view.object, view.pods(), own_image));
+        wanted.push(resources::pods(view.object, view.pods(), own_image, files::of_template(view)));
     }
     let message = if view.master().is_some() { "bringing the children up to date" } else { "creating the children" };
     let waiting = is_going.then(|| Step::wait("Applying", set.describe_going()));
     let actions = wanted.into_iter().filter_map(|child| set.unless_met(child)).chain(surplus(view.object, set));
     let actions = actions.chain(surplus_sentinel(view));
-    Step::children(actions, "Applying", message).or_else(|| files(view)).or(waiting)
-}
-
-/// Gives every pod the file of settings that a new process of it has to start with. Without it, a process that starts again would
-/// evict what fits into a larger `maxmemory` alone.
-fn files(view: &View<'_>) -> Option<Step> {
-    let file = settings::file(view.object);
-    let wanted = settings::print(&file);
-    let pods = view.observed.set.pods.values().filter(|pod| !pod.terminating && pod.own.conf.as_ref() != Some(&wanted));
-    let actions: Vec<_> = pods.map(|pod| Action::WriteSettings { pod: target(pod), file: file.clone() }).collect();
-    (!actions.is_empty()).then(|| Step::act(actions, "Applying", "writing the settings that new processes start with"))
+    Step::children(actions, "Applying", message).or_else(|| files::step(view)).or(waiting)
 }

@@ -10,6 +10,7 @@ mod databases;
 mod epochs;
 mod evictions;
 mod failover;
+mod files;
 mod nodes;
 mod passwords;
 mod refused;

@@ -11,7 +11,6 @@ use crate::controllers::redis::facts::{
     Child, LastWord, Node, NodeState, Observed, Passwords, Pod, SecretString, Users,
 };
 use crate::controllers::redis::names;
-use crate::controllers::redis::settings::print;
 use crate::external::redis::Attached;
 use crate::stateful::password::Emptied;
 use crate::stateful::simulation::{self, Birth, Objects};
@@ -29,7 +28,7 @@ pub struct PodState {
     pub address: String,
     pub role: Option<String>,
     pub settings: Option<String>,
-    /// Hash of the file that a new process starts with.
+    /// The file that a new process starts with.
     pub conf: Option<String>,
     pub certificates: Option<String>,
     /// The certificates whose files the kubelet was made to bring.
@@ -59,6 +58,9 @@ pub struct PodState {
     pub unreached: bool,
     pub process: Option<Process>,
 }
+
+/// A value that Redis refuses, for whatever directive.
+pub const REFUSED: &str = "bogus";
 
 /// How packets are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +140,7 @@ impl PodState {
             address: birth.address.clone(),
             role: None,
             settings: None,
-            conf: birth.template["metadata"]["annotations"][names::CONF].as_str().map(print),
+            conf: birth.template["metadata"]["annotations"][names::CONF].as_str().map(str::to_owned),
             certificates: None,
             awaited: None,
             terminating: false,
@@ -162,6 +164,11 @@ impl PodState {
         self.process.as_ref().is_some_and(|process| process.follows.is_none())
     }
 
+    /// The line of its file for which no process starts.
+    fn refused_line(&self) -> Option<&str> {
+        self.conf.as_ref()?.lines().find(|line| line.ends_with(REFUSED))
+    }
+
     pub fn answers(&self) -> bool {
         self.process.as_ref().is_some_and(|process| process.hangs.is_none())
     }
@@ -173,6 +180,8 @@ impl Kubernetes {
             let claim = self.set.claims.values().find(|claim| claim.facts.name.ends_with(&pod.name));
             claim.is_some_and(|claim| claim.volume.damaged) && pod.startable && pod.process.is_none()
         };
+        let refuses =
+            |pod: &PodState| pod.refused_line().filter(|_| pod.process.is_none() && pod.has_run).map(str::to_owned);
         let pod = |pod: &PodState| Pod {
             name: pod.name.clone(),
             uid: pod.uid.clone(),
@@ -183,7 +192,7 @@ impl Kubernetes {
             young: pod.terminating,
             controlled: self.set.children.keys().any(|(kind, _)| kind == "StatefulSet"),
             unlabelled: pod.unlabelled,
-            trouble: if damaged(pod) || pod.waits > 0 {
+            trouble: if damaged(pod) || pod.waits > 0 || (pod.startable && refuses(pod).is_some()) {
                 Some("CrashLoopBackOff".into())
             } else {
                 (!pod.startable).then(|| "ImagePullBackOff".to_owned())
@@ -192,7 +201,11 @@ impl Kubernetes {
             has_run: pod.has_run,
             lasts: pod.process.is_some(),
             revival: (pod.waits > 0).then(|| "its process was killed".to_owned()),
-            last_words: damaged(pod).then(|| "# Bad file format reading the append only file x".to_owned()),
+            last_words: if damaged(pod) {
+                Some("# Bad file format reading the append only file x".to_owned())
+            } else {
+                refuses(pod).map(|line| format!("Reading the configuration file, at line 9\n>>> '{line}'\nno"))
+            },
             own: Node {
                 role: pod.role.clone(),
                 settings: pod.settings.clone(),
@@ -299,11 +312,15 @@ impl Kubernetes {
                     self.lead(publication)?;
                 }
             }
-            Action::Configure { node, note, .. } => {
-                self.process(node)?.tampered = false;
+            Action::Configure { node, settings, note, .. } => {
+                let process = self.process(node)?;
+                if settings.iter().any(|(_, value)| value == REFUSED) {
+                    return Err(());
+                }
+                process.tampered = false;
                 self.meant(node)?.settings = Some(note.to_string());
             }
-            Action::WriteSettings { pod, file } => self.meant(pod)?.conf = Some(print(file)),
+            Action::WriteSettings { pod, file } => self.meant(pod)?.conf = Some(file.clone()),
             Action::LoadCertificates { node, content, note, .. } => {
                 let pod = self.meant(node)?;
                 // A new process finds the files that there are; for a running one they come a little later.
@@ -394,10 +411,11 @@ impl Kubernetes {
                 continue;
             }
             let readable = claims.get(&ordinal).is_some_and(|claim| !claim.volume.damaged);
-            if pod.process.is_none() && pod.startable && readable {
+            pod.has_run |= pod.startable;
+            if pod.process.is_none() && pod.startable && readable && pod.refused_line().is_none() {
                 let files = self.certificates.nodes.kept.clone();
                 let process = Process::start(number, claims[&ordinal].volume.writes.clone());
-                (pod.process, pod.has_run) = (Some(Process { files, ..process }), true);
+                pod.process = Some(Process { files, ..process });
             }
             // A replica whose disk takes nothing ends itself; there is room when it is started again.
             if pod.process.as_ref().is_some_and(|process| process.full && process.follows.is_some()) {

@@ -14,6 +14,7 @@ mod partial;
 mod passwords;
 mod properties;
 mod readiness;
+mod refused_config;
 mod remade;
 mod restore;
 mod sentinel;
