@@ -175,7 +175,12 @@ impl Child {
     /// The same of a Secret, without its content.
     pub fn bare(live: &impl Resource, ours: bool) -> Self {
         let meta = live.meta();
-        let value = json!({ "metadata": { "creationTimestamp": meta.creation_timestamp } });
+        let value = json!({ "metadata": {
+            "creationTimestamp": meta.creation_timestamp,
+            "resourceVersion": meta.resource_version,
+            "labels": meta.labels,
+            "ownerReferences": meta.owner_references,
+        } });
         Self { value, uid: meta.uid.clone().unwrap_or_default(), ours }
     }
 

@@ -14,6 +14,7 @@ pub mod builders;
 pub mod child_fields;
 pub mod error;
 pub mod facts;
+pub mod foreign;
 pub mod listeners;
 pub mod names;
 pub mod network;

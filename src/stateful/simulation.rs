@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::Status;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::names::{self, INCARNATION, VOLUME};
 use super::{Child, ChildAction, Claim, Database, Error, Pod, Set};
@@ -116,6 +117,10 @@ impl<P: PodState, V: Default> Objects<P, V> {
                     self.pod(object, name, uid)?.terminate();
                 }
             }
+            ChildAction::TakeBack { kind, name, uid, owners, .. } => {
+                let live = self.children.get_mut(&(kind.clone(), name.clone())).filter(|live| live.uid == *uid);
+                taken_back(live.ok_or(())?, owners);
+            }
             ChildAction::Hurry { .. } => {}
             ChildAction::DeleteClaim { name, uid, .. } => {
                 if self.claims.contains_key(&names::ordinal_of(object, name).unwrap()) {
@@ -221,6 +226,25 @@ impl<P: PodState, V: Default> Objects<P, V> {
         }
         spare
     }
+}
+
+/// The object becomes the controller of a child.
+pub fn taken_back(child: &mut Child, owners: &[OwnerReference]) {
+    child.value["metadata"]["ownerReferences"] = serde_json::to_value(owners).unwrap();
+    child.ours = true;
+}
+
+/// A child has no controller any more.
+pub fn orphaned(child: &mut Child) {
+    child.value["metadata"]["ownerReferences"] = Value::Null;
+    child.ours = false;
+}
+
+/// Another object controls a child.
+pub fn given_away(child: &mut Child) {
+    let owner = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": "x", "uid": "x", "controller": true });
+    child.value["metadata"]["ownerReferences"] = json!([owner]);
+    child.ours = false;
 }
 
 /// Asserts that Stalled names a field, an object or a command by which somebody lets the operator go on.

@@ -6,7 +6,7 @@ use kube::{Resource, ResourceExt};
 
 use super::{Child, ChildAction, Pod, Set};
 use crate::runtime::Health;
-use crate::runtime::manifest::{Manifest, is_left_over, left_over, owners_of};
+use crate::runtime::manifest::{Manifest, is_left_over, owners_of};
 use crate::runtime::quantity::amount;
 use crate::stateful::pod_trouble::Unmade;
 
@@ -65,17 +65,10 @@ impl<A: From<ChildAction>, R: Default> Step<A, R> {
 }
 
 impl<N> Set<N> {
-    /// If somebody else's object has the name of a child, nothing is touched. What an earlier object of our name left goes
-    /// away by itself.
-    pub fn child_of_others<A, R: Default>(&self, object: &impl Resource<DynamicType = ()>) -> Option<Step<A, R>> {
-        let ((kind, name), child) = self.children.iter().find(|(_, child)| !child.ours)?;
-        Some(of_others(object, kind, name, child))
-    }
-
-    /// The action that makes the child as it should be; `None` if it is.
+    /// The action that makes the child as it should be; `None` if it is, or if it is not ours to change.
     pub fn unless_met(&self, child: Manifest) -> Option<ChildAction> {
         let live = self.child(child.kind(), child.name());
-        if live.is_some_and(|live| child.is_met_by(&live.value)) {
+        if live.is_some_and(|live| !live.ours || child.is_met_by(&live.value)) {
             return None;
         }
         // Volume claim templates cannot be changed: the set is deleted without its pods, and made again.
@@ -205,21 +198,6 @@ impl<N> Set<N> {
     }
 }
 
-/// The step for a child that is not the object's: wait if it is left over from an earlier object of the name; else
-/// somebody has to act.
-pub fn of_others<A, R: Default, O: Resource<DynamicType = ()>>(
-    object: &O,
-    kind: &str,
-    name: &str,
-    child: &Child,
-) -> Step<A, R> {
-    if is_left_over(&owners_of(&child.value), object) {
-        return Step::wait("Applying", left_over::<O>(kind, name));
-    }
-    let fix = "delete it, or choose another metadata.name";
-    Step::stalled("NameTaken", format!("{kind} {name} exists and does not belong to this object: {fix}"))
-}
-
 /// A version's numbers, which compare as versions do.
 pub fn numbers(version: &str) -> Vec<u32> {
     version.split('.').filter_map(|part| part.parse().ok()).collect()
@@ -256,32 +234,6 @@ mod tests {
         assert_eq!(next(60, placed.clone()), [], "the Secret was there before");
         assert_eq!(next(-60, Pod::default()), [], "it has had no node for long");
         assert_eq!(next(-60, Pod { terminating: true, ..placed }), []);
-    }
-
-    #[test]
-    fn what_an_earlier_object_of_the_name_left_is_waited_for_and_what_is_of_others_is_reported() {
-        let metadata = json!({ "name": "db", "namespace": "shop", "uid": "now" });
-        let object: Redis = serde_json::from_value(json!({ "metadata": metadata, "spec": {} })).unwrap();
-        let reason = |kind: &str, name: &str, controller: bool| {
-            let owner = json!([{ "apiVersion": "example.com/v1", "kind": kind, "name": name, "uid": "then", "controller": controller }]);
-            let live = json!({ "metadata": { "ownerReferences": owner } });
-            let mut set = Set::<()>::default();
-            let child = Child { value: live, uid: "1".into(), ours: false };
-            set.children.insert(("Service".into(), "db".into()), child);
-            let step = set.child_of_others::<ChildAction, ()>(&object).unwrap();
-            assert!(step.actions.is_empty());
-            match step.health {
-                Health::Progressing(cause) => (cause.reason, cause.message.contains("an earlier Redis of this name")),
-                Health::Stalled(cause) => (cause.reason, cause.message.contains("delete it")),
-                health => panic!("{health:?}"),
-            }
-        };
-        assert_eq!(reason("Redis", "db", true), ("Applying", true));
-        for (kind, name, controller) in [("Redis", "other", true), ("EtcdCluster", "db", true), ("Redis", "db", false)]
-        {
-            assert_eq!(reason(kind, name, controller), ("NameTaken", true), "{kind} {name}");
-        }
-        assert!(Set::<()>::default().child_of_others::<ChildAction, ()>(&object).is_none());
     }
 
     #[test]

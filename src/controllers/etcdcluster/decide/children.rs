@@ -13,22 +13,35 @@ use super::super::tls::{Mode, Side};
 use super::{OFTEN, Step, View, recovery};
 use crate::external::etcd::Member;
 use crate::runtime::manifest::{Manifest, applied};
+use crate::stateful::foreign::{self, NAME_TAKEN};
 use crate::stateful::network::surplus;
 use crate::stateful::refusals::{self, ChildKey};
 
-/// If somebody else's object has a child's name, nothing is touched. For pods and volumes, this holds until the cluster
-/// has begun; afterwards they only keep it from growing ([`taken`]).
+/// Takes children back that lost their owner.
+pub fn take_back(view: &View<'_>) -> Option<Step> {
+    let actions = foreign::take_back(view.object, &view.observed.set.children, &view.observed.refused);
+    Step::children(actions, "Applying", "taking children back that lost their owner")
+}
+
+/// If something else has a child's name, a cluster does not begin. Once it has begun, only a child without which no member can
+/// be helped stops it. Others, and pods and volumes, are reported and left alone ([`others`], [`taken`]).
 pub fn foreign(view: &View<'_>) -> Option<Step> {
     let set = &view.observed.set;
     let beginning = set.foreign.values().next().filter(|_| !view.has_begun()).cloned();
-    let beginning = beginning.map(|message| Step::stalled("NameTaken", message));
-    let step = beginning.or_else(|| set.child_of_others(view.object))?;
+    let beginning = beginning.map(|message| Step::stalled(NAME_TAKEN, message));
+    let is_needed = |kind: &str| !view.has_begun() || ["StatefulSet", "ConfigMap", "Secret"].contains(&kind);
+    let step = beginning.or_else(|| foreign::stops(view.object, &set.children, is_needed))?;
     Some(Step { again: step.again.min(OFTEN), ..step })
+}
+
+/// Children of other owners, while everything else goes on.
+pub fn others(view: &View<'_>) -> Option<(&'static str, String)> {
+    foreign::report(view.object, &view.observed.set.children)
 }
 
 /// Somebody else's pod or volume claim of a name that we need, once the cluster has begun.
 pub fn taken(view: &View<'_>) -> Option<(&'static str, String)> {
-    view.observed.set.foreign.values().next().map(|message| ("NameTaken", message.clone()))
+    view.observed.set.foreign.values().next().map(|message| (NAME_TAKEN, message.clone()))
 }
 
 /// Applies children that are missing or differ. A spec that cannot be accepted changes none, except for the settings of

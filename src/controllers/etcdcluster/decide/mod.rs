@@ -42,6 +42,7 @@ use crate::api::etcdcluster::DowngradeStatus;
 use crate::api::{EtcdCluster, EtcdClusterStatus};
 use crate::external::etcd::{Endpoint, Member};
 use crate::runtime::{Health, Plan};
+use crate::stateful::foreign::NAME_TAKEN;
 use crate::stateful::pod_trouble::Fields;
 use crate::stateful::restore_from::join;
 use crate::stateful::step::{LATER, SELDOM, SOON};
@@ -142,7 +143,8 @@ fn first(view: &View<'_>) -> Option<Step> {
         is_unknown.then(|| Step::stalled("ForeignMembers", message))
     };
     let set = &view.observed.set;
-    children::foreign(view)
+    children::take_back(view)
+        .or_else(|| children::foreign(view))
         .or_else(|| earlier::step(view))
         .or_else(unknown)
         .or_else(|| set.stranded())
@@ -186,7 +188,7 @@ fn step(view: &View<'_>) -> (Step, bool) {
         .or_else(|| defrag::step(view))
         .or_else(|| members::left_on_lost_node(view));
     let step = step.map(|step| space::describe(view, step));
-    let refusal = children::refused(view, step.is_none());
+    let refusal = children::refused(view, step.is_none()).or_else(|| children::others(view));
     match (step, complaint, refusal) {
         (Some(step), None, None) => (step, false),
         // What stops the cluster as a whole matters more than a child.
@@ -195,7 +197,7 @@ fn step(view: &View<'_>) -> (Step, bool) {
             (Step { health: Health::stalled(reason, message), ..step }, false)
         }
         (None, Some((reason, message)), _) | (None, None, Some((reason, message))) => {
-            let again = if is_about_secrets(reason) || reason == "NameTaken" { OFTEN } else { LATER };
+            let again = if is_about_secrets(reason) || reason == NAME_TAKEN { OFTEN } else { LATER };
             (Step { again, ..Step::stalled(reason, message) }, true)
         }
         (None, None, None) => {

@@ -12,6 +12,7 @@ use crate::controllers::redis::facts::{
 };
 use crate::controllers::redis::names;
 use crate::external::redis::Attached;
+use crate::stateful::ChildAction;
 use crate::stateful::password::Emptied;
 use crate::stateful::simulation::{self, Birth, Objects};
 
@@ -279,6 +280,9 @@ impl Kubernetes {
     /// Carries out the action, if that can be done.
     pub fn act(&mut self, object: &Redis, action: &Action) -> Result<(), ()> {
         match action {
+            Action::Child(ChildAction::TakeBack { kind, name, owners, .. }) if kind == "EndpointSlice" => {
+                simulation::taken_back(self.slices.get_mut(name).ok_or(())?, owners);
+            }
             Action::Child(action) => return self.set.act(object, action),
             Action::Lead(publication) => self.lead(publication)?,
             Action::Unselect { service, uid } => {

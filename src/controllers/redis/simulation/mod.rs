@@ -9,6 +9,7 @@ mod idle;
 mod kubernetes;
 mod looks;
 mod nodes;
+mod owners;
 mod ownership;
 mod partial;
 mod passwords;
