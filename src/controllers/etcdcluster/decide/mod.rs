@@ -37,6 +37,7 @@ use super::damage;
 use super::damage::Loss;
 use super::facts::{Claim, Observed, Pod};
 use super::membership;
+use super::names::SKIP;
 use super::tls::Transport;
 use crate::api::etcdcluster::DowngradeStatus;
 use crate::api::{EtcdCluster, EtcdClusterStatus};
@@ -51,7 +52,7 @@ use crate::stateful::{self, ChildAction};
 /// The fields of the spec that decide about pods.
 const FIELDS: Fields = Fields {
     image: "spec.version and spec.image",
-    others: &[],
+    others: &[("install", "spec.recovery"), (SKIP, "spec.recovery")],
     apart: "spec.affinity",
     storage: "spec.storage.className",
 };
