@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::guardrails::{Denial, Required};
 use crate::runtime::manifest::is_controlled_by;
+use crate::runtime::quantity::amount;
 use crate::stateful::pod_trouble::{Evidence, Unmade};
 use crate::stateful::restore_from::Seen;
 use crate::stateful::{Database, Rules};
@@ -137,6 +138,12 @@ impl<N> Set<N> {
     /// What the operator, or a policy, does not allow of a spec: a reason, and a sentence that names the field and the fix.
     pub fn complaint<D: Database>(&self, object: &D) -> Option<Denial> {
         self.rules.complaint(object, &self.required).or_else(|| self.denied.clone())
+    }
+
+    /// The size of the largest volume.
+    pub fn volume_size(&self) -> Option<String> {
+        let sizes = self.claims.values().filter_map(|claim| Some((amount(&claim.capacity)?, &claim.capacity)));
+        sizes.max_by_key(|(amount, _)| *amount).map(|(_, size)| size.clone())
     }
 
     /// A child of that kind and name.

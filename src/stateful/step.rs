@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::{Resource, ResourceExt};
 
-use super::{Child, ChildAction, Pod, Set};
+use super::{Child, ChildAction, Claim, Pod, Set};
 use crate::runtime::Health;
 use crate::runtime::manifest::{Manifest, is_left_over, owners_of};
 use crate::runtime::quantity::amount;
@@ -161,19 +161,28 @@ impl<N> Set<N> {
         Step::children(actions, "Replacing", "replacing pods whose missing Secret or ConfigMap now exists")
     }
 
-    /// Grows volumes, one after the other, if `whose` says that they are to grow.
+    /// Grows volumes, one after the other, if `whose` says that they are to grow. A growth that failed is taken back: Kubernetes
+    /// lets a claim ask for less again, but for more than its volume has.
+    /// <https://kubernetes.io/docs/concepts/storage/persistent-volumes/#recovering-from-failure-when-expanding-volumes>
     pub fn grow<A: From<ChildAction>, R: Default>(
         &self,
         size: &str,
         whose: impl Fn(i32) -> bool,
     ) -> Option<Step<A, R>> {
         let wanted = amount(size)?;
-        let (_, claim) = self.claims.iter().find(|(ordinal, claim)| {
-            whose(**ordinal) && !claim.terminating && amount(&claim.size).is_some_and(|size| size < wanted)
-        })?;
-        let (name, uid) = (claim.name.clone(), claim.uid.clone());
-        let action = ChildAction::GrowClaim { name, uid, size: size.to_owned() };
-        Step::children([action], "GrowingVolumes", format!("volume claim {} grows", claim.name))
+        let asks = |(ordinal, claim): (&i32, &Claim)| {
+            let asked = amount(&claim.size).filter(|_| whose(*ordinal) && !claim.terminating)?;
+            if asked < wanted {
+                return Some((claim.clone(), size.to_owned()));
+            }
+            let has = amount(&claim.capacity).filter(|has| *has < asked)?;
+            let least = if has < wanted { size.to_owned() } else { (has / 1000 + 1).to_string() };
+            (amount(&least)? < asked).then(|| (claim.clone(), least))
+        };
+        let (claim, size) = self.claims.iter().find_map(asks)?;
+        let message = format!("volume claim {} asks for {size}", claim.name);
+        let action = ChildAction::GrowClaim { name: claim.name, uid: claim.uid, size };
+        Step::children([action], "GrowingVolumes", message)
     }
 
     /// Trouble of a pod that does not pass by itself, in words that do not change at every try. `of` describes the kubelet's
@@ -255,6 +264,25 @@ mod tests {
         assert!(leaves(None, true), "the set is deleted, and its pods with it");
         assert!(!leaves(Some("now"), true), "our own pods run, even if the status is lost");
         assert!(!leaves(None, false), "somebody deleted the set without its pods");
+    }
+
+    #[test]
+    fn a_growth_that_failed_is_taken_back() {
+        let asked = |asks: &str, has: &str, wanted: &str| {
+            let mut set = Set::<()>::default();
+            set.claims.insert(0, Claim { size: asks.into(), capacity: has.into(), ..Claim::default() });
+            let step = set.grow::<ChildAction, ()>(wanted, |_| true)?;
+            let [ChildAction::GrowClaim { size, .. }] = &step.actions[..] else { panic!("{step:?}") };
+            Some(size.clone())
+        };
+        assert_eq!(asked("8Gi", "8Gi", "9Pi").as_deref(), Some("9Pi"));
+        assert_eq!(asked("9Pi", "8Gi", "9Pi"), None, "it is on its way");
+        assert_eq!(asked("9Pi", "8Gi", "10Gi").as_deref(), Some("10Gi"));
+        let least = (8_i64 * 1024 * 1024 * 1024 + 1).to_string();
+        assert_eq!(asked("9Pi", "8Gi", "8Gi"), Some(least.clone()), "Kubernetes takes no less");
+        assert_eq!(asked(&least, "8Gi", "8Gi"), None);
+        assert_eq!(asked("20Gi", "20Gi", "8Gi"), None, "volumes do not shrink");
+        assert_eq!(asked("9Pi", "", "8Gi"), None, "there is no volume yet");
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub fn status(view: &View<'_>) -> EtcdClusterStatus {
     let status = EtcdClusterStatus {
         replicas: count(alive.count()),
         selector: Some(selector_text(view.object)),
+        volume_size: view.observed.set.volume_size().or_else(|| before.volume_size.clone()),
         auth: auth::record(view),
         downgrade: view.downgrade.clone(),
         ..before

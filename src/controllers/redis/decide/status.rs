@@ -75,6 +75,7 @@ pub fn status(view: &View<'_>, step: &Step) -> RedisStatus {
     let ready = view.observed.set.pods.keys().filter(|ordinal| view.follows(**ordinal)).count();
     status.ready_replicas = i32::try_from(ready).unwrap_or(i32::MAX);
     status.selector = Some(selector_text(view.object));
+    status.volume_size = view.observed.set.volume_size().or(status.volume_size);
     let versions = view.observed.set.pods.values().filter_map(|pod| Some(pod.info()?.version.clone()));
     status.version = versions.min_by_key(|version| numbers(version)).or(status.version);
     status.connection = Some(Connection {
