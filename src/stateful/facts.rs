@@ -61,6 +61,8 @@ pub struct Pod<N> {
     pub uid: String,
     /// The revision it was made from.
     pub revision: String,
+    /// When the restart was asked for after which it was made, as `kubectl rollout restart` has it.
+    pub restarted: Option<String>,
     /// Where it answers.
     pub address: Option<String>,
     /// Kubernetes considers it ready. It does not if the kubelet does not answer, or another container is not ready.

@@ -3,9 +3,19 @@
 
 use kube::ResourceExt;
 
+use super::names::RESTARTED;
 use super::{Pod, Set};
 
 impl<N> Set<N> {
+    /// Whether `kubectl rollout restart` asks for another pod in place of this one: Kubernetes makes pods with the time of the
+    /// last restart, and replaces none, for the kind chooses the order.
+    pub fn is_to_restart(&self, object: &impl ResourceExt, pod: &Pod<N>) -> bool {
+        let live = self.child("StatefulSet", &object.name_any()).filter(|live| live.ours);
+        let template = live.map(|live| &live.value["spec"]["template"]["metadata"]);
+        let asked = template.and_then(|metadata| metadata["annotations"][RESTARTED].as_str());
+        asked.is_some() && pod.restarted.as_deref() != asked
+    }
+
     /// Whether a pod that was made from the present spec works.
     pub fn is_proven(&self, is_outdated: impl Fn(&Pod<N>) -> bool) -> bool {
         let works = |pod: &&Pod<N>| (pod.ready || pod.lasts) && !pod.terminating;

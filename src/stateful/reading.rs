@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PersistentVolu
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
-use super::names::{self, ADOPTED, EPOCH, INCARNATION, MEMBER, REVISION};
+use super::names::{self, ADOPTED, EPOCH, INCARNATION, MEMBER, RESTARTED, REVISION};
 use super::unlabelled::Names;
 use super::{Claim, Database, Pod};
 use crate::runtime::lost_node;
@@ -42,6 +42,7 @@ pub fn pod_of<D: Database>(pod: &CorePod) -> Pod<D::Node> {
         name: pod.name_any(),
         uid: pod.uid().unwrap_or_default(),
         revision: pod.labels().get(REVISION).cloned().unwrap_or_default(),
+        restarted: pod.annotations().get(RESTARTED).cloned(),
         // What has ended keeps its address, which may be another pod's by now.
         address: status.pod_ip.clone().filter(|_| !has_ended),
         ready: condition("Ready").is_some_and(|ready| ready.status == "True"),

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::Status;
 use serde_json::{Value, json};
 
-use super::names::{self, INCARNATION, VOLUME};
+use super::names::{self, INCARNATION, RESTARTED, VOLUME};
 use super::{Child, ChildAction, Claim, Database, Error, Pod, Set};
 use crate::runtime::Health;
 use crate::runtime::manifest::Manifest;
@@ -57,6 +57,11 @@ pub struct Birth<'a, V> {
 }
 
 impl<V> Birth<'_, V> {
+    /// When a restart was asked for.
+    pub fn restarted(&self) -> Option<String> {
+        self.template["metadata"]["annotations"][RESTARTED].as_str().map(str::to_owned)
+    }
+
     /// A label of the template.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.template["metadata"]["labels"][name].as_str()
@@ -168,11 +173,18 @@ impl<P: PodState, V: Default> Objects<P, V> {
             let fixed = |set: &Value| set["spec"]["volumeClaimTemplates"].clone();
             assert_eq!(fixed(&live.value), fixed(&child.value), "the apiserver refuses to change templates of volumes");
         }
+        let mut value = child.value.clone();
+        // What kubectl wrote stays when we apply our fields.
+        if let Some(asked) =
+            live.and_then(|live| live.value["spec"]["template"]["metadata"]["annotations"].get(RESTARTED))
+        {
+            value["spec"]["template"]["metadata"]["annotations"][RESTARTED] = asked.clone();
+        }
         let uid = match live {
             Some(live) => live.uid.clone(),
             None => format!("uid-{}", self.next()),
         };
-        self.children.insert(key, Child { value: child.value.clone(), uid, ours: true });
+        self.children.insert(key, Child { value, uid, ours: true });
         Ok(())
     }
 
@@ -226,6 +238,12 @@ impl<P: PodState, V: Default> Objects<P, V> {
         }
         spare
     }
+}
+
+/// What `kubectl rollout restart` writes.
+pub fn restart<P, V>(objects: &mut Objects<P, V>, at: &str) {
+    let (_, set) = objects.children.iter_mut().find(|((kind, _), _)| kind == "StatefulSet").unwrap();
+    set.value["spec"]["template"]["metadata"]["annotations"][RESTARTED] = at.into();
 }
 
 /// The object becomes the controller of a child.

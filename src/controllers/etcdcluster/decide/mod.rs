@@ -325,20 +325,10 @@ impl View<'_> {
         self.observed.set.pods.iter().filter(move |(ordinal, pod)| !is_stranded(**ordinal, pod)).map(|(_, pod)| pod)
     }
 
-    /// Whether the pod was made from another spec.
+    /// Whether the pod was made from another spec, or before a restart that was asked for.
     fn is_outdated(&self, pod: &Pod) -> bool {
         let revision = || super::resources::revision(self.object, recovery::begin(self), self.transport());
-        pod.revision != *self.revision.get_or_init(revision)
-    }
-
-    /// Whether a pod that was made from the present spec works.
-    fn is_proven(&self) -> bool {
-        self.observed.set.is_proven(|pod| self.is_outdated(pod))
-    }
-
-    /// Whether the pod has worked, and its successor might not.
-    fn must_stay(&self, pod: &Pod) -> bool {
-        self.observed.set.must_stay(self.object, pod, |pod| self.is_outdated(pod))
+        pod.revision != *self.revision.get_or_init(revision) || self.observed.set.is_to_restart(self.object, pod)
     }
 
     /// Whether the member of that ordinal answers and has a leader.

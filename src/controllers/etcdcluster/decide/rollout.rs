@@ -47,7 +47,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         let others = view.unwell(view.unhealthy_voters_without(next));
         return Some(Step::wait("RollingOut", format!("{message}, waiting for a majority of the others: {others}")));
     }
-    Some(Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", message))
+    Some(Step::act(vec![delete_pod(pod, view.why_replaced(pod))], "RollingOut", message))
 }
 
 /// Whether the member answers and keeps up with the leader, and its pod serves.
@@ -68,4 +68,25 @@ fn is_well(view: &View<'_>, ordinal: i32) -> bool {
 fn is_stuck(view: &View<'_>, ordinal: i32) -> bool {
     let pod = view.observed.set.pods.get(&ordinal);
     !view.is_healthy(ordinal) && pod.is_some_and(|pod| !pod.terminating && !pod.ready)
+}
+
+impl View<'_> {
+    /// Why a pod is replaced that is well.
+    pub fn why_replaced(&self, pod: &Pod) -> &'static str {
+        if self.observed.set.is_to_restart(self.object, pod) {
+            "kubectl rollout restart asks for it"
+        } else {
+            "the spec changed"
+        }
+    }
+
+    /// Whether a pod that was made from the present spec works.
+    pub fn is_proven(&self) -> bool {
+        self.observed.set.is_proven(|pod| self.is_outdated(pod))
+    }
+
+    /// Whether the pod has worked, and its successor might not.
+    pub fn must_stay(&self, pod: &Pod) -> bool {
+        self.observed.set.must_stay(self.object, pod, |pod| self.is_outdated(pod))
+    }
 }

@@ -29,6 +29,7 @@ const MEMORY: u8 = 2;
 pub struct PodState {
     pub uid: String,
     pub revision: String,
+    pub restarted: Option<String>,
     image: String,
     /// The version that its image holds; none where there is no such image.
     pub version: Option<String>,
@@ -272,6 +273,7 @@ impl PodState {
         Self {
             uid: birth.uid.clone(),
             revision: birth.label(names::REVISION).unwrap().into(),
+            restarted: birth.restarted(),
             image: birth.image().to_owned(),
             version: birth.image().split_once(":v").map(|(_, version)| version.to_owned()),
             address: birth.address.clone(),
@@ -301,6 +303,7 @@ impl PodState {
             name: names::pod(object, ordinal),
             uid: self.uid.clone(),
             revision: self.revision.clone(),
+            restarted: self.restarted.clone(),
             address: Some(self.address.clone()),
             ready: self.member().is_some_and(|id| raft.leader.is_some() && raft.members.contains_key(&id)),
             terminating: self.terminating,

@@ -10,6 +10,7 @@ use crate::controllers::etcdcluster::decide::decide;
 use crate::controllers::etcdcluster::facts::Observed;
 use crate::controllers::etcdcluster::fixtures::cluster;
 use crate::stateful::ChildAction;
+use crate::stateful::simulation::restart;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 64, ..ProptestConfig::default() })]
@@ -97,6 +98,21 @@ fn settings_of_earlier_members_stay_until_all_pods_are_replaced() {
     simulation.settle();
     simulation.assert_settled();
     assert_eq!(setting(&simulation).as_deref(), Some("7000"));
+}
+
+#[test]
+fn a_rollout_restart_replaces_each_pod_once_and_the_leader_last() {
+    let mut simulation = Simulation::settled(cluster(3));
+    simulation.journal.clear();
+    restart(&mut simulation.kubernetes.set, "2026-11-28T10:00:00Z");
+    simulation.settle();
+    simulation.assert_settled();
+    let steps = simulation.journal.iter().map(|action| match action {
+        Action::Child(ChildAction::DeletePod { .. }) => "delete",
+        Action::MoveLeader { .. } => "move",
+        action => panic!("{action:?}"),
+    });
+    assert_eq!(steps.collect::<Vec<_>>(), ["delete", "delete", "move", "delete"]);
 }
 
 /// If the majority of the volumes is lost, the user must decide: nothing is deleted, and no other cluster is begun.

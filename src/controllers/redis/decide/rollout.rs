@@ -11,7 +11,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let outdated = |pod: &Pod| accepted && !pod.terminating && view.is_outdated(pod);
     let count = view.observed.set.pods.values().filter(|pod| outdated(pod)).count();
     let message = format!("{count} of {} pods to be replaced", view.observed.set.pods.len());
-    let replace = |pod: &Pod| Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", message.clone());
+    let replace = |pod: &Pod| Step::act(vec![delete_pod(pod, view.why_replaced(pod))], "RollingOut", message.clone());
     let (master, _, _) = view.serving_master()?;
     let away: Vec<i32> = (0..view.wanted()).filter(|ordinal| *ordinal != master && !is_well(view, *ordinal)).collect();
     // It may never get well again: an older version does not read what a newer one sends, and a container beside it fails for

@@ -17,6 +17,7 @@ mod properties;
 mod readiness;
 mod refused_config;
 mod remade;
+mod restarts;
 mod restore;
 mod sentinel;
 mod service;
