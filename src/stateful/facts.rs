@@ -28,6 +28,8 @@ pub struct Set<N> {
     pub children: BTreeMap<(String, String), Child>,
     /// The pods, by ordinal.
     pub pods: BTreeMap<i32, Pod<N>>,
+    /// Disruption budgets of others that select the pods.
+    pub rivals: Vec<String>,
     /// A pod that is missing, and that the apiserver refuses.
     pub unmade: Option<Unmade>,
     /// A pod that is missing, and that the apiserver refused before and accepts now.

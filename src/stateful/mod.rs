@@ -28,6 +28,7 @@ mod reading;
 pub mod refusals;
 pub mod restore_from;
 pub mod revival;
+pub mod rivals;
 pub mod rules;
 pub mod sets;
 #[cfg(test)]

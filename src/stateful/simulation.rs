@@ -95,6 +95,7 @@ impl<P: PodState, V: Default> Objects<P, V> {
             denied: None,
             children: self.children.clone(),
             pods: self.pods.iter().map(|(ordinal, pod)| (*ordinal, facts(*ordinal, pod))).collect(),
+            rivals: Vec::new(),
             unmade: None,
             makeable: None,
             claims: self.claims.iter().map(|(ordinal, claim)| (*ordinal, claim.facts.clone())).collect(),

@@ -158,6 +158,7 @@ conditioned!(
         ("AuthEnabled", NormalTrue),
         ("BackupReady", NormalTrue),
         ("CertificatesValid", NormalTrue),
+        ("EvictionsBlocked", AbnormalTrue),
         ("NodeFailureRisk", AbnormalTrue),
         ("Quorate", NormalTrue),
         ("Restored", NormalTrue),

@@ -202,6 +202,7 @@ conditioned!(
     [
         ("CertificatesValid", NormalTrue),
         ("DataLost", AbnormalTrue),
+        ("EvictionsBlocked", AbnormalTrue),
         ("NodeFailureRisk", AbnormalTrue),
         ("Replicated", NormalTrue),
         ("Restored", NormalTrue)
