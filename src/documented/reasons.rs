@@ -42,13 +42,12 @@ const CALLS: [&str; 14] = [
 ];
 
 /// Words in such places that are no reasons: kinds, and words of Kubernetes and AWS.
-const OTHER_WORDS: [&str; 16] = [
+const OTHER_WORDS: [&str; 15] = [
     "CausewayPolicies",
     "ConfigMap",
     "CreateContainerError",
     "DatabaseBackup",
     "DescribeTargetHealth",
-    "EndpointSlice",
     "IPv4",
     "IPv6",
     "Insufficient",

@@ -20,7 +20,7 @@ mod form;
 mod limits;
 mod problems;
 mod required;
-mod selector;
+pub mod selector;
 mod status;
 mod verdict;
 mod watch;

@@ -48,6 +48,8 @@ impl<O> Owner for O where
 /// The watch of one kind of children, with a store for each namespace that is served.
 pub struct Watch<O, K: Resource<DynamicType = ()> + Clone + 'static> {
     label: &'static str,
+    /// Whether only children with the label are watched.
+    labelled: bool,
     stores: ScopedStores<K>,
     /// Removes unneeded fields before the child is stored.
     prune: fn(&mut K, &str),
@@ -62,13 +64,19 @@ where
 {
     /// For children whose `label` names their object.
     pub fn new(label: &'static str) -> Self {
-        Self { label, stores: ScopedStores::default(), prune: |_, _| {}, owner: PhantomData }
+        Self { label, labelled: true, stores: ScopedStores::default(), prune: |_, _| {}, owner: PhantomData }
     }
 
     /// Sets what to remove from children before they are stored.
     #[must_use]
     pub fn pruned(self, prune: fn(&mut K, &str)) -> Self {
         Self { prune, ..self }
+    }
+
+    /// Watches what others have, too. Only children wake the controller.
+    #[must_use]
+    pub fn with_others(self) -> Self {
+        Self { labelled: false, ..self }
     }
 
     /// Adds the watch to the controller, so that children wake it.
@@ -80,7 +88,8 @@ where
         let (reader, writer) = reflector::store();
         self.stores.add(namespace, reader);
         let (label, prune, mut kept) = (self.label, self.prune, Kept::default());
-        let seen = watcher(api, watcher::Config::default().labels(label))
+        let config = watcher::Config::default();
+        let seen = watcher(api, if self.labelled { config.labels(label) } else { config })
             .backoff(WatchBackoff::default())
             .filter_map(|event| ready(decoded(event)))
             .modify(move |child| prune(child, label))
@@ -108,6 +117,11 @@ where
     /// Whether there is a child of that name.
     pub fn has(&self, namespace: &str, name: &str) -> bool {
         self.stores.get(namespace, name).is_some()
+    }
+
+    /// All that are known in the object's namespace.
+    pub fn beside(&self, object: &O) -> Vec<Arc<K>> {
+        self.stores.all().into_iter().filter(|child| child.namespace() == object.namespace()).collect()
     }
 
     /// The children with the object's label.

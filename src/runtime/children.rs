@@ -33,7 +33,7 @@ impl<O: Owner> Children<O> {
     pub fn labelled(label: &'static str, has_settings: bool) -> Self {
         Self {
             statefulsets: Watch::new(label),
-            budgets: Watch::new(label),
+            budgets: Watch::new(label).with_others(),
             policies: Watch::new(label),
             config_maps: has_settings.then(|| ConfigMaps::new(label)),
             services: Watch::new(label),

@@ -1,5 +1,7 @@
 //! The changes of children that every database makes.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
 use super::{Claim, Database, Pod};
 use crate::runtime::ActionEvent;
 use crate::runtime::manifest::Manifest;
@@ -10,6 +12,8 @@ use crate::stateful::{restore_from, unlabelled};
 pub enum ChildAction {
     /// Apply a child. With a UID, change only the object that has it.
     Apply { child: Box<Manifest>, uid: Option<String> },
+    /// Make the object the controller of exactly that child, which has none. `owners` are all of its owners then.
+    TakeBack { kind: String, name: String, uid: String, version: String, owners: Vec<OwnerReference> },
     /// Delete exactly that pod; its `StatefulSet` makes another. With `at_once`, it gets no time to finish.
     DeletePod { name: String, uid: String, why: String, at_once: bool },
     /// Delete exactly that pod, which waits in vain to be started again.
@@ -54,6 +58,10 @@ impl ChildAction {
         let (reason, note) = match self {
             Self::Apply { child, uid: None } => ("Created", format!("Created {} {}", child.kind(), child.name())),
             Self::Apply { child, uid: Some(_) } => ("Updated", format!("Updated {} {}", child.kind(), child.name())),
+            Self::TakeBack { kind, name, .. } => {
+                let note = format!("Took {kind} {name} back: it has label {}, and had no controller", D::LABEL);
+                return Some(ActionEvent::warning("TakenBack", note));
+            }
             Self::DeletePod { name, why, .. } | Self::Revive { name, why, .. } => {
                 ("PodDeleted", format!("Deleted pod {name}: {why}"))
             }

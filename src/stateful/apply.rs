@@ -1,8 +1,9 @@
 //! Carries out changes of children.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod as CorePod, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod as CorePod, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, ObjectMeta, PostParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
@@ -23,6 +24,11 @@ impl<D: Database> Sets<D> {
             ChildAction::Apply { child, uid } => {
                 self.expect_change(object);
                 self.apply(object, child, uid.as_deref()).await
+            }
+            ChildAction::TakeBack { kind, name, uid, version, owners } => {
+                self.expect_change(object);
+                let patch = json!({ "metadata": { "resourceVersion": version, "ownerReferences": owners } });
+                self.take_back(object, (kind, name, uid), patch).await
             }
             ChildAction::DeletePod { name, uid, at_once, .. } => {
                 let how = DeleteParams { grace_period_seconds: at_once.then_some(1), ..DeleteParams::default() };
@@ -107,6 +113,18 @@ impl<D: Database> Sets<D> {
                 Err(Error::CannotGrow { name: name.to_owned(), field: D::SIZE, message: status.message.clone() })
             }
             outcome => outcome,
+        }
+    }
+
+    async fn take_back(&self, object: &D, (kind, name, uid): (&str, &str, &str), patch: Value) -> Result<(), Error> {
+        match kind {
+            "StatefulSet" => self.change::<StatefulSet>(object, name, uid, patch).await.map(drop),
+            "Service" => self.change::<Service>(object, name, uid, patch).await.map(drop),
+            "ConfigMap" => self.change::<ConfigMap>(object, name, uid, patch).await.map(drop),
+            "Secret" => self.change::<Secret>(object, name, uid, patch).await.map(drop),
+            "PodDisruptionBudget" => self.change::<PodDisruptionBudget>(object, name, uid, patch).await.map(drop),
+            "NetworkPolicy" => self.change::<NetworkPolicy>(object, name, uid, patch).await.map(drop),
+            _ => Err(Error::NameTaken(format!("{kind} {name}"))),
         }
     }
 

@@ -39,7 +39,7 @@ pub enum Error {
     /// A volume cannot grow.
     #[error(
         "volume claim {name} cannot grow to {field}: {message}; set allowVolumeExpansion in its storage class, if the \
-         provisioner supports it. The pods keep running"
+         provisioner supports it, or set {field} back to what the volumes have (status.volumeSize). The pods keep running"
     )]
     CannotGrow {
         /// The claim.

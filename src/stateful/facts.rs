@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::guardrails::{Denial, Required};
 use crate::runtime::manifest::is_controlled_by;
+use crate::runtime::quantity::amount;
 use crate::stateful::pod_trouble::{Evidence, Unmade};
 use crate::stateful::restore_from::Seen;
 use crate::stateful::{Database, Rules};
@@ -27,6 +28,8 @@ pub struct Set<N> {
     pub children: BTreeMap<(String, String), Child>,
     /// The pods, by ordinal.
     pub pods: BTreeMap<i32, Pod<N>>,
+    /// Disruption budgets of others that select the pods.
+    pub rivals: Vec<String>,
     /// A pod that is missing, and that the apiserver refuses.
     pub unmade: Option<Unmade>,
     /// A pod that is missing, and that the apiserver refused before and accepts now.
@@ -60,6 +63,8 @@ pub struct Pod<N> {
     pub uid: String,
     /// The revision it was made from.
     pub revision: String,
+    /// When the restart was asked for after which it was made, as `kubectl rollout restart` has it.
+    pub restarted: Option<String>,
     /// Where it answers.
     pub address: Option<String>,
     /// Kubernetes considers it ready. It does not if the kubelet does not answer, or another container is not ready.
@@ -81,6 +86,10 @@ pub struct Pod<N> {
     /// Its container runs, or ended a moment ago and does not wait for its next start yet. What is said of the pod's trouble
     /// is then about another container.
     pub runs: bool,
+    /// Its container has been started.
+    pub has_run: bool,
+    /// Its container has run for a while.
+    pub lasts: bool,
     /// Its container is in a long restart back-off.
     pub waits_long: bool,
     /// What its process said last before it gave up; `None` while it runs well.
@@ -135,6 +144,12 @@ impl<N> Set<N> {
         self.rules.complaint(object, &self.required).or_else(|| self.denied.clone())
     }
 
+    /// The size of the largest volume.
+    pub fn volume_size(&self) -> Option<String> {
+        let sizes = self.claims.values().filter_map(|claim| Some((amount(&claim.capacity)?, &claim.capacity)));
+        sizes.max_by_key(|(amount, _)| *amount).map(|(_, size)| size.clone())
+    }
+
     /// A child of that kind and name.
     pub fn child(&self, kind: &str, name: &str) -> Option<&Child> {
         self.children.get(&(kind.to_owned(), name.to_owned()))
@@ -171,7 +186,12 @@ impl Child {
     /// The same of a Secret, without its content.
     pub fn bare(live: &impl Resource, ours: bool) -> Self {
         let meta = live.meta();
-        let value = json!({ "metadata": { "creationTimestamp": meta.creation_timestamp } });
+        let value = json!({ "metadata": {
+            "creationTimestamp": meta.creation_timestamp,
+            "resourceVersion": meta.resource_version,
+            "labels": meta.labels,
+            "ownerReferences": meta.owner_references,
+        } });
         Self { value, uid: meta.uid.clone().unwrap_or_default(), ours }
     }
 

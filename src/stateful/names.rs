@@ -20,6 +20,9 @@ pub const ADOPTED: &str = "causeway.example.com/adopted-by";
 /// Annotation of a `StatefulSet` that is written to wake its controller, which any change does. The value is the version
 /// of the `StatefulSet` before.
 pub const HURRIED: &str = "causeway.example.com/hurried";
+/// Annotation that `kubectl rollout restart` gives the pods' template: when that was.
+/// <https://github.com/kubernetes/kubectl/blob/v0.34.0/pkg/polymorphichelpers/objectrestarter.go>
+pub const RESTARTED: &str = "kubectl.kubernetes.io/restartedAt";
 /// Digits of a hash that tell long names apart.
 const DIGITS: usize = 8;
 /// Name of the volume in the pods, and the beginning of the claims' names.

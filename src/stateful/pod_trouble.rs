@@ -48,8 +48,9 @@ pub struct Fields {
     pub storage: &'static str,
 }
 
-/// The kubelet's or scheduler's word for why a pod does not run, with the evidence. Init containers are looked at first,
-/// because all others wait for them; then the container of the database; then the others.
+/// The kubelet's or scheduler's word for why a pod does not run, with the evidence. A container of the database that fails is
+/// looked at first; then init containers, because all others wait for them; then the container of the database that
+/// waits; then the others.
 pub fn of(pod: &Pod, database: &str) -> (Option<String>, Evidence) {
     let status = pod.status.as_ref();
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
@@ -60,9 +61,10 @@ pub fn of(pod: &Pod, database: &str) -> (Option<String>, Evidence) {
         waiting(container).is_some_and(|word| word != "PodInitializing" && word != "ContainerCreating")
     };
     let before = first.iter().find(|container| waiting(container).is_some_and(|word| word != "PodInitializing"));
+    let fails = own.iter().copied().find(is_in_trouble);
     let own = own.into_iter().find(|container| waiting(container).is_some());
     let others = || others.into_iter().find(is_in_trouble);
-    if let Some(container) = before.or(own).or_else(others) {
+    if let Some(container) = fails.or(before).or(own).or_else(others) {
         let evidence = Evidence {
             container: Some(container.name.clone()).filter(|name| name != database),
             image: image_of(pod, &container.name),
@@ -115,7 +117,7 @@ impl Fields {
                         format!("pod {pod} cannot pull {image} of its container {name}: check {field}.image")
                     }
                     (Some(name), _) => format!(
-                        "pod {pod} cannot pull {image} of its container {name}, which somebody else added: see kubectl describe \
+                        "pod {pod} cannot pull {image} of its container {name}, which Causeway did not add: see kubectl describe \
                          pod {pod}"
                     ),
                     (None, _) => format!("pod {pod} cannot pull {image}: check {}", self.image),
@@ -123,7 +125,10 @@ impl Fields {
                 Some(("ImagePullFailed", describe))
             }
             "CrashLoopBackOff" | "RunContainerError" | "CreateContainerError" | "CreateContainerConfigError" => {
-                let (name, field) = (container?, field??);
+                let name = container?;
+                let Some(Some(field)) = field else {
+                    return Some(("ContainerCrashing", describe_foreign(pod, name, evidence)));
+                };
                 let describe = format!(
                     "container {name} of pod {pod} does not stay up: check {field}, and see kubectl logs {pod} -c {name}"
                 );
@@ -198,6 +203,20 @@ impl Fields {
     }
 }
 
+/// A container that fails and that the spec does not name, such as one that a webhook injects.
+fn describe_foreign(pod: &str, name: &str, evidence: &Evidence) -> String {
+    let container = format!("container {name} of pod {pod}, which Causeway did not add,");
+    if let Some(words) = &evidence.words {
+        return format!("{container} cannot be started: {words}: see kubectl describe pod {pod}");
+    }
+    let end = match evidence.death {
+        Some(Death::OutOfMemory) => " (OOMKilled)".to_owned(),
+        Some(Death::Exit(code)) => format!(" (exit code {code})"),
+        None => String::new(),
+    };
+    format!("{container} does not stay up{end}: see kubectl logs {pod} -c {name} --previous")
+}
+
 impl Unmade {
     /// Reason and sentence.
     pub fn describe(&self) -> (&'static str, String) {
@@ -255,7 +274,7 @@ mod tests {
         let words = "pod cache-0 cannot pull image e:1 of its container exporter: check spec.exporter.image";
         assert_eq!(beside, Some(("ImagePullFailed", words.into())));
         let injected = describe(&json!({ "containerStatuses": [waits("mesh", "ErrImagePull")] }));
-        assert!(injected.is_some_and(|(_, describe)| describe.contains("somebody else added")));
+        assert!(injected.is_some_and(|(_, describe)| describe.contains("Causeway did not add")));
         let starts = describe(&json!({ "containerStatuses": [waits("exporter", "ContainerCreating")] }));
         assert_eq!(starts, None);
     }
@@ -282,6 +301,32 @@ mod tests {
         let lacks = json!({ "reason": "CreateContainerConfigError", "message": "secret \"own\" not found" });
         let describe = crash(&lacks, &json!({ "exitCode": 0 }));
         assert!(describe.contains("cannot be started: secret \"own\" not found"), "{describe}");
+    }
+
+    #[test]
+    fn a_foreign_container_that_crashes_is_named_with_its_logs() {
+        let crashes = |name: &str| {
+            let mut container = waits(name, "CrashLoopBackOff");
+            container["lastState"] = json!({ "terminated": { "exitCode": 3 } });
+            container
+        };
+        let runs = json!({ "name": "redis", "image": "", "imageID": "", "ready": true, "restartCount": 0,
+            "state": { "running": {} } });
+        let words = "container mesh of pod cache-0, which Causeway did not add, does not stay up (exit code 3): see kubectl logs \
+                     cache-0 -c mesh --previous";
+        let expected = Some(("ContainerCrashing", words.to_owned()));
+        assert_eq!(describe(&json!({ "containerStatuses": [runs, crashes("mesh")] })), expected);
+        let beside = json!({ "initContainerStatuses": [crashes("mesh")], "containerStatuses": [runs] });
+        assert_eq!(describe(&beside), expected, "as a native sidecar");
+        let before = json!({ "initContainerStatuses": [crashes("mesh")],
+            "containerStatuses": [waits("redis", "PodInitializing")] });
+        assert_eq!(describe(&before), expected, "the database waits for it");
+        let own = json!({ "initContainerStatuses": [crashes("mesh")], "containerStatuses": [crashes("redis")] });
+        assert_eq!(describe(&own), None, "the database itself fails, too");
+        let mut lacks = waits("mesh", "CreateContainerConfigError");
+        lacks["state"]["waiting"]["message"] = "secret \"own\" not found".into();
+        let (_, message) = describe(&json!({ "containerStatuses": [runs, lacks] })).expect("words");
+        assert!(message.contains("secret \"own\" not found"), "{message}");
     }
 
     #[test]

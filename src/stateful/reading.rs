@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, PersistentVolumeClaim, Pod as CorePod};
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PersistentVolumeClaim, Pod as CorePod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
-use super::names::{self, ADOPTED, EPOCH, INCARNATION, MEMBER, REVISION};
+use super::names::{self, ADOPTED, EPOCH, INCARNATION, MEMBER, RESTARTED, REVISION};
 use super::unlabelled::Names;
 use super::{Claim, Database, Pod};
 use crate::runtime::lost_node;
@@ -42,6 +42,7 @@ pub fn pod_of<D: Database>(pod: &CorePod) -> Pod<D::Node> {
         name: pod.name_any(),
         uid: pod.uid().unwrap_or_default(),
         revision: pod.labels().get(REVISION).cloned().unwrap_or_default(),
+        restarted: pod.annotations().get(RESTARTED).cloned(),
         // What has ended keeps its address, which may be another pod's by now.
         address: status.pod_ip.clone().filter(|_| !has_ended),
         ready: condition("Ready").is_some_and(|ready| ready.status == "True"),
@@ -53,6 +54,8 @@ pub fn pod_of<D: Database>(pod: &CorePod) -> Pod<D::Node> {
         made: made.as_ref().map(|made| made.0),
         reads: reads(pod),
         runs: state.is_some_and(|state| state.running.is_some() || state.terminated.is_some()),
+        has_run: container.is_some_and(has_run),
+        lasts: state.and_then(|state| state.running.as_ref()?.started_at.as_ref()).is_some_and(|it| !is_recent(it)),
         waits_long: container.is_some_and(revival::waits_long),
         last_words: ended.and_then(|ended| ended.message.clone()),
         exit_code: ended.map(|ended| ended.exit_code),
@@ -91,6 +94,12 @@ fn reads(pod: &CorePod) -> BTreeSet<(&'static str, String)> {
         Some(("ConfigMap", key.name.clone()))
     });
     volumes.chain(keys).collect()
+}
+
+/// Whether a container was started at least once.
+fn has_run(container: &ContainerStatus) -> bool {
+    let ends = |state: &ContainerState| state.running.is_some() || state.terminated.is_some();
+    container.restart_count > 0 || [&container.state, &container.last_state].into_iter().flatten().any(ends)
 }
 
 /// The time of a deletion is the end of the grace period, and may lie ahead.
@@ -173,6 +182,26 @@ mod tests {
         for word in ["CrashLoopBackOff", "ImagePullBackOff", "PodInitializing"] {
             assert!(!runs(&json!({ "waiting": { "reason": word } })), "{word}");
         }
+    }
+
+    #[test]
+    fn a_container_without_image_has_not_run() {
+        let pod = |state: serde_json::Value, last: serde_json::Value| {
+            let container = json!({ "name": "etcd", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+                "state": state, "lastState": last });
+            let pod = json!({ "metadata": { "name": "db-0" }, "status": { "containerStatuses": [container] } });
+            let pod = pod_of::<EtcdCluster>(&serde_json::from_value(pod).unwrap());
+            (pod.has_run, pod.lasts)
+        };
+        let since = |seconds: i64| {
+            let begun = Timestamp::now().checked_sub(jiff::SignedDuration::from_secs(seconds)).unwrap();
+            json!({ "running": { "startedAt": begun.to_string() } })
+        };
+        let waits = |word: &str| json!({ "waiting": { "reason": word } });
+        assert_eq!(pod(waits("ImagePullBackOff"), json!({})), (false, false));
+        assert_eq!(pod(waits("CrashLoopBackOff"), json!({ "terminated": { "exitCode": 137 } })), (true, false));
+        assert_eq!(pod(since(1), json!({})), (true, false), "it may end in a moment");
+        assert_eq!(pod(since(60), json!({})), (true, true));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use tokio::time::Instant;
 
 use super::step::LATER;
-use super::{ChildAction, Database, Error, child_fields};
+use super::{ChildAction, Database, Error, child_fields, foreign};
 use crate::runtime::{Class, Failure, PerObject, api_message};
 
 /// A refusal holds for so long: a quota may be raised, and a storage class corrected.
@@ -78,6 +78,22 @@ pub fn refusal_of<D: Database>(object: &D, action: &ChildAction, error: &Error) 
     match (action, error) {
         (ChildAction::GrowClaim { name, .. }, Error::CannotGrow { .. }) => {
             Some((claim(name), refusal(error.to_string())))
+        }
+        (ChildAction::TakeBack { kind, name, .. }, Error::Change { source, .. })
+            if kind != "ConfigMap" && kind != "Secret" && matches!(error.class(), Class::Invalid | Class::Denied) =>
+        {
+            let words = api_message(source);
+            let message =
+                format!("{kind} {name} lost its owner, and cannot be taken back: {words}{}", way_out(object, kind));
+            Some(((kind.clone(), name.clone()), refusal(message)))
+        }
+        // Another child of that name lacks our label, so that no watch shows it. A database that has not begun waits for the name.
+        (ChildAction::Apply { child, .. }, Error::NameTaken(_))
+            if object.has_begun() && child.kind() != "ConfigMap" && child.kind() != "Secret" =>
+        {
+            let child = (child.kind().to_owned(), child.name().to_owned());
+            let (reason, message) = foreign::describe(object, [&child]);
+            Some((child, Refusal { reason, message }))
         }
         // The settings say which members of an etcd may start without data: no member may vote before they are written. The
         // pods need the Secrets.
@@ -174,6 +190,20 @@ mod tests {
         for words in ["Service cache-replicas", "exceeded quota: balancers", "spec.replicaService", "kubectl -n shop"] {
             assert!(refusal.message.contains(words), "{words} is not in: {}", refusal.message);
         }
+    }
+
+    #[test]
+    fn a_taken_name_is_set_aside_once_the_database_has_begun() {
+        let mut object = redis();
+        let taken = Error::NameTaken("Service cache-replicas".into());
+        assert_eq!(refusal_of(&object, &application(), &taken), None);
+        object.status = Some(crate::api::RedisStatus { master: Some("cache-0".into()), ..Default::default() });
+        let (_, refusal) = refusal_of(&object, &application(), &taken).unwrap();
+        assert_eq!(refusal.reason, "NameTaken");
+        assert!(
+            refusal.message.contains("kubectl -n shop delete --cascade=orphan service/cache-replicas"),
+            "{refusal:?}"
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use kube::runtime::Controller;
 use kube::{Api, Client, Resource, ResourceExt};
 
 use super::reading::{claims_of, pods_of};
-use super::{Database, Error, Rules, Set, names, network};
+use super::{Database, Error, Rules, Set, names, network, rivals};
 use crate::guardrails::{Guardrails, Required};
 use crate::runtime::child_watch::Owner;
 use crate::runtime::{Children, PerObject, list};
@@ -96,6 +96,7 @@ impl<D: Database> Sets<D> {
         };
         let mut set = Set { restore, rules: self.rules.clone(), required, denied: denied.or(unknown), ..set? };
         self.find_unlabelled(object, &mut set).await?;
+        set.rivals = rivals::of(object, &set, self.watches.budgets.beside(object).iter().map(Arc::as_ref));
         let uid = object.uid().unwrap_or_default();
         for (ordinal, pod) in &mut set.pods {
             let room = self.revivals.room(&uid, pod, set.claims.get(ordinal));

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::Status;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::names::{self, INCARNATION, VOLUME};
+use super::names::{self, INCARNATION, RESTARTED, VOLUME};
 use super::{Child, ChildAction, Claim, Database, Error, Pod, Set};
 use crate::runtime::Health;
 use crate::runtime::manifest::Manifest;
@@ -56,6 +57,11 @@ pub struct Birth<'a, V> {
 }
 
 impl<V> Birth<'_, V> {
+    /// When a restart was asked for.
+    pub fn restarted(&self) -> Option<String> {
+        self.template["metadata"]["annotations"][RESTARTED].as_str().map(str::to_owned)
+    }
+
     /// A label of the template.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.template["metadata"]["labels"][name].as_str()
@@ -89,6 +95,7 @@ impl<P: PodState, V: Default> Objects<P, V> {
             denied: None,
             children: self.children.clone(),
             pods: self.pods.iter().map(|(ordinal, pod)| (*ordinal, facts(*ordinal, pod))).collect(),
+            rivals: Vec::new(),
             unmade: None,
             makeable: None,
             claims: self.claims.iter().map(|(ordinal, claim)| (*ordinal, claim.facts.clone())).collect(),
@@ -115,6 +122,10 @@ impl<P: PodState, V: Default> Objects<P, V> {
                 if self.pods.contains_key(&names::ordinal_of(object, name).unwrap()) {
                     self.pod(object, name, uid)?.terminate();
                 }
+            }
+            ChildAction::TakeBack { kind, name, uid, owners, .. } => {
+                let live = self.children.get_mut(&(kind.clone(), name.clone())).filter(|live| live.uid == *uid);
+                taken_back(live.ok_or(())?, owners);
             }
             ChildAction::Hurry { .. } => {}
             ChildAction::DeleteClaim { name, uid, .. } => {
@@ -163,11 +174,18 @@ impl<P: PodState, V: Default> Objects<P, V> {
             let fixed = |set: &Value| set["spec"]["volumeClaimTemplates"].clone();
             assert_eq!(fixed(&live.value), fixed(&child.value), "the apiserver refuses to change templates of volumes");
         }
+        let mut value = child.value.clone();
+        // What kubectl wrote stays when we apply our fields.
+        if let Some(asked) =
+            live.and_then(|live| live.value["spec"]["template"]["metadata"]["annotations"].get(RESTARTED))
+        {
+            value["spec"]["template"]["metadata"]["annotations"][RESTARTED] = asked.clone();
+        }
         let uid = match live {
             Some(live) => live.uid.clone(),
             None => format!("uid-{}", self.next()),
         };
-        self.children.insert(key, Child { value: child.value.clone(), uid, ours: true });
+        self.children.insert(key, Child { value, uid, ours: true });
         Ok(())
     }
 
@@ -221,6 +239,31 @@ impl<P: PodState, V: Default> Objects<P, V> {
         }
         spare
     }
+}
+
+/// What `kubectl rollout restart` writes.
+pub fn restart<P, V>(objects: &mut Objects<P, V>, at: &str) {
+    let (_, set) = objects.children.iter_mut().find(|((kind, _), _)| kind == "StatefulSet").unwrap();
+    set.value["spec"]["template"]["metadata"]["annotations"][RESTARTED] = at.into();
+}
+
+/// The object becomes the controller of a child.
+pub fn taken_back(child: &mut Child, owners: &[OwnerReference]) {
+    child.value["metadata"]["ownerReferences"] = serde_json::to_value(owners).unwrap();
+    child.ours = true;
+}
+
+/// A child has no controller any more.
+pub fn orphaned(child: &mut Child) {
+    child.value["metadata"]["ownerReferences"] = Value::Null;
+    child.ours = false;
+}
+
+/// Another object controls a child.
+pub fn given_away(child: &mut Child) {
+    let owner = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": "x", "uid": "x", "controller": true });
+    child.value["metadata"]["ownerReferences"] = json!([owner]);
+    child.ours = false;
 }
 
 /// Asserts that Stalled names a field, an object or a command by which somebody lets the operator go on.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use kube::{Resource, ResourceExt};
 
-use super::{Child, ChildAction, Pod, Set};
+use super::{Child, ChildAction, Claim, Pod, Set};
 use crate::runtime::Health;
-use crate::runtime::manifest::{Manifest, is_left_over, left_over, owners_of};
+use crate::runtime::manifest::{Manifest, is_left_over, owners_of};
 use crate::runtime::quantity::amount;
 use crate::stateful::pod_trouble::Unmade;
 
@@ -65,17 +65,10 @@ impl<A: From<ChildAction>, R: Default> Step<A, R> {
 }
 
 impl<N> Set<N> {
-    /// If somebody else's object has the name of a child, nothing is touched. What an earlier object of our name left goes
-    /// away by itself.
-    pub fn child_of_others<A, R: Default>(&self, object: &impl Resource<DynamicType = ()>) -> Option<Step<A, R>> {
-        let ((kind, name), child) = self.children.iter().find(|(_, child)| !child.ours)?;
-        Some(of_others(object, kind, name, child))
-    }
-
-    /// The action that makes the child as it should be; `None` if it is.
+    /// The action that makes the child as it should be; `None` if it is, or if it is not ours to change.
     pub fn unless_met(&self, child: Manifest) -> Option<ChildAction> {
         let live = self.child(child.kind(), child.name());
-        if live.is_some_and(|live| child.is_met_by(&live.value)) {
+        if live.is_some_and(|live| !live.ours || child.is_met_by(&live.value)) {
             return None;
         }
         // Volume claim templates cannot be changed: the set is deleted without its pods, and made again.
@@ -168,19 +161,28 @@ impl<N> Set<N> {
         Step::children(actions, "Replacing", "replacing pods whose missing Secret or ConfigMap now exists")
     }
 
-    /// Grows volumes, one after the other, if `whose` says that they are to grow.
+    /// Grows volumes, one after the other, if `whose` says that they are to grow. A growth that failed is taken back: Kubernetes
+    /// lets a claim ask for less again, but for more than its volume has.
+    /// <https://kubernetes.io/docs/concepts/storage/persistent-volumes/#recovering-from-failure-when-expanding-volumes>
     pub fn grow<A: From<ChildAction>, R: Default>(
         &self,
         size: &str,
         whose: impl Fn(i32) -> bool,
     ) -> Option<Step<A, R>> {
         let wanted = amount(size)?;
-        let (_, claim) = self.claims.iter().find(|(ordinal, claim)| {
-            whose(**ordinal) && !claim.terminating && amount(&claim.size).is_some_and(|size| size < wanted)
-        })?;
-        let (name, uid) = (claim.name.clone(), claim.uid.clone());
-        let action = ChildAction::GrowClaim { name, uid, size: size.to_owned() };
-        Step::children([action], "GrowingVolumes", format!("volume claim {} grows", claim.name))
+        let asks = |(ordinal, claim): (&i32, &Claim)| {
+            let asked = amount(&claim.size).filter(|_| whose(*ordinal) && !claim.terminating)?;
+            if asked < wanted {
+                return Some((claim.clone(), size.to_owned()));
+            }
+            let has = amount(&claim.capacity).filter(|has| *has < asked)?;
+            let least = if has < wanted { size.to_owned() } else { (has / 1000 + 1).to_string() };
+            (amount(&least)? < asked).then(|| (claim.clone(), least))
+        };
+        let (claim, size) = self.claims.iter().find_map(asks)?;
+        let message = format!("volume claim {} asks for {size}", claim.name);
+        let action = ChildAction::GrowClaim { name: claim.name, uid: claim.uid, size };
+        Step::children([action], "GrowingVolumes", message)
     }
 
     /// Trouble of a pod that does not pass by itself, in words that do not change at every try. `of` describes the kubelet's
@@ -198,23 +200,11 @@ impl<N> Set<N> {
             );
             Some(("NodeLost", message))
         };
-        self.pods.values().find_map(of_pod).or_else(|| self.unmade.as_ref().map(Unmade::describe))
+        // What has never run waits for a person; what has run is started again.
+        let (waits, ran): (Vec<_>, Vec<_>) =
+            self.pods.values().partition(|pod| pod.lost_node.is_some() || !pod.has_run);
+        waits.into_iter().chain(ran).find_map(of_pod).or_else(|| self.unmade.as_ref().map(Unmade::describe))
     }
-}
-
-/// The step for a child that is not the object's: wait if it is left over from an earlier object of the name; else
-/// somebody has to act.
-pub fn of_others<A, R: Default, O: Resource<DynamicType = ()>>(
-    object: &O,
-    kind: &str,
-    name: &str,
-    child: &Child,
-) -> Step<A, R> {
-    if is_left_over(&owners_of(&child.value), object) {
-        return Step::wait("Applying", left_over::<O>(kind, name));
-    }
-    let fix = "delete it, or choose another metadata.name";
-    Step::stalled("NameTaken", format!("{kind} {name} exists and does not belong to this object: {fix}"))
 }
 
 /// A version's numbers, which compare as versions do.
@@ -256,32 +246,6 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_object_of_the_name_left_is_waited_for_and_what_is_of_others_is_reported() {
-        let metadata = json!({ "name": "db", "namespace": "shop", "uid": "now" });
-        let object: Redis = serde_json::from_value(json!({ "metadata": metadata, "spec": {} })).unwrap();
-        let reason = |kind: &str, name: &str, controller: bool| {
-            let owner = json!([{ "apiVersion": "example.com/v1", "kind": kind, "name": name, "uid": "then", "controller": controller }]);
-            let live = json!({ "metadata": { "ownerReferences": owner } });
-            let mut set = Set::<()>::default();
-            let child = Child { value: live, uid: "1".into(), ours: false };
-            set.children.insert(("Service".into(), "db".into()), child);
-            let step = set.child_of_others::<ChildAction, ()>(&object).unwrap();
-            assert!(step.actions.is_empty());
-            match step.health {
-                Health::Progressing(cause) => (cause.reason, cause.message.contains("an earlier Redis of this name")),
-                Health::Stalled(cause) => (cause.reason, cause.message.contains("delete it")),
-                health => panic!("{health:?}"),
-            }
-        };
-        assert_eq!(reason("Redis", "db", true), ("Applying", true));
-        for (kind, name, controller) in [("Redis", "other", true), ("EtcdCluster", "db", true), ("Redis", "db", false)]
-        {
-            assert_eq!(reason(kind, name, controller), ("NameTaken", true), "{kind} {name}");
-        }
-        assert!(Set::<()>::default().child_of_others::<ChildAction, ()>(&object).is_none());
-    }
-
-    #[test]
     fn pods_leave_with_a_set_that_is_gone_or_of_an_earlier_object_and_with_no_other() {
         let metadata = json!({ "name": "db", "namespace": "shop", "uid": "now" });
         let object: Redis = serde_json::from_value(json!({ "metadata": metadata, "spec": {} })).unwrap();
@@ -300,6 +264,25 @@ mod tests {
         assert!(leaves(None, true), "the set is deleted, and its pods with it");
         assert!(!leaves(Some("now"), true), "our own pods run, even if the status is lost");
         assert!(!leaves(None, false), "somebody deleted the set without its pods");
+    }
+
+    #[test]
+    fn a_growth_that_failed_is_taken_back() {
+        let asked = |asks: &str, has: &str, wanted: &str| {
+            let mut set = Set::<()>::default();
+            set.claims.insert(0, Claim { size: asks.into(), capacity: has.into(), ..Claim::default() });
+            let step = set.grow::<ChildAction, ()>(wanted, |_| true)?;
+            let [ChildAction::GrowClaim { size, .. }] = &step.actions[..] else { panic!("{step:?}") };
+            Some(size.clone())
+        };
+        assert_eq!(asked("8Gi", "8Gi", "9Pi").as_deref(), Some("9Pi"));
+        assert_eq!(asked("9Pi", "8Gi", "9Pi"), None, "it is on its way");
+        assert_eq!(asked("9Pi", "8Gi", "10Gi").as_deref(), Some("10Gi"));
+        let least = (8_i64 * 1024 * 1024 * 1024 + 1).to_string();
+        assert_eq!(asked("9Pi", "8Gi", "8Gi"), Some(least.clone()), "Kubernetes takes no less");
+        assert_eq!(asked(&least, "8Gi", "8Gi"), None);
+        assert_eq!(asked("20Gi", "20Gi", "8Gi"), None, "volumes do not shrink");
+        assert_eq!(asked("9Pi", "", "8Gi"), None, "there is no volume yet");
     }
 
     #[test]

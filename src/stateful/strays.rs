@@ -1,5 +1,7 @@
 //! Pods and volume claims of our names that do not carry our label.
 
+use std::ops::Range;
+
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod as CorePod};
 use kube::ResourceExt;
 
@@ -13,7 +15,7 @@ impl<D: Database> Sets<D> {
         let names = Names::of(object);
         let labels = names.set::<D>();
         let namespace = object.namespace().unwrap_or_default();
-        let wanted = 0..set.made(object).max(object.ordinals(&set.claims));
+        let wanted = 0..set.asked(object).end.max(object.ordinals(&set.claims));
         let pods = wanted.clone().filter(|ordinal| !set.pods.contains_key(ordinal));
         let pods: Vec<String> = pods.map(|ordinal| names::pod(object, ordinal)).collect();
         let ephemeral = object.set_spec().ephemeral;
@@ -50,12 +52,12 @@ impl<D: Database> Sets<D> {
 }
 
 impl<N> Set<N> {
-    /// One more than the highest ordinal that the `StatefulSet` makes.
-    fn made(&self, object: &impl ResourceExt) -> i32 {
-        let Some(set) = self.child("StatefulSet", &object.name_any()) else { return 0 };
+    /// The ordinals of the pods that the `StatefulSet` makes.
+    pub(super) fn asked(&self, object: &impl ResourceExt) -> Range<i32> {
+        let Some(set) = self.child("StatefulSet", &object.name_any()) else { return 0..0 };
         let number = |value: &serde_json::Value| value.as_i64().and_then(|number| i32::try_from(number).ok());
         let spec = &set.value["spec"];
-        number(&spec["replicas"])
-            .map_or(0, |count| count.saturating_add(number(&spec["ordinals"]["start"]).unwrap_or(0)))
+        let first = number(&spec["ordinals"]["start"]).unwrap_or(0);
+        first..number(&spec["replicas"]).map_or(first, |count| count.saturating_add(first))
     }
 }

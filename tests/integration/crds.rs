@@ -178,7 +178,7 @@ async fn an_etcd_cluster_is_refused_in_words_that_name_field_and_fix() {
 async fn an_etcd_cluster_keeps_its_volumes_size_and_class() {
     let scene = Scene::new("crds").await;
     scene.create::<EtcdCluster>("db", etcd("storage", json!({ "className": "standard" }))).await;
-    let shrinks = "spec.storage.size (or spec.storageSize) cannot shrink: volumes only grow";
+    let shrinks = "spec.storage.size (or spec.storageSize) cannot shrink: volumes only grow.";
     for (field, value, words) in [
         ("storageSize", json!("7Gi"), shrinks),
         ("storageSize", json!("ten"), "spec.storageSize must be a positive quantity"),
@@ -199,6 +199,11 @@ async fn an_etcd_cluster_keeps_its_volumes_size_and_class() {
     let outcome = scene.api::<EtcdCluster>().patch("db", &PatchParams::default(), &patch).await;
     let answer = outcome.expect_err("the default is smaller").to_string();
     assert!(answer.contains(shrinks), "{answer}");
+    let status = Patch::Merge(json!({ "status": { "volumeSize": "8Gi" } }));
+    let clusters = scene.api::<EtcdCluster>();
+    clusters.patch_status("db", &PatchParams::default(), &status).await.expect("the volumes are smaller");
+    let lowered = scene.edit::<EtcdCluster>("db", json!({ "storage": { "size": null } })).await;
+    assert_eq!(lowered.spec.volume_size(), "8Gi", "the growth is taken back");
 }
 
 #[tokio::test]

@@ -52,12 +52,12 @@ use super::{placement, pods};
     printcolumn(name = "Status", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
     printcolumn(name = "Leader", type_ = "string", json_path = ".status.leader", priority = "1"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    validation = ("self.metadata.name.size() <= 46 && self.metadata.name.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')", "metadata.name must have at most 46 lower case letters, digits and hyphens and begin with a letter: Services and pods are named after it")
+    validation = ("self.metadata.name.size() <= 46 && self.metadata.name.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')", "metadata.name must have at most 46 lower case letters, digits and hyphens and begin with a letter: Services and pods are named after it"),
+    validation = ("quantity(has(self.spec.storageSize) ? self.spec.storageSize : has(self.spec.storage) && has(self.spec.storage.size) ? self.spec.storage.size : '8Gi').compareTo(quantity(has(oldSelf.spec.storageSize) ? oldSelf.spec.storageSize : has(oldSelf.spec.storage) && has(oldSelf.spec.storage.size) ? oldSelf.spec.storage.size : '8Gi')) >= 0 || (has(oldSelf.status) && has(oldSelf.status.volumeSize) && isQuantity(oldSelf.status.volumeSize) && quantity(has(self.spec.storageSize) ? self.spec.storageSize : has(self.spec.storage) && has(self.spec.storage.size) ? self.spec.storage.size : '8Gi').compareTo(quantity(oldSelf.status.volumeSize)) >= 0)", "spec.storage.size (or spec.storageSize) cannot shrink: volumes only grow. A growth that failed can be taken back to what they have (status.volumeSize)")
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = ("!has(self.storageSize) || !has(self.storage) || !has(self.storage.size)", "spec.storageSize and spec.storage.size are the same: give one of the two"),
-    validation = ("quantity(has(self.storageSize) ? self.storageSize : has(self.storage) && has(self.storage.size) ? self.storage.size : '8Gi').compareTo(quantity(has(oldSelf.storageSize) ? oldSelf.storageSize : has(oldSelf.storage) && has(oldSelf.storage.size) ? oldSelf.storage.size : '8Gi')) >= 0", "spec.storage.size (or spec.storageSize) cannot shrink: volumes only grow"),
     validation = ("(has(self.storage) && has(self.storage.className) ? self.storage.className : '') == (has(oldSelf.storage) && has(oldSelf.storage.className) ? oldSelf.storage.className : '')", "spec.storage.className cannot change: volumes stay in the class they were made in"),
     validation = ("!has(self.restoreFrom) || (has(oldSelf.restoreFrom) && self.restoreFrom == oldSelf.restoreFrom)", "spec.restoreFrom can only be given when the object is created, and only be removed later: make another object, or a DatabaseRestore")
 )]

@@ -69,6 +69,11 @@ pub struct EtcdClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defrag: Option<DefragStatus>,
 
+    /// The size of the largest volume, such as `10Gi`: `spec.storage.size` cannot be less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub volume_size: Option<String>,
+
     /// Label selector of the pods, for the scale subresource and autoscalers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
@@ -153,6 +158,7 @@ conditioned!(
         ("AuthEnabled", NormalTrue),
         ("BackupReady", NormalTrue),
         ("CertificatesValid", NormalTrue),
+        ("EvictionsBlocked", AbnormalTrue),
         ("NodeFailureRisk", AbnormalTrue),
         ("Quorate", NormalTrue),
         ("Restored", NormalTrue),

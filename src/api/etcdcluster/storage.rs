@@ -12,8 +12,8 @@ const USUAL_SIZE: &str = "8Gi";
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Storage {
-    /// Size of each member's volume, such as `10Gi`; `8Gi` unless given. It can grow if the storage class allows it,
-    /// and cannot shrink.
+    /// Size of each member's volume, such as `10Gi`; `8Gi` unless given. It can grow if the storage class allows it.
+    /// It cannot shrink below what the volumes have: `status.volumeSize`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(validation = ("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))", "spec.storage.size must be a positive quantity such as 10Gi"))]

@@ -48,7 +48,8 @@ use super::{Duration, placement, pods};
     printcolumn(name = "Version", type_ = "string", json_path = ".status.version", priority = "1"),
     printcolumn(name = "Epoch", type_ = "integer", json_path = ".status.epoch", priority = "1"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    validation = ("self.metadata.name.size() <= 46 && self.metadata.name.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')", "metadata.name must have at most 46 lower case letters, digits and hyphens and begin with a letter: Services and pods are named after it")
+    validation = ("self.metadata.name.size() <= 46 && self.metadata.name.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')", "metadata.name must have at most 46 lower case letters, digits and hyphens and begin with a letter: Services and pods are named after it"),
+    validation = ("!has(self.spec.storage) || !has(oldSelf.spec.storage) || !isQuantity(self.spec.storage.size) || !isQuantity(oldSelf.spec.storage.size) || quantity(self.spec.storage.size).compareTo(quantity(oldSelf.spec.storage.size)) >= 0 || (has(oldSelf.status) && has(oldSelf.status.volumeSize) && isQuantity(oldSelf.status.volumeSize) && quantity(self.spec.storage.size).compareTo(quantity(oldSelf.status.volumeSize)) >= 0)", "spec.storage.size cannot shrink: volumes only grow. A growth that failed can be taken back to what they have (status.volumeSize)")
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -247,13 +248,12 @@ impl RedisSpec {
     validation = ("self.ephemeral == oldSelf.ephemeral", "spec.storage.ephemeral cannot change: make another object and move the data")
 )]
 pub struct Storage {
-    /// Size of each node's volume, such as `10Gi`; `1Gi` unless given. It can grow if the storage class allows it, and
-    /// cannot shrink.
+    /// Size of each node's volume, such as `10Gi`; `1Gi` unless given. It can grow if the storage class allows it. It
+    /// cannot shrink below what the volumes have: `status.volumeSize`.
     #[serde(default = "one_gibibyte")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(
-        validation = ("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))", "spec.storage.size must be a positive quantity such as 10Gi"),
-        validation = ("!isQuantity(self) || !isQuantity(oldSelf) || quantity(self).compareTo(quantity(oldSelf)) >= 0", "spec.storage.size cannot shrink: volumes only grow")
+        validation = ("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))", "spec.storage.size must be a positive quantity such as 10Gi")
     )]
     pub size: String,
 

@@ -38,6 +38,11 @@ pub struct RedisStatus {
     #[serde(default)]
     pub ready_replicas: i32,
 
+    /// The size of the largest volume, such as `10Gi`: `spec.storage.size` cannot be less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub volume_size: Option<String>,
+
     /// Label selector of the pods, for the scale subresource and autoscalers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
@@ -197,6 +202,7 @@ conditioned!(
     [
         ("CertificatesValid", NormalTrue),
         ("DataLost", AbnormalTrue),
+        ("EvictionsBlocked", AbnormalTrue),
         ("NodeFailureRisk", AbnormalTrue),
         ("Replicated", NormalTrue),
         ("Restored", NormalTrue)

@@ -32,6 +32,10 @@ const DAMAGE: [&str; 13] = [
     "cannot use none as id",
     "Was the raft log corrupted, truncated, or lost?",
 ];
+/// What etcd 3.6 says when it starts and the list of members in its own data has more learners than it allows. So a list may be
+/// left behind by a recovery, or after a member was added and removed meanwhile.
+/// <https://github.com/etcd-io/etcd/blob/v3.6.0/server/etcdserver/bootstrap.go> (`ValidateMaxLearnerConfig`)
+const LEARNERS: &str = "too many learner members in cluster";
 /// Exit code after SIGBUS: 128 and its number. The signal ends a process that reads a part of a mapped file that is not
 /// there any more.
 const BUS_ERROR: i32 = 128 + 7;
@@ -53,6 +57,8 @@ impl Pod {
             return None;
         }
         match self.exit_code {
+            // One that has no data yet asks the others for the list, which may be another in a moment.
+            Some(_) if last.contains(LEARNERS) => Some(Loss::Damaged(LEARNERS)),
             Some(BUS_ERROR) => Some(Loss::Damaged("it died of SIGBUS, exit code 135: its database is cut off")),
             // bbolt reads the database, and nothing else.
             Some(_) if words.contains("goroutine ") && words.contains("go.etcd.io/bbolt.") => {
@@ -147,6 +153,17 @@ mod tests {
         assert!(matches!(pod("", 135, 2).loss(), Some(Loss::Damaged(_))));
         assert_eq!(pod("", 137, 9).loss(), None, "killed, for want of memory");
         assert_eq!(pod("goroutine 1 [running]:\nmain.main()\n", 2, 9).loss(), None);
+    }
+
+    /// As etcd 3.6 prints it; it never starts again from these data.
+    #[test]
+    fn too_many_learners_in_its_list_count_when_repeated() {
+        let words = concat!(
+            r#"{"level":"fatal","ts":"2026-11-27T10:00:00Z","caller":"etcdmain/etcd.go:183","msg":"discovery failed","#,
+            r#""error":"membership: too many learner members in cluster","stacktrace":"go.etcd.io/etcd"}"#,
+        );
+        assert_eq!(pod(words, 1, 1).loss(), None);
+        assert_eq!(pod(words, 1, 2).loss(), Some(Loss::Damaged("too many learner members in cluster")));
     }
 
     #[test]

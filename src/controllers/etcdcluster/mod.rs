@@ -75,8 +75,15 @@ impl Kind for EtcdClusterKind {
     const LONGEST_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
     const TROUBLE: &'static [&'static str] =
         &["QuorumLost", "MemberCrashing", "ContainerCrashing", "ImagePullFailed", "PodRefused", "Unschedulable"];
-    const OBSERVED_CONDITIONS: &'static [&'static str] =
-        &["Alarm", "AllMembersReady", "BackupReady", "CertificatesValid", "NodeFailureRisk", "Quorate"];
+    const OBSERVED_CONDITIONS: &'static [&'static str] = &[
+        "Alarm",
+        "AllMembersReady",
+        "BackupReady",
+        "CertificatesValid",
+        "EvictionsBlocked",
+        "NodeFailureRisk",
+        "Quorate",
+    ];
 
     fn status(object: &EtcdCluster) -> Option<&EtcdClusterStatus> {
         object.status.as_ref()

@@ -17,7 +17,7 @@ use crate::external::redis::{Endpoint, Redis, RedisError, Request, Trouble};
 use crate::stateful::password::KEY;
 use crate::stateful::tls::facts::Version;
 use crate::stateful::tls::write;
-use crate::stateful::{self, Sets, password, random_password};
+use crate::stateful::{self, ChildAction, Sets, password, random_password};
 
 /// What Redis and Valkey answer to `CONFIG SET` of a directive that needs another process.
 /// <https://github.com/redis/redis/blob/7.0.15/src/config.c> (`configSetCommand`)
@@ -36,6 +36,10 @@ const FENCE: Duration = Duration::from_millis(500);
 pub async fn apply(redis: &Redis, observer: &Observer, object: &Object, action: &Action) -> Result<(), Error> {
     let sets = &observer.sets;
     match action {
+        Action::Child(ChildAction::TakeBack { kind, name, version, owners, .. }) if kind == "EndpointSlice" => {
+            sets.expect_change(object);
+            Ok(observer.slices.take_back(object, name, version, owners).await?)
+        }
         Action::Child(action) => Ok(sets.carry_out(object, action).await?),
         Action::Lead(publication) => lead(redis, observer, object, publication).await,
         Action::Unselect { service, uid } => {

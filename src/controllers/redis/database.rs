@@ -7,7 +7,6 @@ use kube::ResourceExt;
 
 use super::facts::Node;
 use super::names::{self, CERTIFICATES, CONF, ROLE, SETTINGS, ZONE};
-use super::settings;
 use crate::api::Redis;
 use crate::api::databasebackup::{Named, Source};
 use crate::api::databaserestore::Restored;
@@ -46,7 +45,7 @@ impl Database for Redis {
         Node {
             role: pod.labels().get(ROLE).cloned(),
             settings: pod.annotations().get(SETTINGS).cloned(),
-            conf: pod.annotations().get(CONF).map(|text| settings::print(text)),
+            conf: pod.annotations().get(CONF).cloned(),
             certificates: pod.annotations().get(CERTIFICATES).cloned(),
             host: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
             // From Kubernetes 1.35 on, pods have this label:

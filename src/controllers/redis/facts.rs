@@ -105,7 +105,7 @@ pub struct Node {
     pub role: Option<String>,
     /// Which settings were last applied to its process, and which process that was.
     pub settings: Option<String>,
-    /// Hash of the file of settings that a new process of it would start with; none if it has no such file.
+    /// The file of settings that a new process of it would start with; none if it has no such file.
     pub conf: Option<String>,
     /// Which certificates its process has loaded, and which process that was.
     pub certificates: Option<String>,

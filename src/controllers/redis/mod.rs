@@ -12,6 +12,7 @@
 mod action;
 mod applied_config;
 mod apply;
+mod conf_file;
 mod damage;
 mod database;
 mod decide;
@@ -77,7 +78,8 @@ impl Kind for RedisKind {
     type Error = Error;
 
     const NAME: &'static str = "Redis";
-    const OBSERVED_CONDITIONS: &'static [&'static str] = &["CertificatesValid", "NodeFailureRisk", "Replicated"];
+    const OBSERVED_CONDITIONS: &'static [&'static str] =
+        &["CertificatesValid", "EvictionsBlocked", "NodeFailureRisk", "Replicated"];
     const LONGEST_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
     const TROUBLE: &'static [&'static str] = &[
         "NoMaster",

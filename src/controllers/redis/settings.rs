@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use super::{exporter_user, memory};
 use crate::api::Redis;
 use crate::api::redis::ClientCertificates;
-use crate::runtime::fingerprint;
 use crate::stateful::tls::write::by_content;
 
 /// Where the volume is.
@@ -214,20 +213,20 @@ pub fn certificates(content: &str) -> Vec<(String, String)> {
 
 /// The settings that can be changed in a running process.
 pub fn live(object: &Redis) -> Vec<(String, String)> {
-    let fixed = ["port", "dir", "replicaof", "protected-mode", "tls-port", "tls-replication"];
-    let is_file = |name: &str| FILES.iter().any(|(file, _)| *file == name);
-    let is_live = |name: &str| !fixed.contains(&name) && !is_file(name) && !LASTING.contains(&name);
     settings(object).into_iter().filter(|(name, _)| is_live(name)).collect()
+}
+
+/// Whether a running process can change that directive of the file.
+pub fn is_live(name: &str) -> bool {
+    let fixed =
+        ["port", "dir", "replicaof", "protected-mode", "tls-port", "tls-replication", "include", "loadmodule", "user"];
+    let is_file = FILES.iter().any(|(file, _)| *file == name);
+    !fixed.contains(&name) && !is_file && !LASTING.contains(&name)
 }
 
 /// The settings that take effect only when a process starts: when they change, the pods are replaced one by one.
 pub fn lasting(object: &Redis) -> BTreeMap<String, String> {
     settings(object).into_iter().filter(|(name, _)| LASTING.contains(&name.as_str())).collect()
-}
-
-/// Hash of such a file.
-pub fn print(file: &str) -> String {
-    fingerprint(&[file.as_bytes()], 16)
 }
 
 /// The file as Redis reads it.

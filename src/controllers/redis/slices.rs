@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::runtime::Controller;
 use kube::{Api, Client, ResourceExt};
@@ -102,6 +103,22 @@ impl Slices {
         let uid = object.uid().unwrap_or_default();
         self.written.change(&uid, HashMap::default, |slices| slices.insert(name.to_owned(), answer));
         Ok(())
+    }
+
+    /// Makes these the owners of a slice, if it still is as it was observed.
+    pub async fn take_back(
+        &self,
+        object: &Object,
+        name: &str,
+        version: &str,
+        owners: &[OwnerReference],
+    ) -> Result<(), stateful::Error> {
+        let failed = |source| stateful::Error::Change { name: format!("EndpointSlice {name}"), source };
+        let Some(mut there) = self.api(object).get_opt(name).await.map_err(failed)? else { return Ok(()) };
+        (there.metadata.resource_version, there.metadata.owner_references) =
+            (Some(version.to_owned()), Some(owners.to_vec()));
+        let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
+        self.api(object).replace(name, &parameters, &there).await.map(drop).map_err(failed)
     }
 
     /// Restores the labels of a slice of ours, without which the watch does not show it. The next reconcile decides

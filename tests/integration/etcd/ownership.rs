@@ -3,7 +3,7 @@
 use causeway::api::{EtcdCluster, Redis};
 use etcd_client::Client;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
 use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -123,6 +123,30 @@ async fn a_voter_that_never_started_is_removed_and_a_moved_member_keeps_its_volu
     assert_eq!(bystander::status_of(&scene, "db-1").await.member_id, moved);
     assert_eq!(claims(&scene).await, volumes, "no volume goes");
     checker.finish(&scene, "a voter added and a member moved by hand").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_member_is_replaced_while_children_have_no_owner() {
+    let scene = Stage::new("etcd-ownership").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(100).await;
+    let (before, volumes) = (uids(&scene).await, claims(&scene).await);
+    let nobody = json!({ "metadata": { "ownerReferences": null } });
+    patch::<Service>(&scene, NAME, nobody.clone()).await;
+    patch::<ConfigMap>(&scene, NAME, nobody.clone()).await;
+    patch::<StatefulSet>(&scene, NAME, nobody).await;
+    scene.delete::<PersistentVolumeClaim>(&claim_of("db-2")).await;
+    scene.delete::<Pod>("db-2").await;
+    super::successor(&scene, "db-2", &before["db-2"]).await;
+    for child in ["Service db", "ConfigMap db", "StatefulSet db"] {
+        scene.has_event(NAME, "TakenBack", child).await;
+    }
+    settled(&scene, "all members again").await;
+    assert_ne!(claims(&scene).await[&claim_of("db-2")], volumes[&claim_of("db-2")], "another volume");
+    assert_eq!(uids(&scene).await["db-0"], before["db-0"], "the others stay");
+    checker.finish(&scene, "children without owner, and a volume deleted").await;
 }
 
 /// Three of four votes must agree. With the stranger's vote and another one lost, the members that are left cannot

@@ -62,6 +62,19 @@ async fn what_can_never_be_is_refused_at_once() {
 }
 
 #[tokio::test]
+async fn a_growth_that_cannot_be_is_taken_back() {
+    let scene = Stage::new("redis-edits").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(1)).await;
+    scene.edit::<Redis>(NAME, json!({ "storage": { "size": "9Pi" } })).await;
+    let (reason, message) = stalls(&scene, "a message about the volumes").await;
+    assert!(reason == "VolumeCannotGrow" && message.contains("status.volumeSize"), "{reason}: {message}");
+    let size = scene.api::<Redis>().get(NAME).await.expect("the object").status.and_then(|status| status.volume_size);
+    scene.edit::<Redis>(NAME, json!({ "storage": { "size": size.expect("the size of the volumes") } })).await;
+    settled(&scene, "the growth taken back").await;
+}
+
+#[tokio::test]
 async fn a_set_with_a_directive_that_cannot_be_is_not_begun() {
     let scene = Stage::new("redis-edits").await;
     let _operator = Operator::start(&scene).await;

@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use causeway::api::{EtcdCluster, Redis};
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
@@ -72,6 +74,41 @@ async fn a_master_without_its_label_gets_it_back_and_stays_the_master() {
     let object = becomes(&scene, "the object", |_| true).await;
     assert!(describe(&object, "DataLost").is_none(), "nothing is lost");
     checker.finish("the label of the master's pod taken off", Promise::Everything).await;
+}
+
+/// Takes the owner off a child, and returns when the object controls it again.
+async fn taken_back<K>(scene: &Scene, name: &str)
+where
+    K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned,
+{
+    let nobody = Patch::Merge(json!({ "metadata": { "ownerReferences": null } }));
+    let api = scene.api::<K>();
+    let before = api.patch(name, &PatchParams::default(), &nobody).await.expect("the patch is accepted").uid();
+    let look = || async { api.get(name).await.expect("the child") };
+    let is_ours = |child: &K| child.owner_references().iter().any(|owner| owner.controller == Some(true));
+    let child = wait_within(WAIT_TIMEOUT, &format!("{} {name} with its owner", K::kind(&())), look, is_ours).await;
+    assert_eq!(child.uid(), before, "it is the same");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn children_without_owner_are_taken_back_and_told() {
+    let scene = Stage::new("redis-ownership").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(1)).await;
+    let (checker, before) = (Checker::start(&scene).await, uids(&scene).await);
+    taken_back::<Service>(&scene, NAME).await;
+    taken_back::<Service>(&scene, "cache-peers").await;
+    taken_back::<EndpointSlice>(&scene, "cache-ipv4").await;
+    taken_back::<PodDisruptionBudget>(&scene, NAME).await;
+    taken_back::<StatefulSet>(&scene, NAME).await;
+    scene.has_event(NAME, "TakenBack", "StatefulSet cache").await;
+    settled(&scene, "all children again").await;
+    assert_eq!(uids(&scene).await, before, "no pod was touched");
+    checker.goes_on("all children again").await;
+    checker.finish("children that lost their owner", Promise::Everything).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

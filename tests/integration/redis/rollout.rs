@@ -6,8 +6,11 @@ use causeway::api::Redis;
 use serde_json::{Value, json};
 
 use super::checker::{Checker, Promise};
-use super::{NAME, Stage, becomes, master, nodes, pods, running, settled, spec, took, uids};
+use super::faults::kill;
+use super::nodes::Node;
+use super::{NAME, Stage, WAIT_TIMEOUT, becomes, master, nodes, pods, running, settled, spec, took, uids};
 use crate::support::rollout_watch::RolloutWatch;
+use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene};
 
 /// Edits a healthy set; fails unless its nodes were replaced one by one, the master last.
@@ -101,4 +104,30 @@ async fn an_image_that_does_not_exist_costs_one_replica_and_a_better_one_recover
     settled(&scene, "the better version everywhere").await;
     assert_eq!(watch.fewest_ready(), 2, "neither the bad nor the better version took a second node away");
     checker.finish("a version that does not exist, then one that does", Promise::Everything).await;
+}
+
+/// The kubelet starts its process again after ten seconds, then after twenty; a successor would have no image, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_dies_again_stays_while_an_image_is_missing() {
+    let scene = Stage::new("redis-rollout").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(1)).await;
+    let name = master(&scene).await;
+    let before = uids(&scene).await;
+    scene.edit::<Redis>(NAME, json!({ "version": "8.0.99" })).await;
+    let stuck = |object: &Redis| {
+        let conditions = object.status.iter().flat_map(|status| status.conditions.iter());
+        conditions.clone().any(|it| it.message.contains("cannot pull image"))
+    };
+    becomes(&scene, "a message about the image that cannot be pulled", stuck).await;
+    for turn in 1..=3 {
+        let history = nodes::answer(&scene, &name).await.history;
+        kill(&scene, &name).await;
+        let look = || async { nodes::one(&scene, &name).await };
+        let serves = |node: &Option<Node>| node.as_ref().is_some_and(|it| it.role == "master" && it.history != history);
+        wait_within(WAIT_TIMEOUT, &format!("the master after its death {turn}"), look, serves).await;
+    }
+    assert_eq!(uids(&scene).await[&name], before[&name], "its pod stays");
+    scene.edit::<Redis>(NAME, json!({ "version": "8.0.2" })).await;
+    settled(&scene, "the better version everywhere").await;
 }

@@ -414,6 +414,18 @@ async fn the_operators_account_takes_nothing_of_others_and_no_service_account() 
     let deleted = sets.delete("of-another", &DeleteParams::default()).await.expect_err("it stays");
     assert!(deleted.to_string().contains("controls"), "{deleted}");
 
+    // A child of a database that lost its owner is taken back.
+    let label = json!({ "metadata": { "labels": { "causeway.example.com/redis": "cache" } } });
+    scene
+        .api::<StatefulSet>()
+        .patch("of-another", &PatchParams::default(), &Patch::Merge(label))
+        .await
+        .expect("a label");
+    let dry_run = PatchParams { dry_run: true, ..PatchParams::default() };
+    assert_eq!(patch(taken, dry_run).await, "");
+    let deleted = sets.delete("of-another", &DeleteParams::default()).await.expect_err("it stays before that");
+    assert!(deleted.to_string().contains("controls"), "{deleted}");
+
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &scene.namespace);
     let annotated = Patch::Merge(json!({ "metadata": { "annotations": { "eks.amazonaws.com/role-arn": "arn:a" } } }));
     let refused = accounts.patch("default", &PatchParams::default(), &annotated).await.expect_err("it stays");

@@ -13,22 +13,35 @@ use super::super::tls::{Mode, Side};
 use super::{OFTEN, Step, View, recovery};
 use crate::external::etcd::Member;
 use crate::runtime::manifest::{Manifest, applied};
+use crate::stateful::foreign::{self, NAME_TAKEN};
 use crate::stateful::network::surplus;
 use crate::stateful::refusals::{self, ChildKey};
 
-/// If somebody else's object has a child's name, nothing is touched. For pods and volumes, this holds until the cluster
-/// has begun; afterwards they only keep it from growing ([`taken`]).
+/// Takes children back that lost their owner.
+pub fn take_back(view: &View<'_>) -> Option<Step> {
+    let actions = foreign::take_back(view.object, &view.observed.set.children, &view.observed.refused);
+    Step::children(actions, "Applying", "taking children back that lost their owner")
+}
+
+/// If something else has a child's name, a cluster does not begin. Once it has begun, only a child without which no member can
+/// be helped stops it. Others, and pods and volumes, are reported and left alone ([`others`], [`taken`]).
 pub fn foreign(view: &View<'_>) -> Option<Step> {
     let set = &view.observed.set;
     let beginning = set.foreign.values().next().filter(|_| !view.has_begun()).cloned();
-    let beginning = beginning.map(|message| Step::stalled("NameTaken", message));
-    let step = beginning.or_else(|| set.child_of_others(view.object))?;
+    let beginning = beginning.map(|message| Step::stalled(NAME_TAKEN, message));
+    let is_needed = |kind: &str| !view.has_begun() || ["StatefulSet", "ConfigMap", "Secret"].contains(&kind);
+    let step = beginning.or_else(|| foreign::stops(view.object, &set.children, is_needed))?;
     Some(Step { again: step.again.min(OFTEN), ..step })
+}
+
+/// Children of other owners, while everything else goes on.
+pub fn others(view: &View<'_>) -> Option<(&'static str, String)> {
+    foreign::report(view.object, &view.observed.set.children)
 }
 
 /// Somebody else's pod or volume claim of a name that we need, once the cluster has begun.
 pub fn taken(view: &View<'_>) -> Option<(&'static str, String)> {
-    view.observed.set.foreign.values().next().map(|message| ("NameTaken", message.clone()))
+    view.observed.set.foreign.values().next().map(|message| (NAME_TAKEN, message.clone()))
 }
 
 /// Applies children that are missing or differ. A spec that cannot be accepted changes none, except for the settings of
@@ -38,7 +51,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let mut wanted = Vec::new();
     if accepted {
         wanted.extend(resources::around(view.object, &view.observed.set.rules));
-        wanted.push(resources::config_map(view.object, &start, view.transport()));
+        wanted.extend(settings(view, &start));
         wanted.push(resources::pods(view.object, shape(view, &start), view.transport()));
     } else {
         wanted.extend(restarted(view, &start));
@@ -60,6 +73,13 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     Step::children(actions, "Applying", message).or(waiting)
 }
 
+/// The `ConfigMap`. While pods of an earlier spec are there, it keeps the settings that these accepted: pods of earlier versions
+/// of the operator read them whenever they start.
+fn settings(view: &View<'_>, start: &Start) -> Option<Manifest> {
+    let keeps = view.observed.set.pods.values().any(|pod| view.is_outdated(pod)) && written_start(view).is_some();
+    if keeps { restarted(view, start) } else { Some(resources::config_map(view.object, start, view.transport())) }
+}
+
 /// The live `ConfigMap`, in which only the settings of members without data are changed.
 fn restarted(view: &View<'_>, start: &Start) -> Option<Manifest> {
     let live = view.observed.set.child("ConfigMap", &view.object.name_any())?;
@@ -77,7 +97,7 @@ fn restarted(view: &View<'_>, start: &Start) -> Option<Manifest> {
             metadata.remove(volatile);
         }
     }
-    // This does not match the spec: as soon as the spec can be accepted, all of it is applied.
+    // This does not match the spec: as soon as that is accepted and all pods are made from it, all of it is applied.
     child.value["metadata"]["annotations"][applied()] = Value::String("kept".into());
     Some(child)
 }

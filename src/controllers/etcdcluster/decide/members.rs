@@ -104,7 +104,8 @@ fn joining(view: &View<'_>, ordinal: i32, member: &Member, wanted: i32, accepted
         // A learner has no vote and can always go; a voter goes only while the others can do without it.
         return if member.is_learner { remove(view, ordinal, member, "its data are lost") } else { None };
     }
-    if let Some(pod) = pod.filter(|pod| accepted && !pod.ready && pod.trouble.is_some() && view.is_outdated(pod)) {
+    let fails = |pod: &&Pod| !pod.ready && pod.trouble.is_some() && view.is_outdated(pod) && !view.must_stay(pod);
+    if let Some(pod) = pod.filter(|pod| accepted && fails(pod)) {
         let why = "it does not start, and was made from an earlier spec";
         return Some(Step::act(vec![delete_pod(pod, why)], "MemberJoining", message));
     }
@@ -116,6 +117,7 @@ fn joining(view: &View<'_>, ordinal: i32, member: &Member, wanted: i32, accepted
     if let Some(pod) = pod
         && pod.trouble.as_deref() == Some("CrashLoopBackOff")
         && pod.loss() == Some(Loss::Empty)
+        && !view.must_stay(pod)
     {
         // It started before it was allowed to, and would wait for minutes in the kubelet's back-off.
         return Some(Step::act(vec![delete_pod(pod, "it may start now")], "MemberJoining", message));

@@ -37,11 +37,13 @@ use super::damage;
 use super::damage::Loss;
 use super::facts::{Claim, Observed, Pod};
 use super::membership;
+use super::names::SKIP;
 use super::tls::Transport;
 use crate::api::etcdcluster::DowngradeStatus;
 use crate::api::{EtcdCluster, EtcdClusterStatus};
 use crate::external::etcd::{Endpoint, Member};
 use crate::runtime::{Health, Plan};
+use crate::stateful::foreign::NAME_TAKEN;
 use crate::stateful::pod_trouble::Fields;
 use crate::stateful::restore_from::join;
 use crate::stateful::step::{LATER, SELDOM, SOON};
@@ -50,7 +52,7 @@ use crate::stateful::{self, ChildAction};
 /// The fields of the spec that decide about pods.
 const FIELDS: Fields = Fields {
     image: "spec.version and spec.image",
-    others: &[],
+    others: &[("install", "spec.recovery"), (SKIP, "spec.recovery")],
     apart: "spec.affinity",
     storage: "spec.storage.className",
 };
@@ -142,11 +144,12 @@ fn first(view: &View<'_>) -> Option<Step> {
         is_unknown.then(|| Step::stalled("ForeignMembers", message))
     };
     let set = &view.observed.set;
-    children::foreign(view)
+    children::take_back(view)
+        .or_else(|| children::foreign(view))
         .or_else(|| earlier::step(view))
         .or_else(unknown)
         .or_else(|| set.stranded())
-        .or_else(|| set.killed(|pod| !pod.own.forced))
+        .or_else(|| set.killed(|pod| !pod.own.forced && (!view.is_outdated(pod) || view.is_proven())))
         .or_else(|| set.belated())
 }
 
@@ -186,7 +189,7 @@ fn step(view: &View<'_>) -> (Step, bool) {
         .or_else(|| defrag::step(view))
         .or_else(|| members::left_on_lost_node(view));
     let step = step.map(|step| space::describe(view, step));
-    let refusal = children::refused(view, step.is_none());
+    let refusal = children::refused(view, step.is_none()).or_else(|| children::others(view));
     match (step, complaint, refusal) {
         (Some(step), None, None) => (step, false),
         // What stops the cluster as a whole matters more than a child.
@@ -195,7 +198,7 @@ fn step(view: &View<'_>) -> (Step, bool) {
             (Step { health: Health::stalled(reason, message), ..step }, false)
         }
         (None, Some((reason, message)), _) | (None, None, Some((reason, message))) => {
-            let again = if is_about_secrets(reason) || reason == "NameTaken" { OFTEN } else { LATER };
+            let again = if is_about_secrets(reason) || reason == NAME_TAKEN { OFTEN } else { LATER };
             (Step { again, ..Step::stalled(reason, message) }, true)
         }
         (None, None, None) => {
@@ -226,9 +229,10 @@ fn is_about_secrets(reason: &str) -> bool {
     reasons.contains(&reason)
 }
 
-/// Without a majority, nothing is changed that could cost data: only pods that never got to run are replaced. They are
-/// not replaced before the spec is accepted either, for a new pod would be like the one before. Pods that are ready although no
-/// member has ever answered go one at a time.
+/// Without a majority, nothing is changed that could cost data: only pods that do not run are replaced. They are
+/// not replaced before the spec is accepted either, for a new pod would be like the one before. One that has run goes alone, and
+/// the next only when the present spec has brought up a pod. Pods that are ready although no member has ever answered go one at
+/// a time.
 fn without_majority(view: &View<'_>, accepted: bool) -> Option<Step> {
     if view.observed.quorum.is_some() {
         return None;
@@ -248,7 +252,15 @@ fn without_majority(view: &View<'_>, accepted: bool) -> Option<Step> {
         }
     };
     let pods = view.observed.set.pods.iter();
-    let replaced: Vec<Action> = pods.filter_map(|(at, pod)| Some(delete_pod(pod, why((at, pod))?))).collect();
+    let mut due: Vec<_> = pods.filter_map(|(at, pod)| Some((pod, why((at, pod))?))).collect();
+    due.retain(|(pod, _)| pod.trouble.is_none() || !view.must_stay(pod));
+    // The first one shows whether the present spec brings up pods. Nothing is lost with those that have never run.
+    if !view.is_proven() && due.iter().any(|(pod, _)| pod.trouble.is_some() && pod.has_run) {
+        due.sort_by_key(|(pod, _)| pod.has_run);
+        let fresh = due.iter().filter(|(pod, _)| !pod.has_run).count();
+        due.truncate(fresh.max(1));
+    }
+    let replaced: Vec<Action> = due.into_iter().map(|(pod, why)| delete_pod(pod, why)).collect();
     if !replaced.is_empty() {
         return Some(Step::act(replaced, "Replacing", "replacing pods that do not start"));
     }
@@ -313,10 +325,10 @@ impl View<'_> {
         self.observed.set.pods.iter().filter(move |(ordinal, pod)| !is_stranded(**ordinal, pod)).map(|(_, pod)| pod)
     }
 
-    /// Whether the pod was made from another spec.
+    /// Whether the pod was made from another spec, or before a restart that was asked for.
     fn is_outdated(&self, pod: &Pod) -> bool {
         let revision = || super::resources::revision(self.object, recovery::begin(self), self.transport());
-        pod.revision != *self.revision.get_or_init(revision)
+        pod.revision != *self.revision.get_or_init(revision) || self.observed.set.is_to_restart(self.object, pod)
     }
 
     /// Whether the member of that ordinal answers and has a leader.

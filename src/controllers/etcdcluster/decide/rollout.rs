@@ -6,10 +6,11 @@ use super::{Step, View, delete_pod, leadership};
 /// How many entries a member may lag behind the leader and still be well: it applies them in moments.
 const LAG: u64 = 5_000;
 
-/// Replaces a pod that was made from an earlier spec and will not get well by waiting. This comes before changes of the
-/// members, because those wait for all to be well.
+/// Replaces a pod that was made from an earlier spec and will not get well by waiting; one that has run only if the present
+/// spec is not about to fail. This comes before changes of the members, because those wait for all to be well.
 pub fn mend(view: &View<'_>, accepted: bool) -> Option<Step> {
-    let outdated = |ordinal: &i32| view.observed.set.pods.get(ordinal).is_some_and(|pod| view.is_outdated(pod));
+    let may_go = |pod: &Pod| view.is_outdated(pod) && !view.must_stay(pod);
+    let outdated = |ordinal: &i32| view.observed.set.pods.get(ordinal).is_some_and(may_go);
     let stuck = |ordinal: &i32| is_stuck(view, *ordinal) && view.can_miss(*ordinal);
     let ordinal = view.members.keys().find(|ordinal| accepted && stuck(ordinal) && outdated(ordinal))?;
     let pod = view.observed.set.pods.get(ordinal)?;
@@ -46,7 +47,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         let others = view.unwell(view.unhealthy_voters_without(next));
         return Some(Step::wait("RollingOut", format!("{message}, waiting for a majority of the others: {others}")));
     }
-    Some(Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", message))
+    Some(Step::act(vec![delete_pod(pod, view.why_replaced(pod))], "RollingOut", message))
 }
 
 /// Whether the member answers and keeps up with the leader, and its pod serves.
@@ -67,4 +68,25 @@ fn is_well(view: &View<'_>, ordinal: i32) -> bool {
 fn is_stuck(view: &View<'_>, ordinal: i32) -> bool {
     let pod = view.observed.set.pods.get(&ordinal);
     !view.is_healthy(ordinal) && pod.is_some_and(|pod| !pod.terminating && !pod.ready)
+}
+
+impl View<'_> {
+    /// Why a pod is replaced that is well.
+    pub fn why_replaced(&self, pod: &Pod) -> &'static str {
+        if self.observed.set.is_to_restart(self.object, pod) {
+            "kubectl rollout restart asks for it"
+        } else {
+            "the spec changed"
+        }
+    }
+
+    /// Whether a pod that was made from the present spec works.
+    pub fn is_proven(&self) -> bool {
+        self.observed.set.is_proven(|pod| self.is_outdated(pod))
+    }
+
+    /// Whether the pod has worked, and its successor might not.
+    pub fn must_stay(&self, pod: &Pod) -> bool {
+        self.observed.set.must_stay(self.object, pod, |pod| self.is_outdated(pod))
+    }
 }

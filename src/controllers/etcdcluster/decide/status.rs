@@ -8,8 +8,8 @@ use crate::api::etcdcluster::{MemberStatus, UnknownMember};
 use crate::external::etcd::{AlarmKind, Member};
 use crate::runtime::{ConditionStatus, ExtraCondition};
 use crate::stateful::names::selector_text;
-use crate::stateful::node_failure;
 use crate::stateful::step::numbers;
+use crate::stateful::{node_failure, rivals};
 
 /// The status without conditions. What is not known now stays as it was reported last.
 pub fn status(view: &View<'_>) -> EtcdClusterStatus {
@@ -19,6 +19,7 @@ pub fn status(view: &View<'_>) -> EtcdClusterStatus {
     let status = EtcdClusterStatus {
         replicas: count(alive.count()),
         selector: Some(selector_text(view.object)),
+        volume_size: view.observed.set.volume_size().or_else(|| before.volume_size.clone()),
         auth: auth::record(view),
         downgrade: view.downgrade.clone(),
         ..before
@@ -142,6 +143,7 @@ pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
     let pods = view.voters().filter_map(|voter| view.observed.set.pods.get(&voter));
     let mut parts = vec![
         certificates::part(view),
+        rivals::part(view.object, &view.observed.set.rivals),
         node_failure::part(pods, majority(voters), "the majority is lost"),
         ExtraCondition { type_: "Quorate", status: (!corrupt).into(), reason, message },
         ExtraCondition {

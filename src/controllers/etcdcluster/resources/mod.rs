@@ -108,6 +108,20 @@ mod tests {
     }
 
     #[test]
+    fn a_member_has_its_settings_in_its_pod() {
+        let mut object = cluster(3);
+        object.spec.config.insert("cors".into(), "https://$(HOME)".into());
+        let shape = Shape { first: 0, replicas: 3, begin: Begin::Usual };
+        let template = pods(&object, shape, &Transport::default()).value["spec"]["template"].take();
+        let variables = template["spec"]["containers"][0]["env"].as_array().unwrap();
+        let of = |name: &str| variables.iter().find(|it| it["name"] == name).unwrap();
+        assert_eq!(of("ETCD_CORS")["value"], "https://$$(HOME)", "the kubelet expands nothing in it");
+        for name in crate::controllers::etcdcluster::settings::AT_FIRST_START {
+            assert_eq!(of(name)["valueFrom"]["configMapKeyRef"]["key"], name, "it follows the members");
+        }
+    }
+
+    #[test]
     fn every_container_has_a_limit_of_memory_and_the_data_fit_below_it() {
         let mut object = cluster(3);
         let recovery = Recovery { from_member: "prod-etcd-2".into(), token: "2026-11-21".into(), image: None };

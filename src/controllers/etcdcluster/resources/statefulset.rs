@@ -38,14 +38,25 @@ pub fn statefulset(object: &EtcdCluster, shape: Shape<'_>, transport: &Transport
 
 /// Hash of what the pods are made from: another revision means other pods.
 pub fn revision(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> String {
+    let lasting = lasting(object);
     // Strings and numbers cannot fail to serialize.
-    let pods = serde_json::to_vec(&pod_spec(object, begin, transport)).unwrap_or_default();
-    let settings = serde_json::to_vec(&lasting(object)).unwrap_or_default();
+    let pods = serde_json::to_vec(&by_name(object, pod_spec(object, begin, transport), &lasting)).unwrap_or_default();
+    let settings = serde_json::to_vec(&lasting).unwrap_or_default();
     let labels = serde_json::to_vec(&transport_labels(transport)).unwrap_or_default();
     let user_metadata = builders::user_metadata(object);
     let mut parts = vec![pods.as_slice(), &settings, &labels];
     parts.extend(Some(user_metadata.as_slice()).filter(|it| !it.is_empty()));
     fingerprint(&parts, 16)
+}
+
+/// The pods with the names of their settings alone, as earlier versions made them: no member is replaced to have the values in
+/// itself. The hash has the values apart.
+fn by_name(object: &EtcdCluster, mut pods: PodSpec, lasting: &BTreeMap<String, String>) -> PodSpec {
+    for container in pods.init_containers.iter_mut().flatten().chain(&mut pods.containers) {
+        let settings = container.env.iter_mut().flatten().filter(|it| lasting.contains_key(&it.name));
+        settings.for_each(|it| *it = setting(object, std::mem::take(&mut it.name)));
+    }
+    pods
 }
 
 /// The transport of a member, and which authorities it trusts. etcd reads its certificate again for each connection, but
@@ -145,11 +156,14 @@ fn certificates(object: &EtcdCluster, transport: &Transport) -> Vec<Volume> {
         .collect()
 }
 
-/// The settings, each by its name: nothing that somebody adds to the `ConfigMap` reaches a member. Values that differ
-/// among members refer to other variables, which the kubelet expands.
+/// The settings. Values that members need for as long as they live are in the pod: a container that starts again reads no
+/// value that its etcd has not accepted yet. Those of the first start are in the `ConfigMap`, each by its name: nothing that
+/// others add to that reaches a member. Values that differ among members refer to other variables, which the kubelet expands.
 fn variables(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> Vec<EnvVar> {
-    let names = lasting(object).into_keys().chain(AT_FIRST_START.map(str::to_owned));
-    let mut variables: Vec<EnvVar> = names.map(|name| setting(object, name)).collect();
+    // The kubelet makes one dollar sign of two, and takes one for a reference.
+    let literal = |(name, value): (&String, &String)| variable(name, &value.replace('$', "$$"));
+    let mut variables: Vec<EnvVar> = lasting(object).iter().map(literal).collect();
+    variables.extend(AT_FIRST_START.map(|name| setting(object, name.to_owned())));
     variables.extend(listening(object, transport).iter().map(|(name, value)| variable(name, value)));
     variables.extend([
         EnvVar {

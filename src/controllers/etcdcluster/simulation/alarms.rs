@@ -140,6 +140,7 @@ fn a_higher_quota_reaches_all_members_before_an_alarm_that_comes_back_is_disarme
                 Action::Child(ChildAction::DeletePod { .. }) => "delete",
                 Action::MoveLeader { .. } => "move",
                 Action::Disarm { .. } => "disarm",
+                Action::Child(ChildAction::Apply { child, .. }) if child.kind() == "ConfigMap" => "settings",
                 _ => panic!("{action:?}"),
             });
             simulation.act(action).unwrap();
@@ -149,7 +150,7 @@ fn a_higher_quota_reaches_all_members_before_an_alarm_that_comes_back_is_disarme
         }
         simulation.time_passes();
     }
-    assert_eq!(steps, ["delete", "delete", "move", "delete", "disarm"]);
+    assert_eq!(steps, ["delete", "delete", "move", "delete", "settings", "disarm"]);
 }
 
 /// Its file stays above the quota, so it raises the alarm again and again. A rollout that waits for it does not help.
@@ -217,6 +218,7 @@ fn a_member_that_cannot_be_defragmented_holds_up_no_rollout() {
                 Action::Child(ChildAction::DeletePod { .. }) => "delete",
                 Action::MoveLeader { .. } => "move",
                 Action::Disarm { .. } => "disarm",
+                Action::Child(ChildAction::Apply { child, .. }) if child.kind() == "ConfigMap" => "settings",
                 _ => panic!("{action:?}"),
             });
             if failure.is_none() {
@@ -229,7 +231,7 @@ fn a_member_that_cannot_be_defragmented_holds_up_no_rollout() {
         }
         simulation.time_passes();
     }
-    assert_eq!(steps, ["compact", "defragment", "disarm", "delete", "delete", "move", "delete", "disarm"]);
+    assert_eq!(steps, ["compact", "defragment", "disarm", "delete", "delete", "move", "delete", "settings", "disarm"]);
 }
 
 #[test]

@@ -29,6 +29,7 @@ const MEMORY: u8 = 2;
 pub struct PodState {
     pub uid: String,
     pub revision: String,
+    pub restarted: Option<String>,
     image: String,
     /// The version that its image holds; none where there is no such image.
     pub version: Option<String>,
@@ -42,6 +43,8 @@ pub struct PodState {
     pub unlabelled: bool,
     /// How often its container was started again.
     restarts: i32,
+    /// Its container was started.
+    has_run: bool,
     /// Its node does not answer.
     pub lost: bool,
     /// It rebuilds the cluster whenever it starts.
@@ -198,6 +201,7 @@ impl Kubernetes {
         };
         if let Some(pod) = self.set.pods.get_mut(&ordinal) {
             pod.killed &= matches!(next, Container::Ended(..));
+            pod.has_run |= !matches!(next, Container::Waiting(_));
             pod.container = next;
         }
     }
@@ -269,6 +273,7 @@ impl PodState {
         Self {
             uid: birth.uid.clone(),
             revision: birth.label(names::REVISION).unwrap().into(),
+            restarted: birth.restarted(),
             image: birth.image().to_owned(),
             version: birth.image().split_once(":v").map(|(_, version)| version.to_owned()),
             address: birth.address.clone(),
@@ -278,6 +283,7 @@ impl PodState {
             terminating: false,
             unlabelled: false,
             restarts: 0,
+            has_run: false,
             lost: false,
             forced: birth.label(names::FORCED).is_some(),
             skips: !birth.template["spec"]["initContainers"].is_null(),
@@ -297,12 +303,15 @@ impl PodState {
             name: names::pod(object, ordinal),
             uid: self.uid.clone(),
             revision: self.revision.clone(),
+            restarted: self.restarted.clone(),
             address: Some(self.address.clone()),
             ready: self.member().is_some_and(|id| raft.leader.is_some() && raft.members.contains_key(&id)),
             terminating: self.terminating,
             unlabelled: self.unlabelled,
             exit_code: last_words.as_ref().map(|_| 2),
             restarts: self.restarts,
+            has_run: self.has_run,
+            lasts: self.member().is_some(),
             last_words,
             trouble: trouble.map(str::to_owned),
             revival: self.killed.then(|| "its process was killed".to_owned()),

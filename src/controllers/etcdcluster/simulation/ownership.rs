@@ -15,7 +15,7 @@ use crate::controllers::etcdcluster::settings::INITIAL_STATE;
 use crate::controllers::etcdcluster::simulation::kubernetes::Container;
 use crate::runtime::Health;
 use crate::stateful::ChildAction;
-use crate::stateful::simulation::belongs_to_an_earlier_object;
+use crate::stateful::simulation::{belongs_to_an_earlier_object, given_away, orphaned};
 
 const WHOSE: &str = "PersistentVolumeClaim data-prod-etcd-0 exists and holds data of Redis prod-etcd";
 
@@ -181,6 +181,47 @@ fn a_majority_that_a_stranger_makes_impossible_is_lost_and_a_recovery_begins() {
     simulation.settle();
     simulation.assert_settled();
     assert_ne!(simulation.raft.cluster, before, "it was rebuilt");
+}
+
+#[test]
+fn all_children_without_owner_are_taken_back_and_pods_stay() {
+    let mut simulation = Simulation::settled(cluster(3));
+    let (pods, at) = (format!("{:?}", simulation.kubernetes.set.pods), simulation.journal.len());
+    simulation.kubernetes.set.children.values_mut().for_each(orphaned);
+    let lost = simulation.kubernetes.set.children.len();
+    simulation.settle();
+    simulation.assert_settled();
+    let taken = |action: &Action| matches!(action, Action::Child(ChildAction::TakeBack { .. }));
+    assert!(simulation.journal[at..].iter().all(taken), "{:?}", &simulation.journal[at..]);
+    assert_eq!((simulation.journal.len() - at, format!("{:?}", simulation.kubernetes.set.pods)), (lost, pods));
+}
+
+#[test]
+fn a_lost_member_is_replaced_while_others_have_our_services() {
+    let mut simulation = Simulation::settled(cluster(3));
+    let children = simulation.kubernetes.set.children.iter_mut();
+    let theirs = children.filter(|((kind, _), _)| kind == "Service" || kind == "PodDisruptionBudget");
+    theirs.for_each(|(_, child)| given_away(child));
+    lose_volume(&mut simulation, 1);
+    simulation.works(60);
+    assert_eq!(simulation.raft.healthy().len(), 3, "{:#?}", simulation.raft);
+    assert_eq!(reason(&simulation), Some("NameTaken"));
+    let health = format!("{:?}", simulation.health);
+    for words in ["--cascade=orphan", "service/prod-etcd ", "service/prod-etcd-peers", "poddisruptionbudget/prod-etcd"]
+    {
+        assert!(health.contains(words), "{words} is not in {health}");
+    }
+}
+
+#[test]
+fn without_its_settings_no_member_is_changed() {
+    let mut simulation = Simulation::settled(cluster(3));
+    let children = simulation.kubernetes.set.children.iter_mut();
+    children.filter(|((kind, _), _)| kind == "ConfigMap").for_each(|(_, child)| given_away(child));
+    simulation.journal.clear();
+    lose_volume(&mut simulation, 1);
+    simulation.works(20);
+    assert_eq!((reason(&simulation), simulation.journal.len()), (Some("NameTaken"), 0), "{:?}", simulation.journal);
 }
 
 proptest! {

@@ -2,20 +2,41 @@
 
 use kube::ResourceExt;
 
-use super::super::action::Action;
-use super::super::{names, resources, settings};
-use super::{SELDOM, Step, View, evictions, refused, services, target};
-use crate::stateful::ChildAction;
+use super::super::{names, resources};
+use super::{SELDOM, Step, View, evictions, files, refused, services};
+use crate::stateful::foreign::{self, NAME_TAKEN};
 use crate::stateful::network::surplus;
-use crate::stateful::step::of_others;
+use crate::stateful::refusals::ChildKey;
+use crate::stateful::{Child, ChildAction};
 
-/// Somebody else's object has the name of a child: nothing is touched.
+/// Takes children back that lost their owner.
+pub fn take_back(view: &View<'_>) -> Option<Step> {
+    let all = with_slices(view);
+    let actions = foreign::take_back(view.object, all.iter().map(|(key, child)| (key, *child)), &view.observed.refused);
+    Step::children(actions, "Applying", "taking children back that lost their owner")
+}
+
+/// If something else has a child's name, a set does not begin. Once there is a master, only a child that pods need stops what
+/// changes pods. Others are reported and left alone ([`others`]).
 pub fn foreign(view: &View<'_>) -> Option<Step> {
-    let set = &view.observed.set;
-    let pod = set.foreign.values().next().cloned().map(|message| Step::stalled("NameTaken", message));
-    let slice = || services::foreign(view).map(|(name, slice)| of_others(view.object, "EndpointSlice", &name, slice));
-    let step = pod.or_else(|| set.child_of_others(view.object)).or_else(slice)?;
+    let pod = view.observed.set.foreign.values().next().cloned().map(|message| Step::stalled(NAME_TAKEN, message));
+    let is_needed = |kind: &str| view.before.master.is_none() || ["StatefulSet", "Secret"].contains(&kind);
+    let all = with_slices(view);
+    let step = pod.or_else(|| foreign::stops(view.object, all.iter().map(|(key, child)| (key, *child)), is_needed))?;
     Some(Step { again: step.again.min(SELDOM), ..step })
+}
+
+/// Children of other owners, while everything else goes on.
+pub fn others(view: &View<'_>) -> Option<(&'static str, String)> {
+    let all = with_slices(view);
+    foreign::report(view.object, all.iter().map(|(key, child)| (key, *child)))
+}
+
+/// The children, and the slices that have names of ours.
+fn with_slices<'a>(view: &View<'a>) -> Vec<(ChildKey, &'a Child)> {
+    let children = view.observed.set.children.iter().map(|(key, child)| (key.clone(), child));
+    let slices = services::named(view).map(|(name, slice)| (("EndpointSlice".to_owned(), name), slice));
+    children.chain(slices).collect()
 }
 
 /// Why no container can answer as Redis Sentinel does.
@@ -47,21 +68,11 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let is_going = set.is_going(&view.object.name_any());
     if !is_going {
         let own_image = view.observed.own_image.as_deref().unwrap_or_default();
-        wanted.push(resources::pods(view.object, view.pods(), own_image));
+        wanted.push(resources::pods(view.object, view.pods(), own_image, files::of_template(view)));
     }
     let message = if view.master().is_some() { "bringing the children up to date" } else { "creating the children" };
     let waiting = is_going.then(|| Step::wait("Applying", set.describe_going()));
     let actions = wanted.into_iter().filter_map(|child| set.unless_met(child)).chain(surplus(view.object, set));
     let actions = actions.chain(surplus_sentinel(view));
-    Step::children(actions, "Applying", message).or_else(|| files(view)).or(waiting)
-}
-
-/// Gives every pod the file of settings that a new process of it has to start with. Without it, a process that starts again would
-/// evict what fits into a larger `maxmemory` alone.
-fn files(view: &View<'_>) -> Option<Step> {
-    let file = settings::file(view.object);
-    let wanted = settings::print(&file);
-    let pods = view.observed.set.pods.values().filter(|pod| !pod.terminating && pod.own.conf.as_ref() != Some(&wanted));
-    let actions: Vec<_> = pods.map(|pod| Action::WriteSettings { pod: target(pod), file: file.clone() }).collect();
-    (!actions.is_empty()).then(|| Step::act(actions, "Applying", "writing the settings that new processes start with"))
+    Step::children(actions, "Applying", message).or_else(|| files::step(view)).or(waiting)
 }

@@ -10,6 +10,7 @@ mod databases;
 mod epochs;
 mod evictions;
 mod failover;
+mod files;
 mod nodes;
 mod passwords;
 mod refused;
@@ -111,6 +112,9 @@ fn led(view: &View<'_>, mut step: Step) -> Step {
 }
 
 fn step(view: &View<'_>) -> Step {
+    if let Some(step) = children::take_back(view) {
+        return step;
+    }
     // A foreign object with the name of a child stops a set that is being created, but not one that has a master.
     let foreign = match children::foreign(view) {
         Some(step) if view.before.master.is_none() => return step,
@@ -163,7 +167,7 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| rollout::unfinished(view));
     // What stops the set as a whole matters more than a child.
     let stalls = step.as_ref().is_some_and(|step| matches!(step.health, Health::Stalled(_)));
-    let refusal = refused::report(view, step.is_none()).filter(|_| !stalls);
+    let refusal = refused::report(view, step.is_none()).or_else(|| children::others(view)).filter(|_| !stalls);
     let step = match (step, complaint.or(refusal)) {
         (Some(step), None) => step,
         (Some(step), Some((reason, message))) => Step { health: Health::stalled(reason, message), ..step },
@@ -198,9 +202,12 @@ fn at_rest(view: &View<'_>) -> Duration {
 }
 
 /// Replaces pods whose processes were killed, and which the kubelet would restart only after minutes. Pods with
-/// ephemeral storage are left alone: their data would be lost with the pod.
+/// ephemeral storage are left alone: their data would be lost with the pod. So are those of an earlier spec before the
+/// present one has brought up another.
 fn killed(view: &View<'_>) -> Option<Step> {
-    view.observed.set.killed(|_| !view.object.spec.storage.ephemeral)
+    let is_outdated = |pod: &Pod| view.is_outdated(pod);
+    let set = &view.observed.set;
+    set.killed(|pod| !view.object.spec.storage.ephemeral && (!is_outdated(pod) || set.is_proven(is_outdated)))
 }
 
 /// A pod and its process.

@@ -151,7 +151,7 @@ pub fn mend(view: &View<'_>) -> Option<Step> {
         let silent = if is_silenced(view, pod) {
             is_silent(pod, Duration::from_secs(1))
         } else {
-            is_silent(pod, HUNG) && !is_starting(view, pod)
+            is_silent(pod, HUNG) && !is_starting(view, pod) && !view.must_stay(pod)
         };
         **ordinal != master && silent && !pod.terminating && !view.is_attached(pod)
     };

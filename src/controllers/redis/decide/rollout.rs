@@ -11,7 +11,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let outdated = |pod: &Pod| accepted && !pod.terminating && view.is_outdated(pod);
     let count = view.observed.set.pods.values().filter(|pod| outdated(pod)).count();
     let message = format!("{count} of {} pods to be replaced", view.observed.set.pods.len());
-    let replace = |pod: &Pod| Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", message.clone());
+    let replace = |pod: &Pod| Step::act(vec![delete_pod(pod, view.why_replaced(pod))], "RollingOut", message.clone());
     let (master, _, _) = view.serving_master()?;
     let away: Vec<i32> = (0..view.wanted()).filter(|ordinal| *ordinal != master && !is_well(view, *ordinal)).collect();
     // It may never get well again: an older version does not read what a newer one sends, and a container beside it fails for
@@ -45,10 +45,13 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
 }
 
 /// A pod whose node does not start, and that was made from an earlier spec: nothing is lost with it, whoever is the master. A
-/// node that runs may serve, whether the operator hears it or not, and whatever ails the containers beside it.
+/// node that runs may serve, whether the operator hears it or not, and whatever ails the containers beside it. One that ran
+/// before stays while the present spec brings up no other. One that has never run goes first, and the master last.
 pub fn hopeless(view: &View<'_>) -> Option<Step> {
     let is_down = |pod: &Pod| pod.trouble.is_some() && !pod.runs && pod.info().is_none() && !pod.terminating;
-    let pod = view.observed.set.pods.values().find(|pod| is_down(pod) && view.is_outdated(pod))?;
+    let may_go = |pod: &&Pod| is_down(pod) && view.is_outdated(pod) && !view.must_stay(pod);
+    let is_last = |pod: &&Pod| (pod.has_run, view.before.master.as_ref() == Some(&pod.name));
+    let pod = view.observed.set.pods.values().filter(may_go).min_by_key(is_last)?;
     let why = "it does not start, and was made from an earlier spec";
     Some(Step::act(vec![delete_pod(pod, why)], "RollingOut", format!("replacing {}: {why}", pod.name)))
 }

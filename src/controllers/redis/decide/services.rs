@@ -88,14 +88,12 @@ pub fn strange(view: &View<'_>) -> Option<String> {
     ))
 }
 
-/// Somebody else's slice that has a name of ours.
-pub fn foreign<'a>(view: &View<'a>) -> Option<(String, &'a Child)> {
+/// The slices that have names of ours.
+pub fn named<'a>(view: &View<'a>) -> impl Iterator<Item = (String, &'a Child)> {
     let all = [view.object.name_any(), names::replicas(view.object)];
-    let names = all.iter().flat_map(|service| FAMILIES.map(|family| names::slice(service, family)));
-    names.into_iter().find_map(|name| {
-        let live = view.observed.slices.get(&name).filter(|live| !live.ours)?;
-        Some((name, live))
-    })
+    let names = all.map(|service| FAMILIES.map(|family| names::slice(&service, family)));
+    let slices = &view.observed.slices;
+    names.into_iter().flatten().filter_map(|name| slices.get(&name).map(|slice| (name, slice)))
 }
 
 /// Whether that node may be behind the master's Service. A master that does not answer stays there: it may be the
@@ -145,7 +143,11 @@ fn publication(
     master: Option<(Target, String)>,
 ) -> Option<Action> {
     let slice = slice(view.object, service, family, ways);
-    let live = own(view, service, family);
+    let live = view.observed.slices.get(slice.name());
+    // One of another owner is reported, and keeps nothing else from being done.
+    if live.is_some_and(|live| !live.ours) {
+        return None;
+    }
     if live.map_or(ways.is_empty(), |live| slice.is_met_by(&live.value)) {
         return None;
     }

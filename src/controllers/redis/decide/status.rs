@@ -15,8 +15,8 @@ use crate::external::redis::Info;
 use crate::runtime::{ConditionStatus, ExtraCondition, Health};
 use crate::sentinel;
 use crate::stateful::names::selector_text;
-use crate::stateful::node_failure;
 use crate::stateful::step::numbers;
+use crate::stateful::{node_failure, rivals};
 
 /// A replica that lost its master less than this many seconds ago is about to find it again.
 const LOST_SECONDS: u64 = 2;
@@ -75,6 +75,7 @@ pub fn status(view: &View<'_>, step: &Step) -> RedisStatus {
     let ready = view.observed.set.pods.keys().filter(|ordinal| view.follows(**ordinal)).count();
     status.ready_replicas = i32::try_from(ready).unwrap_or(i32::MAX);
     status.selector = Some(selector_text(view.object));
+    status.volume_size = view.observed.set.volume_size().or(status.volume_size);
     let versions = view.observed.set.pods.values().filter_map(|pod| Some(pod.info()?.version.clone()));
     status.version = versions.min_by_key(|version| numbers(version)).or(status.version);
     status.connection = Some(Connection {
@@ -192,6 +193,7 @@ pub fn parts(view: &View<'_>, status: &RedisStatus) -> Vec<ExtraCondition> {
     let lost = status.last_failover.as_ref().and_then(|last| Some((loss(last)?, last.epoch)));
     vec![
         certificates::part(view),
+        rivals::part(view.object, &view.observed.set.rivals),
         node_failure::part(view.observed.set.pods.values(), 1, "nothing is left that could take over"),
         ExtraCondition {
             type_: "Replicated",

@@ -171,10 +171,25 @@ impl View<'_> {
         !(info.log_fails || (info.snapshot_fails && makes_snapshots))
     }
 
-    /// Whether the pod was made from another spec.
+    /// Whether the pod was made from another spec, or before a restart that was asked for.
     pub fn is_outdated(&self, pod: &Pod) -> bool {
         pod.revision != *self.revision.get_or_init(|| resources::revision(self.object))
             || self.needs_another_process(pod)
+            || self.observed.set.is_to_restart(self.object, pod)
+    }
+
+    /// Why a pod is replaced that is well.
+    pub fn why_replaced(&self, pod: &Pod) -> &'static str {
+        if self.observed.set.is_to_restart(self.object, pod) {
+            "kubectl rollout restart asks for it"
+        } else {
+            "the spec changed"
+        }
+    }
+
+    /// Whether the pod has worked, and its successor might not.
+    pub fn must_stay(&self, pod: &Pod) -> bool {
+        self.observed.set.must_stay(self.object, pod, |pod| self.is_outdated(pod))
     }
 
     /// Whether only a new process gets the settings: this one still has a setting that was removed from the spec, and

@@ -40,9 +40,10 @@ pub fn disruption_budget(object: &Redis, allowed: i32) -> Manifest {
     Manifest::hashed(&services::disruption_budget(object, allowed))
 }
 
-/// `count` pods, and the claims of their volumes. `own_image` is the operator's image.
-pub fn pods(object: &Redis, count: i32, own_image: &str) -> Manifest {
-    Manifest::hashed(&statefulset(object, count, own_image))
+/// `count` pods, and the claims of their volumes. `own_image` is the operator's image, and `file` has the settings that their
+/// processes start with.
+pub fn pods(object: &Redis, count: i32, own_image: &str, file: String) -> Manifest {
+    Manifest::hashed(&statefulset(object, count, own_image, file))
 }
 
 /// The users that processes know, and their passwords' hashes.
@@ -92,7 +93,7 @@ mod tests {
     fn the_children_stay_as_they_were_reviewed() {
         let object = redis(3);
         let mut all = around(&object, &Rules { namespace: "causeway-system".into(), ..Rules::default() });
-        all.extend([disruption_budget(&object, 1), pods(&object, 4, "causeway:1")]);
+        all.extend([disruption_budget(&object, 1), pods(&object, 4, "causeway:1", settings::file(&object))]);
         let values: Vec<&Value> = all.iter().map(|manifest| &manifest.value).collect();
         insta::assert_yaml_snapshot!(values);
     }
@@ -105,7 +106,7 @@ mod tests {
         object.spec.tls = Some(Tls { client_certificates: ClientCertificates::Required, ..Tls::default() });
         let service = Manifest::hashed(&services::sentinel(&object)).value;
         let policy = network::policy(&object, &Rules::default()).unwrap().value["spec"]["ingress"][0]["ports"].take();
-        let mut pod = pods(&object, 2, "causeway:1").value["spec"]["template"]["spec"].take();
+        let mut pod = pods(&object, 2, "causeway:1", String::new()).value["spec"]["template"]["spec"].take();
         let container = pod["containers"][1].take();
         insta::assert_yaml_snapshot!([service, policy, container, pod["volumes"].take()]);
     }
@@ -116,7 +117,7 @@ mod tests {
         let without = revision(&object);
         object.spec.sentinel = Some(Sentinel::default());
         let label = |object: &Redis, own_image: &str| {
-            let template = pods(object, 2, own_image).value["spec"]["template"].take();
+            let template = pods(object, 2, own_image, String::new()).value["spec"]["template"].take();
             let image = template["spec"]["containers"][1]["image"].as_str().unwrap().to_owned();
             (template["metadata"]["labels"][names::REVISION].as_str().unwrap().to_owned(), image)
         };
@@ -130,7 +131,8 @@ mod tests {
     #[test]
     fn settings_that_a_process_takes_while_it_runs_are_in_the_template_and_replace_no_pod() {
         let mut object = redis(1);
-        let template = |object: &Redis| pods(object, 2, "causeway:1").value["spec"]["template"].take();
+        let template =
+            |object: &Redis| pods(object, 2, "causeway:1", settings::file(object)).value["spec"]["template"].take();
         let file = |template: &Value| template["metadata"]["annotations"][names::CONF].as_str().map(str::to_owned);
         let before = template(&object);
         assert_eq!(file(&before), Some(settings::file(&object)));
@@ -150,7 +152,7 @@ mod tests {
         let mut object = redis(3);
         object.spec.exporter = Some(Exporter::default());
         object.spec.sentinel = Some(Sentinel::default());
-        let pod = statefulset(&object, 4, "causeway:1").spec.unwrap().template.spec.unwrap();
+        let pod = statefulset(&object, 4, "causeway:1", String::new()).spec.unwrap().template.spec.unwrap();
         assert_eq!(crate::runtime::without_memory(&pod), [""; 0]);
         assert_eq!(pod.containers.len(), 3);
     }

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::super::memory;
 use super::super::names::{self, CONF, PORT, REVISION, VOLUME};
-use super::super::settings::{FILE, SETTINGS_PATH, USERS_FILE, USERS_PATH, VOLUME_PATH, file, lasting};
+use super::super::settings::{FILE, SETTINGS_PATH, USERS_FILE, USERS_PATH, VOLUME_PATH, lasting};
 use super::super::tls;
 use super::exporter::{self, exporter};
 use super::sentinel::{self, sentinel};
@@ -38,10 +38,10 @@ const SETTINGS_VOLUME: &str = "settings";
 /// Name of the volume with the users.
 const USERS_VOLUME: &str = "users";
 
-/// The pods, and the claims of their volumes. `own_image` is for the sentinel containers.
-pub fn statefulset(object: &Redis, replicas: i32, own_image: &str) -> StatefulSet {
+/// The pods, and the claims of their volumes. `own_image` is for the sentinel containers, `file` has the settings.
+pub fn statefulset(object: &Redis, replicas: i32, own_image: &str, file: String) -> StatefulSet {
     let labels = BTreeMap::from([(REVISION.to_owned(), revision(object))]);
-    let annotations = BTreeMap::from([(CONF.to_owned(), file(object))]);
+    let annotations = BTreeMap::from([(CONF.to_owned(), file)]);
     builders::statefulset(
         object,
         Pods { first: None, replicas, labels, annotations, spec: pod_spec(object, own_image) },

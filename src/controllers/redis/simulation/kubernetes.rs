@@ -11,8 +11,8 @@ use crate::controllers::redis::facts::{
     Child, LastWord, Node, NodeState, Observed, Passwords, Pod, SecretString, Users,
 };
 use crate::controllers::redis::names;
-use crate::controllers::redis::settings::print;
 use crate::external::redis::Attached;
+use crate::stateful::ChildAction;
 use crate::stateful::password::Emptied;
 use crate::stateful::simulation::{self, Birth, Objects};
 
@@ -26,10 +26,11 @@ pub struct PodState {
     pub name: String,
     pub uid: String,
     pub revision: String,
+    pub restarted: Option<String>,
     pub address: String,
     pub role: Option<String>,
     pub settings: Option<String>,
-    /// Hash of the file that a new process starts with.
+    /// The file that a new process starts with.
     pub conf: Option<String>,
     pub certificates: Option<String>,
     /// The certificates whose files the kubelet was made to bring.
@@ -41,6 +42,8 @@ pub struct PodState {
     probed: bool,
     /// Its image exists.
     pub startable: bool,
+    /// A process of it was started.
+    pub has_run: bool,
     /// Another of its containers does not run, or its kubelet does not report.
     pub unready: bool,
     /// Seconds until the kubelet starts a process again, without any trouble of the pod: its machine boots.
@@ -57,6 +60,9 @@ pub struct PodState {
     pub unreached: bool,
     pub process: Option<Process>,
 }
+
+/// A value that Redis refuses, for whatever directive.
+pub const REFUSED: &str = "bogus";
 
 /// How packets are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,16 +139,18 @@ impl PodState {
             name: birth.name.clone(),
             uid: birth.uid.clone(),
             revision: birth.label(names::REVISION).unwrap().into(),
+            restarted: birth.restarted(),
             address: birth.address.clone(),
             role: None,
             settings: None,
-            conf: birth.template["metadata"]["annotations"][names::CONF].as_str().map(print),
+            conf: birth.template["metadata"]["annotations"][names::CONF].as_str().map(str::to_owned),
             certificates: None,
             awaited: None,
             terminating: false,
             unlabelled: false,
             probed: !birth.template["spec"]["containers"][0]["livenessProbe"].is_null(),
             startable: !birth.image().contains("nothing"),
+            has_run: false,
             unready: false,
             away: 0,
             waits: 0,
@@ -159,6 +167,11 @@ impl PodState {
         self.process.as_ref().is_some_and(|process| process.follows.is_none())
     }
 
+    /// The line of its file for which no process starts.
+    fn refused_line(&self) -> Option<&str> {
+        self.conf.as_ref()?.lines().find(|line| line.ends_with(REFUSED))
+    }
+
     pub fn answers(&self) -> bool {
         self.process.as_ref().is_some_and(|process| process.hangs.is_none())
     }
@@ -170,24 +183,33 @@ impl Kubernetes {
             let claim = self.set.claims.values().find(|claim| claim.facts.name.ends_with(&pod.name));
             claim.is_some_and(|claim| claim.volume.damaged) && pod.startable && pod.process.is_none()
         };
+        let refuses =
+            |pod: &PodState| pod.refused_line().filter(|_| pod.process.is_none() && pod.has_run).map(str::to_owned);
         let pod = |pod: &PodState| Pod {
             name: pod.name.clone(),
             uid: pod.uid.clone(),
             revision: pod.revision.clone(),
+            restarted: pod.restarted.clone(),
             address: Some(pod.address.clone()),
             ready: pod.process.is_some() && !pod.unready,
             terminating: pod.terminating,
             young: pod.terminating,
             controlled: self.set.children.keys().any(|(kind, _)| kind == "StatefulSet"),
             unlabelled: pod.unlabelled,
-            trouble: if damaged(pod) {
+            trouble: if damaged(pod) || pod.waits > 0 || (pod.startable && refuses(pod).is_some()) {
                 Some("CrashLoopBackOff".into())
             } else {
                 (!pod.startable).then(|| "ImagePullBackOff".to_owned())
             },
             runs: pod.process.is_some(),
+            has_run: pod.has_run,
+            lasts: pod.process.is_some(),
             revival: (pod.waits > 0).then(|| "its process was killed".to_owned()),
-            last_words: damaged(pod).then(|| "# Bad file format reading the append only file x".to_owned()),
+            last_words: if damaged(pod) {
+                Some("# Bad file format reading the append only file x".to_owned())
+            } else {
+                refuses(pod).map(|line| format!("Reading the configuration file, at line 9\n>>> '{line}'\nno"))
+            },
             own: Node {
                 role: pod.role.clone(),
                 settings: pod.settings.clone(),
@@ -261,6 +283,9 @@ impl Kubernetes {
     /// Carries out the action, if that can be done.
     pub fn act(&mut self, object: &Redis, action: &Action) -> Result<(), ()> {
         match action {
+            Action::Child(ChildAction::TakeBack { kind, name, owners, .. }) if kind == "EndpointSlice" => {
+                simulation::taken_back(self.slices.get_mut(name).ok_or(())?, owners);
+            }
             Action::Child(action) => return self.set.act(object, action),
             Action::Lead(publication) => self.lead(publication)?,
             Action::Unselect { service, uid } => {
@@ -294,11 +319,15 @@ impl Kubernetes {
                     self.lead(publication)?;
                 }
             }
-            Action::Configure { node, note, .. } => {
-                self.process(node)?.tampered = false;
+            Action::Configure { node, settings, note, .. } => {
+                let process = self.process(node)?;
+                if settings.iter().any(|(_, value)| value == REFUSED) {
+                    return Err(());
+                }
+                process.tampered = false;
                 self.meant(node)?.settings = Some(note.to_string());
             }
-            Action::WriteSettings { pod, file } => self.meant(pod)?.conf = Some(print(file)),
+            Action::WriteSettings { pod, file } => self.meant(pod)?.conf = Some(file.clone()),
             Action::LoadCertificates { node, content, note, .. } => {
                 let pod = self.meant(node)?;
                 // A new process finds the files that there are; for a running one they come a little later.
@@ -389,7 +418,8 @@ impl Kubernetes {
                 continue;
             }
             let readable = claims.get(&ordinal).is_some_and(|claim| !claim.volume.damaged);
-            if pod.process.is_none() && pod.startable && readable {
+            pod.has_run |= pod.startable;
+            if pod.process.is_none() && pod.startable && readable && pod.refused_line().is_none() {
                 let files = self.certificates.nodes.kept.clone();
                 let process = Process::start(number, claims[&ordinal].volume.writes.clone());
                 pod.process = Some(Process { files, ..process });

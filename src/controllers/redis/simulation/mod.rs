@@ -9,12 +9,15 @@ mod idle;
 mod kubernetes;
 mod looks;
 mod nodes;
+mod owners;
 mod ownership;
 mod partial;
 mod passwords;
 mod properties;
 mod readiness;
+mod refused_config;
 mod remade;
+mod restarts;
 mod restore;
 mod sentinel;
 mod service;
@@ -23,6 +26,7 @@ mod sidecars;
 mod states;
 mod story;
 mod tls;
+mod unproven;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -9,7 +9,7 @@ use crate::controllers::redis::action::Action;
 use crate::controllers::redis::facts::Observed;
 use crate::controllers::redis::fixtures::redis;
 use crate::controllers::redis::resources;
-use crate::controllers::redis::settings::{file, print};
+use crate::controllers::redis::settings::file;
 use crate::runtime::Health;
 use crate::stateful::ChildAction;
 use crate::stateful::simulation::assert_helpful;
@@ -26,7 +26,7 @@ pub fn assert_true(object: &Redis, observed: &Observed, health: &Health, actions
     );
     let count = object.spec.replicas + 1;
     let mut children = resources::around(object, &observed.set.rules);
-    children.push(resources::pods(object, count, OWN_IMAGE));
+    children.push(resources::pods(object, count, OWN_IMAGE, file(object)));
     children.push(resources::disruption_budget(object, 1));
     for child in children {
         let live = observed.set.child(child.kind(), child.name());
@@ -36,7 +36,7 @@ pub fn assert_true(object: &Redis, observed: &Observed, health: &Health, actions
     let revision = resources::revision(object);
     for pod in observed.set.pods.values() {
         assert!(pod.ready && !pod.terminating && pod.revision == revision, "ready with {pod:#?}");
-        assert_eq!(pod.own.conf, Some(print(&file(object))), "ready with {pod:#?}");
+        assert_eq!(pod.own.conf, Some(file(object)), "ready with {pod:#?}");
     }
 }
 

@@ -1,0 +1,83 @@
+//! A spec that brings up no pod: those of the last one that worked go on.
+
+use super::Simulation;
+use super::story::{Edit, Mishap};
+use crate::controllers::redis::fixtures::redis;
+
+fn works(simulation: &mut Simulation, seconds: u32) {
+    for _ in 0..seconds {
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+    }
+}
+
+/// A set of which one pod waits in vain for its image.
+fn without_image(replicas: i32) -> Simulation {
+    let mut simulation = Simulation::settled(redis(replicas));
+    Edit::Image(Some("registry.example.com/nothing")).happens(&mut simulation);
+    works(&mut simulation, 20);
+    let waits = simulation.kubernetes.set.pods.values().filter(|pod| !pod.startable);
+    assert_eq!(waits.count(), 1, "{:#?}", simulation.kubernetes.set.pods);
+    simulation
+}
+
+#[test]
+fn old_pods_that_die_again_stay_while_an_image_is_missing() {
+    for replicas in 1..4 {
+        let mut simulation = without_image(replicas);
+        let uids = |simulation: &Simulation| {
+            let pods = simulation.kubernetes.set.pods.values().filter(|pod| pod.startable);
+            pods.map(|pod| pod.uid.clone()).collect::<Vec<_>>()
+        };
+        let before = uids(&simulation);
+        for _ in 0..2 {
+            for ordinal in 0..replicas {
+                simulation.kill_again(ordinal);
+            }
+            works(&mut simulation, 90);
+        }
+        assert_eq!(uids(&simulation), before, "{replicas}");
+        simulation.write();
+        assert!(simulation.acknowledged.iter().all(|write| simulation.data().contains(write)), "{replicas}");
+        Edit::Image(None).happens(&mut simulation);
+        simulation.settle();
+        simulation.assert_settled();
+    }
+}
+
+#[test]
+fn a_replica_that_hangs_stays_while_an_image_is_missing() {
+    let mut simulation = without_image(2);
+    let uid = simulation.kubernetes.set.pods[&1].uid.clone();
+    let hangs = |simulation: &mut Simulation, pod: i32| {
+        let process = simulation.kubernetes.set.pods.get_mut(&pod).unwrap().process.as_mut();
+        process.unwrap().hangs = Some(0);
+    };
+    hangs(&mut simulation, 1);
+    works(&mut simulation, 60);
+    assert_eq!(simulation.kubernetes.set.pods[&1].uid, uid);
+    simulation.resume();
+    Edit::Image(None).happens(&mut simulation);
+    simulation.settle();
+    simulation.assert_settled();
+}
+
+/// What ails them is the earlier spec: a limit of memory that is too low, for example.
+#[test]
+fn pods_that_all_crash_are_replaced_one_after_the_other() {
+    let mut simulation = Simulation::settled(redis(2));
+    Edit::Image(Some("registry.example.com/redis")).happens(&mut simulation);
+    let uids: Vec<String> = simulation.kubernetes.set.pods.values().map(|pod| pod.uid.clone()).collect();
+    for _ in 0..40 {
+        let pods = simulation.kubernetes.set.pods.iter();
+        let old: Vec<i32> = pods.filter(|(_, pod)| uids.contains(&pod.uid)).map(|(ordinal, _)| *ordinal).collect();
+        for ordinal in old {
+            simulation.kill_again(ordinal);
+        }
+        works(&mut simulation, 1);
+    }
+    let pods = simulation.kubernetes.set.pods.values();
+    assert!(pods.clone().all(|pod| !uids.contains(&pod.uid)), "{:#?}", pods.collect::<Vec<_>>());
+    simulation.settle();
+    simulation.assert_settled();
+}
