@@ -2,9 +2,11 @@
 //! into the target, or compared with the manifest. PostgreSQL and MySQL have programs of their own for that.
 
 mod etcd;
+mod etcd_limits;
 mod etcd_walk;
 mod redis;
 mod redis_copy;
+mod redis_room;
 
 use std::time::{Duration, Instant};
 

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::{Resource, ResourceExt};
 use serde_json::Value;
 
-use super::log::Log;
+use super::log::{KeepsLog, Log};
 use super::restoring::InUse;
 use super::undeleted::Undeleted;
 use crate::api::DatabaseBackup;
@@ -82,6 +82,8 @@ pub struct Observed {
     pub manifests: BTreeMap<(String, Timestamp), Document>,
     /// What is known of the log that is kept with `method: Wal`.
     pub log: Log,
+    /// The object that keeps the log of the server of which this one has base backups.
+    pub keeps_log: Option<KeepsLog>,
     /// Why backups of a database are not proven, by its folder: policies deny an image that this takes.
     pub unprovable: BTreeMap<String, Denial>,
     /// A backup that was to be proven, and why its manifest cannot be read.
@@ -191,8 +193,19 @@ pub struct Job {
     pub failed_tries: i32,
     /// The report of the last of them; read while the Job runs.
     pub last_words: Option<String>,
+    /// Whether one of its pods is ready, so that it runs.
+    pub is_running: bool,
+    /// Why none of its pods runs: a reason, and a sentence.
+    pub stuck: Option<(&'static str, String)>,
     /// Since when it is being deleted.
     pub going: Option<Timestamp>,
+}
+
+impl Job {
+    /// Whether it may be stuck: it has not ended, and no pod of it runs.
+    pub fn is_silent(&self) -> bool {
+        self.end.is_none() && self.going.is_none() && !self.is_running
+    }
 }
 
 /// A Job that proves a backup.

@@ -4,6 +4,8 @@
 //! All databases are checked before the first is changed. A second try skips databases that are equal to the backup, goes on
 //! with the steps of one that was restored in steps, and finds the others as they were.
 
+use std::collections::BTreeSet;
+
 use futures::future::try_join_all;
 
 use super::super::tables::{Tables, alike};
@@ -51,6 +53,8 @@ pub struct Ground<'a> {
     room: Room,
     /// Databases of the target.
     present: Vec<String>,
+    /// Extensions that the target can make.
+    available: BTreeSet<String>,
     pub pairs: Vec<Pair<'a>>,
 }
 
@@ -64,16 +68,22 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         tracing::info!(database = pair.into, ?state, "looked at");
         states.push(state);
     }
-    let target = Target { account, first: ground.first, work: how.work };
+    let target = ground.target(how);
+    let mut databases = Vec::new();
+    for (pair, state) in ground.pairs.iter().zip(&states) {
+        if *state != State::Done {
+            ground.check_extensions(pair)?;
+        }
+        databases.push(ground.database(pair, state, how).await?);
+    }
     let is_part = ground.pairs.iter().any(|pair| pair.is_part);
     if !is_part && states.iter().any(|state| *state != State::Done) {
         make_roles(target, fetched, &mut ground.admin, ground.superuser).await?;
     }
     let Ground { pairs, superuser, exact, room, .. } = ground;
-    let mut rows = 0;
-    for (pair, state) in pairs.iter().zip(states) {
-        if matches!(state, State::Missing | State::Bare) {
-            let database = Database::read(target, pair.dump, superuser).await?;
+    let (mut rows, mut notes) = (0, Vec::new());
+    for ((pair, state), database) in pairs.iter().zip(states).zip(databases) {
+        if let Some(database) = database {
             if state == State::Missing {
                 database.make(target).await?;
             }
@@ -84,10 +94,14 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         }
         if state != State::Done {
             pair.load(account, &state, superuser, room, how).await?;
-            if let Some(difference) = pair.tables.difference(&held(account, pair, how.parallelism).await?, exact) {
+            let mut session = Session::open(account, pair.into).await?;
+            let otherwise = pair.encoded_otherwise(&mut session).await?;
+            let held = held(account, pair, how.parallelism).await?;
+            if let Some(difference) = pair.tables.difference(&held, exact && otherwise.is_none()) {
                 return Err(Error::Differs(format!("in the database {}, {difference}", pair.into)));
             }
-            let mut session = Session::open(account, pair.into).await?;
+            notes.extend(otherwise);
+            notes.extend(held.uncompared().map(|tables| format!("not compared: {tables}")));
             if pair.is_unrecognizable() {
                 // A login may be allowed to make the objects, and no schema. Only another try needs the mark.
                 if let Err(error) = Progress::note_end(how.run, &pair.contents, &mut session).await {
@@ -106,8 +120,10 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         }
     }
     let left_out: Vec<String> = pairs.iter().flat_map(|pair| pair.left_out().iter().cloned()).collect();
-    let note = (!left_out.is_empty()).then(|| format!("left out: {}", left_out.join("; ")));
-    Ok(Restored { keys: rows, note })
+    if !left_out.is_empty() {
+        notes.insert(0, format!("left out: {}", left_out.join("; ")));
+    }
+    Ok(Restored { keys: rows, note: (!notes.is_empty()).then(|| notes.join("; ")) })
 }
 
 /// What the target holds in the tables that are restored.
@@ -128,12 +144,46 @@ impl<'a> Ground<'a> {
         let exact = alike(&admin.version().await?, &fetched.version);
         let (user, room) = (admin.attributes().await?, Room::ask(&mut admin).await?);
         let present: Vec<String> = admin.databases().await?.into_iter().map(|(name, _)| name).collect();
+        let available = admin.extensions().await?;
         let mut pairs = Vec::new();
         for dump in chosen(account, fetched, how)? {
             let is_there = present.iter().any(|it| account.database.as_ref().map_or(dump.0, |name| name) == it);
             pairs.push(Pair::of(account, fetched, how, dump, &mut admin, (is_there, user)).await?);
         }
-        Ok(Self { account, first, admin, superuser: user.superuser, exact, room, present, pairs })
+        Ok(Self { account, first, admin, superuser: user.superuser, exact, room, present, available, pairs })
+    }
+
+    /// The target, for work that does not concern one of its databases only.
+    fn target<'b>(&self, how: &How<'b>) -> Target<'b>
+    where
+        'a: 'b,
+    {
+        Target { account: self.account, first: self.first, work: how.work }
+    }
+
+    /// Checks that the target can make the extensions of a pair.
+    pub fn check_extensions(&self, pair: &Pair<'_>) -> Result<(), Error> {
+        let Some(lacking) = pair.contents.extensions().find(|name| !self.available.contains(*name)) else {
+            return Ok(());
+        };
+        let (name, host) = (pair.name, &self.account.host);
+        Err(Error::ServerUnfit(format!(
+            "database {name} of the backup has the extension {lacking}, which the server {host} lacks: install its package there, or \
+             take an image that has it, then restore again"
+        )))
+    }
+
+    /// What the dump says of a database that is made, or was just made; none of others. It is an error if the server cannot make it.
+    pub async fn database(&self, pair: &Pair<'_>, state: &State, how: &How<'_>) -> Result<Option<Database>, Error> {
+        if !matches!(state, State::Missing | State::Bare) {
+            return Ok(None);
+        }
+        let target = self.target(how);
+        let database = Database::read(target, pair.dump, self.superuser).await?;
+        if *state == State::Missing {
+            database.check(target, pair.into).await?;
+        }
+        Ok(Some(database))
     }
 
     /// Whether the target has the database of a pair.
@@ -176,7 +226,9 @@ impl<'a> Ground<'a> {
         // An earlier try that died before it could report has left nothing to do.
         if pair.is_part || session.table_names().await?.len() == pair.tables.0.len() {
             let there = session.tables(&pair.tables).await?;
-            if !there.0.is_empty() && pair.tables.difference(&there, self.exact).is_none() {
+            let is_known = !there.0.is_empty() && there.uncompared().is_none();
+            let exact = self.exact && pair.encoded_otherwise(&mut session).await?.is_none();
+            if is_known && pair.tables.difference(&there, exact).is_none() {
                 return Ok(State::Done);
             }
         }

@@ -25,7 +25,7 @@ use jiff::Timestamp;
 
 use super::accepted::{Accepted, ENDPOINT_NOT_ALLOWED, PREFIX_INVALID, accepted};
 use super::action::Action;
-use super::facts::{Observed, Signing};
+use super::facts::{Job, Observed, Signing};
 use super::resources;
 use super::signing::RETRY_INTERVAL;
 use super::unkept;
@@ -39,8 +39,11 @@ pub use removal::decide_removal;
 
 use bucket::{BUCKET_FOREIGN, Verdict};
 
-/// How often Secrets that may not be used are checked again.
+/// How often Secrets and a bucket that may not be used are checked again.
 const REFUSED: Duration = Duration::from_secs(30);
+
+/// How often a Job is looked at of which no pod runs.
+const SILENT: Duration = Duration::from_secs(15);
 
 /// What to do so that backups are taken, kept and reported as the object says.
 pub fn decide(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> Plan<Action, DatabaseBackupStatus> {
@@ -95,6 +98,7 @@ impl View<'_> {
         // The schedule is suspended in two cases. The bucket is somebody else's. Or the schedule mounts a Secret that
         // may not be used any more, and cannot be updated now.
         let foreign = children::foreign(self);
+        let mut unusable = None;
         let is_theirs = matches!(verdict, Some(Verdict::Refused(BUCKET_FOREIGN, _)));
         let updates = foreign.is_none() && message.is_some() && matches!(verdict, Some(Verdict::Usable(_)));
         if is_theirs || (!updates && self.observed.mounts_more(self.object)) {
@@ -110,7 +114,14 @@ impl View<'_> {
                     actions.push(change);
                     health = Health::progressing("PreparingBucket", format!("bucket {name} is made ready"));
                 }
-                Verdict::Refused(reason, message) => health = Health::stalled(reason, message),
+                Verdict::Refused(reason, message) => {
+                    unusable = Some(REFUSED);
+                    let seconds = REFUSED.as_secs();
+                    let text = format!(
+                        "{message}; Causeway looks again every {seconds} s, and at once when a backup is asked for"
+                    );
+                    health = Health::stalled(reason, text);
+                }
                 Verdict::Usable(_) => {
                     let children = children::step(self, &message);
                     // The status may be written before the children are applied: it must not say Ready by then.
@@ -134,7 +145,7 @@ impl View<'_> {
         } else {
             health = Health::progressing("PreparingBucket", "the bucket was not looked at yet");
         }
-        let requeue = agenda.wake(self.now).into_iter().chain(self.next_question()).min();
+        let requeue = agenda.wake(self.now).into_iter().chain(self.next_question()).chain(unusable).min();
         let status = DatabaseBackupStatus {
             locked: unkept::locked(self, schedule, &results),
             up_to_date: states::in_words(&databases),
@@ -155,11 +166,13 @@ impl View<'_> {
         (!is_known).then(|| Action::Record(Box::new(recording.clone())))
     }
 
-    /// When Secrets that may not be used are checked again, and signing that failed is tried again. Other Secrets are
-    /// checked at each sweep.
+    /// When Secrets that may not be used are checked again, signing that failed is tried again, and a Job is looked at of which no
+    /// pod runs: nothing wakes the controller for its pods. Other Secrets are checked at each sweep.
     fn next_question(&self) -> Option<Duration> {
         let unsigned = matches!(self.observed.signing, Signing::Refused(_)).then_some(RETRY_INTERVAL);
-        self.observed.is_refused().then_some(REFUSED).or(unsigned)
+        let silent = self.observed.jobs.iter().any(Job::is_silent).then_some(SILENT);
+        let refused = self.observed.is_refused().then_some(REFUSED).or(unsigned);
+        silent.into_iter().chain(refused).min()
     }
 
     /// Why a Secret may not be used.
