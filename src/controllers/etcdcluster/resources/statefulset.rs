@@ -11,7 +11,9 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
 use super::super::names::{self, CLIENT_PORT, FORCED, METRICS_PORT, PEER_PORT, PEER_TLS_PORT, REVISION, VOLUME};
-use super::super::settings::{ADVERTISED_PORT, ADVERTISED_SCHEME, AT_FIRST_START, VOLUME_PATH, lasting, listening};
+use super::super::settings::{
+    ADVERTISED_PORT, ADVERTISED_SCHEME, AT_FIRST_START, VOLUME_PATH, lasting, lasting_by_value, listening,
+};
 use super::super::tls::{Side, Transport};
 use super::member::{requirements_of, variable};
 use super::{Begin, Shape, force_new_cluster};
@@ -40,7 +42,7 @@ pub fn statefulset(object: &EtcdCluster, shape: Shape<'_>, transport: &Transport
 pub fn revision(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> String {
     // Strings and numbers cannot fail to serialize.
     let pods = serde_json::to_vec(&pod_spec(object, begin, transport)).unwrap_or_default();
-    let settings = serde_json::to_vec(&lasting(object)).unwrap_or_default();
+    let settings = serde_json::to_vec(&lasting_by_value(object)).unwrap_or_default();
     let labels = serde_json::to_vec(&transport_labels(transport)).unwrap_or_default();
     let user_metadata = builders::user_metadata(object);
     let mut parts = vec![pods.as_slice(), &settings, &labels];

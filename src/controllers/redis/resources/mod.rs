@@ -156,6 +156,18 @@ mod tests {
     }
 
     #[test]
+    fn the_same_resources_in_other_words_replace_no_node() {
+        let revision_with = |cpu: &str, memory: &str| {
+            let mut object = redis(1);
+            let given = serde_json::json!({ "requests": { "cpu": cpu }, "limits": { "memory": memory } });
+            object.spec.resources = serde_json::from_value(given).unwrap();
+            revision(&object)
+        };
+        assert_eq!(revision_with("1", "2Gi"), revision_with("1000m", "2048Mi"));
+        assert_ne!(revision_with("1", "2Gi"), revision_with("1", "2G"));
+    }
+
+    #[test]
     fn the_revision_follows_what_needs_another_process() {
         let base = redis(3);
         let changed = |change: fn(&mut Redis)| {
