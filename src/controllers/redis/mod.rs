@@ -46,7 +46,7 @@ use kube::runtime::Controller;
 use crate::api::{self, RedisStatus};
 use crate::context::Context;
 use crate::external::redis::Redis;
-use crate::runtime::{self, ActionEvent, Kind, Plan};
+use crate::runtime::{self, ActionEvent, Kind, Plan, Replacement};
 use crate::stateful;
 use action::Action;
 use error::Error;
@@ -136,6 +136,10 @@ impl Kind for RedisKind {
             }
             (_, outcome) => outcome,
         }
+    }
+
+    fn replaces(action: &Action) -> Option<Replacement<'_>> {
+        if let Action::Child(child) = action { child.replaces() } else { None }
     }
 
     fn event(action: &Action) -> Option<ActionEvent> {
