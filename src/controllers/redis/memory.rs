@@ -8,7 +8,7 @@
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
-use super::drift;
+use super::values;
 use crate::api::Redis;
 use crate::runtime::quantity::amount;
 use crate::runtime::requirements;
@@ -43,7 +43,7 @@ pub fn most_data(object: &Redis) -> u64 {
 
 /// The `maxmemory` in `spec.config`, in bytes.
 fn asked(object: &Redis) -> Option<u64> {
-    object.spec.config.get("maxmemory").and_then(|text| drift::amount(text))
+    object.spec.config.get("maxmemory").and_then(|text| values::amount(text))
 }
 
 #[cfg(test)]

@@ -35,6 +35,8 @@ mod settings;
 mod simulation;
 mod slices;
 mod tls;
+mod values;
+mod ways;
 mod words;
 mod zones;
 
