@@ -85,6 +85,7 @@ pub async fn apply(redis: &Redis, observer: &Observer, object: &Object, action: 
         Action::Configure { node, settings, users, follow_as, note, is_new, .. } => {
             let request = Request::SetUsers { users: users.clone(), follow_as: follow_as.clone() };
             redis.change(&endpoint(node)?, request).await?;
+            observer.note_users(object, &node.uid, &endpoint(node)?);
             let refused = configure(redis, observer, object, node, settings).await?;
             let note = note.clone().refusing(&refused, *is_new).to_string();
             change_pod(observer, object, node, &json!({ "annotations": { SETTINGS: note } })).await

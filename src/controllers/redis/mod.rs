@@ -15,6 +15,7 @@ mod apply;
 mod damage;
 mod database;
 mod decide;
+mod door;
 mod drift;
 mod error;
 mod exporter_user;
@@ -83,7 +84,9 @@ impl Kind for RedisKind {
     const LONGEST_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
     const TROUBLE: &'static [&'static str] = &[
         "NoMaster",
+        "MasterBusy",
         "MasterEmptied",
+        "ClientsRefused",
         "NodeCrashing",
         "ContainerCrashing",
         "ImagePullFailed",

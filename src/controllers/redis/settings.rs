@@ -48,7 +48,6 @@ const MOST_DATABASES: u32 = 1024;
 /// <https://github.com/redis/redis/blob/7.0.15/src/config.c>,
 /// <https://github.com/valkey-io/valkey/blob/8.0.1/src/config.c>
 const LASTING: &[&str] = &[
-    "activedefrag",
     "always-show-logo",
     "aof-rewrite-cpulist",
     "aof_rewrite_cpulist",
@@ -65,11 +64,6 @@ const LASTING: &[&str] = &[
     "enable-protected-configs",
     "io-threads",
     "io-threads-do-reads",
-    "jemalloc-bg-thread",
-    "lazyfree-lazy-user-del",
-    "maxclients",
-    "oom-score-adj",
-    "oom-score-adj-values",
     "rdbchecksum",
     "server-cpulist",
     "server_cpulist",
@@ -214,7 +208,7 @@ pub fn certificates(content: &str) -> Vec<(String, String)> {
 
 /// The settings that can be changed in a running process.
 pub fn live(object: &Redis) -> Vec<(String, String)> {
-    let fixed = ["port", "dir", "replicaof", "protected-mode", "tls-port", "tls-replication"];
+    let fixed = ["port", "dir", "replicaof", "tls-port", "tls-replication"];
     let is_file = |name: &str| FILES.iter().any(|(file, _)| *file == name);
     let is_live = |name: &str| !fixed.contains(&name) && !is_file(name) && !LASTING.contains(&name);
     settings(object).into_iter().filter(|(name, _)| is_live(name)).collect()
@@ -375,6 +369,17 @@ mod tests {
             "unixsocketperm",
         ];
         assert!(owned.iter().all(|name| trouble(&with(name, "1")).is_some()), "the operator sets these");
+    }
+
+    /// By the server's own word: `tests/integration/redis/directives.rs` asks it.
+    #[test]
+    fn what_a_process_changes_while_it_runs_replaces_no_pod() {
+        for name in ["maxclients", "activedefrag", "jemalloc-bg-thread", "lazyfree-lazy-user-del", "oom-score-adj"] {
+            let object = with(name, "1");
+            assert!(live(&object).iter().any(|(it, _)| it == name), "{name}");
+            assert!(!lasting(&object).contains_key(name), "{name}");
+        }
+        assert!(live(&redis(1)).contains(&("protected-mode".into(), "no".into())), "it is put back");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod certificates;
 mod children;
+mod clients;
 mod damaged;
 mod databases;
 mod epochs;
@@ -67,7 +68,7 @@ enum Record {
 /// What to do so that the nodes are as the object says.
 pub fn decide(object: &Redis, observed: &Observed, now: Timestamp) -> Plan<Action, RedisStatus> {
     let view = View::new(object, observed, now);
-    let step = writes::describe(&view, led(&view, step(&view)));
+    let step = clients::describe(&view, writes::describe(&view, led(&view, step(&view))));
     let status = status::status(&view, &step);
     let plan = Plan {
         parts: status::parts(&view, &status),

@@ -11,7 +11,7 @@ use super::super::facts::{NodeState, Pod};
 use super::super::names::{MASTER, REPLICA};
 use super::super::{resources, settings};
 use super::failover::{MASTER_SILENT, followers, since_change};
-use super::{Record, Step, View, hide, passwords, services, target};
+use super::{Record, Step, View, clients, hide, passwords, services, target};
 use crate::api::redis::LastFailover;
 use crate::stateful::ChildAction;
 
@@ -120,7 +120,8 @@ pub fn configure(view: &View<'_>) -> Option<Step> {
         let is_applied = applied.as_ref().is_some_and(|note| note.hash == wanted);
         // What the process refuses to change was not changed by hand.
         let is_fixed = |name: &String| applied.as_ref().is_some_and(|note| note.fixed.contains_key(name));
-        let drift: Vec<String> = pod.own.drift.iter().filter(|name| !is_fixed(name)).cloned().collect();
+        let mut drift: Vec<String> = pod.own.drift.iter().filter(|name| !is_fixed(name)).cloned().collect();
+        drift.extend(clients::users_changed(pod).then(|| "users and passwords".to_owned()));
         if !is_applied || !drift.is_empty() {
             let mended = if is_applied { drift } else { Vec::new() };
             let is_new = applied.is_none();
