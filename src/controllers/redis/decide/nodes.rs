@@ -154,7 +154,9 @@ pub fn mend(view: &View<'_>) -> Option<Step> {
         } else {
             is_silent(pod, HUNG) && !is_starting(view, pod)
         };
-        **ordinal != master && silent && !pod.terminating && !view.is_attached(pod)
+        // What runs a script is not hung, unless it was the master before.
+        let runs = pod.own.busy && !is_silenced(view, pod);
+        **ordinal != master && silent && !runs && !pod.terminating && !view.is_attached(pod)
     };
     let (ordinal, pod) =
         pods.iter().filter(hung).max_by_key(|(ordinal, pod)| (is_silenced(view, pod), Reverse(**ordinal)))?;

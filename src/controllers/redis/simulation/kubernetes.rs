@@ -330,6 +330,7 @@ impl Kubernetes {
                 };
                 self.passwords.users = Some(users);
             }
+            Action::EndBusy { node, .. } => self.kill(names::ordinal_of(object, &node.name).unwrap()),
             Action::Fence { .. } | Action::StepDown { .. } | Action::KeepMastership { .. } | Action::Tell { .. } => {}
         }
         Ok(())
