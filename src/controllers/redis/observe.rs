@@ -273,10 +273,11 @@ impl Observer {
         if object.status.as_ref().is_none_or(|status| status.failover.is_some()) {
             return;
         }
-        let (uid, wanted) = (object.uid().unwrap_or_default(), settings::live(object));
+        let uid = object.uid().unwrap_or_default();
         self.drifts.keep(&uid, |known| observed.set.pods.values().any(|pod| pod.uid == known));
-        let (uid, wanted) = (&uid, &wanted);
+        let uid = &uid;
         let looks = observed.set.pods.values_mut().map(|pod| async move {
+            let wanted = &settings::live_of(object, pod.own.memory_limit);
             let Some((node, run_id)) = pod.endpoint().zip(pod.info().map(|info| info.run_id.clone())) else { return };
             let pressing = matches!(pod.own.writes, Some(Writes::Refused(_))) || pod.own.turned_away.is_some();
             if self.drifts.is_due(uid, &pod.uid, &run_id, pressing)

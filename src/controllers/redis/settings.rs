@@ -214,6 +214,16 @@ pub fn live(object: &Redis) -> Vec<(String, String)> {
     settings(object).into_iter().filter(|(name, _)| is_live(name)).collect()
 }
 
+/// The same for a process whose container has that memory limit, whoever gave it: what the process has counts.
+pub fn live_of(object: &Redis, limit: Option<u64>) -> Vec<(String, String)> {
+    let bound = memory::most_data_under(object, limit).map(|most| most.to_string());
+    let mut settings = live(object);
+    if let (Some(bound), Some((_, value))) = (bound, settings.iter_mut().find(|(name, _)| name == "maxmemory")) {
+        *value = bound;
+    }
+    settings
+}
+
 /// The settings that take effect only when a process starts: when they change, the pods are replaced one by one.
 pub fn lasting(object: &Redis) -> BTreeMap<String, String> {
     settings(object).into_iter().filter(|(name, _)| LASTING.contains(&name.as_str())).collect()

@@ -111,11 +111,11 @@ fn has_clients(pod: &Pod) -> bool {
 pub fn configure(view: &View<'_>) -> Option<Step> {
     view.serving_master()?;
     let users = passwords::users(view);
-    let wanted = resources::live_settings(view.object, users.as_ref());
     let mut actions = Vec::new();
     for pod in view.observed.set.pods.values().filter(|pod| !pod.terminating) {
         let Some(info) = pod.info() else { continue };
         // A directive that was set once stays set until the process ends, even if it is removed from the spec.
+        let wanted = resources::live_settings(view.object, users.as_ref(), pod.own.memory_limit);
         let applied = AppliedConfig::of(pod).filter(|note| note.run_id == info.run_id);
         let is_applied = applied.as_ref().is_some_and(|note| note.hash == wanted);
         // What the process refuses to change was not changed by hand.
@@ -127,10 +127,10 @@ pub fn configure(view: &View<'_>) -> Option<Step> {
             let is_new = applied.is_none();
             let (earlier, fixed) = applied.map(|note| (note.names, note.fixed)).unwrap_or_default();
             let names = view.object.spec.config.keys().cloned().chain(earlier).collect();
-            let note = AppliedConfig { hash: wanted.clone(), run_id: info.run_id.clone(), names, fixed };
+            let note = AppliedConfig { hash: wanted, run_id: info.run_id.clone(), names, fixed };
             actions.push(Action::Configure {
                 node: target(pod),
-                settings: settings::live(view.object),
+                settings: settings::live_of(view.object, pod.own.memory_limit),
                 users: resources::rules(view.object, users.as_ref()),
                 follow_as: passwords::internal(view),
                 note,

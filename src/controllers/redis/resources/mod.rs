@@ -54,9 +54,9 @@ pub fn users_secret(object: &Redis, users: &Users) -> Manifest {
     })
 }
 
-/// Hash of the settings and users that can be applied to a running process.
-pub fn live_settings(object: &Redis, users: Option<&Users>) -> String {
-    let settings = serde_json::to_vec(&settings::live(object)).unwrap_or_default();
+/// Hash of the settings and users that can be applied to a running process whose container has that memory limit.
+pub fn live_settings(object: &Redis, users: Option<&Users>, limit: Option<u64>) -> String {
+    let settings = serde_json::to_vec(&settings::live_of(object, limit)).unwrap_or_default();
     let rules = serde_json::to_vec(&rules(object, users)).unwrap_or_default();
     fingerprint(&[&settings, &rules], 16)
 }
