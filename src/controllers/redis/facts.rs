@@ -40,6 +40,8 @@ pub struct LastWord {
     pub offset: u64,
     /// How long ago its last answer was.
     pub ago: Duration,
+    /// It said within its last two seconds that it had no key left.
+    pub empty: bool,
 }
 
 /// What is known of passwords.

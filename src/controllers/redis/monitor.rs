@@ -24,6 +24,8 @@ use crate::stateful::wake::{Key, Wake};
 
 /// How often a node without a process is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// How often a master is asked for the number of its keys.
+const KEYS_INTERVAL: Duration = Duration::from_millis(900);
 /// Nodes of an object that is gone are not called any more after this time: every reconcile has ended.
 const CALLED: Duration = Duration::from_mins(2);
 /// A node that has been without a process for this long is tried less often.
@@ -158,6 +160,7 @@ impl Probe {
     async fn listen(self) {
         let mut state = State::Unknown;
         let mut since = Instant::now();
+        let mut counted = Instant::now();
         while locked(&self.latest).is_wanted() {
             let answer = self.ask().await;
             let latest = match answer {
@@ -165,6 +168,10 @@ impl Probe {
                     let pod = locked(&self.latest).node.pod.clone();
                     if self.words.hear(&self.uid, &pod, &position) {
                         self.wake.wake(&self.key);
+                    }
+                    if position.role == Role::Master && counted.elapsed() >= KEYS_INTERVAL {
+                        counted = Instant::now();
+                        self.ask_for_keys(&pod).await;
                     }
                     Some(State::Is(position.role))
                 }
@@ -213,6 +220,16 @@ impl Probe {
             }
         }
         self.redis.hang_up(&self.node);
+    }
+
+    /// Asks a master for the number of its keys: one that comes back empty has lost nothing if it had none before.
+    async fn ask_for_keys(&self, pod: &str) {
+        let node = locked(&self.latest).node.endpoint.clone();
+        if let Ok(keys) = self.redis.keys(&node).await
+            && self.words.hear_keys(&self.uid, pod, keys)
+        {
+            self.wake.wake(&self.key);
+        }
     }
 
     /// Asks for the role, and wakes the controller while the answer is overdue.

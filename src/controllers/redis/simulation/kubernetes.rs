@@ -109,7 +109,7 @@ pub const LINK_TIMEOUT: u64 = 60;
 
 impl Said {
     fn word(&self) -> LastWord {
-        LastWord { offset: self.earlier, ago: Duration::from_secs(self.seconds_ago) }
+        LastWord { offset: self.earlier, ago: Duration::from_secs(self.seconds_ago), empty: false }
     }
 }
 
