@@ -25,6 +25,7 @@ use super::child_watch::Owner;
 use super::decoding::Decoded;
 use super::events::Publisher;
 use super::reconcile::{FIRST_STATUS_TIMEOUT, Reconciler, version};
+use super::replacements::Replacements;
 use super::slots::Slots;
 use super::status::Statuses;
 use super::tenant::on_behalf_of;
@@ -76,6 +77,7 @@ pub async fn run<K: Kind>(kind: Arc<K>, environment: Environment) {
         publisher: Publisher::new(environment.client.clone(), reporter),
         sweep: environment.sweep,
         failures: Failures::default(),
+        replacements: Replacements::default(),
         statuses: Statuses::new(environment.client.clone()),
         turns: Slots::new(environment.concurrency.into()),
         busy: Busy::default(),

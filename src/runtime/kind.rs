@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::conditions::{Cause, SUSPENDED};
-use super::{ExtraCondition, Failure, Health};
+use super::{ExtraCondition, Failure, Health, Replacement};
 use crate::api::Conditioned;
 
 /// A kind of custom resource, and how the cluster and AWS are made to match it.
@@ -125,6 +125,12 @@ pub trait Kind: Send + Sync + Sized + 'static {
         object: &Self::Object,
         action: &Self::Action,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// The child that an action replaces, because the child is not as wanted: another one is created in its place. Too many
+    /// in a row end the reconcile. Pure.
+    fn replaces(_action: &Self::Action) -> Option<Replacement<'_>> {
+        None
+    }
 
     /// Sets a failed action aside, so that the other actions of its plan go on, except those that [`Kind::depends`]
     /// names. From then on [`Kind::observe`] must report it, so that [`Kind::decide`] leaves the action out, with all

@@ -33,6 +33,7 @@ mod per_object;
 mod pods;
 pub mod quantity;
 mod reconcile;
+mod replacements;
 pub mod room;
 mod round_robin;
 mod scoped_stores;
@@ -59,6 +60,7 @@ pub use per_object::PerObject;
 #[cfg(test)]
 pub use pods::without_memory;
 pub use pods::{lost_node, requirements, restricted, unprivileged};
+pub use replacements::Replacement;
 pub use round_robin::RoundRobin;
 pub use scoped_stores::{Lost, ScopedStores, Unlisted};
 pub use slots::{Slot, Slots};

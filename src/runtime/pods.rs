@@ -7,6 +7,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+use super::quantity::canonical;
+
 /// The security context of our containers: no privileges, no capabilities and a read-only root file system.
 /// <https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>
 pub fn unprivileged() -> SecurityContext {
@@ -30,6 +32,12 @@ pub fn restricted(user: i64) -> PodSecurityContext {
     }
 }
 
+/// The same quantities, each in the form that all of its amount have: other words for the same replace no pod.
+fn by_amount(given: Option<&BTreeMap<String, Quantity>>) -> Option<BTreeMap<String, Quantity>> {
+    let given = given.filter(|all| !all.is_empty())?;
+    Some(given.iter().map(|(name, quantity)| (name.clone(), Quantity(canonical(&quantity.0)))).collect())
+}
+
 /// The resources of a container: those that the user gave, or these requests with `most` as the memory limit.
 pub fn requirements(
     user_provided: Option<&ResourceRequirements>,
@@ -38,8 +46,8 @@ pub fn requirements(
 ) -> ResourceRequirements {
     match user_provided {
         Some(user_provided) => ResourceRequirements {
-            requests: user_provided.requests.clone().filter(|all| !all.is_empty()),
-            limits: user_provided.limits.clone().filter(|all| !all.is_empty()),
+            requests: by_amount(user_provided.requests.as_ref()),
+            limits: by_amount(user_provided.limits.as_ref()),
             claims: None,
         },
         None => ResourceRequirements {

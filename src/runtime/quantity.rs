@@ -22,6 +22,32 @@ pub fn same_amount(one: &str, other: &str) -> bool {
     nanos(one).is_some_and(|one| nanos(other) == Some(one))
 }
 
+/// A quantity in the form that all quantities of the same amount have: the shortest one, so that what people usually write
+/// stays as it is. Text that is no quantity stays too.
+pub fn canonical(quantity: &str) -> String {
+    let Some(size) = nanos(quantity).filter(|size| size.unsigned_abs() < LARGEST_BINARY.unsigned_abs()) else {
+        return quantity.to_owned();
+    };
+    if size == 0 {
+        return "0".to_owned();
+    }
+    let decimal = DECIMAL.iter().rev().find_map(|(suffix, power)| {
+        let unit = 10_i128.pow(*power);
+        (size % unit == 0).then(|| format!("{}{suffix}", size / unit))
+    });
+    let binary = BINARY.iter().rev().find_map(|(suffix, power)| {
+        let unit = NANOS << power;
+        (size % unit == 0).then(|| format!("{}{suffix}", size / unit))
+    });
+    decimal.into_iter().chain(binary).min_by_key(String::len).unwrap_or_else(|| quantity.to_owned())
+}
+
+/// Decimal suffixes, with their powers of ten in billionths.
+const DECIMAL: [(&str, u32); 10] =
+    [("n", 0), ("u", 3), ("m", 6), ("", 9), ("k", 12), ("M", 15), ("G", 18), ("T", 21), ("P", 24), ("E", 27)];
+/// Binary suffixes, with their powers of two.
+const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
+
 fn nanos(quantity: &str) -> Option<i128> {
     let text = quantity.trim();
     let (negative, text) = match text.strip_prefix('-') {
@@ -148,7 +174,41 @@ mod tests {
         assert_eq!(amount("-500m"), Some(-500));
     }
 
+    #[test]
+    fn equal_amounts_have_one_form_and_usual_ones_keep_theirs() {
+        for (given, expected) in [
+            ("1", "1"),
+            ("1000m", "1"),
+            ("0.5", "500m"),
+            ("1.5", "1500m"),
+            ("50m", "50m"),
+            ("2048Mi", "2Gi"),
+            ("2147483648", "2Gi"),
+            ("64Mi", "64Mi"),
+            ("1500Mi", "1500Mi"),
+            ("500M", "500M"),
+            ("1G", "1G"),
+            ("1e3", "1k"),
+            ("0", "0"),
+            ("0m", "0"),
+            ("-1000m", "-1"),
+            ("8Ei", "8Ei"),
+            ("many", "many"),
+        ] {
+            assert_eq!(canonical(given), expected, "{given}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn the_form_of_an_amount_is_the_same_amount(
+            text in "[0-9]{1,6}([.][0-9]{0,4})?([KMG]i|[numkMG]|[eE][+-]?[0-5])?",
+        ) {
+            let form = canonical(&text);
+            prop_assert!(same_amount(&text, &form), "{text} {form}");
+            prop_assert_eq!(canonical(&form), form.clone());
+        }
+
         /// Whatever definitions accept has an amount, and it is no less than that of the digits before the point.
         #[test]
         fn what_definitions_accept_has_an_amount(

@@ -33,6 +33,7 @@ use super::decoding::undecodable;
 use super::events::{PendingEvents, Publisher};
 use super::failure::{Class, Failure, api_message, class_of_kubernetes};
 use super::kind::{ActionEvent, Kind, Plan};
+use super::replacements::Replacements;
 use super::slots::Slots;
 use super::status::Statuses;
 use super::warm_up::WarmUp;
@@ -67,6 +68,7 @@ pub struct Reconciler<K: Kind> {
     pub publisher: Publisher,
     pub sweep: Duration,
     pub failures: Failures,
+    pub replacements: Replacements,
     pub statuses: Statuses<K>,
     /// Limits concurrent reconciles. Namespaces take turns, and the objects of each wait in order.
     pub turns: Slots,
@@ -98,6 +100,8 @@ enum Trouble<E: Failure> {
     InUse(Cause),
     #[error("still something to do after {ROUNDS} rounds: somebody keeps changing it{}", last_words(.0.as_deref()))]
     Unsettled(Option<String>),
+    #[error("{0}")]
+    ReplacedTooOften(String),
     #[error("the reconcile did not end within {} s", DEADLINE.as_secs())]
     Deadline,
     #[error("the reconcile panicked; this is a bug in Causeway, the log has the details")]
@@ -111,7 +115,7 @@ impl<E: Failure> Failure for Trouble<E> {
             Self::Finalizer(error) | Self::Status(error) => class_of_kubernetes(error),
             Self::Gone => Class::NotFound,
             Self::InUse(_) => Class::Denied,
-            Self::Unsettled(_) | Self::Deadline | Self::Panicked => Class::Transient,
+            Self::Unsettled(_) | Self::ReplacedTooOften(_) | Self::Deadline | Self::Panicked => Class::Transient,
         }
     }
     fn needs_person(&self) -> bool {
@@ -128,6 +132,7 @@ impl<E: Failure> Failure for Trouble<E> {
             Self::Gone => "Gone",
             Self::InUse(cause) => cause.reason,
             Self::Unsettled(_) => "Unsettled",
+            Self::ReplacedTooOften(_) => "ReplacedTooOften",
             Self::Deadline => "DeadlineExceeded",
             Self::Panicked => "Panicked",
         }
@@ -343,7 +348,7 @@ impl<K: Kind> Reconciler<K> {
                     self.write_status(object, status, &health, &parts, news).await?;
                     return Ok(Some(EARLY_PAUSE));
                 }
-                Err(error) => return Err(Failed { trouble: Trouble::Kind(error), planned }),
+                Err(trouble) => return Err(Failed { trouble, planned }),
             }
         }
         Err(Failed { trouble: Trouble::Unsettled(last), planned })
@@ -362,6 +367,10 @@ impl<K: Kind> Reconciler<K> {
         warn!(error = %trouble, class = class.as_str(), retry_ms, "reconcile failed");
         let health = match class {
             _ if trouble.needs_person() => Health::stalled(trouble.reason(), trouble.to_string()),
+            // A child is not as it should be, whatever was true before.
+            _ if matches!(trouble, Trouble::ReplacedTooOften(_)) => {
+                Health::progressing(trouble.reason(), trouble.to_string())
+            }
             // Conflicts are normal; they are reported only if they do not end.
             Class::Conflict | Class::NotFound if delay < Duration::from_millis(100) => return,
             _ => Health::retrying(trouble.reason(), trouble.to_string()),

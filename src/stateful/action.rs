@@ -3,8 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::{Claim, Database, Pod};
-use crate::runtime::ActionEvent;
 use crate::runtime::manifest::Manifest;
+use crate::runtime::{ActionEvent, Replacement};
 use crate::stateful::{restore_from, unlabelled};
 
 /// One change of a child.
@@ -51,6 +51,14 @@ impl ChildAction {
     /// Deletes that volume claim.
     pub fn delete_claim(claim: &Claim, why: impl Into<String>) -> Self {
         Self::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone(), why: why.into() }
+    }
+
+    /// The pod that the action replaces, and why.
+    pub fn replaces(&self) -> Option<Replacement<'_>> {
+        match self {
+            Self::DeletePod { name, why, .. } => Some(Replacement { kind: "Pod", name, why }),
+            _ => None,
+        }
     }
 
     /// The event that reports the action.

@@ -40,7 +40,7 @@ use kube::runtime::Controller;
 use crate::api::{EtcdCluster, EtcdClusterStatus};
 use crate::context::Context;
 use crate::external::etcd::Etcd;
-use crate::runtime::{self, ActionEvent, Kind, Plan};
+use crate::runtime::{self, ActionEvent, Kind, Plan, Replacement};
 use crate::stateful;
 use action::Action;
 use error::Error;
@@ -132,6 +132,10 @@ impl Kind for EtcdClusterKind {
             (_, Err(error)) if self.observer.backups.excuses(object, &error) => Ok(()),
             (_, outcome) => outcome,
         }
+    }
+
+    fn replaces(action: &Action) -> Option<Replacement<'_>> {
+        if let Action::Child(child) = action { child.replaces() } else { None }
     }
 
     fn event(action: &Action) -> Option<ActionEvent> {

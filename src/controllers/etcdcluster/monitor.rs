@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::stream::Stream;
 use kube::runtime::reflector::ObjectRef;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::api::EtcdCluster;
 use crate::external::etcd::{Endpoint, Etcd, EtcdError, Status};
@@ -17,6 +17,9 @@ use crate::stateful::wake::{Key, Wake};
 
 /// How often a member is asked.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// After so many polls, a member that lets everybody in is asked whether it still does: somebody may have turned
+/// authentication on.
+const DOOR_POLLS: u32 = 2;
 /// An answer that takes longer is overdue.
 const OVERDUE: Duration = Duration::from_millis(1200);
 
@@ -119,6 +122,7 @@ struct Probe {
 impl Probe {
     async fn listen(self) {
         let mut state = State::Unknown;
+        let (mut polls, mut asks_for_login) = (0_u32, false);
         loop {
             let begun = Instant::now();
             let member = {
@@ -142,6 +146,15 @@ impl Probe {
                 locked(&self.latest).answered();
             }
             self.turn(&mut state, latest);
+            polls = polls.wrapping_add(1);
+            if member.login.is_none() && matches!(state, State::Tells { .. }) && polls.is_multiple_of(DOOR_POLLS) {
+                // A status says nothing about that, and the operator's own connections need not show it.
+                let asks = timeout(OVERDUE, self.etcd.asks_for_login(&member)).await.ok().flatten();
+                if asks.is_some_and(|asks| asks != asks_for_login) {
+                    asks_for_login = !asks_for_login;
+                    self.wake.wake(&self.key);
+                }
+            }
             sleep(POLL_INTERVAL.saturating_sub(begun.elapsed())).await;
         }
     }
@@ -167,7 +180,6 @@ mod tests {
 
     use futures::future::BoxFuture;
     use futures::{FutureExt, StreamExt};
-    use tokio::time::timeout;
 
     use super::*;
     use crate::external::etcd::{Reply, Request, Transport, Trouble};
@@ -178,12 +190,17 @@ mod tests {
     /// What a member answers; without an answer it hangs.
     type Answer = Option<Result<Status, Trouble>>;
 
-    /// A member, and how often it was asked.
+    /// A member: what it answers, how often it was asked, and whether it asks new clients for a login.
     #[derive(Clone)]
-    struct Member(Arc<Mutex<(Answer, u32)>>);
+    struct Member(Arc<Mutex<(Answer, u32, bool)>>);
 
     impl Transport for Member {
         fn call<'a>(&'a self, _: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, EtcdError>> {
+            if *request == Request::LocalRead {
+                let asks = self.0.lock().unwrap().2;
+                let refusal = || EtcdError::new("Range", Trouble::NotLoggedIn, String::new());
+                return std::future::ready(if asks { Err(refusal()) } else { Ok(Reply::Done) }).boxed();
+            }
             assert_eq!(*request, Request::Pulse);
             let answer = {
                 let mut member = self.0.lock().unwrap();
@@ -223,7 +240,7 @@ mod tests {
         /// A member that is well and was listened to for a while.
         async fn new() -> Self {
             let well = Status { member_id: 7, leader: 7, ..Status::default() };
-            let member = Member(Arc::new(Mutex::new((Some(Ok(well)), 0))));
+            let member = Member(Arc::new(Mutex::new((Some(Ok(well)), 0, false))));
             let etcd = Etcd::new(Arc::new(member.clone()), Fence::closed(), Metrics::new());
             let monitor = Monitor::new(etcd);
             let woken = monitor.wake.subscribe().boxed();
@@ -264,6 +281,16 @@ mod tests {
             None,
         ] {
             scene.answers(answer);
+            scene.wakes().await;
+            scene.rests(Duration::from_secs(20)).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn authentication_that_is_turned_on_by_hand_wakes_soon() {
+        let mut scene = Scene::new().await;
+        for asks in [true, false] {
+            scene.member.0.lock().unwrap().2 = asks;
             scene.wakes().await;
             scene.rests(Duration::from_secs(20)).await;
         }

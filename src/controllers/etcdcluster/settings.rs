@@ -91,6 +91,26 @@ pub fn lasting(object: &EtcdCluster) -> BTreeMap<String, String> {
     settings
 }
 
+/// The same settings with durations in the form that all of their length have: other words for the same replace no pod.
+pub fn lasting_by_value(object: &EtcdCluster) -> BTreeMap<String, String> {
+    let mut settings = lasting(object);
+    let is_time = |kind: &Value| matches!(kind, Value::Time | Value::WholeOrTime);
+    for (flag, ..) in FLAGS.iter().filter(|(_, kind, ..)| is_time(kind)) {
+        if let Some(value) = settings.get_mut(&variable(flag))
+            && let Some(nanos) = nanoseconds(value)
+        {
+            *value = in_words(nanos);
+        }
+    }
+    settings
+}
+
+/// A duration in the largest unit of which it is a whole number.
+fn in_words(nanos: u128) -> String {
+    let unit = UNITS.iter().rev().find(|(_, unit)| nanos != 0 && nanos.is_multiple_of(*unit));
+    unit.map_or_else(|| "0".to_owned(), |(name, unit)| format!("{}{name}", nanos / unit))
+}
+
 /// Where members listen, and with which certificates. The pods have these values in themselves: their transport changes
 /// when they are replaced, and not when a container restarts.
 /// <https://etcd.io/docs/v3.5/op-guide/security/>
@@ -318,23 +338,42 @@ pub fn parse(version: &str) -> Option<(u8, u16)> {
     Some((minor.parse().ok()?, patch.parse().ok()?))
 }
 
+/// Units of durations, in nanoseconds. <https://pkg.go.dev/time#ParseDuration>
+const UNITS: [(&str, u128); 6] =
+    [("ns", 1), ("us", 1000), ("ms", 1_000_000), ("s", 1_000_000_000), ("m", 60_000_000_000), ("h", 3_600_000_000_000)];
+
 /// Whether Go reads the text as a duration: numbers with units, one after the other.
 fn is_duration(text: &str) -> bool {
-    let mut rest = text;
-    let mut parts = 0;
+    nanoseconds(text).is_some()
+}
+
+/// The length of what Go reads as a duration; `None` for other text.
+fn nanoseconds(text: &str) -> Option<u128> {
+    if text == "0" {
+        return Some(0);
+    }
+    let (mut rest, mut all) = (text, None);
     while !rest.is_empty() {
         let digits = rest.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(rest.len());
-        let Some(unit) = ["ms", "us", "ns", "s", "m", "h"].iter().find(|unit| rest[digits..].starts_with(**unit))
-        else {
-            return rest == "0" && parts == 0;
-        };
-        if rest[..digits].parse::<f64>().is_err() {
-            return false;
-        }
-        rest = &rest[digits + unit.len()..];
-        parts += 1;
+        let (number, behind) = rest.split_at(digits);
+        // `ms` before `m` and `s`.
+        let (name, unit) = UNITS.iter().find(|(name, _)| behind.starts_with(name))?;
+        all = Some(all.unwrap_or(0_u128).checked_add(times(number, *unit)?)?);
+        rest = &behind[name.len()..];
     }
-    parts > 0
+    all
+}
+
+/// A decimal number times a unit, rounded down.
+fn times(number: &str, unit: u128) -> Option<u128> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let fraction: String = fraction.chars().take(18).collect();
+    let part = |digits: &str| if digits.is_empty() { Some(0) } else { digits.parse::<u128>().ok() };
+    let scale = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
+    part(whole)?.checked_mul(unit)?.checked_add(part(&fraction)?.checked_mul(unit)? / scale)
 }
 
 #[cfg(test)]
@@ -378,6 +417,27 @@ mod tests {
                 "{flag}={value}: {api_message}"
             );
         }
+    }
+
+    #[test]
+    fn durations_are_compared_by_their_length() {
+        let kept = |text: &str| {
+            let mut object = cluster(3);
+            object.spec.config.insert("auto-compaction-retention".into(), text.into());
+            lasting_by_value(&object)["ETCD_AUTO_COMPACTION_RETENTION"].clone()
+        };
+        for (given, expected) in [
+            ("1h", "1h"),
+            ("60m", "1h"),
+            ("3600s", "1h"),
+            ("90m", "90m"),
+            ("1h30m", "90m"),
+            ("1.5h", "90m"),
+            ("500ms", "500ms"),
+        ] {
+            assert_eq!(kept(given), expected, "{given}");
+        }
+        assert_eq!(kept("1000"), "1000", "a number of hours or revisions stays as it is");
     }
 
     #[test]

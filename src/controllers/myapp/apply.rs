@@ -6,11 +6,11 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::Error;
-use super::resources::{labels, pod};
+use super::resources::{ADMITTED, image_of, labels, pod};
 use crate::api::MyApp;
 use crate::api::common::FIELD_MANAGER;
-use crate::runtime::ActionEvent;
 use crate::runtime::manifest::{delete_exactly, is_controlled_by, is_left_over};
+use crate::runtime::{ActionEvent, Replacement};
 
 /// One change in the cluster or in AWS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Action {
     /// Put our labels back on a pod.
     Label { name: String, uid: String },
     /// Delete exactly that pod.
-    Delete { name: String, uid: String, why: &'static str },
+    Delete { name: String, uid: String, why: String },
 }
 
 impl Action {
@@ -34,7 +34,18 @@ impl Action {
             Self::Label { .. } => None,
         }
     }
+
+    /// The pod that the action replaces, and what differs.
+    pub fn replaces(&self) -> Option<Replacement<'_>> {
+        match self {
+            Self::Delete { name, why, .. } if why != SURPLUS => Some(Replacement { kind: "Pod", name, why }),
+            Self::Delete { .. } | Self::Create { .. } | Self::Label { .. } => None,
+        }
+    }
 }
+
+/// Why a pod is deleted in whose place no other one is created.
+pub const SURPLUS: &str = "spec.replicas is smaller";
 
 /// Carries out `action`.
 pub async fn apply(client: &Client, object: &MyApp, action: &Action) -> Result<(), Error> {
@@ -51,7 +62,7 @@ async fn create(api: &Api<Pod>, object: &MyApp, index: i32, name: &str) -> Resul
     let failed = |source| Error::Create { name: name.to_owned(), source };
     let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
     match api.create(&parameters, &pod(object, index)).await {
-        Ok(_) => Ok(()),
+        Ok(made) => note_image(api, object, &made).await,
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
             match api.get_opt(name).await.map_err(failed)? {
                 Some(there) if is_left_over(there.owner_references(), object) => Err(Error::LeftOver(name.to_owned())),
@@ -63,6 +74,16 @@ async fn create(api: &Api<Pod>, object: &MyApp, index: i32, name: &str) -> Resul
         }
         Err(error) => Err(failed(error)),
     }
+}
+
+/// Notes the image that a pod was admitted with, where a webhook changed it: that is no change by hand.
+async fn note_image(api: &Api<Pod>, object: &MyApp, made: &Pod) -> Result<(), Error> {
+    let Some(image) = image_of(made).filter(|image| *image != object.spec.image) else { return Ok(()) };
+    let (name, uid) = (made.name_any(), made.uid());
+    let patch = json!({ "metadata": { "uid": uid, "annotations": { ADMITTED: image } } });
+    let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+    let patched = api.patch_metadata(&name, &parameters, &Patch::Merge(&patch)).await;
+    patched.map(drop).map_err(|source| Error::Label { name, source })
 }
 
 async fn label(api: &Api<Pod>, object: &MyApp, name: &str, uid: &str) -> Result<(), Error> {

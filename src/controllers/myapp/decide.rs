@@ -1,6 +1,6 @@
 //! Decides what to do about pods. Pure.
 
-use super::apply::Action;
+use super::apply::{Action, SURPLUS};
 use super::observe::{Observed, ObservedPod};
 use super::resources::{pod_name, revision, selector};
 use crate::api::{MyApp, MyAppStatus};
@@ -9,12 +9,12 @@ use crate::runtime::{Health, Plan};
 /// What to do to bring the pods in line with the object.
 pub fn decide(object: &MyApp, observed: &Observed) -> Plan<Action, MyAppStatus> {
     let revision = revision(object);
-    let is_current = |pod: &ObservedPod| pod.revision == revision && pod.image == object.spec.image;
+    let is_current = |pod: &ObservedPod| pod.revision == revision && pod.changed_image.is_none();
     let wanted: Vec<(i32, String)> = (0..object.spec.replicas).map(|index| (index, pod_name(object, index))).collect();
     let mut actions = Vec::new();
     for pod in observed.pods.iter().filter(|pod| !pod.terminating) {
         if !wanted.iter().any(|(_, name)| *name == pod.name) {
-            actions.push(delete(pod, "spec.replicas is smaller"));
+            actions.push(delete(pod, SURPLUS));
         } else if pod.finished {
             actions.push(delete(pod, "it ended"));
         } else if pod.mislabelled {
@@ -28,7 +28,8 @@ pub fn decide(object: &MyApp, observed: &Observed) -> Plan<Action, MyAppStatus> 
     }
     if actions.is_empty() {
         actions.extend(
-            next_to_replace(observed, is_current).map(|pod| delete(pod, "its image, banner or command changed")),
+            next_to_replace(observed, is_current)
+                .map(|pod| delete(pod, difference(pod, &revision, &object.spec.image))),
         );
     }
     if observed.denied.is_some() {
@@ -65,8 +66,16 @@ fn next_to_replace(observed: &Observed, is_current: impl Fn(&ObservedPod) -> boo
     if moving { None } else { outdated().find(|pod| !pod.ready).or_else(|| outdated().next_back()) }
 }
 
-fn delete(pod: &ObservedPod, why: &'static str) -> Action {
-    Action::Delete { name: pod.name.clone(), uid: pod.uid.clone(), why }
+fn delete(pod: &ObservedPod, why: impl Into<String>) -> Action {
+    Action::Delete { name: pod.name.clone(), uid: pod.uid.clone(), why: why.into() }
+}
+
+/// What of a pod is not as the object says.
+fn difference(pod: &ObservedPod, revision: &str, image: &str) -> String {
+    match &pod.changed_image {
+        Some(changed) if pod.revision == revision => format!("its image is {changed} instead of {image}"),
+        _ => "its image, banner or command changed".to_owned(),
+    }
 }
 
 fn health(

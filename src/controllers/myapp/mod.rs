@@ -22,8 +22,8 @@ use crate::context::Context;
 use crate::guardrails::{Guardrails, asks};
 use crate::runtime::manifest::left_over;
 use crate::runtime::{
-    self, ActionEvent, Class, Decoded, Failure, Kind, Plan, WatchBackoff, api_message, class_of_kubernetes, decoded,
-    of_metadata,
+    self, ActionEvent, Class, Decoded, Failure, Kind, Plan, Replacement, WatchBackoff, api_message,
+    class_of_kubernetes, decoded, of_metadata,
 };
 use apply::Action;
 use observe::Observed;
@@ -140,6 +140,10 @@ impl Kind for MyAppKind {
 
     async fn apply(&self, object: &MyApp, action: &Action) -> Result<(), Error> {
         apply::apply(&self.client, object, action).await
+    }
+
+    fn replaces(action: &Action) -> Option<Replacement<'_>> {
+        action.replaces()
     }
 
     fn event(action: &Action) -> Option<ActionEvent> {

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, Resource, ResourceExt};
 
 use super::Error;
-use super::resources::{CONTAINER, REVISION, labels, selector};
+use super::resources::{ADMITTED, REVISION, image_of, labels, selector};
 use crate::api::MyApp;
 use crate::guardrails::Denial;
 use crate::runtime::list;
@@ -29,8 +29,8 @@ pub struct ObservedPod {
     pub uid: String,
     /// The revision it was made from; empty where that is not known.
     pub revision: String,
-    /// The image it runs.
-    pub image: String,
+    /// The image it runs, if that was changed after it was created. A webhook may have changed it before.
+    pub changed_image: Option<String>,
     /// Whether it is ready to serve.
     pub ready: bool,
     /// Whether it is being deleted.
@@ -53,7 +53,8 @@ pub async fn observe(client: &Client, object: &MyApp) -> Result<Observed, Error>
     Ok(Observed { pods, denied: None })
 }
 
-fn observed(pod: &Pod, object: &MyApp) -> ObservedPod {
+/// What matters of a pod of the object.
+pub fn observed(pod: &Pod, object: &MyApp) -> ObservedPod {
     let status = pod.status.clone().unwrap_or_default();
     let condition = |type_: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == type_);
     let waiting = status
@@ -62,12 +63,12 @@ fn observed(pod: &Pod, object: &MyApp) -> ObservedPod {
         .flatten()
         .find_map(|container| container.state.as_ref()?.waiting.as_ref()?.reason.clone());
     let unscheduled = condition("PodScheduled").filter(|scheduled| scheduled.status == "False");
-    let container = pod.spec.iter().flat_map(|spec| &spec.containers).find(|container| container.name == CONTAINER);
+    let admitted = pod.annotations().get(ADMITTED).unwrap_or(&object.spec.image);
     ObservedPod {
         name: pod.name_any(),
         uid: pod.uid().unwrap_or_default(),
         revision: pod.annotations().get(REVISION).cloned().unwrap_or_default(),
-        image: container.and_then(|container| container.image.clone()).unwrap_or_default(),
+        changed_image: image_of(pod).filter(|image| image != admitted).map(str::to_owned),
         ready: condition("Ready").is_some_and(|ready| ready.status == "True"),
         terminating: pod.meta().deletion_timestamp.is_some(),
         finished: matches!(status.phase.as_deref(), Some("Failed" | "Succeeded")),

@@ -13,6 +13,8 @@ use crate::runtime::{fingerprint, requirements, restricted};
 pub const APP_LABEL: &str = "causeway.example.com/app";
 /// Annotation with the hash of what a pod was made from.
 pub const REVISION: &str = "causeway.example.com/revision";
+/// Annotation with the image that a pod was admitted with, where a webhook changed it.
+pub const ADMITTED: &str = "causeway.example.com/admitted-image";
 /// Name of the pods' container.
 pub const CONTAINER: &str = "app";
 
@@ -74,6 +76,12 @@ pub fn pod(object: &MyApp, index: i32) -> Pod {
         spec: Some(pod_spec(object)),
         status: None,
     }
+}
+
+/// The image of a pod's container.
+pub fn image_of(pod: &Pod) -> Option<&str> {
+    let container = pod.spec.as_ref()?.containers.iter().find(|container| container.name == CONTAINER)?;
+    container.image.as_deref()
 }
 
 /// Restricted by Kubernetes' Pod Security Standards.

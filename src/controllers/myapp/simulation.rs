@@ -43,7 +43,6 @@ impl Simulation {
                     name: name.clone(),
                     uid: format!("uid-{}", self.born),
                     revision: revision(object),
-                    image: object.spec.image.clone(),
                     ..ObservedPod::default()
                 });
             }
@@ -93,7 +92,7 @@ fn any_pod() -> impl Strategy<Value = ObservedPod> {
             name: pod_name(&app(0, ""), index),
             uid: format!("old-{index}"),
             revision: [revision(&app(0, "new")), revision(&app(0, "old")), String::new()][revised].clone(),
-            image: "nginx:latest".into(),
+            changed_image: None,
             ready: ready && !finished,
             terminating,
             finished,
@@ -162,4 +161,26 @@ fn a_revision_that_does_not_get_ready_costs_one_pod() {
     assert_eq!(simulation.serving(), 2, "{simulation:#?}");
     let plan = settle(&mut simulation, &app(3, "mended"), None);
     assert!(matches!(plan.health, Health::Ready(_)));
+}
+
+/// The image that a webhook gave a pod is no reason to replace it; one that was changed by hand later is.
+#[test]
+fn the_revision_decides_which_pods_are_replaced() {
+    use k8s_openapi::api::core::v1::Pod;
+
+    let object = app(1, "new");
+    let seen = |image: &str, admitted: Option<&str>| {
+        let mut pod: Pod = super::resources::pod(&object, 0);
+        pod.spec.as_mut().unwrap().containers[0].image = Some(image.into());
+        let annotations = pod.metadata.annotations.as_mut().unwrap();
+        annotations.extend(admitted.map(|image| (super::resources::ADMITTED.to_owned(), image.to_owned())));
+        let mut pod = super::observe::observed(&pod, &object);
+        pod.ready = true;
+        decide(&object, &Observed { pods: vec![pod], denied: None }).actions
+    };
+    assert_eq!(seen("nginx:latest", None), []);
+    assert_eq!(seen("mirror/nginx:latest", Some("mirror/nginx:latest")), []);
+    let changed = seen("nginx:1", Some("mirror/nginx:latest"));
+    let [Action::Delete { why, .. }] = &changed[..] else { panic!("{changed:?}") };
+    assert!(why.contains("nginx:1"), "{why}");
 }

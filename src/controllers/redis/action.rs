@@ -37,6 +37,9 @@ pub enum Action {
     /// Send a hung master the commands to become a replica and to drop its clients. It finds them when it wakes up, and
     /// so acknowledges none of the writes that wait in its sockets.
     StepDown { node: Target, successor: String },
+    /// End the process of an earlier master that runs a script, and answers nothing else. If it has come back meanwhile,
+    /// this fails, and the master is looked at again. If it hangs by now, it is told to step down.
+    EndBusy { node: Target, successor: String },
     /// Abort a handover: the master keeps its role.
     KeepMastership { node: Target },
     /// Close the connections of a node's clients: they must find the new master.
@@ -102,6 +105,10 @@ impl Action {
             Self::Follow { node, drop_clients: true, .. } => {
                 ("Demoted", format!("Made {} a replica, and closed its clients' connections", node.name))
             }
+            Self::EndBusy { node, .. } => {
+                let lost = "what the script had written is lost, and nothing that was acknowledged";
+                ("ScriptEnded", format!("Ended the process of {}, which a script kept busy: {lost}", node.name))
+            }
             Self::Unselect { service, .. } => {
                 ("ServiceTaken", format!("Removed the selector of Service {service}: Causeway manages its endpoints"))
             }
@@ -137,7 +144,7 @@ impl Action {
             | Self::DropClients { .. } => return None,
         };
         // Nobody asked for these, so they are warnings.
-        let is_warning = matches!(reason, "FailedOver" | "DataLost" | "DataChosen");
+        let is_warning = matches!(reason, "FailedOver" | "DataLost" | "DataChosen" | "ScriptEnded");
         let message = if is_warning { ActionEvent::warning } else { ActionEvent::normal };
         Some(message(reason, note))
     }

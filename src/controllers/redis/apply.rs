@@ -68,6 +68,7 @@ pub async fn apply(redis: &Redis, observer: &Observer, object: &Object, action: 
             Ok(())
         }
         Action::StepDown { node, successor } => leave_word(redis, node, successor).await,
+        Action::EndBusy { node, successor } => end_busy(redis, node, successor).await,
         Action::KeepMastership { node } => Ok(redis.change(&endpoint(node)?, Request::KeepMastership).await?),
         Action::DropClients { node } => Ok(redis.change(&endpoint(node)?, Request::DropClients).await?),
         Action::Certify(certify) => {
@@ -89,6 +90,7 @@ pub async fn apply(redis: &Redis, observer: &Observer, object: &Object, action: 
         Action::Configure { node, settings, users, follow_as, note, is_new, .. } => {
             let request = Request::SetUsers { users: users.clone(), follow_as: follow_as.clone() };
             redis.change(&endpoint(node)?, request).await?;
+            observer.note_users(object, &node.uid, &endpoint(node)?);
             let refused = configure(redis, observer, object, node, settings).await?;
             let note = note.clone().refusing(&refused, *is_new).to_string();
             change_pod(observer, object, node, &json!({ "annotations": { SETTINGS: note } })).await
@@ -126,6 +128,17 @@ async fn load(redis: &Redis, node: &Target, settings: &[(String, String)]) -> Re
         Err(error) if error.trouble == Trouble::Refused => {
             tracing::debug!(node = node.name, %error, "certificates are not loaded yet");
             Err(Error::FilesAwaited(node.name.clone()))
+        }
+        outcome => Ok(outcome?),
+    }
+}
+
+/// Ends a master that a script keeps busy. The failover waits for that only if its script has ended, or its process has.
+async fn end_busy(redis: &Redis, node: &Target, successor: &str) -> Result<(), Error> {
+    match redis.change(&endpoint(node)?, Request::EndBusy).await {
+        Err(error) if error.trouble != Trouble::Gone => {
+            tracing::warn!(node = node.name, %error, "a master that runs a script could not be ended");
+            leave_word(redis, node, successor).await
         }
         outcome => Ok(outcome?),
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod as CorePod;
+use k8s_openapi::api::core::v1::{Container, Pod as CorePod};
 use kube::ResourceExt;
 
 use super::facts::Node;
@@ -13,15 +13,21 @@ use crate::api::databaserestore::Restored;
 use crate::api::pods::ServiceType;
 use crate::api::redis::Spread;
 use crate::guardrails::{Ask, asks};
+use crate::runtime::quantity::amount;
 use crate::sentinel;
 use crate::stateful::network::Ports;
 use crate::stateful::restore_from::Restorable;
 use crate::stateful::{Claim, Database, SetSpec};
 
-/// Whether the container of the process has a liveness probe.
-fn is_probed(pod: &CorePod) -> bool {
-    let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    containers.any(|container| container.name == Redis::APP && container.liveness_probe.is_some())
+/// The container of the process. Others may have added theirs, before or behind it.
+fn container(pod: &CorePod) -> Option<&Container> {
+    pod.spec.as_ref()?.containers.iter().find(|container| container.name == Redis::APP)
+}
+
+/// The memory limit of the process in bytes.
+fn memory_limit(pod: &CorePod) -> Option<u64> {
+    let limits = container(pod)?.resources.as_ref()?.limits.as_ref()?;
+    u64::try_from(amount(&limits.get("memory")?.0)? / 1000).ok()
 }
 
 impl Restorable for Redis {
@@ -51,7 +57,8 @@ impl Database for Redis {
             // From Kubernetes 1.35 on, pods have this label:
             // https://kubernetes.io/docs/reference/labels-annotations-taints/
             zone: pod.labels().get(ZONE).cloned(),
-            probed: is_probed(pod),
+            probed: container(pod).is_some_and(|container| container.liveness_probe.is_some()),
+            memory_limit: memory_limit(pod),
             ..Node::default()
         }
     }
@@ -113,6 +120,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_memory_limit_is_what_the_pod_has() {
+        let limit = |containers: serde_json::Value| {
+            let pod = json!({ "metadata": { "name": "cache-0" }, "spec": { "containers": containers } });
+            Redis::node(&serde_json::from_value(pod).unwrap()).memory_limit
+        };
+        let with = |name: &str, limit: &str| json!({ "name": name, "resources": { "limits": { "memory": limit } } });
+        assert_eq!(limit(json!([with("injected", "64Mi"), with("redis", "256Mi")])), Some(256 << 20));
+        assert_eq!(limit(json!([{ "name": "redis" }, with("injected", "64Mi")])), None);
+    }
 
     #[test]
     fn a_pod_is_probed_if_the_container_of_its_process_has_a_liveness_probe() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::names;
-use crate::external::redis::{Credentials, Endpoint, Info, Login, Writes};
+use crate::external::redis::{Admission, Credentials, Endpoint, Info, Login, Writes};
 use crate::stateful;
 pub use crate::stateful::Child;
 use crate::stateful::password::Emptied;
@@ -40,6 +40,8 @@ pub struct LastWord {
     pub offset: u64,
     /// How long ago its last answer was.
     pub ago: Duration,
+    /// It said within its last two seconds that it had no key left.
+    pub empty: bool,
 }
 
 /// What is known of passwords.
@@ -100,6 +102,7 @@ impl std::fmt::Debug for SecretString {
 
 /// What matters of a pod to Redis alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a node")]
 pub struct Node {
     /// The label with its role.
     pub role: Option<String>,
@@ -115,6 +118,8 @@ pub struct Node {
     pub zone: Option<String>,
     /// Whether the kubelet restarts its process when that answers nothing for long.
     pub probed: bool,
+    /// The operator could not log in to it as the spec has it, and came in another way.
+    pub detour: bool,
     /// The user as which the operator logs in to it.
     pub login: Option<Login>,
     /// What the operator needs to speak TLS with it.
@@ -127,6 +132,12 @@ pub struct Node {
     pub unchanged: Duration,
     /// How many clients are connected to it; counted only if it was the master until a moment ago.
     pub clients: usize,
+    /// What it answers to new clients, unless it lets them in.
+    pub turned_away: Option<Admission>,
+    /// It runs a script, and answers nothing else.
+    pub busy: bool,
+    /// The memory limit in bytes of its container, whoever gave it.
+    pub memory_limit: Option<u64>,
     /// What it answers to a write, if it is a master.
     pub writes: Option<Writes>,
     /// The recorded master answers, and has had no acknowledgement of this replica for two seconds.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::external::redis::{Endpoint, Role, Writes};
+use crate::external::redis::{Admission, Endpoint, Role, Writes};
 use crate::stateful::listeners::Listened;
 
 /// How often a node is asked.
@@ -16,12 +16,18 @@ pub struct Node {
     pub pod: String,
     /// Where it answers, with the certificates for making a connection.
     pub endpoint: Endpoint,
+    /// How a client of the spec comes to it; `None` where that is not known.
+    pub as_client: Option<Endpoint>,
     /// How long the node must be silent to wake the controller.
     pub timeout: Duration,
     /// Its role by its last answer, and since when it reports exactly that.
     pub role: Option<(Role, Instant)>,
     /// What it answers to a write, as long as it is a master, and when it did.
     pub writes: Option<(Writes, Instant)>,
+    /// What it answers to new clients, unless it lets them in.
+    pub turned_away: Option<Admission>,
+    /// It runs a script, and answers nothing else.
+    pub busy: bool,
 }
 
 impl Listened for Node {
@@ -32,12 +38,25 @@ impl Listened for Node {
     }
 
     fn refresh(&mut self, now: Self) {
-        (self.pod, self.endpoint) = (now.pod, now.endpoint);
+        if self.as_client != now.as_client {
+            self.turned_away = None;
+        }
+        (self.pod, self.endpoint, self.as_client) = (now.pod, now.endpoint, now.as_client);
         self.timeout = now.timeout;
     }
 }
 
 impl Node {
+    /// A node of which nothing is known yet.
+    pub fn new(pod: String, endpoint: Endpoint, as_client: Option<Endpoint>, timeout: Duration) -> Self {
+        Self { pod, endpoint, as_client, timeout, role: None, writes: None, turned_away: None, busy: false }
+    }
+
+    /// Whether clients are to get in: it last answered as a master, or as a replica that has all data.
+    pub fn takes_clients(&self) -> bool {
+        matches!(&self.role, Some((Role::Master, _))) || matches!(&self.role, Some((Role::Replica(link), _)) if link.up)
+    }
+
     /// Whether it last answered that it is a master.
     pub fn is_master(&self) -> bool {
         matches!(self.role, Some((Role::Master, _)))

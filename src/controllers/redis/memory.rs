@@ -8,7 +8,7 @@
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 
-use super::drift;
+use super::values;
 use crate::api::Redis;
 use crate::runtime::quantity::amount;
 use crate::runtime::requirements;
@@ -38,12 +38,33 @@ pub fn most_data(object: &Redis) -> u64 {
         Some(given) => given.limits.as_ref().and_then(|limits| limits.get("memory")).and_then(|it| amount(&it.0)),
         None => Some(i128::from(MOST) * 1000),
     };
-    limit.and_then(|thousandths| u64::try_from(thousandths / 1000 / 4 * 3).ok()).unwrap_or(0)
+    limit.and_then(|thousandths| u64::try_from(thousandths / 1000).ok()).map_or(0, share)
+}
+
+/// The same for a node whose container has that limit, be it from a `LimitRange`; `None` where the spec decides.
+pub fn most_data_under(object: &Redis, limit: Option<u64>) -> Option<u64> {
+    match asked(object) {
+        None if !object.spec.config.contains_key("maxmemory") => limit.map(share),
+        // No bound at all cannot be had under a limit that others gave.
+        Some(0) => given_by_others(object, limit).map(share),
+        _ => None,
+    }
+}
+
+/// The memory limit of a node that does not come from the spec: a `LimitRange` or a webhook gave it.
+pub fn given_by_others(object: &Redis, limit: Option<u64>) -> Option<u64> {
+    let own = of_node(object).limits.is_some_and(|limits| limits.contains_key("memory"));
+    limit.filter(|_| !own)
+}
+
+/// What of a limit the data may take.
+fn share(limit: u64) -> u64 {
+    limit / 4 * 3
 }
 
 /// The `maxmemory` in `spec.config`, in bytes.
 fn asked(object: &Redis) -> Option<u64> {
-    object.spec.config.get("maxmemory").and_then(|text| drift::amount(text))
+    object.spec.config.get("maxmemory").and_then(|text| values::amount(text))
 }
 
 #[cfg(test)]
@@ -61,6 +82,25 @@ mod tests {
         object.spec.config.extend(maxmemory.map(|text| ("maxmemory".to_owned(), text.to_owned())));
         let limit = of_node(&object).limits.and_then(|limits| limits.get("memory").map(|it| it.0.clone()));
         (limit, settings(&object)["maxmemory"].clone())
+    }
+
+    #[test]
+    fn a_limit_that_a_limit_range_gave_bounds_the_data() {
+        let bound = |resources: serde_json::Value, maxmemory: Option<&str>, limit: Option<u64>| {
+            let mut object = redis(1);
+            object.spec.resources = serde_json::from_value(resources).unwrap();
+            object.spec.config.extend(maxmemory.map(|text| ("maxmemory".to_owned(), text.to_owned())));
+            (most_data_under(&object, limit), given_by_others(&object, limit).is_some())
+        };
+        let requests = || json!({ "requests": { "memory": "64Mi" } });
+        let limits = || json!({ "limits": { "memory": "256Mi" } });
+        let real = Some(256 << 20);
+        assert_eq!(bound(requests(), None, real), (Some(192 << 20), true), "it was 0, and the kernel killed it");
+        assert_eq!(bound(requests(), Some("0"), real), (Some(192 << 20), true));
+        assert_eq!(bound(requests(), Some("100mb"), real), (None, true));
+        assert_eq!(bound(requests(), None, None), (None, false));
+        assert_eq!(bound(limits(), None, real), (Some(192 << 20), false));
+        assert_eq!(bound(limits(), Some("0"), real), (None, false), "the spec asks for both");
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod conf_file;
 mod damage;
 mod database;
 mod decide;
+mod door;
 mod drift;
 mod error;
 mod exporter_user;
@@ -36,6 +37,8 @@ mod settings;
 mod simulation;
 mod slices;
 mod tls;
+mod values;
+mod ways;
 mod words;
 mod zones;
 
@@ -47,7 +50,7 @@ use kube::runtime::Controller;
 use crate::api::{self, RedisStatus};
 use crate::context::Context;
 use crate::external::redis::Redis;
-use crate::runtime::{self, ActionEvent, Kind, Plan};
+use crate::runtime::{self, ActionEvent, Kind, Plan, Replacement};
 use crate::stateful;
 use action::Action;
 use error::Error;
@@ -83,7 +86,9 @@ impl Kind for RedisKind {
     const LONGEST_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
     const TROUBLE: &'static [&'static str] = &[
         "NoMaster",
+        "MasterBusy",
         "MasterEmptied",
+        "ClientsRefused",
         "NodeCrashing",
         "ContainerCrashing",
         "ImagePullFailed",
@@ -138,6 +143,10 @@ impl Kind for RedisKind {
             }
             (_, outcome) => outcome,
         }
+    }
+
+    fn replaces(action: &Action) -> Option<Replacement<'_>> {
+        if let Action::Child(child) = action { child.replaces() } else { None }
     }
 
     fn event(action: &Action) -> Option<ActionEvent> {

@@ -13,16 +13,19 @@ use futures::stream::Stream;
 use kube::runtime::reflector::ObjectRef;
 use tokio::time::{Instant, sleep};
 
+use super::door::Door;
 use super::listened::{Node, POLL_INTERVAL};
 use super::pulse::Pulse;
 use super::words::Words;
 use crate::api::Redis as Object;
-use crate::external::redis::{Endpoint, Position, Redis, RedisError, Role, Trouble, Writes};
+use crate::external::redis::{Admission, Endpoint, Position, Redis, RedisError, Role, Trouble, Writes};
 use crate::stateful::listeners::{Listened, Listeners, ProbeState, Shared, locked};
 use crate::stateful::wake::{Key, Wake};
 
 /// How often a node without a process is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// How often a master is asked for the number of its keys.
+const KEYS_INTERVAL: Duration = Duration::from_millis(900);
 /// Nodes of an object that is gone are not called any more after this time: every reconcile has ended.
 const CALLED: Duration = Duration::from_mins(2);
 /// A node that has been without a process for this long is tried less often.
@@ -48,20 +51,17 @@ impl Monitor {
         self.wake.requests(namespace)
     }
 
-    /// Listens to these nodes of an object, each with the name of its pod, and to no others of it any more.
-    pub fn follow(&self, key: &Key, uid: &str, nodes: &[(String, Endpoint)], timeout: Duration) {
-        let node = |(pod, endpoint): &(String, Endpoint)| {
-            let (pod, endpoint) = (pod.clone(), endpoint.clone());
-            Node { pod, endpoint, timeout, role: None, writes: None }
-        };
-        let left = self.listeners.follow(key, uid, nodes.iter().map(node).collect(), |latest| {
+    /// Listens to these nodes of an object, and to no others of it any more.
+    pub fn follow(&self, key: &Key, uid: &str, nodes: Vec<Node>) {
+        let left = self.listeners.follow(key, uid, nodes, |latest| {
             let (redis, wake, words) = (self.redis.clone(), self.wake.clone(), self.words.clone());
             let (node, latest_of_probe) = (locked(latest).node.id(), latest.clone());
             let probe =
                 Probe { redis, node, latest: latest_of_probe, key: key.clone(), uid: uid.to_owned(), words, wake };
             let (redis, wake) = (self.redis.clone(), self.wake.clone());
-            let pulse = Pulse { redis, latest: latest.clone(), key: key.clone(), wake };
-            vec![tokio::spawn(probe.listen()), tokio::spawn(pulse.beat())]
+            let pulse = Pulse { redis: redis.clone(), latest: latest.clone(), key: key.clone(), wake: wake.clone() };
+            let door = Door { redis, latest: latest.clone(), key: key.clone(), wake };
+            vec![tokio::spawn(probe.listen()), tokio::spawn(pulse.beat()), tokio::spawn(door.watch())]
         });
         self.hang_up(&left);
     }
@@ -108,6 +108,21 @@ impl Monitor {
         self.listeners.ask(key, node, |latest| latest.node.writes.as_ref().map(|(writes, _)| writes.clone()))?
     }
 
+    /// What a node answers to new clients, unless it lets them in.
+    pub fn turned_away(&self, key: &Key, node: &Endpoint) -> Option<Admission> {
+        self.listeners.ask(key, node, |latest| latest.node.turned_away.clone())?
+    }
+
+    /// Forgets what a node answered to new clients: something was changed that may let them in.
+    pub fn forget_admission(&self, key: &Key, node: &Endpoint) {
+        self.listeners.ask(key, node, |latest| latest.node.turned_away = None);
+    }
+
+    /// Whether a node runs a script, and answers nothing else.
+    pub fn is_busy(&self, key: &Key, node: &Endpoint) -> bool {
+        self.listeners.ask(key, node, |latest| latest.node.busy).unwrap_or_default()
+    }
+
     /// Notes that a node has answered another caller.
     pub fn note_answer(&self, key: &Key, node: &Endpoint) {
         self.listeners.ask(key, node, ProbeState::answered);
@@ -145,6 +160,7 @@ impl Probe {
     async fn listen(self) {
         let mut state = State::Unknown;
         let mut since = Instant::now();
+        let mut counted = Instant::now();
         while locked(&self.latest).is_wanted() {
             let answer = self.ask().await;
             let latest = match answer {
@@ -153,12 +169,22 @@ impl Probe {
                     if self.words.hear(&self.uid, &pod, &position) {
                         self.wake.wake(&self.key);
                     }
+                    if position.role == Role::Master && counted.elapsed() >= KEYS_INTERVAL {
+                        counted = Instant::now();
+                        self.ask_for_keys(&pod).await;
+                    }
                     Some(State::Is(position.role))
                 }
                 Err(error) => match error.trouble {
                     Trouble::Gone => Some(State::Gone),
                     Trouble::Broken => {
                         sleep(RETRY_INTERVAL).await;
+                        None
+                    }
+                    // Clients get no other answer: it counts as silent, however often it says so.
+                    Trouble::Busy => {
+                        locked(&self.latest).node.busy = true;
+                        self.wake.wake(&self.key);
                         None
                     }
                     Trouble::Unanswered | Trouble::NotLeading => None,
@@ -170,6 +196,7 @@ impl Probe {
                 {
                     let mut known = locked(&self.latest);
                     known.answered();
+                    known.node.busy = false;
                     if latest != state {
                         known.node.role = latest.role().map(|role| (role.clone(), Instant::now()));
                     }
@@ -182,6 +209,7 @@ impl Probe {
             }
             match state {
                 State::Gone | State::Refuses if since.elapsed() > GONE => sleep(POLL_INTERVAL * 2).await,
+                _ if locked(&self.latest).node.busy => sleep(POLL_INTERVAL).await,
                 State::Gone | State::Refuses | State::Unknown => sleep(RETRY_INTERVAL).await,
                 State::Is(_) => {
                     tokio::select! {
@@ -192,6 +220,16 @@ impl Probe {
             }
         }
         self.redis.hang_up(&self.node);
+    }
+
+    /// Asks a master for the number of its keys: one that comes back empty has lost nothing if it had none before.
+    async fn ask_for_keys(&self, pod: &str) {
+        let node = locked(&self.latest).node.endpoint.clone();
+        if let Ok(keys) = self.redis.keys(&node).await
+            && self.words.hear_keys(&self.uid, pod, keys)
+        {
+            self.wake.wake(&self.key);
+        }
     }
 
     /// Asks for the role, and wakes the controller while the answer is overdue.
@@ -244,22 +282,74 @@ mod tests {
         }
     }
 
+    /// A node that is a master for one answer, and then runs a script. It lets no new client in.
+    #[derive(Default)]
+    struct Scripted(Mutex<u32>);
+
+    impl Transport for Scripted {
+        fn call<'a>(&'a self, _: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, RedisError>> {
+            let full = || RedisError::new("AUTH", Trouble::Refused, "ERR max number of clients reached");
+            let answer = match request {
+                Request::Role => {
+                    let mut asked = self.0.lock().unwrap();
+                    *asked += 1;
+                    let role = Position { role: Role::Master, ..Position::default() };
+                    let busy = || RedisError::new("ROLE", Trouble::Busy, "BUSY Redis is busy running a script");
+                    if *asked <= 10 { Ok(Reply::Role(role)) } else { Err(busy()) }
+                }
+                Request::Knock => Err(full()),
+                _ => Ok(Reply::Done),
+            };
+            std::future::ready(answer).boxed()
+        }
+
+        fn broken<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, ()> {
+            pending().boxed()
+        }
+
+        fn put_aside(&self, _: &Endpoint) {}
+
+        fn hang_up(&self, _: &Endpoint) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_node_is_silent_and_a_full_one_turns_clients_away() {
+        let monitor = Monitor::new(Redis::new(Arc::new(Scripted::default()), Fence::unfenced(), Metrics::new()));
+        let node = Endpoint { address: "10.0.0.1:6379".into(), login: None, tls: None };
+        let key = ("shop".to_owned(), "cache".to_owned());
+        let followed = Node::new("cache-0".into(), node.clone(), Some(node.clone()), Duration::from_secs(7));
+        monitor.follow(&key, "uid-1", vec![followed]);
+        sleep(Duration::from_millis(2900)).await;
+        let words = Admission::Refused("ERR max number of clients reached".into());
+        assert_eq!(monitor.turned_away(&key, &node), Some(words), "told within three seconds");
+        assert!(!monitor.is_busy(&key, &node));
+        sleep(Duration::from_secs(8)).await;
+        assert!(monitor.is_busy(&key, &node));
+        let silence = monitor.silence(&key, &node).unwrap();
+        assert!(silence > Duration::from_secs(5), "its errors are no answers: {silence:?}");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn connections_that_a_last_reconcile_makes_to_a_deleted_object_are_closed_too() {
         let network = Arc::new(Silent::default());
         let closed = || network.0.lock().unwrap().drain(..).count();
         let monitor = Monitor::new(Redis::new(network.clone(), Fence::unfenced(), Metrics::new()));
-        let nodes = ["10.0.0.1:6379", "10.0.0.2:6379"].map(|address| {
-            let endpoint = Endpoint { address: address.into(), login: None, tls: None };
-            ("cache-0".to_owned(), endpoint)
+        let nodes = ["10.0.0.1:6379", "10.0.0.2:6379"].map(|address| Endpoint {
+            address: address.into(),
+            login: None,
+            tls: None,
         });
+        let followed = |nodes: &[Endpoint]| {
+            let timeout = Duration::from_secs(5);
+            nodes.iter().map(|node| Node::new("cache-0".into(), node.clone(), Some(node.clone()), timeout)).collect()
+        };
         let key = |name: &str| ("shop".to_owned(), name.to_owned());
-        monitor.follow(&key("cache"), "uid-1", &nodes, Duration::from_secs(5));
+        monitor.follow(&key("cache"), "uid-1", followed(&nodes));
         monitor.forget("uid-1");
         assert_eq!(closed(), 2);
         // A recreated object has one of the addresses.
-        monitor.follow(&key("other"), "uid-2", &nodes[..1], Duration::from_secs(5));
+        monitor.follow(&key("other"), "uid-2", followed(&nodes[..1]));
         sleep(CALLED + Duration::from_secs(1)).await;
-        assert_eq!(*network.0.lock().unwrap(), [nodes[1].1.clone()]);
+        assert_eq!(*network.0.lock().unwrap(), [nodes[1].clone()]);
     }
 }

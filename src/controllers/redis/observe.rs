@@ -11,16 +11,18 @@ use kube::{Client, ResourceExt};
 use super::drift::Drifts;
 use super::error::Error;
 use super::facts::{Child, NodeState, Observed, Passwords, Pod, SecretString, Users};
+use super::listened;
 use super::monitor::Monitor;
 use super::names;
 use super::secret_cache::SecretCache;
 use super::settings::DATABASES;
 use super::slices::Slices;
+use super::ways::{Way, as_client};
 use super::zones::Zones;
 use super::{resources, settings};
 use crate::api::Redis as Object;
 use crate::consent::REDIS;
-use crate::external::redis::{Endpoint, Info, Login, Redis, Trouble, Writes};
+use crate::external::redis::{Endpoint, Info, Redis, Trouble, Writes};
 use crate::guardrails::Guardrails;
 use crate::runtime::manifest::is_controlled_by;
 use crate::runtime::{Class, PerObject, class_of_kubernetes};
@@ -43,8 +45,8 @@ pub struct Observer {
     zones: Zones,
     drifts: Drifts,
     secrets: SecretCache,
-    /// By object and uid of the pod: whether the operator must log in to the process, where that differs from the spec.
-    logins: PerObject<HashMap<String, bool>>,
+    /// By object and uid of the pod: how the operator logs in to the process, where that differs from the spec.
+    ways: PerObject<HashMap<String, Way>>,
     /// The users as their Secret had them last, by object: without them, the operator could not log in any more if the
     /// Secret is lost.
     users: PerObject<Users>,
@@ -63,9 +65,17 @@ impl Observer {
             monitor: Monitor::new(redis.clone()),
             redis,
             own_image,
-            logins: PerObject::default(),
+            ways: PerObject::default(),
             users: PerObject::default(),
         }
+    }
+
+    /// Notes that the users of a process are those of the spec now: the operator logs in as it should, and new clients are
+    /// asked for anew.
+    pub fn note_users(&self, object: &Object, pod: &str, node: &Endpoint) {
+        let uid = object.uid().unwrap_or_default();
+        self.ways.with(&uid, |ways| ways.remove(pod));
+        self.monitor.forget_admission(&key(object), node);
     }
 
     /// Notes what a process answers right after its settings were applied: that is Redis's own form of them.
@@ -82,7 +92,7 @@ impl Observer {
         self.refusals.forget(uid);
         self.sets.forget(uid);
         self.drifts.forget(uid);
-        self.logins.forget(uid);
+        self.ways.forget(uid);
         self.users.forget(uid);
         self.secrets.forget(uid);
     }
@@ -147,10 +157,12 @@ impl Observer {
         (read, false)
     }
 
-    /// Asks every node for its state. Nodes that refuse are asked again, with a login instead of without or the other
-    /// way round: `spec.auth.enabled` may have changed since they were started.
+    /// Asks every node for its state. Nodes that refuse are asked again, in another way ([`Way`]).
     async fn ask_nodes(&self, object: &Object, observed: &mut Observed, fresh: bool) -> Result<(), Error> {
-        if object.spec.auth.enabled {
+        let uid = object.uid().unwrap_or_default();
+        let is_detour = |ways: &mut HashMap<String, Way>| ways.values().any(|way| *way != Way::Open);
+        let needs_passwords = object.spec.auth.enabled || self.ways.with(&uid, is_detour).unwrap_or_default();
+        if needs_passwords {
             self.read_passwords(object, observed).await?;
         }
         if object.spec.tls.is_some() {
@@ -166,14 +178,14 @@ impl Observer {
         if !observed.set.pods.values().any(refuses) {
             return Ok(());
         }
-        if !object.spec.auth.enabled {
+        if !needs_passwords {
             self.read_passwords(object, observed).await?;
         }
-        self.logins.change(&object.uid().unwrap_or_default(), HashMap::default, |logins| {
-            logins.retain(|uid, _| observed.set.pods.values().any(|pod| pod.uid == *uid));
+        self.ways.change(&uid, HashMap::default, |ways| {
+            ways.retain(|uid, _| observed.set.pods.values().any(|pod| pod.uid == *uid));
             for pod in observed.set.pods.values().filter(|pod| refuses(pod)) {
-                let with = logins.get(&pod.uid).copied().unwrap_or(object.spec.auth.enabled);
-                logins.insert(pod.uid.clone(), !with);
+                let way = ways.get(&pod.uid).copied().unwrap_or(Way::of_spec(object));
+                ways.insert(pod.uid.clone(), way.next());
             }
         });
         self.ask_each(object, observed).await;
@@ -182,21 +194,21 @@ impl Observer {
 
     /// Asks all nodes for their state, at the same time.
     async fn ask_each(&self, object: &Object, observed: &mut Observed) {
-        let internal = observed.passwords.users.as_ref();
-        let internal =
-            internal.map(|users| Login { user: names::INTERNAL_USER.into(), password: users.internal.0.clone() });
-        let logins = self.logins.get(&object.uid().unwrap_or_default()).unwrap_or_default();
-        for pod in observed.set.pods.values_mut() {
-            let with = logins.get(&pod.uid).copied().unwrap_or(object.spec.auth.enabled);
-            pod.own.login = internal.clone().filter(|_| with);
-        }
-        let key: Key = (object.namespace().unwrap_or_default(), object.name_any());
+        let ways = self.ways.get(&object.uid().unwrap_or_default()).unwrap_or_default();
+        let mut followed = Vec::new();
         let hang_timeout = Duration::from_secs(object.spec.failover.hang_timeout.seconds());
+        for pod in observed.set.pods.values_mut() {
+            let way = ways.get(&pod.uid).copied().unwrap_or(Way::of_spec(object));
+            pod.own.detour = way != Way::of_spec(object);
+            pod.own.login = way.login(&observed.passwords);
+            let Some(endpoint) = pod.endpoint() else { continue };
+            let as_client = as_client(object, &observed.passwords, &endpoint);
+            followed.push(listened::Node::new(pod.name.clone(), endpoint, as_client, hang_timeout));
+        }
+        let key = key(object);
         let nodes: Vec<(i32, Endpoint)> =
             observed.set.pods.iter().filter_map(|(ordinal, pod)| Some((*ordinal, pod.endpoint()?))).collect();
-        let named = observed.set.pods.values().filter_map(|pod| Some((pod.name.clone(), pod.endpoint()?)));
-        let named: Vec<(String, Endpoint)> = named.collect();
-        self.monitor.follow(&key, &object.uid().unwrap_or_default(), &named, hang_timeout);
+        self.monitor.follow(&key, &object.uid().unwrap_or_default(), followed);
         let asked = nodes.iter().map(|(ordinal, node)| async {
             let silence = self.monitor.silence(&key, node).unwrap_or_default();
             if silence >= SILENCE_TIMEOUT {
@@ -212,9 +224,11 @@ impl Observer {
         for (ordinal, node_state, writes, has_answered) in join_all(asked).await {
             if let Some(pod) = observed.set.pods.get_mut(&ordinal) {
                 (pod.own.state, pod.own.writes, pod.own.has_answered) = (node_state, writes, has_answered);
-                let known = pod.endpoint().zip(pod.info());
-                let unchanged = known.map(|(node, info)| self.monitor.unchanged(&key, &node, &info.role));
-                pod.own.unchanged = unchanged.unwrap_or_default();
+                let Some(node) = pod.endpoint() else { continue };
+                pod.own.unchanged =
+                    pod.info().map(|info| self.monitor.unchanged(&key, &node, &info.role)).unwrap_or_default();
+                pod.own.busy = pod.info().is_none() && self.monitor.is_busy(&key, &node);
+                pod.own.turned_away = pod.info().and_then(|_| self.monitor.turned_away(&key, &node));
             }
         }
         let uid = object.uid().unwrap_or_default();
@@ -259,12 +273,13 @@ impl Observer {
         if object.status.as_ref().is_none_or(|status| status.failover.is_some()) {
             return;
         }
-        let (uid, wanted) = (object.uid().unwrap_or_default(), settings::live(object));
+        let uid = object.uid().unwrap_or_default();
         self.drifts.keep(&uid, |known| observed.set.pods.values().any(|pod| pod.uid == known));
-        let (uid, wanted) = (&uid, &wanted);
+        let uid = &uid;
         let looks = observed.set.pods.values_mut().map(|pod| async move {
+            let wanted = &settings::live_of(object, pod.own.memory_limit);
             let Some((node, run_id)) = pod.endpoint().zip(pod.info().map(|info| info.run_id.clone())) else { return };
-            let pressing = matches!(pod.own.writes, Some(Writes::Refused(_)));
+            let pressing = matches!(pod.own.writes, Some(Writes::Refused(_))) || pod.own.turned_away.is_some();
             if self.drifts.is_due(uid, &pod.uid, &run_id, pressing)
                 && let Ok(live) = self.redis.settings(&node, asked_for(wanted)).await
             {
@@ -284,7 +299,7 @@ impl Observer {
             }
             Err(error) => match error.trouble {
                 Trouble::Gone => NodeState::Gone,
-                Trouble::Broken | Trouble::Unanswered | Trouble::NotLeading => {
+                Trouble::Broken | Trouble::Unanswered | Trouble::Busy | Trouble::NotLeading => {
                     NodeState::Silent(self.monitor.silence(key, node).unwrap_or_default())
                 }
                 Trouble::Loading | Trouble::Unauthenticated | Trouble::Refused => NodeState::Refuses(error.message),
@@ -300,6 +315,10 @@ fn own_users(found: Option<Secret>, object: &Object) -> (Option<Secret>, Option<
     let ours = is_controlled_by(&secret, object);
     let child = Child::bare(&secret, ours);
     (Some(secret).filter(|_| ours), Some(child).filter(|_| ours || object.spec.auth.enabled))
+}
+
+fn key(object: &Object) -> Key {
+    (object.namespace().unwrap_or_default(), object.name_any())
 }
 
 /// The names of these settings, and of what else matters of a process.

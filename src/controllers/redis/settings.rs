@@ -47,7 +47,6 @@ const MOST_DATABASES: u32 = 1024;
 /// <https://github.com/redis/redis/blob/7.0.15/src/config.c>,
 /// <https://github.com/valkey-io/valkey/blob/8.0.1/src/config.c>
 const LASTING: &[&str] = &[
-    "activedefrag",
     "always-show-logo",
     "aof-rewrite-cpulist",
     "aof_rewrite_cpulist",
@@ -64,11 +63,6 @@ const LASTING: &[&str] = &[
     "enable-protected-configs",
     "io-threads",
     "io-threads-do-reads",
-    "jemalloc-bg-thread",
-    "lazyfree-lazy-user-del",
-    "maxclients",
-    "oom-score-adj",
-    "oom-score-adj-values",
     "rdbchecksum",
     "server-cpulist",
     "server_cpulist",
@@ -218,10 +212,19 @@ pub fn live(object: &Redis) -> Vec<(String, String)> {
 
 /// Whether a running process can change that directive of the file.
 pub fn is_live(name: &str) -> bool {
-    let fixed =
-        ["port", "dir", "replicaof", "protected-mode", "tls-port", "tls-replication", "include", "loadmodule", "user"];
+    let fixed = ["port", "dir", "replicaof", "tls-port", "tls-replication", "include", "loadmodule", "user"];
     let is_file = FILES.iter().any(|(file, _)| *file == name);
     !fixed.contains(&name) && !is_file && !LASTING.contains(&name)
+}
+
+/// The same for a process whose container has that memory limit, whoever gave it: what the process has counts.
+pub fn live_of(object: &Redis, limit: Option<u64>) -> Vec<(String, String)> {
+    let bound = memory::most_data_under(object, limit).map(|most| most.to_string());
+    let mut settings = live(object);
+    if let (Some(bound), Some((_, value))) = (bound, settings.iter_mut().find(|(name, _)| name == "maxmemory")) {
+        *value = bound;
+    }
+    settings
 }
 
 /// The settings that take effect only when a process starts: when they change, the pods are replaced one by one.
@@ -374,6 +377,17 @@ mod tests {
             "unixsocketperm",
         ];
         assert!(owned.iter().all(|name| trouble(&with(name, "1")).is_some()), "the operator sets these");
+    }
+
+    /// By the server's own word: `tests/integration/redis/directives.rs` asks it.
+    #[test]
+    fn what_a_process_changes_while_it_runs_replaces_no_pod() {
+        for name in ["maxclients", "activedefrag", "jemalloc-bg-thread", "lazyfree-lazy-user-del", "oom-score-adj"] {
+            let object = with(name, "1");
+            assert!(live(&object).iter().any(|(it, _)| it == name), "{name}");
+            assert!(!lasting(&object).contains_key(name), "{name}");
+        }
+        assert!(live(&redis(1)).contains(&("protected-mode".into(), "no".into())), "it is put back");
     }
 
     #[test]

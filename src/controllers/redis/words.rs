@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -15,6 +16,9 @@ use crate::runtime::PerObject;
 /// a second at most. A master that pauses answers nothing meanwhile, so its pause does not count.
 const UNCHANGED_ANSWERS: u32 = 4;
 
+/// A number of keys that was asked for longer before the last answer than this says nothing about the end.
+const FRESH: Duration = Duration::from_secs(2);
+
 /// What the nodes of all objects said as masters, by the object's uid and the name of the pod: a pod may be gone, and come
 /// back at another address.
 #[derive(Clone, Default)]
@@ -26,6 +30,8 @@ struct Said {
     earlier: u64,
     latest: u64,
     at: Instant,
+    /// How many keys it had, and when it said so.
+    keys: Option<(u64, Instant)>,
     /// By address of the replica: what it acknowledged, and how many further answers said the same.
     replicas: BTreeMap<String, (u64, u32)>,
 }
@@ -48,9 +54,19 @@ impl Words {
         })
     }
 
+    /// Notes how many keys a master has. Returns whether it was emptied, or has its first key.
+    pub fn hear_keys(&self, uid: &str, pod: &str, keys: u64) -> bool {
+        let hear = |nodes: &mut BTreeMap<String, Said>| {
+            let said = nodes.get_mut(pod)?;
+            let before = said.keys.replace((keys, Instant::now()));
+            Some(before.is_some_and(|(before, _)| (before == 0) != (keys == 0)))
+        };
+        self.0.with(uid, hear).flatten().unwrap_or_default()
+    }
+
     /// What the nodes of an object said last as masters.
     pub fn last(&self, uid: &str) -> BTreeMap<String, LastWord> {
-        let word = |said: &Said| LastWord { offset: said.earlier, ago: said.at.elapsed() };
+        let word = |said: &Said| LastWord { offset: said.earlier, ago: said.at.elapsed(), empty: said.is_empty() };
         let all =
             |nodes: &mut BTreeMap<String, Said>| nodes.iter().map(|(pod, said)| (pod.clone(), word(said))).collect();
         self.0.with(uid, all).unwrap_or_default()
@@ -79,9 +95,15 @@ impl Said {
             (host.clone(), (*offset, answers))
         };
         let replicas = position.acknowledged.iter().map(replica).collect();
+        let keys = before.as_ref().and_then(|said| said.keys);
         // A process that was started again counts from the beginning.
         let earlier = before.map_or(position.offset, |said| said.latest).min(position.offset);
-        Self { earlier, latest: position.offset, at: Instant::now(), replicas }
+        Self { earlier, latest: position.offset, at: Instant::now(), keys, replicas }
+    }
+
+    /// Whether it had no key when it was asked last, which was shortly before its last answer.
+    fn is_empty(&self) -> bool {
+        self.keys.is_some_and(|(keys, asked)| keys == 0 && self.at.saturating_duration_since(asked) < FRESH)
     }
 
     fn stalled(&self) -> impl Iterator<Item = &String> {
@@ -91,8 +113,6 @@ impl Said {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::external::redis::Link;
 
@@ -122,7 +142,7 @@ mod tests {
         }
         tokio::time::advance(Duration::from_secs(3)).await;
         let last = |words: &Words| words.last(UID).get("cache-0").copied();
-        assert_eq!(last(&words), Some(LastWord { offset: 20, ago: Duration::from_secs(3) }));
+        assert_eq!(last(&words), Some(LastWord { offset: 20, ago: Duration::from_secs(3), empty: false }));
         let replica = |up| Position { role: Role::Replica(Link { up, ..Link::default() }), ..Position::default() };
         words.hear(UID, "cache-0", &replica(false));
         assert!(last(&words).is_some(), "it was only started again");
@@ -130,5 +150,22 @@ mod tests {
         assert_eq!(last(&words).map(|word| word.offset), Some(5), "another process");
         words.hear(UID, "cache-0", &replica(true));
         assert_eq!(last(&words), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_master_that_is_emptied_says_so_before_it_goes() {
+        let words = Words::default();
+        let hear = |keys| {
+            words.hear(UID, "cache-0", &master(10, &[]));
+            words.hear_keys(UID, "cache-0", keys)
+        };
+        assert_eq!([7, 5, 0, 0, 1, 0].map(hear), [false, false, true, false, true, true]);
+        let empty = || words.last(UID)["cache-0"].empty;
+        assert!(empty());
+        tokio::time::advance(Duration::from_mins(1)).await;
+        assert!(empty(), "it is gone, and has said nothing else");
+        words.hear(UID, "cache-0", &master(20, &[]));
+        assert!(!empty(), "it may have been written to since");
+        assert!(!words.hear_keys(UID, "cache-9", 0), "no master");
     }
 }

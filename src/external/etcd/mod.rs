@@ -100,6 +100,15 @@ impl Etcd {
         }
     }
 
+    /// Whether the member asks a new client for a login, as one without it finds out; `None` if it does not say.
+    pub async fn asks_for_login(&self, member: &Endpoint) -> Option<bool> {
+        match self.call(member, Request::LocalRead).await {
+            Ok(_) => Some(false),
+            Err(error) if error.is_about_login() => Some(true),
+            Err(_) => None,
+        }
+    }
+
     /// Alarms of all members.
     pub async fn alarms(&self, member: &Endpoint) -> Result<Vec<Alarm>, EtcdError> {
         match self.call(member, Request::Alarms).await? {

@@ -27,6 +27,7 @@ pub fn commands(request: &Request) -> Vec<Cmd> {
     match request {
         Request::Role => vec![cmd(&["ROLE"])],
         Request::Info => vec![cmd(&["INFO", "server", "clients", "persistence", "replication", "keyspace"])],
+        Request::Keys => vec![cmd(&["INFO", "keyspace"])],
         Request::Clients => vec![cmd(&["CLIENT", "LIST"])],
         Request::Follow { host, port, drop_clients } => {
             let follow = cmd(&["REPLICAOF", host, &port.to_string()]);
@@ -38,6 +39,8 @@ pub fn commands(request: &Request) -> Vec<Cmd> {
             vec![cmd(&["FAILOVER", "TO", host, &port.to_string(), "TIMEOUT", &timeout_ms.to_string()])]
         }
         Request::Probe => vec![cmd(&PROBE)],
+        Request::Knock => vec![cmd(&["EXISTS", PROBE[1]]), cmd(&PROBE)],
+        Request::EndBusy => vec![cmd(&["SHUTDOWN", "NOSAVE", "NOW"])],
         Request::Settings(names) => {
             vec![cmd(&["CONFIG", "GET"].into_iter().chain(names.iter().map(String::as_str)).collect::<Vec<_>>())]
         }

@@ -25,6 +25,8 @@ pub enum Trouble {
     Unanswered,
     /// The node reads its data, and answers nothing else meanwhile.
     Loading,
+    /// The node runs a script for so long that it answers nothing else meanwhile.
+    Busy,
     /// The password is not the node's.
     Unauthenticated,
     /// This process must not change anything.
@@ -51,7 +53,7 @@ impl RedisError {
         match self.trouble {
             // The node is not as it was observed: look again.
             Trouble::Gone | Trouble::Broken => Class::NotFound,
-            Trouble::Loading => Class::NotYet,
+            Trouble::Loading | Trouble::Busy => Class::NotYet,
             _ => Class::Transient,
         }
     }

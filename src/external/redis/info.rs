@@ -46,6 +46,8 @@ pub struct Info {
     pub loading: bool,
     /// Connections of clients, including the operator's own and, on a replica, the one to its master.
     pub clients: u64,
+    /// How many connections it takes at most (`maxclients`), where it says so.
+    pub most_clients: Option<u64>,
     /// Keys in all databases.
     pub keys: u64,
     /// The history that its data belong to: the replication id `master_replid`.
@@ -116,6 +118,7 @@ impl Info {
             uptime_seconds: number("uptime_in_seconds").unwrap_or(0),
             loading: field("loading") == "1" || field("async_loading") == "1",
             clients: number("connected_clients").unwrap_or(0),
+            most_clients: number("maxclients"),
             keys: databases.map(|(_, text)| count(text)).sum(),
             history: field("master_replid").to_owned(),
             earlier_history: Some(field("master_replid2"))

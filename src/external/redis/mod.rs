@@ -8,6 +8,7 @@ mod clients;
 mod commands;
 mod error;
 mod info;
+mod knock;
 mod reply;
 mod tcp;
 mod tls;
@@ -25,7 +26,7 @@ pub use error::{RedisError, Trouble};
 pub use info::{Attached, Info, Link, Position, Role};
 pub use tcp::Tcp;
 pub use tls::Credentials;
-pub use types::{Endpoint, Login, Reply, Request, Writes};
+pub use types::{Admission, Endpoint, Login, Reply, Request, Writes};
 
 /// Carries a command to a node and its answer back; the place where tests let calls go wrong.
 pub trait Transport: Send + Sync {
@@ -65,7 +66,7 @@ impl Redis {
         let answer = tokio::time::timeout(request.deadline(), self.transport.call(to, &request)).await;
         let answer = answer.unwrap_or_else(|_| {
             // The next call must not wait behind this one.
-            if request != Request::Probe {
+            if !matches!(request, Request::Probe | Request::Knock) {
                 self.transport.put_aside(to);
             }
             let text = format!("no answer from {} within {:?}", to.address, request.deadline());
@@ -95,6 +96,14 @@ impl Redis {
         }
     }
 
+    /// How many keys a node has in all its databases.
+    pub async fn keys(&self, node: &Endpoint) -> Result<u64, RedisError> {
+        match self.call(node, Request::Keys).await? {
+            Reply::Info(info) => Ok(info.keys),
+            _ => Err(RedisError::unexpected("INFO")),
+        }
+    }
+
     /// How many clients are connected to a node, without the operator, other nodes and probes.
     pub async fn clients(&self, node: &Endpoint) -> Result<usize, RedisError> {
         match self.call(node, Request::Clients).await? {
@@ -110,6 +119,23 @@ impl Redis {
             Err(error) if error.trouble == Trouble::Refused => Ok(Writes::Refused(error.message)),
             Err(error) if error.trouble == Trouble::Unanswered => Ok(Writes::Waiting),
             Err(error) => Err(error),
+        }
+    }
+
+    /// What a node answers to a new client that comes as `as_client` says; `None` if that could not be asked.
+    pub async fn admission(&self, as_client: &Endpoint) -> Option<Admission> {
+        let error = match self.call(as_client, Request::Knock).await {
+            Ok(_) => return Some(Admission::Admitted),
+            Err(error) => error,
+        };
+        match error.trouble {
+            Trouble::Refused | Trouble::Unauthenticated => Some(Admission::Refused(error.message)),
+            Trouble::Gone => Some(Admission::Ignored("refuses the connection")),
+            Trouble::Broken => Some(Admission::Ignored("closes the connection without a word")),
+            Trouble::Unanswered => Some(Admission::Ignored("gives no answer")),
+            // The connection was made, and the client is known.
+            Trouble::Loading | Trouble::Busy => Some(Admission::Admitted),
+            Trouble::NotLeading => None,
         }
     }
 

@@ -30,7 +30,7 @@ pub fn reply(request: &Request, value: Value) -> Result<Reply, RedisError> {
             let position = position_of(&value).ok_or_else(|| RedisError::unexpected(request.name()))?;
             Ok(Reply::Role(position))
         }
-        (Request::Info, value) => {
+        (Request::Info | Request::Keys, value) => {
             let info = info_of(&value).ok_or_else(|| RedisError::unexpected(request.name()))?;
             Ok(Reply::Info(Box::new(info)))
         }
@@ -63,6 +63,7 @@ fn text_of(value: &Value) -> Option<Cow<'_, str>> {
 pub fn error_of(operation: &'static str, error: &redis::RedisError) -> RedisError {
     let trouble = match error.kind() {
         ErrorKind::Server(ServerErrorKind::BusyLoading) => Trouble::Loading,
+        _ if error.code() == Some("BUSY") => Trouble::Busy,
         ErrorKind::AuthenticationFailed => Trouble::Unauthenticated,
         _ if matches!(error.code(), Some("WRONGPASS" | "NOAUTH")) => Trouble::Unauthenticated,
         _ if error.is_timeout() => Trouble::Unanswered,

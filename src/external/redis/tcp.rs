@@ -1,6 +1,8 @@
 //! Calls nodes by their protocol, over one connection each.
 
+mod ending;
 mod outgoing;
+mod unconnected;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,9 +21,12 @@ use tokio_util::sync::CancellationToken;
 use super::bounded::{Allowance, Bounded, LONGEST};
 use super::commands::{PROBE, cmd, commands};
 use super::error::{RedisError, Trouble};
+use super::knock::come_in;
 use super::reply::{error_of, info_of, refused_write, reply};
 use super::{Endpoint, Reply, Request, Transport};
+use ending::end_busy;
 use outgoing::{Outgoing, Watched};
+use unconnected::Unconnected;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -70,6 +75,9 @@ impl Transport for Tcp {
         async move {
             if *request == Request::Probe {
                 return self.probe(to, request).await;
+            }
+            if *request == Request::Knock {
+                return knock(to).await;
             }
             let mut tries = 1;
             loop {
@@ -123,7 +131,8 @@ impl Tcp {
         let mut held = self.line(to).hold(to).await.map_err(|error| error.describe(request))?;
         let answer = converse(&mut held.connection, request).await;
         // A refusal is a whole answer, too.
-        let is_whole = |error: &RedisError| matches!(error.trouble, Trouble::Refused | Trouble::Loading);
+        let is_whole =
+            |error: &RedisError| matches!(error.trouble, Trouble::Refused | Trouble::Loading | Trouble::Busy);
         if answer.as_ref().err().is_none_or(is_whole) && !held.allowance.is_overrun() {
             held.allowance.renew();
             held.answered.store(true, Ordering::SeqCst);
@@ -250,39 +259,6 @@ impl Drop for Line {
     }
 }
 
-/// Why there is no connection.
-enum Unconnected {
-    /// Nothing listens there, or no answer came.
-    Redis(redis::RedisError),
-    /// Something answers that does not speak TLS, or whose certificate is not accepted.
-    Stranger(String),
-}
-
-impl Unconnected {
-    fn describe(self, request: &Request) -> RedisError {
-        match self {
-            Self::Redis(error) => error_of(request.name(), &error),
-            // Something answers, but does not prove to be the node: that is no sign that the node is gone.
-            Self::Stranger(message) => RedisError::new(request.name(), Trouble::Refused, format!("TLS: {message}")),
-        }
-    }
-}
-
-impl From<redis::RedisError> for Unconnected {
-    fn from(error: redis::RedisError) -> Self {
-        Self::Redis(error)
-    }
-}
-
-impl From<std::io::Error> for Unconnected {
-    fn from(error: std::io::Error) -> Self {
-        match error.kind() {
-            std::io::ErrorKind::InvalidData => Self::Stranger(error.to_string()),
-            _ => Self::Redis(error.into()),
-        }
-    }
-}
-
 async fn connect(to: &Endpoint) -> Result<Held, Unconnected> {
     let stream = timeout(CONNECT, TcpStream::connect(&to.address)).await.map_err(std::io::Error::from)??;
     stream.set_nodelay(true)?;
@@ -295,19 +271,28 @@ async fn connect(to: &Endpoint) -> Result<Held, Unconnected> {
     }
 }
 
+/// Comes as a new client, over a connection that is closed afterwards.
+async fn knock(to: &Endpoint) -> Result<Reply, RedisError> {
+    let request = &Request::Knock;
+    let failed = |error: std::io::Error| Unconnected::from(error).describe(request);
+    let stream = timeout(CONNECT, TcpStream::connect(&to.address)).await.map_err(|error| failed(error.into()))?;
+    let stream = stream.map_err(failed)?;
+    match &to.tls {
+        None => come_in(stream, to).await,
+        Some(credentials) => come_in(credentials.shake_hands(stream).await.map_err(failed)?, to).await,
+    }
+}
+
 async fn log_in<S>(stream: S, to: &Endpoint) -> Result<Held, redis::RedisError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
-    if let Some(login) = &to.login {
-        info = info.set_username(&login.user).set_password(&login.password);
-    }
+    let info = RedisConnectionInfo::default().set_skip_set_lib_name();
     // The caller sets the deadlines.
     let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
     let (outgoing, allowance) = (Outgoing::default(), Allowance::default());
     let stream = Bounded::new(Watched::new(stream, outgoing.clone()), allowance.clone());
-    let (connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config).await?;
+    let (mut connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config).await?;
     let end = CancellationToken::new();
     let ended = end.clone();
     tokio::spawn(async move {
@@ -316,6 +301,15 @@ where
             () = ended.cancelled() => {}
         }
     });
+    if let Some(login) = &to.login {
+        let closing = end.clone().drop_guard();
+        // Not by the library: it keeps no words of a refusal.
+        let login = cmd(&["AUTH", &login.user, &login.password]);
+        if let Value::ServerError(error) = connection.send_packed_command(&login).await? {
+            return Err(error.into());
+        }
+        closing.disarm();
+    }
     Ok(Held { connection, end, hung_up: Arc::default(), allowance, answered: Arc::default(), outgoing })
 }
 
@@ -378,6 +372,9 @@ async fn converse(connection: &mut MultiplexedConnection, request: &Request) -> 
             Ok(_) => Ok(Reply::Done),
             Err(error) => refused_write(&error),
         };
+    }
+    if *request == Request::EndBusy {
+        return end_busy(connection, request).await;
     }
     if let Request::Follow { drop_clients: true, .. } = request {
         let mut together = redis::pipe();

@@ -77,6 +77,17 @@ impl Writes {
     }
 }
 
+/// What a node answers to a new client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It lets the client in.
+    Admitted,
+    /// It refuses the client, in these words.
+    Refused(String),
+    /// It does not answer the client at all; in words that follow the node's name.
+    Ignored(&'static str),
+}
+
 /// A command for one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -84,11 +95,16 @@ pub enum Request {
     Role,
     /// What it knows of itself and its replicas.
     Info,
+    /// How many keys it has.
+    Keys,
     /// Which clients are connected to it.
     Clients,
     /// Whether it would take a write, by a write that changes nothing. It has a connection of its own: while writes
     /// have to wait, so would everything behind them.
     Probe,
+    /// Come as a new client: connect, log in, and read and write a key without a change, over a connection that ends with
+    /// that.
+    Knock,
     /// The values of these directives.
     Settings(Vec<String>),
     /// Become a replica of that one.
@@ -119,6 +135,9 @@ pub enum Request {
         /// Its port.
         port: u16,
     },
+    /// End the process at once, if it runs a script for so long that it answers nothing else. What the script wrote is lost,
+    /// and all that was acknowledged is on the disk.
+    EndBusy,
     /// Hand over to that replica as soon as it has everything; writes wait meanwhile.
     HandOver {
         /// Address of the replica.
@@ -151,9 +170,11 @@ impl Request {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Role => "ROLE",
-            Self::Info => "INFO",
+            Self::Info | Self::Keys => "INFO",
             Self::Clients => "CLIENT LIST",
             Self::Probe => "SETRANGE",
+            Self::Knock => "AUTH",
+            Self::EndBusy => "SHUTDOWN",
             Self::Settings(_) => "CONFIG GET",
             Self::Follow { .. } | Self::StepDown { .. } => "REPLICAOF",
             Self::Promote { .. } => "REPLICAOF NO ONE",
@@ -169,7 +190,10 @@ impl Request {
     /// Whether it changes anything.
     #[must_use]
     pub fn is_change(&self) -> bool {
-        !matches!(self, Self::Role | Self::Info | Self::Clients | Self::Probe | Self::Settings(_))
+        !matches!(
+            self,
+            Self::Role | Self::Info | Self::Keys | Self::Clients | Self::Probe | Self::Knock | Self::Settings(_)
+        )
     }
 
     /// How long to wait for an answer. A node that is asked for its role is waited for longer: its silence is measured,
@@ -179,6 +203,8 @@ impl Request {
             Self::Role => Duration::from_secs(4),
             // A promotion waits for it.
             Self::StepDown { .. } => Duration::from_millis(500),
+            // On a busy machine, a TLS handshake takes its time.
+            Self::Knock => Duration::from_secs(3),
             _ => Duration::from_secs(1),
         }
     }
@@ -189,7 +215,7 @@ impl Request {
 pub enum Reply {
     /// To [`Request::Role`].
     Role(Position),
-    /// To [`Request::Info`].
+    /// To [`Request::Info`] and [`Request::Keys`].
     Info(Box<Info>),
     /// To [`Request::Clients`]: how many.
     Clients(usize),

@@ -1,11 +1,13 @@
 //! Carries out the actions of a plan.
 
+use kube::Resource;
 use tracing::{info, warn};
 
-use super::Reconciler;
+use super::{Reconciler, Trouble, version};
 use crate::runtime::events::PendingEvents;
 use crate::runtime::failure::{Class, Failure};
 use crate::runtime::kind::Kind;
+use crate::runtime::replacements::describe;
 
 /// How far a plan was carried out.
 pub(super) enum Carried {
@@ -18,25 +20,34 @@ pub(super) enum Carried {
 
 impl<K: Kind> Reconciler<K> {
     /// Carries out the actions in order. A conflict ends the round without an error, and the next round observes again.
-    /// An action that fails and can be set aside stops only those that depend on it.
+    /// An action that fails and can be set aside stops only those that depend on it. A child that was replaced too often ends
+    /// the reconcile.
     pub(super) async fn carry_out(
         &self,
         object: &K::Object,
         actions: &[K::Action],
         setting_aside: bool,
         news: &mut PendingEvents,
-    ) -> Result<Carried, K::Error> {
+    ) -> Result<Carried, Trouble<K::Error>> {
         // Actions that were set aside, and those that depend on them.
         let mut missing: Vec<&K::Action> = Vec::new();
+        let (uid, version) = (object.meta().uid.clone().unwrap_or_default(), version(object));
         for action in actions {
             if missing.iter().any(|refused| K::depends(refused, action)) {
                 info!(?action, "not applied: it depends on what was set aside");
                 missing.push(action);
                 continue;
             }
+            let replacement = K::replaces(action);
+            if let Some(replacement) = replacement.as_ref().filter(|it| !self.replacements.allow(&uid, version, it)) {
+                return Err(Trouble::ReplacedTooOften(describe(replacement)));
+            }
             info!(?action, "applying");
             match self.kind.apply(object, action).await {
                 Ok(()) => {
+                    if let Some(replacement) = replacement {
+                        self.replacements.note(&uid, version, &replacement);
+                    }
                     if let Some(event) = K::event(action) {
                         news.action(event);
                     }
@@ -54,7 +65,7 @@ impl<K: Kind> Reconciler<K> {
                     self.metrics.reconcile_error(K::NAME, error.class().as_str());
                     missing.push(action);
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(Trouble::Kind(error)),
             }
         }
         Ok(Carried::All)

@@ -68,6 +68,7 @@ impl<K: Kind> Reconciler<K> {
 
     pub(super) fn forget(&self, uid: &str) {
         self.failures.forget(uid);
+        self.replacements.forget(uid);
         self.count_failures();
         self.statuses.forget(uid);
         self.warm_up.forget(uid);
@@ -106,7 +107,7 @@ impl<K: Kind> Reconciler<K> {
                 }
                 return Ok(());
             }
-            match self.carry_out(object, &actions, false, news).await.map_err(Trouble::Kind)? {
+            match self.carry_out(object, &actions, false, news).await? {
                 Carried::All => last = None,
                 Carried::Raced(error) => {
                     last = Some(error);

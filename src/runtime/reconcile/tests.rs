@@ -2,6 +2,7 @@
 
 mod dependent;
 mod failing;
+mod replacing;
 mod watches;
 
 use std::convert::Infallible;
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{Busy, Failures, Health, Reconciler, Statuses, WarmUp};
+use super::{Busy, Failures, Health, Reconciler, Replacements, Statuses, WarmUp};
 use crate::api::{Conditioned, MyApp, MyAppStatus};
 use crate::leader::Fence;
 use crate::metrics::Metrics;
@@ -172,6 +173,7 @@ fn fenced<K: Kind + Default>(client: &Client, fence: Fence) -> Arc<Reconciler<K>
         publisher: Publisher::new(client.clone(), "causeway".into()),
         sweep: Duration::from_mins(5),
         failures: Failures::default(),
+        replacements: Replacements::default(),
         statuses: Statuses::new(client.clone()),
         turns: Slots::new(1),
         busy: Busy::default(),

@@ -29,6 +29,37 @@ const SPLITTING: [&str; 1] = ["databases"];
 /// Directives of which replicas encode the same data in another way, which `DEBUG DIGEST` sees: the registers of a
 /// `HyperLogLog`.
 const ENCODING: [&str; 1] = ["hll-sparse-max-bytes"];
+/// Directives for which Causeway replaces pods (`LASTING` in `settings.rs`), as far as this version has them and `CONFIG SET`
+/// names them.
+const LASTING: [&str; 18] = [
+    "always-show-logo",
+    "aof_rewrite_cpulist",
+    "bgsave_cpulist",
+    "bio_cpulist",
+    "databases",
+    "disable-thp",
+    "enable-debug-command",
+    "enable-module-command",
+    "enable-protected-configs",
+    "io-threads",
+    "io-threads-do-reads",
+    "rdbchecksum",
+    "server_cpulist",
+    "set-proc-title",
+    "syslog-enabled",
+    "syslog-facility",
+    "syslog-ident",
+    "tcp-backlog",
+];
+/// Directives that Causeway sets in running processes, although they look as if they needed another one.
+const LIVE: [&str; 6] = [
+    "maxclients",
+    "jemalloc-bg-thread",
+    "lazyfree-lazy-user-del",
+    "oom-score-adj",
+    "oom-score-adj-values",
+    "protected-mode",
+];
 /// Directives without which a process of this test is no replica of the other, or could not be asked.
 const NEEDED: [&str; 22] = [
     "replicaof",
@@ -241,6 +272,15 @@ async fn only_the_number_of_databases_gives_commands_another_meaning() {
     let beside = process_of(&scene, "one").await;
     let mut master = open(&format!("{host}:6379"), None).await.expect("the master");
     let all: BTreeMap<String, String> = ask(&mut master, &["CONFIG", "GET", "*"]).await.expect("all directives");
+    for (names, is_immutable) in [(&LASTING[..], true), (&LIVE[..], false)] {
+        for name in names {
+            let value = all.get(*name).unwrap_or_else(|| panic!("{name} is no directive"));
+            let mut set = redis::cmd("CONFIG");
+            let refusal = set.arg("SET").arg(*name).arg(value).query_async::<()>(&mut master).await.err();
+            let words = refusal.map(|error| error.to_string()).unwrap_or_default();
+            assert_eq!(words.contains("immutable"), is_immutable, "{name} {value}: {words}");
+        }
+    }
     let tried = all.iter().filter(|(name, _)| !NEEDED.contains(&name.as_str()) && !name.starts_with("tls-"));
     let differing: Vec<(String, String)> =
         tried.filter_map(|(name, value)| Some((name.clone(), another(name, value)?))).collect();

@@ -9,6 +9,7 @@ mod creation;
 mod deletion;
 mod directives;
 mod discovery;
+mod doors;
 mod drift;
 mod edits;
 mod exporter;

@@ -11,7 +11,9 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
 use super::super::names::{self, CLIENT_PORT, FORCED, METRICS_PORT, PEER_PORT, PEER_TLS_PORT, REVISION, VOLUME};
-use super::super::settings::{ADVERTISED_PORT, ADVERTISED_SCHEME, AT_FIRST_START, VOLUME_PATH, lasting, listening};
+use super::super::settings::{
+    ADVERTISED_PORT, ADVERTISED_SCHEME, AT_FIRST_START, VOLUME_PATH, lasting, lasting_by_value, listening,
+};
 use super::super::tls::{Side, Transport};
 use super::member::{requirements_of, variable};
 use super::{Begin, Shape, force_new_cluster};
@@ -41,7 +43,7 @@ pub fn revision(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -
     let lasting = lasting(object);
     // Strings and numbers cannot fail to serialize.
     let pods = serde_json::to_vec(&by_name(object, pod_spec(object, begin, transport), &lasting)).unwrap_or_default();
-    let settings = serde_json::to_vec(&lasting).unwrap_or_default();
+    let settings = serde_json::to_vec(&lasting_by_value(object)).unwrap_or_default();
     let labels = serde_json::to_vec(&transport_labels(transport)).unwrap_or_default();
     let user_metadata = builders::user_metadata(object);
     let mut parts = vec![pods.as_slice(), &settings, &labels];
@@ -49,8 +51,8 @@ pub fn revision(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -
     fingerprint(&parts, 16)
 }
 
-/// The pods with the names of their settings alone, as earlier versions made them: no member is replaced to have the values in
-/// itself. The hash has the values apart.
+/// The pods with the names of their settings alone: the hash has the values apart, so that the same value in other words is no
+/// other revision.
 fn by_name(object: &EtcdCluster, mut pods: PodSpec, lasting: &BTreeMap<String, String>) -> PodSpec {
     for container in pods.init_containers.iter_mut().flatten().chain(&mut pods.containers) {
         let settings = container.env.iter_mut().flatten().filter(|it| lasting.contains_key(&it.name));

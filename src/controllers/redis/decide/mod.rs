@@ -5,6 +5,7 @@
 
 mod certificates;
 mod children;
+mod clients;
 mod damaged;
 mod databases;
 mod epochs;
@@ -30,7 +31,7 @@ use kube::ResourceExt;
 
 use super::action::{Action, Target};
 use super::facts::{Observed, Pod};
-use super::settings;
+use super::{memory, settings};
 use crate::api::redis::{Failover, LastFailover};
 use crate::api::{Redis, RedisStatus};
 use crate::runtime::{Health, Plan};
@@ -68,7 +69,7 @@ enum Record {
 /// What to do so that the nodes are as the object says.
 pub fn decide(object: &Redis, observed: &Observed, now: Timestamp) -> Plan<Action, RedisStatus> {
     let view = View::new(object, observed, now);
-    let step = writes::describe(&view, led(&view, step(&view)));
+    let step = clients::describe(&view, writes::describe(&view, led(&view, step(&view))));
     let status = status::status(&view, &step);
     let plan = Plan {
         parts: status::parts(&view, &status),
@@ -178,6 +179,7 @@ fn step(view: &View<'_>) -> Step {
                 1 => "the master takes writes, and its replica has all data".into(),
                 count => format!("the master takes writes, and all {count} replicas have all data"),
             };
+            let text = format!("{text}{}", limited(view));
             Step { health: Health::ready("Serving", text), again: at_rest(view), ..Step::wait("Serving", "") }
         }
     };
@@ -186,6 +188,18 @@ fn step(view: &View<'_>) -> Step {
         return Step { record: Record::Left, again: AT_ONCE, ..step };
     }
     step
+}
+
+/// Where the memory limit of the master comes from, if the spec has none.
+fn limited(view: &View<'_>) -> String {
+    let limit =
+        view.serving_master().and_then(|(_, pod, _)| memory::given_by_others(view.object, pod.own.memory_limit));
+    limit.map_or_else(String::new, |limit| {
+        format!(
+            "; its memory limit of {} MiB comes from a LimitRange or a webhook, not from spec.resources, and maxmemory follows it",
+            limit >> 20
+        )
+    })
 }
 
 /// When to look again while nothing is left to do.

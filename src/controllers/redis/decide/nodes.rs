@@ -11,7 +11,7 @@ use super::super::facts::{NodeState, Pod};
 use super::super::names::{MASTER, REPLICA};
 use super::super::{resources, settings};
 use super::failover::{MASTER_SILENT, followers, since_change};
-use super::{Record, Step, View, hide, passwords, services, target};
+use super::{Record, Step, View, clients, hide, passwords, services, target};
 use crate::api::redis::LastFailover;
 use crate::stateful::ChildAction;
 
@@ -111,25 +111,26 @@ fn has_clients(pod: &Pod) -> bool {
 pub fn configure(view: &View<'_>) -> Option<Step> {
     view.serving_master()?;
     let users = passwords::users(view);
-    let wanted = resources::live_settings(view.object, users.as_ref());
     let mut actions = Vec::new();
     for pod in view.observed.set.pods.values().filter(|pod| !pod.terminating) {
         let Some(info) = pod.info() else { continue };
         // A directive that was set once stays set until the process ends, even if it is removed from the spec.
+        let wanted = resources::live_settings(view.object, users.as_ref(), pod.own.memory_limit);
         let applied = AppliedConfig::of(pod).filter(|note| note.run_id == info.run_id);
         let is_applied = applied.as_ref().is_some_and(|note| note.hash == wanted);
         // What the process refuses to change was not changed by hand.
         let is_fixed = |name: &String| applied.as_ref().is_some_and(|note| note.fixed.contains_key(name));
-        let drift: Vec<String> = pod.own.drift.iter().filter(|name| !is_fixed(name)).cloned().collect();
+        let mut drift: Vec<String> = pod.own.drift.iter().filter(|name| !is_fixed(name)).cloned().collect();
+        drift.extend(clients::users_changed(pod).then(|| "users and passwords".to_owned()));
         if !is_applied || !drift.is_empty() {
             let mended = if is_applied { drift } else { Vec::new() };
             let is_new = applied.is_none();
             let (earlier, fixed) = applied.map(|note| (note.names, note.fixed)).unwrap_or_default();
             let names = view.object.spec.config.keys().cloned().chain(earlier).collect();
-            let note = AppliedConfig { hash: wanted.clone(), run_id: info.run_id.clone(), names, fixed };
+            let note = AppliedConfig { hash: wanted, run_id: info.run_id.clone(), names, fixed };
             actions.push(Action::Configure {
                 node: target(pod),
-                settings: settings::live(view.object),
+                settings: settings::live_of(view.object, pod.own.memory_limit),
                 users: resources::rules(view.object, users.as_ref()),
                 follow_as: passwords::internal(view),
                 note,
@@ -153,7 +154,9 @@ pub fn mend(view: &View<'_>) -> Option<Step> {
         } else {
             is_silent(pod, HUNG) && !is_starting(view, pod) && !view.must_stay(pod)
         };
-        **ordinal != master && silent && !pod.terminating && !view.is_attached(pod)
+        // What runs a script is not hung, unless it was the master before.
+        let runs = pod.own.busy && !is_silenced(view, pod);
+        **ordinal != master && silent && !runs && !pod.terminating && !view.is_attached(pod)
     };
     let (ordinal, pod) =
         pods.iter().filter(hung).max_by_key(|(ordinal, pod)| (is_silenced(view, pod), Reverse(**ordinal)))?;

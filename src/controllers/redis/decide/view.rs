@@ -215,6 +215,7 @@ impl View<'_> {
                      between Causeway and the pod"
                 }
                 NodeState::Gone => "whose process does not run",
+                NodeState::Silent(_) if pod.own.busy => "which runs a script, and answers BUSY to everything else",
                 NodeState::Silent(_) => "which does not answer",
                 NodeState::Refuses(_) => "which refuses to answer",
                 NodeState::Answers(info) if info.loading => "which reads its data",

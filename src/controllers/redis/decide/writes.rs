@@ -1,6 +1,9 @@
 //! Whether the master takes writes, by its own answer, and how to report it if not.
 
+use kube::ResourceExt;
+
 use super::super::facts::{DISK, Pod};
+use super::super::memory;
 use super::{AT_ONCE, SELDOM, Step, View};
 use crate::external::redis::Writes;
 use crate::runtime::Health;
@@ -24,7 +27,7 @@ pub fn describe(view: &View<'_>, mut step: Step) -> Step {
         }
         Some(Writes::Taken) | None => return step,
         Some(Writes::Waiting) => ("WritesWait", waiting(pod)),
-        Some(Writes::Refused(words)) => ("WritesRefused", refused(pod, words)),
+        Some(Writes::Refused(words)) => ("WritesRefused", refused(view, pod, words)),
     };
     if is_ready {
         step.again = step.again.min(SELDOM);
@@ -35,21 +38,33 @@ pub fn describe(view: &View<'_>, mut step: Step) -> Step {
     step
 }
 
-fn refused(pod: &Pod, words: &str) -> String {
+fn refused(view: &View<'_>, pod: &Pod, words: &str) -> String {
     let name = &pod.name;
     let advice = match words.split_whitespace().next().unwrap_or_default() {
         DISK => format!(
             "; no other node could take the role. Where its volume is full (kubectl exec {name} -- df -h /data), raise \
              spec.storage.size; else look for the disk error in kubectl logs {name}"
         ),
-        MEMORY => {
-            "; raise spec.config.maxmemory and the memory of spec.resources, or choose spec.config.maxmemory-policy"
-                .into()
-        }
+        MEMORY => memory_advice(view, pod),
         REPLICAS => "; spec.failover.minReplicasToWrite asks for replicas that follow closely".into(),
         _ => format!("; kubectl logs {name} has what it said"),
     };
     format!("{name} refuses writes: {words}{advice}")
+}
+
+fn memory_advice(view: &View<'_>, pod: &Pod) -> String {
+    match memory::given_by_others(view.object, pod.own.memory_limit) {
+        Some(limit) => format!(
+            "; its memory limit of {} MiB comes from no field of the spec but from a LimitRange or a webhook (kubectl -n {} get \
+             limitrange): set spec.resources.limits.memory, or choose spec.config.maxmemory-policy",
+            limit >> 20,
+            view.object.namespace().unwrap_or_default()
+        ),
+        None => {
+            "; raise spec.config.maxmemory and the memory of spec.resources, or choose spec.config.maxmemory-policy"
+                .into()
+        }
+    }
 }
 
 fn waiting(pod: &Pod) -> String {

@@ -55,9 +55,9 @@ pub fn users_secret(object: &Redis, users: &Users) -> Manifest {
     })
 }
 
-/// Hash of the settings and users that can be applied to a running process.
-pub fn live_settings(object: &Redis, users: Option<&Users>) -> String {
-    let settings = serde_json::to_vec(&settings::live(object)).unwrap_or_default();
+/// Hash of the settings and users that can be applied to a running process whose container has that memory limit.
+pub fn live_settings(object: &Redis, users: Option<&Users>, limit: Option<u64>) -> String {
+    let settings = serde_json::to_vec(&settings::live_of(object, limit)).unwrap_or_default();
     let rules = serde_json::to_vec(&rules(object, users)).unwrap_or_default();
     fingerprint(&[&settings, &rules], 16)
 }
@@ -155,6 +155,18 @@ mod tests {
         let pod = statefulset(&object, 4, "causeway:1", String::new()).spec.unwrap().template.spec.unwrap();
         assert_eq!(crate::runtime::without_memory(&pod), [""; 0]);
         assert_eq!(pod.containers.len(), 3);
+    }
+
+    #[test]
+    fn the_same_resources_in_other_words_replace_no_node() {
+        let revision_with = |cpu: &str, memory: &str| {
+            let mut object = redis(1);
+            let given = serde_json::json!({ "requests": { "cpu": cpu }, "limits": { "memory": memory } });
+            object.spec.resources = serde_json::from_value(given).unwrap();
+            revision(&object)
+        };
+        assert_eq!(revision_with("1", "2Gi"), revision_with("1000m", "2048Mi"));
+        assert_ne!(revision_with("1", "2Gi"), revision_with("1", "2G"));
     }
 
     #[test]

@@ -115,7 +115,7 @@ pub const LINK_TIMEOUT: u64 = 60;
 
 impl Said {
     fn word(&self) -> LastWord {
-        LastWord { offset: self.earlier, ago: Duration::from_secs(self.seconds_ago) }
+        LastWord { offset: self.earlier, ago: Duration::from_secs(self.seconds_ago), empty: false }
     }
 }
 
@@ -359,6 +359,7 @@ impl Kubernetes {
                 };
                 self.passwords.users = Some(users);
             }
+            Action::EndBusy { node, .. } => self.kill(names::ordinal_of(object, &node.name).unwrap()),
             Action::Fence { .. } | Action::StepDown { .. } | Action::KeepMastership { .. } | Action::Tell { .. } => {}
         }
         Ok(())

@@ -4,6 +4,7 @@
 mod clients;
 mod cuts;
 mod denials;
+mod doors;
 mod evictions;
 mod idle;
 mod kubernetes;

@@ -120,6 +120,7 @@ impl Process {
             role,
             loading: false,
             clients: 1 + u64::from(self.client) + u64::from(self.follows.as_ref().is_some_and(|it| it.up)),
+            most_clients: None,
             keys: self.writes.len().try_into().unwrap(),
             history: self.history.clone(),
             earlier_history: self.earlier.clone(),

@@ -529,6 +529,26 @@ fn a_master_that_was_emptied_on_purpose_is_the_master_again_at_once() {
     }
 }
 
+/// Its file may have been rewritten after that, and says nothing then; the master's own word does.
+#[test]
+fn a_master_that_said_it_was_empty_lost_nothing() {
+    for (replicas, empty) in [(0, true), (0, false), (2, true), (2, false)] {
+        let simulation = Simulation::settled(redis(replicas));
+        let mut observed = simulation.observe();
+        for ordinal in 0..=replicas {
+            says(&mut observed, ordinal, |info| {
+                (info.keys, info.history) = (0, format!("new-{ordinal}"));
+                info.role = crate::external::redis::Role::Replica(crate::external::redis::Link::default());
+            });
+        }
+        observed.words.get_mut("cache-0").expect("its last word").empty = empty;
+        let failover = decide(&simulation.object, &observed, simulation.now).status.failover;
+        let begun = failover.map(|failover| (failover.target, failover.reason));
+        let expected = empty.then(|| ("cache-0".to_owned(), "MasterRestarted".to_owned()));
+        assert_eq!(begun, expected, "{replicas} replicas, it said that it was empty: {empty}");
+    }
+}
+
 /// A replica that missed the deletion must not bring deleted keys back.
 #[test]
 fn keys_that_were_deleted_do_not_come_back_with_a_stale_replica() {

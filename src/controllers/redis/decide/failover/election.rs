@@ -71,7 +71,7 @@ pub fn after<'a>(
     let all = unheard(view).next().is_none();
     let wait = if all { Wait::DataGone } else { Wait::Data };
     match view.loaded(from) {
-        Some(info) if info.keys > 0 || is_emptied(info) => match pausing(view, from) {
+        Some(info) if info.keys > 0 || is_emptied(info) || said_empty(view, from) => match pausing(view, from) {
             Some(replica) => Err(Wait::Replica(replica)),
             None => elected(from, "MasterRestarted"),
         },
@@ -95,6 +95,11 @@ pub fn after<'a>(
 /// its data has a file that was begun a moment ago.
 fn is_emptied(info: &Info) -> bool {
     info.keys == 0 && info.log_has_writes
+}
+
+/// Whether that master said before it went that it had no key left: nothing is lost with it.
+fn said_empty(view: &View<'_>, from: i32) -> bool {
+    view.last_word(from).is_some_and(|word| word.empty)
 }
 
 /// Whether nodes were waited for long enough, and none is about to answer.

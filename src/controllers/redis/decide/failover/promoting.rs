@@ -47,12 +47,19 @@ pub fn step(view: &View<'_>, failover: &Failover) -> Step {
     Step { again: AT_ONCE, ..Step::act(actions, change::word(failover), message) }
 }
 
-/// The commands that a hung earlier master is to find when it wakes up.
+/// The commands that a hung earlier master is to find when it wakes up. One that runs a script ends at once.
 fn word_left(view: &View<'_>, failover: &Failover, successor: &Pod) -> Option<Action> {
     let (from, heir) = (failover.from.as_ref()?, successor.address.clone()?);
     let pod = view.observed.set.pods.values().find(|pod| pod.name == *from && pod.name != successor.name)?;
     let hangs = matches!(pod.own.state, NodeState::Silent(_)) && pod.endpoint().is_some();
-    hangs.then(|| Action::StepDown { node: target(pod), successor: heir })
+    let word = || {
+        if pod.own.busy {
+            // It would refuse to step down, and take writes again as soon as its script ends.
+            return Action::EndBusy { node: target(pod), successor: heir };
+        }
+        Action::StepDown { node: target(pod), successor: heir }
+    };
+    hangs.then(word)
 }
 
 /// Fences masters that replicas still follow, but whose pods are gone: a pod that is deleted by force is gone before

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::ResourceExt;
 
-use super::super::{AT_ONCE, Record, SELDOM, SOON, Step, View, hide};
+use super::super::{AT_ONCE, Record, SELDOM, SOON, Step, View, clients, hide};
 use super::election::{Wait, unheard};
 use super::following::without_master;
 use super::reasons::MASTER_SILENT;
@@ -43,15 +43,13 @@ pub fn creating(view: &View<'_>) -> Step {
 pub fn master_silent(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) -> Step {
     let place = pod.place();
     let actions = if failover.is_none() { without_master(view, pod) } else { Vec::new() };
-    if let NodeState::Refuses(message) = &pod.own.state {
-        let message = format!(
-            "{place} refuses to answer: {message}. If the Secrets of its users or certificates were lost, restart all nodes: \
-             kubectl -n {} delete pod -l {}",
-            view.object.namespace().unwrap_or_default(),
-            selector_text(view.object),
-        );
+    if let NodeState::Refuses(words) = &pod.own.state {
+        let message = refusal(view, pod, words);
         let health = Health::stalled("MasterRefuses", message.clone());
         return Step { actions, health, ..Step::trouble("MasterRefuses", message) };
+    }
+    if pod.own.busy && failover.is_none() {
+        return Step { actions, again: AT_ONCE * 4, ..Step::trouble("MasterBusy", busy(view, pod)) };
     }
     let lost = view.pod_trouble().filter(|_| pod.lost_node.is_some());
     let step = match failover {
@@ -65,6 +63,67 @@ pub fn master_silent(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) ->
     // A process that has just died may be refused before its replicas notice.
     let again = if pod.own.state == NodeState::Gone { AT_ONCE * 2 } else { AT_ONCE * 4 };
     Step { actions, again, ..step }
+}
+
+/// Why a master refuses the operator, and what helps against that and harms nothing else.
+fn refusal(view: &View<'_>, pod: &Pod, words: &str) -> String {
+    let (place, namespace) = (pod.place(), view.object.namespace().unwrap_or_default());
+    let seen = format!("{place} refuses to answer: {words}");
+    let is_about_login = ["NOAUTH", "WRONGPASS", "NOPERM"].iter().any(|code| words.contains(code));
+    if words.contains("max number of clients reached") {
+        return format!(
+            "{seen}. It refuses new clients too: close connections that applications do not need, for example by scaling them \
+             down. As soon as Causeway gets in, it sets spec.config.maxclients"
+        );
+    }
+    if words.contains("NOPERM") && !view.object.spec.auth.enabled {
+        return format!(
+            "{seen}. Rights of the user default were taken by hand (ACL SETUSER), and spec.auth gives Causeway no other user: {}",
+            clients::restart(view, pod)
+        );
+    }
+    if is_about_login && !view.object.spec.auth.enabled {
+        return format!(
+            "{seen}. Its password or users were changed by hand, and spec.auth asks for none. Take that back with the password \
+             that was set: kubectl -n {namespace} exec {} -c redis -- redis-cli -a PASSWORD CONFIG SET requirepass ''. Where \
+             nobody knows it, {}",
+            pod.name,
+            clients::restart(view, pod)
+        );
+    }
+    let lost = if is_about_login {
+        "It accepts neither Causeway's user nor the clients' password in the Secret"
+    } else if words.contains("TLS") {
+        "If the Secrets of its certificates were lost, it has other ones than Causeway"
+    } else {
+        return format!("{seen} (kubectl -n {namespace} logs {} -c redis has what it said)", pod.name);
+    };
+    let cost = if view.object.spec.storage.ephemeral {
+        "which DELETES ALL DATA, because spec.storage.ephemeral is set: save them first"
+    } else {
+        "data stay on the volumes, and clients wait meanwhile"
+    };
+    format!(
+        "{seen}. {lost}. All nodes start with the present ones by kubectl -n {namespace} delete pod -l {} ({cost})",
+        selector_text(view.object)
+    )
+}
+
+/// What a master that runs a script for long does, and how to end that. <https://redis.io/docs/latest/commands/script-kill/>
+fn busy(view: &View<'_>, pod: &Pod) -> String {
+    let (place, name) = (pod.place(), &pod.name);
+    let next = if has_witness(view, pod) {
+        "Another node takes over if this lasts for spec.failover.hangTimeout; what the script wrote is lost then"
+    } else {
+        "No replica could take over"
+    };
+    format!(
+        "{place} runs a script or function, and answers BUSY to everything else. {next}. To end the script: kubectl -n {} exec \
+         {name} -c redis -- redis-cli SCRIPT KILL (or FUNCTION KILL), with a log-in if spec.auth asks for one. If it has \
+         written already, Redis answers UNKILLABLE: then only SHUTDOWN NOSAVE ends it, which restarts the process and loses \
+         what the script wrote, and nothing that was acknowledged before",
+        view.object.namespace().unwrap_or_default()
+    )
 }
 
 /// What comes next for a master without replicas that does not answer. Only the kubelet can know that its process hangs,
