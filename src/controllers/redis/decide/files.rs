@@ -51,9 +51,10 @@ fn of_pod(view: &View<'_>, pod: &Pod, template: &str) -> String {
 
 /// Whether a process has taken the settings of the spec that it can change while it runs.
 fn is_accepted(view: &View<'_>) -> bool {
-    let wanted = resources::live_settings(view.object, passwords::users(view).as_ref());
-    let mut notes = view.observed.set.pods.values().filter_map(AppliedConfig::of);
-    notes.any(|note| note.hash == wanted)
+    let users = passwords::users(view);
+    let wanted = |pod: &Pod| resources::live_settings(view.object, users.as_ref(), pod.own.memory_limit);
+    let mut pods = view.observed.set.pods.values();
+    pods.any(|pod| AppliedConfig::of(pod).is_some_and(|note| note.hash == wanted(pod)))
 }
 
 /// The directive of its file for which a process does not start.
