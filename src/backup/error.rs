@@ -241,6 +241,15 @@ pub enum Error {
     /// A server takes no statement that is as long as one of the backup.
     #[error("{0}")]
     PacketTooSmall(String),
+    /// The target has too little memory for the backup.
+    #[error("{0}")]
+    MemoryTooSmall(String),
+    /// The target evicted keys of the backup while it was restored.
+    #[error("{0}")]
+    KeysEvicted(String),
+    /// A setting of a server, or a right that the login lacks, would stop the work or change what is written.
+    #[error("{0}")]
+    ServerUnfit(String),
     /// The target refused something.
     #[error("the target failed: {0}")]
     TargetFailed(String),
@@ -295,6 +304,9 @@ impl Error {
             Self::DependentsRemain(_) => "DependentsRemain",
             Self::LocksTooFew(_) => "LocksTooFew",
             Self::PacketTooSmall(_) => "PacketTooSmall",
+            Self::MemoryTooSmall(_) => "MemoryTooSmall",
+            Self::KeysEvicted(_) => "KeysEvicted",
+            Self::ServerUnfit(_) => "ServerUnfit",
             Self::TargetFailed(_) => "TargetFailed",
             Self::Differs(_) => "Differs",
         }
@@ -345,6 +357,9 @@ impl Error {
                 | Self::DependentsRemain(_)
                 | Self::LocksTooFew(_)
                 | Self::PacketTooSmall(_)
+                | Self::MemoryTooSmall(_)
+                | Self::KeysEvicted(_)
+                | Self::ServerUnfit(_)
                 | Self::Differs(_)
         )
     }
@@ -361,6 +376,8 @@ impl Error {
                 | Self::DependentsRemain(_)
                 | Self::LocksTooFew(_)
                 | Self::PacketTooSmall(_)
+                | Self::MemoryTooSmall(_)
+                | Self::ServerUnfit(_)
         )
     }
 

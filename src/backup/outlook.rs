@@ -49,6 +49,15 @@ impl Outlook {
         }
     }
 
+    /// Notes why a check refuses the restore. Another error is passed on.
+    pub fn note(&mut self, checked: Result<(), Error>) -> Result<(), Error> {
+        match checked {
+            Err(error) if error.is_refusal() => self.refuse(&error),
+            other => return other,
+        }
+        Ok(())
+    }
+
     /// Keeps at most `most` names of each sort.
     pub fn shortened(&mut self, most: usize) {
         for change in &mut self.reported.changes {

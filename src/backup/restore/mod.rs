@@ -5,6 +5,7 @@ mod etcd;
 mod etcd_walk;
 mod redis;
 mod redis_copy;
+mod redis_room;
 
 use std::time::{Duration, Instant};
 

@@ -1,12 +1,14 @@
 //! Redis and Valkey: every key is copied as its server dumps it, with its time to live, database after database, and
 //! functions with them.
 
+mod compare;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
 use super::redis_copy::{Times, Trouble, copy, present_of, scan, unlink_lacking};
+use super::redis_room::{Room, bytes_of_keys, share};
 use super::{MARK, ready};
 use crate::api::databaserestore::RestoreAction;
 use crate::backup::Error;
@@ -20,6 +22,8 @@ use crate::backup::store::pauses;
 /// Milliseconds for which the mark of a finished restore stays if its process dies before it has written its report. Otherwise
 /// the mark is removed right after the report.
 const REMEMBERED: &str = "600000";
+/// What an error begins with if a node has no memory left and evicts nothing.
+const FULL: &str = "OOM ";
 /// What the mark of a finished restore begins with.
 const DONE: &str = "done:";
 
@@ -30,6 +34,10 @@ struct Pair<'a> {
     from: Link,
     into: Link,
     times: Times,
+    /// The bytes that the keys of the backup take, if its server reports that.
+    bytes: Option<u64>,
+    /// The target's memory before the restore; after a failover, that of the new master.
+    room: Room,
     /// How often both connections were made again.
     reopened: u32,
 }
@@ -49,33 +57,22 @@ pub async fn restore(scratch: &str, target: &Source, force: bool, run: &str) -> 
     if let Some(refusal) = refusal(keys, force, run, &mark) {
         return Err(refusal);
     }
-    let progress = Progress::new(&target.title, "keys");
+    let last = held.keys().next_back().copied().unwrap_or_default();
+    pair.check_databases(last).await?;
+    let present = if pair.room.is_bounded() && keys > 0 { pair.present(held.keys()).await? } else { (all, 0) };
+    if let Some(error) = pair.room.lacks(pair.needed(present), target) {
+        return Err(error);
+    }
     let lacking: Vec<u32> = there.into_keys().filter(|_| force).collect();
-    let copied = loop {
-        let (reopened, before) = (pair.reopened, progress.passed());
-        progress.expect(Some(before + all));
-        pair.mark(run).await?;
-        pair.add_functions(force).await?;
-        for number in held.keys() {
-            progress.during(pair.copy_database(*number, &progress)).await?;
+    let copied = match pair.copy_all(&held, &lacking, (force, run, all)).await {
+        Err(Error::TargetFailed(message)) if message.starts_with(FULL) && pair.room.is_bounded() => {
+            return Err(pair.room.full(pair.bytes.unwrap_or_default(), target));
         }
-        // Only after all is copied: a target that cannot take what the backup has keeps what it had.
-        for number in &lacking {
-            pair.delete_lacking(*number).await?;
-        }
-        if force {
-            pair.load_functions("FLUSH").await?;
-        }
-        if pair.reopened == reopened {
-            break progress.passed() - before;
-        }
-        // A new master may lack what the old one acknowledged. If the server that holds the backup was restarted, it returns
-        // its keys in another order. Copying a key twice does no harm.
-        tracing::warn!("connections were opened again meanwhile: everything is copied once more");
+        copied => copied?,
     };
-    pair.compare().await?;
+    pair.compare(&held).await?;
     ask(&mut pair.into, 0, &["SET", MARK, &done, "PX", REMEMBERED]).await.map_err(into)?;
-    tracing::info!(target = target.title, keys = copied, "restored, and as many keys as in the backup");
+    tracing::info!(target = target.title, keys = copied, "restored, and all keys of the backup are there");
     Ok(copied)
 }
 
@@ -89,11 +86,10 @@ pub async fn outlook(scratch: &str, target: &Source, force: bool, run: &str) -> 
     if let Some(refusal) = refusal(keys, force, run, &mark) {
         outlook.refuse(&refusal);
     }
-    let (mut all, mut present) = (0, 0);
-    for number in held.keys() {
-        let (more, found) = pair.count_present(*number).await?;
-        (all, present) = (all + more, present + found);
-    }
+    let last = held.keys().next_back().copied().unwrap_or_default();
+    outlook.note(pair.check_databases(last).await)?;
+    let (all, present) = pair.present(held.keys()).await?;
+    outlook.note(pair.room.lacks(pair.needed((all, present)), target).map_or(Ok(()), Err))?;
     outlook.count(RestoreAction::Create, "keys", all - present);
     outlook.count(RestoreAction::Replace, "keys", present);
     outlook.count(RestoreAction::Drop, "keys", keys.saturating_sub(present));
@@ -102,18 +98,18 @@ pub async fn outlook(scratch: &str, target: &Source, force: bool, run: &str) -> 
 
 /// Removes the mark of a finished restore.
 pub async fn forget(target: &Source) -> Result<(), Error> {
-    let mut link = master_of(target).await?;
+    let mut link = master_of(target).await?.0;
     if ask(&mut link, 0, &["GET", MARK]).await.map_err(into)?.text().starts_with(DONE) {
         ask(&mut link, 0, &["DEL", MARK]).await.map_err(into)?;
     }
     Ok(())
 }
 
-async fn master_of(target: &Source) -> Result<Link, Error> {
+async fn master_of(target: &Source) -> Result<(Link, Node), Error> {
     let Server::Redis { addresses, login, tls } = &target.server else {
         return Err(Error::Unsupported(format!("{} is no Redis", target.title)));
     };
-    Ok(find_master(addresses, tls.as_deref(), login.as_deref()).await?.0)
+    find_master(addresses, tls.as_deref(), login.as_deref()).await
 }
 
 /// Why a target with that many keys is not touched; none if it may be.
@@ -145,10 +141,11 @@ pub async fn verify(scratch: &str, manifest: &Manifest) -> Result<u64, Error> {
 impl<'a> Pair<'a> {
     async fn open(scratch: &'a str, target: &'a Source) -> Result<Self, Error> {
         let (from, node) = scratch_link(scratch).await?;
-        let into = master_of(target).await?;
+        let (into, master) = master_of(target).await?;
         let major = node.field("redis_version").split('.').next().and_then(|major| major.parse::<u32>().ok());
         let times = if major.is_some_and(|major| major >= 7) { Times::Absolute } else { Times::Relative };
-        Ok(Self { scratch, target, from, into, times, reopened: 0 })
+        let (bytes, room) = (bytes_of_keys(&node), Room::of(&master));
+        Ok(Self { scratch, target, from, into, times, bytes, room, reopened: 0 })
     }
 
     /// Does work on a database that may be done twice, until it succeeds or its error is not transient. In between, the
@@ -177,13 +174,75 @@ impl<'a> Pair<'a> {
                 tokio::time::sleep(pause).await;
                 match Self::open(self.scratch, self.target).await {
                     Ok(pair) => {
-                        *self = Self { reopened: self.reopened + 1, ..pair };
+                        let is_same = pair.room.is_same_process(&self.room);
+                        let room = if is_same { self.room.clone() } else { pair.room.clone() };
+                        *self = Self { reopened: self.reopened + 1, room, ..pair };
                         break;
                     }
                     Err(other) => error = other,
                 }
             }
         }
+    }
+
+    /// Copies everything, and with `force` deletes what the backup lacks. Returns how many keys were copied.
+    async fn copy_all(
+        &mut self,
+        held: &BTreeMap<u32, Keyspace>,
+        lacking: &[u32],
+        (force, run, all): (bool, &str, u64),
+    ) -> Result<u64, Error> {
+        let progress = Progress::new(&self.target.title, "keys");
+        loop {
+            let (reopened, before) = (self.reopened, progress.passed());
+            progress.expect(Some(before + all));
+            self.mark(run).await?;
+            self.add_functions(force).await?;
+            for number in held.keys() {
+                progress.during(self.copy_database(*number, &progress)).await?;
+            }
+            // Only after all is copied: a target that cannot take what the backup has keeps what it had.
+            for number in lacking {
+                self.delete_lacking(*number).await?;
+            }
+            if force {
+                self.load_functions("FLUSH").await?;
+            }
+            if self.reopened == reopened {
+                return Ok(progress.passed() - before);
+            }
+            // A new master may lack what the old one acknowledged. If the server that holds the backup was restarted, it
+            // returns its keys in another order. Copying a key twice does no harm.
+            tracing::warn!("connections were opened again meanwhile: everything is copied once more");
+        }
+    }
+
+    /// Checks that the target has the last database of the backup, and so the others.
+    async fn check_databases(&mut self, last: u32) -> Result<(), Error> {
+        match select(&mut self.into, last).await {
+            Err(LinkError::Refused(message)) if message.contains("out of range") => Err(Error::ServerUnfit(format!(
+                "the backup has keys in database {last}, which {} does not have: set databases of its configuration to {} or \
+                 more, start it again, then restore again",
+                self.target.title,
+                last + 1
+            ))),
+            selected => selected.map_err(into),
+        }
+    }
+
+    /// How many bytes the target needs for the backup, if it has some of the backup's keys.
+    fn needed(&self, (all, present): (u64, u64)) -> u64 {
+        self.bytes.map_or(0, |bytes| share(bytes, all.saturating_sub(present), all))
+    }
+
+    /// How many keys the backup has in these databases, and how many of them the target has.
+    async fn present(&mut self, numbers: impl Iterator<Item = &u32>) -> Result<(u64, u64), Error> {
+        let (mut all, mut present) = (0, 0);
+        for number in numbers {
+            let (more, found) = self.count_present(*number).await?;
+            (all, present) = (all + more, present + found);
+        }
+        Ok((all, present))
     }
 
     async fn mark(&mut self, run: &str) -> Result<(), Error> {
@@ -275,20 +334,6 @@ impl<'a> Pair<'a> {
         })
         .await
     }
-
-    /// Compares how many keys without a time to live both have.
-    async fn compare(&mut self) -> Result<(), Error> {
-        let held = lasting(&mut self.from).await.map_err(from)?;
-        let there = lasting(&mut self.into).await.map_err(into)?;
-        if held == there {
-            return Ok(());
-        }
-        let message = format!(
-            "keys by database are {there:?}, and {held:?} in the backup: somebody else writes to {} meanwhile",
-            self.target.title
-        );
-        Err(Error::Differs(message))
-    }
 }
 
 async fn select(link: &mut Link, number: u32) -> Result<(), LinkError> {
@@ -308,20 +353,6 @@ async fn keyspace(link: &mut Link) -> Result<BTreeMap<u32, Keyspace>, LinkError>
 async fn number_of_keys(link: &mut Link, spaces: &BTreeMap<u32, Keyspace>) -> Result<u64, LinkError> {
     let marked = ask(link, 0, &["EXISTS", MARK]).await? == Reply::Number(1);
     Ok(spaces.values().map(|space| space.keys).sum::<u64>().saturating_sub(u64::from(marked)))
-}
-
-/// How many keys without a time to live each database has, without the mark. The mark of a failed restore is such a key.
-async fn lasting(link: &mut Link) -> Result<BTreeMap<u32, u64>, LinkError> {
-    let marked = ask(link, 0, &["PTTL", MARK]).await? == Reply::Number(-1);
-    Ok(without_mark(&keyspace(link).await?, marked))
-}
-
-fn without_mark(spaces: &BTreeMap<u32, Keyspace>, marked: bool) -> BTreeMap<u32, u64> {
-    let keys = spaces.iter().map(|(number, space)| {
-        let mark = u64::from(marked && *number == 0);
-        (*number, space.keys.saturating_sub(space.expiring + mark))
-    });
-    keys.filter(|(_, keys)| *keys > 0).collect()
 }
 
 async fn scratch_link(address: &str) -> Result<(Link, Node), Error> {

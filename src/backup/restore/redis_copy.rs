@@ -4,6 +4,8 @@ use crate::backup::source::{Link, LinkError, Reply, command};
 
 /// Keys whose values are asked for at once.
 const KEYS: usize = 64;
+/// Milliseconds to live of a key that may have expired on another node already.
+const SOON: i64 = 60_000;
 
 /// Which of the two nodes failed.
 #[derive(Debug)]
@@ -100,6 +102,19 @@ pub async fn present_of(link: &mut Link, keys: &[Vec<u8>]) -> Result<Vec<bool>, 
         present.push(link.reply().await? != Reply::Number(0));
     }
     Ok(present)
+}
+
+/// How many of the keys a node has, without those that expire soon: clocks of two nodes may differ.
+pub async fn lasting_of(link: &mut Link, keys: &[Vec<u8>]) -> Result<u64, LinkError> {
+    let questions: Vec<_> = keys.iter().map(|key| command(&[b"PTTL".as_slice(), key])).collect();
+    link.send(&questions.concat()).await?;
+    let mut lasting = 0;
+    for _ in keys {
+        // -1 has no time to live, and -2 is not there.
+        let is_lasting = matches!(link.reply().await?, Reply::Number(left) if left == -1 || left > SOON);
+        lasting += u64::from(is_lasting);
+    }
+    Ok(lasting)
 }
 
 /// Unlinks those of the keys that `model` lacks. Returns how many.

@@ -1,10 +1,12 @@
 //! What a restore asks the target for, and in which order.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::compare::without_mark;
 use super::*;
 
 /// What a node refuses, and in which words.
@@ -13,21 +15,71 @@ type Refuses = fn(&[&str]) -> Option<&'static str>;
 /// What a node was asked, in order.
 type Asked = Arc<Mutex<Vec<String>>>;
 
-/// A node that has one key, and serves one client. Returns its address.
-async fn node(key: &'static str, refuses: Refuses) -> (String, Asked) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (address, asked) = (listener.local_addr().unwrap().to_string(), Asked::default());
-    let noted = asked.clone();
-    tokio::spawn(async move {
-        let mut client = BufReader::new(listener.accept().await.unwrap().0);
-        while let Some(parts) = command_of(&mut client).await {
-            let words: Vec<&str> = parts.iter().map(String::as_str).collect();
-            let reply = refuses(&words).map_or_else(|| answer(&words, key), |why| format!("-{why}\r\n"));
-            noted.lock().unwrap().push(parts.join(" "));
-            client.write_all(reply.as_bytes()).await.unwrap();
+/// A node in memory.
+struct Fake {
+    /// The keys that it has.
+    keys: BTreeSet<String>,
+    refuses: Refuses,
+    /// What it reports besides its keys.
+    info: &'static str,
+    /// Whether it evicts at once what is restored into it.
+    evicts: bool,
+    evicted: u32,
+}
+
+impl Fake {
+    fn new(key: &str, refuses: Refuses) -> Self {
+        Self { keys: BTreeSet::from([key.to_owned()]), refuses, info: "", evicts: false, evicted: 0 }
+    }
+
+    /// Serves one client. Returns its address.
+    async fn serve(mut self) -> (String, Asked) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, asked) = (listener.local_addr().unwrap().to_string(), Asked::default());
+        let noted = asked.clone();
+        tokio::spawn(async move {
+            let mut client = BufReader::new(listener.accept().await.unwrap().0);
+            while let Some(parts) = command_of(&mut client).await {
+                let words: Vec<&str> = parts.iter().map(String::as_str).collect();
+                let reply = (self.refuses)(&words).map_or_else(|| self.answer(&words), |why| format!("-{why}\r\n"));
+                noted.lock().unwrap().push(parts.join(" "));
+                client.write_all(reply.as_bytes()).await.unwrap();
+            }
+        });
+        (address, asked)
+    }
+
+    fn answer(&mut self, words: &[&str]) -> String {
+        let bytes = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+        match words {
+            ["INFO"] => bytes(&format!(
+                "redis_version:7.2.4\r\nrole:master\r\nloading:0\r\nrun_id:a\r\nevicted_keys:{}\r\n{}db0:keys={},expires=0\r\n",
+                self.evicted,
+                self.info,
+                self.keys.len()
+            )),
+            ["GET", _] => "$-1\r\n".into(),
+            ["EXISTS", asked] => format!(":{}\r\n", u8::from(self.keys.contains(*asked))),
+            ["PTTL", asked] => format!(":{}\r\n", if self.keys.contains(*asked) { -1 } else { -2 }),
+            ["PEXPIRETIME", _] => ":-1\r\n".into(),
+            ["DUMP", _] => bytes("value"),
+            ["FUNCTION", "DUMP"] => bytes("functions"),
+            ["SCAN", ..] => {
+                let keys: String = self.keys.iter().map(|key| bytes(key)).collect();
+                format!("*2\r\n{}*{}\r\n{keys}", bytes("0"), self.keys.len())
+            }
+            ["UNLINK", key] => format!(":{}\r\n", u8::from(self.keys.remove(*key))),
+            ["RESTORE", _, ..] if self.evicts => {
+                self.evicted += 1;
+                "+OK\r\n".into()
+            }
+            ["RESTORE", key, ..] => {
+                self.keys.insert((*key).to_owned());
+                "+OK\r\n".into()
+            }
+            _ => "+OK\r\n".into(),
         }
-    });
-    (address, asked)
+    }
 }
 
 /// The next command; none when the client is gone.
@@ -49,31 +101,53 @@ async fn number_of(client: &mut BufReader<TcpStream>) -> Option<usize> {
     line.get(1..)?.trim_end().parse().ok()
 }
 
-fn answer(words: &[&str], key: &str) -> String {
-    let bytes = |text: &str| format!("${}\r\n{text}\r\n", text.len());
-    match words {
-        ["INFO"] => bytes("redis_version:7.2.4\r\nrole:master\r\nloading:0\r\ndb0:keys=1,expires=0\r\n"),
-        ["GET", _] => "$-1\r\n".into(),
-        ["EXISTS", asked] => format!(":{}\r\n", u8::from(*asked == key)),
-        ["PTTL", _] => ":-2\r\n".into(),
-        ["PEXPIRETIME", _] => ":-1\r\n".into(),
-        ["DUMP", _] => bytes("value"),
-        ["FUNCTION", "DUMP"] => bytes("functions"),
-        ["SCAN", ..] => format!("*2\r\n{}*1\r\n{}", bytes("0"), bytes(key)),
-        ["UNLINK", ..] => ":1\r\n".into(),
-        _ => "+OK\r\n".into(),
-    }
+/// Restores with `force` into a node. Returns whether that succeeded, and what the node was asked.
+async fn restored(from: Fake, into: Fake) -> (Result<u64, Error>, Vec<String>) {
+    let ((scratch, _), (target, asked)) = (from.serve().await, into.serve().await);
+    let server = Server::Redis { addresses: vec![target], login: None, tls: None };
+    let target = Source { folder: "redis-cache".into(), title: "Redis cache".into(), server };
+    let done = restore(&scratch, &target, true, "noon").await;
+    let asked = asked.lock().unwrap().clone();
+    (done, asked)
 }
 
 /// Restores with `force` into a node that refuses something. Returns whether that succeeded, and what the node was asked
 /// that drops or loads anything but a key.
 async fn restored_into(refuses: Refuses) -> (Result<u64, Error>, Vec<String>) {
-    let ((scratch, _), (target, asked)) = (node("a", |_| None).await, node("b", refuses).await);
-    let server = Server::Redis { addresses: vec![target], login: None, tls: None };
-    let target = Source { folder: "redis-cache".into(), title: "Redis cache".into(), server };
-    let done = restore(&scratch, &target, true, "noon").await;
-    let asked = asked.lock().unwrap().clone();
+    let (done, asked) = restored(Fake::new("a", |_| None), Fake::new("b", refuses)).await;
     (done, asked.into_iter().filter(|it| it.starts_with("FUNCTION") || it.starts_with("UNLINK")).collect())
+}
+
+/// What a node reports that may take 1 MiB and evicts keys.
+const SMALL: &str = "maxmemory:1048576\r\nmaxmemory_policy:allkeys-lru\r\nused_memory:900000\r\n";
+
+#[tokio::test]
+async fn a_target_that_evicts_what_is_restored_fails_the_restore() {
+    let into = Fake { info: SMALL, evicts: true, ..Fake::new("b", |_| None) };
+    let (done, _) = restored(Fake::new("a", |_| None), into).await;
+    let error = done.unwrap_err();
+    assert_eq!(error.reason(), "KeysEvicted");
+    assert!(error.to_string().contains("lacks 1 of the backup's 1: set spec.config.maxmemory to"), "{error}");
+}
+
+#[tokio::test]
+async fn a_target_without_memory_is_refused_before_it_is_written_to() {
+    let from = Fake { info: "used_memory:9000000\r\nused_memory_startup:1000000\r\n", ..Fake::new("a", |_| None) };
+    let (done, asked) = restored(from, Fake { info: SMALL, ..Fake::new("b", |_| None) }).await;
+    assert_eq!(done.unwrap_err().reason(), "MemoryTooSmall");
+    let is_write = |it: &&String| ["SET ", "RESTORE", "FUNCTION", "UNLINK"].iter().any(|word| it.starts_with(word));
+    assert_eq!(asked.iter().find(is_write), None);
+}
+
+#[tokio::test]
+async fn a_database_that_the_target_lacks_is_told_before_writing() {
+    let out = |words: &[&str]| (words == ["SELECT", "9"]).then_some("ERR DB index is out of range");
+    let from = Fake { info: "db9:keys=1,expires=0\r\n", ..Fake::new("a", |_| None) };
+    let (done, asked) = restored(from, Fake::new("b", out)).await;
+    let error = done.unwrap_err();
+    assert_eq!(error.reason(), "ServerUnfit");
+    assert!(error.to_string().contains("database 9") && error.to_string().contains("to 10 or more"), "{error}");
+    assert!(!asked.iter().any(|it| it.starts_with("SET ") || it.starts_with("RESTORE")), "{asked:?}");
 }
 
 const ADDED: &str = "FUNCTION RESTORE functions REPLACE";
@@ -88,8 +162,10 @@ async fn functions_that_the_backup_lacks_go_after_all_is_copied() {
 #[tokio::test]
 async fn a_target_that_runs_out_of_memory_keeps_the_functions_that_the_backup_lacks() {
     let full = |words: &[&str]| (words[0] == "RESTORE").then_some("OOM command not allowed");
-    let (done, asked) = restored_into(full).await;
-    assert_eq!((done.unwrap_err().reason(), asked), ("TargetFailed", vec![ADDED.to_owned()]));
+    let into = Fake { info: SMALL, ..Fake::new("b", full) };
+    let (done, mut asked) = restored(Fake::new("a", |_| None), into).await;
+    asked.retain(|it| it.starts_with("FUNCTION") || it.starts_with("UNLINK"));
+    assert_eq!((done.unwrap_err().reason(), asked), ("MemoryTooSmall", vec![ADDED.to_owned()]));
 }
 
 #[tokio::test]
