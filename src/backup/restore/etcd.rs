@@ -10,6 +10,7 @@ use std::time::Duration;
 use etcd_client::{Client, Compare, CompareOp, Error as EtcdError, GetOptions, Txn, TxnOp};
 use tokio::time::timeout;
 
+use super::etcd_limits::{Limits, Survey, full, is_full, is_too_large, size_of, too_large};
 use super::etcd_walk::{Difference, Differences, Side, again};
 use super::{MARK, ready};
 use crate::api::databaserestore::RestoreAction;
@@ -21,10 +22,6 @@ use crate::backup::progress::Progress;
 use crate::backup::root_certificate;
 use crate::backup::source::{connect_etcd, etcd_problem};
 
-/// Operations of one transaction: etcd's own default limit.
-const OPERATIONS: usize = 128;
-/// Bytes of one transaction; etcd's own default limit is 1.5 MiB.
-const BYTES: usize = 1024 * 1024;
 /// An endpoint of the target that does not answer by then is left out.
 const CHOICE: Duration = Duration::from_secs(8);
 /// Deadline of the hash of all keys, for which a server reads all of them.
@@ -37,8 +34,17 @@ pub async fn restore(plan: &RestorePlan, target: &Source, run: &str) -> Result<u
     if !is_to_do(&from, &into, plan.force, run).await? {
         return keys_of(&from).await.map_err(of_scratch);
     }
+    let mut survey = Survey::default();
+    let mut differences = Differences::between(&from, &into);
+    while let Some(difference) = differences.next().await.map_err(of_side)? {
+        survey.add(difference);
+    }
+    fits(&survey, &into, target).await?;
     again(async || into.kv_client().put(MARK, run, None).await).await.map_err(of_target)?;
-    let keys = Box::pin(copy(&from, &into, &target.title, plan.force)).await?;
+    let keys = match Box::pin(copy(&from, &into, target, plan.force)).await {
+        Err(Error::TargetFailed(problem)) if is_full(&problem) => return Err(full(target)),
+        copied => copied?,
+    };
     if let Some(difference) = Differences::between(&from, &into).next().await.map_err(of_side)? {
         return Err(changed(&target.title, difference.key()));
     }
@@ -59,18 +65,39 @@ pub async fn outlook(plan: &RestorePlan, target: &Source, run: &str) -> Result<O
     }
     let (mut new, mut other, mut lacking) = (0, 0, 0);
     let mut differences = Differences::between(&from, &into);
+    let mut survey = Survey::default();
     while let Some(difference) = differences.next().await.map_err(of_side)? {
         match difference {
             Difference::Put(_) => new += 1,
             Difference::Replace(_) => other += 1,
             Difference::Delete(_) => lacking += 1,
         }
+        survey.add(difference);
     }
+    outlook.note(fits(&survey, &into, target).await)?;
     outlook.count(RestoreAction::Create, "keys", new);
     outlook.count(RestoreAction::Replace, "keys", other);
     outlook.count(RestoreAction::Drop, "keys", lacking);
     outlook.count(RestoreAction::Keep, "keys", differences.passed.saturating_sub(new + other));
     Ok(outlook)
+}
+
+/// Checks that the target takes the largest pair, and has space for all. The largest is put under a condition that is never true, so
+/// that nothing is written.
+async fn fits(survey: &Survey, into: &Client, target: &Source) -> Result<(), Error> {
+    let status = again(async || into.maintenance_client().status().await).await.map_err(of_target)?;
+    // Etcd before 3.6 reports no quota.
+    let quota = u64::try_from(status.db_size_quota()).unwrap_or_default();
+    if let Some(error) = survey.exceeds(quota, target) {
+        return Err(error);
+    }
+    let Some(largest) = &survey.largest else { return Ok(()) };
+    let never = Compare::create_revision(largest.key(), CompareOp::Less, 0);
+    let transaction = Txn::new().when([never]).and_then([operation(largest)]);
+    match again(async || into.kv_client().txn(transaction.clone()).await).await {
+        Err(error) if is_too_large(&error) => Err(too_large(largest, target)),
+        tried => tried.map(drop).map_err(of_target),
+    }
 }
 
 /// Whether there is something left to do; or why the target is not touched.
@@ -122,35 +149,37 @@ pub async fn verify(plan: &RestorePlan, manifest: &Manifest) -> Result<u64, Erro
     Ok(keys)
 }
 
-async fn copy(from: &Client, into: &Client, title: &str, force: bool) -> Result<u64, Error> {
-    let progress = Progress::new(title, "keys");
+async fn copy(from: &Client, into: &Client, target: &Source, force: bool) -> Result<u64, Error> {
+    let progress = Progress::new(&target.title, "keys");
     progress.expect(Some(keys_of(from).await.map_err(of_scratch)?));
-    progress.during(Box::pin(copy_all(from, into, title, force, &progress))).await
+    progress.during(Box::pin(copy_all(from, into, target, force, &progress))).await
 }
 
 /// Without force, only keys that the target lacks are written. An unfinished restore of ours differs in no other way, so any
 /// other difference is somebody else's data.
-async fn copy_all(from: &Client, into: &Client, title: &str, force: bool, progress: &Progress) -> Result<u64, Error> {
+async fn copy_all(
+    from: &Client,
+    into: &Client,
+    target: &Source,
+    force: bool,
+    progress: &Progress,
+) -> Result<u64, Error> {
     let mut differences = Differences::between(from, into);
-    let (mut batch, mut bytes, mut deleted) = (Vec::new(), 0, 0_u64);
+    let (mut batch, mut bytes, mut deleted, mut limits) = (Vec::new(), 0, 0_u64, Limits::default());
     while let Some(difference) = differences.next().await.map_err(of_side)? {
         if !force && !matches!(difference, Difference::Put(_)) {
-            return Err(changed(title, difference.key()));
+            return Err(changed(&target.title, difference.key()));
         }
         deleted += u64::from(difference.value().is_none());
-        // Without force, the transaction has the key twice: the condition that it is absent names it, too.
-        let size = difference.key().len() * 2 + difference.value().map_or(0, <[u8]>::len);
-        if batch.len() == OPERATIONS || (bytes + size > BYTES && !batch.is_empty()) {
-            commit(into, std::mem::take(&mut batch), title, force).await?;
+        if !limits.have_room(batch.len(), bytes, &difference) {
+            limits = commit_all(into, std::mem::take(&mut batch), target, force, limits).await?;
             bytes = 0;
         }
+        bytes += size_of(&difference);
         batch.push(difference);
-        bytes += size;
         progress.pass(differences.passed - progress.passed());
     }
-    if !batch.is_empty() {
-        commit(into, batch, title, force).await?;
-    }
+    commit_all(into, batch, target, force, limits).await?;
     if differences.leased > 0 {
         tracing::warn!(keys = differences.leased, "these keys had leases, which are not kept: they stay");
     }
@@ -160,20 +189,50 @@ async fn copy_all(from: &Client, into: &Client, title: &str, force: bool, progre
     Ok(differences.passed)
 }
 
-/// Writes differences in one transaction; without force only if none of the keys exists.
-async fn commit(into: &Client, mut batch: Vec<Difference>, title: &str, force: bool) -> Result<(), Error> {
+/// Writes differences, in more transactions than one if the target refuses one as too large. Returns the limits that it takes.
+async fn commit_all(
+    into: &Client,
+    batch: Vec<Difference>,
+    target: &Source,
+    force: bool,
+    mut limits: Limits,
+) -> Result<Limits, Error> {
+    let mut left = vec![batch];
+    while let Some(mut batch) = left.pop() {
+        let bytes = batch.iter().map(size_of).sum();
+        if commit(into, &mut batch, &target.title, force).await? {
+            continue;
+        }
+        let count = batch.len();
+        if let [one] = batch.as_slice() {
+            return Err(too_large(one, target));
+        }
+        tracing::info!(count, bytes, "the target refused a batch: it is split");
+        limits = limits.halved(count, bytes);
+        let rest = batch.split_off(count / 2);
+        left.extend([rest, batch]);
+    }
+    Ok(limits)
+}
+
+/// Writes differences in one transaction; without force only if none of the keys exists. Returns false, and leaves what was not
+/// written, if the target refuses the transaction as too large.
+async fn commit(into: &Client, batch: &mut Vec<Difference>, title: &str, force: bool) -> Result<bool, Error> {
     while !batch.is_empty() {
         let absent = |it: &Difference| Compare::create_revision(it.key(), CompareOp::Equal, 0);
         let conditions: Vec<Compare> = batch.iter().filter(|_| !force).map(absent).collect();
         let operations: Vec<TxnOp> = batch.iter().map(operation).collect();
         let transaction = Txn::new().when(conditions).and_then(operations);
-        let answer = again(async || into.kv_client().txn(transaction.clone()).await).await.map_err(of_target)?;
+        let answer = match again(async || into.kv_client().txn(transaction.clone()).await).await {
+            Err(error) if is_too_large(&error) => return Ok(false),
+            answer => answer.map_err(of_target)?,
+        };
         if answer.succeeded() {
             break;
         }
         // Keys may be there because we wrote them, in a call whose answer was lost.
         let mut left = Vec::new();
-        for difference in batch {
+        for difference in batch.drain(..) {
             let found = again(async || into.kv_client().get(difference.key(), None).await).await.map_err(of_target)?;
             match found.kvs().first() {
                 None => left.push(difference),
@@ -181,9 +240,9 @@ async fn commit(into: &Client, mut batch: Vec<Difference>, title: &str, force: b
                 Some(_) => return Err(changed(title, difference.key())),
             }
         }
-        batch = left;
+        *batch = left;
     }
-    Ok(())
+    Ok(true)
 }
 
 fn operation(difference: &Difference) -> TxnOp {

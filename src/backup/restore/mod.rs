@@ -2,6 +2,7 @@
 //! into the target, or compared with the manifest. PostgreSQL and MySQL have programs of their own for that.
 
 mod etcd;
+mod etcd_limits;
 mod etcd_walk;
 mod redis;
 mod redis_copy;

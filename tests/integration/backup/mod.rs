@@ -15,6 +15,7 @@ mod instant;
 mod modules;
 mod plane;
 mod plane_faults;
+mod plane_limits;
 mod plane_restore;
 mod plane_verify;
 mod point_in_time;

@@ -80,14 +80,25 @@ impl Plane {
 
     /// A Redis; its address.
     pub async fn redis(&self, name: &str) -> String {
+        self.redis_with(name, &[]).await
+    }
+
+    /// The same, with these settings.
+    pub async fn redis_with(&self, name: &str, settings: &[&str]) -> String {
         let command = ["redis-server", "--save", "", "--protected-mode", "no", "--repl-diskless-sync-delay", "0"];
-        format!("{}:6379", self.server(name, "redis:7.0.15", &command, 6379).await)
+        format!("{}:6379", self.server(name, "redis:7.0.15", &[&command[..], settings].concat(), 6379).await)
     }
 
     /// An etcd of one member; its URL.
     pub async fn etcd(&self, name: &str) -> String {
+        self.etcd_with(name, &[]).await
+    }
+
+    /// The same, with these settings.
+    pub async fn etcd_with(&self, name: &str, settings: &[&str]) -> String {
         let clients = "--listen-client-urls=http://0.0.0.0:2379";
         let command = ["etcd", "--data-dir=/tmp/data", clients, "--advertise-client-urls=http://127.0.0.1:2379"];
+        let command = [&command[..], settings].concat();
         format!("http://{}:2379", self.server(name, "quay.io/coreos/etcd:v3.5.9", &command, 2379).await)
     }
 
@@ -201,6 +212,8 @@ pub struct Ended {
     pub keys: Option<u64>,
     /// What it would do: action, count and kind of each change.
     pub outlook: Vec<String>,
+    /// Why it would be refused.
+    pub refused: Option<String>,
     /// What it logged.
     pub log: String,
 }
@@ -210,9 +223,10 @@ impl Ended {
         let report: Report = report_in(&plane.directory).unwrap_or_default();
         let result = report.results.into_iter().next().unwrap_or_default();
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
-        let changes = result.outlook.map(|outlook| outlook.reported.changes).unwrap_or_default();
+        let reported = result.outlook.map(|outlook| outlook.reported).unwrap_or_default();
+        let (changes, refused) = (reported.changes, reported.refused);
         let outlook = changes.iter().map(|it| format!("{:?} {} {}", it.action, it.count, it.what)).collect();
-        Self { code: output.status.code(), reason: result.reason, keys: result.keys, outlook, log }
+        Self { code: output.status.code(), reason: result.reason, keys: result.keys, outlook, refused, log }
     }
 
     /// Panics unless it succeeded.
