@@ -76,6 +76,8 @@ const DUMP: &str = "dump/";
 const MONETARY: &str = "monetary";
 /// Prefix of the name of the file that says what the tables of a dump hold, before the name of the dump's database.
 const TABLES: &str = "tables/";
+/// The same of the file with the encoding of the database. Backups of earlier versions do not have it.
+const ENCODING: &str = "encoding/";
 
 /// The role of a server in a backup or a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,6 +252,12 @@ impl Fetched {
             return Err(Error::ChecksumMismatch(format!("it lacks its file {name}")));
         };
         std::fs::read_to_string(path).map_err(|source| Error::Work { path: path.to_owned(), source })
+    }
+
+    /// The encoding that the database of a dump had, if the backup says it.
+    fn encoding(&self, database: &str) -> Result<Option<String>, Error> {
+        let name = format!("{ENCODING}{database}");
+        self.path(&name).map(|_| self.text(&name)).transpose()
     }
 
     /// What the tables of a dump hold.

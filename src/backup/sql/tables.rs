@@ -4,8 +4,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use super::words::some_of;
+
 /// How a sum begins whose rows were hashed with their columns sorted by name.
 pub const BY_NAME: &str = "n:";
+/// How a text begins that is no sum, but the reason why there is none.
+const UNCOMPARED: &str = "?:";
+/// How many tables are named that were not compared.
+const NAMED: usize = 3;
 
 /// Tables by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +25,20 @@ pub struct Table {
     /// The sum of their hashes. Sums are comparable only for the same kind of server and the same major version, and if both
     /// or neither begin with [`BY_NAME`].
     pub sum: String,
+    /// The table that is partitioned, if this is a partition. Only a server says it, and a backup does not.
+    pub root: Option<String>,
+}
+
+impl Table {
+    /// A table of which it is not known what it holds.
+    pub fn without_sum(why: &str) -> Self {
+        Self { rows: 0, sum: format!("{UNCOMPARED}{why}"), root: None }
+    }
+
+    /// Why it is not known what the table holds; none if it is known.
+    pub fn uncompared(&self) -> Option<&str> {
+        self.sum.strip_prefix(UNCOMPARED)
+    }
 }
 
 impl Tables {
@@ -55,26 +75,58 @@ impl Tables {
     pub fn read(text: &str) -> Result<Self, serde_json::Error> {
         let line = |line: &str| {
             let (name, rows, sum) = serde_json::from_str(line)?;
-            Ok((name, Table { rows, sum }))
+            Ok((name, Table { rows, sum, root: None }))
         };
         text.lines().map(line).collect::<Result<_, _>>().map(Self)
     }
 
     /// The first difference in `restored`, in words; none if each table of the backup is there with the same rows. Unless
     /// `exact` is set and their sums are comparable, the same number of rows is enough.
+    ///
+    /// Partitions of one table are compared together: `pg_dump` may load rows by that table, and a hash of a type whose values
+    /// have other numbers after a restore, such as an enum, then puts them into other partitions.
+    /// <https://www.postgresql.org/docs/current/app-pgdump.html>
     pub fn difference(&self, restored: &Self, exact: bool) -> Option<String> {
-        self.0.iter().find_map(|(name, before)| match restored.0.get(name) {
-            None => Some(format!("the table {name} is missing")),
-            Some(after) if after.rows != before.rows => {
-                Some(format!("the table {name} has {} rows, and {} in the backup", after.rows, before.rows))
-            }
-            // Earlier versions hashed no columns by name.
-            Some(after) if exact && is_by_name(after) == is_by_name(before) && after.sum != before.sum => {
-                Some(format!("the table {name} has as many rows as in the backup, and other ones"))
-            }
-            Some(_) => None,
-        })
+        let mut groups: BTreeMap<&str, Vec<(&Table, &Table)>> = BTreeMap::new();
+        for (name, before) in &self.0 {
+            let Some(after) = restored.0.get(name) else { return Some(format!("the table {name} is missing")) };
+            groups.entry(after.root.as_deref().unwrap_or(name)).or_default().push((before, after));
+        }
+        groups.iter().find_map(|(name, pairs)| group_difference(name, pairs, exact))
     }
+
+    /// The tables that were not compared, with the reasons; none if all were.
+    pub fn uncompared(&self) -> Option<String> {
+        let all = self.0.iter().filter_map(|(name, table)| Some(format!("{name} ({})", table.uncompared()?)));
+        let all: Vec<String> = all.collect();
+        (!all.is_empty()).then(|| some_of(&all, NAMED))
+    }
+}
+
+/// The difference of tables that are compared together.
+fn group_difference(name: &str, pairs: &[(&Table, &Table)], exact: bool) -> Option<String> {
+    if pairs.iter().any(|(before, after)| before.uncompared().or_else(|| after.uncompared()).is_some()) {
+        return None;
+    }
+    let (before, after): (u64, u64) =
+        (pairs.iter().map(|(before, _)| before.rows).sum(), pairs.iter().map(|(_, after)| after.rows).sum());
+    if before != after {
+        return Some(format!("the table {name} has {after} rows, and {before} in the backup"));
+    }
+    // Earlier versions hashed no columns by name.
+    let is_comparable = pairs.iter().all(|(before, after)| is_by_name(before) == is_by_name(after));
+    let is_other = match pairs {
+        [(before, after)] => before.sum != after.sum,
+        _ => total(pairs.iter().map(|(before, _)| *before)) != total(pairs.iter().map(|(_, after)| *after)),
+    };
+    (exact && is_comparable && is_other)
+        .then(|| format!("the table {name} has as many rows as in the backup, and other ones"))
+}
+
+/// The sum of the sums of several tables.
+fn total<'a>(tables: impl Iterator<Item = &'a Table>) -> i128 {
+    let sum = |table: &Table| table.sum.trim_start_matches(BY_NAME).parse::<i128>().unwrap_or_default();
+    tables.map(sum).fold(0, i128::wrapping_add)
 }
 
 fn is_by_name(table: &Table) -> bool {
@@ -94,8 +146,9 @@ mod tests {
     use super::*;
 
     fn tables(all: &[(&str, u64, &str)]) -> Tables {
-        let table =
-            |(name, rows, sum): &(&str, u64, &str)| ((*name).to_owned(), Table { rows: *rows, sum: (*sum).to_owned() });
+        let table = |(name, rows, sum): &(&str, u64, &str)| {
+            ((*name).to_owned(), Table { rows: *rows, sum: (*sum).to_owned(), root: None })
+        };
         Tables(all.iter().map(table).collect())
     }
 
@@ -111,7 +164,7 @@ mod tests {
     proptest! {
         #[test]
         fn tables_are_read_as_they_were_written(all in prop::collection::btree_map(any::<String>(), (any::<u64>(), "[0-9a-f]*"), 0..9)) {
-            let table = |(name, (rows, sum))| (name, Table { rows, sum });
+            let table = |(name, (rows, sum))| (name, Table { rows, sum, root: None });
             let tables = Tables(all.into_iter().map(table).collect());
             prop_assert_eq!(Tables::read(&tables.text()).unwrap(), tables);
         }
@@ -140,6 +193,41 @@ mod tests {
         assert!(!differ("7", "n:8", 2) && !differ("n:8", "7", 2), "only the number of rows counts");
         assert!(differ("7", "n:8", 3) && differ("n:8", "7", 1));
         assert!(differ("n:7", "n:8", 2) && !differ("n:7", "n:7", 2));
+    }
+
+    #[test]
+    fn rows_that_moved_to_another_partition_are_compared_by_the_root() {
+        let before = tables(&[("public.p1", 2, "n:7"), ("public.p2", 1, "n:5"), ("public.t", 1, "1")]);
+        let after = |first: (u64, &str), second: (u64, &str)| {
+            let mut after =
+                tables(&[("public.p1", first.0, first.1), ("public.p2", second.0, second.1), ("public.t", 1, "1")]);
+            for name in ["public.p1", "public.p2"] {
+                after.0.get_mut(name).unwrap().root = Some("public.parts".into());
+            }
+            before.difference(&after, true)
+        };
+        assert_eq!(after((0, "n:0"), (3, "n:12")), None, "as one partition is restored");
+        assert_eq!(after((2, "n:7"), (1, "n:5")), None);
+        assert_eq!(
+            after((2, "n:7"), (0, "n:0")),
+            Some("the table public.parts has 2 rows, and 3 in the backup".into())
+        );
+        assert!(after((0, "n:0"), (3, "n:13")).unwrap().contains("public.parts has as many rows"));
+        assert_eq!(after((0, "0"), (3, "13")), None, "hashed in another way");
+    }
+
+    #[test]
+    fn a_table_that_could_not_be_counted_is_only_named() {
+        let mut before = tables(&[("public.a", 2, "7")]);
+        before.0.insert("public.b".into(), Table::without_sum("function helper(text) does not exist"));
+        let before = Tables::read(&before.text()).unwrap();
+        assert_eq!(before.uncompared().as_deref(), Some("public.b (function helper(text) does not exist)"));
+        assert_eq!(before.difference(&tables(&[("public.a", 2, "7"), ("public.b", 9, "3")]), true), None);
+        assert_eq!(
+            before.difference(&tables(&[("public.a", 2, "7")]), true),
+            Some("the table public.b is missing".into())
+        );
+        assert_eq!(tables(&[("public.a", 2, "7")]).uncompared(), None);
     }
 
     #[test]

@@ -62,7 +62,8 @@ impl Rows {
     /// The tables of the dump; none if the dump has no end.
     pub fn finish(mut self) -> Option<Tables> {
         self.end_line();
-        let table = |(name, (rows, sum)): (String, (u64, u128))| (name, Table { rows, sum: format!("{sum:032x}") });
+        let table =
+            |(name, (rows, sum)): (String, (u64, u128))| (name, Table { rows, sum: format!("{sum:032x}"), root: None });
         self.complete.then(|| Tables(self.tables.into_iter().map(table).collect()))
     }
 

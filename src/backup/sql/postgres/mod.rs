@@ -2,9 +2,11 @@
 
 mod base;
 mod contents;
+mod counting;
 mod database;
 mod dependents;
 mod globals;
+mod holding;
 mod hooks;
 mod locks;
 mod log;
@@ -41,10 +43,13 @@ use crate::backup::Error;
 /// The database to connect to for questions about the others.
 const MAINTENANCE: &str = "postgres";
 /// Settings of each connection. They take precedence over those of the database and the user, by which a server could end our
-/// work or refuse to be written to. Only settings that PostgreSQL has since 9.6: older servers refuse a connection with others.
-/// <https://www.postgresql.org/docs/current/runtime-config-client.html>
+/// work, refuse to be written to, read values in another sense, or write names in another form. Only settings that PostgreSQL has
+/// since 9.6: older servers refuse a connection with others.
+/// <https://www.postgresql.org/docs/current/runtime-config-client.html>,
+/// <https://www.postgresql.org/docs/current/runtime-config-compatible.html>
 const OPTIONS: &str = "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c \
-                       default_transaction_read_only=off";
+                       default_transaction_read_only=off -c array_nulls=on -c transform_null_equals=off -c \
+                       quote_all_identifiers=off -c intervalstyle=postgres";
 /// A server reads values of `money` only as its setting says, and the servers of a dump and of its restore may differ in that.
 /// <https://www.postgresql.org/docs/current/datatype-money.html>
 const MONEY: &str = "-c lc_monetary=C";
@@ -94,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_timeout_and_no_read_only_default_of_a_database_holds_for_our_programs() {
+    fn settings_of_a_database_do_not_change_what_our_programs_do() {
         let account = Account::of_tests(Side::Target, "postgresql", "backup");
         let started = program("pg_restore", &account, "shop").unwrap().variable("PGOPTIONS").unwrap();
         for options in [started, steps::quick(&account)] {
@@ -103,6 +108,10 @@ mod tests {
                 "lock_timeout=0",
                 "idle_in_transaction_session_timeout=0",
                 "default_transaction_read_only=off",
+                "array_nulls=on",
+                "transform_null_equals=off",
+                "quote_all_identifiers=off",
+                "intervalstyle=postgres",
             ] {
                 assert!(options.split(" -c ").any(|it| it.trim_start_matches("-c ") == setting), "{options}");
             }

@@ -26,6 +26,8 @@ pub struct Pair<'a> {
     pub into: &'a str,
     /// Tables that are restored.
     pub tables: Tables,
+    /// The encoding that the database had, if the backup says it.
+    encoding: Option<String>,
     pub contents: Contents,
     /// The part of the dump that is restored; none if it is all of it.
     selected: Option<Selected>,
@@ -66,11 +68,12 @@ impl<'a> Pair<'a> {
     ) -> Result<Self, Error> {
         let superuser = user.superuser;
         let (into, mut tables) = (account.database.as_deref().unwrap_or(name), fetched.tables(name)?);
+        let encoding = fetched.encoding(name)?;
         let wanted = Wanted { include: &how.include, exclude: &how.exclude, superuser };
         let is_part = wanted.is_part();
         if superuser && !is_part {
             let contents = contents(account, dump).await?;
-            return Ok(Self { dump, name, into, tables, contents, selected: None, is_part, there: 0 });
+            return Ok(Self { dump, name, into, tables, encoding, contents, selected: None, is_part, there: 0 });
         }
         let there = if is_there {
             present::read(&mut Session::open(account, into).await?).await?
@@ -87,7 +90,15 @@ impl<'a> Pair<'a> {
         }
         let contents = Contents::of(&selected.lines.join("\n"));
         let there = count(&selected, &there);
-        Ok(Self { dump, name, into, tables, contents, selected: Some(selected), is_part, there })
+        Ok(Self { dump, name, into, tables, encoding, contents, selected: Some(selected), is_part, there })
+    }
+
+    /// Why values of the target cannot be compared with those of the backup: the same text has other bytes in another encoding.
+    pub async fn encoded_otherwise(&self, session: &mut Session) -> Result<Option<String>, Error> {
+        let its = session.encoding().await?;
+        let earlier = self.encoding.as_ref().filter(|earlier| **earlier != its);
+        let into = self.into;
+        Ok(earlier.map(|earlier| format!("rows of {into} are counted, not compared: it is {its}, and was {earlier}")))
     }
 
     /// What is left out although it was asked for.
@@ -224,7 +235,8 @@ mod tests {
     fn a_database_with_objects_and_no_tables_is_not_recognized_by_what_it_holds() {
         let pair = |list: &str, tables: Tables, is_part| {
             let (contents, dump) = (Contents::of(list), Path::new("/work/dump"));
-            Pair { dump, name: "shop", into: "shop", tables, contents, selected: None, is_part, there: 0 }
+            let encoding = None;
+            Pair { dump, name: "shop", into: "shop", tables, encoding, contents, selected: None, is_part, there: 0 }
                 .is_unrecognizable()
         };
         let schema = "7; 0 7 SCHEMA - pgbouncer postgres";

@@ -70,7 +70,7 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         make_roles(target, fetched, &mut ground.admin, ground.superuser).await?;
     }
     let Ground { pairs, superuser, exact, room, .. } = ground;
-    let mut rows = 0;
+    let (mut rows, mut notes) = (0, Vec::new());
     for (pair, state) in pairs.iter().zip(states) {
         if matches!(state, State::Missing | State::Bare) {
             let database = Database::read(target, pair.dump, superuser).await?;
@@ -84,10 +84,14 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         }
         if state != State::Done {
             pair.load(account, &state, superuser, room, how).await?;
-            if let Some(difference) = pair.tables.difference(&held(account, pair, how.parallelism).await?, exact) {
+            let mut session = Session::open(account, pair.into).await?;
+            let otherwise = pair.encoded_otherwise(&mut session).await?;
+            let held = held(account, pair, how.parallelism).await?;
+            if let Some(difference) = pair.tables.difference(&held, exact && otherwise.is_none()) {
                 return Err(Error::Differs(format!("in the database {}, {difference}", pair.into)));
             }
-            let mut session = Session::open(account, pair.into).await?;
+            notes.extend(otherwise);
+            notes.extend(held.uncompared().map(|tables| format!("not compared: {tables}")));
             if pair.is_unrecognizable() {
                 // A login may be allowed to make the objects, and no schema. Only another try needs the mark.
                 if let Err(error) = Progress::note_end(how.run, &pair.contents, &mut session).await {
@@ -106,8 +110,10 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         }
     }
     let left_out: Vec<String> = pairs.iter().flat_map(|pair| pair.left_out().iter().cloned()).collect();
-    let note = (!left_out.is_empty()).then(|| format!("left out: {}", left_out.join("; ")));
-    Ok(Restored { keys: rows, note })
+    if !left_out.is_empty() {
+        notes.insert(0, format!("left out: {}", left_out.join("; ")));
+    }
+    Ok(Restored { keys: rows, note: (!notes.is_empty()).then(|| notes.join("; ")) })
 }
 
 /// What the target holds in the tables that are restored.
@@ -176,7 +182,9 @@ impl<'a> Ground<'a> {
         // An earlier try that died before it could report has left nothing to do.
         if pair.is_part || session.table_names().await?.len() == pair.tables.0.len() {
             let there = session.tables(&pair.tables).await?;
-            if !there.0.is_empty() && pair.tables.difference(&there, self.exact).is_none() {
+            let is_known = !there.0.is_empty() && there.uncompared().is_none();
+            let exact = self.exact && pair.encoded_otherwise(&mut session).await?.is_none();
+            if is_known && pair.tables.difference(&there, exact).is_none() {
                 return Ok(State::Done);
             }
         }

@@ -4,6 +4,9 @@ use super::super::tables::BY_NAME;
 
 /// What a query calls a row.
 const ROW: &str = "\"causeway's row\"";
+/// Operators by their full names: some queries run with a search path, in which others may have put operators of their own.
+const AT_LEAST: &str = "OPERATOR(pg_catalog.>=)";
+const BELOW: &str = "OPERATOR(pg_catalog.<)";
 /// The first version with hashes of 64 bits: PostgreSQL 11.
 const LONG_HASHES: i64 = 110_000;
 
@@ -15,8 +18,8 @@ pub struct HashedTable {
     pub blocks: u64,
     /// How many of these are read by one query.
     pub at_once: u64,
-    /// Its columns, as statements name them, in any order, if it inherits from another table.
-    pub inherited: Option<Vec<String>>,
+    /// Its columns, as statements name them, if their order may change, or if not all of them are hashed.
+    pub columns: Option<Vec<String>>,
 }
 
 impl HashedTable {
@@ -32,7 +35,7 @@ impl HashedTable {
         };
         let query = |piece: String| {
             format!(
-                "SELECT pg_catalog.json_build_array(pg_catalog.count(*), coalesce(pg_catalog.sum({hash}), 0)::text) FROM ONLY {} \
+                "SELECT pg_catalog.json_build_array(pg_catalog.count(*), coalesce(pg_catalog.sum({hash}), 0)::pg_catalog.text) FROM ONLY {} \
                  AS {ROW}{piece}",
                 self.name
             )
@@ -42,15 +45,15 @@ impl HashedTable {
 
     /// The sum as the backup has it.
     pub fn sum(&self, sum: i128) -> String {
-        let mark = if self.inherited.is_some() { BY_NAME } else { "" };
+        let mark = if self.columns.is_some() { BY_NAME } else { "" };
         format!("{mark}{sum}")
     }
 
     /// The row whose text is hashed. A dump does not keep the order of columns of a table that inherits from another one: when
-    /// it is made again, the columns of the parent come first, also those that the parent got later. Its columns are sorted.
+    /// it is made again, the columns of the parent come first, also those that the parent got later. Such columns are sorted.
     /// <https://www.postgresql.org/docs/current/ddl-inherit.html>
     fn row(&self) -> String {
-        let Some(columns) = &self.inherited else { return ROW.to_owned() };
+        let Some(columns) = &self.columns else { return ROW.to_owned() };
         let mut columns: Vec<String> = columns.iter().map(|column| format!("{ROW}.{column}")).collect();
         columns.sort_unstable();
         format!("ROW({})", columns.join(", "))
@@ -63,8 +66,10 @@ fn pieces(blocks: u64, at_once: u64) -> Vec<String> {
     let count = blocks.div_ceil(at_once.max(1)).max(1);
     let piece = |at: u64| match (at * at_once, (at + 1) * at_once) {
         (0, _) if count == 1 => String::new(),
-        (from, _) if at + 1 == count => format!(" WHERE ctid >= '({from},0)'::pg_catalog.tid"),
-        (from, to) => format!(" WHERE ctid >= '({from},0)'::pg_catalog.tid AND ctid < '({to},0)'::pg_catalog.tid"),
+        (from, _) if at + 1 == count => format!(" WHERE ctid {AT_LEAST} '({from},0)'::pg_catalog.tid"),
+        (from, to) => {
+            format!(" WHERE ctid {AT_LEAST} '({from},0)'::pg_catalog.tid AND ctid {BELOW} '({to},0)'::pg_catalog.tid")
+        }
     };
     (0..count).map(piece).collect()
 }
@@ -78,14 +83,15 @@ mod tests {
         assert_eq!(pieces(0, 100), [""]);
         assert_eq!(pieces(100, 100), [""]);
         let [first, middle, last] = <[String; 3]>::try_from(pieces(201, 100)).unwrap();
-        assert_eq!(first, " WHERE ctid >= '(0,0)'::pg_catalog.tid AND ctid < '(100,0)'::pg_catalog.tid");
-        assert_eq!(middle, " WHERE ctid >= '(100,0)'::pg_catalog.tid AND ctid < '(200,0)'::pg_catalog.tid");
-        assert_eq!(last, " WHERE ctid >= '(200,0)'::pg_catalog.tid");
+        let plain = |text: String| text.replace(AT_LEAST, ">=").replace(BELOW, "<");
+        assert_eq!(plain(first), " WHERE ctid >= '(0,0)'::pg_catalog.tid AND ctid < '(100,0)'::pg_catalog.tid");
+        assert_eq!(plain(middle), " WHERE ctid >= '(100,0)'::pg_catalog.tid AND ctid < '(200,0)'::pg_catalog.tid");
+        assert_eq!(plain(last), " WHERE ctid >= '(200,0)'::pg_catalog.tid");
     }
 
-    fn table(inherited: Option<&[&str]>) -> HashedTable {
-        let inherited = inherited.map(|columns| columns.iter().map(|column| (*column).to_owned()).collect());
-        HashedTable { name: "public.capitals".into(), blocks: 0, at_once: 1, inherited }
+    fn table(columns: Option<&[&str]>) -> HashedTable {
+        let columns = columns.map(|columns| columns.iter().map(|column| (*column).to_owned()).collect());
+        HashedTable { name: "public.capitals".into(), blocks: 0, at_once: 1, columns }
     }
 
     #[test]
@@ -106,7 +112,7 @@ mod tests {
             (100_000, format!("hashtext({text})::numeric")),
         ] {
             let expected = format!(
-                "SELECT pg_catalog.json_build_array(pg_catalog.count(*), coalesce(pg_catalog.sum(pg_catalog.{hash}), 0)::text) \
+                "SELECT pg_catalog.json_build_array(pg_catalog.count(*), coalesce(pg_catalog.sum(pg_catalog.{hash}), 0)::pg_catalog.text) \
                  FROM ONLY public.capitals AS \"causeway's row\""
             );
             assert_eq!(table(None).queries(version), [expected]);

@@ -1,6 +1,5 @@
 //! A long-lived connection to PostgreSQL: a process of `psql`, which gets one query after the other.
 
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{ChildStdin, Stdio};
 use std::time::Duration;
@@ -9,10 +8,8 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 
 use super::super::child::{Child, Failure};
-use super::super::tables::{Table, Tables};
 use super::super::{Account, PROGRAM_SILENCE_TIMEOUT};
 use super::program;
-use super::rows::HashedTable;
 use crate::backup::Error;
 
 /// Printed after each answer. It cannot be taken for a row, because rows are JSON.
@@ -30,26 +27,14 @@ pub const OURS: &str = "n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_s
                     d.objid = c.oid AND d.deptype = 'e')";
 /// The tables that [`OURS`] refers to.
 pub const RELATIONS: &str = "pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace";
-/// Seconds to wait for a lock. Meanwhile, others that need the same table may queue behind us.
-pub const LOCK_SECONDS: u32 = 60;
-/// Tables that are locked by one statement.
-const LOCKED_AT_ONCE: usize = 100;
-/// How many times it is tried to lock all tables.
-const HOLDS: u32 = 3;
-/// From this version, the rows of some blocks are read without a scan of the whole table.
-/// <https://www.postgresql.org/docs/14/release-14.html>
-const READS_RANGES: i64 = 140_000;
 /// Templates of every server, and the providers' own databases, into which they let no user: of RDS, Cloud SQL and Azure.
 /// <https://docs.aws.amazon.com/AmazonRDS/latest/UserGuide/Appendix.PostgreSQL.CommonDBATasks.Roles.html>
 const NOBODYS: &str =
     "'template0', 'template1', 'rdsadmin', 'cloudsqladmin', 'alloydbadmin', 'azure_maintenance', 'azure_sys'";
-/// Bytes of a table that are hashed by one query. A server that sends nothing for long is taken for hung, so a table of
-/// terabytes must not be one query.
-const PIECE: u64 = 256 << 20;
 
 /// A connection to one database.
 pub struct Session {
-    account: Account,
+    pub account: Account,
     child: Child,
     input: Option<ChildStdin>,
     rest: Vec<u8>,
@@ -121,7 +106,8 @@ impl Session {
         self.answer(query).await.map_err(|failure| self.account.side.failed(&failure))
     }
 
-    async fn answer<T: DeserializeOwned>(&mut self, query: &str) -> Result<Vec<T>, Failure> {
+    /// The same, with the failure in the words of `psql`. After a failure the connection is gone.
+    pub async fn answer<T: DeserializeOwned>(&mut self, query: &str) -> Result<Vec<T>, Failure> {
         if let Some(input) = &mut self.input {
             // The write fails if `psql` has ended. The reason for that is read below.
             // The end is printed by \echo, as a SELECT would fix a transaction's snapshot before it has its locks.
@@ -163,6 +149,13 @@ impl Session {
                 None => return Ok(None),
             }
         }
+    }
+
+    /// Connects again to the same database.
+    pub async fn reopen(&mut self) -> Result<(), Error> {
+        let (account, database) = (self.account.clone(), self.account.database.clone().unwrap_or_default());
+        *self = Self::open(&account, &database).await?;
+        Ok(())
     }
 
     /// The server's version as a number, such as `150018`.
@@ -240,65 +233,6 @@ impl Session {
         Ok(self.one::<(bool,)>(query).await?.0)
     }
 
-    /// What these tables hold, as far as they are there. A partitioned table is reported by its partitions.
-    pub async fn tables(&mut self, among: &Tables) -> Result<Tables, Error> {
-        self.hashed(None, |name| among.0.contains_key(name)).await
-    }
-
-    /// What all tables held in the instant of a snapshot.
-    pub async fn tables_in(&mut self, snapshot: &str) -> Result<Tables, Error> {
-        self.hashed(Some(snapshot), |_| true).await
-    }
-
-    /// Each query locks the indexes of its table, too. So the transaction ends after some tables, which frees the locks.
-    async fn hashed(&mut self, snapshot: Option<&str>, wanted: impl Fn(&str) -> bool) -> Result<Tables, Error> {
-        let begin = snapshot.map(|snapshot| {
-            format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '{snapshot}'")
-        });
-        if let Some(begin) = &begin {
-            self.tell(begin).await?;
-        }
-        let sizes = self.table_sizes().await?;
-        let mut tables = Tables::default();
-        for (at, table) in sizes.into_iter().filter(|table| wanted(&table.name)).enumerate() {
-            if let Some(begin) = begin.as_ref().filter(|_| at % LOCKED_AT_ONCE == LOCKED_AT_ONCE - 1) {
-                self.tell(&format!("COMMIT; {begin}")).await?;
-            }
-            let (mut rows, mut sum) = (0, 0_i128);
-            for query in table.queries(self.number) {
-                let (more, some): (u64, String) = self.one(&query).await?;
-                let strange = |error| Error::SourceFailed(format!("{some} is no sum of hashes: {error}"));
-                (rows, sum) = (rows + more, sum.wrapping_add(some.parse::<i128>().map_err(strange)?));
-            }
-            let held = Table { rows, sum: table.sum(sum) };
-            tables.0.insert(table.name, held);
-        }
-        Ok(tables)
-    }
-
-    /// Tables that hold rows. A partition does not count as one that inherits: a dump keeps the order of its columns.
-    async fn table_sizes(&mut self) -> Result<Vec<HashedTable>, Error> {
-        let blocks = if self.number >= READS_RANGES {
-            "CASE a.amname WHEN 'heap' THEN coalesce(pg_catalog.pg_relation_size(c.oid), 0) / b.size ELSE 0 END"
-        } else {
-            "0"
-        };
-        // The parent of a partition is a partitioned table.
-        let inherits = "EXISTS (SELECT 1 FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class p ON p.oid = i.inhparent WHERE \
-                        i.inhrelid = c.oid AND p.relkind <> 'p')";
-        let columns = "(SELECT pg_catalog.json_agg(pg_catalog.quote_ident(k.attname)) FROM pg_catalog.pg_attribute k WHERE \
-                       k.attrelid = c.oid AND k.attnum > 0 AND NOT k.attisdropped)";
-        let query = format!(
-            "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname), {blocks}, {PIECE} / b.size, CASE \
-             WHEN {inherits} THEN {columns} END) FROM (SELECT pg_catalog.current_setting('block_size')::bigint AS size) b, \
-             {RELATIONS} LEFT JOIN pg_catalog.pg_am a ON a.oid = c.relam WHERE c.relkind = 'r' AND {OURS} ORDER BY n.nspname, \
-             c.relname"
-        );
-        let found: Vec<(String, u64, u64, Option<Vec<String>>)> = self.ask(&query).await?;
-        let table = |(name, blocks, at_once, inherited)| HashedTable { name, blocks, at_once, inherited };
-        Ok(found.into_iter().map(table).collect())
-    }
-
     /// Tables that hold rows, as statements name them.
     pub async fn table_names(&mut self) -> Result<Vec<String>, Error> {
         let query = format!(
@@ -314,67 +248,6 @@ impl Session {
         let failure = || Failure::Ended("psql", "the server gave no answer".into());
         first.ok_or_else(|| self.account.side.failed(&failure()))
     }
-
-    /// Tables whose rows a dump has: those that users made, and those of extensions that hold users' data.
-    async fn dumped(&mut self) -> Result<BTreeSet<String>, Error> {
-        let query = format!(
-            "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname)) FROM {RELATIONS} WHERE \
-             c.relkind IN ('r', 'p') AND (({OURS}) OR EXISTS (SELECT 1 FROM pg_catalog.pg_extension x WHERE c.oid = ANY \
-             (x.extconfig)))"
-        );
-        Ok(self.ask::<(String,)>(&query).await?.into_iter().map(|(name,)| name).collect())
-    }
-
-    /// Begins a transaction that sees these tables as they are now. Until the connection ends, nobody can truncate, rewrite or
-    /// drop one of them. Returns the name of the snapshot, with which others see the same.
-    ///
-    /// The locks come before the first query, because that fixes the snapshot, and a table that is truncated between the
-    /// snapshot and its lock would look empty: <https://www.postgresql.org/docs/current/sql-lock.html>,
-    /// <https://www.postgresql.org/docs/current/mvcc-caveats.html>.
-    async fn hold(&mut self, tables: &BTreeSet<String>) -> Result<String, Failure> {
-        let nothing = |_: Vec<()>| ();
-        self.answer("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await.map(nothing)?;
-        self.answer(&format!("SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")).await.map(nothing)?;
-        let names: Vec<String> = tables.iter().map(|table| format!("ONLY {table}")).collect();
-        for names in names.chunks(LOCKED_AT_ONCE) {
-            self.answer(&format!("LOCK TABLE {} IN ACCESS SHARE MODE", names.join(", "))).await.map(nothing)?;
-        }
-        let snapshot = self.answer("SELECT pg_catalog.json_build_array(pg_catalog.pg_export_snapshot())").await?;
-        let snapshot = snapshot.into_iter().next().map(|(name,): (String,)| name);
-        snapshot.ok_or_else(|| Failure::Ended("psql", "the server gave no snapshot".into()))
-    }
-
-    /// A connection that holds all tables of a database as they are in one instant, and the name of that snapshot. It tries
-    /// again if tables were made or dropped meanwhile, or if somebody else has locked one.
-    pub async fn holding(account: &Account, database: &str) -> Result<(Self, String), Error> {
-        let mut tried = 0;
-        loop {
-            tried += 1;
-            let mut session = Self::open(account, database).await?;
-            let tables = session.dumped().await?;
-            match session.hold(&tables).await {
-                Ok(snapshot) if tried == HOLDS || session.dumped().await? == tables => return Ok((session, snapshot)),
-                Ok(_) => tracing::info!(database, "tables came or went while they were locked: once more"),
-                Err(failure) if tried == HOLDS => {
-                    let failure = not_held(failure, database);
-                    return Err(session.account.side.failed(&failure));
-                }
-                Err(failure) => tracing::info!(database, %failure, "not all tables could be locked: once more"),
-            }
-        }
-    }
-}
-
-/// Why the tables could not be locked, with a query that finds the session that blocks us.
-fn not_held(failure: Failure, database: &str) -> Failure {
-    if !failure.api_message().contains("lock timeout") {
-        return failure;
-    }
-    let message = format!(
-        "a transaction has held an AccessExclusiveLock in {database} for {LOCK_SECONDS} s, so that a table cannot be \
-         read: end that transaction; SELECT pid, relation::regclass FROM pg_locks WHERE mode = 'AccessExclusiveLock' names it"
-    );
-    Failure::Ended("psql", message)
 }
 
 #[cfg(test)]
@@ -390,13 +263,5 @@ mod tests {
         // Each row is an array of JSON. On a server without the settings there are no rows, and no error.
         assert!(query.starts_with("SELECT pg_catalog.json_build_array(pg_catalog.set_config(name, '0', false))"));
         assert!(super::super::OPTIONS.contains("-c idle_in_transaction_session_timeout=0"));
-    }
-
-    #[test]
-    fn a_table_that_stays_locked_is_told_with_the_query_that_finds_who_locks_it() {
-        let timeout = Failure::Ended("psql", "ERROR:  canceling statement due to lock timeout".into());
-        assert!(not_held(timeout, "shop").api_message().contains("AccessExclusiveLock in shop"));
-        let other = Failure::Ended("psql", "ERROR:  permission denied for table orders".into());
-        assert_eq!(not_held(other.clone(), "shop"), other);
     }
 }

@@ -6,17 +6,19 @@
 
 use std::process::Stdio;
 
-use futures::TryFutureExt;
-
 use super::super::child::Program;
 use super::super::dump::Writer;
 use super::super::words::listed;
-use super::super::{Account, DUMP, GLOBALS, MONETARY, PROGRAM_SILENCE_TIMEOUT, TABLES};
+use super::super::{Account, DUMP, ENCODING, GLOBALS, MONETARY, PROGRAM_SILENCE_TIMEOUT, TABLES};
+use super::holding::{LOCK_SECONDS, not_locked};
 use super::restore::connection;
-use super::session::{LOCK_SECONDS, Session};
+use super::session::Session;
 use super::{MAINTENANCE, locks, program, rights, steps};
 use crate::backup::Error;
 use crate::backup::manifest::{Contents, LEFT_OUT};
+
+/// The fact that names tables that could not be counted.
+const UNCOMPARED: &str = "uncompared";
 
 /// A server to dump.
 pub struct PostgresDump {
@@ -84,7 +86,7 @@ impl PostgresDump {
             .await
             .map_err(|it| self.failed(&it))?;
         let mut contents = Contents::default();
-        let mut tables = 0;
+        let (mut tables, mut uncompared) = (0, Vec::new());
         for database in &self.databases {
             let (session, snapshot) = Session::holding(&self.account, database).await?;
             // Not compressed here: zstd does that better, and the hash is of what zstd gets.
@@ -92,28 +94,50 @@ impl PostgresDump {
             // Without a limit, `pg_dump` would wait forever behind a session that itself waits for our locks.
             let lock_timeout = format!("--lock-wait-timeout={LOCK_SECONDS}s");
             let dump = program("pg_dump", &self.account, database)?.args(arguments).args([&lock_timeout]);
-            let dump = dump.args(["--snapshot", &snapshot, "--exclude-schema", steps::MARK]);
-            let dump = dump.start(Stdio::null())?;
             let mut counting = Session::open(&self.account, database).await?;
+            let encoding = counting.encoding().await?;
+            let written_in = written_in(&encoding, counting.has_other_names().await?);
+            let dump = dump.args(["--snapshot", &snapshot, "--exclude-schema", steps::MARK, "--encoding", written_in]);
+            let dump = dump.start(Stdio::null())?;
             let name = format!("{DUMP}{database}");
-            let written = into.program(&name, dump, PROGRAM_SILENCE_TIMEOUT).map_err(|it| self.failed(&it));
+            let written = async {
+                match into.program(&name, dump, PROGRAM_SILENCE_TIMEOUT).await {
+                    Ok(()) => Ok(()),
+                    Err(failure) => Err(not_locked(&failure, &self.account, database).await),
+                }
+            };
             let ((), found) = tokio::try_join!(written, counting.tables_in(&snapshot))?;
             drop((session, counting));
             tracing::info!(database, tables = found.0.len(), rows = found.rows(), "dumped");
             contents.keys += found.rows();
             tables += found.0.len();
             into.text(&format!("{TABLES}{database}"), &found.text()).await;
+            into.text(&format!("{ENCODING}{database}"), &encoding).await;
+            if let Some(tables) = found.uncompared() {
+                tracing::warn!(database, tables, "these are dumped, and a restore will not compare them");
+            }
+            uncompared
+                .extend(found.0.into_iter().filter(|(_, table)| table.uncompared().is_some()).map(|(name, _)| name));
         }
         contents.facts.insert("databases".into(), self.databases.len().to_string());
         contents.facts.insert("tables".into(), tables.to_string());
         contents.facts.insert(MONETARY.into(), "C".into());
         contents.facts.extend(listed(&self.left_out).map(|names| (LEFT_OUT.to_owned(), names)));
+        contents.facts.extend(listed(&uncompared).map(|names| (UNCOMPARED.to_owned(), names)));
         Ok(contents)
     }
 
     fn failed(&self, failure: &super::super::child::Failure) -> Error {
         self.account.side.failed(failure)
     }
+}
+
+/// The encoding in which a dump is written: that of the database, because not every value has an equivalent in another one. Only
+/// names with other characters than those of ASCII need UTF-8, as they are read here. Nothing converts these two encodings.
+/// <https://www.postgresql.org/docs/current/multibyte.html>
+fn written_in(encoding: &str, has_other_names: bool) -> &str {
+    let is_convertible = !matches!(encoding, "SQL_ASCII" | "MULE_INTERNAL");
+    if has_other_names && is_convertible { "UTF8" } else { encoding }
 }
 
 /// Dumps roles, by a connection to that database.
@@ -145,6 +169,15 @@ mod tests {
         let evil = " host=1.2.3.4 dbname=postgres sslmode=disable";
         assert_eq!(database(evil), Some(format!("dbname='{evil}'")));
         assert!(of("shop", false).contains(&"--no-role-passwords".into()));
+    }
+
+    #[test]
+    fn values_are_dumped_in_the_encoding_of_their_database() {
+        assert_eq!(written_in("SQL_ASCII", false), "SQL_ASCII");
+        assert_eq!(written_in("SQL_ASCII", true), "SQL_ASCII");
+        assert_eq!(written_in("WIN1252", false), "WIN1252");
+        assert_eq!(written_in("LATIN1", true), "UTF8");
+        assert_eq!(written_in("UTF8", true), "UTF8");
     }
 
     #[test]

@@ -1,0 +1,189 @@
+//! What PostgreSQL's own programs can dump is backed up, whatever our comparison makes of it, and comes back.
+
+use causeway::api::DatabaseBackupStatus;
+use causeway::api::databaserestore::RestorePhase;
+use serde_json::json;
+
+use super::sql_postgres::POSTGRES;
+use super::sql_stage::SqlStage;
+use super::stage::NAME;
+use crate::support::Operator;
+
+/// Something that a database may have: the name of the database, what follows the name in the statement that makes it, the statements
+/// that fill it, and a question about what they made.
+type Idiom = (&'static str, &'static str, &'static str, &'static str);
+
+const IDIOMS: &[Idiom] = &[
+    (
+        "hashed_by_enum",
+        "",
+        "CREATE TYPE mood AS ENUM ('a', 'b', 'c', 'd'); CREATE TABLE parts (m mood, i int) PARTITION BY HASH (m);
+         CREATE TABLE parts_0 PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+         CREATE TABLE parts_1 (i int, m mood);
+         ALTER TABLE parts ATTACH PARTITION parts_1 FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+         INSERT INTO parts SELECT m, i FROM unnest(enum_range(NULL::mood)) m, generate_series(1, 50) i;",
+        "SELECT m, count(*), sum(i) FROM parts GROUP BY m ORDER BY m;",
+    ),
+    (
+        "bytes",
+        "ENCODING 'SQL_ASCII' TEMPLATE template0",
+        "CREATE TABLE t (a text); INSERT INTO t VALUES (convert_from('\\xe9fffe', 'SQL_ASCII')), ('plain');",
+        "SELECT string_agg(convert_to(a, 'SQL_ASCII')::text, ',' ORDER BY convert_to(a, 'SQL_ASCII')) FROM t;",
+    ),
+    (
+        "latin",
+        "ENCODING 'WIN1252' LOCALE 'C' TEMPLATE template0",
+        "CREATE TABLE t (a text); INSERT INTO t VALUES (convert_from('\\xe981', 'WIN1252'));",
+        "SELECT convert_to(a, 'WIN1252'), pg_encoding_to_char(encoding) FROM t, pg_database WHERE datname = current_database();",
+    ),
+    (
+        "function_in_index",
+        "",
+        "CREATE FUNCTION norm(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT pg_catalog.lower($1)';
+         CREATE TABLE t (a text); INSERT INTO t VALUES ('X'), ('y'); CREATE INDEX lowered ON t (norm(a)) WHERE norm(a) <> 'z';",
+        "SELECT count(*), (SELECT indexdef FROM pg_indexes WHERE indexname = 'lowered') FROM t WHERE norm(a) = 'x';",
+    ),
+    (
+        "checks_and_domains",
+        "",
+        "CREATE FUNCTION is_fine(int) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT $1 > 0';
+         CREATE DOMAIN fine AS int CHECK (is_fine(VALUE));
+         CREATE TABLE t (a int CHECK (is_fine(a)), b fine, c int GENERATED ALWAYS AS (abs(a) + 1) STORED);
+         INSERT INTO t VALUES (1, 2), (3, 4);",
+        "SELECT string_agg(t::text, ',' ORDER BY a) FROM t;",
+    ),
+    (
+        "materialized",
+        "",
+        "CREATE FUNCTION twice(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1 * 2'; CREATE TABLE t (a int);
+         INSERT INTO t VALUES (4); CREATE MATERIALIZED VIEW m AS SELECT twice(a) AS b FROM t; CREATE UNIQUE INDEX ON m (b);",
+        "SELECT b FROM m;",
+    ),
+    (
+        "operators",
+        "",
+        "CREATE FUNCTION same(int, int) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT $1 % 10 = $2 % 10';
+         CREATE OPERATOR === (FUNCTION = same, LEFTARG = int, RIGHTARG = int);
+         CREATE TABLE t (a int CHECK (a OPERATOR(public.===) 3)); INSERT INTO t VALUES (3), (13);",
+        "SELECT sum(a) FROM t WHERE a === 23;",
+    ),
+    (
+        "collated",
+        "",
+        "CREATE COLLATION german (provider = icu, locale = 'de-u-co-phonebk'); CREATE TABLE t (a text COLLATE german);
+         INSERT INTO t VALUES ('Ä'), ('Z'); CREATE INDEX ON t (a);",
+        "SELECT string_agg(encode(convert_to(a, 'UTF8'), 'hex'), ',' ORDER BY a) FROM t;",
+    ),
+    (
+        "foreign_tables",
+        "",
+        "CREATE EXTENSION postgres_fdw; CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '192.0.2.1');
+         CREATE FOREIGN TABLE there (i int) SERVER far; CREATE TABLE t (a int) PARTITION BY LIST (a);
+         CREATE TABLE t_1 PARTITION OF t FOR VALUES IN (1); CREATE FOREIGN TABLE t_2 PARTITION OF t FOR VALUES IN (2) SERVER far;
+         INSERT INTO t_1 VALUES (1);",
+        "SELECT (SELECT count(*) FROM t_1), string_agg(relname, ',' ORDER BY relname) FROM pg_class WHERE relkind = 'f';",
+    ),
+    (
+        "large_objects",
+        "",
+        "SELECT lo_from_bytea(4711, 'large');",
+        "SELECT lo_get(4711);",
+    ),
+    (
+        "event_triggers",
+        "",
+        "CREATE TABLE log (tag text); CREATE FUNCTION note() RETURNS event_trigger LANGUAGE plpgsql AS
+           'BEGIN INSERT INTO log VALUES (tg_tag); END';
+         CREATE EVENT TRIGGER noting ON ddl_command_end EXECUTE FUNCTION note();",
+        "SELECT (SELECT count(*) FROM log), evtname FROM pg_event_trigger;",
+    ),
+    (
+        "row_security",
+        "",
+        "CREATE TABLE t (a int); INSERT INTO t VALUES (1), (2); ALTER TABLE t ENABLE ROW LEVEL SECURITY;
+         ALTER TABLE t FORCE ROW LEVEL SECURITY; CREATE POLICY few ON t USING (a = 1);",
+        "SELECT count(*) FROM t;",
+    ),
+    (
+        "arrays",
+        "",
+        "ALTER DATABASE arrays SET array_nulls = off; ALTER DATABASE arrays SET quote_all_identifiers = on;
+         CREATE TABLE t (a text[]); INSERT INTO t VALUES (ARRAY['a', NULL]);",
+        "SELECT a[2] IS NULL FROM t;",
+    ),
+    (
+        "intervals",
+        "",
+        "ALTER DATABASE intervals SET intervalstyle = sql_standard; ALTER DATABASE intervals SET datestyle = 'German, DMY';
+         CREATE TABLE t (i interval DEFAULT '-1 day +02:03:00', d date); INSERT INTO t VALUES ('-1 day 2:03', '2026-02-01');",
+        "SET intervalstyle = postgres; SET datestyle = ISO; SELECT i, d FROM t;",
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_idiom_is_backed_up_proven_and_comes_back() {
+    let mut stage = SqlStage::new("sql-idioms", &POSTGRES).await;
+    let _operator = Operator::start(&stage).await;
+    let make = IDIOMS.iter().map(|(name, how, fill, _)| {
+        // Their settings hold for new connections only.
+        format!("\\c postgres\nCREATE DATABASE {name} {how};\n\\c {name}\n{fill}\n")
+    });
+    stage.ask(&make.collect::<String>()).await;
+    let questions: Vec<String> =
+        IDIOMS.iter().map(|(name, _, _, question)| format!("\\c {name}\n{question}")).collect();
+    let questions: Vec<&str> = questions.iter().map(String::as_str).collect();
+    let before = stage.ask_each("", &questions).await;
+    assert!(before.iter().all(|answer| !answer.starts_with("ERROR")), "{before:#?}");
+    stage.back_up(NAME, &stage.server(&json!({})), true).await;
+    stage.proven().await;
+
+    stage.replace().await;
+    stage.restored("back", &stage.server(&json!({})), false).await;
+    let after = stage.ask_each("", &questions).await;
+    for ((idiom, before), after) in IDIOMS.iter().zip(before).zip(after) {
+        assert_eq!(before, after, "{}", idiom.0);
+    }
+}
+
+/// The planner expands such a function, which names another one without its schema.
+const UNCOMPARABLE: &str = "CREATE DATABASE strange;
+\\c strange
+CREATE FUNCTION helper(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT lower($1)';
+CREATE FUNCTION norm(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT helper($1)';
+CREATE TABLE t (a text); INSERT INTO t VALUES ('X'); CREATE INDEX ON t (norm(a));
+CREATE TABLE other (a int); INSERT INTO other VALUES (1), (2);
+ALTER DATABASE strange SET search_path = pg_catalog;";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_that_cannot_be_counted_is_backed_up_and_named() {
+    let stage = SqlStage::new("sql-uncounted", &POSTGRES).await;
+    let _operator = Operator::start(&stage).await;
+    stage.ask(UNCOMPARABLE).await;
+    let server = stage.server(&json!({ "database": "strange" }));
+    stage.back_up(NAME, &server, false).await;
+    let taken = |status: &DatabaseBackupStatus| {
+        assert_eq!(status.last_failure, None);
+        !status.recent.is_empty()
+    };
+    let status = stage.becomes("a backup", taken).await.status.expect("a status");
+    assert_eq!(status.recent[0].keys, 2, "rows of the other table");
+    // pg_restore cannot make the index either, and says why.
+    let status = stage.restore("back", &stage.server(&json!({ "database": "postgres" })), false).await;
+    assert_eq!((status.phase, status.reason.as_deref()), (RestorePhase::Failed, Some("TargetFailed")), "{status:?}");
+    assert!(status.message.unwrap_or_default().contains("function helper(text) does not exist"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_is_told_with_its_table_and_process() {
+    let stage = SqlStage::new("sql-blocked", &POSTGRES).await;
+    let _operator = Operator::start(&stage).await;
+    stage.ask("CREATE DATABASE shop;\n\\c shop\nCREATE TABLE orders (i int);").await;
+    stage.begin("holder", "\\c shop\nBEGIN; LOCK TABLE orders; SELECT pg_sleep(1000);").await;
+    stage.runs("pg_sleep(1000)").await;
+    stage.back_up(NAME, &stage.server(&json!({ "database": "shop" })), false).await;
+    let (reason, text) = stage.failure(NAME).await;
+    assert_eq!(reason, "SourceFailed", "{text}");
+    for words in ["public.orders of database shop could not be read", "(user postgres, application psql)"] {
+        assert!(text.contains(words), "{text}");
+    }
+}
