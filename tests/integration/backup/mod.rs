@@ -28,6 +28,7 @@ mod sql_mariadb;
 mod sql_parallel;
 mod sql_parts;
 pub mod sql_postgres;
+mod sql_settings;
 mod sql_size;
 pub mod sql_stage;
 mod sql_tls;

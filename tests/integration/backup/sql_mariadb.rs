@@ -23,7 +23,7 @@ pub const MARIADB: Engine = Engine {
             printf '%s\\n' \"CREATE USER backup@'%' IDENTIFIED BY '$escaped';\" \
             \"GRANT ALL ON *.* TO backup@'%' WITH GRANT OPTION;\" > /tmp/init.sql\n\
             exec mariadbd --no-defaults --skip-name-resolve --datadir=/tmp/data --socket=/tmp/server.sock --init-file=/tmp/init.sql \
-            --innodb-flush-log-at-trx-commit=0 $TLS",
+            --innodb-flush-log-at-trx-commit=0 $TLS $SETTINGS",
     serve_tls: "--ssl-ca=/tls/ca.crt --ssl-cert=/tls/tls.crt --ssl-key=/tls/tls.key --require-secure-transport=ON",
     settings: "",
     client: "mariadb --no-defaults $TLS --batch --skip-column-names --default-character-set=utf8mb4 -h $HOST -u backup",

@@ -113,6 +113,12 @@ impl SqlStage {
         self.start().await;
     }
 
+    /// Replaces the server by a new, empty one of another kind.
+    pub async fn replace_by(&mut self, engine: &'static Engine) {
+        self.engine = engine;
+        self.replace().await;
+    }
+
     /// Starts a server.
     async fn start(&mut self) {
         let engine = self.engine;

@@ -1,6 +1,7 @@
 //! MySQL and MariaDB, with their own programs for dumps and their client.
 
 mod accounts;
+mod demands;
 mod hooks;
 mod mark;
 mod outlook;
@@ -11,6 +12,7 @@ mod rights;
 mod rows;
 mod scratch;
 mod sections;
+mod settings;
 mod source;
 mod statements;
 
@@ -42,6 +44,8 @@ struct Tools {
     maria: bool,
     client: &'static str,
     dump: &'static str,
+    /// The statement that makes the settings of a session; empty if they are good.
+    session: String,
 }
 
 impl Tools {
@@ -52,7 +56,7 @@ impl Tools {
             message => ("mariadb", message?),
         };
         let dump = if client == "mariadb" { "mariadb-dump" } else { "mysqldump" };
-        Ok(Self { account, maria: message.contains("MariaDB"), client, dump })
+        Ok(Self { account, maria: message.contains("MariaDB"), client, dump, session: String::new() })
     }
 
     /// One of the programs, set up to talk to the server. The password is in its environment.
@@ -73,7 +77,13 @@ impl Tools {
     /// A dump of MariaDB begins with one that enables the sandbox, so there `--binary-mode` is not used.
     fn reader(&self) -> Program {
         let closed = if self.maria { "--loose-sandbox" } else { "--binary-mode" };
-        self.program(self.client).args(["--batch", "--local-infile=0", closed])
+        self.client().args(["--batch", "--local-infile=0", closed])
+    }
+
+    /// The client, with the settings of a session.
+    fn client(&self) -> Program {
+        let first = (!self.session.is_empty()).then(|| format!("--init-command={}", self.session));
+        self.program(self.client).args(first)
     }
 
     /// Starts the client with a script. It comes from a file, because arguments are limited in size and visible to others.
@@ -142,7 +152,7 @@ impl Tools {
 
     async fn answer(&self, statement: &str) -> Result<Result<Vec<String>, Failure>, Error> {
         let arguments = ["--batch", "--skip-column-names", "--execute", statement];
-        let program = self.program(self.client).args([format!("--connect-timeout={CONNECT_SECONDS}")]).args(arguments);
+        let program = self.client().args([format!("--connect-timeout={CONNECT_SECONDS}")]).args(arguments);
         let message = program.run(Stdio::null(), PROGRAM_SILENCE_TIMEOUT).await?;
         Ok(message.map(|text| text.lines().map(str::to_owned).collect()))
     }
@@ -219,7 +229,8 @@ mod tests {
     #[test]
     fn names_of_databases_are_no_options_of_a_dump() {
         let account = Account::of_tests(Side::Source, "mysql", "u");
-        let tools = Tools { account, maria: true, client: "mariadb", dump: "mariadb-dump" };
+        let session = String::new();
+        let tools = Tools { account, maria: true, client: "mariadb", dump: "mariadb-dump", session };
         let names = ["-d", "--host=evil", "shop"].map(str::to_owned);
         for (alone, end) in [(false, &["--databases", "--"][..]), (true, &["--"])] {
             for data_only in [false, true] {

@@ -6,27 +6,35 @@ use super::super::tables::alike;
 use super::super::{Account, Fetched, How};
 use super::accounts::Accounts;
 use super::restore::Work;
-use super::{MARK, Tools, packet, text};
+use super::{MARK, Tools, demands, packet, text};
 use crate::api::databaserestore::RestoreAction;
 use crate::backup::Error;
 use crate::backup::outlook::Outlook;
 
 /// What would happen to databases, tables and accounts.
 pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Result<Outlook, Error> {
-    let tools = Tools::find(account.clone()).await?;
+    let mut tools = Tools::find(account.clone()).await?;
     let version = tools.log_in().await?;
     let exact = alike(&version, &fetched.version);
     let mut outlook = Outlook::default();
-    let Some(work) = Work::of(&tools, fetched, how).await? else { return Ok(outlook) };
+    for checked in [tools.check_dump().await, tools.prepare().await] {
+        outlook.note(checked)?;
+    }
+    let work = match Work::of(&tools, fetched, how).await {
+        Err(error) if error.is_refusal() => {
+            outlook.refuse(&error);
+            return Ok(outlook);
+        }
+        work => work?,
+    };
+    let Some(work) = work else { return Ok(outlook) };
     match work.is_to_do(how, exact).await {
         Err(error) if error.is_refusal() => outlook.refuse(&error),
         Ok(false) => return Ok(outlook),
         other => drop(other?),
     }
-    match packet::check(&work, fetched).await {
-        Err(error) if error.is_refusal() => outlook.refuse(&error),
-        checked => checked?,
-    }
+    outlook.note(packet::check(&work, fetched).await)?;
+    outlook.note(demands::check(&work, fetched, &version).await)?;
     let present = tools.databases().await?;
     let new = work.databases.iter().filter(|name| !present.contains(name));
     outlook.add(RestoreAction::Create, "databases", new);

@@ -3,7 +3,7 @@
 //!
 //! Events could change what has just been restored, so the event scheduler is off until all of it was compared.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
 use std::process::Stdio;
@@ -16,12 +16,15 @@ use super::accounts::{Accounts, Only};
 use super::mark::{Kept, Mark};
 use super::rows::Rows;
 use super::sections::{Piece, Sections};
-use super::{MARK, Tools, hex, packet, part, text};
+use super::{MARK, Tools, demands, hex, packet, part, text};
 use crate::backup::Error;
 use crate::backup::restored::Restored;
 
 /// How many columns are named.
 const NAMED: usize = 5;
+/// The note about names that the target has in another form.
+const FOLDED: &str =
+    "names of databases and tables are in lower case, as lower_case_table_names of the target is not 0";
 
 /// What is restored, and into what.
 pub struct Work<'a> {
@@ -38,19 +41,24 @@ pub struct Work<'a> {
     pub alone: bool,
     /// The statement that makes that one as it was made; empty if it is not known.
     pub create: String,
+    /// Whether the target has some of the names in lower case.
+    folded: bool,
 }
 
 /// Restores the chosen databases of a backup and the accounts that are missing, and compares.
 pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Result<Restored, Error> {
-    let tools = Tools::find(account.clone()).await?;
+    let mut tools = Tools::find(account.clone()).await?;
     tools::check(tools.client, account, how.origin).await?;
     let version = tools.log_in().await?;
+    tools.check_dump().await?;
+    tools.prepare().await?;
     let exact = alike(&version, &fetched.version);
     let Some(work) = Work::of(&tools, fetched, how).await? else { return Ok(Restored::default()) };
     if !work.is_to_do(how, exact).await? {
         return Ok(work.tables.rows().into());
     }
     packet::check(&work, fetched).await?;
+    demands::check(&work, fetched, &version).await?;
     let before = work.mark().await?.unwrap_or_default();
     let ours = if before.run == how.run { before.kept.accounts } else { BTreeSet::default() };
     let mut accounts = Accounts::look(&tools, &version, fetched, &ours, work.only().as_deref()).await?;
@@ -67,7 +75,8 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         tools.run_events(true).await?;
     }
     loaded?;
-    let notes: Vec<String> = [accounts.note(), work.rounded().await?].into_iter().flatten().collect();
+    let notes = [accounts.note(), work.rounded().await?, work.folded.then(|| FOLDED.to_owned())];
+    let notes: Vec<String> = notes.into_iter().flatten().collect();
     work.remove_mark().await?;
     let rows = work.tables.rows();
     tracing::info!(host = account.host, rows, exact, "restored, and equal to the backup");
@@ -75,8 +84,41 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
 }
 
 impl<'a> Work<'a> {
-    /// What to restore; none if the backup has no database at all.
+    /// What to restore, with names as the target has them; none if the backup has no database at all.
     pub async fn of(tools: &'a Tools, fetched: &'a Fetched, how: &How<'_>) -> Result<Option<Self>, Error> {
+        let Some(work) = Self::written(tools, fetched, how).await? else { return Ok(None) };
+        let folds = tools.ask("SELECT @@lower_case_table_names").await?.first().is_some_and(|it| it != "0");
+        if folds { work.in_lower_case().map(Some) } else { Ok(Some(work)) }
+    }
+
+    /// The same work with all names in lower case. Two names that then are one cannot be restored.
+    /// <https://dev.mysql.com/doc/refman/8.4/en/identifier-case-sensitivity.html>
+    fn in_lower_case(self) -> Result<Self, Error> {
+        let mut tables = BTreeMap::new();
+        let mut databases: Vec<String> = Vec::new();
+        let refused = |name: &str| {
+            Err(Error::ServerUnfit(format!(
+                "lower_case_table_names of the target is not 0, so that {name} of the backup and another name, with other capital \
+                 letters, are one: restore into a server with lower_case_table_names = 0"
+            )))
+        };
+        let folded = self.databases.iter().chain(self.tables.0.keys()).any(|name| name.to_lowercase() != *name);
+        for name in self.databases {
+            if databases.contains(&name.to_lowercase()) {
+                return refused(&name);
+            }
+            databases.push(name.to_lowercase());
+        }
+        for (name, table) in self.tables.0 {
+            if tables.insert(name.to_lowercase(), table).is_some() {
+                return refused(&name);
+            }
+        }
+        Ok(Self { databases, tables: Tables(tables), folded, ..self })
+    }
+
+    /// What to restore, with names as the backup has them; none if the backup has no database at all.
+    async fn written(tools: &'a Tools, fetched: &'a Fetched, how: &How<'_>) -> Result<Option<Self>, Error> {
         let account = &tools.account;
         let Some((name, dump)) = fetched.dumps().into_iter().next() else {
             return if how.include.databases.is_empty() {
@@ -95,6 +137,7 @@ impl<'a> Work<'a> {
             databases: vec![],
             alone: false,
             create: String::new(),
+            folded: false,
         };
         if !name.is_empty() {
             Choice::of(&[name.to_owned()], account, how)?;
@@ -249,7 +292,38 @@ fn rounded(columns: &[String]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::Side;
+    use super::super::super::tables::Table;
     use super::*;
+
+    fn work<'a>(tools: &'a Tools, tables: &[&str]) -> Work<'a> {
+        let tables = tables.iter().map(|name| ((*name).to_owned(), Table::default())).collect();
+        let (dump, databases, create) = (Path::new("/work/dump"), vec!["Shop".to_owned()], String::new());
+        Work {
+            tools,
+            dump,
+            pieces: None,
+            from: vec![],
+            tables: Tables(tables),
+            databases,
+            alone: false,
+            create,
+            folded: false,
+        }
+    }
+
+    #[test]
+    fn names_are_those_that_the_target_has_or_refused() {
+        let (account, session) = (Account::of_tests(Side::Target, "mysql", "u"), String::new());
+        let tools = Tools { account, maria: true, client: "mariadb", dump: "mariadb-dump", session };
+        let folded = work(&tools, &["Shop.Orders", "Shop.lines"]).in_lower_case().unwrap();
+        assert_eq!(folded.databases, ["shop"]);
+        assert_eq!(folded.tables.0.keys().collect::<Vec<_>>(), ["shop.lines", "shop.orders"]);
+        assert!(folded.folded);
+        let error = work(&tools, &["Shop.Orders", "Shop.orders"]).in_lower_case().err().unwrap();
+        assert_eq!((error.reason(), error.is_refusal()), ("ServerUnfit", true));
+        assert!(error.to_string().contains("Shop.orders of the backup and another name"), "{error}");
+    }
 
     #[test]
     fn some_columns_that_lost_digits_are_named_and_the_others_counted() {

@@ -42,6 +42,19 @@ pub async fn check(tools: &Tools, version: &str, databases: &[String]) -> Result
     Err(Error::RightsMissing(format!("{field}: user {user} cannot read all that is to be backed up: {missing}")))
 }
 
+/// The rights on the server that the login has; none if the server does not say it.
+pub async fn server_rights(tools: &Tools, version: &str) -> Result<Option<BTreeSet<String>>, Error> {
+    let printed = match own(tools, version).await? {
+        Ok(printed) => printed,
+        Err(failure) => {
+            tracing::warn!(%failure, "the server does not say what this login may do: that is not checked");
+            return Ok(None);
+        }
+    };
+    let grants = Grants::read(&printed, version, false);
+    Ok((grants.strange == 0).then(|| grants.on_server()))
+}
+
 /// What a login may do.
 struct Grants {
     statements: Vec<Statement>,
@@ -203,7 +216,8 @@ fn names(rights: &[Token]) -> BTreeSet<String> {
     rights.split(|it| it.kind == Kind::Sign(',')).map(|words| render(words).to_ascii_uppercase()).collect()
 }
 
-fn has(held: &BTreeSet<String>, right: &str) -> bool {
+/// Whether a right is among these.
+pub fn has(held: &BTreeSet<String>, right: &str) -> bool {
     held.contains(right) || held.contains(ALL)
 }
 

@@ -35,6 +35,7 @@ impl MysqlDump {
     pub async fn open(account: Account) -> Result<Self, Error> {
         let tools = Tools::find(account).await?;
         let version = tools.log_in().await?;
+        tools.check_dump().await?;
         let databases = match &tools.account.database {
             Some(database) => vec![database.clone()],
             None => tools.databases().await?,

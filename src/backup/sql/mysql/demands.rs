@@ -1,0 +1,375 @@
+//! What a dump demands of a target besides room: definers, triggers and functions under a binary log, and tables without a key.
+//!
+//! The dump is read once more only if the target, or the rights of the login, could refuse something.
+//! <https://mariadb.com/kb/en/stored-routine-privileges/>, <https://dev.mysql.com/doc/refman/8.4/en/stored-programs-logging.html>
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::Path;
+
+use super::super::words::some_of;
+use super::super::{Fetched, Side};
+use super::accounts::{Who, me};
+use super::restore::Work;
+use super::rights::{has, server_rights};
+use super::rows::identifier;
+use super::sections::Piece;
+use super::statements::{Statement, Statements};
+use crate::backup::Error;
+
+/// Bytes that are read at once.
+const READ: usize = 256 * 1024;
+/// Bytes of a statement that are looked at.
+const LONGEST: u64 = 1 << 20;
+/// How many names a message has.
+const NAMED: usize = 3;
+/// Rights to make programs and views of others: of MariaDB, and of two versions of MySQL.
+const DEFINERS: [&str; 4] = ["SUPER", "SET USER", "SET_USER_ID", "SET_ANY_DEFINER"];
+/// Rights to write to a server that is `read_only`.
+const WRITERS: [&str; 3] = ["SUPER", "READ_ONLY ADMIN", "CONNECTION_ADMIN"];
+/// What a function must say of itself, so that a server with a binary log takes it.
+const HARMLESS: [&str; 3] = ["DETERMINISTIC", "NO SQL", "READS SQL DATA"];
+
+/// What a dump has that a server may refuse.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Demands {
+    /// The accounts for which programs and views run.
+    definers: BTreeSet<String>,
+    /// Triggers and functions.
+    programs: Vec<String>,
+    /// Functions that do not say that they are harmless.
+    unsafe_functions: Vec<String>,
+    /// Tables of `InnoDB` without a key that could be the primary one.
+    keyless: Vec<String>,
+}
+
+/// What a target refuses.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Refuses {
+    /// Definers other than this account, in the form of statements.
+    others_than: Option<String>,
+    /// Triggers and functions.
+    programs: bool,
+    /// Functions that do not say that they are harmless.
+    unsafe_functions: bool,
+    keyless: bool,
+}
+
+/// Checks that the target takes all that is restored. The error names what it would refuse, and what permits it.
+pub async fn check(work: &Work<'_>, fetched: &Fetched, version: &str) -> Result<(), Error> {
+    let tools = work.tools;
+    if tools.account.side == Side::Scratch {
+        return Ok(());
+    }
+    let rows = tools
+        .ask(
+            "SHOW GLOBAL VARIABLES WHERE variable_name IN ('log_bin', 'log_bin_trust_function_creators', \
+             'innodb_force_primary_key', 'read_only', 'super_read_only')",
+        )
+        .await?;
+    let is_on = |name: &str| {
+        rows.iter()
+            .filter_map(|row| row.split_once('\t'))
+            .any(|(its, value)| its == name && matches!(value, "ON" | "1"))
+    };
+    // Without grant tables, a server checks no rights.
+    let rights = server_rights(tools, version).await?;
+    let may = |any: &[&str]| rights.as_ref().is_none_or(|held| any.iter().any(|right| has(held, right)));
+    let user = me(tools).await?.quoted();
+    if is_on("super_read_only") || (is_on("read_only") && !may(&WRITERS)) {
+        let message = format!(
+            "the target is read_only, and user {user} may not write to it: name the primary server in spec.target.mysql.host, or \
+             SET GLOBAL read_only = OFF, then restore again"
+        );
+        return Err(Error::ServerUnfit(message));
+    }
+    let distrusts = is_on("log_bin") && !is_on("log_bin_trust_function_creators");
+    let refuses = Refuses {
+        others_than: (!may(&DEFINERS)).then(|| user.clone()),
+        programs: distrusts && !may(&["SUPER"]),
+        unsafe_functions: distrusts,
+        keyless: is_on("innodb_force_primary_key"),
+    };
+    if refuses == Refuses::default() {
+        return Ok(());
+    }
+    let failed = |source| Error::Work { path: work.dump.to_owned(), source };
+    let maria = fetched.version.contains("MariaDB");
+    let demands = read(maria, work.dump, work.pieces.as_deref()).await.map_err(failed)?;
+    demands.and_then(|demands| demands.refused(&refuses, &user, version)).map_or(Ok(()), Err)
+}
+
+impl Demands {
+    /// Why the target cannot take it; none if it can.
+    fn refused(&self, refuses: &Refuses, user: &str, version: &str) -> Option<Error> {
+        let trust = "SET GLOBAL log_bin_trust_function_creators = ON";
+        let message = if refuses.keyless && !self.keyless.is_empty() {
+            format!(
+                "the target has innodb_force_primary_key, and these tables of the backup have no primary key (1173): {}: SET GLOBAL \
+                 innodb_force_primary_key = OFF",
+                some_of(&self.keyless, NAMED)
+            )
+        } else if refuses.programs && !self.programs.is_empty() {
+            format!(
+                "the target writes a binary log, and user {user} lacks SUPER, which triggers and functions need (1419): {}: {trust}, \
+                 or GRANT SUPER ON *.* TO {user}",
+                some_of(&self.programs, NAMED)
+            )
+        } else if refuses.unsafe_functions && !self.unsafe_functions.is_empty() {
+            format!(
+                "the target writes a binary log, and takes no function that is not declared DETERMINISTIC, NO SQL or READS SQL DATA \
+                 (1418): {}: {trust}",
+                some_of(&self.unsafe_functions, NAMED)
+            )
+        } else {
+            let me = refuses.others_than.as_ref()?;
+            let others: Vec<&String> = self.definers.iter().filter(|definer| *definer != me).collect();
+            if others.is_empty() {
+                return None;
+            }
+            format!(
+                "views, triggers or routines of the backup run as {}, and user {user} may not make such (1227): GRANT {} ON *.* TO \
+                 {user}",
+                some_of(&others, NAMED),
+                definer_right(version)
+            )
+        };
+        Some(Error::ServerUnfit(format!("{message}, then restore again")))
+    }
+
+    /// Adds a statement of the dump.
+    fn add(&mut self, statement: &str) {
+        let Some(Made { kind, name, definer }) = Made::read(statement) else { return };
+        self.definers.extend(definer);
+        let has_line = |words: &[&str]| statement.lines().any(|line| words.contains(&line.trim()));
+        match kind {
+            "TABLE" if is_keyless(statement) => self.keyless.push(name),
+            "TRIGGER" => self.programs.push(name),
+            "FUNCTION" => {
+                if !has_line(&HARMLESS) {
+                    self.unsafe_functions.push(name.clone());
+                }
+                self.programs.push(name);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The right to make programs of others.
+fn definer_right(version: &str) -> &'static str {
+    let mut numbers = version.split(|it: char| !it.is_ascii_digit()).map(|it| it.parse::<u32>().unwrap_or_default());
+    let pair = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+    match (version.contains("MariaDB"), pair) {
+        (true, (10, 5..) | (11.., _)) => "SET USER",
+        (true, _) | (false, (..8, _)) => "SUPER",
+        (false, (8, ..2)) => "SET_USER_ID",
+        (false, _) => "SET_ANY_DEFINER",
+    }
+}
+
+/// What a statement makes.
+struct Made {
+    kind: &'static str,
+    name: String,
+    definer: Option<String>,
+}
+
+impl Made {
+    /// Reads a statement that makes something; none for any other.
+    fn read(statement: &str) -> Option<Self> {
+        const KINDS: [&str; 6] = ["TABLE", "VIEW", "TRIGGER", "FUNCTION", "PROCEDURE", "EVENT"];
+        let mut rest = skip(statement).strip_prefix("CREATE")?;
+        let mut definer = None;
+        loop {
+            rest = skip(rest);
+            if let Some(after) = rest.strip_prefix("DEFINER=") {
+                let (user, length) = identifier(after.as_bytes())?;
+                rest = after.get(length..)?;
+                let mut host = None;
+                if let Some(after) = rest.strip_prefix('@') {
+                    let (its, length) = identifier(after.as_bytes())?;
+                    (host, rest) = (Some(its), after.get(length..)?);
+                }
+                definer = Some(Who { user, host }.quoted());
+                continue;
+            }
+            let word = rest.split(|it: char| it.is_whitespace() || it == '*' || it == '`').next()?;
+            rest = rest.get(word.len()..).filter(|_| !word.is_empty())?;
+            // A trigger is as its maker wrote it.
+            if let Some(kind) = KINDS.into_iter().find(|kind| kind.eq_ignore_ascii_case(word)) {
+                let rest = skip(rest);
+                let bare = || rest.split_whitespace().next().unwrap_or_default().to_owned();
+                let name = identifier(rest.as_bytes()).map_or_else(bare, |(name, _)| name);
+                return Some(Self { kind, name, definer });
+            }
+        }
+    }
+}
+
+/// The text without blanks, and without marks of comments that hide a part of a statement from some versions.
+fn skip(mut text: &str) -> &str {
+    loop {
+        text = text.trim_start();
+        if let Some(after) = text.strip_prefix("*/") {
+            text = after;
+        } else if let Some(after) = text.strip_prefix("/*!").or_else(|| text.strip_prefix("/*M!")) {
+            text = after.trim_start_matches(|it: char| it.is_ascii_digit());
+        } else {
+            return text;
+        }
+    }
+}
+
+/// Whether a table of `InnoDB` has neither a primary key nor a unique one of columns that are never null.
+fn is_keyless(statement: &str) -> bool {
+    let lines: Vec<&str> = statement.lines().map(str::trim).collect();
+    let is_inno = lines.iter().any(|line| line.starts_with(") ENGINE=InnoDB"));
+    let is_filled = |column: &str| {
+        let begin = format!("`{}` ", column.replace('`', "``"));
+        lines.iter().any(|line| line.starts_with(&begin) && line.contains(" NOT NULL"))
+    };
+    let is_key = |line: &&str| {
+        if line.starts_with("PRIMARY KEY") {
+            return true;
+        }
+        let Some((_, columns)) = line.strip_prefix("UNIQUE KEY ").and_then(|rest| rest.split_once(" (")) else {
+            return false;
+        };
+        let mut columns = columns;
+        let mut count = 0;
+        while let Some((column, length)) = identifier(columns.as_bytes()) {
+            if !is_filled(&column) {
+                return false;
+            }
+            count += 1;
+            columns = columns.get(length..).and_then(|rest| rest.split_once(',')).map_or("", |(_, rest)| rest);
+        }
+        count > 0
+    };
+    is_inno && !lines.iter().any(|line| is_key(&line))
+}
+
+/// The places of statements that make something.
+struct Places {
+    statements: Statements,
+    /// The parts of the dump that count; none if all of it does.
+    chosen: Option<Vec<Range<u64>>>,
+    found: Vec<Range<u64>>,
+}
+
+/// Notes a statement that makes something.
+fn note(statement: &Statement<'_>, chosen: Option<&[Range<u64>]>, found: &mut Vec<Range<u64>>) {
+    let is_chosen = chosen.is_none_or(|chosen| chosen.iter().any(|part| part.contains(&statement.range.start)));
+    if is_chosen && skip(&String::from_utf8_lossy(statement.head)).starts_with("CREATE") {
+        found.push(statement.range.clone());
+    }
+}
+
+impl Write for Places {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let (chosen, found) = (self.chosen.as_deref(), &mut self.found);
+        self.statements.push(bytes, &mut |statement| note(statement, chosen, found));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What these pieces of a dump demand (all of it without any); none if the dump cannot be split into statements.
+async fn read(maria: bool, dump: &Path, pieces: Option<&[Piece]>) -> io::Result<Option<Demands>> {
+    let bytes = |piece: &Piece| match piece {
+        Piece::Bytes(range) => Some(range.clone()),
+        Piece::Text(_) => None,
+    };
+    let chosen: Option<Vec<Range<u64>>> = pieces.map(|pieces| pieces.iter().filter_map(bytes).collect());
+    let mut file = File::open(dump)?;
+    let reading = tokio::task::spawn_blocking(move || {
+        let mut places = Places { statements: Statements::of(maria), chosen, found: Vec::new() };
+        io::copy(&mut BufReader::with_capacity(READ, &mut file), &mut places)?;
+        let Places { statements, chosen, mut found } = places;
+        if statements.finish(&mut |statement| note(statement, chosen.as_deref(), &mut found)).is_none() {
+            return Ok(None);
+        }
+        let mut demands = Demands::default();
+        for range in found {
+            file.seek(SeekFrom::Start(range.start))?;
+            let mut statement = Vec::new();
+            (&mut file).take((range.end - range.start).min(LONGEST)).read_to_end(&mut statement)?;
+            demands.add(&String::from_utf8_lossy(&statement));
+        }
+        Ok(Some(demands))
+    });
+    reading.await.map_err(io::Error::other)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `mariadb-dump` 10.11 writes it.
+    const DUMP: &str = "CREATE TABLE `kept` (\n  `id` int(11) NOT NULL,\n  PRIMARY KEY (`id`)\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;\n\
+        CREATE TABLE `unique` (\n  `a` int(11) NOT NULL,\n  `b` int(11) NOT NULL,\n  UNIQUE KEY `u` (`a`,`b`(3))\n) ENGINE=InnoDB;\n\
+        CREATE TABLE `bare` (\n  `a` int(11) DEFAULT NULL,\n  `b` int(11) NOT NULL,\n  UNIQUE KEY `u` (`a`,`b`)\n) ENGINE=InnoDB;\n\
+        CREATE TABLE `other` (\n  `a` int(11) DEFAULT NULL\n) ENGINE=Aria;\n\
+        INSERT INTO `bare` VALUES (1,2),(3,4);\n\
+        DELIMITER ;;\n/*!50003 CREATE*/ /*!50017 DEFINER=`root`@`localhost`*/ /*!50003 trigger tr before insert on kept\n\
+        for each row set new.id=1 */;;\nDELIMITER ;\n\
+        DELIMITER ;;\nCREATE DEFINER=`app`@`%` FUNCTION `f`() RETURNS int(11)\n    DETERMINISTIC\nreturn 1 ;;\n\
+        CREATE DEFINER=`app`@`%` FUNCTION `g`() RETURNS int(11)\nreturn rand() ;;\nDELIMITER ;\n\
+        /*!50001 CREATE ALGORITHM=UNDEFINED */\n/*!50013 DEFINER=`some``body`@`%` SQL SECURITY DEFINER */\n\
+        /*!50001 VIEW `v` AS select 1 AS `1` */;\n\
+        /*!50106 CREATE*/ /*!50117 DEFINER=`app`@`%`*/ /*!50106 EVENT `e` ON SCHEDULE EVERY 1 DAY DO select 1 */ ;\n";
+
+    async fn demands(pieces: Option<&[Piece]>) -> Demands {
+        let number = pieces.map_or(0, <[Piece]>::len);
+        let dump = std::env::temp_dir().join(format!("causeway-demands-{}-{number}", std::process::id()));
+        std::fs::write(&dump, DUMP).unwrap();
+        let found = read(true, &dump, pieces).await.unwrap().unwrap();
+        std::fs::remove_file(&dump).unwrap();
+        found
+    }
+
+    #[tokio::test]
+    async fn what_a_server_may_refuse_is_found_in_a_dump() {
+        let found = demands(None).await;
+        assert_eq!(found.keyless, ["bare"]);
+        assert_eq!(found.programs, ["tr", "f", "g"]);
+        assert_eq!(found.unsafe_functions, ["g"]);
+        let definers: Vec<&str> = found.definers.iter().map(String::as_str).collect();
+        assert_eq!(definers, ["`app`@`%`", "`root`@`localhost`", "`some``body`@`%`"]);
+        let begin = Piece::Bytes(0..60);
+        assert_eq!(demands(Some(&[begin])).await, Demands::default(), "what is not restored demands nothing");
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_is_told_with_what_permits_it() {
+        let (found, user) = (demands(None).await, "`app`@`%`");
+        let refused = |refuses: Refuses, version| found.refused(&refuses, user, version).map(|error| error.describe());
+        let refuses = Refuses { keyless: true, ..Refuses::default() };
+        let text = refused(refuses, "10.11.6-MariaDB").unwrap();
+        assert!(text.contains("(1173): bare: SET GLOBAL innodb_force_primary_key = OFF, then restore again"), "{text}");
+        let text = refused(Refuses { programs: true, ..Refuses::default() }, "10.11.6-MariaDB").unwrap();
+        assert!(text.contains("(1419)") && text.contains("log_bin_trust_function_creators = ON"), "{text}");
+        assert!(text.ends_with("then restore again"), "{text}");
+        let text = refused(Refuses { unsafe_functions: true, ..Refuses::default() }, "10.11.6-MariaDB").unwrap();
+        assert!(text.contains("(1418): g: SET"), "{text}");
+        for (version, right) in [
+            ("10.11.6-MariaDB", "SET USER"),
+            ("10.4.1-MariaDB", "SUPER"),
+            ("8.0.36", "SET_USER_ID"),
+            ("9.1.0", "SET_ANY_DEFINER"),
+        ] {
+            let text = refused(Refuses { others_than: Some(user.into()), ..Refuses::default() }, version).unwrap();
+            let expected = format!(
+                "run as `root`@`localhost`, `some``body`@`%`, and user {user} may not make such (1227): GRANT {right} ON"
+            );
+            assert!(text.contains(&expected), "{text}");
+        }
+        assert_eq!(refused(Refuses::default(), "8.0.36"), None);
+    }
+}
