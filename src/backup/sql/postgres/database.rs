@@ -3,8 +3,10 @@
 //! PostgreSQL makes a database outside of any transaction. A try that dies after that leaves a database without owner, rights
 //! and settings from the backup. A second try recognizes it by that, and goes on.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use super::super::Side;
 use super::globals::identifier;
 use super::program;
 use super::session::{Session, literally};
@@ -31,13 +33,43 @@ impl Database {
         Ok(Self { script })
     }
 
-    /// Makes it, without its owner, rights and settings.
-    pub async fn make(&self, target: Target<'_>) -> Result<(), Error> {
-        let Some(create) = self.script.lines().find(|line| makes(line)) else {
+    /// The statement that makes it.
+    fn create(&self) -> Result<&str, Error> {
+        self.script.lines().find(|line| makes(line)).ok_or_else(|| {
             let message = "the name of a database goes over several lines: make it, and restore again";
-            return Err(Error::Unsupported(message.into()));
-        };
-        Session::open(target.account, target.first).await?.tell(&literally(create)).await
+            Error::Unsupported(message.into())
+        })
+    }
+
+    /// Checks that the server can make it. The error names a locale that the server's operating system lacks.
+    pub async fn check(&self, target: Target<'_>, name: &str) -> Result<(), Error> {
+        if target.account.side == Side::Scratch {
+            return Ok(());
+        }
+        for locale in locales(self.create()?) {
+            if lacks(target, &locale).await? {
+                let name = name.replace('"', "\"\"");
+                return Err(Error::ServerUnfit(format!(
+                    "database {name} has the locale {locale}, which {} lacks: install it there, or make the database with another one \
+                     (CREATE DATABASE \"{name}\" TEMPLATE template0 LOCALE 'C'), then restore again",
+                    target.account.host
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes it, without its owner, rights and settings. A throw-away server makes it with the locale C if it lacks the right one:
+    /// what tables hold does not depend on that.
+    pub async fn make(&self, target: Target<'_>) -> Result<(), Error> {
+        let mut create = self.create()?.to_owned();
+        for locale in locales(&create) {
+            if target.account.side == Side::Scratch && lacks(target, &locale).await? {
+                tracing::warn!(locale, "the image lacks this locale: the database is made with C");
+                create = create.replace(&format!("= '{locale}'"), "= 'C'");
+            }
+        }
+        Session::open(target.account, target.first).await?.tell(&literally(&create)).await
     }
 
     /// Sets owner, rights and settings in one transaction.
@@ -61,6 +93,28 @@ fn is_of_database(line: &str) -> bool {
 fn makes(line: &str) -> bool {
     let rest = line.strip_prefix("CREATE DATABASE ").map(|rest| &rest[identifier(rest).len()..]);
     rest.is_some_and(|rest| rest == ";" || (rest.starts_with(" WITH ") && rest.ends_with(';')))
+}
+
+/// The locales of the operating system that a statement names, other than those that each system has.
+/// <https://www.postgresql.org/docs/current/sql-createdatabase.html>
+fn locales(create: &str) -> BTreeSet<String> {
+    // The name of a database may have anything in it.
+    let rest = create.strip_prefix("CREATE DATABASE ").map_or("", |rest| &rest[identifier(rest).len()..]);
+    let value = |key: &&str| Some(rest.split_once(&format!(" {key} = '"))?.1.split('\'').next()?.to_owned());
+    let named = ["LOCALE", "LC_COLLATE", "LC_CTYPE"].iter().filter_map(value);
+    named.filter(|locale| !matches!(locale.as_str(), "" | "C" | "POSIX")).collect()
+}
+
+/// Whether the server cannot use a locale. It is tried in a transaction that is rolled back. If the login may not try it, the locale
+/// is taken to be there.
+async fn lacks(target: Target<'_>, locale: &str) -> Result<bool, Error> {
+    let mut session = Session::open(target.account, target.first).await?;
+    let attempt =
+        format!("BEGIN; CREATE COLLATION pg_temp.causeway (LC_COLLATE = '{locale}', LC_CTYPE = '{locale}'); ROLLBACK");
+    Ok(session
+        .answer::<()>(&attempt)
+        .await
+        .is_err_and(|failure| failure.api_message().contains("could not create locale")))
 }
 
 /// The script without the lines that make the database or connect to it, which would end the transaction. A quoted text may
@@ -124,6 +178,18 @@ mod tests {
         {
             assert!(!makes(line), "{line}");
         }
+    }
+
+    #[test]
+    fn the_locales_of_a_database_are_those_of_its_statement() {
+        let of = |text: &str| locales(&format!("CREATE DATABASE {text};")).into_iter().collect::<Vec<_>>().join(" ");
+        let template = "WITH TEMPLATE = template0 ENCODING = 'UTF8'";
+        assert_eq!(of(&format!("shop {template} LOCALE = 'de_DE.UTF-8'")), "de_DE.UTF-8");
+        assert_eq!(of(&format!("shop {template} LC_COLLATE = 'C' LC_CTYPE = 'fr_FR.utf8'")), "fr_FR.utf8");
+        let icu = format!("shop {template} LOCALE_PROVIDER = icu LC_COLLATE = 'a' LC_CTYPE = 'b' ICU_LOCALE = 'und'");
+        assert_eq!(of(&icu), "a b");
+        assert_eq!(of(&format!("\" LOCALE = 'x'\" {template} LOCALE = 'POSIX'")), "");
+        assert_eq!(of("shop"), "");
     }
 
     #[test]

@@ -27,6 +27,9 @@ pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         if state == Some(State::Done) {
             continue;
         }
+        if let Some(state) = &state {
+            outlook.note(ground.database(pair, state, how).await.map(drop))?;
+        }
         new.extend((state == Some(State::Missing)).then_some(pair.into));
         // If there are several databases, the name of the database goes before that of the table.
         let named = |table: &String| {

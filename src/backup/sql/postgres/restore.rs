@@ -64,16 +64,19 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         tracing::info!(database = pair.into, ?state, "looked at");
         states.push(state);
     }
-    let target = Target { account, first: ground.first, work: how.work };
+    let target = ground.target(how);
+    let mut databases = Vec::new();
+    for (pair, state) in ground.pairs.iter().zip(&states) {
+        databases.push(ground.database(pair, state, how).await?);
+    }
     let is_part = ground.pairs.iter().any(|pair| pair.is_part);
     if !is_part && states.iter().any(|state| *state != State::Done) {
         make_roles(target, fetched, &mut ground.admin, ground.superuser).await?;
     }
     let Ground { pairs, superuser, exact, room, .. } = ground;
     let (mut rows, mut notes) = (0, Vec::new());
-    for (pair, state) in pairs.iter().zip(states) {
-        if matches!(state, State::Missing | State::Bare) {
-            let database = Database::read(target, pair.dump, superuser).await?;
+    for ((pair, state), database) in pairs.iter().zip(states).zip(databases) {
+        if let Some(database) = database {
             if state == State::Missing {
                 database.make(target).await?;
             }
@@ -140,6 +143,27 @@ impl<'a> Ground<'a> {
             pairs.push(Pair::of(account, fetched, how, dump, &mut admin, (is_there, user)).await?);
         }
         Ok(Self { account, first, admin, superuser: user.superuser, exact, room, present, pairs })
+    }
+
+    /// The target, for work that does not concern one of its databases only.
+    fn target<'b>(&self, how: &How<'b>) -> Target<'b>
+    where
+        'a: 'b,
+    {
+        Target { account: self.account, first: self.first, work: how.work }
+    }
+
+    /// What the dump says of a database that is made, or was just made; none of others. It is an error if the server cannot make it.
+    pub async fn database(&self, pair: &Pair<'_>, state: &State, how: &How<'_>) -> Result<Option<Database>, Error> {
+        if !matches!(state, State::Missing | State::Bare) {
+            return Ok(None);
+        }
+        let target = self.target(how);
+        let database = Database::read(target, pair.dump, self.superuser).await?;
+        if *state == State::Missing {
+            database.check(target, pair.into).await?;
+        }
+        Ok(Some(database))
     }
 
     /// Whether the target has the database of a pair.
