@@ -157,6 +157,7 @@ fn of_restore() -> Vec<Row> {
     rows.extend([
         ("from.s3.bucket", "required", Asks(Topic::Bucket, s3.clone())),
         ("from.s3.endpoint", "AWS", Asks(Topic::Endpoint, s3)),
+        ("resources", "requests and limits of Causeway", Not(PODS)),
         ("from", "the newest backup", Not("keys begin with the namespace, and the DatabaseBackup is of the namespace")),
         (
             "pointInTime.image",

@@ -11,6 +11,7 @@ mod error;
 mod outcomes;
 mod records;
 mod signing;
+mod stuck;
 mod tags;
 
 pub use children::{apply, get, list, start};
@@ -19,4 +20,5 @@ pub use error::Error;
 pub use outcomes::{explain, is_of, last_try, outcome, pods};
 pub use records::Records;
 pub use signing::Signing;
+pub use stuck::{PATIENCE, stuck};
 pub use tags::{CAUSEWAY, CLUSTER, MANAGED_BY, OFFERED, READABLE, is_ours, lets_read};

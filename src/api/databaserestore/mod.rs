@@ -8,6 +8,7 @@ mod restored;
 mod selection;
 mod status;
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +20,8 @@ pub use restored::{RestoreOutcome, Restored};
 pub use selection::{Excluded, Included};
 pub use status::{DatabaseRestoreStatus, RestorePhase};
 
-use super::Duration;
 use super::databasebackup::Source;
+use super::{Duration, pods};
 
 /// One restore of one backup.
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -106,6 +107,13 @@ pub struct DatabaseRestoreSpec {
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1, max = 16))]
     pub parallelism: u8,
+
+    /// CPU and memory of each container of the Job's pod that runs Causeway's program, such as
+    /// `{ limits: { memory: 4Gi } }`. Left out, it requests 50m CPU and 64Mi memory, and its memory limit is 1Gi, or
+    /// 2Gi beside the programs of PostgreSQL and MySQL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "pods::resources")]
+    pub resources: Option<ResourceRequirements>,
 
     /// How long all tries together may take before the restore has failed for good, such as `2h`: 1m to 24h; 1h unless
     /// given.

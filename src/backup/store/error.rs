@@ -3,9 +3,10 @@
 use std::error::Error;
 
 use aws_credential_types::provider::error::CredentialsError;
-use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::error::{ErrorMetadata, ProvideErrorMetadata, SdkError};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 
+use crate::backup::jobs::SERVICE_ACCOUNT;
 use crate::runtime::causes;
 
 /// A call of S3 that failed.
@@ -32,6 +33,8 @@ pub enum Trouble {
     NoBucket,
     /// There is no such object.
     NoObject,
+    /// The object is in a storage class from which nothing can be read.
+    Archived,
     /// The multipart upload was aborted, or completed.
     NoUpload,
     /// The object is not the one that we looked at.
@@ -61,15 +64,20 @@ impl StoreError {
 
     /// The call was not even sent.
     fn without_credentials(operation: &'static str, cause: &CredentialsError) -> Self {
+        // STS' answer, whose text would have the form of a structure of Rust.
+        let answer = causes(cause).find_map(|cause| cause.downcast_ref::<ErrorMetadata>());
+        let words = answer.and_then(|it| Some(format!("{}: {}", it.code()?, it.message()?)));
         let description: Vec<String> = causes(cause).map(|cause| first_line(&cause.to_string())).collect();
         let refused = |text: &String| {
             ["AccessDenied", "InvalidIdentityToken", "ValidationError"].iter().any(|code| text.contains(code))
         };
         let lasting = matches!(cause, CredentialsError::CredentialsNotLoaded(_)) || description.iter().any(refused);
+        let role = std::env::var(ROLE).ok();
+        let why = words.or_else(|| description.last().cloned()).unwrap_or_default();
         Self {
             operation,
             code: Some(NO_CREDENTIALS.into()),
-            message: description.last().cloned().unwrap_or_default(),
+            message: no_credentials(role.as_deref(), &why),
             trouble: if lasting { Trouble::Denied } else { Trouble::Passing },
         }
     }
@@ -103,6 +111,7 @@ impl StoreError {
             Trouble::Denied => "AccessDenied",
             Trouble::NoBucket => "BucketMissing",
             Trouble::NoObject => "BackupMissing",
+            Trouble::Archived => "BackupArchived",
             Trouble::NoUpload | Trouble::Changed => "Raced",
             Trouble::Passing => "StoreUnavailable",
             Trouble::NotImplemented | Trouble::Refused => "StoreRefused",
@@ -112,20 +121,37 @@ impl StoreError {
     fn text(&self) -> String {
         let operation = self.operation;
         match (self.trouble, self.code.as_deref()) {
-            (_, Some(NO_CREDENTIALS)) => format!(
-                "S3 {operation}: the Job has no AWS credentials ({}): see the operator's options \
-                 BACKUP_ROLE_ARN and BACKUP_POD_IDENTITY, and the trust policy of the role in iam/README.md",
-                self.message
-            ),
+            (_, Some(NO_CREDENTIALS)) => format!("S3 {operation}: {}", self.message),
             (Trouble::Denied, code) => format!(
                 "S3 {operation}: {}: allow it for the Jobs' role (iam/policy-backup-jobs.json), and see that the bucket \
                  is in the expected account",
                 code.unwrap_or("access denied")
             ),
+            (Trouble::Archived, _) => format!(
+                "S3 {operation}: the object was moved to Glacier or another archive by a lifecycle rule, and cannot be read there: bring \
+                 it back (aws s3api restore-object), wait until that is done, then restore again"
+            ),
             (Trouble::NoBucket, _) => format!("S3 {operation}: there is no such bucket"),
             (_, Some(code)) => format!("S3 {operation}: {code}: {}", self.message),
             (_, None) => format!("S3 {operation}: {}", self.message),
         }
+    }
+}
+
+/// The variable of a Job with the role that it takes. Without it, EKS gives credentials to the service account.
+const ROLE: &str = "AWS_ROLE_ARN";
+
+/// Whose credentials do not come, why, and where that is corrected.
+fn no_credentials(role: Option<&str>, why: &str) -> String {
+    match role {
+        Some(role) => format!(
+            "AWS gives the service account {SERVICE_ACCOUNT} no credentials of {role} ({why}): correct BACKUP_ROLE_ARN of the operator, \
+             or the trust policy of the role (iam/README.md#backups)"
+        ),
+        None => format!(
+            "EKS gives the service account {SERVICE_ACCOUNT} no credentials ({why}): make an association for it (aws eks \
+             create-pod-identity-association, iam/README.md#backups), or set BACKUP_ROLE_ARN of the operator"
+        ),
     }
 }
 
@@ -153,6 +179,8 @@ fn trouble(code: Option<&str>, status: Option<u16>) -> Trouble {
             ),
             _,
         ) => Trouble::Passing,
+        // With the status 403, as if a right were missing.
+        (Some("InvalidObjectState"), _) => Trouble::Archived,
         (Some("NoSuchBucket"), _) => Trouble::NoBucket,
         (Some("NoSuchUpload"), _) => Trouble::NoUpload,
         (Some("PreconditionFailed"), _) | (_, Some(412)) => Trouble::Changed,
@@ -188,10 +216,37 @@ mod tests {
         assert_eq!(of("", None), Trouble::Passing);
         assert_eq!(of("AccessDenied", Some(403)), Trouble::Denied);
         assert_eq!(of("", Some(403)), Trouble::Denied);
+        assert_eq!(of("InvalidObjectState", Some(403)), Trouble::Archived);
         assert_eq!(of("NoSuchBucket", Some(404)), Trouble::NoBucket);
         assert_eq!(of("", Some(404)), Trouble::NoObject);
         assert_eq!(of("PreconditionFailed", Some(412)), Trouble::Changed);
         assert_eq!(of("InvalidArgument", Some(400)), Trouble::Refused);
+    }
+
+    #[test]
+    fn credentials_that_do_not_come_name_role_account_and_page() {
+        let metadata = ErrorMetadata::builder().code("AccessDenied").message("Not authorized").build();
+        let cause = CredentialsError::provider_error(metadata);
+        let error = StoreError::without_credentials("PutObject", &cause);
+        assert_eq!(error.reason(), "NoCredentials");
+        assert!(error.to_string().contains("(AccessDenied: Not authorized)"), "{error}");
+        let text = no_credentials(Some("arn:aws:iam::123456789012:role/backup"), "AccessDenied: Not authorized");
+        for part in ["causeway-backup", "arn:aws:iam::123456789012:role/backup", "iam/README.md#backups"] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(no_credentials(None, "no token").contains("create-pod-identity-association"));
+    }
+
+    #[test]
+    fn an_object_in_an_archive_is_no_missing_right() {
+        let (code, trouble) = (Some("InvalidObjectState".into()), Trouble::Archived);
+        let error = StoreError { operation: "GetObject", code, message: "…".into(), trouble };
+        assert_eq!(error.reason(), "BackupArchived");
+        let text = error.to_string();
+        assert!(
+            text.contains("Glacier") && text.contains("aws s3api restore-object") && !text.contains("iam/"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -191,8 +191,19 @@ pub struct Job {
     pub failed_tries: i32,
     /// The report of the last of them; read while the Job runs.
     pub last_words: Option<String>,
+    /// Whether one of its pods is ready, so that it runs.
+    pub is_running: bool,
+    /// Why none of its pods runs: a reason, and a sentence.
+    pub stuck: Option<(&'static str, String)>,
     /// Since when it is being deleted.
     pub going: Option<Timestamp>,
+}
+
+impl Job {
+    /// Whether it may be stuck: it has not ended, and no pod of it runs.
+    pub fn is_silent(&self) -> bool {
+        self.end.is_none() && self.going.is_none() && !self.is_running
+    }
 }
 
 /// A Job that proves a backup.

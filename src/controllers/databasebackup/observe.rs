@@ -175,6 +175,10 @@ impl Observer {
         outcomes::explain(&self.client, object, news).await?;
         let retried = observed.jobs.iter_mut().filter(|job| job.end.is_none() && job.failed_tries > 0);
         outcomes::explain_tries(&self.client, object, retried.take(ASKED).collect()).await?;
+        let now = Timestamp::now();
+        let is_late = |job: &&mut Job| job.is_silent() && now.duration_since(job.made) >= transfer::PATIENCE;
+        let silent = observed.jobs.iter_mut().filter(is_late).take(ASKED).collect();
+        outcomes::explain_silence(&self.client, object, silent, now).await?;
         let owner = self.s3.account().await?;
         let destination = &object.spec.destination;
         let place = Place {

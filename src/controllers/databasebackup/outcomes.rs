@@ -19,6 +19,8 @@ pub fn job(job: &KubernetesJob) -> Job {
         end: end_of(job),
         failed_tries: job.status.as_ref().and_then(|status| status.failed).unwrap_or_default(),
         last_words: None,
+        is_running: job.status.as_ref().and_then(|status| status.ready).is_some_and(|ready| ready > 0),
+        stuck: None,
         going: job.metadata.deletion_timestamp.as_ref().map(|time| time.0),
     }
 }
@@ -57,7 +59,22 @@ pub async fn explain_tries(
     Ok(())
 }
 
-/// The same for a verification. If it succeeded, also notes what its pod found.
+/// Notes why no pod of a Job runs.
+pub async fn explain_silence(
+    client: &Client,
+    object: &DatabaseBackup,
+    jobs: Vec<&mut Job>,
+    now: Timestamp,
+) -> Result<(), transfer::Error> {
+    for job in jobs {
+        let Some(made) = transfer::get::<KubernetesJob>(client, object, &job.name, "Job").await? else { continue };
+        let pods = transfer::pods(client, object, &job.name, &job.uid).await?;
+        job.stuck = transfer::stuck(client, &made, &pods, now).await;
+    }
+    Ok(())
+}
+
+/// The same as [`explain`] for a verification. If it succeeded, also notes what its pod found.
 pub async fn explain_verification(
     client: &Client,
     object: &DatabaseBackup,

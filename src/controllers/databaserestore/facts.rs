@@ -47,6 +47,8 @@ pub struct Job {
     pub outlook: Option<Outlook>,
     /// The report of the last try that failed, while the Job runs.
     pub failed_try: Option<String>,
+    /// Why none of its pods runs: a reason, and a sentence.
+    pub stuck: Option<(&'static str, String)>,
     /// How it ended; none while it runs.
     pub end: Option<End>,
 }

@@ -87,6 +87,10 @@ impl Observer {
         let mut end = end_of(job);
         transfer::explain(end.as_mut(), &pods);
         let Outcome { keys, note, outlook, reached, .. } = transfer::outcome(&pods).unwrap_or_default();
+        let stuck = match end {
+            None => transfer::stuck(&self.client, job, &pods, Timestamp::now()).await,
+            Some(_) => None,
+        };
         let annotation = |key| job.annotations().get(key).cloned();
         let until = annotation(resources::UNTIL).and_then(|it| it.parse().ok());
         let log = annotation(resources::LOG).and_then(|it| it.parse().ok());
@@ -102,6 +106,7 @@ impl Observer {
             reached,
             outlook,
             failed_try: transfer::last_try(&pods).filter(|_| end.is_none()),
+            stuck,
             end,
         })
     }

@@ -90,7 +90,7 @@ pub fn job(object: &DatabaseRestore, settings: &Settings, chosen: &Chosen) -> Ma
         plan_sha256: &sha256,
         mounts,
         identity,
-        resources: None,
+        resources: object.spec.resources.as_ref(),
         image: None,
         wal: false,
     };

@@ -40,6 +40,7 @@ pub fn restore(object: &impl Restorable, from: &BackupChoice, labels: BTreeMap<S
         on_dependents: OnDependents::Fail,
         parallelism: 1,
         dry_run: false,
+        resources: None,
         deadline: Duration::from_hours(DEADLINE_HOURS),
     };
     let mut restore = DatabaseRestore::new(&name(object), spec);

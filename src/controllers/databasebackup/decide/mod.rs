@@ -25,7 +25,7 @@ use jiff::Timestamp;
 
 use super::accepted::{Accepted, ENDPOINT_NOT_ALLOWED, PREFIX_INVALID, accepted};
 use super::action::Action;
-use super::facts::{Observed, Signing};
+use super::facts::{Job, Observed, Signing};
 use super::resources;
 use super::signing::RETRY_INTERVAL;
 use super::unkept;
@@ -41,6 +41,9 @@ use bucket::{BUCKET_FOREIGN, Verdict};
 
 /// How often Secrets that may not be used are checked again.
 const REFUSED: Duration = Duration::from_secs(30);
+
+/// How often a Job is looked at of which no pod runs.
+const SILENT: Duration = Duration::from_secs(15);
 
 /// What to do so that backups are taken, kept and reported as the object says.
 pub fn decide(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> Plan<Action, DatabaseBackupStatus> {
@@ -155,11 +158,13 @@ impl View<'_> {
         (!is_known).then(|| Action::Record(Box::new(recording.clone())))
     }
 
-    /// When Secrets that may not be used are checked again, and signing that failed is tried again. Other Secrets are
-    /// checked at each sweep.
+    /// When Secrets that may not be used are checked again, signing that failed is tried again, and a Job is looked at of which no
+    /// pod runs: nothing wakes the controller for its pods. Other Secrets are checked at each sweep.
     fn next_question(&self) -> Option<Duration> {
         let unsigned = matches!(self.observed.signing, Signing::Refused(_)).then_some(RETRY_INTERVAL);
-        self.observed.is_refused().then_some(REFUSED).or(unsigned)
+        let silent = self.observed.jobs.iter().any(Job::is_silent).then_some(SILENT);
+        let refused = self.observed.is_refused().then_some(REFUSED).or(unsigned);
+        silent.into_iter().chain(refused).min()
     }
 
     /// Why a Secret may not be used.

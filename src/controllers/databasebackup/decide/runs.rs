@@ -44,6 +44,10 @@ pub fn now(view: &View<'_>, plan: &BackupPlan) -> Option<Action> {
 /// Why nothing says that backups are taken although they are scheduled: the last ones failed, or the first tries of one that runs
 /// did. Until a backup succeeds, `kubectl wait` must not go on.
 pub fn failing(view: &View<'_>, databases: &[DatabaseState]) -> Option<Health> {
+    let stuck = view.observed.jobs.iter().rev().find_map(|job| job.stuck.as_ref());
+    if let Some((reason, words)) = stuck {
+        return Some(Health::progressing(reason, words.clone()));
+    }
     let retried = view.observed.jobs.iter().rfind(|job| job.end.is_none() && job.failed_tries > 0);
     if let Some(job) = retried {
         let words = job.last_words.as_deref().unwrap_or("see the logs of its pods");
@@ -152,6 +156,19 @@ mod tests {
         observed.jobs.push(Job { end: Some(End { at: now(), failure: None }), ..next });
         observed.catalog = Some(catalog(&["20261122T115500Z"], &[], now()));
         assert!(told(&object, &observed).0, "{observed:?}");
+    }
+
+    #[test]
+    fn a_job_whose_pods_are_refused_is_told_and_watched() {
+        let object = backup();
+        let mut observed = settled(&object);
+        let job = Job { name: "nightly-1".into(), uid: "u1".into(), made: now(), ..Job::default() };
+        let words = "Kubernetes refuses the pods of Job nightly-1 (FailedCreate): exceeded quota: small";
+        observed.jobs = vec![Job { stuck: Some(("PodsRefused", words.into())), ..job.clone() }];
+        assert_eq!(told(&object, &observed), (false, "PodsRefused", words.to_owned()));
+        assert!(decided(&object, &observed).requeue.is_some_and(|pause| pause.as_secs() <= 15));
+        observed.jobs = vec![Job { is_running: true, ..job }];
+        assert!(told(&object, &observed).0);
     }
 
     #[test]

@@ -158,9 +158,13 @@ fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) ->
             } else {
                 (RestorePhase::Fetching, "Fetching", format!("{what} is fetched and checked"))
             };
-            let (reason, text) = match &job.failed_try {
-                Some(why) => ("Retrying", format!("{text}; the last try failed: {why}")),
-                None => (reason, text),
+            let (reason, text) = match (&job.stuck, &job.failed_try) {
+                (Some((reason, why)), None) => (*reason, format!("{what} waits: {why}")),
+                (Some((reason, why)), Some(failed)) => {
+                    (*reason, format!("{what} waits: {why}; the last try failed: {failed}"))
+                }
+                (None, Some(why)) => ("Retrying", format!("{text}; the last try failed: {why}")),
+                (None, None) => (reason, text),
             };
             status.phase = phase;
             status.message = Some(text.clone());

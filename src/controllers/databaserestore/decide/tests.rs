@@ -185,6 +185,32 @@ fn a_restore_that_is_tried_again_says_why_the_last_try_failed() {
 }
 
 #[test]
+fn a_restore_whose_pods_are_refused_says_so() {
+    let stuck = Some(("PodsRefused", "Kubernetes refuses the pods (FailedCreate): exceeded quota".to_owned()));
+    let plan = decided(&latest(), Job { stuck, ..job() });
+    let Health::Progressing(cause) = &plan.health else { panic!("{:?}", plan.health) };
+    assert_eq!(cause.reason, "PodsRefused");
+    assert!(
+        cause.message.ends_with("waits: Kubernetes refuses the pods (FailedCreate): exceeded quota"),
+        "{}",
+        cause.message
+    );
+    assert_eq!(plan.status.message.as_ref(), Some(&cause.message));
+}
+
+#[test]
+fn the_pod_of_a_restore_has_the_resources_of_its_spec() {
+    let mut object = latest();
+    object.spec.resources = serde_json::from_value(json!({ "limits": { "memory": "4Gi" } })).expect("resources");
+    let plan = decide(&object, &chosen(), Timestamp::UNIX_EPOCH);
+    let started = plan.actions.iter().find_map(|action| match action {
+        Action::Start { job, .. } => Some(job.value.to_string()),
+        Action::Apply { .. } => None,
+    });
+    assert!(started.expect("a Job").contains(r#""limits":{"memory":"4Gi"}"#));
+}
+
+#[test]
 fn a_dry_run_ends_with_what_it_would_do() {
     let mut object = latest();
     object.spec.dry_run = true;
