@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::external::aws::AwsError;
-use crate::external::s3::{Found, Place, S3};
-use crate::transfer::is_ours;
+use crate::external::s3::{Found, Place, S3, Tags};
+use crate::transfer::{OFFERED, is_ours};
 
 /// An entry is valid for this part of a sweep, so the next sweep reads the bucket again.
 const FRESH: f64 = 0.9;
+/// How long a bucket that cannot be used counts as it was seen. Then an edit, a request for a backup or the next look asks S3.
+const UNUSABLE: Duration = Duration::from_secs(5);
 
 /// From so many entries on, those that nobody needs make room for new ones: users choose the names of buckets.
 const MANY: usize = 256;
@@ -54,7 +56,7 @@ impl Buckets {
         let asked = Instant::now();
         let mut known = self.known(place).await;
         match &known.0 {
-            Some((at, Ok(found))) if at.elapsed() < self.fresh => return Ok(found.clone()),
+            Some((at, Ok(found))) if at.elapsed() < self.valid(found) => return Ok(found.clone()),
             // Callers that waited while a look failed share its error. Otherwise each would fail after a deadline of
             // its own.
             Some((at, Err(error))) if *at > asked => return Err(error.clone()),
@@ -64,6 +66,14 @@ impl Buckets {
         let found = self.s3.bucket(place, owner, |tags| all && is_ours(tags, &self.cluster)).await;
         known.0 = Some((Instant::now(), found.clone()));
         found
+    }
+
+    /// How long a bucket counts as it was seen.
+    fn valid(&self, found: &Found) -> Duration {
+        let is_offered = |tags: &Tags| tags.get(OFFERED) == Some(&self.cluster);
+        let is_usable =
+            matches!(found, Found::There(facts) if is_ours(&facts.tags, &self.cluster) || is_offered(&facts.tags));
+        if is_usable { self.fresh } else { self.fresh.min(UNUSABLE) }
     }
 
     /// What is known of a bucket. The holder of the guard may change the bucket, and nobody else reads it meanwhile.
@@ -91,11 +101,23 @@ mod tests {
     use aws_types::SdkConfig;
 
     use super::*;
+    use crate::external::s3::BucketFacts;
     use crate::leader::Fence;
     use crate::metrics::Metrics;
 
     fn place(number: usize) -> Place {
         Place { bucket: format!("bucket-{number}"), region: "us-east-1".into(), endpoint: None }
+    }
+
+    #[test]
+    fn a_bucket_that_cannot_be_used_is_soon_looked_at_again() {
+        let s3 = S3::new(&SdkConfig::builder().build(), Metrics::new(), Fence::unfenced());
+        let buckets = Buckets::new(s3, "prod".into(), Duration::from_mins(5));
+        assert_eq!(buckets.valid(&Found::Forbidden("Forbidden".into())), UNUSABLE);
+        let there = |tags: Tags| Found::There(Box::new(BucketFacts { tags, ..BucketFacts::default() }));
+        assert_eq!(buckets.valid(&there(Tags::new())), UNUSABLE, "it is not ours");
+        let offered = Tags::from([(OFFERED.to_owned(), "prod".to_owned())]);
+        assert_eq!(buckets.valid(&there(offered)), Duration::from_mins(5).mul_f64(FRESH));
     }
 
     #[tokio::test]

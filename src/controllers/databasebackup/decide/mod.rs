@@ -39,7 +39,7 @@ pub use removal::decide_removal;
 
 use bucket::{BUCKET_FOREIGN, Verdict};
 
-/// How often Secrets that may not be used are checked again.
+/// How often Secrets and a bucket that may not be used are checked again.
 const REFUSED: Duration = Duration::from_secs(30);
 
 /// How often a Job is looked at of which no pod runs.
@@ -98,6 +98,7 @@ impl View<'_> {
         // The schedule is suspended in two cases. The bucket is somebody else's. Or the schedule mounts a Secret that
         // may not be used any more, and cannot be updated now.
         let foreign = children::foreign(self);
+        let mut unusable = None;
         let is_theirs = matches!(verdict, Some(Verdict::Refused(BUCKET_FOREIGN, _)));
         let updates = foreign.is_none() && message.is_some() && matches!(verdict, Some(Verdict::Usable(_)));
         if is_theirs || (!updates && self.observed.mounts_more(self.object)) {
@@ -113,7 +114,14 @@ impl View<'_> {
                     actions.push(change);
                     health = Health::progressing("PreparingBucket", format!("bucket {name} is made ready"));
                 }
-                Verdict::Refused(reason, message) => health = Health::stalled(reason, message),
+                Verdict::Refused(reason, message) => {
+                    unusable = Some(REFUSED);
+                    let seconds = REFUSED.as_secs();
+                    let text = format!(
+                        "{message}; Causeway looks again every {seconds} s, and at once when a backup is asked for"
+                    );
+                    health = Health::stalled(reason, text);
+                }
                 Verdict::Usable(_) => {
                     let children = children::step(self, &message);
                     // The status may be written before the children are applied: it must not say Ready by then.
@@ -137,7 +145,7 @@ impl View<'_> {
         } else {
             health = Health::progressing("PreparingBucket", "the bucket was not looked at yet");
         }
-        let requeue = agenda.wake(self.now).into_iter().chain(self.next_question()).min();
+        let requeue = agenda.wake(self.now).into_iter().chain(self.next_question()).chain(unusable).min();
         let status = DatabaseBackupStatus {
             locked: unkept::locked(self, schedule, &results),
             up_to_date: states::in_words(&databases),
