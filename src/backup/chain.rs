@@ -1,6 +1,8 @@
 //! Write-ahead log of PostgreSQL in several backups: whether each begins where the one before ended, and whether a base backup
 //! needs it. Pure.
 
+use jiff::Timestamp;
+
 use super::Error;
 use super::manifest::{Contents, Manifest};
 
@@ -61,6 +63,25 @@ fn first_missing(end: &str, begin: &str, next: &Contents) -> Option<String> {
 fn branch<'a>(contents: &'a Contents, timeline: &str) -> Option<&'a str> {
     let names = contents.facts.get(BRANCHES)?.split(' ').filter(|name| is_segment(name));
     names.map(|name| name.split_at(TIMELINE)).find_map(|(its, place)| (its == timeline).then_some(place))
+}
+
+/// The last gap in all this log: the backups before it and after it. Backups may be in any order, and overlap.
+#[must_use]
+pub fn last_gap<'a>(all: impl IntoIterator<Item = (Timestamp, &'a Contents)>) -> Option<(Timestamp, Timestamp, Gap)> {
+    let mut log: Vec<_> = all.into_iter().filter(|(_, it)| place(it, "first").is_some()).collect();
+    log.sort_by_key(|(due, it)| (place(it, "first"), *due));
+    let (mut last, mut farthest) = (None, None::<(Timestamp, &Contents)>);
+    for (due, contents) in log {
+        if let Some((before, held)) = farthest
+            && let Some(gap) = gap(held, contents)
+        {
+            last = Some((before, due, gap));
+        }
+        if farthest.is_none_or(|(_, held)| end(held) <= end(contents)) {
+            farthest = Some((due, contents));
+        }
+    }
+    last
 }
 
 /// Whether a new backup of the log goes on where the one before ended.
@@ -177,6 +198,19 @@ mod tests {
         assert_eq!(between((1, 9), (1, 9), &[]), None);
         assert_eq!(between((1, 9), (1, 5), &[]), None);
         assert_eq!(between((1, 9), (1, 10), &[]), Some(missing((1, 9), (1, 10))));
+    }
+
+    #[test]
+    fn the_last_gap_is_found_whatever_the_order_of_the_backups() {
+        let of = |first: u32, next: u32| contents(&[("first", name((1, first))), ("next", name((1, next)))]);
+        let due = |second: i64| Timestamp::from_second(second).expect("an instant");
+        let found = |all: &[(i64, Contents)]| last_gap(all.iter().map(|(second, it)| (due(*second), it)));
+        assert_eq!(found(&[(3, of(7, 9)), (1, of(1, 5)), (2, of(4, 7))]), None, "a later backup overlaps");
+        let broken = [(1, of(1, 5)), (2, of(6, 8)), (3, of(8, 9)), (4, of(11, 12))];
+        assert_eq!(found(&broken), Some((due(3), due(4), missing((1, 9), (1, 11)))));
+        assert_eq!(found(&broken[..3]), Some((due(1), due(2), missing((1, 5), (1, 6)))));
+        assert_eq!(found(&broken[1..3]), None);
+        assert_eq!(found(&[]), None);
     }
 
     #[test]

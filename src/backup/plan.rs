@@ -30,6 +30,10 @@ pub struct BackupPlan {
     /// Statements that run around each dump of a SQL server; none if the spec has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hooks: Option<Hooks>,
+    /// The replication slot of the object that keeps the log of the server, for a base backup: it is made first, so that the log
+    /// has all that the base backup needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_slot: Option<String>,
 }
 
 /// SQL statements around a dump.
@@ -57,10 +61,14 @@ impl Hooks {
 }
 
 impl BackupPlan {
-    /// The replication slot that keeps the write-ahead log for this object. No other object uses it, because its name
-    /// comes from the uid at the end of the prefix.
+    /// The replication slot that keeps the write-ahead log: this object's, or for base backups that of the object that keeps the log,
+    /// and empty if there is none. Its name comes from the uid at the end of the prefix, so no further object uses it.
     #[must_use]
     pub fn slot(&self) -> String {
+        // A base backup makes no slot for itself.
+        if self.log_slot.is_some() || self.sources.iter().any(|source| source.server.kind() == BASE) {
+            return self.log_slot.clone().unwrap_or_default();
+        }
         slot_of(self.destination.prefix.rsplit('/').next().unwrap_or_default())
     }
 }
@@ -310,6 +318,15 @@ mod tests {
             "prefix":"shop/log/5ee0e5f6-3a5c-4e6a-9d0c-6f5f0a3b8f11"},"sources":[]}"#;
         let plan: BackupPlan = serde_json::from_str(text).unwrap();
         assert_eq!(plan.slot(), "causeway_5ee0e5f6_3a5c_4e6a_9d0c_6f5f0a3b8f11");
+    }
+
+    #[test]
+    fn a_base_backup_uses_the_slot_of_the_logs_object() {
+        let text = r#"{"destination":{"bucket":"b","owner":"0","region":"r","prefix":"shop/base/uid-1"},"sources":[],
+            "logSlot":"causeway_uid_2"}"#;
+        let plan: BackupPlan = serde_json::from_str(text).unwrap();
+        assert_eq!(plan.slot(), "causeway_uid_2");
+        assert_eq!(BackupPlan { log_slot: None, ..plan }.slot(), "causeway_uid_1");
     }
 
     #[test]

@@ -35,13 +35,14 @@ pub struct SqlDump {
 }
 
 impl SqlDump {
-    /// Logs in to PostgreSQL. `slot` is the replication slot of the object that asks for the backup.
+    /// Logs in to PostgreSQL. `slot` is the replication slot that keeps the log: of the object that asks for the backup, or for a
+    /// base backup, of another one if there is any.
     pub async fn postgres(server: &SqlServer, slot: &str) -> Result<Self, Error> {
         let (account, kind) = (Account::read(Side::Source, "postgresql", server)?, kind_of(server.method));
         Ok(match server.method {
             Method::Dump => Self::databases(account).await?,
             Method::BaseBackup => {
-                let dump = BaseBackup::open(account).await?;
+                let dump = BaseBackup::open(account, Some(slot).filter(|slot| !slot.is_empty())).await?;
                 let version = dump.version.clone();
                 // `pg_basebackup` writes a whole archive with its end, so nothing is appended.
                 Self::begin(kind, version, Bytes::new(), |mut writer| async move { dump.write(&mut writer).await })

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::{Resource, ResourceExt};
 use serde_json::Value;
 
-use super::log::Log;
+use super::log::{KeepsLog, Log};
 use super::restoring::InUse;
 use super::undeleted::Undeleted;
 use crate::api::DatabaseBackup;
@@ -82,6 +82,8 @@ pub struct Observed {
     pub manifests: BTreeMap<(String, Timestamp), Document>,
     /// What is known of the log that is kept with `method: Wal`.
     pub log: Log,
+    /// The object that keeps the log of the server of which this one has base backups.
+    pub keeps_log: Option<KeepsLog>,
     /// Why backups of a database are not proven, by its folder: policies deny an image that this takes.
     pub unprovable: BTreeMap<String, Denial>,
     /// A backup that was to be proven, and why its manifest cannot be read.

@@ -17,7 +17,7 @@ use crate::api::databasebackup::{KeptBy, Method};
 use crate::backup::chain;
 use crate::backup::jobs::postgresql_at;
 use crate::backup::manifest::Contents;
-use crate::backup::plan::BASE;
+use crate::backup::plan::{BASE, slot_of};
 use crate::backup::record::Record;
 use crate::runtime::undecodable;
 
@@ -25,6 +25,9 @@ use crate::runtime::undecodable;
 pub const BASE_BACKUP_MISSING: &str = "BaseBackupMissing";
 /// The reason where it is not known what base backups need.
 pub const BASE_BACKUP_UNKNOWN: &str = "BaseBackupUnknown";
+
+/// The condition, and its reason, where log is missing.
+pub const BROKEN: &str = "LogBroken";
 
 /// Why it is not known what base backups need: a reason and a message.
 pub type Doubt = (&'static str, String);
@@ -36,6 +39,8 @@ pub struct Log {
     pub bases: Bases,
     /// What its oldest backups hold, by when they were due. Only manifests that were read and are trusted count.
     pub held: BTreeMap<Timestamp, Contents>,
+    /// The same of its newest backups.
+    pub recent: BTreeMap<Timestamp, Contents>,
 }
 
 /// What is known of the base backups of a server.
@@ -115,6 +120,31 @@ pub fn beside(object: &DatabaseBackup, all: Vec<Arc<DatabaseBackup>>) -> Result<
     }
     found.sort_by_key(|it| it.name_any());
     Ok(found)
+}
+
+/// The object that keeps the log of a server of which another one has base backups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeepsLog {
+    /// The replication slot.
+    pub slot: String,
+    /// What it says of a hole in the log.
+    pub broken: Option<String>,
+}
+
+/// The object that keeps the log of the server of which `object` has base backups; of several, the first by name.
+pub fn keeps_log(object: &DatabaseBackup, all: Vec<Arc<DatabaseBackup>>) -> Option<KeepsLog> {
+    let server = object.spec.source.as_ref().and_then(postgresql_at)?;
+    let is_its = |it: &Arc<DatabaseBackup>| {
+        it.namespace() == object.namespace()
+            && it.spec.method == Method::Wal
+            && it.spec.source.as_ref().and_then(postgresql_at) == Some(server)
+            && it.meta().deletion_timestamp.is_none()
+    };
+    let log = all.into_iter().filter(is_its).min_by_key(|it| it.name_any())?;
+    let conditions = log.status.iter().flat_map(|status| &status.conditions);
+    let broken = conditions.into_iter().find(|it| it.type_ == BROKEN && it.status == "True");
+    let broken = broken.map(|it| format!("DatabaseBackup {}: {}", log.name_any(), it.message));
+    Some(KeepsLog { slot: slot_of(&log.uid()?), broken })
 }
 
 /// The UIDs under which an object has base backups: its own, and that of the earlier object in `spec.adoptFrom`.

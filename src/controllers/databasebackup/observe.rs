@@ -25,6 +25,7 @@ use super::buckets::Buckets;
 use super::children::observed;
 use super::error::Error;
 use super::facts::{Bucket, Job, Observed, Recording, newest};
+use super::log::keeps_log;
 use super::names::{LABEL, LOST, NOW, prefix};
 use super::outcomes;
 use super::recording;
@@ -32,6 +33,7 @@ use super::signing::Signer;
 use super::undeleted;
 use super::watches::Watches;
 use crate::api::DatabaseBackup;
+use crate::api::databasebackup::Method;
 use crate::backup::jobs::{Catalog, SERVICE_ACCOUNT, Settings};
 use crate::backup::manifest::{Document, id_of};
 use crate::backup::record::{Record, Reported};
@@ -146,6 +148,9 @@ impl Observer {
         // This is enough to suspend the schedule, which must work whether or not AWS answers, and whatever we may read.
         if object.spec.suspend {
             return Ok(observed);
+        }
+        if object.spec.method == Method::BaseBackup {
+            observed.keeps_log = keeps_log(object, self.watches.objects.all());
         }
         self.look_at_secrets(object, &mut observed).await?;
         (observed.asked, observed.acknowledged) = (self.annotation(object, NOW), self.annotation(object, LOST));

@@ -128,8 +128,13 @@ pub fn job_slot(object: &DatabaseBackup, settings: &Settings, database: &Databas
     let namespace = object.namespace().unwrap_or_default();
     // Of the destination, only the prefix matters: it ends with the UID, which the slot is named after.
     let destination = settings.place(&object.spec.destination, "", "", &names::prefix(object));
-    let plan =
-        BackupPlan { destination, sources: vec![database.access.source.clone()], recipients: Vec::new(), hooks: None };
+    let plan = BackupPlan {
+        destination,
+        sources: vec![database.access.source.clone()],
+        recipients: Vec::new(),
+        hooks: None,
+        log_slot: None,
+    };
     let (text, sha256) = plan_text(&plan);
     let run = Run {
         namespace: &namespace,
@@ -162,6 +167,7 @@ pub fn plan(object: &DatabaseBackup, observed: &Observed, prefix: &str) -> Optio
         sources: observed.sources.iter().map(|database| database.access.source.clone()).collect::<Vec<plan::Source>>(),
         recipients: object.spec.encryption.as_ref().map(|it| it.recipients.clone()).unwrap_or_default(),
         hooks: object.spec.hooks.as_ref().and_then(plan::Hooks::of),
+        log_slot: observed.keeps_log.as_ref().map(|log| log.slot.clone()),
     })
 }
 

@@ -135,4 +135,11 @@ async fn a_restore_brings_a_postgresql_back_as_it_was_at_an_instant_or_says_what
     let first = lose_second_log(&stage).await;
     let words = format!("log is missing: backup {first} ends before segment");
     is_refused(&stage, "hole", json!({ "until": until }), "LogBroken", &words).await;
+    // What is there is read again when a Job has ended. This one fails: the server is another one.
+    stage.backup_now("fourth").await;
+    let told = |status: &DatabaseBackupStatus| {
+        let mut conditions = status.conditions.iter();
+        conditions.any(|it| it.type_ == "LogBroken" && it.status == "True" && it.message.contains(&words))
+    };
+    stage.becomes("a condition that says so", told).await;
 }

@@ -1,5 +1,6 @@
 //! The replication slot for which a PostgreSQL keeps its log: what becomes of it when its object is deleted.
 
+use causeway::api::databaserestore::RestorePhase;
 use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Api;
@@ -8,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::sql_postgres::POSTGRES;
 use super::sql_stage::{LOGIN, SqlStage};
-use super::stage::{NAME, NEVER};
+use super::stage::{NAME, NEVER, WAIT_TIMEOUT};
 use crate::support::Operator;
+use crate::support::wait::wait_within;
 
 /// How many slots the server has.
 const SLOTS: &str = "SELECT count(*) FROM pg_replication_slots;";
@@ -49,6 +51,39 @@ async fn a_server_keeps_no_log_for_an_object_that_is_gone_or_its_user_is_told_ho
     assert_eq!(stage.ask(SLOTS).await, "1");
     stage.has_event(NAME, "Retained", "SELECT pg_drop_replication_slot('causeway_").await;
     stage.has_event(NAME, "Retained", LOGIN).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_base_backup_before_the_first_log_can_be_recovered() {
+    let mut stage = SqlStage::new("slots-order", &POSTGRES).await;
+    let _operator = Operator::start(&stage).await;
+    let line = "COPY (SELECT 'host replication all all scram-sha-256') TO PROGRAM 'cat >> /tmp/data/pg_hba.conf';";
+    let limit = "ALTER SYSTEM SET max_slot_wal_keep_size = '2GB';";
+    let fill = "CREATE DATABASE shop;\n\\c shop\nCREATE TABLE orders AS SELECT i FROM generate_series(1, 100) i;";
+    stage.ask(&format!("{limit}\n{line}\nSELECT pg_reload_conf();\n{fill}")).await;
+    let source = stage.server(&json!({}));
+    let log = json!({ "schedule": NEVER, "retention": { "maxAge": "15d" }, "source": source, "method": "Wal" });
+    stage.create::<DatabaseBackup>(NAME, log).await;
+    stage.back_up_as("base", &source, &json!({ "method": "BaseBackup" })).await;
+    let bases = stage.api::<DatabaseBackup>();
+    let look = || async { bases.get("base").await.expect("the object").status.unwrap_or_default() };
+    let taken = |status: &DatabaseBackupStatus| {
+        assert!(status.last_failure.is_none(), "{status:?}");
+        !status.recent.is_empty()
+    };
+    wait_within(WAIT_TIMEOUT, "a base backup", look, taken).await;
+    assert_eq!(stage.ask(SLOTS).await, "1", "the server keeps the log before it is backed up for the first time");
+
+    // Several segments pass before the first backup of the log.
+    stage
+        .ask("\\c shop\nSELECT pg_switch_wal(); INSERT INTO orders VALUES (101); SELECT pg_switch_wal(); CHECKPOINT;")
+        .await;
+    stage.backup_now("first").await;
+    stage.has_backups(1).await;
+    stage.replace().await;
+    let fields = json!({ "from": { "backup": "base" }, "pointInTime": {} });
+    let back = stage.restore_as("back", &stage.server(&json!({})), &fields).await;
+    assert_eq!((back.phase, back.keys), (RestorePhase::Succeeded, Some(101)), "{back:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,6 +9,7 @@ use super::super::{Account, PROGRAM_SILENCE_TIMEOUT};
 use super::log::{Log, refused};
 use super::recovered::{PREPARED, SUPERUSER};
 use super::session::Session;
+use super::wal::prepare;
 use super::{MAINTENANCE, program};
 use crate::backup::Error;
 use crate::backup::manifest::Contents;
@@ -22,9 +23,13 @@ pub struct BaseBackup {
 }
 
 impl BaseBackup {
-    /// Logs in, and checks that the user may copy files.
-    pub async fn open(account: Account) -> Result<Self, Error> {
+    /// Logs in, and checks that the user may copy files. Makes the slot that keeps the log if another object keeps it: a base backup
+    /// that begins before the slot is there would need log that nobody has.
+    pub async fn open(account: Account, log_slot: Option<&str>) -> Result<Self, Error> {
         let mut session = Session::open(&account, MAINTENANCE).await?;
+        if let Some(slot) = log_slot {
+            prepare(&mut session, slot).await?;
+        }
         let before = Log::look(&mut session, &account).await?;
         Ok(Self { version: session.version().await?, account, before })
     }

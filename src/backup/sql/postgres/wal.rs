@@ -140,6 +140,22 @@ pub async fn acknowledge(server: &SqlServer, slot: &str, contents: &Contents) ->
     Ok(position(&mut session, slot).await?.1)
 }
 
+/// Makes the slot before the log is received for the first time. A server that does not bound what a slot keeps gets none: the backup
+/// of the log reports that.
+pub async fn prepare(session: &mut Session, slot: &str) -> Result<(), Error> {
+    let bound = "SELECT pg_catalog.json_build_array(setting::bigint) FROM pg_catalog.pg_settings WHERE name = \
+                 'max_slot_wal_keep_size'";
+    let is_bounded = session.ask::<(i64,)>(bound).await?.first().is_some_and(|(most,)| *most >= 0);
+    let find = format!(
+        "SELECT pg_catalog.json_build_array(1) FROM pg_catalog.pg_replication_slots WHERE slot_name = '{slot}'"
+    );
+    if is_bounded && session.ask::<(u8,)>(&find).await?.is_empty() {
+        session.tell(&format!("SELECT FROM pg_catalog.pg_create_physical_replication_slot('{slot}', true)")).await?;
+        tracing::info!(slot, "the server keeps the log from before this base backup on");
+    }
+    Ok(())
+}
+
 /// Drops the slot, if there is one. The server then deletes the log that only this slot kept.
 pub async fn release(server: &SqlServer, slot: &str) -> Result<(), Error> {
     let mut session = Session::open(&Account::read(Side::Source, "postgresql", server)?, MAINTENANCE).await?;

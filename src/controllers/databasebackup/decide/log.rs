@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 
-use super::super::log::{BASE_BACKUP_MISSING, Base, Bases};
+use super::super::log::{BASE_BACKUP_MISSING, BROKEN, Base, Bases};
 use super::super::names::NOW;
 use super::super::retention::{follows_base_backups, max_age};
 use super::super::view::View;
 use crate::api::databasebackup::Method;
-use crate::backup::chain;
+use crate::backup::chain::{self, Gap};
 use crate::backup::manifest::{Contents, id_of};
 use crate::backup::plan::WAL;
 use crate::runtime::{ConditionStatus, ExtraCondition};
@@ -17,12 +17,59 @@ const TOO_LATE: &str = "LogBeginsTooLate";
 /// Log is kept for base backups of which nothing is known.
 const NOT_DELETED: &str = "LogNotDeleted";
 
-/// Both conditions. One of which nothing is known now stays as before.
+/// All conditions. One of which nothing is known now stays as before.
 pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
     if view.object.spec.method != Method::Wal {
-        return vec![none(TOO_LATE), none(NOT_DELETED)];
+        return vec![none(TOO_LATE), none(NOT_DELETED), of_base(view)];
     }
-    too_late(view).into_iter().chain(not_deleted(view)).collect()
+    too_late(view).into_iter().chain(not_deleted(view)).chain(broken(view)).collect()
+}
+
+/// What the object that keeps the log says of a hole in it, for base backups that need that log.
+fn of_base(view: &View<'_>) -> ExtraCondition {
+    let said = view.observed.keeps_log.as_ref().and_then(|log| log.broken.clone());
+    match said {
+        Some(message) => ExtraCondition { type_: BROKEN, status: ConditionStatus::True, reason: BROKEN, message },
+        None => none(BROKEN),
+    }
+}
+
+/// Whether log is missing between the newest backups.
+fn broken(view: &View<'_>) -> Option<ExtraCondition> {
+    view.observed.catalog.as_ref()?;
+    let recent = &view.observed.log.recent;
+    let Some((before, after, gap)) = chain::last_gap(recent.iter().map(|(due, it)| (*due, it))) else {
+        return Some(none(BROKEN));
+    };
+    let what = match gap {
+        Gap::Missing(end, begin) => format!("ends before segment {end}, and {} begins at {begin}", id_of(after)),
+        Gap::OtherServer(was, is) => format!("is of the server {was}, and {} of {is}", id_of(after)),
+        Gap::SegmentUnknown(fact) => format!("or {} does not say its {fact} segment", id_of(after)),
+    };
+    let held = recent.get(&after);
+    let Bases::Known(bases) = &view.observed.log.bases else {
+        let message = format!("log is missing: backup {} {what}", id_of(before));
+        return Some(ExtraCondition { type_: BROKEN, status: ConditionStatus::True, reason: BROKEN, message });
+    };
+    let is_after = |base: &&Base| {
+        held.is_some_and(|held| {
+            !chain::is_of_other_server(held, &base.contents) && !chain::begins_too_late(held, &base.contents)
+        })
+    };
+    let advice = match (bases.iter().filter(is_after).min_by_key(|base| base.due), bases.last()) {
+        (Some(base), _) => format!("base backups from {} on have all of their log", id_of(base.due)),
+        (None, Some(base)) => format!(
+            "take a base backup now, from which on all is there again: kubectl annotate dbb {} {NOW}={} --overwrite",
+            base.object,
+            id_of(after)
+        ),
+        (None, None) => "take a base backup, from which on all is there again".to_owned(),
+    };
+    let message = format!(
+        "log is missing: backup {} {what}. Earlier base backups can be brought back only up to there; {advice}",
+        id_of(before)
+    );
+    Some(ExtraCondition { type_: BROKEN, status: ConditionStatus::True, reason: BROKEN, message })
 }
 
 fn none(type_: &'static str) -> ExtraCondition {
@@ -114,7 +161,7 @@ mod tests {
     use super::super::super::action::{Action, Change};
     use super::super::super::facts::Observed;
     use super::super::super::fixtures::backup;
-    use super::super::super::log::{BASE_BACKUP_UNKNOWN, Log};
+    use super::super::super::log::{BASE_BACKUP_UNKNOWN, KeepsLog, Log};
     use super::super::tests::{catalog, decided, now, settled};
     use super::*;
     use crate::api::DatabaseBackup;
@@ -155,7 +202,7 @@ mod tests {
                 (due_of(id).expect("an ID"), contents(&[("first", number * 10), ("next", number * 10 + 10)]))
             })
             .collect();
-        Observed { catalog: Some(found), log: Log { bases, held }, ..settled(object) }
+        Observed { catalog: Some(found), log: Log { bases, held, ..Log::default() }, ..settled(object) }
     }
 
     fn deleted(object: &DatabaseBackup, observed: &Observed) -> Vec<String> {
@@ -259,6 +306,40 @@ mod tests {
         assert_eq!(not_deleted(&follows, Bases::Known(vec![base("20261122T010000Z", 35)])), gone);
         assert_eq!(not_deleted(&object(json!({ "maxAge": "20d" })), doubt()), gone);
         assert_eq!(not_deleted(&backup(), Bases::Unknown), gone, "it keeps no log");
+    }
+
+    #[test]
+    fn a_hole_in_the_log_is_told_by_both_objects() {
+        let follows = object(json!({}));
+        let held = |first: u32, next: u32| contents(&[("first", first), ("next", next)]);
+        let told = |bases: Vec<Base>, holds: [(u32, u32); 2]| {
+            let mut observed = observed(&follows, Bases::Known(bases));
+            let dues = LOG.iter().map(|id| due_of(id).expect("an ID"));
+            observed.log.recent = dues.zip(holds.map(|(first, next)| held(first, next))).collect();
+            let part = decided(&follows, &observed).parts.into_iter().find(|it| it.type_ == BROKEN).expect("it");
+            (part.status, part.message)
+        };
+        let early = base("20261119T010000Z", 10);
+        assert_eq!(told(vec![early.clone()], [(10, 20), (20, 30)]).0, ConditionStatus::Absent);
+        let (status, message) = told(vec![early.clone()], [(10, 20), (25, 30)]);
+        assert_eq!(status, ConditionStatus::True);
+        for words in
+            ["backup 20261120T020000Z ends before segment", "20261121T020000Z begins at", "annotate dbb shop-base"]
+        {
+            assert!(message.contains(words), "{words}: {message}");
+        }
+        let (_, message) = told(vec![early, base("20261121T030000Z", 28)], [(10, 20), (25, 30)]);
+        assert!(message.contains("from 20261121T030000Z on have all of their log"), "{message}");
+        // The object with base backups says it, too.
+        let bases = backup();
+        let said =
+            KeepsLog { slot: "causeway_1".into(), broken: Some("DatabaseBackup shop-log: log is missing".into()) };
+        let observed = Observed { keeps_log: Some(said), ..settled(&bases) };
+        let part = decided(&bases, &observed).parts.into_iter().find(|it| it.type_ == BROKEN).expect("it");
+        assert_eq!(
+            (part.status, part.message.as_str()),
+            (ConditionStatus::True, "DatabaseBackup shop-log: log is missing")
+        );
     }
 
     #[test]

@@ -33,7 +33,7 @@ fn ten() -> BTreeMap<Timestamp, Contents> {
 /// Which of them stay, by number.
 fn stay(held: BTreeMap<Timestamp, Contents>, bases: Bases) -> Vec<i64> {
     let all: BTreeSet<Timestamp> = (0..10).map(at).collect();
-    let kept = kept(&Log { bases, held }, &all);
+    let kept = kept(&Log { bases, held, ..Log::default() }, &all);
     kept.keys().map(|due| (due.as_second() - 1_800_000_000) / 300).collect()
 }
 
@@ -102,7 +102,10 @@ fn the_end_of_the_log_stays_where_a_backup_that_was_due_before_others_has_it() {
 
 #[test]
 fn the_reason_why_log_stays_is_given() {
-    let kept = kept(&Log { bases: Bases::Known(vec![base("base", 0, 45)]), held: ten() }, &ten().into_keys().collect());
+    let kept = kept(
+        &Log { bases: Bases::Known(vec![base("base", 0, 45)]), held: ten(), ..Log::default() },
+        &ten().into_keys().collect(),
+    );
     assert_eq!(kept[&at(4)], BTreeSet::from([KeptBy::BaseBackup]));
     assert_eq!(kept[&at(9)], BTreeSet::from([KeptBy::Newest, KeptBy::BaseBackup]));
 }
@@ -225,7 +228,7 @@ proptest! {
     ) {
         let complete: BTreeSet<Timestamp> = log.iter().map(|it| it.0).collect();
         let read = log.iter().filter(|it| it.2).map(|it| (it.0, it.1.clone())).collect();
-        let known = Log { bases: Bases::Known(bases.clone()), held: read };
+        let known = Log { bases: Bases::Known(bases.clone()), held: read, ..Log::default() };
         let once = kept(&known, &complete);
         let place = |contents: &Contents, fact: &str| contents.facts[fact][8..].to_owned();
         let of_server = bases.iter().filter(|base| base.contents.facts["system"] == "7");
@@ -251,10 +254,35 @@ proptest! {
         let its = |bases: &[Base]| bases.iter().any(|base| base.contents.facts["system"] == "7");
         prop_assume!(its(&bases));
         let kept = |bases: Vec<Base>| {
-            kept(&Log { bases: Bases::Known(bases), held: held.clone() }, &complete).into_keys().collect::<BTreeSet<_>>()
+            kept(&Log { bases: Bases::Known(bases), held: held.clone(), ..Log::default() }, &complete).into_keys().collect::<BTreeSet<_>>()
         };
         let fewer = kept(bases.clone());
         let all = kept(bases.into_iter().chain([more]).collect());
         prop_assert!(fewer.is_subset(&all));
     }
+}
+
+#[test]
+fn the_object_that_keeps_the_log_of_a_server_is_found() {
+    let object = |name: &str, method: &str, host: &str| -> DatabaseBackup {
+        serde_json::from_value(serde_json::json!({
+            "apiVersion": "example.com/v1", "kind": "DatabaseBackup",
+            "metadata": { "name": name, "namespace": "shop", "uid": format!("uid-{name}") },
+            "spec": {
+                "schedule": "0 1 * * *", "method": method, "retention": {},
+                "source": { "postgresql": { "host": host, "image": "postgres:15", "authSecretName": "login" } },
+            },
+            "status": { "conditions": [{
+                "type": "LogBroken", "status": "True", "reason": "LogBroken", "message": "log is missing",
+                "lastTransitionTime": "2026-11-22T02:00:00Z",
+            }] },
+        }))
+        .expect("an object")
+    };
+    let base = object("base", "BaseBackup", "db");
+    let all = [object("dump", "Dump", "db"), object("other", "Wal", "db-2"), object("log", "Wal", "db")].map(Arc::new);
+    let expected =
+        KeepsLog { slot: "causeway_uid_log".into(), broken: Some("DatabaseBackup log: log is missing".into()) };
+    assert_eq!(keeps_log(&base, all.to_vec()), Some(expected));
+    assert_eq!(keeps_log(&base, all[..2].to_vec()), None);
 }

@@ -68,9 +68,10 @@ impl Observer {
         };
         let complete = catalog.complete(WAL);
         let held = self.held(object, &kept, &complete, &bases).await?;
+        let recent = self.recent(&kept, &complete).await?;
         wanted.extend(complete.into_iter().map(|due| (uid.clone(), due)));
         self.manifests_read.with(&uid, |known| known.retain(|key, _| wanted.contains(key)));
-        Ok(Log { bases, held })
+        Ok(Log { bases, held, recent })
     }
 
     /// The base backups. Trouble with another object, or with its bucket, must not keep this object from its own work.
@@ -192,6 +193,17 @@ impl Observer {
             }
         }
         Ok(held)
+    }
+
+    /// What the newest backups of the log hold.
+    async fn recent(
+        &self,
+        kept: &LogSource,
+        complete: &BTreeSet<Timestamp>,
+    ) -> Result<BTreeMap<Timestamp, Contents>, Error> {
+        let newest: Vec<Timestamp> = complete.iter().rev().take(AT_MOST).copied().collect();
+        let all = self.all_contents(&kept.uid, kept, &newest).await?;
+        Ok(newest.into_iter().zip(all).filter_map(|(due, read)| Some((due, read.ok()?))).collect())
     }
 
     /// What backups hold, cached for the object with the UID `of`; for each that is not trusted, why.
