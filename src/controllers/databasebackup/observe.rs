@@ -3,6 +3,7 @@
 
 mod listing;
 mod log;
+mod manifests;
 mod remains;
 mod restores;
 mod secrets;
@@ -11,7 +12,6 @@ mod verification;
 
 pub use remains::Step;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,9 +24,9 @@ use super::accepted::{Accepted, accepted};
 use super::buckets::Buckets;
 use super::children::observed;
 use super::error::Error;
-use super::facts::{Bucket, Job, Observed, Recording, newest};
+use super::facts::{Bucket, Job, Observed, Recording};
 use super::log::keeps_log;
-use super::names::{LABEL, LOST, NOW, prefix};
+use super::names::{LABEL, LOST, NOW};
 use super::outcomes;
 use super::recording;
 use super::signing::Signer;
@@ -35,12 +35,11 @@ use super::watches::Watches;
 use crate::api::DatabaseBackup;
 use crate::api::databasebackup::Method;
 use crate::backup::jobs::{Catalog, SERVICE_ACCOUNT, Settings};
-use crate::backup::manifest::{Document, id_of};
 use crate::backup::record::{Record, Reported};
 use crate::external::s3::{Found, Place, S3};
 use crate::guardrails::Guardrails;
 use crate::runtime::{Class, Failure, PerObject};
-use crate::transfer::{self, Disbelief, Records, key_of};
+use crate::transfer::{self, Records};
 use remains::Failing;
 
 /// How errors name the record.
@@ -71,6 +70,8 @@ pub struct Observer {
     slots: PerObject<String>,
     /// What manifests of base backups and log say, by the object that keeps the log.
     manifests_read: PerObject<log::Known>,
+    /// Manifests of the newest backups, by object.
+    documents: PerObject<manifests::Documents>,
 }
 
 impl Observer {
@@ -103,6 +104,7 @@ impl Observer {
             failing: PerObject::default(),
             slots: PerObject::default(),
             manifests_read: PerObject::default(),
+            documents: PerObject::default(),
         }
     }
 
@@ -123,6 +125,7 @@ impl Observer {
         self.failing.forget(uid);
         self.slots.forget(uid);
         self.manifests_read.forget(uid);
+        self.documents.forget(uid);
         self.records.forget(uid);
         self.signer.forget(uid);
         self.undeleted.forget(uid);
@@ -298,53 +301,6 @@ impl Observer {
         let seen = seen.filter(|seen| seen.uid() == object.uid());
         let annotations = seen.as_ref().map_or_else(|| object.annotations(), |seen| seen.annotations());
         annotations.get(key).filter(|token| !token.is_empty() && token.len() <= 256).cloned()
-    }
-
-    /// Manifests of those of the newest backups that the status does not list yet.
-    async fn manifests(
-        &self,
-        object: &DatabaseBackup,
-        bucket: &Bucket,
-        record: &Record,
-        catalog: &Catalog,
-    ) -> Result<BTreeMap<(String, Timestamp), Document>, Error> {
-        let text = object.status.as_ref().map(|status| status.recent.as_slice()).unwrap_or_default();
-        let mut manifests = BTreeMap::new();
-        for (due, folder) in newest(catalog) {
-            let id = id_of(due);
-            if text.iter().any(|run| run.id == id && run.folder == *folder) {
-                continue;
-            }
-            match self.manifest(object, bucket, record, folder, due).await? {
-                Some(Ok(document)) => drop(manifests.insert((folder.clone(), due), document)),
-                Some(Err(error)) => tracing::warn!(folder, id, error, "a manifest cannot be read"),
-                None => {}
-            }
-        }
-        Ok(manifests)
-    }
-
-    /// A manifest, or why it is not trusted; none where it does not exist any more.
-    async fn manifest(
-        &self,
-        object: &DatabaseBackup,
-        bucket: &Bucket,
-        record: &Record,
-        folder: &str,
-        due: Timestamp,
-    ) -> Result<Option<Result<Document, String>>, Error> {
-        let (prefix, record) = (prefix(object), Some(record));
-        let backup = (prefix.as_str(), folder, due);
-        let found = transfer::document(&self.s3, (&bucket.place, &bucket.owner), backup, record).await?;
-        Ok(found.map(|document| {
-            document.map_err(|why| match why {
-                Disbelief::Invalid(mistake) => mistake.to_string(),
-                Disbelief::Changed => {
-                    let key = key_of(&prefix, folder, due);
-                    format!("{key} is not the one that its Job reported: somebody wrote it again")
-                }
-            })
-        }))
     }
 }
 

@@ -9,6 +9,7 @@ use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_s3::config::{Credentials, SharedCredentialsProvider};
 use axum::Router;
 use axum::extract::Request;
+use axum::http::StatusCode;
 use tokio::net::TcpListener;
 
 use super::{Place, S3};
@@ -34,13 +35,27 @@ impl Fake {
     ///
     /// If this machine gives it no port.
     pub async fn with(keys: impl IntoIterator<Item = String>, modified: &str) -> Self {
+        Self::failing(keys, modified, |_| false).await
+    }
+
+    /// The same; the calls fail whose numbers, from 0, `fails` chooses.
+    ///
+    /// # Panics
+    ///
+    /// If this machine gives it no port.
+    pub async fn failing(keys: impl IntoIterator<Item = String>, modified: &str, fails: fn(usize) -> bool) -> Self {
         let keys: Arc<BTreeSet<String>> = Arc::new(keys.into_iter().collect());
         let (calls, modified): (Arc<AtomicUsize>, Arc<str>) = (Arc::default(), modified.into());
         let counted = calls.clone();
         let answer = move |request: Request| {
-            counted.fetch_add(1, Ordering::Relaxed);
+            let number = counted.fetch_add(1, Ordering::Relaxed);
             let (keys, modified) = (keys.clone(), modified.clone());
-            async move { listed(&keys, request.uri().query().unwrap_or_default(), &modified) }
+            async move {
+                if fails(number) {
+                    return (StatusCode::SERVICE_UNAVAILABLE, String::new());
+                }
+                (StatusCode::OK, listed(&keys, request.uri().query().unwrap_or_default(), &modified))
+            }
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
@@ -93,4 +108,25 @@ fn listed(keys: &BTreeSet<String>, query: &str, modified: &str) -> String {
         names.extend(name);
     }
     format!("<ListBucketResult>{}</ListBucketResult>", all.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_that_fails_is_made_again() {
+        let keys = (0..3 * PAGE).map(|number| format!("p/{number:06}"));
+        // Two of three calls fail.
+        let fake = Fake::failing(keys, "2026-11-22T00:00:00Z", |number| number % 3 < 2).await;
+        let listing = fake.s3.list(&fake.place, "1", "p/").await.expect("a list");
+        assert_eq!((listing.objects.len(), fake.answered()), (3 * PAGE, 9));
+    }
+
+    #[tokio::test]
+    async fn an_s3_that_only_fails_is_not_asked_for_ever() {
+        let fake = Fake::failing([], "2026-11-22T00:00:00Z", |_| true).await;
+        fake.s3.list(&fake.place, "1", "p/").await.expect_err("it fails");
+        assert_eq!(fake.answered(), 4);
+    }
 }

@@ -15,10 +15,12 @@ mod versions;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use aws_config::{Region, SdkConfig};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::Builder;
+use aws_sdk_s3::config::retry::RetryConfig;
 use tokio::sync::OnceCell;
 
 use super::aws::{AwsError, Caller, FenceGuard};
@@ -49,6 +51,13 @@ pub struct Place {
 
 /// So many clients are kept. Objects name regions, and not all of them exist.
 const CLIENTS: usize = 128;
+
+/// How often a call is made whose error is transient. An object needs dozens of calls, and if each may fail, hardly any look at it
+/// comes to its end. All calls here may be made again.
+const ATTEMPTS: u32 = 4;
+/// The first pause between two attempts, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A client for each region and endpoint.
 type Clients<C> = HashMap<(String, Option<String>), C>;
@@ -101,8 +110,10 @@ impl S3 {
     }
 
     fn made(&self, place: &Place) -> Client {
+        let retries = RetryConfig::standard().with_max_attempts(ATTEMPTS).with_initial_backoff(FIRST_PAUSE);
         let mut builder = Builder::from(&self.0.config)
             .region(Region::new(place.region.clone()))
+            .retry_config(retries.with_max_backoff(LONGEST_PAUSE))
             .interceptor(FenceGuard(self.0.fence.clone()));
         if let Some(endpoint) = &place.endpoint {
             builder = builder.endpoint_url(endpoint);
