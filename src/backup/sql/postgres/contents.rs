@@ -47,6 +47,11 @@ impl Contents {
         !self.rows.is_empty() || self.others.iter().filter_map(|line| what(line)).any(|entry| !is_repeatable(entry))
     }
 
+    /// The extensions that it makes.
+    pub fn extensions(&self) -> impl Iterator<Item = &str> {
+        self.others.iter().filter_map(|line| what(line)?.strip_prefix("EXTENSION - ")?.split_whitespace().next())
+    }
+
     /// Parts of tables whose rows are restored together.
     pub fn parts(&self) -> Vec<&[String]> {
         self.rows.chunks(AT_ONCE).collect()
@@ -119,6 +124,15 @@ mod tests {
             assert!(!makes(entry), "{entry}");
         }
         assert!(!Contents::of("; Archive\n").makes_objects());
+    }
+
+    #[test]
+    fn the_extensions_of_a_dump_are_known_by_name() {
+        let contents = Contents::of(
+            "2; 3079 16390 EXTENSION - hstore \n3; 0 0 COMMENT - EXTENSION hstore \n4; 3079 16500 EXTENSION - uuid-ossp \n",
+        );
+        assert_eq!(contents.extensions().collect::<Vec<_>>(), ["hstore", "uuid-ossp"]);
+        assert_eq!(Contents::of(LIST).extensions().count(), 0);
     }
 
     #[test]

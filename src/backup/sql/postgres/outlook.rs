@@ -27,6 +27,7 @@ pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         if state == Some(State::Done) {
             continue;
         }
+        outlook.note(ground.check_extensions(pair))?;
         if let Some(state) = &state {
             outlook.note(ground.database(pair, state, how).await.map(drop))?;
         }

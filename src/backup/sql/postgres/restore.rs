@@ -4,6 +4,8 @@
 //! All databases are checked before the first is changed. A second try skips databases that are equal to the backup, goes on
 //! with the steps of one that was restored in steps, and finds the others as they were.
 
+use std::collections::BTreeSet;
+
 use futures::future::try_join_all;
 
 use super::super::tables::{Tables, alike};
@@ -51,6 +53,8 @@ pub struct Ground<'a> {
     room: Room,
     /// Databases of the target.
     present: Vec<String>,
+    /// Extensions that the target can make.
+    available: BTreeSet<String>,
     pub pairs: Vec<Pair<'a>>,
 }
 
@@ -67,6 +71,9 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     let target = ground.target(how);
     let mut databases = Vec::new();
     for (pair, state) in ground.pairs.iter().zip(&states) {
+        if *state != State::Done {
+            ground.check_extensions(pair)?;
+        }
         databases.push(ground.database(pair, state, how).await?);
     }
     let is_part = ground.pairs.iter().any(|pair| pair.is_part);
@@ -137,12 +144,13 @@ impl<'a> Ground<'a> {
         let exact = alike(&admin.version().await?, &fetched.version);
         let (user, room) = (admin.attributes().await?, Room::ask(&mut admin).await?);
         let present: Vec<String> = admin.databases().await?.into_iter().map(|(name, _)| name).collect();
+        let available = admin.extensions().await?;
         let mut pairs = Vec::new();
         for dump in chosen(account, fetched, how)? {
             let is_there = present.iter().any(|it| account.database.as_ref().map_or(dump.0, |name| name) == it);
             pairs.push(Pair::of(account, fetched, how, dump, &mut admin, (is_there, user)).await?);
         }
-        Ok(Self { account, first, admin, superuser: user.superuser, exact, room, present, pairs })
+        Ok(Self { account, first, admin, superuser: user.superuser, exact, room, present, available, pairs })
     }
 
     /// The target, for work that does not concern one of its databases only.
@@ -151,6 +159,18 @@ impl<'a> Ground<'a> {
         'a: 'b,
     {
         Target { account: self.account, first: self.first, work: how.work }
+    }
+
+    /// Checks that the target can make the extensions of a pair.
+    pub fn check_extensions(&self, pair: &Pair<'_>) -> Result<(), Error> {
+        let Some(lacking) = pair.contents.extensions().find(|name| !self.available.contains(*name)) else {
+            return Ok(());
+        };
+        let (name, host) = (pair.name, &self.account.host);
+        Err(Error::ServerUnfit(format!(
+            "database {name} of the backup has the extension {lacking}, which the server {host} lacks: install its package there, or \
+             take an image that has it, then restore again"
+        )))
     }
 
     /// What the dump says of a database that is made, or was just made; none of others. It is an error if the server cannot make it.

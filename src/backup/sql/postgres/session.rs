@@ -1,5 +1,6 @@
 //! A long-lived connection to PostgreSQL: a process of `psql`, which gets one query after the other.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{ChildStdin, Stdio};
 use std::time::Duration;
@@ -207,6 +208,12 @@ impl Session {
              FROM pg_catalog.pg_database WHERE datname NOT IN ({NOBODYS}) ORDER BY datname"
         );
         self.ask(&query).await
+    }
+
+    /// Extensions that the server can make.
+    pub async fn extensions(&mut self) -> Result<BTreeSet<String>, Error> {
+        let query = "SELECT pg_catalog.json_build_array(name) FROM pg_catalog.pg_available_extensions";
+        Ok(self.ask::<(String,)>(query).await?.into_iter().map(|(name,)| name).collect())
     }
 
     /// Roles, as statements name them.
