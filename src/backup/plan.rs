@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_backup_uses_the_slot_of_the_object_that_keeps_the_log() {
+    fn a_base_backup_uses_the_slot_of_the_logs_object() {
         let text = r#"{"destination":{"bucket":"b","owner":"0","region":"r","prefix":"shop/base/uid-1"},"sources":[],
             "logSlot":"causeway_uid_2"}"#;
         let plan: BackupPlan = serde_json::from_str(text).unwrap();

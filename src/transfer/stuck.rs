@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_no_node_takes_or_that_does_not_start_says_why() {
+    fn a_pod_that_does_not_start_says_why() {
         let unscheduled = json!({ "conditions": [{
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available",
         }] });

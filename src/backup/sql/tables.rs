@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_could_not_be_counted_is_named_and_not_compared() {
+    fn a_table_that_could_not_be_counted_is_only_named() {
         let mut before = tables(&[("public.a", 2, "7")]);
         before.0.insert("public.b".into(), Table::without_sum("function helper(text) does not exist"));
         let before = Tables::read(&before.text()).unwrap();

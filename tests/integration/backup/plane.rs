@@ -86,7 +86,7 @@ impl Plane {
     /// The same, with these settings.
     pub async fn redis_with(&self, name: &str, settings: &[&str]) -> String {
         let command = ["redis-server", "--save", "", "--protected-mode", "no", "--repl-diskless-sync-delay", "0"];
-        format!("{}:6379", self.server(name, "redis:7.0.15", &[&command, settings].concat(), 6379).await)
+        format!("{}:6379", self.server(name, "redis:7.0.15", &[&command[..], settings].concat(), 6379).await)
     }
 
     /// An etcd of one member; its URL.
@@ -98,7 +98,7 @@ impl Plane {
     pub async fn etcd_with(&self, name: &str, settings: &[&str]) -> String {
         let clients = "--listen-client-urls=http://0.0.0.0:2379";
         let command = ["etcd", "--data-dir=/tmp/data", clients, "--advertise-client-urls=http://127.0.0.1:2379"];
-        let command = [&command, settings].concat();
+        let command = [&command[..], settings].concat();
         format!("http://{}:2379", self.server(name, "quay.io/coreos/etcd:v3.5.9", &command, 2379).await)
     }
 

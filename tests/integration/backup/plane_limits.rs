@@ -19,7 +19,7 @@ async fn set(address: &str, setting: &str, value: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_that_is_too_small_fails_before_or_names_evictions() {
+async fn a_redis_that_is_too_small_fails_or_names_evictions() {
     let plane = Plane::new("plane-room").await;
     // The target keeps no hash compact, so it needs more than the server that was backed up.
     let settings = ["--maxmemory", "2mb", "--maxmemory-policy", "allkeys-random", "--hash-max-listpack-entries", "1"];

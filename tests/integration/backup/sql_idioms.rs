@@ -174,7 +174,7 @@ async fn a_table_that_cannot_be_counted_is_backed_up_and_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_stops_a_dump_is_told_with_table_and_process() {
+async fn a_lock_is_told_with_its_table_and_process() {
     let stage = SqlStage::new("sql-blocked", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
     stage.ask("CREATE DATABASE shop;\n\\c shop\nCREATE TABLE orders (i int);").await;

@@ -79,7 +79,7 @@ async fn settings_of_a_target_are_set_or_told_before_anything_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_cuts_the_rows_of_a_dump_is_not_backed_up() {
+async fn a_server_that_cuts_rows_is_not_backed_up() {
     let stage = SqlStage::new("sql-limited", &MARIADB).await;
     let _operator = Operator::start(&stage).await;
     stage.ask("CREATE DATABASE shop; CREATE TABLE shop.t (i INT); INSERT INTO shop.t VALUES (1), (2); SET GLOBAL sql_select_limit = 1;").await;

@@ -140,7 +140,7 @@ async fn a_target_without_memory_is_refused_before_it_is_written_to() {
 }
 
 #[tokio::test]
-async fn a_database_that_the_target_lacks_is_told_before_it_is_written_to() {
+async fn a_database_that_the_target_lacks_is_told_before_writing() {
     let out = |words: &[&str]| (words == ["SELECT", "9"]).then_some("ERR DB index is out of range");
     let from = Fake { info: "db9:keys=1,expires=0\r\n", ..Fake::new("a", |_| None) };
     let (done, asked) = restored(from, Fake::new("b", out)).await;

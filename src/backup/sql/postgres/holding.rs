@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_that_stops_a_dump_is_told_with_table_and_holder() {
+    fn a_lock_is_told_with_its_table_and_holder() {
         let holder = Holder {
             table: "public.orders".into(),
             process: 4711,

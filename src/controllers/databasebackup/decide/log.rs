@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_in_the_log_is_told_by_log_and_base_backups() {
+    fn a_hole_in_the_log_is_told_by_both_objects() {
         let follows = object(json!({}));
         let held = |first: u32, next: u32| contents(&[("first", first), ("next", next)]);
         let told = |bases: Vec<Base>, holds: [(u32, u32); 2]| {

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_whose_pods_are_refused_is_told_and_looked_at_again() {
+    fn a_job_whose_pods_are_refused_is_told_and_watched() {
         let object = backup();
         let mut observed = settled(&object);
         let job = Job { name: "nightly-1".into(), uid: "u1".into(), made: now(), ..Job::default() };

@@ -263,7 +263,7 @@ proptest! {
 }
 
 #[test]
-fn the_object_that_keeps_the_log_of_a_server_is_found_with_what_it_says() {
+fn the_object_that_keeps_the_log_of_a_server_is_found() {
     let object = |name: &str, method: &str, host: &str| -> DatabaseBackup {
         serde_json::from_value(serde_json::json!({
             "apiVersion": "example.com/v1", "kind": "DatabaseBackup",
