@@ -98,7 +98,7 @@ enum Trouble<E: Failure> {
     Gone,
     #[error("{}", .0.message)]
     InUse(Cause),
-    #[error("still something to do after {ROUNDS} rounds: somebody keeps changing it{}", last_words(.0.as_deref()))]
+    #[error("still something to do after {ROUNDS} rounds: {}", .0.as_deref().unwrap_or("something else keeps changing it"))]
     Unsettled(Option<String>),
     #[error("{0}")]
     ReplacedTooOften(String),
@@ -460,11 +460,6 @@ pub fn version<K: Resource<DynamicType = ()>>(object: &K) -> u64 {
     let mut hasher = DefaultHasher::new();
     (&meta.uid, &meta.generation, &meta.finalizers, meta.deletion_timestamp.is_some()).hash(&mut hasher);
     hasher.finish()
-}
-
-/// The words of the last conflict. One that does not end has a cause that only they name.
-fn last_words(last: Option<&str>) -> String {
-    last.map(|last| format!("; last: {last}")).unwrap_or_default()
 }
 
 /// Gives the other writer time to finish.

@@ -26,6 +26,28 @@ pub fn covering(hosts: &BTreeSet<String>, known: &[Certificate], port: u16) -> R
     Ok(chosen)
 }
 
+/// ARNs of the certificates of a listener: those that specs give, and those that cover the hosts which the given ones do not
+/// cover. Where some are given, what they cover is not known for sure, so a host without a certificate is no mistake.
+pub fn chosen(
+    given: &[String],
+    hosts: &BTreeSet<String>,
+    known: &[Certificate],
+    port: u16,
+) -> Result<Vec<String>, Complaint> {
+    if given.is_empty() {
+        return covering(hosts, known, port);
+    }
+    let bare = hosts.iter().filter(|host| !is_covered(host, given, known));
+    let found = bare.filter_map(|host| covering(&BTreeSet::from([host.clone()]), known, port).ok()).flatten();
+    let mut all = given.to_vec();
+    for arn in found {
+        if !all.contains(&arn) {
+            all.push(arn);
+        }
+    }
+    Ok(all)
+}
+
 /// Whether one of the chosen certificates covers the host.
 pub fn is_covered(host: &str, chosen: &[String], known: &[Certificate]) -> bool {
     let mut given = known.iter().filter(|certificate| chosen.contains(&certificate.arn));

@@ -147,6 +147,13 @@ pub enum Error {
          RoleBinding there may be missing, or a MyIngress there is too large to be read (it has an event Undecodable)"
     )]
     GroupUnknown(String),
+    /// A security group is still in use. AWS frees it some minutes after its load balancer is gone.
+    #[error(
+        "{0}. AWS frees a security group some minutes after its load balancer is gone. If this lasts, a rule of another group \
+         names it: aws ec2 describe-security-groups --filters Name=ip-permission.group-id,Values=<its id> finds that group (for \
+         outbound rules, Name=egress.ip-permission.group-id)"
+    )]
+    SecurityGroupInUse(#[source] AwsError),
     /// Any other refusal for which only a person can do something.
     #[error("AWS refuses the balancer: {0}")]
     Refused(#[source] AwsError),
@@ -321,6 +328,7 @@ impl Error {
             }
             (Class::Invalid, ..) => Self::Refused(error),
             (Class::Denied, ..) => Self::Denied(error),
+            (Class::Conflict, Some("DependencyViolation"), "DeleteSecurityGroup") => Self::SecurityGroupInUse(error),
             (Class::Conflict | Class::NotFound, ..) => Self::Raced(error),
             (Class::Throttled, ..) => Self::Throttled(error),
             (Class::NotYet | Class::Transient, ..) => Self::Transient(error),
@@ -356,7 +364,11 @@ impl Failure for Error {
             Self::SecretDenied { .. } | Self::SecretNotShared { .. } | Self::QuotaReached(_) | Self::Denied(_) => {
                 Class::Denied
             }
-            Self::Unsigned(error) | Self::Raced(error) | Self::Throttled(error) | Self::Transient(error) => error.class,
+            Self::Unsigned(error)
+            | Self::SecurityGroupInUse(error)
+            | Self::Raced(error)
+            | Self::Throttled(error)
+            | Self::Transient(error) => error.class,
         }
     }
 
@@ -392,6 +404,7 @@ impl Failure for Error {
             Self::Refused(_) => "Refused",
             Self::Unsigned(error) => error.unsigned().map_or("AwsUnavailable", Unsigned::reason),
             Self::Denied(_) => PERMISSION_MISSING,
+            Self::SecurityGroupInUse(_) => "SecurityGroupInUse",
             Self::Raced(_) => "Raced",
             Self::Throttled(_) => "Throttled",
             Self::Transient(_) => "AwsUnavailable",

@@ -174,7 +174,8 @@ fn waiting_key(owner: &Owner) -> ObjectKey {
 async fn leave_out(kind: &MyIngressKind, observed: &mut Observed, secrets: &Secrets) -> Result<(), Error> {
     let mut occupied = Occupied::by(&observed.assets, &observed.owner);
     rebuild(kind, observed, secrets, &mut occupied, false);
-    let discovered = |it: &CertificatesModel| matches!(it, CertificatesModel::Discovered { .. });
+    let discovered =
+        |it: &CertificatesModel| matches!(it, CertificatesModel::Chosen { hosts, .. } if !hosts.is_empty());
     let Some(model) = &observed.built.model else { return Ok(()) };
     if !model.listeners.values().any(|listener| discovered(&listener.certificates)) {
         return Ok(());

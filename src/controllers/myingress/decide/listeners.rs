@@ -16,7 +16,7 @@ use super::{Scene, differing, shifts, tags};
 use crate::api::MyIngress;
 use crate::controllers::myingress::action::{Action, ListenerAction};
 use crate::controllers::myingress::assets::{ListenerMember, Member, RuleMember};
-use crate::controllers::myingress::certificates::covering;
+use crate::controllers::myingress::certificates::chosen;
 use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::model::{
     CertificatesModel, Complaint, ListenerModel, RuleModel, default_listener_attributes, nothing_here,
@@ -163,8 +163,8 @@ pub fn taken(object: &ObjectKey, scene: &Scene, current: &Member) -> Option<Stri
 /// Whether there is a certificate for every host that needs one.
 pub fn certified(scene: &Scene) -> Result<(), Complaint> {
     for (port, listener) in &scene.model.listeners {
-        if let CertificatesModel::Discovered { hosts } = &listener.certificates {
-            covering(hosts, &scene.observed.certificates, *port)?;
+        if let CertificatesModel::Chosen { given, hosts } = &listener.certificates {
+            chosen(given, hosts, &scene.observed.certificates, *port)?;
         }
     }
     Ok(())

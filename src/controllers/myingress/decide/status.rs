@@ -221,27 +221,35 @@ fn held_by(object: &MyIngress, scene: &Scene) -> Option<String> {
     ))
 }
 
-/// A host of the object's rules for which an HTTPS listener has no certificate. Only guests can have one: certificates
-/// are discovered for the hosts of all other members.
+/// A host of the object's rules for which an HTTPS listener has no certificate, as far as that is known. Certificates are found
+/// for the hosts of members at home that give none, but where others give some, a host without one is left to them. Guests
+/// add none.
 fn uncertified(object: &MyIngress, scene: &Scene) -> Option<String> {
     let (key, known) = (key(object), &scene.observed.certificates);
-    if !scene.is_guest(&key) {
-        return None;
-    }
+    let is_guest = scene.is_guest(&key);
     scene.model.listeners.iter().find_map(|(port, listener)| {
-        let CertificatesModel::Discovered { hosts } = &listener.certificates else { return None };
-        let given = certificates::covering(hosts, known, *port).ok()?;
+        let CertificatesModel::Chosen { given, hosts } = &listener.certificates else { return None };
+        let gives = object.spec.listeners.iter().any(|it| it.port == *port && !it.certificate_arns.is_empty());
+        let unknown = given.iter().any(|arn| !known.iter().any(|certificate| certificate.arn == *arn));
+        if unknown || gives {
+            return None;
+        }
+        let given = certificates::chosen(given, hosts, known, *port).ok()?;
         let rules = listener.rules.iter().filter(|rule| rule.member == key);
         let named = rules.flat_map(|rule| rule.settings.conditions.iter()).filter_map(|condition| match condition {
             Condition::Host(Match::Wildcards(hosts)) => Some(hosts),
             _ => None,
         });
         let bare = named.flatten().find(|host| !certificates::is_covered(host, &given, known))?;
-        Some(format!(
-            "spec.listeners: the listener on port {port} has no certificate for {bare}: ask the members of namespace {} to \
-             name one in certificateArns, for only they add certificates",
-            scene.observed.owner.namespace
-        ))
+        let way = if is_guest {
+            let home = &scene.observed.owner.namespace;
+            format!(
+                "ask the members of namespace {home} to name one in certificateArns, for only they add certificates"
+            )
+        } else {
+            "request one in AWS Certificate Manager, or name one in certificateArns".to_owned()
+        };
+        Some(format!("spec.listeners: the listener on port {port} has no certificate for {bare}: {way}"))
     })
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::actions::nothing_here;
 use super::fixtures::{built, describe, joining, standing};
-use super::{Model, SecurityModel};
+use super::{CertificatesModel, Model, SecurityModel};
 use crate::api::MyIngress;
 
 const CERTIFICATE: &str = "arn:aws:acm:eu-west-1:000000000000:certificate/a";
@@ -84,6 +84,16 @@ fn what_only_one_gives_goes_for_all() {
     assert_eq!(listener.ssl_policy.as_deref(), Some("P"));
     assert_eq!(listener.attributes.keys().collect::<Vec<_>>(), ["a", "b"]);
     assert_ne!(listener.default_actions, nothing_here());
+}
+
+#[test]
+fn certificates_of_one_member_leave_those_of_others_found_by_host() {
+    let given = ("certificateArns", json!([CERTIFICATE]));
+    let rules = |host: &str| ("rules", json!([answering(host, None)]));
+    let first = standing("a", on_443(&[given, rules("a.x")]));
+    let listener = &both(&first, &joining("b", on_443(&[rules("b.x")]))).listeners[&443];
+    let hosts = BTreeSet::from(["b.x".to_owned()]);
+    assert_eq!(listener.certificates, CertificatesModel::Chosen { given: vec![CERTIFICATE.to_owned()], hosts });
 }
 
 #[test]

@@ -231,14 +231,18 @@ mod tests {
     fn certificates_are_found_by_the_hosts_of_the_rules() {
         let listener = json!({ "port": 443, "rules": [rule("A.example.com", None), rule("*.example.org", None)] });
         let hosts = BTreeSet::from(["*.example.org".to_owned(), "a.example.com".to_owned()]);
-        assert_eq!(model(one(&listener)).listeners[&443].certificates, CertificatesModel::Discovered { hosts });
+        assert_eq!(
+            model(one(&listener)).listeners[&443].certificates,
+            CertificatesModel::Chosen { given: Vec::new(), hosts }
+        );
     }
 
     #[test]
     fn the_first_certificate_is_the_default_and_none_is_twice() {
         let arn = |name: &str| format!("arn:aws:acm:eu-west-1:000000000000:certificate/{name}");
         let arns = ["b", "c", "a", "b", "c"].map(arn);
-        let user_provided = CertificatesModel::Given(["b", "a", "c"].map(arn).to_vec());
+        let user_provided =
+            CertificatesModel::Chosen { given: ["b", "a", "c"].map(arn).to_vec(), hosts: BTreeSet::new() };
         assert_eq!(
             model(one(&json!({ "port": 443, "certificateArns": arns }))).listeners[&443].certificates,
             user_provided

@@ -291,7 +291,7 @@ impl ListenerDraft {
         Self {
             protocol: Given { value: part.protocol, by: member.clone() },
             certificates: given_by(part.certificates.as_ref(), member),
-            hosts: BTreeMap::from([(member.clone(), part.hosts.clone())]),
+            hosts: BTreeMap::from([(member.clone(), hosts_of(part))]),
             ssl_policy: given_by(part.ssl_policy.as_ref(), member),
             mutual_authentication: given_by(part.mutual_authentication.as_ref(), member),
             inbound: part.inbound.clone(),
@@ -317,7 +317,7 @@ impl ListenerDraft {
         }
         agree(&mut self.default_actions, part.default_actions.as_ref(), member, &at("defaultAction"))?;
         self.inbound.extend(part.inbound.clone());
-        self.hosts.insert(member.clone(), part.hosts.clone());
+        self.hosts.insert(member.clone(), hosts_of(part));
         self.rules.insert(place, part.rules.clone());
         self.members.insert(member.clone(), part.field.clone());
         Ok(self)
@@ -349,12 +349,12 @@ impl ListenerDraft {
         let attributes = self.attributes.into_iter().map(|(key, user_provided)| (key, user_provided.value));
         Some(ListenerModel {
             protocol: self.protocol.value,
-            certificates: match (self.protocol.value, self.certificates) {
-                (Protocol::Http, _) => CertificatesModel::None,
-                (Protocol::Https, Some(user_provided)) => CertificatesModel::Given(user_provided.value),
-                (Protocol::Https, None) => {
-                    CertificatesModel::Discovered { hosts: self.hosts.into_values().flatten().collect() }
-                }
+            certificates: match self.protocol.value {
+                Protocol::Http => CertificatesModel::None,
+                Protocol::Https => CertificatesModel::Chosen {
+                    given: self.certificates.map(|user_provided| user_provided.value).unwrap_or_default(),
+                    hosts: self.hosts.into_values().flatten().collect(),
+                },
             },
             ssl_policy: self.ssl_policy.map(|user_provided| user_provided.value),
             mutual_authentication: self.mutual_authentication.map(|user_provided| user_provided.value),
@@ -366,6 +366,11 @@ impl ListenerDraft {
             rules,
         })
     }
+}
+
+/// The hosts for which certificates are found. A member that gives certificates needs none.
+fn hosts_of(part: &ListenerPart) -> BTreeSet<String> {
+    if part.certificates.is_some() { BTreeSet::new() } else { part.hosts.clone() }
 }
 
 fn given_by<T: Clone>(value: Option<&T>, member: &ObjectKey) -> Option<Given<T>> {

@@ -190,10 +190,9 @@ pub struct ListenerModel {
 pub enum CertificatesModel {
     /// None: it speaks HTTP.
     None,
-    /// These; the first is the default.
-    Given(Vec<String>),
-    /// Those of AWS Certificate Manager that cover these hosts.
-    Discovered { hosts: BTreeSet<String> },
+    /// Those that specs give, the first of which is the default, and those of AWS Certificate Manager that cover these hosts:
+    /// the hosts of members that give none.
+    Chosen { given: Vec<String>, hosts: BTreeSet<String> },
 }
 
 /// A rule.

@@ -20,6 +20,8 @@ pub struct Unconfirmed {
     uid: String,
     /// Whether a create call of ours may have created it.
     created: bool,
+    /// Whether that call is still under way: for another member of the group, its answer is not lost.
+    under_way: bool,
 }
 
 /// A resource that was created by a call whose answer was lost.
@@ -43,7 +45,8 @@ pub enum Named {
 impl Region {
     /// Notes that it is not known what has that name.
     pub(super) fn mark_unconfirmed(&self, what: Named, name: &str, uid: &str) {
-        let unconfirmed = Unconfirmed { since: Instant::now(), what, uid: uid.to_owned(), created: false };
+        let unconfirmed =
+            Unconfirmed { since: Instant::now(), what, uid: uid.to_owned(), created: false, under_way: false };
         let mut known = self.known();
         let created = known.unconfirmed.get(name).is_some_and(|earlier| earlier.created && earlier.uid == uid);
         known.unconfirmed.insert(name.to_owned(), Unconfirmed { created, ..unconfirmed });
@@ -51,7 +54,8 @@ impl Region {
 
     /// Notes that a create call of ours may have created what has that name.
     pub(super) fn mark_created(&self, what: Named, name: &str, uid: &str) {
-        let unconfirmed = Unconfirmed { since: Instant::now(), what, uid: uid.to_owned(), created: true };
+        let unconfirmed =
+            Unconfirmed { since: Instant::now(), what, uid: uid.to_owned(), created: true, under_way: true };
         self.known().unconfirmed.insert(name.to_owned(), unconfirmed);
     }
 
@@ -75,6 +79,9 @@ impl Region {
             if tags.is_none() && unconfirmed.since.elapsed() < timeout {
                 let unknown = format!("whether {name} was created is not known yet");
                 return Err(AwsError::raced("Describe", unknown));
+            }
+            if unconfirmed.under_way {
+                continue;
             }
             let ours = unconfirmed.uid == owner.uid && tags.is_some_and(|tags| owner.owns(&tags));
             if unconfirmed.created && ours {

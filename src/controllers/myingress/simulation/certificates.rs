@@ -198,7 +198,7 @@ fn members_are_held_up_by_a_refused_certificate_that_they_name_or_that_alone_cov
     let members = [
         standing("web", of_group(&["default"], "web.example.org")),
         joining("zap", of_group(&[], "zap.example.org")),
-        joining("zip", of_group(&[], "zip.example.com")),
+        joining("zip", of_group(&["default"], "zip.example.com")),
         joining("zoo", of_group(&["default"], "zoo.example.org")),
     ];
     let keys = members.each_ref().map(super::key);
@@ -228,7 +228,7 @@ fn members_are_held_up_by_certificates_that_wait_because_aws_refuses_others() {
         let members = [
             standing("web", of_group(&["default"], "web.example.org")),
             joining("zap", of_group(&[], "zap.example.org")),
-            joining("zip", of_group(&[], "zip.example.com")),
+            joining("zip", of_group(&["default"], "zip.example.com")),
         ];
         let keys = members.each_ref().map(super::key);
         let mut simulation = Simulation::with(members.into());
@@ -243,4 +243,17 @@ fn members_are_held_up_by_certificates_that_wait_because_aws_refuses_others() {
         let reasons = keys.each_ref().map(|key| reason_of(&simulation, key));
         assert_eq!(reasons, [refused, "Active", "GroupHeldUp"]);
     }
+}
+
+#[test]
+fn a_member_that_names_certificates_takes_none_from_others() {
+    let members =
+        [standing("web", of_group(&[], "web.example.com")), joining("zoo", of_group(&["default"], "zoo.example.org"))];
+    let mut simulation = Simulation::with(members[..1].to_vec());
+    simulation.settle(None);
+    simulation.objects.push(members[1].clone());
+    simulation.settle(None);
+    // The certificate `wild` is for *.example.com.
+    assert_eq!(further(&simulation), [arn(&"wild")]);
+    assert_eq!(reason_of(&simulation, &super::key(&members[0])), "Active");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Listener, is_kept, is_listed};
 use crate::controllers::myingress::action::ListenerAction;
 use crate::controllers::myingress::assets::ListenerMember;
-use crate::controllers::myingress::certificates::{covering, is_covered};
+use crate::controllers::myingress::certificates::{chosen, is_covered};
 use crate::controllers::myingress::model::{CertificatesModel, Complaint};
 use crate::external::acm::Certificate;
 use crate::external::elbv2::ListenerSettings;
@@ -50,10 +50,11 @@ impl Listener<'_> {
     pub(super) fn certificates(&self, present: Option<&ListenerSettings>) -> Result<Certificates, Complaint> {
         let all = match &self.wanted.certificates {
             CertificatesModel::None => Vec::new(),
-            CertificatesModel::Given(arns) => arns.clone(),
-            CertificatesModel::Discovered { hosts } => covering(hosts, &self.scene.observed.certificates, self.port)?,
+            CertificatesModel::Chosen { given, hosts } => {
+                chosen(given, hosts, &self.scene.observed.certificates, self.port)?
+            }
         };
-        let found = matches!(self.wanted.certificates, CertificatesModel::Discovered { .. });
+        let found = matches!(&self.wanted.certificates, CertificatesModel::Chosen { given, .. } if given.is_empty());
         let stays = found && is_listed(self.scene, self.port);
         let present = present.filter(|it| stays && it.protocol == self.wanted.protocol);
         let mut all = present.and_then(|it| it.certificate.clone()).into_iter().chain(all);
