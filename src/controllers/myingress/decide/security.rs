@@ -183,12 +183,19 @@ fn vpc<'a>(scene: &Scene<'a>, current: Option<&'a Member>) -> Result<&'a str, Co
         vpcs.find(|vpc| wanted.is_none_or(|wanted| wanted == *vpc))
     };
     let known = current.map(|member| &member.balancer.vpc).or_else(of_subnets);
-    known.map(String::as_str).ok_or_else(|| Complaint {
-        reason: "SubnetNotFound",
-        message:
-            "spec.subnets: AWS knows none of them, so that the VPC of the security group is not known: use ids of \
-                  subnets of the operator's account and region"
+    known.map(String::as_str).ok_or_else(|| match scene.model.balancer.subnets {
+        SubnetsModel::Tagged { .. } => Complaint {
+            reason: "SubnetsNotFound",
+            message: "spec.subnetSelector: no subnet of the operator's account and region has these tags, in that VPC: correct \
+                      them, or tag two subnets in different availability zones"
                 .into(),
+        },
+        SubnetsModel::Ids(_) => Complaint {
+            reason: "SubnetNotFound",
+            message: "spec.subnets: AWS knows none of them, so that the VPC of the security group is not known: use ids of \
+                      subnets of the operator's account and region"
+                .into(),
+        },
     })
 }
 
