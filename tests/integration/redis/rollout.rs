@@ -113,6 +113,8 @@ async fn a_master_that_dies_again_stays_while_an_image_is_missing() {
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(1)).await;
     let name = master(&scene).await;
+    // A master that comes back without data would wait for the replica.
+    nodes::tell(&scene, &name, &["SET", "key", "value"]).await;
     let before = uids(&scene).await;
     scene.edit::<Redis>(NAME, json!({ "version": "8.0.99" })).await;
     let stuck = |object: &Redis| {
