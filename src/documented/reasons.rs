@@ -42,7 +42,7 @@ const CALLS: [&str; 14] = [
 ];
 
 /// Words in such places that are no reasons: kinds, and words of Kubernetes and AWS.
-const OTHER_WORDS: [&str; 15] = [
+const OTHER_WORDS: [&str; 16] = [
     "CausewayPolicies",
     "ConfigMap",
     "CreateContainerError",
@@ -52,6 +52,7 @@ const OTHER_WORDS: [&str; 15] = [
     "IPv6",
     "Insufficient",
     "InvalidIdentityToken",
+    "ManagedBy",
     "PersistentVolumeClaim",
     "PodDisruptionBudget",
     "PodInitializing",

@@ -227,7 +227,7 @@ fn of_my_app() -> Vec<Row> {
 }
 
 /// The fields at the ends of the schema of a kind's spec: `listeners[].port`. A map is one field.
-pub fn leaves_of<K: CustomResourceExt>() -> BTreeSet<String> {
+pub(crate) fn leaves_of<K: CustomResourceExt>() -> BTreeSet<String> {
     let definition = serde_json::to_value(K::crd()).unwrap();
     let mut all = BTreeSet::new();
     leaves("", &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"], &mut all);

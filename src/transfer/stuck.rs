@@ -55,8 +55,8 @@ fn waits(pod: &Pod) -> Option<(&'static str, String)> {
         let words = waiting.message.as_deref().unwrap_or("see kubectl describe pod");
         Some(format!("pod {name} does not start, because container {} has {reason}: {words}", it.name))
     };
-    let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
-    containers.filter_map(waits).next().map(|words| ("PodsWaiting", clipped(words)))
+    let mut containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    containers.find_map(waits).map(|words| ("PodsWaiting", clipped(words)))
 }
 
 /// What the API server's answer to the dry run says. An answer about our own rights says nothing about the Job's pods.
@@ -99,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    fn pod(status: Value) -> Pod {
+    fn pod(status: &Value) -> Pod {
         serde_json::from_value(json!({ "metadata": { "name": "back-restore-x" }, "status": status })).expect("a pod")
     }
 
@@ -108,7 +108,7 @@ mod tests {
         let unscheduled = json!({ "conditions": [{
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available",
         }] });
-        let (reason, words) = waits(&pod(unscheduled)).expect("it waits");
+        let (reason, words) = waits(&pod(&unscheduled)).expect("it waits");
         assert_eq!(
             (reason, words.as_str()),
             ("PodsUnscheduled", "no node takes pod back-restore-x: 0/1 nodes are available")
@@ -118,7 +118,7 @@ mod tests {
             let container = json!({
                 "name": "fetch", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": waiting,
             });
-            waits(&pod(json!({ "initContainerStatuses": [container] })))
+            waits(&pod(&json!({ "initContainerStatuses": [container] })))
         };
         let (reason, words) = state("ImagePullBackOff").expect("it waits");
         assert!(

@@ -163,7 +163,7 @@ impl Losses {
 
 /// Uid and namespace of an object that is there.
 fn metadata_of<K: Owner>(event: &Result<Event<Decoded<K>>, watcher::Error>) -> Option<ObjectMeta> {
-    let (Ok(Event::Apply(object)) | Ok(Event::InitApply(object))) = event else { return None };
+    let Ok(Event::Apply(object) | Event::InitApply(object)) = event else { return None };
     Some(ObjectMeta { uid: object.uid(), namespace: object.namespace(), ..ObjectMeta::default() })
 }
 

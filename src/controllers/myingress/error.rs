@@ -404,8 +404,7 @@ impl Failure for Error {
             Self::Refused(_) => "Refused",
             Self::Unsigned(error) => error.unsigned().map_or("AwsUnavailable", Unsigned::reason),
             Self::Denied(_) => PERMISSION_MISSING,
-            Self::SecurityGroupInUse(_) => "SecurityGroupInUse",
-            Self::Raced(_) => "Raced",
+            Self::SecurityGroupInUse(_) | Self::Raced(_) => "Raced",
             Self::Throttled(_) => "Throttled",
             Self::Transient(_) => "AwsUnavailable",
         }

@@ -32,9 +32,8 @@ pub async fn come_in<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, to: &Endp
     stream.flush().await.ok();
     let mut lines = BufReader::new(stream.take(LONGEST)).lines();
     for _ in 0..expected {
-        let line = match lines.next_line().await {
-            Ok(Some(line)) => line,
-            Ok(None) | Err(_) => return Err(RedisError::new(request.name(), Trouble::Broken, "the connection ended")),
+        let Ok(Some(line)) = lines.next_line().await else {
+            return Err(RedisError::new(request.name(), Trouble::Broken, "the connection ended"));
         };
         if let Some(words) = refusal(&line) {
             return Err(RedisError::new(request.name(), Trouble::Refused, words));

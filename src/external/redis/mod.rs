@@ -124,10 +124,7 @@ impl Redis {
 
     /// What a node answers to a new client that comes as `as_client` says; `None` if that could not be asked.
     pub async fn admission(&self, as_client: &Endpoint) -> Option<Admission> {
-        let error = match self.call(as_client, Request::Knock).await {
-            Ok(_) => return Some(Admission::Admitted),
-            Err(error) => error,
-        };
+        let Err(error) = self.call(as_client, Request::Knock).await else { return Some(Admission::Admitted) };
         match error.trouble {
             Trouble::Refused | Trouble::Unauthenticated => Some(Admission::Refused(error.message)),
             Trouble::Gone => Some(Admission::Ignored("refuses the connection")),

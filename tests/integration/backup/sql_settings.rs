@@ -21,7 +21,8 @@ const LOGGED: Engine = Engine { settings: "--log-bin=/tmp/data/log --server-id=1
 
 /// Capitals, a table without a key, and one whose rows may become too long for a strict server.
 fn fill() -> String {
-    let columns: String = (0..35).map(|number| format!("c{number} CHAR(255), ")).collect();
+    let columns: Vec<String> = (0..35).map(|number| format!("c{number} CHAR(255), ")).collect();
+    let columns = columns.concat();
     format!(
         "SET SESSION innodb_strict_mode = OFF;
          CREATE DATABASE `Shop`; USE `Shop`;

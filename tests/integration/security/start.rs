@@ -117,7 +117,7 @@ async fn fill(scene: &Scene, kind: &Kind, many: usize) {
     let create = |number: usize| {
         let api = api.clone();
         async move {
-            let bulk = if number % 2 == 0 { Bulk::Annotation } else { Bulk::Fields };
+            let bulk = if number.is_multiple_of(2) { Bulk::Annotation } else { Bulk::Fields };
             let mut object = (kind.object)(bulk);
             let is_small = object.to_string().len() < LARGE;
             object["metadata"] = json!({

@@ -249,7 +249,7 @@ fn is_keyless(statement: &str) -> bool {
         }
         count > 0
     };
-    is_inno && !lines.iter().any(|line| is_key(&line))
+    is_inno && !lines.iter().any(is_key)
 }
 
 /// The places of statements that make something.
@@ -350,8 +350,7 @@ mod tests {
     async fn what_is_refused_is_told_with_what_permits_it() {
         let (found, user) = (demands(None).await, "`app`@`%`");
         let refused = |refuses: Refuses, version| found.refused(&refuses, user, version).map(|error| error.describe());
-        let refuses = Refuses { keyless: true, ..Refuses::default() };
-        let text = refused(refuses, "10.11.6-MariaDB").unwrap();
+        let text = refused(Refuses { keyless: true, ..Refuses::default() }, "10.11.6-MariaDB").unwrap();
         assert!(text.contains("(1173): bare: SET GLOBAL innodb_force_primary_key = OFF, then restore again"), "{text}");
         let text = refused(Refuses { programs: true, ..Refuses::default() }, "10.11.6-MariaDB").unwrap();
         assert!(text.contains("(1419)") && text.contains("log_bin_trust_function_creators = ON"), "{text}");

@@ -99,6 +99,7 @@ pub async fn not_locked(failure: &Failure, account: &Account, database: &str) ->
 impl Session {
     /// Who has locked a table so that it cannot be read, or else waits for that.
     async fn holder(&mut self) -> Result<Option<Holder>, Error> {
+        type Row = (String, i64, String, String, i64, Option<i64>);
         let query = format!(
             "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname), l.pid, coalesce(a.usename::text, \
              ''), coalesce(a.application_name, ''), coalesce(extract(epoch FROM pg_catalog.now() - a.xact_start), 0)::bigint, CASE \
@@ -108,7 +109,6 @@ impl Session {
              pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()) AND {OURS} ORDER BY l.granted DESC, a.xact_start \
              LIMIT 1"
         );
-        type Row = (String, i64, String, String, i64, Option<i64>);
         let found = self.ask::<Row>(&query).await?.into_iter().next();
         let holder = |(table, process, user, program, seconds, waits_for)| Holder {
             table,

@@ -234,13 +234,13 @@ fn uncertified(object: &MyIngress, scene: &Scene) -> Option<String> {
         if unknown || gives {
             return None;
         }
-        let given = certificates::chosen(given, hosts, known, *port).ok()?;
+        let chosen = certificates::chosen(given, hosts, known, *port).ok()?;
         let rules = listener.rules.iter().filter(|rule| rule.member == key);
         let named = rules.flat_map(|rule| rule.settings.conditions.iter()).filter_map(|condition| match condition {
             Condition::Host(Match::Wildcards(hosts)) => Some(hosts),
             _ => None,
         });
-        let bare = named.flatten().find(|host| !certificates::is_covered(host, &given, known))?;
+        let bare = named.flatten().find(|host| !certificates::is_covered(host, &chosen, known))?;
         let way = if is_guest {
             let home = &scene.observed.owner.namespace;
             format!(

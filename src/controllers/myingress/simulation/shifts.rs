@@ -73,7 +73,7 @@ fn a_group_without_requests_drains_before_it_is_deleted() {
     let drained: BTreeSet<String> = simulation.aws.assets.groups.keys().cloned().collect();
     for (delay, expected) in [("300", 120), ("20", 120), ("600", 600)] {
         let mut simulation = simulation.clone();
-        simulation.grace = Duration::from_secs(120);
+        simulation.grace = Duration::from_mins(2);
         for member in simulation.aws.assets.groups.values_mut() {
             let attribute = ("deregistration_delay.timeout_seconds".to_owned(), delay.to_owned());
             member.attributes.get_or_insert_default().extend([attribute]);
@@ -93,7 +93,7 @@ fn a_group_without_requests_drains_before_it_is_deleted() {
         assert!(simulation.aws.assets.groups.keys().all(|arn| !drained.contains(arn)), "it is gone");
     }
     // A spec that wants it again before it is drained finds it as it was.
-    simulation.grace = Duration::from_secs(120);
+    simulation.grace = Duration::from_mins(2);
     for backend in ["public", "private"] {
         simulation.objects[0].spec = standing("web", doing(&forward(backend))).spec;
         let which = super::key(&simulation.objects[0]);

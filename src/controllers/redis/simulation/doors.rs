@@ -30,8 +30,8 @@ fn cause(health: &Health) -> (&'static str, String) {
     }
 }
 
-fn refused(words: &str) -> Option<Admission> {
-    Some(Admission::Refused(words.into()))
+fn refused(words: &str) -> Admission {
+    Admission::Refused(words.into())
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_node_that_turns_new_clients_away_is_not_ready() {
     let simulation = Simulation::settled(redis(2));
     for ordinal in [0, 1] {
         for turned_away in [
-            refused("ERR max number of clients reached"),
+            Some(refused("ERR max number of clients reached")),
             // With TLS.
             Some(Admission::Ignored("closes the connection without a word")),
         ] {
@@ -69,10 +69,10 @@ fn users_that_were_changed_by_hand_are_put_back() {
         object.spec.auth.enabled = enabled;
         let simulation = Simulation::settled(object);
         for (turned_away, detour) in [
-            (refused("NOAUTH Authentication required."), false),
-            (refused("WRONGPASS invalid username-password pair or user is disabled."), false),
-            (refused("NOPERM no permissions"), false),
-            (refused("DENIED Redis is running in protected mode"), false),
+            (Some(refused("NOAUTH Authentication required.")), false),
+            (Some(refused("WRONGPASS invalid username-password pair or user is disabled.")), false),
+            (Some(refused("NOPERM no permissions")), false),
+            (Some(refused("DENIED Redis is running in protected mode")), false),
             // The operator's own user is lost.
             (None, true),
         ] {
