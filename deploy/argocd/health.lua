@@ -27,7 +27,7 @@ if ready == nil or (ready.observedGeneration or 0) < (obj.metadata.generation or
   return health
 end
 -- These are true while all else is well. Others only warn: a sync need not fail for them.
-for _, kind in ipairs({ "Alarm", "BackupFailed", "BackupOverdue", "DataLost", "LogBeginsTooLate", "UnsignedBackups" }) do
+for _, kind in ipairs({ "Alarm", "BackupFailed", "BackupOverdue", "DataLost", "LogBeginsTooLate", "LogBroken", "UnsignedBackups" }) do
   if is_true(kind) then
     return { status = "Degraded", message = condition[kind].message }
   end

@@ -289,6 +289,7 @@ conditioned!(
         ("BackupOverdue", AbnormalTrue),
         ("BucketReady", NormalTrue),
         ("LogBeginsTooLate", AbnormalTrue),
+        ("LogBroken", AbnormalTrue),
         ("LogNotDeleted", AbnormalTrue),
         ("UnrecordedBackups", AbnormalTrue),
         ("UnsignedBackups", AbnormalTrue),

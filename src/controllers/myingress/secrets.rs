@@ -31,6 +31,9 @@ const APART: Duration = Duration::from_millis(50);
 /// Checks at the same time.
 const AT_ONCE: usize = 4;
 
+/// The longest client secret that is taken, in bytes. Specs name many, and all that a group needs are in memory at once.
+const LONGEST: usize = 4096;
+
 /// A Secret, by namespace and name.
 type Place = (String, String);
 
@@ -92,7 +95,7 @@ impl Secrets {
                 keys.entry(&wanted.client_secret_name).or_default().insert(&wanted.client_secret_key);
             }
             let places = keys.keys().map(|name| (namespace.clone(), (*name).to_owned()));
-            let reads: Vec<_> = places.map(|place| self.read(place)).collect();
+            let reads: Vec<_> = places.zip(keys.values()).map(|(place, keys)| self.read_keys(place, keys)).collect();
             let secrets: Vec<_> = stream::iter(reads).buffered(AT_ONCE).collect().await;
             let mut found = Values::new();
             let mut refused = None;
@@ -105,12 +108,9 @@ impl Secrets {
                     }
                     Err(error) => return Err(error),
                 };
-                for wanted in keys {
-                    let value = data.get(wanted).and_then(|value| String::from_utf8(value.0.clone()).ok());
-                    if let Some(value) = value {
-                        let key = (namespace.clone(), name.to_owned(), wanted.to_owned());
-                        found.insert(key, value.trim_end_matches('\n').to_owned());
-                    }
+                for (wanted, value) in keys.into_iter().zip(data) {
+                    let key = (namespace.clone(), name.to_owned(), wanted.to_owned());
+                    found.extend(value.map(|value| (key, value)));
                 }
             }
             match refused {
@@ -122,6 +122,16 @@ impl Secrets {
             }
         }
         Ok(values)
+    }
+
+    /// The values of these keys of a Secret. What is longer than [`LONGEST`] is no client secret, and left out.
+    async fn read_keys(&self, place: Place, keys: &BTreeSet<&str>) -> Result<Vec<Option<String>>, Error> {
+        let data = self.read(place).await?;
+        let value = |key: &&str| {
+            let value = data.get(*key).filter(|value| value.0.len() <= LONGEST)?;
+            Some(String::from_utf8(value.0.clone()).ok()?.trim_end_matches('\n').to_owned())
+        };
+        Ok(keys.iter().map(value).collect())
     }
 
     /// The content of a Secret whose owner agrees to its use; empty if the Secret does not exist. The metadata is read

@@ -119,6 +119,8 @@ async fn fill(scene: &Scene, kind: &Kind, many: usize) {
         async move {
             let bulk = if number.is_multiple_of(2) { Bulk::Annotation } else { Bulk::Fields };
             let mut object = (kind.object)(bulk);
+            object["apiVersion"] = kind.resource.api_version.clone().into();
+            object["kind"] = kind.resource.kind.clone().into();
             let is_small = object.to_string().len() < LARGE;
             object["metadata"] = json!({
                 "name": format!("large-{number}"),

@@ -15,7 +15,7 @@ use crate::api::{MyIngress, MyIngressStatus};
 use crate::controllers::myingress::action::Action;
 use crate::controllers::myingress::assets::{GroupMember, Member};
 use crate::controllers::myingress::facts::Observed;
-use crate::controllers::myingress::model::Model;
+use crate::controllers::myingress::model::{Model, RuleModel};
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};
 use crate::external::elbv2::{Condition, Pairs, RuleAction};
 use crate::runtime::Plan;
@@ -80,9 +80,27 @@ fn whole_second(now: Timestamp) -> Time {
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
-/// Whether the balancer can take over from the ones that it replaces: it is active, and waits for no targets.
+/// Whether the balancer can take over from the ones that it replaces: it is active, has all its parts, and waits for no
+/// targets.
 pub fn replaces(observed: &Observed, current: &Member) -> bool {
-    serves(current) && awaited(observed).is_empty()
+    serves(current) && is_whole(observed, current) && awaited(observed).is_empty()
+}
+
+/// Whether the balancer has all listeners, rules and target groups. Parts of guests do not count.
+fn is_whole(observed: &Observed, current: &Member) -> bool {
+    let Some(model) = &observed.built.model else { return true };
+    let present = |port: u16| {
+        let mut all = current.listeners.iter().flat_map(BTreeMap::values);
+        all.find(|it| it.listener.settings.port == port && observed.owner.owns(&it.tags))
+    };
+    let has_rules = |port: u16, rules: &[RuleModel]| {
+        let wanted = rules.iter().filter(|rule| !observed.members.is_guest(&rule.member)).count();
+        present(port)
+            .is_some_and(|it| it.rules.values().filter(|rule| observed.owner.owns(&rule.tags)).count() >= wanted)
+    };
+    let groups = model.groups.iter().filter(|(_, group)| !observed.members.is_guest(&group.member));
+    groups.into_iter().all(|(name, _)| observed.assets.group_named(name).is_some())
+        && model.listeners.iter().all(|(port, listener)| has_rules(*port, &listener.rules))
 }
 
 /// The target groups for whose targets the balancer waits before it takes over. If the ones that it replaces have healthy

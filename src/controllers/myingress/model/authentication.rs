@@ -71,8 +71,8 @@ fn client_secret(spec: &OidcSpec, listening: &Listening<'_>, field: &Field<'_>) 
     let place = (namespace.to_owned(), name.to_owned(), key.to_owned());
     let Some(secret) = listening.context.secrets.get(&place) else {
         return field.called("SecretMissing").complain(format_args!(
-            "names key {key:?} of Secret {name:?} in namespace {namespace:?}, which is not there or cannot be read: \
-             create it, or correct the name"
+            "names key {key:?} of Secret {name:?} in namespace {namespace:?}, which is not there, cannot be read, or \
+             has more than 4096 bytes: create it, or correct the name"
         ));
     };
     if secret.is_empty() || !secret.chars().all(|c| c.is_ascii_graphic()) {

@@ -16,6 +16,9 @@ use crate::controllers::myingress::ownership::{ObjectKey, Owner};
 use crate::external::acm::Certificate;
 use crate::runtime::undecodable;
 
+/// The reason of a group in which nobody says where the balancer stands.
+const NOWHERE: &str = "SubnetsMissing";
+
 /// Client secrets of log-ins by (namespace, name of the Secret, key), where they could be read.
 pub type Secrets = BTreeMap<(String, String, String), String>;
 
@@ -76,12 +79,14 @@ pub fn build(members: &[&MyIngress], context: &Inputs<'_>) -> Built {
 
 /// Like [`build`], for all members that share a balancer, while balancers of these schemes exist.
 ///
-/// If the member that decides about the balancer cannot take part now, the next member only keeps it in existence: the
+/// If the member that decides about the balancer cannot take part now, the others only keep it in existence: the
 /// balancer keeps its scheme, and the members' other fields about the balancer itself are not compared.
 pub fn build_beside(standing: &[Scheme], members: &Members, context: &Inputs<'_>) -> Built {
     let active = members.active();
-    let built = build(&active, context);
-    let Some((holder, scheme)) = holder(members, &built).and_then(|it| Some((it, kept_scheme(it, standing)?))) else {
+    let mut built = build(&active, context);
+    let Some(holder) = holder(members, &built) else { return built };
+    let Some(scheme) = kept_scheme(holder, standing) else {
+        blame(&key(holder), &mut built);
         return built;
     };
     let held = Held { holder: key(holder), scheme };
@@ -90,10 +95,20 @@ pub fn build_beside(standing: &[Scheme], members: &Members, context: &Inputs<'_>
     Built { held_by: Some(held.holder), ..built }
 }
 
-/// The first member of the group's own namespace that says where the balancer stands, if it cannot take part although
-/// another one can. A member that cannot be read may say so.
+/// Names the member that says where the balancer would stand to those that wait for it.
+fn blame((namespace, name): &ObjectKey, built: &mut Built) {
+    let waits = |complaint: &&mut Complaint| [NOWHERE, guests::WITHOUT_BALANCER].contains(&complaint.reason);
+    for complaint in built.complaints.values_mut().filter(waits) {
+        complaint.message = format!(
+            "spec.group: {namespace}/{name} says where the load balancer of the group stands, and is left out for a mistake or for \
+             spec.suspend: correct it (kubectl -n {namespace} edit myingress {name})"
+        );
+    }
+}
+
+/// The first member of the group's own namespace that says where the balancer stands, if it cannot take part. A member that
+/// cannot be read may say so.
 fn holder<'a>(members: &'a Members, built: &Built) -> Option<&'a MyIngress> {
-    built.model.as_ref()?;
     let says = |object: &&MyIngress| {
         let spec = &object.spec;
         !spec.subnets.is_empty() || spec.subnet_selector.is_some() || undecodable(object.meta()).is_some()
@@ -144,18 +159,22 @@ fn attempt(
     let candidates = members.iter().copied().filter(hopeful);
     let (candidates, guests): (Vec<&MyIngress>, Vec<&MyIngress>) =
         candidates.partition(|object| key(object).0 == context.owner.namespace);
-    let Some((anchor, start)) = anchor(&candidates, held, context, &mut complaints) else {
+    let others = !candidates.is_empty() || !guests.is_empty();
+    let begun = anchor(&candidates, held, context, &mut complaints).map(|(place, draft)| (Some(place), draft));
+    // What nobody else says about the balancer stays as it is.
+    let begun = begun.or_else(|| held.filter(|_| others).map(|held| (None, Draft::kept(held))));
+    let Some((anchor, start)) = begun else {
         let message =
             "no member names the load balancer's subnets: give one of them spec.subnets or spec.subnetSelector";
         for object in candidates {
-            let nowhere = || Complaint { reason: "SubnetsMissing", message: message.into() };
+            let nowhere = || Complaint { reason: NOWHERE, message: message.into() };
             complaints.entry(key(object)).or_insert_with(nowhere);
         }
         complaints.extend(guests.into_iter().map(|object| (key(object), guests::without_home(context.owner))));
         return (None, complaints);
     };
     let mut draft = start;
-    for (place, object) in candidates.iter().enumerate().filter(|(place, _)| *place != anchor) {
+    for (place, object) in candidates.iter().enumerate().filter(|(place, _)| Some(*place) != anchor) {
         match part(&key(object), &object.spec, draft.scheme(), context)
             .and_then(|part| draft.with(&part, place, context.limits))
         {
@@ -205,7 +224,10 @@ fn anchor(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::myingress::model::fixtures::{born, built, describe, joining, standing};
+    use std::sync::Arc;
+
+    use crate::controllers::myingress::members::members_of;
+    use crate::controllers::myingress::model::fixtures::{born, built, describe, joining, owner, secrets, standing};
     use serde_json::json;
 
     fn names(mut members: Vec<&MyIngress>) -> Vec<String> {
@@ -241,6 +263,36 @@ mod tests {
         assert_eq!(built.model, None);
         assert!(describe(&built, "a").starts_with("no member names the load balancer's subnets"));
         assert!(describe(&built, "b").starts_with("spec.tags[aws:x]"));
+    }
+
+    #[test]
+    fn members_go_on_without_the_only_one_that_says_where_the_balancer_stands() {
+        let rules = |host: &str| {
+            let action = json!({ "fixedResponse": { "statusCode": 200 } });
+            json!({ "listeners": [{ "port": 80, "rules": [{ "hosts": [host], "action": action }] }] })
+        };
+        let group = json!({ "name": "all" });
+        let mut wrong = rules("bad host");
+        wrong["group"] = group.clone();
+        let suspended = standing("owner", json!({ "group": group, "suspend": true }));
+        let (owner, secrets, limits, occupied) = (owner(), secrets(), Limits::default(), Occupied::default());
+        let inputs =
+            Inputs { owner: &owner, secrets: &secrets, limits: &limits, certificates: None, occupied: &occupied };
+        for holder in [standing("owner", wrong), suspended] {
+            let other = joining("member", rules("a.example.com"));
+            let all: Vec<_> = [&holder, &other].into_iter().map(|object| Arc::new(object.clone())).collect();
+            let members = members_of(&other, &all);
+            let built = build_beside(&[Scheme::InternetFacing], &members, &inputs);
+            assert_eq!(built.held_by, Some(key(&holder)));
+            assert!(!built.complaints.contains_key(&key(&other)), "{:?}", built.complaints);
+            assert_eq!(built.model.unwrap().listeners[&80].rules.len(), 1);
+            let built = build_beside(&[], &members, &inputs);
+            assert_eq!(built.model, None);
+            assert!(describe(&built, "member").contains("shop/owner says where"), "{:?}", built.complaints);
+            // There is nothing to do for the one that is left out.
+            let alone = members_of(&holder, &all[..1]);
+            assert_eq!(build_beside(&[Scheme::InternetFacing], &alone, &inputs).model, None);
+        }
     }
 
     #[test]

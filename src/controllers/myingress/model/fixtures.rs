@@ -74,11 +74,15 @@ pub fn secrets() -> Secrets {
     Secrets::from([(place("clientSecret"), "s3cr3t".into()), (place("broken"), "s3cr3t\n".into())])
 }
 
+/// The group `all` as an owner.
+pub fn owner() -> Owner {
+    let (cluster, namespace, name, uid) = ("prod".into(), "shop".into(), "all".into(), "uid-all".into());
+    Owner { cluster, namespace, name, uid }
+}
+
 /// Builds the model of these objects, in this order.
 pub fn built(members: &[&MyIngress]) -> Built {
-    let (cluster, namespace, name, uid) = ("prod".into(), "shop".into(), "all".into(), "uid-all".into());
-    let owner = Owner { cluster, namespace, name, uid };
-    let (secrets, limits, occupied) = (secrets(), Limits::default(), Occupied::default());
+    let (owner, secrets, limits, occupied) = (owner(), secrets(), Limits::default(), Occupied::default());
     let inputs = Inputs { owner: &owner, secrets: &secrets, limits: &limits, certificates: None, occupied: &occupied };
     build(members, &inputs)
 }

@@ -97,16 +97,21 @@ fn certificates_of_one_member_leave_those_of_others_found_by_host() {
 }
 
 #[test]
+fn members_unite_the_certificates_that_they_give_for_a_port() {
+    let (other, third) = (format!("{CERTIFICATE}b"), format!("{CERTIFICATE}c"));
+    let given = |arns: &[&str]| on_443(&[("certificateArns", json!(arns))]);
+    let first = standing("a", given(&[CERTIFICATE, &other]));
+    let listener = &both(&first, &joining("b", given(&[&third, &other]))).listeners[&443];
+    let given = vec![CERTIFICATE.to_owned(), other, third];
+    assert_eq!(listener.certificates, CertificatesModel::Chosen { given, hosts: BTreeSet::new() });
+}
+
+#[test]
 fn listeners_that_contradict_each_other_are_a_complaint_about_the_later_member() {
     let response = |status: u16| json!({ "fixedResponse": { "statusCode": status } });
     let certificates = || ("certificateArns", json!([CERTIFICATE]));
     for (first, second, field) in [
         (on_80(&[]), on_80(&[("protocol", json!("HTTPS")), certificates()]), "protocol"),
-        (
-            on_443(&[certificates()]),
-            on_443(&[("certificateArns", json!([format!("{CERTIFICATE}b")]))]),
-            "certificateArns",
-        ),
         (
             on_443(&[certificates(), ("sslPolicy", json!("P"))]),
             on_443(&[certificates(), ("sslPolicy", json!("Q"))]),

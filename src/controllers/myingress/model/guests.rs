@@ -11,6 +11,8 @@ use crate::controllers::myingress::ownership::Owner;
 use crate::external::elbv2::{Condition, Match, Protocol};
 
 const REASON: &str = "GuestRefused";
+/// The reason of a guest while nobody in the group's own namespace says where the balancer stands.
+pub const WITHOUT_BALANCER: &str = "GroupWithoutBalancer";
 
 /// The complaint about a guest while no member of the group's own namespace says where the balancer stands.
 pub fn without_home(owner: &Owner) -> Complaint {
@@ -19,7 +21,7 @@ pub fn without_home(owner: &Owner) -> Complaint {
          subnets or a subnetSelector",
         owner.namespace, owner.name
     );
-    Complaint { reason: "GroupWithoutBalancer", message }
+    Complaint { reason: WITHOUT_BALANCER, message }
 }
 
 /// The spec of the guest, with the protocols of the group's listeners; or a complaint about the first field that a

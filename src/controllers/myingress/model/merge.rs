@@ -20,7 +20,7 @@ use crate::controllers::myingress::certificates::covering;
 use crate::controllers::myingress::occupied::shared;
 use crate::controllers::myingress::ownership::ObjectKey;
 use crate::external::acm::Certificate;
-use crate::external::elbv2::{MutualAuthentication, Protocol, RuleAction};
+use crate::external::elbv2::{MutualAuthentication, Pairs, Protocol, RuleAction};
 
 const CONFLICT: &str = "GroupConflict";
 
@@ -90,6 +90,29 @@ impl Draft {
             listeners: BTreeMap::new(),
         };
         Some(if contradicts { Ok(draft) } else { draft.with(part, place, limits) })
+    }
+
+    /// A balancer that stays as it is, about which nobody else says anything.
+    pub fn kept(held: &Held) -> Self {
+        Self {
+            anchor: held.holder.clone(),
+            held: true,
+            balancer: BalancerModel {
+                scheme: held.scheme,
+                ip_address_type: None,
+                subnets: SubnetsModel::Ids(BTreeSet::new()),
+                security: SecurityModel::Default,
+                attributes: Pairs::new(),
+                tags: BTreeMap::new(),
+                web_acl: None,
+                capacity: None,
+                name: None,
+                adopt: None,
+            },
+            tagged_by: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+        }
     }
 
     /// The complaint about a member that asks for this scheme where the balancer has another one.
@@ -306,7 +329,13 @@ impl ListenerDraft {
     fn with(mut self, part: &ListenerPart, member: &ObjectKey, place: usize) -> Result<Self, Complaint> {
         let at = |name: &str| format!("{}.{name}", part.field);
         agree(&mut Some(self.protocol.clone()), Some(&part.protocol), member, &at("protocol"))?;
-        agree(&mut self.certificates, part.certificates.as_ref(), member, &at("certificateArns"))?;
+        match &mut self.certificates {
+            None => self.certificates = given_by(part.certificates.as_ref(), member),
+            Some(given) => {
+                let further = part.certificates.iter().flatten().filter(|arn| !given.value.contains(arn)).cloned();
+                given.value.extend(further.collect::<Vec<_>>());
+            }
+        }
         agree(&mut self.ssl_policy, part.ssl_policy.as_ref(), member, &at("sslPolicy"))?;
         let mutual = part.mutual_authentication.as_ref();
         agree(&mut self.mutual_authentication, mutual, member, &at("mutualAuthentication"))?;

@@ -148,6 +148,10 @@ impl Simulation {
         if *arn == OTHERS_GROUP || !self.bound.knows(&key_of(owner)) {
             return 2;
         }
+        // Where nothing is followed any more, targets stay as they are.
+        if self.bound.get(&key_of(owner)).is_empty() {
+            return 2;
+        }
         let summary = self.summary(owner, arn).unwrap_or_default();
         if summary.healthy > 0 { 2 } else { u8::from(summary.registered > 0) }
     }

@@ -157,8 +157,8 @@ fn a_listener_loses_no_certificate_while_a_member_on_it_cannot_take_part() {
     let a = first(&group, &json!([{ "port": 443, "rules": rule("a.example.com") }]));
     let listener = json!({ "port": 443, "certificateArns": [arn("one"), arn("two")], "rules": rule("b.example.com") });
     let [before, mut after] = with_b_left_out(a, json!({ "group": group, "listeners": [listener] }));
-    assert_eq!(doors(&before).1, [arn("two")]);
-    // The default one stays as well, so the one for the hosts of `a` is a further one.
+    // The one for the hosts of `a` is a further one.
+    assert_eq!(doors(&before).1, [arn("two"), arn("wild")]);
     assert_eq!(doors(&after).1, [arn("two"), arn("wild")]);
     after.delete("b");
     after.settle(None);

@@ -271,6 +271,33 @@ fn a_port_is_not_opened_to_more_networks_because_the_member_that_narrowed_them_c
     }
 }
 
+#[test]
+fn members_change_while_the_only_one_with_subnets_is_left_out() {
+    let rule = |host: &str| json!({ "hosts": [host], "action": { "fixedResponse": { "statusCode": 200 } } });
+    let group = json!({ "name": "all" });
+    let owner = json!({
+        "group": group, "subnets": ["subnet-0", "subnet-1"], "inboundCidrs": ["10.0.0.0/8"], "wafAclArn": ACL,
+        "tags": { "team": "a" }, "listeners": [{ "port": 80, "rules": [rule("owner.example.com")] }],
+    });
+    let member = |host: &str| json!({ "group": group, "listeners": [{ "port": 80, "rules": [rule(host)] }] });
+    for suspended in [false, true] {
+        let mut simulation = self::group(&[owner.clone(), member("before.example.com")]);
+        let before = balancers(&simulation);
+        let groups = simulation.aws.assets.security_groups.clone();
+        leave_out(&mut simulation, "a", suspended);
+        simulation.object("b").spec = serde_json::from_value(member("after.example.com")).unwrap();
+        simulation.settle(None);
+        assert_eq!((balancers(&simulation), &simulation.aws.assets.security_groups), (before, &groups));
+        let hosts = hosts(&simulation);
+        let has = |host: &str| hosts.iter().any(|it| it.contains(host));
+        assert!(has("owner") && has("after") && !has("before"), "{hosts:?}");
+        let health = &simulation.health[&("shop".to_owned(), "b".to_owned())];
+        assert!(matches!(health, Health::Ready(cause) if cause.reason == "BalancerHeldUp"), "{health:?}");
+        bring_back(&mut simulation, "a");
+        assert!(simulation.health.values().all(|it| matches!(it, Health::Ready(cause) if cause.reason == "Active")));
+    }
+}
+
 proptest! {
     // An eighth of the usual number of cases, for each case takes long.
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
