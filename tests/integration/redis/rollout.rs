@@ -74,10 +74,10 @@ async fn settings_are_changed_in_the_running_nodes_where_that_is_possible() {
         assert_eq!(nodes::setting(&scene, name, "maxmemory-policy").await, "allkeys-lru", "{name}");
         assert_eq!(nodes::setting(&scene, name, "maxmemory").await, "209715200", "{name}");
     }
-    let restart = json!({ "config": { "databases": "4" } });
+    let restart = json!({ "config": { "databases": "32" } });
     rolls(&scene, &checker, "a setting that takes a restart", restart).await;
     for name in before.keys() {
-        assert_eq!(nodes::setting(&scene, name, "databases").await, "4", "{name}");
+        assert_eq!(nodes::setting(&scene, name, "databases").await, "32", "{name}");
     }
     checker.finish("settings of both sorts", Promise::Everything).await;
 }
