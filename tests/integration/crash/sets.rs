@@ -156,7 +156,7 @@ impl Scenario for RollOut {
     }
 
     async fn act(scene: &Scene) {
-        scene.edit::<Redis>(NAME, json!({ "config": { "databases": "4" } })).await;
+        scene.edit::<Redis>(NAME, json!({ "config": { "databases": "32" } })).await;
     }
 
     async fn settled(scene: &Scene) -> bool {
