@@ -98,8 +98,8 @@ fn is_whole(observed: &Observed, current: &Member) -> bool {
         present(port)
             .is_some_and(|it| it.rules.values().filter(|rule| observed.owner.owns(&rule.tags)).count() >= wanted)
     };
-    let groups = model.groups.iter().filter(|(_, group)| !observed.members.is_guest(&group.member));
-    groups.into_iter().all(|(name, _)| observed.assets.group_named(name).is_some())
+    let mut groups = model.groups.iter().filter(|(_, group)| !observed.members.is_guest(&group.member));
+    groups.all(|(name, _)| observed.assets.group_named(name).is_some())
         && model.listeners.iter().all(|(port, listener)| has_rules(*port, &listener.rules))
 }
 
