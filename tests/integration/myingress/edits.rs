@@ -30,6 +30,18 @@ fn remove(object: &mut Value, field: &str) {
     object.as_object_mut().expect("an object").remove(field);
 }
 
+/// Waits until the object is complete, and the target groups that its edit took out of use are deleted.
+async fn complete_and_drained(scene: &Scene) {
+    full::complete(scene).await;
+    let unused = || async {
+        let account = Account::of(scene).await;
+        let groups = account.0["targetGroups"].as_object().cloned().unwrap_or_default();
+        let unused = groups.into_iter().filter(|(_, it)| it["group"]["load_balancer_arns"] == json!([]));
+        unused.map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    wait_for("no target group without a balancer", unused, Vec::is_empty).await;
+}
+
 /// Makes the edits one after the other, each from the unchanged example; returns what each changes in AWS.
 async fn effects(scene: &Scene, edits: &[Edit]) -> String {
     scene.emulator.settings(json!({ "draining_scale": 0 })).await;
@@ -43,12 +55,12 @@ async fn effects(scene: &Scene, edits: &[Edit]) -> String {
         let mut spec = good.clone();
         edit(&mut spec);
         full::replace(scene, full::NAME, &spec).await;
-        full::complete(scene).await;
+        complete_and_drained(scene).await;
         let effect = before.diff(&Account::of(scene).await.facts(scene));
         assert!(!effect.is_empty(), "{words}: nothing changed");
         effects += &["# ", words, "\n", &effect, "\n"].concat();
         full::replace(scene, full::NAME, &good).await;
-        full::complete(scene).await;
+        complete_and_drained(scene).await;
         let after = before.diff(&Account::of(scene).await.facts(scene));
         assert_eq!(after, "", "{words}: what stayed of it once it was edited back");
     }
