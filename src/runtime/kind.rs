@@ -119,6 +119,11 @@ pub trait Kind: Send + Sync + Sized + 'static {
         None
     }
 
+    /// The status and the parts of a deleted object whose removal has not ended; `None` if they stay as they were. Pure.
+    fn remains(_object: &Self::Object, _observed: &Self::Observed) -> Option<(Self::Status, Vec<ExtraCondition>)> {
+        None
+    }
+
     /// Carries out one action. It must be idempotent, because the same action may be repeated after a crash.
     fn apply(
         &self,

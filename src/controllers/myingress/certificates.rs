@@ -5,44 +5,31 @@ use std::collections::BTreeSet;
 use super::model::Complaint;
 use crate::external::acm::Certificate;
 
-/// ARNs of certificates that cover all hosts: for each host the one that is valid longest, in the order of the hosts.
-pub fn covering(hosts: &BTreeSet<String>, known: &[Certificate], port: u16) -> Result<Vec<String>, Complaint> {
-    let mut chosen: Vec<String> = Vec::new();
-    for host in hosts {
-        let fitting = known.iter().filter(|certificate| certificate.names.iter().any(|name| covers(name, host)));
-        let Some(best) = fitting.max_by_key(|certificate| (certificate.expires, &certificate.arn)) else {
-            return Err(Complaint {
-                reason: "CertificateNotFound",
-                message: format!(
-                    "spec.listeners: AWS Certificate Manager has no issued certificate for {host}, which the HTTPS \
-                     listener on port {port} needs: request one, or name one in certificateArns"
-                ),
-            });
-        };
-        if !chosen.contains(&best.arn) {
-            chosen.push(best.arn.clone());
-        }
-    }
-    Ok(chosen)
-}
-
-/// ARNs of the certificates of a listener: those that specs give, and those that cover the hosts which the given ones do not
-/// cover. Where some are given, what they cover is not known for sure, so a host without a certificate is no mistake.
+/// Returns the ARNs of a listener's certificates: those that specs give, and for each host that they do not cover the one
+/// that is valid longest, in the order of the hosts. Where some are given, what they cover is not known for sure, so a host
+/// without a certificate is no mistake.
 pub fn chosen(
     given: &[String],
     hosts: &BTreeSet<String>,
     known: &[Certificate],
     port: u16,
 ) -> Result<Vec<String>, Complaint> {
-    if given.is_empty() {
-        return covering(hosts, known, port);
-    }
-    let bare = hosts.iter().filter(|host| !is_covered(host, given, known));
-    let found = bare.filter_map(|host| covering(&BTreeSet::from([host.clone()]), known, port).ok()).flatten();
     let mut all = given.to_vec();
-    for arn in found {
-        if !all.contains(&arn) {
-            all.push(arn);
+    for host in hosts.iter().filter(|host| !is_covered(host, given, known)) {
+        let fitting = known.iter().filter(|certificate| certificate.names.iter().any(|name| covers(name, host)));
+        match fitting.max_by_key(|certificate| (certificate.expires, &certificate.arn)) {
+            Some(best) if all.contains(&best.arn) => {}
+            Some(best) => all.push(best.arn.clone()),
+            None if given.is_empty() => {
+                return Err(Complaint {
+                    reason: "CertificateNotFound",
+                    message: format!(
+                        "spec.listeners: AWS Certificate Manager has no issued certificate for {host}, which the HTTPS \
+                         listener on port {port} needs: request one, or name one in certificateArns"
+                    ),
+                });
+            }
+            None => {}
         }
     }
     Ok(all)
@@ -84,7 +71,7 @@ mod tests {
             certificate("other", &["example.org"], 9),
         ];
         let hosts = ["shop.example.com", "www.example.com", "*.example.com"].map(str::to_owned).into();
-        assert_eq!(covering(&hosts, &known, 443).unwrap(), ["wild"]);
+        assert_eq!(chosen(&[], &hosts, &known, 443).unwrap(), ["wild"]);
     }
 
     #[test]
@@ -96,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_host_without_certificate_is_named() {
-        let complaint = covering(&BTreeSet::from(["a.example.com".to_owned()]), &[], 443).unwrap_err();
+        let complaint = chosen(&[], &BTreeSet::from(["a.example.com".to_owned()]), &[], 443).unwrap_err();
         assert!(complaint.message.contains("a.example.com"), "{complaint:?}");
     }
 }

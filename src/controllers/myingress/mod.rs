@@ -66,7 +66,9 @@ use crate::external::ec2::Ec2;
 use crate::external::elbv2::Elbv2;
 use crate::guardrails::Guardrails;
 use crate::metrics::Metrics;
-use crate::runtime::{self, ActionEvent, Cause, Health, Kind, Plan, Removal, ScopedStores, Unlisted, undecodable};
+use crate::runtime::{
+    self, ActionEvent, Cause, ExtraCondition, Health, Kind, Plan, Removal, ScopedStores, Unlisted, undecodable,
+};
 use action::Action;
 use facts::Observed;
 
@@ -291,6 +293,10 @@ impl Kind for MyIngressKind {
 
     fn removal_waits_for(object: &MyIngress, observed: &Observed) -> Option<Cause> {
         decide::removal_waits_for(object, observed)
+    }
+
+    fn remains(object: &MyIngress, observed: &Observed) -> Option<(MyIngressStatus, Vec<ExtraCondition>)> {
+        Some(decide::remains(object, observed))
     }
 
     fn decided(

@@ -93,32 +93,34 @@ impl<K: Kind> Reconciler<K> {
 
     /// Removes what the object owned.
     async fn dismantle(&self, object: &K::Object, news: &mut PendingEvents) -> Result<(), Failed<K>> {
-        let (mut races, mut last) = (0, None);
+        let (mut races, mut last, mut planned) = (0, None, None);
         for _ in 0..ROUNDS {
             let object = &self.newest(object);
             let observed = self.kind.observe(object).await.map_err(Trouble::Kind)?;
             let Removal { actions, final_event } = K::decide_removal(object, &observed);
             if actions.is_empty() {
                 if let Some(cause) = K::removal_waits_for(object, &observed) {
-                    return Err(Trouble::InUse(cause).into());
+                    return Err(Failed { trouble: Trouble::InUse(cause), planned: K::remains(object, &observed) });
                 }
                 if let Some(event) = final_event {
                     news.action(event);
                 }
                 return Ok(());
             }
-            match self.carry_out(object, &actions, false, news).await? {
-                Carried::All => last = None,
-                Carried::Raced(error) => {
+            planned = K::remains(object, &observed);
+            match self.carry_out(object, &actions, false, news).await {
+                Ok(Carried::All) => last = None,
+                Ok(Carried::Raced(error)) => {
                     last = Some(error);
                     pause(&mut races).await;
                 }
-                Carried::NotYet(error) => {
+                Ok(Carried::NotYet(error)) => {
                     last = Some(error);
                     sleep(EARLY_PAUSE).await;
                 }
+                Err(trouble) => return Err(Failed { trouble, planned }),
             }
         }
-        Err(Trouble::Unsettled(last).into())
+        Err(Failed { trouble: Trouble::Unsettled(last), planned })
     }
 }

@@ -48,7 +48,11 @@ async fn effects(scene: &Scene, edits: &[Edit]) -> String {
     import(scene, EXAMPLE_COM).await;
     let _operator = Operator::start(scene).await;
     full::created(scene).await;
-    let good = full::spec(scene);
+    let mut good = full::spec(scene);
+    // A group that an edit takes out of use drains for its own delay.
+    backend(&mut good, 0)["deregistrationDelay"] = json!("1s");
+    full::replace(scene, full::NAME, &good).await;
+    full::complete(scene).await;
     let before = Account::of(scene).await.facts(scene);
     let mut effects = String::new();
     for (words, edit) in edits {

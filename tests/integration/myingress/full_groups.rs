@@ -4,6 +4,7 @@ use causeway::api::MyIngress;
 use serde_json::{Value, json};
 
 use super::{answers, spec, stalled_by};
+use crate::support::account::{target_groups, targets_if_there};
 use crate::support::backends::{endpoints, service};
 use crate::support::scene::is_ready;
 use crate::support::{Account, Operator, Scene, wait_for};
@@ -124,6 +125,38 @@ async fn the_same_rule_in_two_members_is_told_to_the_second() {
     let message = stalled_by(&scene, "b", &reason).await;
     assert!(message.contains("priority") && message.starts_with("spec.listeners[0].rules[0]"), "{reason}: {message}");
     answers_become(&scene, "the first member's rule alone", &[("a.example.com", "200")]).await;
+}
+
+#[tokio::test]
+async fn the_only_member_with_subnets_goes_and_the_others_keep_theirs() {
+    let scene = Scene::new("groups").await;
+    let _operator = Operator::start(&scene).await;
+    service(&scene, "web", &[("", 80)]).await;
+    endpoints(&scene, "web", &[("", 8080)], &["198.18.7.1"]).await;
+    scene.create::<MyIngress>("a", standing("a.example.com", 200)).await;
+    scene.ingress("a", "the member with subnets to be ready", is_ready).await;
+    let forwarding = json!({
+        "group": { "name": "site" },
+        "listeners": [{ "port": 80, "rules": [{ "hosts": ["b.example.com"],
+            "action": { "forward": { "backends": [{ "name": "web" }] } } }] }],
+        "backends": [{ "name": "web", "port": 80 }],
+    });
+    scene.create::<MyIngress>("b", forwarding).await;
+    scene.ingress("b", "the other member to be ready", is_ready).await;
+    scene.delete::<MyIngress>("a").await;
+    scene.gone::<MyIngress>("a").await;
+    stalled_by(&scene, "b", "SubnetsMissing").await;
+    let groups = target_groups(&scene).await;
+    let arn = groups[0].target_group_arn().expect("an ARN");
+    endpoints(&scene, "web", &[("", 8080)], &["198.18.7.2"]).await;
+    let staying = || async {
+        let all = targets_if_there(&scene, arn).await.unwrap_or_default();
+        all.into_iter().filter(|(_, state)| state != "draining").map(|(place, _)| place).collect::<Vec<_>>()
+    };
+    wait_for("the targets to follow", staying, |seen| *seen == ["198.18.7.2:8080"]).await;
+    scene.edit::<MyIngress>("b", spec(json!({}))).await;
+    scene.ingress("b", "the other member to be ready with subnets of its own", is_ready).await;
+    assert_eq!(scene.balancers().await.len(), 1);
 }
 
 #[tokio::test]

@@ -292,3 +292,20 @@ async fn addresses_in_no_subnet_of_the_vpc_are_registered_beside_those_inside() 
     endpoints(&scene, "web", &[("", 8080)], &["198.18.7.2"]).await;
     becomes(&scene, "the one that is left", &["198.18.7.2:8080"]).await;
 }
+
+#[tokio::test]
+async fn targets_follow_while_aws_refuses_to_delete_the_protected_balancer() {
+    let scene = Scene::new("targets").await;
+    let _operator = Operator::start(&scene).await;
+    service(&scene, "web", &[("", 80)]).await;
+    endpoints(&scene, "web", &[("", 8080)], &["198.18.7.1"]).await;
+    let mut protected = fronting(&json!({}));
+    protected["attributes"] = json!({ "deletion_protection.enabled": "true" });
+    scene.create::<MyIngress>("app", protected).await;
+    becomes(&scene, "the endpoint", &["198.18.7.1:8080"]).await;
+    super::ready(&scene, "app").await;
+    scene.delete::<MyIngress>("app").await;
+    stalled_by(&scene, "app", "DeletionProtected").await;
+    endpoints(&scene, "web", &[("", 8080)], &["198.18.7.2"]).await;
+    becomes(&scene, "the other endpoint", &["198.18.7.2:8080"]).await;
+}

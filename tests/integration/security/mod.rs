@@ -4,6 +4,7 @@ mod admission;
 mod asked;
 mod backups;
 mod children;
+mod costly;
 mod dumps;
 mod exporter;
 mod groups;

@@ -14,9 +14,13 @@ use crate::support::{Account, Operator, Scene, wait_for};
 const VALUE: &str = "hunter2-of-the-database";
 
 async fn secret(scene: &Scene, labels: &Value) {
+    write_secret(scene, labels, VALUE).await;
+}
+
+async fn write_secret(scene: &Scene, labels: &Value, value: &str) {
     let object = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "database", "labels": labels },
-        "stringData": { "password": VALUE },
+        "stringData": { "password": value },
     });
     let force = PatchParams::apply("test").force();
     scene.api::<Secret>().patch("database", &force, &Patch::Apply(&object)).await.expect("the Secret is taken");
@@ -78,6 +82,20 @@ async fn a_secret_goes_to_aws_only_where_it_agrees() {
 
     secret(&scene, &json!({ "causeway.example.com/usable-by": "myingress" })).await;
     scene.ingress("web", "it to go on", is_ready).await;
+}
+
+#[tokio::test]
+async fn a_secret_with_more_than_four_kib_is_no_client_secret() {
+    let scene = Scene::new("security-oidc").await;
+    let _operator = Operator::start(&scene).await;
+    let certificate = import(&scene, EXAMPLE_COM).await;
+    let agreed = json!({ "causeway.example.com/usable-by": "myingress" });
+    write_secret(&scene, &agreed, &"a".repeat(4097)).await;
+    scene.create::<MyIngress>("web", log_in(&certificate, "login.example.com")).await;
+    let message = stalled_by(&scene, "web", "SecretMissing").await;
+    assert!(message.contains("4096 bytes"), "{message}");
+    write_secret(&scene, &agreed, &"a".repeat(4096)).await;
+    ready(&scene, "web").await;
 }
 
 #[tokio::test]

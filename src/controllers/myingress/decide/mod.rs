@@ -48,7 +48,7 @@ pub use followed::backend_tag;
 pub use groups::{bindings, bindings_without};
 pub use reachable::WARNINGS;
 pub use removal::{decide_removal, removal_waits_for, retains};
-pub use status::backend_trouble;
+pub use status::{backend_trouble, remains};
 
 /// Condition reason if a balancer cannot be adopted.
 const ADOPTION_REFUSED: &str = "AdoptionRefused";

@@ -27,10 +27,9 @@ pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action
         // The last member at home has decided what becomes of the balancer, with all that is on it.
         return removal;
     }
-    if !observed.bound.is_empty() {
-        removal.actions.push(Action::Bind(Vec::new()));
-    }
+    let unbind = (!observed.bound.is_empty()).then(|| Action::Bind(Vec::new()));
     if object.spec.deletion_policy == DeletionPolicy::Retain {
+        removal.actions.extend(unbind);
         let balancers = observed.assets.balancers.values();
         let names: Vec<&str> = balancers.map(|member| member.balancer.name.as_str()).collect();
         let note = format!("Left load balancer {} in AWS, as spec.deletionPolicy says", names.join(", "));
@@ -48,6 +47,8 @@ pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action
         }
         removal.actions.push(balancer::delete(observed, member));
     }
+    // While AWS refuses to delete a balancer, such as a protected one, its targets follow their pods.
+    removal.actions.extend(unbind);
     let free = observed.assets.groups.values().filter(|member| user(observed, member).is_none());
     removal.actions.extend(free.map(|member| groups::delete(observed, member)));
     if observed.disowned.is_some() {

@@ -113,7 +113,9 @@ pub fn awaited(observed: &Observed) -> BTreeSet<String> {
     let (new, former): (Vec<&GroupMember>, Vec<&GroupMember>) =
         all.partition(|it| model.groups.contains_key(&it.group.name));
     let is_healthy = |it: &GroupMember| observed.summaries.get(&it.group.arn).is_some_and(|it| it.healthy > 0);
-    let serves = former.iter().any(|it| is_healthy(it));
+    if !former.iter().any(|it| is_healthy(it)) {
+        return BTreeSet::new();
+    }
     let idle: BTreeSet<Backend> =
         former.iter().filter(|it| !is_healthy(it)).filter_map(|it| backend(observed, it)).collect();
     let (before, now) = (before(observed, model), sent(places(model)));
@@ -125,7 +127,7 @@ pub fn awaited(observed: &Observed) -> BTreeSet<String> {
         let mut places = now.iter().filter(|(_, groups)| groups.contains(&it.group.name)).map(|(place, _)| place);
         !is_healthy(it) && places.any(|place| !was_idle(it, place))
     };
-    new.into_iter().filter(|it| serves && waits(it)).map(|it| it.group.arn.clone()).collect()
+    new.into_iter().filter(|it| waits(it)).map(|it| it.group.arn.clone()).collect()
 }
 
 /// A port, and the conditions of a rule there; `None` for the default action.

@@ -13,8 +13,8 @@ use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::{CertificatesModel, GroupModel, Model, SecurityModel};
 use crate::controllers::myingress::ownership::ObjectKey;
-use crate::controllers::myingress::targets::{CheckPort, Endpoints, Refused, Wanted};
-use crate::external::elbv2::{Condition, Match, Pairs, Protocol, State};
+use crate::controllers::myingress::targets::{Backend, CheckPort, Endpoints, Refused, Wanted};
+use crate::external::elbv2::{Condition, Match, Pairs, Protocol, State, TargetType};
 use crate::runtime::{ConditionStatus, ExtraCondition, Health, Plan};
 
 /// Condition type: whether every backend has healthy targets.
@@ -32,24 +32,54 @@ pub fn describe(
     observed: &Observed,
     current: Option<&Member>,
 ) {
-    let before = object.status.as_ref().and_then(|status| status.alb.as_ref());
     let Some(current) = current else { return };
-    let old =
-        observed.assets.balancers.values().find(|member| before.is_some_and(|alb| alb.arn == member.balancer.arn));
+    if let Some(targets) = fill(&mut plan.status, object, observed, current) {
+        plan.parts = vec![targets];
+    }
+}
+
+/// The status of a deleted object: what of it is still in AWS.
+pub fn remains(object: &MyIngress, observed: &Observed) -> (MyIngressStatus, Vec<ExtraCondition>) {
+    let mut status = before(object);
+    let balancers = &observed.assets.balancers;
+    let known = status.alb.as_ref().and_then(|alb| balancers.get(&alb.arn));
+    let targets = match known.or_else(|| balancers.values().next()) {
+        Some(current) => fill(&mut status, object, observed, current),
+        None => {
+            let group = observed.assets.security_groups.keys().next().cloned();
+            status = MyIngressStatus { security_group: group, ..MyIngressStatus::default() };
+            Some(part(ConditionStatus::Absent, "", String::new()))
+        }
+    };
+    (status, targets.into_iter().collect())
+}
+
+/// Describes what exists; returns the condition of the targets if they are known.
+fn fill(
+    status: &mut MyIngressStatus,
+    object: &MyIngress,
+    observed: &Observed,
+    current: &Member,
+) -> Option<ExtraCondition> {
+    let before = object.status.as_ref().and_then(|status| status.alb.as_ref());
+    let mut others = observed.assets.balancers.values().filter(|member| member.balancer.arn != current.balancer.arn);
+    let old = others.find(|member| before.is_some_and(|alb| alb.arn == member.balancer.arn));
     let shown = old.filter(|_| !replaces(observed, current)).unwrap_or(current);
-    let status = &mut plan.status;
     status.alb = Some(alb(shown));
     let assets = &observed.assets;
     let here = assets.security_group_in(&shown.balancer.vpc).or_else(|| assets.security_groups.values().next());
     status.security_group = here.map(|group| group.id.clone());
     status.listeners = listeners(object, observed, shown);
-    if let Some(model) = &observed.built.model {
-        status.target_groups = target_groups(object, observed, model);
-        let groups = &status.target_groups;
-        let (healthy, total) = groups.iter().fold((0, 0), |(h, t), group| (h + group.healthy, t + group.total));
-        status.targets = (!groups.is_empty()).then(|| format!("{healthy}/{total}"));
-        plan.parts = vec![targets_healthy(&status.target_groups)];
-    }
+    let model = observed.built.model.as_ref()?;
+    status.target_groups = target_groups(object, observed, model);
+    let groups = &status.target_groups;
+    let (healthy, total) = groups.iter().fold((0, 0), |(h, t), group| (h + group.healthy, t + group.total));
+    status.targets = (!groups.is_empty()).then(|| format!("{healthy}/{total}"));
+    Some(targets_healthy(groups, observed, model))
+}
+
+fn part(status: ConditionStatus, reason: &'static str, message: String) -> ExtraCondition {
+    ExtraCondition { type_: TARGETS_HEALTHY, status, reason, message }
 }
 
 fn alb(member: &Member) -> AlbStatus {
@@ -108,14 +138,16 @@ fn target_groups(object: &MyIngress, observed: &Observed, model: &Model) -> Vec<
     groups
 }
 
-fn targets_healthy(groups: &[TargetGroupStatus]) -> ExtraCondition {
+fn targets_healthy(groups: &[TargetGroupStatus], observed: &Observed, model: &Model) -> ExtraCondition {
     let sick = groups.iter().find(|group| group.healthy < group.total || group.total == 0);
-    let part = |status, reason, message| ExtraCondition { type_: TARGETS_HEALTHY, status, reason, message };
     match sick {
         None if groups.is_empty() => part(ConditionStatus::Absent, "", String::new()),
         None => part(ConditionStatus::True, "AllHealthy", "every target of every backend is healthy".into()),
         Some(group) if group.total == 0 => {
-            part(ConditionStatus::False, "NoTargets", format!("backend {} has no ready endpoints", group.backend))
+            let endpoints = observed.endpoints.get(&group.name);
+            let why = model.groups.get(&group.name).and_then(|model| without_targets(&model.backend, endpoints));
+            let why = why.unwrap_or_else(|| "AWS has none of its targets".to_owned());
+            part(ConditionStatus::False, "NoTargets", format!("backend {}: {why}", group.backend))
         }
         Some(group) => {
             let cause = group.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
@@ -191,21 +223,40 @@ fn waiting(scene: &Scene, awaited: &BTreeSet<String>) -> Option<String> {
         1 => String::new(),
         all => format!(" ({} more backends wait, too)", all - 1),
     };
-    let why = match scene.observed.endpoints.get(name) {
-        Some(Endpoints::Known(wanted)) if wanted.targets.is_empty() => {
-            format!("Service {service} has no ready endpoints on port {port}")
-        }
-        Some(Endpoints::Known(wanted)) => {
-            let cause = summary.and_then(|it| it.trouble.as_ref()).map(|it| format!(": {it}")).unwrap_or_default();
-            format!("none of the {} targets of Service {service}, port {port}, is healthy{cause}", wanted.targets.len())
-        }
-        Some(Endpoints::NoSlices) => format!("Service {service} has no EndpointSlice with endpoints on port {port}"),
-        _ => format!("the endpoints of Service {service}, port {port}, are not known"),
-    };
+    let endpoints = scene.observed.endpoints.get(name);
+    let why = without_targets(&group.backend, endpoints).unwrap_or_else(|| {
+        let cause = summary.and_then(|it| it.trouble.as_ref()).map(|it| format!(": {it}")).unwrap_or_default();
+        let all = match endpoints {
+            Some(Endpoints::Known(wanted)) => wanted.targets.len(),
+            _ => 0,
+        };
+        format!("none of the {all} targets of Service {service}, port {port}, is healthy{cause}")
+    });
     Some(format!(
         "requests go to backend {backend} as soon as one of its targets is healthy; until then, they go where they went: \
          {why}{others}"
     ))
+}
+
+/// Describes why a backend has no targets; `None` if it has some.
+fn without_targets(backend: &Backend, endpoints: Option<&Endpoints>) -> Option<String> {
+    let Backend { service, port, namespace, .. } = backend;
+    Some(match endpoints {
+        Some(Endpoints::Known(wanted)) if !wanted.targets.is_empty() => return None,
+        Some(Endpoints::Known(_)) if backend.target_type == TargetType::Instance => format!(
+            "no ready node can be a target of Service {service}, port {port}: load balancers leave out nodes of the control \
+             plane, nodes with the label node.kubernetes.io/exclude-from-external-load-balancers, and, with \
+             externalTrafficPolicy: Local, nodes without a ready endpoint"
+        ),
+        Some(Endpoints::Known(_)) => format!("Service {service} has no ready endpoints on port {port}"),
+        Some(Endpoints::NoSlices) => format!("Service {service} has no EndpointSlice with endpoints on port {port}"),
+        Some(Endpoints::ServiceMissing) => format!("there is no Service {service} in namespace {namespace}"),
+        Some(Endpoints::PortMissing { .. }) => format!("Service {service} has no port {port}"),
+        Some(Endpoints::Unsuitable(why) | Endpoints::PoliciesUnknown(why)) => why.clone(),
+        Some(Endpoints::NotReadyYet) | None => {
+            format!("the endpoints of Service {service}, port {port}, are not known")
+        }
+    })
 }
 
 /// Why the balancer itself stays as it is. Guests decide nothing about it.

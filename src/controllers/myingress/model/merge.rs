@@ -16,7 +16,7 @@ use super::{
     SubnetsModel, actions,
 };
 use crate::api::myingress::Scheme;
-use crate::controllers::myingress::certificates::covering;
+use crate::controllers::myingress::certificates::chosen;
 use crate::controllers::myingress::occupied::shared;
 use crate::controllers::myingress::ownership::ObjectKey;
 use crate::external::acm::Certificate;
@@ -296,7 +296,7 @@ impl Draft {
         };
         let uncovered = known.into_iter().flat_map(|known| {
             let all = found_by_hosts().flat_map(|(port, it)| it.hosts.iter().map(move |of| (port, of)));
-            all.filter_map(|(port, (member, hosts))| Some((member.clone(), covering(hosts, known, *port).err()?)))
+            all.filter_map(|(port, (member, hosts))| Some((member.clone(), chosen(&[], hosts, known, *port).err()?)))
         });
         members.map(|(member, field)| (member.clone(), complaint(field))).chain(uncovered).collect()
     }

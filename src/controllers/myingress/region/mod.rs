@@ -155,11 +155,11 @@ impl Region {
         own.filter_map(|member| member.balancer.scheme).collect()
     }
 
-    /// How long ago the owner's balancers were read, or changed by us.
+    /// How long ago the owner's balancers were read; for one that was not read yet, how long ago we changed it.
     pub fn age(&self, owner: &Owner) -> Duration {
         let known = self.known();
         let marks = known.assets.balancers_of(owner).into_iter().filter_map(|arn| known.marks.get(arn));
-        let ages = marks.filter_map(|mark| mark.read.max(mark.written)).map(|at| at.elapsed());
+        let ages = marks.filter_map(|mark| mark.read.or(mark.written)).map(|at| at.elapsed());
         ages.max().unwrap_or_default()
     }
 
