@@ -185,7 +185,8 @@ impl Observer {
         outcomes::explain_tries(&self.client, object, retried.take(ASKED).collect()).await?;
         let now = Timestamp::now();
         let is_late = |job: &&mut Job| job.is_silent() && now.duration_since(job.made) >= transfer::PATIENCE;
-        let silent = observed.jobs.iter_mut().filter(is_late).take(ASKED).collect();
+        let proofs = observed.verifications.iter_mut().map(|it| &mut it.job);
+        let silent = observed.jobs.iter_mut().chain(proofs).filter(is_late).take(ASKED).collect();
         outcomes::explain_silence(&self.client, object, silent, now).await?;
         let owner = self.s3.account().await?;
         let destination = &object.spec.destination;

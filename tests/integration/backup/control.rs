@@ -123,6 +123,36 @@ async fn a_schedule_stands_still_when_it_is_told_to_whatever_else_is_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn manifests_are_read_once_while_most_reads_of_s3_fail() {
+    let stage = Stage::new("backup-reads").await;
+    let operator = Operator::start(&stage).await;
+    stage.redis("cache").await;
+    stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER })).await;
+    for count in 1..=4 {
+        stage.backup_now(&format!("number-{count}")).await;
+        stage.has_backups(count).await;
+    }
+    stage.has_signatures(4).await;
+    operator.stop().await;
+    let forgotten = Patch::Merge(json!({ "status": null }));
+    let api = stage.api::<DatabaseBackup>();
+    api.patch_status(NAME, &PatchParams::default(), &forgotten).await.expect("the status goes");
+    let fault = json!({ "kind": "500", "service": "s3", "operation": "GetObject", "probability": 0.75, "seed": 7 });
+    stage.emulator.fault(fault).await;
+    stage.emulator.clear_journal().await;
+    let _operator = Operator::start(&stage).await;
+    stage.has_backups(4).await;
+    let calls = stage.emulator.journal().await;
+    let (read, failed): (Vec<_>, Vec<_>) = calls
+        .iter()
+        .filter(|call| call.operation == "GetObject")
+        .partition(|call| call.outcome.as_deref() == Some("OK"));
+    println!("» four manifests: {} reads, {} failed ones", read.len(), failed.len());
+    assert!(failed.len() > 4, "most reads fail");
+    assert_eq!(read.len(), 4, "{read:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_the_backups_that_a_rule_keeps_stay() {
     let stage = Stage::new("backup-keep").await;
     let _operator = Operator::start(&stage).await;

@@ -1,5 +1,6 @@
 //! Backups that are restored.
 
+use aws_sdk_s3::types::StorageClass;
 use causeway::api::databaserestore::RestorePhase;
 use causeway::api::{DatabaseRestore, DatabaseRestoreStatus};
 use k8s_openapi::api::batch::v1::Job;
@@ -60,6 +61,32 @@ async fn a_redis_comes_back_key_by_key_and_only_once() {
     let value: String = redis_command(&to, &["GET", "key-49"]).await;
     assert_eq!(value, "value-49");
     assert!(stage.api::<Job>().get_opt("back-restore").await.expect("an answer").is_none(), "it was not made again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_that_was_archived_is_told_and_leaves_the_target() {
+    let stage = Stage::new("restore-archived").await;
+    let _operator = Operator::start(&stage).await;
+    let from = stage.redis("cache").await;
+    let _: String = redis_command(&from, &["SET", "key", "value"]).await;
+    let status = stage.backed_up(json!({ "redis": { "name": "cache" } })).await;
+    let (id, prefix) = (&status.recent[0].id, status.prefix.as_deref().expect("a prefix"));
+    let (bucket, key) = (stage.bucket(), format!("{prefix}/redis-cache/{id}/data"));
+    let source = format!("{bucket}/{key}");
+    // As a lifecycle rule of others does it.
+    let archive = stage.s3.copy_object().bucket(&bucket).key(&key).copy_source(source);
+    archive.storage_class(StorageClass::Glacier).send().await.expect("the class changes");
+    let to = stage.redis("other").await;
+    let _: String = redis_command(&to, &["SET", "theirs", "stays"]).await;
+    let mut forced = spec(&json!({ "redis": { "name": "other" } }));
+    forced["force"] = json!(true);
+    stage.create::<DatabaseRestore>("back", forced).await;
+    let status = ended(&stage, "back").await;
+    assert_eq!(status.phase, RestorePhase::Failed, "{status:?}");
+    let message = status.message.unwrap_or_default();
+    assert!(message.contains("Glacier") && message.contains("aws s3api restore-object"), "{message}");
+    let theirs: String = redis_command(&to, &["GET", "theirs"]).await;
+    assert_eq!(theirs, "stays");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,7 +5,7 @@ use causeway::api::databaserestore::RestorePhase;
 use serde_json::json;
 
 use super::sql_postgres::POSTGRES;
-use super::sql_stage::SqlStage;
+use super::sql_stage::{Engine, SqlStage};
 use super::stage::NAME;
 use crate::support::Operator;
 
@@ -186,4 +186,38 @@ async fn a_lock_is_told_with_its_table_and_process() {
     for words in ["public.orders of database shop could not be read", "(user postgres, application psql)"] {
         assert!(text.contains(words), "{text}");
     }
+}
+
+/// A server whose operating system has the locale `de_DE.UTF-8` too.
+fn german() -> &'static Engine {
+    let locale = "mkdir /tmp/locale; cp -r /usr/lib/locale/C.utf8 /tmp/locale/de_DE.utf8; export LOCPATH=/tmp/locale\n";
+    Box::leak(Box::new(Engine { serve: Box::leak([locale, POSTGRES.serve].concat().into_boxed_str()), ..POSTGRES }))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locale_that_the_target_lacks_is_named_before_anything_goes() {
+    let mut stage = SqlStage::new("sql-locale", german()).await;
+    let _operator = Operator::start(&stage).await;
+    let fill = "CREATE DATABASE first;
+\\c first
+CREATE TABLE t (i int); INSERT INTO t VALUES (1);
+CREATE DATABASE german LOCALE 'de_DE.UTF-8' TEMPLATE template0;
+\\c german
+CREATE TABLE t (i int); INSERT INTO t VALUES (1);";
+    stage.ask(fill).await;
+    stage.back_up(NAME, &stage.server(&json!({})), true).await;
+    stage.proven().await;
+
+    stage.replace_by(&POSTGRES).await;
+    let dry = stage.restore_as("dry", &stage.server(&json!({})), &json!({ "dryRun": true })).await;
+    let refused = dry.outlook.as_ref().and_then(|outlook| outlook.refused.as_deref());
+    assert_eq!((dry.phase, refused), (RestorePhase::Planned, Some("ServerUnfit")), "{dry:?}");
+    let status = stage.restore("back", &stage.server(&json!({})), false).await;
+    assert_eq!((status.phase, status.reason.as_deref()), (RestorePhase::Failed, Some("ServerUnfit")), "{status:?}");
+    let message = status.message.unwrap_or_default();
+    assert!(message.contains("database german has the locale de_DE.UTF-8"), "{message}");
+    assert_eq!(stage.ask("SELECT count(*) FROM pg_database WHERE datname IN ('first', 'german');").await, "0");
+    // It goes where a database is there already, whatever its locale.
+    stage.ask("CREATE DATABASE german LOCALE 'C' TEMPLATE template0;").await;
+    assert_eq!(stage.restored("made", &stage.server(&json!({})), false).await, 2);
 }

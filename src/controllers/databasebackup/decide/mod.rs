@@ -170,7 +170,8 @@ impl View<'_> {
     /// pod runs: nothing wakes the controller for its pods. Other Secrets are checked at each sweep.
     fn next_question(&self) -> Option<Duration> {
         let unsigned = matches!(self.observed.signing, Signing::Refused(_)).then_some(RETRY_INTERVAL);
-        let silent = self.observed.jobs.iter().any(Job::is_silent).then_some(SILENT);
+        let proofs = self.observed.verifications.iter().map(|it| &it.job);
+        let silent = self.observed.jobs.iter().chain(proofs).any(Job::is_silent).then_some(SILENT);
         let refused = self.observed.is_refused().then_some(REFUSED).or(unsigned);
         silent.into_iter().chain(refused).min()
     }

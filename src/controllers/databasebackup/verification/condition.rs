@@ -36,6 +36,11 @@ pub fn part(view: &View<'_>, when: Option<&When>, agenda: &Agenda, results: &[Ba
             message: list(&failed, "; "),
         };
     }
+    let stuck = view.observed.verifications.iter().find_map(|it| Some((&it.id, it.job.stuck.as_ref()?)));
+    if let Some((id, (reason, words))) = stuck.filter(|_| proven.is_empty()) {
+        let message = format!("no backup has passed verification yet, and that of {id} does not begin: {words}");
+        return ExtraCondition { type_: VERIFIED, status: ConditionStatus::Unknown, reason, message };
+    }
     if proven.is_empty() {
         let begin = match (when, agenda.next()) {
             (When::AfterEach, _) => "the next backup will be verified when it is complete".to_owned(),
@@ -49,7 +54,8 @@ pub fn part(view: &View<'_>, when: Option<&When>, agenda: &Agenda, results: &[Ba
         [] => String::new(),
         untried => format!("; not tried yet: {}", list(untried, ", ")),
     };
-    let message = format!("proven: {}{rest}", list(&proven, ", "));
+    let waits = stuck.map(|(id, (_, words))| format!("; the verification of {id} does not begin: {words}"));
+    let message = format!("proven: {}{rest}{}", list(&proven, ", "), waits.unwrap_or_default());
     ExtraCondition { type_: VERIFIED, status: ConditionStatus::True, reason: "Proven", message }
 }
 

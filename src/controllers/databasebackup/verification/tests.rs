@@ -110,6 +110,27 @@ fn only_the_job_that_proves_a_backup_has_its_secret_key() {
 }
 
 #[test]
+fn a_verification_that_does_not_begin_says_why() {
+    let mut object = after_each();
+    let mut observed = with(&object, &[NEW], now());
+    let mut stuck = job(&object, NEW, None, None);
+    stuck.job.stuck = Some(("PodsRefused", "Kubernetes refuses the pods (FailedCreate): exceeded quota: small".into()));
+    observed.verifications = vec![stuck.clone()];
+    object = after(&object, decided(&object, &observed), now());
+    let (status, reason, message) = condition(&object).expect("a condition");
+    assert_eq!((status.as_str(), reason.as_str()), ("Unknown", "PodsRefused"));
+    assert!(message.contains(NEW) && message.contains("exceeded quota: small"), "{message}");
+
+    observed.verifications = vec![job(&object, OLD, None, Some(0))];
+    object = after(&object, decided(&object, &observed), now());
+    observed.verifications.push(stuck);
+    object = after(&object, decided(&object, &observed), now());
+    let (status, reason, message) = condition(&object).expect("a condition");
+    assert_eq!((status.as_str(), reason.as_str()), ("True", "Proven"));
+    assert!(message.contains(&format!("the verification of {NEW} does not begin")), "{message}");
+}
+
+#[test]
 fn each_backup_is_proven_once_when_it_is_complete_and_that_is_reported_once() {
     let mut object = after_each();
     let plan = decided(&object, &settled(&object));
