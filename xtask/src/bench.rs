@@ -187,8 +187,8 @@ fn prepare(action: &Action) -> Result<()> {
             (format!("`{name}`"), steps.step(format!("Take {name}"), |_| Ok(user_provided.canonicalize()?))?)
         }
         None => {
-            let build = |step: &Step| images::operator::build(images::operator::RELEASE, step);
-            ("Release build".to_owned(), steps.step("Build the operator for release", build)?)
+            let binary = steps.step("Build the operator for release", images::operator::build_release)?;
+            ("Release build".to_owned(), binary)
         }
     };
     let cluster = Cluster::up(CLUSTER, &mut steps)?;

@@ -219,7 +219,7 @@ fn build(by_helm: bool, step: &Step) -> Result<PathBuf> {
             }
             images::prepare(Which::OfExamples, step).map(drop)
         });
-        let operator = images::operator::build(images::operator::LOCAL, step);
+        let operator = images::operator::build(step);
         if let Err(error) = &operator {
             step.note(format!("{error}; this ends when the cluster and the images are built"));
         }

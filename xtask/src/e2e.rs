@@ -127,7 +127,7 @@ fn build(given: Option<&Path>, step: &Step) -> Result<PathBuf> {
         });
         let operator = match given {
             Some(given) => given.canonicalize().with_context(|| format!("there is no {}", given.display())),
-            None => images::operator::build(images::operator::LOCAL, step),
+            None => images::operator::build(step),
         };
         others.join().map_err(|_| anyhow!("the build of the cluster or the images panicked"))??;
         operator

@@ -38,7 +38,7 @@ pub fn run(options: &Options) -> Result<()> {
         return Progress::new(1).step("Push images", |step| push(Which::All, &cluster, step));
     }
     let mut steps = Progress::new(2);
-    let binary = steps.step("Build the operator", |step| operator::build(operator::LOCAL, step))?;
+    let binary = steps.step("Build the operator", operator::build)?;
     steps.step("Push images", |step| {
         push(Which::All, &cluster, step)?;
         operator::image(&binary)?.push(&cluster, step)

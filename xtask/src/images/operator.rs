@@ -26,17 +26,26 @@ const USER: &str = "65532:65532";
 
 /// The Cargo profile of releases and measurements.
 pub const RELEASE: &str = "release";
-/// The Cargo profile of the demo: less optimized, and built in a fraction of the time.
-pub const LOCAL: &str = "local";
 
-/// Compiles the operator in that profile, and returns the path of the program.
-pub fn build(profile: &str, step: &Step) -> Result<PathBuf> {
+/// Compiles the operator as the tests run it, and returns the path of the program. The tests compile none of its
+/// dependencies again.
+pub fn build(step: &Step) -> Result<PathBuf> {
+    compile(&["--workspace"], step)?;
+    Ok(target_directory()?.join("debug").join("causeway"))
+}
+
+fn compile(arguments: &[&str], step: &Step) -> Result<()> {
     host::install_build_tools(step)?;
     step.note("compiling the operator");
     let mut build = Command::new("cargo");
-    build.args(["build", "--profile", profile, "--locked", "--package", "causeway", "--bin", "causeway"]);
-    cargo::run(build.current_dir(host::repo_root()?), "the operator", &workshop()?.join("build.log"), step)?;
-    let program = target_directory()?.join(profile).join("causeway");
+    build.args(["build", "--locked", "--bin", "causeway"]).args(arguments);
+    cargo::run(build.current_dir(host::repo_root()?), "the operator", &workshop()?.join("build.log"), step)
+}
+
+/// Compiles the operator for release, and returns the path of the program.
+pub fn build_release(step: &Step) -> Result<PathBuf> {
+    compile(&["--profile", RELEASE, "--package", "causeway"], step)?;
+    let program = target_directory()?.join(RELEASE).join("causeway");
     ensure!(
         is_stripped(&program)?,
         "{} has symbols, a third of its size: see [profile.release] in Cargo.toml",
@@ -78,7 +87,7 @@ impl Program {
     pub fn given_or_built(path: Option<&Path>, system: System, step: &Step) -> Result<Self> {
         let path = match (path, &system) {
             (Some(path), _) => path.canonicalize().with_context(|| format!("there is no {}", path.display()))?,
-            (None, System::Own) => build(RELEASE, step)?,
+            (None, System::Own) => build_release(step)?,
             (None, System::Foreign(cross)) => cross.build(RELEASE, step)?,
         };
         if let System::Foreign(cross) = &system {
