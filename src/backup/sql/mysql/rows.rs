@@ -11,6 +11,8 @@ use super::super::tables::{Table, Tables};
 const LINE: usize = 1024;
 /// The last line of a whole dump.
 const TRAILER: &[u8] = b"-- Dump completed";
+/// How the statement begins before the rows of each table, also of an empty one.
+pub const FILLS: &[u8] = b"/*!40000 ALTER TABLE ";
 
 /// Reads the rows of a dump.
 #[derive(Default)]
@@ -116,7 +118,7 @@ impl Rows {
         if let Some((name, _)) = line.strip_prefix(b"USE ").and_then(identifier) {
             self.chosen.insert(name.clone());
             self.database = name;
-        } else if let Some((name, _)) = line.strip_prefix(b"LOCK TABLES ").and_then(identifier) {
+        } else if let Some((name, _)) = line.strip_prefix(FILLS).and_then(identifier) {
             self.tables.entry(self.full(&name)).or_default();
         }
     }
@@ -231,8 +233,8 @@ mod tests {
 
     const DUMP: &str = "/*M!999999\\- enable the sandbox mode */ \n-- MariaDB dump 10.19\n\n\
         CREATE TABLE `a` (\n  `id` int(11) NOT NULL\n) ENGINE=InnoDB;\n\
-        LOCK TABLES `a` WRITE;\nINSERT INTO `a` VALUES\n(1,'x),(y'),\n(2,'it''s \\'; (\\\\'),\n(3,NULL);\nUNLOCK TABLES;\n\
-        LOCK TABLES `empty` WRITE;\nUNLOCK TABLES;\n\
+        /*!40000 ALTER TABLE `a` DISABLE KEYS */;\nINSERT INTO `a` VALUES\n(1,'x),(y'),\n(2,'it''s \\'; (\\\\'),\n(3,NULL);\n\
+        /*!40000 ALTER TABLE `empty` DISABLE KEYS */;\n\
         DELIMITER ;;\nCREATE PROCEDURE p()\nBEGIN\nINSERT INTO `a` VALUES (9,'no row');\nEND ;;\nDELIMITER ;\n\
         INSERT INTO `b``c` (`VALUES`, `S`) VALUES (0x00FF,-1.5e10),(_binary 'z',2);INSERT INTO `a` VALUES (7);\n\
         INSERT INTO `b``c` (`VALUES`, `S`) VALUES (1,1);\n\n-- Dump completed on 2026-11-22  0:05:00\n";

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::quoted;
-use super::rows::identifier;
+use super::rows::{FILLS, identifier};
 use super::statements::{Statement, Statements, bare};
 
 /// The statement that the tail begins with.
@@ -180,7 +180,7 @@ fn kind(statement: &Statement<'_>) -> Kind {
         Kind::Create(name, range)
     } else if let Some((name, _)) = after(b"USE ") {
         Kind::Choose(name)
-    } else if let Some((name, _)) = after(b"LOCK TABLES ").or_else(|| after(b"INSERT INTO ")) {
+    } else if let Some((name, _)) = after(FILLS).or_else(|| after(b"INSERT INTO ")) {
         Kind::Table(name)
     } else if bare(statement.head).starts_with(TAIL) {
         Kind::Tail

@@ -14,6 +14,7 @@ mod outlook;
 mod pair;
 mod present;
 mod recovered;
+mod remedy;
 mod restore;
 mod rights;
 mod row_security;

@@ -15,7 +15,7 @@ use super::session::{Attributes, Session};
 use super::steps::{Progress, Steps};
 use super::target::{ownerless, run, write_list};
 use super::toc::Toc;
-use super::{MAINTENANCE, present, program, row_security};
+use super::{MAINTENANCE, present, program, remedy, row_security};
 use crate::backup::Error;
 
 /// A dump, and where it goes.
@@ -135,10 +135,7 @@ impl<'a> Pair<'a> {
 
     /// Limits `pg_restore` to what is selected.
     fn listed(&self, program: Program, work: &Path) -> Result<Program, Error> {
-        Ok(match self.list(work)? {
-            Some(list) => program.args(["--use-list".as_ref(), list.as_os_str()]),
-            None => program,
-        })
+        Ok(limited(program, self.list(work)?.as_deref()))
     }
 
     /// The file with what is selected.
@@ -146,12 +143,70 @@ impl<'a> Pair<'a> {
         self.selected.as_ref().map(|selected| write_list(work, "selected.list", &selected.lines)).transpose()
     }
 
+    /// Restores it, and returns what is to be said of that. If the rules of a dump stop it, it is tried again with what
+    /// [`remedy`] has.
     pub async fn load(
         &self,
         account: &Account,
         state: &State,
         superuser: bool,
         room: Room,
+        how: &How<'_>,
+    ) -> Result<Vec<String>, Error> {
+        let (mut notes, mut list, mut state) = (Vec::new(), self.list(how.work)?, state.clone());
+        let mut has_default_path = false;
+        loop {
+            let tried = self.attempt(account, &state, (superuser, room), list.as_deref(), how).await;
+            let Err(error) = tried else { return Ok(notes) };
+            let text = error.to_string();
+            let failed = |source| Error::Work { path: self.dump.to_owned(), source };
+            if !has_default_path
+                && remedy::is_about_a_name(&text)
+                && remedy::set_default_path(self.dump).map_err(failed)?
+            {
+                tracing::warn!(database = self.into, %error, "tried again with the default search path");
+                has_default_path = true;
+                notes.push(format!(
+                    "{} was restored with its own search path, as functions name objects without a schema",
+                    self.into
+                ));
+            } else if let Some((name, view)) = remedy::unfilled(&text).and_then(|name| Some((name, unquoted(name)?))) {
+                tracing::warn!(database = self.into, name, %error, "tried again without filling a materialized view");
+                let entries = match &list {
+                    Some(list) => std::fs::read_to_string(list).map_err(failed)?,
+                    None => {
+                        run(account, program("pg_restore", account, MAINTENANCE)?.args(["--list"]).args([self.dump]))
+                            .await?
+                    }
+                };
+                let left = remedy::without(&entries, &view);
+                if left.len() == entries.lines().count() {
+                    return Err(error);
+                }
+                list = Some(write_list(how.work, "filled.list", &left)?);
+                notes.push(format!(
+                    "{name} in {} is empty, for it could not be filled: REFRESH MATERIALIZED VIEW {name}",
+                    self.into
+                ));
+            } else {
+                return Err(error);
+            }
+            let mut session = Session::open(account, self.into).await?;
+            state = match (Progress::of(&mut session).await?, state) {
+                (Some(progress), _) if progress.run == how.run => State::Half(progress.step),
+                // What depends on it was dropped before the first try.
+                (_, State::Full(_)) => State::Full(Vec::new()),
+                (_, state) => state,
+            };
+        }
+    }
+
+    async fn attempt(
+        &self,
+        account: &Account,
+        state: &State,
+        (superuser, room): (bool, Room),
+        list: Option<&Path>,
         how: &How<'_>,
     ) -> Result<(), Error> {
         let Self { dump, into, contents, .. } = self;
@@ -161,7 +216,7 @@ impl<'a> Pair<'a> {
         let is_full = is_unseen || matches!(state, State::Full(_) | State::Beside);
         if again || (!is_full && (parallelism > 1 || !self.fits(room))) {
             let progress = Progress { run: how.run.to_owned(), step };
-            let list = self.list(how.work)?;
+            let list = list.map(Path::to_owned);
             return Steps { account, dump, contents, list, into, superuser, parallelism, work: how.work }
                 .go_on(progress, again)
                 .await;
@@ -181,8 +236,16 @@ impl<'a> Pair<'a> {
         if is_unseen || matches!(state, State::Full(_)) {
             restore = restore.args(["--clean", "--if-exists"]);
         }
-        let restore = self.listed(restore.args(ownerless(superuser)), how.work)?;
+        let restore = limited(restore.args(ownerless(superuser)), list);
         run(account, restore.args([dump])).await.map(drop)
+    }
+}
+
+/// Limits `pg_restore` to the entries of a list.
+fn limited(program: Program, list: Option<&Path>) -> Program {
+    match list {
+        Some(list) => program.args(["--use-list".as_ref(), list.as_os_str()]),
+        None => program,
     }
 }
 

@@ -81,38 +81,30 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         make_roles(target, fetched, &mut ground.admin, ground.superuser).await?;
     }
     let Ground { pairs, superuser, exact, room, .. } = ground;
-    let (mut rows, mut notes) = (0, Vec::new());
+    let (mut rows, mut notes, mut failures) = (0, Vec::new(), Vec::new());
     for ((pair, state), database) in pairs.iter().zip(states).zip(databases) {
-        if let Some(database) = database {
-            if state == State::Missing {
-                database.make(target).await?;
+        let restored = restore_pair(target, pair, &state, database, (superuser, exact, room), how).await;
+        match restored.map_err(|error| within(pair.into, error)) {
+            Ok(said) => {
+                tracing::info!(
+                    database = pair.into,
+                    rows = pair.tables.rows(),
+                    exact,
+                    "restored, and equal to the backup"
+                );
+                rows += pair.tables.rows();
+                notes.extend(said);
             }
-            // A restore of a part leaves owner, rights and settings of the database alone.
-            if !pair.is_part {
-                database.apply_grants(target).await?;
+            // The others are restored all the same.
+            Err(error) if is_confined(&error) => {
+                tracing::error!(database = pair.into, %error, "not restored");
+                failures.push(error);
             }
+            Err(error) => return Err(error),
         }
-        if state != State::Done {
-            pair.load(account, &state, superuser, room, how).await?;
-            let mut session = Session::open(account, pair.into).await?;
-            let otherwise = pair.encoded_otherwise(&mut session).await?;
-            let held = held(account, pair, how.parallelism).await?;
-            if let Some(difference) = pair.tables.difference(&held, exact && otherwise.is_none()) {
-                return Err(Error::Differs(format!("in the database {}, {difference}", pair.into)));
-            }
-            notes.extend(otherwise);
-            notes.extend(held.uncompared().map(|tables| format!("not compared: {tables}")));
-            if pair.is_unrecognizable() {
-                // A login may be allowed to make the objects, and no schema. Only another try needs the mark.
-                if let Err(error) = Progress::note_end(how.run, &pair.contents, &mut session).await {
-                    tracing::warn!(database = pair.into, %error, "another try will not see that it is restored");
-                }
-            } else {
-                Progress::forget(&mut session).await?;
-            }
-        }
-        tracing::info!(database = pair.into, rows = pair.tables.rows(), exact, "restored, and equal to the backup");
-        rows += pair.tables.rows();
+    }
+    if !failures.is_empty() {
+        return Err(united(failures, pairs.len()));
     }
     for pair in &pairs {
         if pair.is_unrecognizable() {
@@ -124,6 +116,82 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         notes.insert(0, format!("left out: {}", left_out.join("; ")));
     }
     Ok(Restored { keys: rows, note: (!notes.is_empty()).then(|| notes.join("; ")) })
+}
+
+/// Restores a database, and compares; returns what is to be said of it.
+async fn restore_pair(
+    target: Target<'_>,
+    pair: &Pair<'_>,
+    state: &State,
+    database: Option<Database>,
+    (superuser, exact, room): (bool, bool, Room),
+    how: &How<'_>,
+) -> Result<Vec<String>, Error> {
+    let account = target.account;
+    if let Some(database) = database {
+        if *state == State::Missing {
+            database.make(target).await?;
+        }
+        // A restore of a part leaves owner, rights and settings of the database alone.
+        if !pair.is_part {
+            database.apply_grants(target).await?;
+        }
+    }
+    if *state == State::Done {
+        return Ok(Vec::new());
+    }
+    let mut notes = pair.load(account, state, superuser, room, how).await?;
+    let mut session = Session::open(account, pair.into).await?;
+    let otherwise = pair.encoded_otherwise(&mut session).await?;
+    let held = held(account, pair, how.parallelism).await?;
+    if let Some(difference) = pair.tables.difference(&held, exact && otherwise.is_none()) {
+        return Err(Error::Differs(difference));
+    }
+    notes.extend(otherwise);
+    notes.extend(held.uncompared().map(|tables| format!("not compared: {tables}")));
+    if pair.is_unrecognizable() {
+        // A login may be allowed to make the objects, and no schema. Only another try needs the mark.
+        if let Err(error) = Progress::note_end(how.run, &pair.contents, &mut session).await {
+            tracing::warn!(database = pair.into, %error, "another try will not see that it is restored");
+        }
+    } else {
+        Progress::forget(&mut session).await?;
+    }
+    Ok(notes)
+}
+
+/// Whether an error is about one database, so that others can be restored.
+fn is_confined(error: &Error) -> bool {
+    matches!(error, Error::TargetFailed(_) | Error::ScratchFailed(_) | Error::Differs(_))
+}
+
+/// An error that names the database.
+fn within(database: &str, error: Error) -> Error {
+    let named = |text: String| format!("database {database}: {text}");
+    match error {
+        Error::TargetFailed(text) => Error::TargetFailed(named(text)),
+        Error::ScratchFailed(text) => Error::ScratchFailed(named(text)),
+        Error::Differs(text) => Error::Differs(named(text)),
+        other => other,
+    }
+}
+
+/// The first of these errors, with how many of `all` databases failed.
+fn united(failures: Vec<Error>, all: usize) -> Error {
+    let failed = failures.len();
+    let rest = if failed < all && all > 1 {
+        format!(" ({failed} of {all} databases failed, the others are restored)")
+    } else {
+        String::new()
+    };
+    let with = |text: String| format!("{text}{rest}");
+    match failures.into_iter().next() {
+        Some(Error::TargetFailed(text)) => Error::TargetFailed(with(text)),
+        Some(Error::ScratchFailed(text)) => Error::ScratchFailed(with(text)),
+        Some(Error::Differs(text)) => Error::Differs(with(text)),
+        Some(other) => other,
+        None => Error::TargetFailed(rest),
+    }
 }
 
 /// What the target holds in the tables that are restored.

@@ -42,13 +42,11 @@ CREATE TABLE `accounts` (
 -- Dumping data for table `accounts`
 --
 
-LOCK TABLES `accounts` WRITE;
 /*!40000 ALTER TABLE `accounts` DISABLE KEYS */;
 INSERT INTO `accounts` VALUES
 (1,'a\nUSE `shop`;\n'),
 (2,'it\'s \\');
 /*!40000 ALTER TABLE `accounts` ENABLE KEYS */;
-UNLOCK TABLES;
 
 --
 -- Dumping events for database 'bank'
@@ -85,12 +83,10 @@ CREATE TABLE `t` (
 -- Dumping data for table `t`
 --
 
-LOCK TABLES `t` WRITE;
 /*!40000 ALTER TABLE `t` DISABLE KEYS */;
 INSERT INTO `t` VALUES
 (1);
 /*!40000 ALTER TABLE `t` ENABLE KEYS */;
-UNLOCK TABLES;
 
 --
 -- Dumping events for database 'line
@@ -152,13 +148,11 @@ CREATE TABLE `orders` (
 -- Dumping data for table `orders`
 --
 
-LOCK TABLES `orders` WRITE;
 /*!40000 ALTER TABLE `orders` DISABLE KEYS */;
 INSERT INTO `orders` VALUES
 (1,'x'),
 (2,'\';\nUSE `bank`;\n');
 /*!40000 ALTER TABLE `orders` ENABLE KEYS */;
-UNLOCK TABLES;
 ALTER DATABASE `shop` CHARACTER SET latin1 COLLATE latin1_swedish_ci ;
 /*!50003 SET @saved_cs_client      = @@character_set_client */ ;
 /*!50003 SET @saved_cs_results     = @@character_set_results */ ;
