@@ -5,7 +5,7 @@ use causeway::api::databaserestore::RestorePhase;
 use serde_json::json;
 
 use super::sql_postgres::POSTGRES;
-use super::sql_stage::{Engine, SqlStage};
+use super::sql_stage::{Engine, PASSWORD, SqlStage};
 use super::stage::NAME;
 use crate::support::Operator;
 
@@ -51,6 +51,22 @@ const IDIOMS: &[Idiom] = &[
          CREATE TABLE t (a int CHECK (is_fine(a)), b fine, c int GENERATED ALWAYS AS (abs(a) + 1) STORED);
          INSERT INTO t VALUES (1, 2), (3, 4);",
         "SELECT string_agg(t::text, ',' ORDER BY a) FROM t;",
+    ),
+    (
+        "names_without_schema",
+        "",
+        "CREATE FUNCTION helper(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT lower($1)';
+         CREATE FUNCTION norm(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT helper($1)';
+         CREATE FUNCTION plain(text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN helper($1); END';
+         CREATE TABLE t (a text CHECK (plain(a) <> 'q'), b text GENERATED ALWAYS AS (plain(a)) STORED);
+         INSERT INTO t VALUES ('X'), ('Y'); CREATE INDEX ON t (norm(a)); CREATE MATERIALIZED VIEW m AS SELECT norm(a) AS n FROM t;",
+        "SELECT (SELECT string_agg(b, ',' ORDER BY b) FROM t), (SELECT string_agg(n, ',' ORDER BY n) FROM m);",
+    ),
+    (
+        "large_values",
+        "",
+        "CREATE TABLE t (b bytea, t text, v varchar); INSERT INTO t SELECT convert_to(repeat('x', 9 << 20), 'UTF8'), repeat('y', 9 << 20), 'z';",
+        "SELECT md5(b), md5(t), v FROM t;",
     ),
     (
         "materialized",
@@ -167,10 +183,52 @@ async fn a_table_that_cannot_be_counted_is_backed_up_and_named() {
     };
     let status = stage.becomes("a backup", taken).await.status.expect("a status");
     assert_eq!(status.recent[0].keys, 2, "rows of the other table");
-    // pg_restore cannot make the index either, and says why.
+    // The search path of the target finds what the functions name.
     let status = stage.restore("back", &stage.server(&json!({ "database": "postgres" })), false).await;
+    assert_eq!(status.phase, RestorePhase::Succeeded, "{status:?}");
+    assert!(status.message.unwrap_or_default().contains("its own search path"));
+    assert_eq!(stage.ask("SELECT count(*) FROM t WHERE norm(a) = 'x';").await, "1");
+}
+
+/// A view of what is not there any more, a table that is checked against one that is restored after it, and a good one.
+const BROKEN: &str = "CREATE DATABASE gone; CREATE DATABASE a_far; CREATE DATABASE broken; CREATE DATABASE last;
+\\c gone
+CREATE TABLE t (i int); INSERT INTO t VALUES (1);
+\\c a_far
+CREATE EXTENSION postgres_fdw; CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '/tmp', dbname 'gone');
+CREATE USER MAPPING FOR postgres SERVER far OPTIONS (password 'PASSWORD');
+CREATE FOREIGN TABLE there (i int) SERVER far OPTIONS (table_name 't'); CREATE MATERIALIZED VIEW m AS SELECT i FROM there;
+CREATE TABLE own (i int); INSERT INTO own VALUES (1);
+\\c broken
+CREATE TABLE keys (k int); INSERT INTO keys VALUES (1);
+CREATE FUNCTION is_known(int) RETURNS bool LANGUAGE plpgsql AS 'BEGIN RETURN EXISTS (SELECT 1 FROM public.keys WHERE k = $1); END';
+CREATE TABLE checked (k int CHECK (is_known(k))); INSERT INTO checked VALUES (1);
+\\c last
+CREATE TABLE t (i int); INSERT INTO t VALUES (1);
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'gone';
+DROP DATABASE gone;";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_cannot_come_back_stops_no_other_and_is_named() {
+    let mut stage = SqlStage::new("sql-broken", &POSTGRES).await;
+    let _operator = Operator::start(&stage).await;
+    stage.ask(&BROKEN.replace("PASSWORD", &PASSWORD.replace('\'', "''"))).await;
+    stage.back_up(NAME, &stage.server(&json!({})), false).await;
+    stage.has_backups(1).await;
+    stage.replace().await;
+    let status = stage.restore("back", &stage.server(&json!({})), false).await;
     assert_eq!((status.phase, status.reason.as_deref()), (RestorePhase::Failed, Some("TargetFailed")), "{status:?}");
-    assert!(status.message.unwrap_or_default().contains("function helper(text) does not exist"));
+    let message = status.message.unwrap_or_default();
+    for words in ["database broken: ", "checked", "1 of 4 databases failed, the others are restored"] {
+        assert!(message.contains(words), "{message}\nshould say: {words}");
+    }
+    assert_eq!(stage.ask("\\c last\nSELECT count(*) FROM t;").await, "1");
+    assert_eq!(stage.ask("\\c a_far\nSELECT count(*) FROM own;").await, "1");
+    let some = json!({ "include": { "databases": ["a_far", "last"] }, "force": true });
+    let status = stage.restore_as("some", &stage.server(&json!({})), &some).await;
+    assert_eq!(status.phase, RestorePhase::Succeeded, "{status:?}");
+    let message = status.message.unwrap_or_default();
+    assert!(message.contains("REFRESH MATERIALIZED VIEW public.m"), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -112,6 +112,7 @@ INSERT INTO plain VALUES (1), (2);
 CREATE TABLE versions (i INT) WITH SYSTEM VERSIONING;
 INSERT INTO versions VALUES (1); UPDATE versions SET i = 2;
 CREATE SEQUENCE numbers INCREMENT BY 3; SELECT NEXTVAL(numbers);
+CREATE TABLE numbered (i BIGINT DEFAULT NEXTVAL(numbers), t TEXT); INSERT INTO numbered (t) VALUES ('a');
 CREATE VIEW late AS SELECT id, CONCAT(t, "x") AS `Text` FROM `select` WHERE y > '2026-01-01' OR t = 'a';
 CREATE TRIGGER noted BEFORE INSERT ON child FOR EACH ROW SET NEW.t = CONCAT(NEW.t, '\\');
 CREATE FUNCTION twice(i INT) RETURNS INT DETERMINISTIC RETURN i * 2;
@@ -155,6 +156,8 @@ const LOOK_MARIADB: &[&str] = &[
     "SELECT id, HEX(t), n, f, d, z, HEX(b), j, HEX(e), g, HEX(c), y FROM `select` ORDER BY id;",
     "SELECT id, ts, HEX(t) FROM child ORDER BY id;",
     "SELECT * FROM plain ORDER BY i;",
+    "SELECT i, t FROM numbered;",
+    "SHOW CREATE TABLE numbered;",
     "SELECT i FROM versions FOR SYSTEM_TIME ALL ORDER BY i;",
     "SHOW CREATE TABLE `select`;",
     "SHOW CREATE TABLE child;",

@@ -28,8 +28,9 @@ const AT_ONCE: usize = 100;
 /// Characters of the reason why a table cannot be compared.
 const LONGEST: usize = 160;
 
-/// A table as [`Session::sizes`] reports it: name, blocks, blocks of a piece, columns, and root.
-type Size = (String, u64, u64, Option<Vec<String>>, Option<String>);
+/// A table as [`Session::sizes`] reports it: name, blocks, blocks of a piece, columns with their types, whether these are
+/// hashed by name, and root.
+type Size = (String, u64, u64, Option<Vec<(String, u32)>>, bool, Option<String>);
 
 /// What is asked about a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +94,7 @@ impl Session {
         }
         let sizes = self.sizes().await?;
         let mut tables = Tables::default();
-        for (at, (name, blocks, at_once, columns, root)) in sizes.into_iter().enumerate() {
+        for (at, (name, blocks, at_once, columns, by_name, root)) in sizes.into_iter().enumerate() {
             let asked = asked(&name);
             if asked == Asked::Nothing {
                 continue;
@@ -101,7 +102,8 @@ impl Session {
             if let Some(begin) = begin.as_ref().filter(|_| at % AT_ONCE == AT_ONCE - 1) {
                 self.tell(&format!("COMMIT; {begin}")).await?;
             }
-            let table = HashedTable { name, blocks, at_once, columns };
+            let columns = columns.unwrap_or_default();
+            let table = HashedTable { name, blocks, at_once, columns, by_name };
             let held = match asked {
                 Asked::Named(why) => Table::without_sum(&why),
                 _ => self.held(&table, begin.as_deref()).await?,
@@ -174,8 +176,8 @@ impl Session {
             ("false", "")
         };
         let columns = format!(
-            "(SELECT pg_catalog.json_agg(pg_catalog.quote_ident(k.attname)) FROM pg_catalog.pg_attribute k WHERE k.attrelid = \
-             c.oid AND k.attnum > 0 AND NOT k.attisdropped {stored})"
+            "(SELECT pg_catalog.json_agg(pg_catalog.json_build_array(pg_catalog.quote_ident(k.attname), k.atttypid::bigint) ORDER BY \
+             k.attnum) FROM pg_catalog.pg_attribute k WHERE k.attrelid = c.oid AND k.attnum > 0 AND NOT k.attisdropped {stored})"
         );
         let root = if number >= KNOWS_ROOTS {
             "(SELECT pg_catalog.format('%I.%I', rn.nspname, r.relname) FROM pg_catalog.pg_class r JOIN pg_catalog.pg_namespace rn \
@@ -184,9 +186,8 @@ impl Session {
             "NULL::text"
         };
         let query = format!(
-            "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname), {blocks}, {PIECE} / b.size, CASE \
-             WHEN {computed} OR EXISTS (SELECT 1 FROM pg_catalog.pg_inherits i WHERE i.inhrelid = c.oid) THEN {columns} END, \
-             {root}) FROM (SELECT pg_catalog.current_setting('block_size')::bigint AS size) b, {RELATIONS} LEFT JOIN \
+            "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname), {blocks}, {PIECE} / b.size, \
+             {columns}, {computed} OR EXISTS (SELECT 1 FROM pg_catalog.pg_inherits i WHERE i.inhrelid = c.oid), {root}) FROM (SELECT pg_catalog.current_setting('block_size')::bigint AS size) b, {RELATIONS} LEFT JOIN \
              pg_catalog.pg_am a ON a.oid = c.relam WHERE c.relkind = 'r' AND {OURS} ORDER BY n.nspname, c.relname"
         );
         self.ask(&query).await

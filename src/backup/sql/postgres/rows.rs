@@ -7,7 +7,14 @@ const ROW: &str = "\"causeway's row\"";
 /// Operators by their full names: some queries run with a search path, in which others may have put operators of their own.
 const AT_LEAST: &str = "OPERATOR(pg_catalog.>=)";
 const BELOW: &str = "OPERATOR(pg_catalog.<)";
-/// The first version with hashes of 64 bits: PostgreSQL 11.
+/// Bytes of a value of which only the hash is put into the text of its row.
+const LARGE: u32 = 8 << 20;
+/// OIDs of the types whose values have a size that is known without reading them.
+/// <https://github.com/postgres/postgres/blob/master/src/include/catalog/pg_type.dat>
+const BYTEA: u32 = 17;
+const TEXT: u32 = 25;
+const VARCHAR: u32 = 1043;
+/// The first version with hashes of 64 bits, and with SHA-256: PostgreSQL 11.
 const LONG_HASHES: i64 = 110_000;
 
 /// A table whose rows are hashed, as the server reports it.
@@ -18,8 +25,11 @@ pub struct HashedTable {
     pub blocks: u64,
     /// How many of these are read by one query.
     pub at_once: u64,
-    /// Its columns, as statements name them, if their order may change, or if not all of them are hashed.
-    pub columns: Option<Vec<String>>,
+    /// Its columns as statements name them, in their order, each with the OID of its type. Those that are computed when they are
+    /// read are left out.
+    pub columns: Vec<(String, u32)>,
+    /// Whether the order of its columns may change, or not all of them are hashed.
+    pub by_name: bool,
 }
 
 impl HashedTable {
@@ -27,7 +37,7 @@ impl HashedTable {
     pub fn queries(&self, version: i64) -> Vec<String> {
         // The row is not cast to text: such a cast may be a function of the table's owner, which would run with our rights.
         // https://www.postgresql.org/docs/current/sql-createcast.html
-        let text = format!("pg_catalog.textin(pg_catalog.record_out({}))", self.row());
+        let text = format!("pg_catalog.textin(pg_catalog.record_out({}))", self.row(version));
         let hash = if version >= LONG_HASHES {
             format!("pg_catalog.hashtextextended({text}, 0)::numeric")
         } else {
@@ -45,19 +55,43 @@ impl HashedTable {
 
     /// The sum as the backup has it.
     pub fn sum(&self, sum: i128) -> String {
-        let mark = if self.columns.is_some() { BY_NAME } else { "" };
+        let mark = if self.by_name { BY_NAME } else { "" };
         format!("{mark}{sum}")
     }
 
     /// The row whose text is hashed. A dump does not keep the order of columns of a table that inherits from another one: when
     /// it is made again, the columns of the parent come first, also those that the parent got later. Such columns are sorted.
     /// <https://www.postgresql.org/docs/current/ddl-inherit.html>
-    fn row(&self) -> String {
-        let Some(columns) = &self.columns else { return ROW.to_owned() };
-        let mut columns: Vec<String> = columns.iter().map(|column| format!("{ROW}.{column}")).collect();
-        columns.sort_unstable();
+    ///
+    /// The text of a row is several times as large as the row. In place of a large value comes its hash, so that the server
+    /// needs little more memory for it than `pg_dump` does.
+    fn row(&self, version: i64) -> String {
+        let hashes =
+            version >= LONG_HASHES && self.columns.iter().any(|(_, kind)| [BYTEA, TEXT, VARCHAR].contains(kind));
+        if !self.by_name && !hashes {
+            return ROW.to_owned();
+        }
+        let mut columns: Vec<String> =
+            self.columns.iter().map(|(column, kind)| value(column, if hashes { *kind } else { 0 })).collect();
+        if self.by_name {
+            columns.sort_unstable();
+        }
         format!("ROW({})", columns.join(", "))
     }
+}
+
+/// What is hashed of a column. <https://www.postgresql.org/docs/current/functions-binarystring.html>
+fn value(column: &str, kind: u32) -> String {
+    let column = format!("{ROW}.{column}");
+    let hash = match kind {
+        BYTEA => format!("pg_catalog.sha256({column})"),
+        TEXT | VARCHAR => {
+            let bytes = format!("pg_catalog.convert_to({column}, pg_catalog.getdatabaseencoding())");
+            format!("pg_catalog.encode(pg_catalog.sha256({bytes}), 'hex')")
+        }
+        _ => return column,
+    };
+    format!("CASE WHEN pg_catalog.octet_length({column}) {AT_LEAST} {LARGE} THEN {hash} ELSE {column} END")
 }
 
 /// Conditions for queries that together read each row of a table with `blocks` blocks once, `at_once` blocks at a time. The
@@ -89,15 +123,15 @@ mod tests {
         assert_eq!(plain(last), " WHERE ctid >= '(200,0)'::pg_catalog.tid");
     }
 
-    fn table(columns: Option<&[&str]>) -> HashedTable {
-        let columns = columns.map(|columns| columns.iter().map(|column| (*column).to_owned()).collect());
-        HashedTable { name: "public.capitals".into(), blocks: 0, at_once: 1, columns }
+    fn table(columns: &[(&str, u32)], by_name: bool) -> HashedTable {
+        let columns = columns.iter().map(|(column, kind)| ((*column).to_owned(), *kind)).collect();
+        HashedTable { name: "public.capitals".into(), blocks: 0, at_once: 1, columns, by_name }
     }
 
     #[test]
     fn a_table_that_inherits_is_hashed_alike_whatever_the_order_of_its_columns_is() {
-        let (before, after) =
-            (table(Some(&["name", "\"the state\"", "area"])), table(Some(&["name", "area", "\"the state\""])));
+        let (name, state, area) = (("name", 20), ("\"the state\"", 20), ("area", 20));
+        let (before, after) = (table(&[name, state, area], true), table(&[name, area, state], true));
         assert_eq!(before.queries(150_000), after.queries(150_000));
         let row = "record_out(ROW(\"causeway's row\".\"the state\", \"causeway's row\".area, \"causeway's row\".name))";
         assert!(before.queries(150_000)[0].contains(row), "{:?}", before.queries(150_000));
@@ -105,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tables_are_hashed_as_earlier_versions_did() {
+    fn other_tables_are_hashed_row_by_row() {
         let text = "pg_catalog.textin(pg_catalog.record_out(\"causeway's row\"))";
         for (version, hash) in [
             (150_000, format!("hashtextextended({text}, 0)::numeric")),
@@ -115,8 +149,18 @@ mod tests {
                 "SELECT pg_catalog.json_build_array(pg_catalog.count(*), coalesce(pg_catalog.sum(pg_catalog.{hash}), 0)::pg_catalog.text) \
                  FROM ONLY public.capitals AS \"causeway's row\""
             );
-            assert_eq!(table(None).queries(version), [expected]);
+            assert_eq!(table(&[("id", 20)], false).queries(version), [expected]);
         }
-        assert_eq!(table(None).sum(-7), "-7");
+        assert_eq!(table(&[], false).sum(-7), "-7");
+    }
+
+    #[test]
+    fn a_large_value_is_hashed_before_its_row_becomes_a_text() {
+        let table = table(&[("id", 20), ("t", TEXT), ("b", BYTEA)], false);
+        let query = &table.queries(150_000)[0];
+        for words in ["ROW(\"causeway's row\".id, CASE WHEN", "pg_catalog.sha256(\"causeway's row\".b)", "8388608"] {
+            assert!(query.contains(words), "{query}");
+        }
+        assert!(!table.queries(100_000)[0].contains("CASE"));
     }
 }
