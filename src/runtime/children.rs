@@ -1,7 +1,7 @@
 //! The children of a database with a `StatefulSet`. Their watches wake the controller and keep the latest state.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaim, Pod, Probe, Service};
+use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaim, Pod, Probe, ResourceRequirements, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Client;
@@ -82,7 +82,10 @@ fn prune_pod(pod: &mut Pod, _: &str) {
         let env = read.env.map(|all| all.into_iter().filter(|it| it.value_from.is_some()).collect());
         // Whether there is a probe matters, not which.
         let liveness_probe = read.liveness_probe.map(|_| Probe::default());
-        *container = Container { name: read.name, image: read.image, env, liveness_probe, ..Container::default() };
+        // A `LimitRange` may have given the limits.
+        let resources = read.resources.map(|it| ResourceRequirements { limits: it.limits, ..Default::default() });
+        *container =
+            Container { name: read.name, image: read.image, env, liveness_probe, resources, ..Container::default() };
     }
 }
 
@@ -101,6 +104,7 @@ mod tests {
         let container = json!({
             "name": "redis", "image": "redis:8", "command": ["sh", "-c", "x".repeat(99_000)], "env": variables,
             "livenessProbe": { "exec": { "command": ["x".repeat(99_000)] } },
+            "resources": { "limits": { "memory": "400Mi" }, "requests": { "memory": "64Mi" } },
         });
         let pod = json!({ "metadata": { "name": "a" }, "spec": { "containers": [container], "initContainers": [container] } });
         let mut pod: Pod = serde_json::from_value(pod).expect("a pod");
@@ -111,6 +115,8 @@ mod tests {
             assert_eq!((container.name.as_str(), container.image.as_deref()), ("redis", Some("redis:8")));
             assert_eq!(container.env.as_ref().map(Vec::len), Some(1));
             assert!(container.liveness_probe.is_some());
+            let limits = container.resources.as_ref().and_then(|it| it.limits.as_ref()).expect("limits");
+            assert_eq!(limits["memory"].0, "400Mi");
         }
     }
 }

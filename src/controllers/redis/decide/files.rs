@@ -11,7 +11,7 @@ use super::super::applied_config::AppliedConfig;
 use super::super::conf_file::{keeping, refused};
 use super::super::facts::Pod;
 use super::super::names::CONF;
-use super::super::{resources, settings};
+use super::super::{memory, resources, settings};
 use super::{Step, View, passwords, target};
 
 /// The file that pods which are made now start with.
@@ -46,7 +46,20 @@ fn of_pod(view: &View<'_>, pod: &Pod, template: &str) -> String {
     let fixed = AppliedConfig::of(pod).map(|note| note.fixed).unwrap_or_default();
     let is_outdated = view.is_outdated(pod);
     let is_of_new_pods = |name: &str| is_outdated && (!settings::is_live(name) || name.starts_with("tls-"));
-    keeping(template, own, |name| fixed.contains_key(name) || is_of_new_pods(name))
+    let file = keeping(template, own, |name| fixed.contains_key(name) || is_of_new_pods(name));
+    // A process that starts again has the limit of its own pod, not that of the spec.
+    match memory::most_data_under(view.object, pod.own.memory_limit) {
+        Some(bound) => with_most_data(&file, bound),
+        None => file,
+    }
+}
+
+/// The file with another `maxmemory`.
+fn with_most_data(file: &str, bound: u64) -> String {
+    let line = |line: &str| {
+        if line.starts_with("maxmemory ") { format!("maxmemory {bound}\n") } else { format!("{line}\n") }
+    };
+    file.lines().map(line).collect()
 }
 
 /// Whether a process has taken the settings of the spec that it can change while it runs.

@@ -2,7 +2,7 @@
 
 use super::Simulation;
 use super::looks::says;
-use super::story::Edit;
+use super::story::{Edit, Mishap};
 use crate::controllers::redis::action::Action;
 use crate::controllers::redis::decide::decide;
 use crate::controllers::redis::fixtures::redis;
@@ -61,6 +61,29 @@ fn the_data_of_the_last_master_win_however_often_the_object_is_made_again() {
                 && announced[0].contains(&format!("cache-{away} (1000 keys)"))
         );
     }
+}
+
+#[test]
+fn later_data_on_a_volume_without_a_pod_are_waited_for() {
+    let mut simulation = Simulation::settled(redis(2));
+    Edit::Switch(2).happens(&mut simulation);
+    simulation.settle();
+    let before = simulation.data();
+    leave_older_data(&mut simulation, 0);
+    make_again(&mut simulation);
+    simulation.object.spec.replicas = 0;
+    for _ in 0..40 {
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+    }
+    let status = simulation.object.status.clone().unwrap();
+    assert_eq!((status.master, status.failover), (None, None));
+    let Some(Health::Stalled(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
+    assert!(cause.reason == "LaterDataElsewhere" && cause.message.contains("--replicas=2"), "{cause:?}");
+    simulation.object.spec.replicas = 2;
+    simulation.settle();
+    simulation.assert_settled();
+    assert!(before.iter().all(|write| simulation.data().contains(write)));
 }
 
 /// Volumes of an operator that noted nothing on them.

@@ -150,6 +150,9 @@ pub fn first(view: &View<'_>) -> Option<Elected<'static>> {
     if let Some((ordinal, _)) = serving.max_by_key(|(ordinal, pod)| (known(pod), Reverse(**ordinal))) {
         return Some(elected(*ordinal));
     }
+    if later_elsewhere(view).is_some() {
+        return None;
+    }
     let all = (0..view.wanted()).all(|ordinal| view.loaded(ordinal).is_some());
     let fresh = view.observed.set.claims.values().all(|claim| claim.ours);
     if !all && (view.masterless_seconds() < FIRST_SECONDS || !fresh) {
@@ -157,6 +160,17 @@ pub fn first(view: &View<'_>) -> Option<Elected<'static>> {
     }
     let lowest = || (0..view.wanted()).find(|ordinal| view.loaded(*ordinal).is_some());
     newest(view).or_else(lowest).map(elected)
+}
+
+/// A volume of an earlier object whose node was the master later than all nodes of this one, and that has no pod because the
+/// spec has fewer nodes: its ordinal and the name of its claim.
+pub fn later_elsewhere<'a>(view: &View<'a>) -> Option<(i32, &'a str)> {
+    let claims = &view.observed.set.claims;
+    let own = claims.iter().filter(|(ordinal, _)| **ordinal < view.wanted()).filter_map(|(_, claim)| claim.epoch).max();
+    let others =
+        claims.iter().filter(|(ordinal, claim)| **ordinal >= view.wanted() && !claim.ours && !claim.terminating);
+    let last = others.filter(|(_, claim)| claim.epoch > own).max_by_key(|(_, claim)| claim.epoch);
+    last.map(|(ordinal, claim)| (*ordinal, claim.name.as_str()))
 }
 
 /// What is told about the choice of the first master if volumes that an earlier object left have different data. All
@@ -174,11 +188,7 @@ pub fn choice(view: &View<'_>, to: i32) -> Option<String> {
     };
     let others = view.observed.set.pods.keys().filter_map(differs);
     let others = others.map(|(ordinal, keys)| format!("{} ({keys} keys)", name(ordinal)));
-    // An earlier object may have had more nodes than this one.
-    let (own, pods) = (epochs::noted(view, to), &view.observed.set.pods);
-    let newer = claims.iter().filter(|(ordinal, claim)| claim.epoch > own && !pods.contains_key(ordinal));
-    let newer = newer.map(|(_, claim)| format!("volume claim {} (no pod; its node was the master later)", claim.name));
-    let lost: Vec<String> = others.chain(newer).collect();
+    let (own, lost) = (epochs::noted(view, to), others.collect::<Vec<String>>());
     if lost.is_empty() {
         return None;
     }

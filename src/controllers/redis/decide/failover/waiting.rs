@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::ResourceExt;
 
 use super::super::{AT_ONCE, Record, SELDOM, SOON, Step, View, clients, hide};
-use super::election::{Wait, unheard};
+use super::election::{Wait, later_elsewhere, unheard};
 use super::following::without_master;
 use super::reasons::MASTER_SILENT;
 use super::silence::{has_witness, hearers};
@@ -27,6 +27,16 @@ pub fn creating(view: &View<'_>) -> Step {
             Some((reason, text)) => Step::trouble(reason, format!("{message}; {text}")),
             None => Step::wait("Creating", message),
         };
+    }
+    if let Some((ordinal, claim)) = later_elsewhere(view) {
+        let (namespace, name) = (view.object.namespace().unwrap_or_default(), view.object.name_any());
+        let message = format!(
+            "the node of volume claim {claim} was the master later than the nodes of this object, and spec.replicas leaves it \
+             out: set spec.replicas to {ordinal} or more, and its data win (kubectl -n {namespace} scale redises.example.com {name} \
+             --replicas={ordinal}). If they are not wanted, delete the claim (kubectl -n {namespace} delete pvc {claim})"
+        );
+        let health = Health::stalled("LaterDataElsewhere", message.clone());
+        return Step { health, again: SOON, ..Step::trouble("LaterDataElsewhere", message) };
     }
     let (answering, silent): (Vec<i32>, Vec<i32>) = (0..view.wanted()).partition(|it| view.loaded(*it).is_some());
     let (count, all) = (answering.len(), view.wanted());
