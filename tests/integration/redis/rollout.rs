@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::checker::{Checker, Promise};
 use super::faults::kill;
 use super::nodes::Node;
-use super::{NAME, Stage, WAIT_TIMEOUT, becomes, master, nodes, pods, running, settled, spec, took, uids};
+use super::{NAME, Stage, WAIT_TIMEOUT, becomes, describe, master, nodes, pods, running, settled, spec, took, uids};
 use crate::support::rollout_watch::RolloutWatch;
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene};
@@ -132,4 +132,32 @@ async fn a_master_that_dies_again_stays_while_an_image_is_missing() {
     assert_eq!(uids(&scene).await[&name], before[&name], "its pod stays");
     scene.edit::<Redis>(NAME, json!({ "version": "8.0.2" })).await;
     settled(&scene, "the better version everywhere").await;
+}
+
+/// The master is replaced last, so it has the limit of the earlier spec for as long as the rollout does not go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn most_memory_follows_the_limit_of_each_pod() {
+    let scene = Stage::new("redis-rollout").await;
+    let _operator = Operator::start(&scene).await;
+    let limited = |limit: &str| json!({ "resources": { "limits": { "memory": limit } } });
+    let mut first = spec(1);
+    first["resources"] = limited("100Mi")["resources"].take();
+    running(&scene, first).await;
+    let old = master(&scene).await;
+    assert_eq!(nodes::setting(&scene, &old, "maxmemory").await, "78643200");
+    let mut edit = limited("200Mi");
+    edit["image"] = json!("redis:nope");
+    scene.edit::<Redis>(NAME, edit).await;
+    let stuck = |object: &Redis| describe(object, "Ready").is_some_and(|(_, reason, _)| reason == "ImagePullFailed");
+    becomes(&scene, "the rollout to be stuck", stuck).await;
+    assert_eq!(nodes::setting(&scene, &old, "maxmemory").await, "78643200", "the pod has its earlier limit");
+    let pod = pods(&scene).await.into_iter().find(|pod| pod.metadata.name.as_ref() == Some(&old)).expect("the pod");
+    let file = pod.metadata.annotations.unwrap_or_default().into_iter().find(|(_, text)| text.contains("maxmemory "));
+    let (_, file) = file.expect("the file of its next process");
+    assert!(file.lines().any(|line| line == "maxmemory 78643200"), "{file}");
+    scene.edit::<Redis>(NAME, json!({ "image": null })).await;
+    settled(&scene, "the corrected image").await;
+    for name in uids(&scene).await.keys() {
+        assert_eq!(nodes::setting(&scene, name, "maxmemory").await, "157286400", "{name}");
+    }
 }
