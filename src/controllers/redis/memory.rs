@@ -15,6 +15,8 @@ use crate::runtime::requirements;
 
 /// CPU and memory that a node requests.
 const USUAL: (&str, &str) = ("50m", "64Mi");
+/// MiB of the largest backlog.
+const BACKLOG: u64 = 32;
 /// The memory limit in bytes of a node for which the spec has none.
 const MOST: u64 = 2 << 30;
 
@@ -39,6 +41,15 @@ pub fn most_data(object: &Redis) -> u64 {
         None => Some(i128::from(MOST) * 1000),
     };
     limit.and_then(|thousandths| u64::try_from(thousandths / 1000).ok()).map_or(0, share)
+}
+
+/// The `repl-backlog-size`: what replicas may miss without copying everything. It takes an eighth of the data's memory at most,
+/// because it counts as data.
+pub fn backlog(object: &Redis) -> String {
+    match most_data(object) >> 23 {
+        _ if most_data(object) == 0 => format!("{BACKLOG}mb"),
+        mib => format!("{}mb", mib.clamp(1, BACKLOG)),
+    }
 }
 
 /// The same for a node whose container has that limit, be it from a `LimitRange`; `None` where the spec decides.
@@ -101,6 +112,18 @@ mod tests {
         assert_eq!(bound(requests(), None, None), (None, false));
         assert_eq!(bound(limits(), None, real), (Some(192 << 20), false));
         assert_eq!(bound(limits(), Some("0"), real), (None, false), "the spec asks for both");
+    }
+
+    #[test]
+    fn a_small_node_keeps_a_small_backlog() {
+        for (limit, expected) in [("2Gi", "32mb"), ("400Mi", "32mb"), ("64Mi", "6mb"), ("40Mi", "3mb"), ("4Mi", "1mb")]
+        {
+            let mut object = redis(1);
+            object.spec.resources = serde_json::from_value(json!({ "limits": { "memory": limit } })).unwrap();
+            assert_eq!(settings(&object)["repl-backlog-size"], expected, "{limit}");
+            object.spec.config.insert("repl-backlog-size".into(), "8mb".into());
+            assert_eq!(settings(&object)["repl-backlog-size"], "8mb");
+        }
     }
 
     #[test]

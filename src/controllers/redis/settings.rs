@@ -125,7 +125,6 @@ const OWNED_PREFIXES: &[&str] = &["cluster-", "sentinel", "tls-", "slave", "min-
 pub fn settings(object: &Redis) -> BTreeMap<String, String> {
     let mut settings: BTreeMap<String, String> = BTreeMap::from(
         [
-            ("repl-backlog-size", "32mb"),
             ("appendfsync", "everysec"),
             // The append-only file holds everything; snapshots in addition are made only if the user sets this.
             ("save", ""),
@@ -139,6 +138,7 @@ pub fn settings(object: &Redis) -> BTreeMap<String, String> {
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     );
+    settings.insert("repl-backlog-size".to_owned(), memory::backlog(object));
     settings.insert("maxmemory".to_owned(), memory::most_data(object).to_string());
     settings.extend(object.spec.config.clone());
     let minimum = minimum(object);

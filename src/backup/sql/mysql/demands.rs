@@ -101,6 +101,27 @@ pub async fn check(work: &Work<'_>, fetched: &Fetched, version: &str) -> Result<
     demands.and_then(|demands| demands.refused(&refuses, &user, version)).map_or(Ok(()), Err)
 }
 
+/// Makes the accounts that a dump names as definers and that a throw-away server lacks, such as the login that took the backup:
+/// MariaDB makes no view that calls a function of an account that is not there (1449).
+pub async fn make_definers(work: &Work<'_>, maria: bool, place: &Path) -> Result<(), Error> {
+    let failed = |source| Error::Work { path: work.dump.to_owned(), source };
+    let Some(demands) = read(maria, work.dump, work.pieces.as_deref()).await.map_err(failed)? else { return Ok(()) };
+    // A role has no host.
+    let definers = demands.definers.iter().filter(|who| who.contains('@'));
+    let script: String = definers
+        .map(|who| format!("CREATE USER IF NOT EXISTS {who} ACCOUNT LOCK;\nGRANT ALL ON *.* TO {who};\n"))
+        .collect();
+    if script.is_empty() {
+        return Ok(());
+    }
+    // What cannot be made is told when the dump is loaded.
+    let (_, end) = work.tools.script(place, &script, &["--force"]).await?;
+    if let Err(failure) = end {
+        tracing::warn!(%failure, "not all definers were made");
+    }
+    Ok(())
+}
+
 impl Demands {
     /// Why the target cannot take it; none if it can.
     fn refused(&self, refuses: &Refuses, user: &str, version: &str) -> Option<Error> {

@@ -11,8 +11,8 @@ use std::process::Stdio;
 use super::super::choice::Choice;
 use super::super::tables::{Tables, alike};
 use super::super::words::some_of;
-use super::super::{Account, DATABASES, Fetched, How, PROGRAM_SILENCE_TIMEOUT, WHOLE_JOB, tools};
-use super::accounts::{Accounts, Only};
+use super::super::{Account, DATABASES, Fetched, How, PROGRAM_SILENCE_TIMEOUT, Side, WHOLE_JOB, tools};
+use super::accounts::{Accounts, Only, Who};
 use super::mark::{Kept, Mark};
 use super::rows::Rows;
 use super::sections::{Piece, Sections};
@@ -60,7 +60,13 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     packet::check(&work, fetched).await?;
     demands::check(&work, fetched, &version).await?;
     let before = work.mark().await?.unwrap_or_default();
-    let ours = if before.run == how.run { before.kept.accounts } else { BTreeSet::default() };
+    // Who may write into a database may write a mark there. The other place of marks is ours alone.
+    let is_trusted = before.run == how.run || !work.alone;
+    let (ours, others) = if is_trusted {
+        (before.kept.accounts, BTreeSet::default())
+    } else {
+        (BTreeSet::default(), before.kept.accounts)
+    };
     let mut accounts = Accounts::look(&tools, &version, fetched, &ours, work.only().as_deref()).await?;
     // An earlier try that did not finish left the event scheduler off.
     let events = before.kept.events || tools.runs_events().await?;
@@ -70,12 +76,12 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         mark.kept.events = false;
         work.set_mark(&mark, how.work).await?;
     }
-    let loaded = work.bring(&mut accounts, exact, how).await;
+    let loaded = work.bring(&mut accounts, (exact, fetched.version.contains("MariaDB")), how).await;
     if mark.kept.events {
         tools.run_events(true).await?;
     }
     loaded?;
-    let notes = [accounts.note(), work.rounded().await?, work.folded.then(|| FOLDED.to_owned())];
+    let notes = [accounts.note(), unfinished(&others), work.rounded().await?, work.folded.then(|| FOLDED.to_owned())];
     let notes: Vec<String> = notes.into_iter().flatten().collect();
     work.remove_mark().await?;
     let rows = work.tables.rows();
@@ -187,8 +193,12 @@ impl<'a> Work<'a> {
     }
 
     /// Restores accounts and databases, and compares.
-    async fn bring(&self, accounts: &mut Accounts, exact: bool, how: &How<'_>) -> Result<(), Error> {
+    async fn bring(&self, accounts: &mut Accounts, (exact, maria): (bool, bool), how: &How<'_>) -> Result<(), Error> {
         accounts.make(self.tools, how.work).await?;
+        accounts.give_first(self.tools, how.work).await?;
+        if self.tools.account.side == Side::Scratch {
+            demands::make_definers(self, maria, how.work).await?;
+        }
         self.load().await?;
         accounts.give(self.tools, how.work).await?;
         match self.difference(exact).await? {
@@ -284,6 +294,17 @@ impl<'a> Work<'a> {
     }
 }
 
+/// The sentence about accounts that another restore made and gave no rights, because it did not end; none if there are none.
+fn unfinished(accounts: &BTreeSet<Who>) -> Option<String> {
+    let names: Vec<String> = accounts.iter().map(ToString::to_string).collect();
+    (!names.is_empty()).then(|| {
+        let some = some_of(&names, NAMED);
+        format!(
+            "these accounts of a restore that did not end stay as they are, and may lack the backup's rights: {some}"
+        )
+    })
+}
+
 /// The sentence about columns that lost digits; none if there are none.
 fn rounded(columns: &[String]) -> Option<String> {
     let some = some_of(columns, NAMED);
@@ -292,7 +313,6 @@ fn rounded(columns: &[String]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::Side;
     use super::super::super::tables::Table;
     use super::*;
 

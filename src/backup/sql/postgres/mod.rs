@@ -50,7 +50,7 @@ const MAINTENANCE: &str = "postgres";
 /// <https://www.postgresql.org/docs/current/runtime-config-compatible.html>
 const OPTIONS: &str = "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c \
                        default_transaction_read_only=off -c array_nulls=on -c transform_null_equals=off -c \
-                       quote_all_identifiers=off -c intervalstyle=postgres";
+                       quote_all_identifiers=off -c intervalstyle=postgres -c role=none";
 /// A server reads values of `money` only as its setting says, and the servers of a dump and of its restore may differ in that.
 /// <https://www.postgresql.org/docs/current/datatype-money.html>
 const MONEY: &str = "-c lc_monetary=C";
@@ -113,6 +113,7 @@ mod tests {
                 "transform_null_equals=off",
                 "quote_all_identifiers=off",
                 "intervalstyle=postgres",
+                "role=none",
             ] {
                 assert!(options.split(" -c ").any(|it| it.trim_start_matches("-c ") == setting), "{options}");
             }
