@@ -121,6 +121,8 @@ fn a_verification_that_does_not_begin_says_why() {
     assert_eq!((status.as_str(), reason.as_str()), ("Unknown", "PodsRefused"));
     assert!(message.contains(NEW) && message.contains("exceeded quota: small"), "{message}");
 
+    let mut object = after_each();
+    let mut observed = with(&object, &[OLD, NEW], now());
     observed.verifications = vec![job(&object, OLD, None, Some(0))];
     object = after(&object, decided(&object, &observed), now());
     observed.verifications.push(stuck);
