@@ -49,6 +49,8 @@ pub struct Present<'a, N> {
     pub is_outdated: &'a dyn Fn(&Pod<N>) -> bool,
     /// Whether no process of a pod has come as far as its data.
     pub is_untouched: &'a dyn Fn(&Pod<N>) -> bool,
+    /// Whether a pod does not start because of its data.
+    pub has_bad_data: &'a dyn Fn(&Pod<N>) -> bool,
     /// The last revision of which a pod has worked.
     pub proven: Option<&'a str>,
     /// The time.
@@ -143,7 +145,8 @@ impl<N> Set<N> {
     fn is_held(&self, live: &Child, worked: &Value, present: &Present<'_, N>) -> bool {
         let is_held = revision_of(&live.value["spec"]["template"]) == revision_of(worked);
         let mut fresh = self.pods.values().filter(|pod| !pod.terminating && !(present.is_outdated)(pod));
-        !self.is_proven(present.is_outdated) && fresh.any(|pod| is_held || is_failing(pod))
+        !self.is_proven(present.is_outdated)
+            && fresh.any(|pod| is_held || (is_failing(pod) && !(present.has_bad_data)(pod)))
     }
 
     /// Whether all pods are of the present spec, and none of them will start or has come as far as its data.
@@ -217,6 +220,7 @@ mod tests {
         let present = Present {
             is_outdated: &|pod| pod.revision != "new",
             is_untouched: &|pod| !pod.has_run,
+            has_bad_data: &|pod| pod.last_words.is_some(),
             proven: Some(proven),
             now: Timestamp::UNIX_EPOCH,
         };
@@ -285,6 +289,8 @@ mod tests {
         let first = child(applied_over(&live("old"), vec![works("old"), works("old")]));
         let on_its_way = Pod { trouble: Some("ContainerCreating".into()), ..pod("new") };
         assert_eq!(image(&applied_over(&first, vec![works("old"), on_its_way.clone()])), "new");
+        let damaged = Pod { last_words: Some("crc mismatch".into()), ..fails() };
+        assert_eq!(image(&applied_over(&first, vec![works("old"), damaged])), "new", "another spec does not help");
         let held = applied_over(&first, vec![works("old"), fails()]);
         assert_eq!(image(&held), "old");
         let held = child(held);

@@ -110,6 +110,7 @@ fn with_present<T>(view: &View<'_>, then: impl FnOnce(&Present<'_, Node>) -> T) 
     then(&Present {
         is_outdated: &|pod| view.is_outdated(pod),
         is_untouched: &|pod| !pod.has_run || refuses_settings(pod),
+        has_bad_data: &|pod| pod.loss().is_some(),
         proven: view.object.status.as_ref().and_then(|status| status.proven_revision.as_deref()),
         now: view.now,
     })

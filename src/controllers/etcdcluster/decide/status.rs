@@ -2,7 +2,7 @@
 
 use super::super::membership::never_started;
 use super::super::names;
-use super::{UNREACHABLE, View, auth, backup, certificates, majority, recovery, space};
+use super::{UNREACHABLE, View, auth, backup, certificates, children, majority, recovery, space};
 use crate::api::EtcdClusterStatus;
 use crate::api::etcdcluster::{MemberStatus, UnknownMember};
 use crate::external::etcd::{AlarmKind, Member};

@@ -73,6 +73,7 @@ fn with_present<T>(view: &View<'_>, then: impl FnOnce(&Present<'_, Node>) -> T) 
         is_outdated: &|pod| view.is_outdated(pod),
         // Redis reads its settings before its data.
         is_untouched: &|pod| !pod.has_run || files::refuses(pod).is_some(),
+        has_bad_data: &|pod| pod.damage().is_some(),
         proven: view.before.proven_revision.as_deref(),
         now: view.now,
     })
