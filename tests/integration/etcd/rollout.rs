@@ -164,8 +164,8 @@ async fn the_same_amount_in_other_words_restarts_no_member() {
         scene.edit::<EtcdCluster>(NAME, json!({ "resources": other })).await;
         settled(&scene, "the other words").await;
     }
-    // A member more comes after those.
-    scene.edit::<EtcdCluster>(NAME, json!({ "replicas": 2 })).await;
-    settled(&scene, "another member").await;
+    // Two members more come after those.
+    scene.edit::<EtcdCluster>(NAME, json!({ "replicas": 3 })).await;
+    settled(&scene, "three members").await;
     assert_eq!(uids(&scene).await["db-0"], before["db-0"], "its pod was not replaced");
 }
