@@ -260,6 +260,7 @@ async fn a_lost_majority_of_a_later_version_begins_anew_too() {
         let survivor = bystander::leader(&scene).await;
         lose_all_but(&scene, &survivor).await;
         becomes(&scene, "the lost majority to be reported", is_lost).await;
+        checker.expect_new_cluster();
         let begun = Instant::now();
         scene.edit::<EtcdCluster>(NAME, json!({ "recovery": { "fromMember": survivor, "token": token } })).await;
         let recovered = |object: &EtcdCluster| {
