@@ -33,8 +33,10 @@ mod tests {
     const SCRIPT: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/argocd/health.lua"));
 
     /// Conditions that warn, but for which Argo CD should not call an object `Degraded`, which fails a sync: a cluster of
-    /// one node is no failure, a drain that waits keeps no client from a database, backups that do not count may be another cluster's, and log that stays only costs room.
-    const WARNINGS: [&str; 4] = ["EvictionsBlocked", "LogNotDeleted", "NodeFailureRisk", "UnrecordedBackups"];
+    /// one node is no failure, a drain that waits keeps no client from a database, backups that do not count may be another cluster's,
+    /// log that stays only costs room, and data need not grow as far as they may.
+    const WARNINGS: [&str; 5] =
+        ["EvictionsBlocked", "LogNotDeleted", "MemoryRisk", "NodeFailureRisk", "UnrecordedBackups"];
 
     #[test]
     fn a_type_means_the_same_for_every_kind() {

@@ -82,8 +82,10 @@ fn prune_pod(pod: &mut Pod, _: &str) {
         let env = read.env.map(|all| all.into_iter().filter(|it| it.value_from.is_some()).collect());
         // Whether there is a probe matters, not which.
         let liveness_probe = read.liveness_probe.map(|_| Probe::default());
-        // A `LimitRange` may have given the limits.
-        let resources = read.resources.map(|it| ResourceRequirements { limits: it.limits, ..Default::default() });
+        // A LimitRange or a webhook may have given limits that no template has.
+        let limits = read.resources.and_then(|resources| resources.limits);
+        let resources =
+            limits.map(|limits| ResourceRequirements { limits: Some(limits), ..ResourceRequirements::default() });
         *container =
             Container { name: read.name, image: read.image, env, liveness_probe, resources, ..Container::default() };
     }
@@ -104,7 +106,7 @@ mod tests {
         let container = json!({
             "name": "redis", "image": "redis:8", "command": ["sh", "-c", "x".repeat(99_000)], "env": variables,
             "livenessProbe": { "exec": { "command": ["x".repeat(99_000)] } },
-            "resources": { "limits": { "memory": "400Mi" }, "requests": { "memory": "64Mi" } },
+            "resources": { "requests": { "cpu": "1" }, "limits": { "memory": "256Mi" } },
         });
         let pod = json!({ "metadata": { "name": "a" }, "spec": { "containers": [container], "initContainers": [container] } });
         let mut pod: Pod = serde_json::from_value(pod).expect("a pod");
@@ -115,8 +117,9 @@ mod tests {
             assert_eq!((container.name.as_str(), container.image.as_deref()), ("redis", Some("redis:8")));
             assert_eq!(container.env.as_ref().map(Vec::len), Some(1));
             assert!(container.liveness_probe.is_some());
-            let limits = container.resources.as_ref().and_then(|it| it.limits.as_ref()).expect("limits");
-            assert_eq!(limits["memory"].0, "400Mi");
+            let resources = container.resources.clone().expect("limits");
+            assert!(resources.requests.is_none());
+            assert_eq!(resources.limits.map(|limits| limits["memory"].0.clone()).as_deref(), Some("256Mi"));
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::runtime::manifest::is_controlled_by;
 use crate::runtime::quantity::amount;
 use crate::stateful::pod_trouble::{Evidence, Unmade};
 use crate::stateful::restore_from::Seen;
+use crate::stateful::rivals::Rival;
 use crate::stateful::{Database, Rules};
 
 /// All that is known. `N` is what matters of a pod to one kind alone.
@@ -29,7 +30,7 @@ pub struct Set<N> {
     /// The pods, by ordinal.
     pub pods: BTreeMap<i32, Pod<N>>,
     /// Disruption budgets of others that select the pods.
-    pub rivals: Vec<String>,
+    pub rivals: Vec<Rival>,
     /// A pod that is missing, and that the apiserver refuses.
     pub unmade: Option<Unmade>,
     /// A pod that is missing, and that the apiserver refused before and accepts now.

@@ -80,7 +80,7 @@ pub fn describe<'a, D: Database>(
 }
 
 /// Whether a child has the object's label, and no controller.
-fn has_no_owner<D: Database>(object: &D, child: &Child) -> bool {
+pub fn has_no_owner<D: Database>(object: &D, child: &Child) -> bool {
     let is_labelled = child.value["metadata"]["labels"][D::LABEL].as_str() == Some(&object.name_any());
     !child.ours && is_labelled && owners_of(&child.value).iter().all(|owner| owner.controller != Some(true))
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::names::{self, INCARNATION, RESTARTED, VOLUME};
 use super::{Child, ChildAction, Claim, Database, Error, Pod, Set};
 use crate::runtime::Health;
-use crate::runtime::manifest::Manifest;
+use crate::runtime::manifest::{Manifest, applied};
 use crate::stateful::restore_from::Seen;
 use crate::stateful::restore_from::fixtures::happen;
 
@@ -239,6 +239,15 @@ impl<P: PodState, V: Default> Objects<P, V> {
         }
         spare
     }
+}
+
+/// Whether a child is as it is wanted. The hash of a `StatefulSet` counts the last spec that worked, too.
+pub fn is_as_wanted(child: &Manifest, live: &Child) -> bool {
+    let mut child = child.clone();
+    if child.kind() == "StatefulSet" {
+        child.value["metadata"]["annotations"][applied()] = Value::Null;
+    }
+    child.is_met_by(&live.value)
 }
 
 /// What `kubectl rollout restart` writes.

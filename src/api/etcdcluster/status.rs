@@ -69,6 +69,12 @@ pub struct EtcdClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defrag: Option<DefragStatus>,
 
+    /// A hash of the last pods of which one has worked. Pods that are lost before one of the present spec has worked are made
+    /// again as those were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub proven_revision: Option<String>,
+
     /// The size of the largest volume, such as `10Gi`: `spec.storage.size` cannot be less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
@@ -159,6 +165,7 @@ conditioned!(
         ("BackupReady", NormalTrue),
         ("CertificatesValid", NormalTrue),
         ("EvictionsBlocked", AbnormalTrue),
+        ("MemoryRisk", AbnormalTrue),
         ("NodeFailureRisk", AbnormalTrue),
         ("Quorate", NormalTrue),
         ("Restored", NormalTrue),

@@ -38,6 +38,12 @@ pub struct RedisStatus {
     #[serde(default)]
     pub ready_replicas: i32,
 
+    /// A hash of the last pods of which one has worked. Pods that are lost before one of the present spec has worked are made
+    /// again as those were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub proven_revision: Option<String>,
+
     /// The size of the largest volume, such as `10Gi`: `spec.storage.size` cannot be less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
@@ -203,6 +209,7 @@ conditioned!(
         ("CertificatesValid", NormalTrue),
         ("DataLost", AbnormalTrue),
         ("EvictionsBlocked", AbnormalTrue),
+        ("MemoryRisk", AbnormalTrue),
         ("NodeFailureRisk", AbnormalTrue),
         ("Replicated", NormalTrue),
         ("Restored", NormalTrue)

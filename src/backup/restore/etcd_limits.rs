@@ -1,4 +1,4 @@
-//! What an etcd takes at once: operations of a transaction, bytes of a request, bytes in all. Pure.
+//! Limits of an etcd: operations of a transaction, bytes of a request, bytes in all. Pure.
 //! <https://etcd.io/docs/latest/op-guide/configuration/>, <https://etcd.io/docs/latest/dev-guide/limit/>
 
 use etcd_client::Error as EtcdError;
@@ -63,7 +63,7 @@ pub fn is_full(problem: &str) -> bool {
     problem.contains("database space exceeded")
 }
 
-/// What a restore writes.
+/// The size of a restore.
 #[derive(Debug, Default)]
 pub struct Survey {
     /// Bytes of all keys and values.

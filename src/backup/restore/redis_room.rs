@@ -15,13 +15,13 @@ const BY_ADDRESS: &str = "redisserver";
 pub struct Room {
     /// Bytes that it may take; 0 means no bound.
     limit: u64,
-    /// What it does at that bound, such as `allkeys-lru`.
+    /// Its policy at that bound, such as `allkeys-lru`.
     policy: String,
     /// Bytes that count against the bound.
     used: u64,
     /// How many keys it evicted since its process began.
     evicted: u64,
-    /// Which process that is.
+    /// The process that reported it.
     process: String,
 }
 
@@ -95,12 +95,12 @@ impl Room {
     }
 }
 
-/// The bytes that a node's keys take; none if an old version does not report what an empty one takes.
+/// The bytes that a node's keys take; none if an old version does not report the memory of an empty one.
 pub fn bytes_of_keys(node: &Node) -> Option<u64> {
     Some(node.number("used_memory")?.saturating_sub(node.number("used_memory_startup")?))
 }
 
-/// What part of the bytes is for `new` of `all` keys.
+/// The part of the bytes that is for `new` of `all` keys.
 pub fn share(bytes: u64, new: u64, all: u64) -> u64 {
     u64::try_from(u128::from(bytes) * u128::from(new) / u128::from(all.max(1))).unwrap_or(u64::MAX)
 }

@@ -19,7 +19,7 @@ use crate::guardrails::{Ask, asks};
 use crate::recovery::SKIPPED;
 use crate::stateful::network::Ports;
 use crate::stateful::restore_from::Restorable;
-use crate::stateful::{Claim, Database, SetSpec};
+use crate::stateful::{Claim, Database, SetSpec, memory_risk};
 
 impl Restorable for EtcdCluster {
     fn target(&self) -> Source {
@@ -53,6 +53,7 @@ impl Database for EtcdCluster {
             transport: Transport { peer: channel(Side::Peer), client: channel(Side::Client) },
             forced: pod.labels().contains_key(FORCED),
             skip: skip_of(pod),
+            memory_limit: memory_risk::limit_of(pod, Self::APP),
         }
     }
 

@@ -90,6 +90,8 @@ pub struct Node {
     pub forced: bool,
     /// Whether it skipped revisions first.
     pub skip: Skip,
+    /// The memory limit of its member in bytes, be it from a `LimitRange`.
+    pub memory_limit: Option<u64>,
 }
 
 /// A pod.

@@ -81,6 +81,7 @@ impl Kind for EtcdClusterKind {
         "BackupReady",
         "CertificatesValid",
         "EvictionsBlocked",
+        "MemoryRisk",
         "NodeFailureRisk",
         "Quorate",
     ];

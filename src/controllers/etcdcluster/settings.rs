@@ -41,7 +41,7 @@ impl Start {
         self.members.iter().map(|(name, url)| format!("{name}={url}")).collect::<Vec<_>>().join(",")
     }
 
-    /// What the settings of a `ConfigMap` say.
+    /// Reads the start from the settings of a `ConfigMap`.
     pub fn of(settings: &BTreeMap<String, String>) -> Option<Self> {
         let pair = |entry: &str| entry.split_once('=').map(|(name, url)| (name.to_owned(), url.to_owned()));
         let members = settings.get(INITIAL_CLUSTER)?.split(',').filter_map(pair).collect();
@@ -55,7 +55,7 @@ impl Start {
     }
 }
 
-/// All settings that the members share. What differs, their names and addresses, is in the pods.
+/// All settings that the members share. Their names and addresses, which differ, are in the pods.
 pub fn settings(object: &EtcdCluster, start: &Start, transport: &Transport) -> BTreeMap<String, String> {
     let mut settings = lasting(object);
     settings.extend(listening(object, transport));
@@ -91,7 +91,7 @@ pub fn lasting(object: &EtcdCluster) -> BTreeMap<String, String> {
     settings
 }
 
-/// The same settings with durations in the form that all of their length have: other words for the same replace no pod.
+/// The same settings with each duration in one form: another way to write the same duration replaces no pod.
 pub fn lasting_by_value(object: &EtcdCluster) -> BTreeMap<String, String> {
     let mut settings = lasting(object);
     let is_time = |kind: &Value| matches!(kind, Value::Time | Value::WholeOrTime);
@@ -163,7 +163,7 @@ fn variable(flag: &str) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value {
     Whole,
-    /// Of at most so much: etcd reads the flag into a narrower type, and does not start with more.
+    /// A whole number of at most this: etcd reads the flag into a narrower type, and does not start with more.
     /// <https://github.com/etcd-io/etcd/blob/v3.5.21/server/embed/config.go>
     WholeUpTo(u64),
     Switch,
@@ -272,7 +272,7 @@ const OWNED: &[&str] = &[
     "wal-dir",
 ];
 
-/// What is wrong with `spec.config`, with the field and the fix; `None` if nothing is.
+/// Describes the mistake in `spec.config`, with the field and the fix; `None` if there is none.
 pub fn trouble(object: &EtcdCluster) -> Option<String> {
     let minor = minor_of(&object.spec.version)?;
     object
@@ -347,7 +347,7 @@ fn is_duration(text: &str) -> bool {
     nanoseconds(text).is_some()
 }
 
-/// The length of what Go reads as a duration; `None` for other text.
+/// The length of a duration as Go reads it; `None` for other text.
 fn nanoseconds(text: &str) -> Option<u128> {
     if text == "0" {
         return Some(0);

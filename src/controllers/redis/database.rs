@@ -13,21 +13,14 @@ use crate::api::databaserestore::Restored;
 use crate::api::pods::ServiceType;
 use crate::api::redis::Spread;
 use crate::guardrails::{Ask, asks};
-use crate::runtime::quantity::amount;
 use crate::sentinel;
 use crate::stateful::network::Ports;
 use crate::stateful::restore_from::Restorable;
-use crate::stateful::{Claim, Database, SetSpec};
+use crate::stateful::{Claim, Database, SetSpec, memory_risk};
 
 /// The container of the process. Others may have added theirs, before or behind it.
 fn container(pod: &CorePod) -> Option<&Container> {
     pod.spec.as_ref()?.containers.iter().find(|container| container.name == Redis::APP)
-}
-
-/// The memory limit of the process in bytes.
-fn memory_limit(pod: &CorePod) -> Option<u64> {
-    let limits = container(pod)?.resources.as_ref()?.limits.as_ref()?;
-    u64::try_from(amount(&limits.get("memory")?.0)? / 1000).ok()
 }
 
 impl Restorable for Redis {
@@ -58,7 +51,7 @@ impl Database for Redis {
             // https://kubernetes.io/docs/reference/labels-annotations-taints/
             zone: pod.labels().get(ZONE).cloned(),
             probed: container(pod).is_some_and(|container| container.liveness_probe.is_some()),
-            memory_limit: memory_limit(pod),
+            memory_limit: memory_risk::limit_of(pod, Self::APP),
             ..Node::default()
         }
     }

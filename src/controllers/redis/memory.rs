@@ -12,6 +12,7 @@ use super::values;
 use crate::api::Redis;
 use crate::runtime::quantity::amount;
 use crate::runtime::requirements;
+use crate::stateful::memory_risk;
 
 /// CPU and memory that a node requests.
 const USUAL: (&str, &str) = ("50m", "64Mi");
@@ -66,6 +67,23 @@ pub fn most_data_under(object: &Redis, limit: Option<u64>) -> Option<u64> {
 pub fn given_by_others(object: &Redis, limit: Option<u64>) -> Option<u64> {
     let own = of_node(object).limits.is_some_and(|limits| limits.contains_key("memory"));
     limit.filter(|_| !own)
+}
+
+/// The danger that the data outgrow the memory limit which a pod has, because `spec.config.maxmemory` lets them.
+pub fn risk(object: &Redis, pod: &str, limit: Option<u64>) -> Option<String> {
+    let (limit, asked) = (limit?, asked(object)?);
+    let is_bounded = most_data_under(object, Some(limit)).is_some();
+    if is_bounded || (asked > 0 && asked < limit) {
+        return None;
+    }
+    let most = if asked == 0 { "any amount".to_owned() } else { format!("{} MiB", asked >> 20) };
+    Some(format!(
+        "spec.config.maxmemory lets the data of {pod} take {most} of memory, but its memory limit is {} MiB, from {}: the kernel kills \
+         the process when it reaches that. Set spec.config.maxmemory to {}mb or less, or spec.resources.limits.memory higher",
+        limit >> 20,
+        memory_risk::origin(given_by_others(object, Some(limit)).is_none()),
+        share(limit) >> 20
+    ))
 }
 
 /// What of a limit the data may take.
@@ -123,6 +141,33 @@ mod tests {
             assert_eq!(settings(&object)["repl-backlog-size"], expected, "{limit}");
             object.spec.config.insert("repl-backlog-size".into(), "8mb".into());
             assert_eq!(settings(&object)["repl-backlog-size"], "8mb");
+        }
+    }
+
+    #[test]
+    fn a_bound_above_the_real_limit_is_told_with_its_origin() {
+        let told = |resources: serde_json::Value, maxmemory: Option<&str>, limit: Option<u64>| {
+            let mut object = redis(1);
+            object.spec.resources = serde_json::from_value(resources).unwrap();
+            object.spec.config.extend(maxmemory.map(|text| ("maxmemory".to_owned(), text.to_owned())));
+            risk(&object, "cache-0", limit)
+        };
+        let requests = || json!({ "requests": { "memory": "64Mi" } });
+        let limits = || json!({ "limits": { "memory": "256Mi" } });
+        let real = Some(256 << 20);
+        let others = told(requests(), Some("1gb"), real).unwrap();
+        for words in ["cache-0", "1024 MiB", "256 MiB", "LimitRange", "maxmemory to 192mb"] {
+            assert!(others.contains(words), "{others}");
+        }
+        assert!(told(limits(), Some("256mb"), real).unwrap().contains("from spec.resources"));
+        assert!(told(limits(), Some("0"), real).unwrap().contains("any amount"));
+        for (resources, maxmemory, limit) in [
+            (requests(), Some("0"), real),
+            (requests(), Some("200mb"), real),
+            (requests(), None, real),
+            (limits(), Some("1gb"), None),
+        ] {
+            assert_eq!(told(resources, maxmemory, limit), None);
         }
     }
 

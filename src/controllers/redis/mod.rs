@@ -82,7 +82,7 @@ impl Kind for RedisKind {
 
     const NAME: &'static str = "Redis";
     const OBSERVED_CONDITIONS: &'static [&'static str] =
-        &["CertificatesValid", "EvictionsBlocked", "NodeFailureRisk", "Replicated"];
+        &["CertificatesValid", "EvictionsBlocked", "MemoryRisk", "NodeFailureRisk", "Replicated"];
     const LONGEST_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
     const TROUBLE: &'static [&'static str] = &[
         "NoMaster",

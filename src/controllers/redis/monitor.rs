@@ -312,6 +312,43 @@ mod tests {
         fn hang_up(&self, _: &Endpoint) {}
     }
 
+    /// A master that answers over the connection that it has, and no new client.
+    struct Walled;
+
+    impl Transport for Walled {
+        fn call<'a>(&'a self, _: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, RedisError>> {
+            match request {
+                Request::Role => {
+                    let role = Position { role: Role::Master, ..Position::default() };
+                    std::future::ready(Ok(Reply::Role(role))).boxed()
+                }
+                Request::Knock => pending().boxed(),
+                _ => std::future::ready(Ok(Reply::Done)).boxed(),
+            }
+        }
+
+        fn broken<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, ()> {
+            pending().boxed()
+        }
+
+        fn put_aside(&self, _: &Endpoint) {}
+
+        fn hang_up(&self, _: &Endpoint) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_answer_to_new_clients_is_told_within_three_seconds() {
+        let monitor = Monitor::new(Redis::new(Arc::new(Walled), Fence::unfenced(), Metrics::new()));
+        let node = Endpoint { address: "10.0.0.1:6379".into(), login: None, tls: None };
+        let key = ("shop".to_owned(), "cache".to_owned());
+        let followed = Node::new("cache-0".into(), node.clone(), Some(node.clone()), Duration::from_secs(7));
+        monitor.follow(&key, "uid-1", vec![followed]);
+        sleep(Duration::from_millis(1400)).await;
+        assert_eq!(monitor.turned_away(&key, &node), None, "a busy machine answers late");
+        sleep(Duration::from_millis(1400)).await;
+        assert_eq!(monitor.turned_away(&key, &node), Some(Admission::Ignored("gives no answer")));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_busy_node_is_silent_and_a_full_one_turns_clients_away() {
         let monitor = Monitor::new(Redis::new(Arc::new(Scripted::default()), Fence::unfenced(), Metrics::new()));

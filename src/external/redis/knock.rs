@@ -1,4 +1,10 @@
-//! A new client at a node's door: what it meets may differ from what a client meets that is in already.
+//! Comes to a node as a new client, which the node may refuse while it serves those that it has.
+//!
+//! The answers are read here, line by line, and not by the crate `redis`. A node that takes no more clients sends its error
+//! before it is asked anything, and closes the connection. That crate takes the first line for the answer to its first
+//! command, so the error would look like a refused login; or its write fails first, and the reason is never read. Here each
+//! line counts by its code alone, whichever command it seems to answer, and it is read although the write failed. All answers
+//! are single lines: `AUTH`, `EXISTS` and `SETRANGE` return no bulk strings.
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 
@@ -14,9 +20,6 @@ const LONGEST: u64 = 16 << 10;
 const ABOUT_THE_CLIENT: [&str; 5] = ["ERR", "NOAUTH", "WRONGPASS", "NOPERM", "DENIED"];
 
 /// Logs in over a new connection, and reads and writes a key, which changes nothing.
-///
-/// The protocol is spoken here, because a node that takes no more clients says so before it is asked: a library would
-/// take that for the answer to its login.
 pub async fn come_in<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, to: &Endpoint) -> Result<Reply, RedisError> {
     let request = Request::Knock;
     let mut all = redis::pipe();

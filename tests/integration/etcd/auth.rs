@@ -230,3 +230,33 @@ async fn a_password_that_is_missing_is_told_of_and_one_that_stayed_opens_the_vol
     answer(&scene, Some("a password of mine"), None).await;
     assert_eq!(pods(&scene).await.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["db-0"]);
 }
+
+/// Authentication that was turned on by hand, while the spec asks for none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn authentication_turned_on_by_hand_is_told_soon() {
+    let scene = Stage::new("etcd-auth").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(1)).await;
+    let before = uids(&scene).await;
+    let pod = pods(&scene).await.pop().expect("a pod");
+    let mut client = Client::connect([url(&pod)], None).await.expect("the member answers");
+    client.user_add(ROOT, "by hand", None).await.expect("a user");
+    client.user_grant_role(ROOT, ROOT).await.expect("a role");
+    client.auth_enable().await.expect("authentication");
+    let begun = std::time::Instant::now();
+    let told = |object: &EtcdCluster| {
+        describe(object, "Ready").is_some_and(|(status, reason, _)| status == "False" && reason == "AuthBroken")
+    };
+    let object = becomes(&scene, "the login to be told", told).await;
+    took("authentication that was turned on by hand is told", begun);
+    assert!(begun.elapsed() < Duration::from_secs(6), "told after {:?}", begun.elapsed());
+    let (.., message) = describe(&object, "Ready").expect("just seen");
+    assert!(message.contains("spec.auth"), "{message}");
+    // As the message says: the spec gets the password that etcd has.
+    crate::support::backends::secret(&scene, "mine", "password", "by hand").await;
+    let auth = json!({ "auth": { "enabled": true, "secretName": "mine" } });
+    scene.edit::<EtcdCluster>(NAME, auth).await;
+    becomes(&scene, "all to be well again", is_settled).await;
+    answer(&scene, Some("by hand"), None).await;
+    assert_eq!(uids(&scene).await, before, "no pod was replaced");
+}

@@ -2,12 +2,12 @@
 //! field.
 
 use causeway::api::EtcdCluster;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{LimitRange, Service};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::checker::Checker;
-use super::{NAME, Stage, pods, running, settled, spec, stalls, uids};
+use super::{NAME, Stage, becomes, describe, pods, running, settled, spec, stalls, uids};
 use crate::support::Operator;
 use crate::support::backends::apply_service;
 
@@ -81,4 +81,24 @@ async fn a_name_that_becomes_free_is_taken_by_itself() {
     stalls(&scene, "a message about the name").await;
     scene.delete::<Service>(NAME).await;
     settled(&scene, "the cluster, now that the name is free").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_that_may_outgrow_a_given_limit_are_told_of() {
+    let scene = Stage::new("etcd-edits").await;
+    let _operator = Operator::start(&scene).await;
+    let limits = json!({ "limits": [{ "type": "Container", "default": { "memory": "512Mi" } }] });
+    scene.create::<LimitRange>("given", limits).await;
+    let mut wanted = spec(1);
+    wanted["resources"] = json!({ "requests": { "memory": "64Mi" } });
+    running(&scene, wanted).await;
+    let risk = |object: &EtcdCluster| describe(object, "MemoryRisk").filter(|(status, ..)| status == "True");
+    let object = becomes(&scene, "the risk to be told", |object| risk(object).is_some()).await;
+    let (_, _, message) = risk(&object).expect("just seen");
+    for words in ["db-0", "2048 MiB", "512 MiB", "a LimitRange"] {
+        assert!(message.contains(words), "{message}");
+    }
+    scene.edit::<EtcdCluster>(NAME, json!({ "config": { "quota-backend-bytes": "134217728" } })).await;
+    becomes(&scene, "no risk", |object| risk(object).is_none()).await;
+    settled(&scene, "the lower quota").await;
 }

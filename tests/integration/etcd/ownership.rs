@@ -1,11 +1,11 @@
 //! Volumes that another object left, members that somebody else added, and pods whose label somebody removed.
 
-use causeway::api::{EtcdCluster, Redis};
+use causeway::api::{DatabaseBackup, EtcdCluster, Redis};
 use etcd_client::Client;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
 use kube::ResourceExt;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PropagationPolicy};
 use serde_json::{Value, json};
 
 use super::checker::Checker;
@@ -179,4 +179,44 @@ async fn a_majority_lost_by_a_strangers_vote_is_told_and_begun_anew() {
     let recovery = json!({ "fromMember": "db-0", "token": "first" });
     scene.edit::<EtcdCluster>(NAME, json!({ "recovery": recovery })).await;
     settled(&scene, "three members of the recovered cluster").await;
+}
+
+/// Waits until that object is the controller of the backup; returns the backup.
+async fn controlled(scene: &Scene, owner: &EtcdCluster) -> DatabaseBackup {
+    let api = scene.api::<DatabaseBackup>();
+    let look = || async { api.get("db-backup").await.expect("the backup") };
+    let is_ours = |backup: &DatabaseBackup| {
+        backup.owner_references().iter().any(|it| it.controller == Some(true) && Some(&it.uid) == owner.uid().as_ref())
+    };
+    wait_within(WAIT_TIMEOUT, "the backup to have its owner", look, is_ours).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_and_a_cluster_without_owner_are_taken_back() {
+    let scene = Stage::new("etcd-ownership").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(3);
+    wanted["backupSchedule"] = json!("0 2 * * *");
+    let object = running(&scene, wanted.clone()).await;
+    let backup = controlled(&scene, &object).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(100).await;
+    patch::<DatabaseBackup>(&scene, "db-backup", json!({ "metadata": { "ownerReferences": null } })).await;
+    assert_eq!(controlled(&scene, &object).await.uid(), backup.uid(), "it is the same");
+    let is_taken =
+        |object: &EtcdCluster| describe(object, "BackupReady").is_some_and(|(_, reason, _)| reason == "NameTaken");
+    becomes(&scene, "the backup to be the cluster's", |object| !is_taken(object)).await;
+
+    // `kubectl delete --cascade=orphan`, and the object is made again.
+    let volumes = claims(&scene).await;
+    let orphaning = DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+    scene.api::<EtcdCluster>().delete(NAME, &orphaning).await.expect("the deletion is accepted");
+    scene.gone::<EtcdCluster>(NAME).await;
+    checker.goes_on("no object").await;
+    let object = running(&scene, wanted).await;
+    assert_eq!(controlled(&scene, &object).await.uid(), backup.uid(), "it is the same");
+    assert_eq!(claims(&scene).await, volumes, "no volume was replaced");
+    // Its members have another token for those that join, so they are replaced one by one.
+    checker.goes_on("the object again").await;
+    checker.finish(&scene, "an object deleted without its children, and made again").await;
 }

@@ -245,3 +245,39 @@ async fn a_majority_that_was_only_away_comes_back_with_its_data() {
     checker.finish(&scene, "a majority away for a while").await;
     operator.stop().await;
 }
+
+/// Its members count the learners in their own data when they start. One that counts too many crashes, and is replaced.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_majority_of_a_later_version_begins_anew_too() {
+    let scene = Stage::new("etcd-quorum").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(3);
+    wanted["version"] = json!("3.6.16");
+    running(&scene, wanted).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(200).await;
+    for token in ["first", "second"] {
+        let survivor = bystander::leader(&scene).await;
+        lose_all_but(&scene, &survivor).await;
+        becomes(&scene, "the lost majority to be reported", is_lost).await;
+        checker.expect_new_cluster();
+        let begun = Instant::now();
+        scene.edit::<EtcdCluster>(NAME, json!({ "recovery": { "fromMember": survivor, "token": token } })).await;
+        let recovered = |object: &EtcdCluster| {
+            let done = object.status.as_ref().and_then(|status| status.recovered.as_deref());
+            done == Some(token)
+        };
+        becomes(&scene, "the recovery", recovered).await;
+        settled(&scene, "three members again").await;
+        took("three members again, recovered from one", begun);
+        checker.goes_on("three members again").await;
+        // Each of them starts again from the list in its own data.
+        for name in uids(&scene).await.into_keys() {
+            let before = uids(&scene).await;
+            scene.delete::<Pod>(&name).await;
+            super::successor(&scene, &name, &before[&name]).await;
+            settled(&scene, "all members after one has started again").await;
+        }
+    }
+    checker.finish(&scene, "a majority of 3.6 lost twice").await;
+}

@@ -3,10 +3,13 @@
 use std::time::Instant;
 
 use causeway::api::EtcdCluster;
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::checker::Checker;
-use super::{NAME, Stage, becomes, bystander, pods, running, settled, spec, stalls, took, uids};
+use super::{
+    NAME, Stage, becomes, bystander, describe, pods, running, says, settled, spec, stalls, successor, took, uids,
+};
 use crate::support::rollout_watch::RolloutWatch;
 use crate::support::{Operator, Scene, wait_for};
 
@@ -99,4 +102,74 @@ async fn an_image_that_does_not_exist_costs_one_follower_and_a_better_one_recove
     settled(&scene, "the better version everywhere").await;
     assert_eq!(watch.fewest_ready(), 2, "neither the bad nor the better version took a second member away");
     checker.finish(&scene, "a version that does not exist, then one that does").await;
+}
+
+/// No other member could serve meanwhile: the pod comes back with the version that worked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_single_member_comes_back_when_an_image_is_missing() {
+    let scene = Stage::new("etcd-rollout").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(1)).await;
+    let checker = Checker::start(&scene).await;
+    let begun = Instant::now();
+    scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.5.99" })).await;
+    // At first it only sees that the majority is away.
+    let told = |object: &EtcdCluster| describe(object, "Stalled").filter(|(_, reason, _)| reason == "BroughtBack");
+    let object = becomes(&scene, "the version that worked", |object| told(object).is_some()).await;
+    let (.., message) = told(&object).expect("just seen");
+    assert!(message.contains("spec.version") && message.contains("rollout restart statefulset/db"), "{message}");
+    becomes(&scene, "the member that worked", |object| says(object, "Quorate", "True")).await;
+    took("a single member serves again after a bad version", begun);
+    checker.goes_on("the member that worked").await;
+    let before = uids(&scene).await;
+    scene.delete::<Pod>("db-0").await;
+    successor(&scene, "db-0", &before["db-0"]).await;
+    checker.goes_on("the member after a drain").await;
+    scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.5.35" })).await;
+    settled(&scene, "the better version").await;
+    checker.finish(&scene, "a version that does not exist, and one member").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_member_comes_back_while_an_image_is_missing() {
+    let scene = Stage::new("etcd-rollout").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let (before, checker) = (uids(&scene).await, Checker::start(&scene).await);
+    scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.5.99" })).await;
+    let stuck = |object: &EtcdCluster| {
+        let conditions = object.status.iter().flat_map(|status| status.conditions.iter());
+        conditions.clone().any(|it| it.message.contains("cannot pull image"))
+    };
+    becomes(&scene, "a message about the image that cannot be pulled", stuck).await;
+    let now = uids(&scene).await;
+    let worked: Vec<&String> = before.keys().filter(|it| before[*it] == now[*it]).collect();
+    assert_eq!(worked.len(), 2);
+    for lost in worked {
+        scene.delete::<Pod>(lost).await;
+        successor(&scene, lost, &before[lost]).await;
+        checker.goes_on("the lost member").await;
+    }
+    scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.5.35" })).await;
+    settled(&scene, "the better version everywhere").await;
+    checker.finish(&scene, "members lost while an image is missing").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_amount_in_other_words_restarts_no_member() {
+    let scene = Stage::new("etcd-rollout").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(1);
+    wanted["resources"] = json!({ "requests": { "cpu": "0.1", "memory": "64Mi" }, "limits": { "memory": "4Gi" } });
+    running(&scene, wanted).await;
+    let before = uids(&scene).await;
+    for (cpu, memory, limit) in [("100m", "65536Ki", "4096Mi"), ("1e-1", "67108864", "4194304Ki")] {
+        let other = json!({ "requests": { "cpu": cpu, "memory": memory }, "limits": { "memory": limit } });
+        scene.edit::<EtcdCluster>(NAME, json!({ "resources": other })).await;
+        settled(&scene, "the other words").await;
+    }
+    // Two members more come after those.
+    scene.edit::<EtcdCluster>(NAME, json!({ "replicas": 3 })).await;
+    settled(&scene, "three members").await;
+    assert_eq!(uids(&scene).await["db-0"], before["db-0"], "its pod was not replaced");
 }

@@ -1,5 +1,7 @@
 //! What is ours in a pod is put back when somebody changes it; a suspended app is left as it is.
 
+use std::time::Duration;
+
 use causeway::api::MyApp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -7,6 +9,8 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{IMAGE, names, pods, ready_says, running, settled, successor, uids};
+use crate::support::rewriting::rewriting;
+use crate::support::rollout_watch::RolloutWatch;
 use crate::support::scene::condition;
 use crate::support::{Operator, Scene, wait_for};
 
@@ -102,4 +106,24 @@ async fn what_changed_while_no_operator_ran_is_made_up_for() {
     let _operator = Operator::start(&scene).await;
     settled(&scene, "app", "three pods").await;
     assert_eq!(names(&scene).await, ["app-pod", "app-pod-1", "app-pod-2"]);
+}
+
+/// As a webhook does that sends all images through a mirror. The operator reads what it would read then.
+#[tokio::test]
+async fn an_image_that_a_webhook_rewrites_replaces_no_pod() {
+    let scene = Scene::new("drift").await;
+    let mirrored = ["\"image\":\"nginx:latest\"", "\"image\":\"mirror.example.com/nginx:latest\""];
+    let client = rewriting(Operator::client().await, "pods", mirrored[0], mirrored[1]);
+    let _operator = Operator::start_with(&scene, client, scene.aws.clone(), Duration::from_secs(2));
+    running(&scene, "app", pods(2)).await;
+    let before = uids(&scene).await;
+    scene.edit::<MyApp>("app", json!({ "replicas": 3 })).await;
+    settled(&scene, "app", "three pods").await;
+    let now = uids(&scene).await;
+    assert!(before.iter().all(|(name, uid)| now.get(name) == Some(uid)), "{before:?} {now:?}");
+    // Another image or banner is followed all the same, each pod once.
+    let watch = RolloutWatch::start(&scene).await;
+    scene.edit::<MyApp>("app", json!({ "banner": "changed" })).await;
+    settled(&scene, "app", "the other banner").await;
+    assert_eq!(watch.replaced().len(), 3, "{:?}", watch.replaced());
 }

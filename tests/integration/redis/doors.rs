@@ -7,11 +7,12 @@ use redis::aio::MultiplexedConnection;
 use serde_json::json;
 
 use super::checker::{Checker, Promise, open};
+use super::faults::Walled;
 use super::{Stage, becomes, describe, master, nodes, patient, pods, running, settled, spec, succeeded, uids};
 use crate::support::{Operator, Scene, wait_for};
 
-/// Within this time the status tells what new clients meet. The machine runs other tests, too.
-const SOON: Duration = Duration::from_secs(10);
+/// Within three seconds the status tells what new clients meet. The machine runs other tests, too.
+const SOON: Duration = Duration::from_secs(5);
 
 fn is_told(object: &Redis, reason: &str, words: &[&str]) -> bool {
     describe(object, "Ready").is_some_and(|(status, told, message)| {
@@ -101,4 +102,20 @@ async fn a_script_that_never_ends_is_told_and_costs_the_role() {
     settled(&scene, "all nodes again").await;
     assert!(!endless.await.expect("the client ends"), "the script was never acknowledged");
     checker.finish("a master that ran a script", Promise::WhatWasReplicated).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_gives_new_clients_no_answer_is_told_soon() {
+    let scene = Stage::new("redis-doors").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, patient(0)).await;
+    let name = master(&scene).await;
+    let begun = Instant::now();
+    let walled = Walled::new(&scene, &name).await;
+    let words = [name.as_str(), "gives no answer"];
+    becomes(&scene, "the silence to be told", |object| is_told(object, "ClientsRefused", &words)).await;
+    println!("» no answer to new clients is told after {:.1} s", begun.elapsed().as_secs_f64());
+    assert!(begun.elapsed() < SOON, "told after {:?}", begun.elapsed());
+    drop(walled);
+    settled(&scene, "new clients again").await;
 }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::checker::{Checker, Promise};
-use super::{LABEL, NAME, ROLE_LABEL, Stage, running, settled, spec, uids};
+use super::{LABEL, NAME, ROLE_LABEL, Stage, nodes, running, settled, spec, uids};
 use crate::support::{Operator, Scene, wait_for};
 
 /// Changes a child and waits until it is as before.
@@ -123,4 +123,28 @@ async fn a_stateful_set_deleted_with_its_pods_returns_with_all_data() {
     settled(&scene, "all nodes again").await;
     checker.goes_on("all nodes again").await;
     checker.finish("a StatefulSet deleted with its pods", Promise::Everything).await;
+}
+
+/// Redis returns all three limits together. Another setting that is changed by hand shows that the values were compared.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_that_redis_writes_differently_is_no_drift() {
+    let scene = Stage::new("redis-drift").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(1);
+    wanted["config"] = json!({ "client-output-buffer-limit": "replica 4mb 4mb 0", "maxmemory": "100mb" });
+    running(&scene, wanted).await;
+    let before = uids(&scene).await;
+    for _ in 0..3 {
+        let name = super::master(&scene).await;
+        nodes::tell(&scene, &name, &["CONFIG", "SET", "maxmemory", "1gb"]).await;
+        let look = || async { nodes::setting(&scene, &name, "maxmemory").await };
+        wait_for("maxmemory to be as in the spec", look, |value| value == "104857600").await;
+    }
+    scene.has_event(NAME, "DriftRepaired", "maxmemory").await;
+    let events = scene.events(NAME).await;
+    let told: Vec<_> = events.iter().filter(|(_, note)| note.contains("client-output-buffer-limit")).collect();
+    assert!(told.is_empty(), "{told:?}");
+    let limit = nodes::setting(&scene, &super::master(&scene).await, "client-output-buffer-limit").await;
+    assert!(limit.contains("slave 4194304 4194304 0") || limit.contains("replica 4194304 4194304 0"), "{limit}");
+    assert_eq!(uids(&scene).await, before, "no pod was replaced");
 }

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use causeway::api::Redis;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Namespace, ResourceQuota, Service};
+use k8s_openapi::api::core::v1::{LimitRange, Namespace, ResourceQuota, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -156,4 +157,46 @@ async fn a_service_account_that_does_not_exist_is_reported_and_can_be_taken_back
         let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref());
         assert_eq!(account, Some("default"), "{}", pod.name_any());
     }
+}
+
+/// The command of the condition is the one that helps.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_budget_is_told_with_the_command_that_helps() {
+    let scene = Stage::new("redis-edits").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(1)).await;
+    let team = json!({ "key": "app.kubernetes.io/managed-by", "operator": "Exists" });
+    let theirs = json!({ "maxUnavailable": 1, "selector": { "matchExpressions": [team] } });
+    scene.create::<PodDisruptionBudget>("all", theirs).await;
+    let blocked = |object: &Redis| describe(object, "EvictionsBlocked").filter(|(status, ..)| status == "True");
+    let object = becomes(&scene, "both budgets to be named", |object| blocked(object).is_some()).await;
+    let (_, reason, message) = blocked(&object).expect("just seen");
+    assert!(reason == "TwoBudgets" && message.contains("PodDisruptionBudget cache"), "{message}");
+    let command = format!("kubectl -n {} patch poddisruptionbudget all --type=merge -p '", scene.namespace);
+    let patch = message.split_once(&command).and_then(|(_, rest)| rest.split_once('\'')).expect("the command").0;
+    let patch: serde_json::Value = serde_json::from_str(patch).expect("JSON");
+    let budgets = scene.api::<PodDisruptionBudget>();
+    budgets.patch("all", &PatchParams::default(), &Patch::Merge(&patch)).await.expect("the patch is accepted");
+    becomes(&scene, "evictions to be possible", |object| blocked(object).is_none()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_that_may_outgrow_a_given_limit_are_told_of() {
+    let scene = Stage::new("redis-edits").await;
+    let _operator = Operator::start(&scene).await;
+    let limits = json!({ "limits": [{ "type": "Container", "default": { "memory": "256Mi" } }] });
+    scene.create::<LimitRange>("given", limits).await;
+    let mut wanted = spec(0);
+    wanted["resources"] = json!({ "requests": { "memory": "64Mi" } });
+    wanted["config"] = json!({ "maxmemory": "1gb" });
+    running(&scene, wanted).await;
+    let risk = |object: &Redis| describe(object, "MemoryRisk").filter(|(status, ..)| status == "True");
+    let object = becomes(&scene, "the risk to be told", |object| risk(object).is_some()).await;
+    let (_, _, message) = risk(&object).expect("just seen");
+    for words in ["cache-0", "1024 MiB", "256 MiB", "a LimitRange", "192mb"] {
+        assert!(message.contains(words), "{message}");
+    }
+    scene.edit::<Redis>(NAME, json!({ "config": { "maxmemory": "192mb" } })).await;
+    becomes(&scene, "no risk", |object| risk(object).is_none()).await;
+    settled(&scene, "the lower bound").await;
 }

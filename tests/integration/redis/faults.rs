@@ -106,6 +106,27 @@ impl Drop for Severed {
     }
 }
 
+/// A node whose port takes no new connection until this is dropped. Those that it has go on, and nothing is refused.
+pub struct Walled(String);
+
+impl Walled {
+    pub async fn new(scene: &Scene, name: &str) -> Self {
+        let process = process_of(scene, name).await;
+        let rules = "table inet walled {
+            chain in { type filter hook input priority -300; iif lo accept; tcp dport 6379 tcp flags & (syn | ack) == syn drop; }
+        }";
+        assert!(nft(&process, rules), "nft takes the rules");
+        Self(process)
+    }
+}
+
+impl Drop for Walled {
+    fn drop(&mut self) {
+        // The pod may be gone, and the rules with it.
+        nft(&self.0, "delete table inet walled");
+    }
+}
+
 /// Changes the packet filter in the network namespace of a process.
 fn nft(process: &str, rules: &str) -> bool {
     let mut child = Command::new("nsenter")

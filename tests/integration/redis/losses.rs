@@ -137,3 +137,36 @@ async fn data_that_are_gone_everywhere_are_told_of() {
     let look = || async { nodes::all(&scene, None).await };
     wait_for("both nodes to answer", look, |nodes| nodes.len() == 2 && nodes.values().all(Option::is_some)).await;
 }
+
+/// Keys that a client removed are not lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_set_that_was_emptied_on_purpose_has_lost_nothing() {
+    let scene = Stage::new("redis-losses").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(2);
+    wanted["config"] = json!({ "appendfsync": "always" });
+    wanted["failover"] = json!({ "dataLossTimeout": "5s" });
+    running(&scene, wanted).await;
+    for turn in 0..2 {
+        for key in 0..100 {
+            nodes::tell(&scene, &master(&scene).await, &["SET", &format!("key-{key}"), "value"]).await;
+        }
+        let known = |object: &Redis| object.status.iter().flat_map(|it| &it.nodes).all(|node| node.keys > 0);
+        becomes(&scene, "the operator to know of data", known).await;
+        nodes::tell(&scene, &master(&scene).await, &["FLUSHALL"]).await;
+        let begun = Instant::now();
+        if turn == 0 {
+            for name in uids(&scene).await.into_keys() {
+                kill(&scene, &name).await;
+            }
+        } else {
+            delete_all_pods(&scene).await;
+        }
+        becomes(&scene, "the nodes to be away", |object| !super::is_settled(object)).await;
+        settled(&scene, "all nodes again").await;
+        took("after all nodes were emptied and killed they are back", begun);
+        nodes::tell(&scene, &master(&scene).await, &["SET", "key", "value"]).await;
+        let object = becomes(&scene, "the object", |_| true).await;
+        assert!(super::describe(&object, "DataLost").is_none_or(|(status, ..)| status == "False"), "{object:?}");
+    }
+}

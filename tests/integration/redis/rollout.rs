@@ -3,12 +3,16 @@
 use std::time::Instant;
 
 use causeway::api::Redis;
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::checker::{Checker, Promise};
 use super::faults::kill;
 use super::nodes::Node;
-use super::{NAME, Stage, WAIT_TIMEOUT, becomes, describe, master, nodes, pods, running, settled, spec, took, uids};
+use super::{
+    NAME, Stage, WAIT_TIMEOUT, becomes, describe, master, nodes, patient, pods, running, settled, spec, stalls, took,
+    uids,
+};
 use crate::support::rollout_watch::RolloutWatch;
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene};
@@ -160,4 +164,81 @@ async fn most_memory_follows_the_limit_of_each_pod() {
     for name in uids(&scene).await.keys() {
         assert_eq!(nodes::setting(&scene, name, "maxmemory").await, "157286400", "{name}");
     }
+}
+
+/// No other node could serve meanwhile: the pod comes back with the version that worked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_single_node_comes_back_when_an_image_is_missing() {
+    let scene = Stage::new("redis-rollout").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(0)).await;
+    nodes::tell(&scene, "cache-0", &["SET", "key", "value"]).await;
+    let begun = Instant::now();
+    scene.edit::<Redis>(NAME, json!({ "version": "8.0.99" })).await;
+    let (reason, message) = stalls(&scene, "the version that worked").await;
+    assert_eq!(reason, "BroughtBack", "{message}");
+    assert!(message.contains("spec.version") && message.contains("rollout restart statefulset/cache"), "{message}");
+    let look = || async { nodes::one(&scene, "cache-0").await };
+    let serves = |node: &Option<Node>| node.as_ref().is_some_and(|it| it.role == "master" && it.version == "7.0.15");
+    wait_within(WAIT_TIMEOUT, "the node that worked", look, serves).await;
+    took("a single node serves again after a bad version", begun);
+    let kept: String = nodes::answers(&scene, "cache-0", &["GET", "key"]).await.expect("an answer");
+    assert_eq!(kept, "value");
+
+    // What the bad version would do to a drain, it does not do.
+    let before = uids(&scene).await;
+    scene.delete::<Pod>("cache-0").await;
+    super::successor(&scene, "cache-0", &before["cache-0"]).await;
+    wait_within(WAIT_TIMEOUT, "the node after a drain", look, serves).await;
+    scene.edit::<Redis>(NAME, json!({ "version": "8.0.2" })).await;
+    settled(&scene, "the better version").await;
+    assert_eq!(versions(&scene).await, ["8.0.2"]);
+}
+
+/// The pod that has no image stays as it is, and tries on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_node_comes_back_while_an_image_is_missing() {
+    let scene = Stage::new("redis-rollout").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, patient(2)).await;
+    let (before, name) = (uids(&scene).await, master(&scene).await);
+    let checker = Checker::start(&scene).await;
+    scene.edit::<Redis>(NAME, json!({ "version": "8.0.99" })).await;
+    let stuck = |object: &Redis| {
+        let conditions = object.status.iter().flat_map(|status| status.conditions.iter());
+        conditions.clone().any(|it| it.message.contains("cannot pull image"))
+    };
+    becomes(&scene, "a message about the image that cannot be pulled", stuck).await;
+    let now = uids(&scene).await;
+    let worked: Vec<&String> = before.keys().filter(|it| before[*it] == now[*it]).collect();
+    let replica = worked.into_iter().find(|it| **it != name).expect("a replica that worked");
+    for lost in [replica, &name] {
+        let pods = uids(&scene).await;
+        checker.event(&format!("{lost} deleted"));
+        scene.delete::<Pod>(lost).await;
+        super::successor(&scene, lost, &pods[lost]).await;
+        checker.goes_on("the lost node").await;
+    }
+    scene.edit::<Redis>(NAME, json!({ "version": "8.0.2" })).await;
+    settled(&scene, "the better version everywhere").await;
+    checker.finish("nodes lost while an image is missing", Promise::Everything).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_amount_in_other_words_restarts_nothing() {
+    let scene = Stage::new("redis-rollout").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(1);
+    wanted["resources"] = json!({ "requests": { "cpu": "0.1", "memory": "64Mi" }, "limits": { "memory": "1Gi" } });
+    running(&scene, wanted).await;
+    let before = uids(&scene).await;
+    for (cpu, memory, limit) in [("100m", "65536Ki", "1024Mi"), ("1e-1", "67108864", "1048576Ki")] {
+        let other = json!({ "requests": { "cpu": cpu, "memory": memory }, "limits": { "memory": limit } });
+        scene.edit::<Redis>(NAME, json!({ "resources": other })).await;
+        settled(&scene, "the other words").await;
+    }
+    // An edit that is followed comes after those.
+    scene.edit::<Redis>(NAME, json!({ "config": { "maxmemory": "100mb" } })).await;
+    settled(&scene, "another setting").await;
+    assert_eq!(uids(&scene).await, before, "no pod was replaced");
 }

@@ -1,4 +1,4 @@
-//! Whether the target has all that the backup has.
+//! Compares the target of a restore with the backup: its keys, and those without a time to live.
 
 use std::collections::BTreeMap;
 

@@ -19,6 +19,7 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
         .or_else(|| certificates::complaint(view))
         .or_else(|| auth::complaint(view))
         .or_else(|| refused(view))
+        .or_else(|| children::failed(view))
 }
 
 fn schedules(view: &View<'_>) -> Option<(&'static str, String)> {

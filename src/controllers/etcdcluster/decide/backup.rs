@@ -7,8 +7,9 @@ use super::super::facts::{Backup, Child};
 use super::super::{names, resources};
 use super::{Step, View};
 use crate::runtime::{ConditionStatus, ExtraCondition};
+use crate::stateful::foreign;
 
-/// Applies or deletes the `DatabaseBackup`. This comes last: members never wait for it.
+/// Applies or deletes the `DatabaseBackup`, and takes one back that lost its owner. This comes last: members never wait for it.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     if !accepted {
         return None;
@@ -17,7 +18,8 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         (Some(schedule), Backup::Absent) => apply(view, schedule, None),
         (Some(schedule), Backup::Present(live)) => {
             let differs = !resources::backup(view.object, schedule).is_met_by(&live.value);
-            (live.ours && differs && !is_going(live)).then(|| apply(view, schedule, Some(live.uid.clone())))?
+            let changes = (live.ours && differs) || foreign::has_no_owner(view.object, live);
+            (changes && !is_going(live)).then(|| apply(view, schedule, Some(live.uid.clone())))?
         }
         (None, Backup::Present(live)) if live.ours && !is_going(live) => {
             Action::DeleteBackup { name: names::backup(view.object), uid: live.uid.clone() }

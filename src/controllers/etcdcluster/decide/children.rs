@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::ResourceExt;
 use serde_json::Value;
 
-use super::super::facts::Pod;
+use super::super::facts::{Node, Pod};
 use super::super::names;
 use super::super::resources::{self, Begin, Shape};
 use super::super::settings::{AT_FIRST_START, Start};
@@ -14,8 +14,13 @@ use super::{OFTEN, Step, View, recovery};
 use crate::external::etcd::Member;
 use crate::runtime::manifest::{Manifest, applied};
 use crate::stateful::foreign::{self, NAME_TAKEN};
+use crate::stateful::last_worked::Present;
 use crate::stateful::network::surplus;
 use crate::stateful::refusals::{self, ChildKey};
+
+/// What etcd says before it has looked at its data.
+/// <https://github.com/etcd-io/etcd/blob/v3.6.0/server/etcdmain/etcd.go> (`startEtcdOrProxyV2`)
+const REFUSED_SETTINGS: &str = "failed to verify flags";
 
 /// Takes children back that lost their owner.
 pub fn take_back(view: &View<'_>) -> Option<Step> {
@@ -52,7 +57,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     if accepted {
         wanted.extend(resources::around(view.object, &view.observed.set.rules));
         wanted.extend(settings(view, &start));
-        wanted.push(resources::pods(view.object, shape(view, &start), view.transport()));
+        wanted.push(pods(view, &start));
     } else {
         wanted.extend(restarted(view, &start));
     }
@@ -71,6 +76,44 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     };
     let waiting = is_going.then(|| Step::wait("Applying", message.clone()));
     Step::children(actions, "Applying", message).or(waiting)
+}
+
+/// The pods. What rebuilds a cluster from a member is neither what worked before nor replaced by that.
+fn pods(view: &View<'_>, start: &Start) -> Manifest {
+    let shape = shape(view, start);
+    let pods = resources::pods(view.object, shape, view.transport());
+    if shape.begin.forces_new_cluster() || recovery::has_started(view) {
+        return pods;
+    }
+    let trouble = view.pod_trouble().map(|(_, text)| text);
+    with_present(view, |present| view.observed.set.with_last_worked(pods, present, trouble))
+}
+
+/// Hash of what pods are made from, once one of them works. Those that rebuild a cluster from a member prove no spec.
+pub fn proven(view: &View<'_>) -> Option<String> {
+    let rebuilds = recovery::begin(view).forces_new_cluster() || recovery::has_started(view);
+    (!rebuilds && view.is_proven()).then(|| view.revision().clone())
+}
+
+/// Says that the spec is not followed: it brought up no pod, and those of the last one that worked are back.
+pub fn failed(view: &View<'_>) -> Option<(&'static str, String)> {
+    view.observed.set.failed(view.object, view.revision(), |pod| view.is_outdated(pod))
+}
+
+/// Brings back pods of the last spec that worked where none of the present one starts.
+pub fn bring_back(view: &View<'_>) -> Option<Step> {
+    with_present(view, |present| view.observed.set.bring_back(view.object, view.revision(), present))
+}
+
+fn with_present<T>(view: &View<'_>, then: impl FnOnce(&Present<'_, Node>) -> T) -> T {
+    let refuses_settings = |pod: &Pod| pod.last_words.as_ref().is_some_and(|words| words.contains(REFUSED_SETTINGS));
+    then(&Present {
+        is_outdated: &|pod| view.is_outdated(pod),
+        is_untouched: &|pod| !pod.has_run || refuses_settings(pod),
+        has_bad_data: &|pod| pod.loss().is_some(),
+        proven: view.object.status.as_ref().and_then(|status| status.proven_revision.as_deref()),
+        now: view.now,
+    })
 }
 
 /// The `ConfigMap`. While pods of an earlier spec are there, it keeps the settings that these accepted: pods of earlier versions

@@ -167,6 +167,7 @@ fn step(view: &View<'_>) -> (Step, bool) {
         .or_else(|| certificates::step(view, complaint.is_none()))
         .or_else(|| children::step(view, complaint.is_none()))
         .or_else(|| view.observed.set.hurry(&view.object.name_any()))
+        .or_else(|| children::bring_back(view))
         .or_else(|| children::relieve(view, complaint.is_none()))
         .or_else(|| recovery::step(view))
         .or_else(|| auth::shut(view, complaint.is_none()))
@@ -327,8 +328,13 @@ impl View<'_> {
 
     /// Whether the pod was made from another spec, or before a restart that was asked for.
     fn is_outdated(&self, pod: &Pod) -> bool {
+        pod.revision != *self.revision() || self.observed.set.is_to_restart(self.object, pod)
+    }
+
+    /// What pods are to be made from.
+    fn revision(&self) -> &String {
         let revision = || super::resources::revision(self.object, recovery::begin(self), self.transport());
-        pod.revision != *self.revision.get_or_init(revision) || self.observed.set.is_to_restart(self.object, pod)
+        self.revision.get_or_init(revision)
     }
 
     /// Whether the member of that ordinal answers and has a leader.

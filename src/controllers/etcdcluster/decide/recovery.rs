@@ -61,7 +61,7 @@ pub fn begin<'a>(view: &View<'a>) -> Begin<'a> {
 
 /// Whether the recovery has started, by the label in the pod template. While pods stop and start, their members do not
 /// show that the majority is lost.
-fn has_started(view: &View<'_>) -> bool {
+pub fn has_started(view: &View<'_>) -> bool {
     let set = view.observed.set.child("StatefulSet", &view.object.name_any());
     set.is_some_and(|set| !set.value["spec"]["template"]["metadata"]["labels"][names::FORCED].is_null())
 }

@@ -5,11 +5,13 @@
 use kube::ResourceExt;
 
 use super::super::action::Action;
+use super::super::facts::Pod;
 use super::super::names;
 use super::defrag::LEAST;
 use super::{LATER, Step, View};
 use crate::external::etcd::{Alarm, AlarmKind, Status};
 use crate::runtime::Health;
+use crate::stateful::memory_risk;
 
 /// etcd's own default for quota-backend-bytes.
 const DEFAULT_QUOTA: i64 = 2 * 1024 * 1024 * 1024;
@@ -187,6 +189,24 @@ fn quota(view: &View<'_>) -> i64 {
     user_provided.filter(|quota| *quota > 0).unwrap_or(DEFAULT_QUOTA)
 }
 
+/// The danger that a member's data outgrow the memory limit which its pod has, before etcd refuses writes.
+pub fn outgrows_memory(view: &View<'_>) -> Option<String> {
+    let quota = u64::try_from(quota(view)).ok()?;
+    let is_low = |pod: &&Pod| pod.own.memory_limit.is_some_and(|limit| limit <= quota);
+    let pod = view.observed.set.pods.values().find(is_low)?;
+    let given = view.object.spec.resources.as_ref().and_then(|resources| resources.limits.as_ref());
+    let is_from_spec = given.is_some_and(|limits| limits.contains_key("memory"));
+    Some(format!(
+        "spec.config.quota-backend-bytes lets the data of {} grow to {} MiB, but its memory limit is {} MiB, from {}: the kernel kills \
+         the member before etcd refuses writes. Set spec.resources.limits.memory higher, or spec.config.quota-backend-bytes to a part \
+         of the limit",
+        pod.name,
+        quota >> 20,
+        pod.own.memory_limit.unwrap_or_default() >> 20,
+        memory_risk::origin(is_from_spec)
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::OnceCell;
@@ -197,7 +217,7 @@ mod tests {
 
     use super::*;
     use crate::api::{EtcdCluster, EtcdClusterStatus};
-    use crate::controllers::etcdcluster::facts::{Compaction, Observed, Pod, Quorum, Set};
+    use crate::controllers::etcdcluster::facts::{Compaction, Node, Observed, Quorum, Set};
     use crate::controllers::etcdcluster::fixtures::cluster;
     use crate::external::etcd::{Member, Status};
 
@@ -235,6 +255,41 @@ mod tests {
         let step = step(&view, true).unwrap();
         let is_new = is_new(&view, &step);
         (step, is_new)
+    }
+
+    #[test]
+    fn a_limit_below_the_quota_is_told_with_its_origin() {
+        let told = |resources: serde_json::Value, quota: Option<&str>, limit: u64| {
+            let mut object = cluster(1);
+            object.spec.resources = serde_json::from_value(resources).unwrap();
+            object.spec.config.extend(quota.map(|text| ("quota-backend-bytes".to_owned(), text.to_owned())));
+            let own = Node { memory_limit: Some(limit << 20), ..Node::default() };
+            let pod = Pod { name: "prod-etcd-0".into(), own, ..Pod::default() };
+            let observed =
+                Observed { set: Set { pods: BTreeMap::from([(0, pod)]), ..Set::default() }, ..Observed::default() };
+            let (transport, revision) = (OnceCell::new(), OnceCell::new());
+            let (object, members, now) = (&object, BTreeMap::new(), Timestamp::UNIX_EPOCH);
+            let view = View {
+                object,
+                written: object,
+                downgrade: None,
+                observed: &observed,
+                members,
+                now,
+                transport,
+                revision,
+            };
+            outgrows_memory(&view)
+        };
+        let requests = || serde_json::json!({ "requests": { "memory": "64Mi" } });
+        let limits = || serde_json::json!({ "limits": { "memory": "512Mi" } });
+        let others = told(requests(), None, 512).unwrap();
+        for words in ["prod-etcd-0", "2048 MiB", "512 MiB", "LimitRange", "spec.resources.limits.memory"] {
+            assert!(others.contains(words), "{others}");
+        }
+        assert!(told(limits(), None, 512).unwrap().contains("from spec.resources"));
+        assert_eq!(told(limits(), Some("268435456"), 512), None);
+        assert_eq!(told(serde_json::Value::Null, None, 10240), None);
     }
 
     fn until(revision: i64, measured: bool) -> Compaction {

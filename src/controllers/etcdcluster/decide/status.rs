@@ -2,14 +2,14 @@
 
 use super::super::membership::never_started;
 use super::super::names;
-use super::{UNREACHABLE, View, auth, backup, certificates, majority, recovery, space};
+use super::{UNREACHABLE, View, auth, backup, certificates, children, majority, recovery, space};
 use crate::api::EtcdClusterStatus;
 use crate::api::etcdcluster::{MemberStatus, UnknownMember};
 use crate::external::etcd::{AlarmKind, Member};
 use crate::runtime::{ConditionStatus, ExtraCondition};
 use crate::stateful::names::selector_text;
 use crate::stateful::step::numbers;
-use crate::stateful::{node_failure, rivals};
+use crate::stateful::{memory_risk, node_failure, rivals};
 
 /// The status without conditions. What is not known now stays as it was reported last.
 pub fn status(view: &View<'_>) -> EtcdClusterStatus {
@@ -22,6 +22,7 @@ pub fn status(view: &View<'_>) -> EtcdClusterStatus {
         volume_size: view.observed.set.volume_size().or_else(|| before.volume_size.clone()),
         auth: auth::record(view),
         downgrade: view.downgrade.clone(),
+        proven_revision: children::proven(view).or_else(|| before.proven_revision.clone()),
         ..before
     };
     let status = match &view.object.spec.recovery {
@@ -144,6 +145,7 @@ pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
     let mut parts = vec![
         certificates::part(view),
         rivals::part(view.object, &view.observed.set.rivals),
+        memory_risk::part(space::outgrows_memory(view)),
         node_failure::part(pods, majority(voters), "the majority is lost"),
         ExtraCondition { type_: "Quorate", status: (!corrupt).into(), reason, message },
         ExtraCondition {

@@ -11,7 +11,7 @@ use crate::controllers::etcdcluster::facts::{Backup, Child};
 use crate::controllers::etcdcluster::fixtures::cluster;
 use crate::runtime::manifest::Manifest;
 use crate::runtime::{Class, ConditionStatus, ExtraCondition, Health};
-use crate::stateful::ChildAction;
+use crate::stateful::{ChildAction, simulation};
 
 impl Kubernetes {
     pub fn apply_backup(&mut self, child: &Manifest, uid: Option<&str>) -> Result<(), Class> {
@@ -164,4 +164,20 @@ fn pods_that_the_apiserver_refuses_are_reported_and_members_are_helped_all_the_s
     simulation.object.spec.priority_class_name = None;
     simulation.settle();
     simulation.assert_settled();
+}
+
+#[test]
+fn a_backup_that_lost_its_owner_is_taken_back() {
+    for labelled in [true, false] {
+        let mut simulation = scheduled(Backup::Absent);
+        let Backup::Present(live) = &mut simulation.kubernetes.backup else { panic!() };
+        simulation::orphaned(live);
+        if !labelled {
+            live.value["metadata"]["labels"] = json!({});
+        }
+        simulation.settle();
+        let Backup::Present(live) = &simulation.kubernetes.backup else { panic!() };
+        assert_eq!(live.ours, labelled);
+        assert_eq!(simulation.backup_ready().unwrap().reason == "NameTaken", !labelled);
+    }
 }

@@ -322,6 +322,7 @@ impl PodState {
                 transport: self.transport.clone(),
                 forced: self.forced,
                 skip: if self.skips { self.skip() } else { Skip::NotAsked },
+                memory_limit: None,
             },
             ..Pod::default()
         }

@@ -386,10 +386,14 @@ fn unstarted(id: u64, url: &str) -> Member {
     Member { id, peer_urls: vec![url.to_owned()], ..Member::default() }
 }
 
+/// etcd 3.6 counts the learners of the list in its own data when it starts, which a recovery may have left behind.
+pub const LEARNERS: &str = "membership: too many learner members in cluster";
+
 /// The ways in which etcd says that it cannot read its data.
-fn cannot_read(member: u64) -> String {
-    match member % 3 {
+pub fn cannot_read(member: u64) -> String {
+    match member % 4 {
         0 => fatal("walpb: crc mismatch"),
+        3 => fatal(LEARNERS),
         1 => "{\"error\":\"invalid database\",\"stacktrace\":\"\"}\npanic: failed to open database\n\ngoroutine 1 [running]:\n".into(),
         _ => "goroutine 1 [running]:\ngo.etcd.io/bbolt._assert(...)\n".into(),
     }

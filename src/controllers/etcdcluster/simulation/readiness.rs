@@ -13,7 +13,7 @@ use crate::controllers::etcdcluster::tls::facts::StoredCertificate;
 use crate::controllers::etcdcluster::tls::{Channel, Side, Transport};
 use crate::runtime::Health;
 use crate::stateful::ChildAction;
-use crate::stateful::simulation::assert_helpful;
+use crate::stateful::simulation::{assert_helpful, is_as_wanted};
 
 /// Asserts that the cluster is reported ready only if it is, as far as it was observed, and that Stalled says what to do.
 /// A defragmentation or a restore may run while the cluster is ready.
@@ -35,7 +35,7 @@ pub fn assert_true(object: &EtcdCluster, observed: &Observed, health: &Health, a
     children.push(resources::pods(object, shape, &transport));
     for child in children {
         let live = observed.set.child(child.kind(), child.name());
-        assert!(live.is_some_and(|live| child.is_met_by(&live.value)), "ready without {child:?}");
+        assert!(live.is_some_and(|live| is_as_wanted(&child, live)), "ready without {child:?}");
     }
     assert!(observed.set.child("ConfigMap", &object.name_any()).is_some(), "ready without settings");
     let wanted: BTreeSet<i32> = (0..object.spec.replicas).collect();

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::Simulation;
 use super::faults::{Edit, Mishap};
 use super::kubernetes::Container;
+use super::raft::{LEARNERS, cannot_read};
 use crate::controllers::etcdcluster::action::Action;
 use crate::controllers::etcdcluster::decide::decide;
 use crate::controllers::etcdcluster::fixtures::cluster;
@@ -69,9 +70,8 @@ fn a_voter_of_an_earlier_spec_that_is_stuck_gets_another_pod_while_a_learner_nev
     simulation.kubernetes.homeless = Some(3);
     Edit::Replicas(5).happens(&mut simulation);
     simulation.works(20);
-    // A drain while the spec is wrong.
+    // A drain before anything shows that the spec is wrong.
     Edit::Image(Some("registry.example.com/nothing")).happens(&mut simulation);
-    simulation.works(2);
     simulation.kubernetes.delete_pod(0, &mut simulation.raft);
     simulation.works(6);
     assert_eq!(simulation.raft.healthy().len(), 2, "{:#?}", simulation.raft);
@@ -170,4 +170,60 @@ fn a_member_that_waits_to_be_added_again_holds_up_no_removal_of_the_one_that_it_
         simulation.settle();
         simulation.assert_settled();
     }
+}
+
+#[test]
+fn a_single_member_comes_back_with_the_spec_that_worked() {
+    let mut simulation = Simulation::settled(cluster(1));
+    Edit::Image(Some("registry.example.com/nothing")).happens(&mut simulation);
+    simulation.works(30);
+    assert_eq!(simulation.raft.healthy().len(), 1, "{:?}", simulation.health);
+    let uid = simulation.kubernetes.set.pods[&0].uid.clone();
+    for words in ["spec.image", "rollout restart statefulset/prod-etcd"] {
+        assert!(simulation.message().contains(words), "{words} is not in: {}", simulation.message());
+    }
+    simulation.works(30);
+    assert_eq!(simulation.kubernetes.set.pods[&0].uid, uid, "it is not tried again by itself");
+    Edit::Image(None).happens(&mut simulation);
+    simulation.settle();
+    simulation.assert_settled();
+}
+
+#[test]
+fn a_lost_member_comes_back_while_an_image_is_missing() {
+    for lost in 0..3 {
+        let mut simulation = Simulation::settled(cluster(3));
+        Edit::Image(Some("registry.example.com/nothing")).happens(&mut simulation);
+        simulation.works(10);
+        simulation.kubernetes.delete_pod(lost, &mut simulation.raft);
+        simulation.works(20);
+        assert!(simulation.raft.healthy().len() >= 2, "{lost}: {:#?}", simulation.kubernetes.set.pods);
+        Edit::Image(None).happens(&mut simulation);
+        simulation.settle();
+        simulation.assert_settled();
+    }
+}
+
+/// Such a list was left behind by a recovery, on one of the members that joined after it.
+#[test]
+fn a_member_that_counts_too_many_learners_is_replaced() {
+    let mut tried = 0;
+    for ordinal in 0..3 {
+        let mut simulation = Simulation::settled(cluster(3));
+        let data = simulation.kubernetes.set.claims.get_mut(&ordinal).unwrap().volume.as_mut().unwrap();
+        let (member, words) = (data.member, cannot_read(data.member));
+        if !words.contains(LEARNERS) {
+            continue;
+        }
+        tried += 1;
+        data.damaged = true;
+        let claim = simulation.kubernetes.set.claims[&ordinal].facts.uid.clone();
+        simulation.kubernetes.stop(ordinal, Container::Ended(Some(words), 1), &mut simulation.raft);
+        simulation.works(80);
+        assert!(!simulation.raft.members.contains_key(&member), "{:?}", simulation.health);
+        assert_ne!(simulation.kubernetes.set.claims[&ordinal].facts.uid, claim, "it has another volume");
+        simulation.settle();
+        simulation.assert_settled();
+    }
+    assert!(tried > 0, "no member says so");
 }

@@ -2,9 +2,11 @@
 
 use kube::ResourceExt;
 
+use super::super::facts::Node;
 use super::super::{names, resources};
 use super::{SELDOM, Step, View, evictions, files, refused, services};
 use crate::stateful::foreign::{self, NAME_TAKEN};
+use crate::stateful::last_worked::Present;
 use crate::stateful::network::surplus;
 use crate::stateful::refusals::ChildKey;
 use crate::stateful::{Child, ChildAction};
@@ -56,6 +58,27 @@ fn surplus_sentinel(view: &View<'_>) -> Option<ChildAction> {
     view.object.spec.sentinel.is_none().then(|| ChildAction::Abandon { uid: live.uid.clone(), name })
 }
 
+/// Says that the spec is not followed: it brought up no pod, and those of the last one that worked are back.
+pub fn failed(view: &View<'_>) -> Option<(&'static str, String)> {
+    view.observed.set.failed(view.object, view.revision(), |pod| view.is_outdated(pod))
+}
+
+/// Brings back pods of the last spec that worked where none of the present one starts.
+pub fn bring_back(view: &View<'_>) -> Option<Step> {
+    with_present(view, |present| view.observed.set.bring_back(view.object, view.revision(), present))
+}
+
+fn with_present<T>(view: &View<'_>, then: impl FnOnce(&Present<'_, Node>) -> T) -> T {
+    then(&Present {
+        is_outdated: &|pod| view.is_outdated(pod),
+        // Redis reads its settings before its data.
+        is_untouched: &|pod| !pod.has_run || files::refuses(pod).is_some(),
+        has_bad_data: &|pod| pod.damage().is_some(),
+        proven: view.before.proven_revision.as_deref(),
+        now: view.now,
+    })
+}
+
 /// Children that are missing or differ. A spec that cannot be accepted changes none.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     if !accepted {
@@ -68,7 +91,9 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let is_going = set.is_going(&view.object.name_any());
     if !is_going {
         let own_image = view.observed.own_image.as_deref().unwrap_or_default();
-        wanted.push(resources::pods(view.object, view.pods(), own_image, files::of_template(view)));
+        let pods = resources::pods(view.object, view.pods(), own_image, files::of_template(view));
+        let trouble = view.pod_trouble().map(|(_, text)| text);
+        wanted.push(with_present(view, |present| set.with_last_worked(pods, present, trouble)));
     }
     let message = if view.master().is_some() { "bringing the children up to date" } else { "creating the children" };
     let waiting = is_going.then(|| Step::wait("Applying", set.describe_going()));

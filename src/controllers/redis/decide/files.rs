@@ -71,6 +71,6 @@ fn is_accepted(view: &View<'_>) -> bool {
 }
 
 /// The directive of its file for which a process does not start.
-fn refuses(pod: &Pod) -> Option<&str> {
+pub fn refuses(pod: &Pod) -> Option<&str> {
     refused(pod.last_words.as_deref()?)
 }

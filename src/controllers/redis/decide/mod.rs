@@ -132,7 +132,8 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| passwords::complaint(view))
         .or_else(|| children::complaint(view))
         .or_else(|| certificates::complaint(view))
-        .or_else(|| refused::complaint(view));
+        .or_else(|| refused::complaint(view))
+        .or_else(|| children::failed(view));
     let accepted = complaint.is_none();
     // A step that only waits must not block the creation of the children that it waits for.
     let mastership = failover::step(view);
@@ -158,6 +159,7 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| accepted.then(|| nodes::configure(view)).flatten())
         .or_else(|| children::step(view, accepted))
         .or_else(|| view.observed.set.hurry(&view.object.name_any()))
+        .or_else(|| children::bring_back(view))
         .or_else(|| accepted.then(|| rollout::hopeless(view)).flatten())
         .or_else(|| accepted.then(|| size::relieve(view)).flatten())
         .or(waiting)

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use super::super::facts::Pod;
-use super::super::{names, tls};
+use super::super::{memory, names, tls};
 use super::failover::{can_ask, is_heard, loss};
 use super::{Record, Step, View, certificates, evictions};
 use crate::api::RedisStatus;
@@ -16,7 +16,7 @@ use crate::runtime::{ConditionStatus, ExtraCondition, Health};
 use crate::sentinel;
 use crate::stateful::names::selector_text;
 use crate::stateful::step::numbers;
-use crate::stateful::{node_failure, rivals};
+use crate::stateful::{memory_risk, node_failure, rivals};
 
 /// A replica that lost its master less than this many seconds ago is about to find it again.
 const LOST_SECONDS: u64 = 2;
@@ -54,6 +54,9 @@ pub fn status(view: &View<'_>, step: &Step) -> RedisStatus {
         }
     } else {
         status.switched_to = None;
+    }
+    if view.observed.set.is_proven(|pod| view.is_outdated(pod)) {
+        status.proven_revision = Some(view.revision().clone());
     }
     let serving = view.serving_master().filter(|_| view.before.failover.is_none());
     if let Some((_, _, info)) = serving {
@@ -194,6 +197,9 @@ pub fn parts(view: &View<'_>, status: &RedisStatus) -> Vec<ExtraCondition> {
     vec![
         certificates::part(view),
         rivals::part(view.object, &view.observed.set.rivals),
+        memory_risk::part(
+            view.observed.set.pods.values().find_map(|pod| memory::risk(view.object, &pod.name, pod.own.memory_limit)),
+        ),
         node_failure::part(view.observed.set.pods.values(), 1, "nothing is left that could take over"),
         ExtraCondition {
             type_: "Replicated",

@@ -173,9 +173,14 @@ impl View<'_> {
 
     /// Whether the pod was made from another spec, or before a restart that was asked for.
     pub fn is_outdated(&self, pod: &Pod) -> bool {
-        pod.revision != *self.revision.get_or_init(|| resources::revision(self.object))
+        pod.revision != *self.revision()
             || self.needs_another_process(pod)
             || self.observed.set.is_to_restart(self.object, pod)
+    }
+
+    /// What pods are to be made from.
+    pub fn revision(&self) -> &String {
+        self.revision.get_or_init(|| resources::revision(self.object))
     }
 
     /// Why a pod is replaced that is well.

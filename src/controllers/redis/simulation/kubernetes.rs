@@ -201,6 +201,7 @@ impl Kubernetes {
             } else {
                 (!pod.startable).then(|| "ImagePullBackOff".to_owned())
             },
+            placed: true,
             runs: pod.process.is_some(),
             has_run: pod.has_run,
             lasts: pod.process.is_some(),

@@ -12,7 +12,7 @@ use crate::controllers::redis::resources;
 use crate::controllers::redis::settings::file;
 use crate::runtime::Health;
 use crate::stateful::ChildAction;
-use crate::stateful::simulation::assert_helpful;
+use crate::stateful::simulation::{assert_helpful, is_as_wanted};
 
 /// Asserts that what is called ready is so, and that whatever stalls says what to do.
 pub fn assert_true(object: &Redis, observed: &Observed, health: &Health, actions: &[Action]) {
@@ -30,7 +30,7 @@ pub fn assert_true(object: &Redis, observed: &Observed, health: &Health, actions
     children.push(resources::disruption_budget(object, 1));
     for child in children {
         let live = observed.set.child(child.kind(), child.name());
-        assert!(live.is_some_and(|live| child.is_met_by(&live.value)), "ready without {child:?}");
+        assert!(live.is_some_and(|live| is_as_wanted(&child, live)), "ready without {child:?}");
     }
     assert!(observed.set.pods.keys().copied().eq(0..count), "ready with {:?}", observed.set.pods.keys());
     let revision = resources::revision(object);

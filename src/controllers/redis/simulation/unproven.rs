@@ -3,6 +3,8 @@
 use super::Simulation;
 use super::story::{Edit, Mishap};
 use crate::controllers::redis::fixtures::redis;
+use crate::runtime::Health;
+use crate::stateful::simulation::restart;
 
 fn works(simulation: &mut Simulation, seconds: u32) {
     for _ in 0..seconds {
@@ -80,4 +82,52 @@ fn pods_that_all_crash_are_replaced_one_after_the_other() {
     assert!(pods.clone().all(|pod| !uids.contains(&pod.uid)), "{:#?}", pods.collect::<Vec<_>>());
     simulation.settle();
     simulation.assert_settled();
+}
+
+#[test]
+fn a_single_node_comes_back_with_the_spec_that_worked() {
+    let mut simulation = Simulation::settled(redis(0));
+    Edit::Image(Some("registry.example.com/nothing")).happens(&mut simulation);
+    works(&mut simulation, 60);
+    let before = simulation.kubernetes.set.pods[&0].uid.clone();
+    assert!(simulation.acknowledged.iter().all(|write| simulation.data().contains(write)), "{:?}", simulation.health);
+    let Some(Health::Stalled(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
+    let words = ["spec.image", "rollout restart statefulset/cache"];
+    assert!(cause.reason == "BroughtBack" && words.iter().all(|word| cause.message.contains(word)), "{cause:?}");
+    works(&mut simulation, 120);
+    assert_eq!(simulation.kubernetes.set.pods[&0].uid, before, "it is not tried again by itself");
+    simulation.kubernetes.set.pods.get_mut(&0).unwrap().terminating = true;
+    works(&mut simulation, 20);
+    assert!(simulation.kubernetes.set.pods[&0].process.is_some(), "a drain takes nothing");
+    Edit::Image(None).happens(&mut simulation);
+    simulation.settle();
+    simulation.assert_settled();
+}
+
+#[test]
+fn a_lost_pod_comes_back_while_an_image_is_missing() {
+    for ordinal in 0..3 {
+        let mut simulation = without_image(2);
+        simulation.kubernetes.set.pods.get_mut(&ordinal).unwrap().terminating = true;
+        works(&mut simulation, 60);
+        let serving = simulation.kubernetes.set.pods.values().filter(|pod| pod.process.is_some());
+        assert!(serving.count() >= 2, "{ordinal}: {:#?}", simulation.kubernetes.set.pods);
+        Edit::Image(None).happens(&mut simulation);
+        simulation.settle();
+        simulation.assert_settled();
+    }
+}
+
+#[test]
+fn a_spec_that_failed_is_tried_again_when_a_restart_is_asked_for() {
+    let mut simulation = Simulation::settled(redis(0));
+    Edit::Image(Some("registry.example.com/nothing")).happens(&mut simulation);
+    works(&mut simulation, 60);
+    let before = simulation.kubernetes.set.pods[&0].uid.clone();
+    for at in ["morning", "evening"] {
+        restart(&mut simulation.kubernetes.set, at);
+        works(&mut simulation, 60);
+        assert_ne!(simulation.kubernetes.set.pods[&0].uid, before);
+        assert!(simulation.kubernetes.set.pods[&0].process.is_some(), "{at}: {:?}", simulation.health);
+    }
 }
