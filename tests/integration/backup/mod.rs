@@ -31,6 +31,7 @@ pub mod sql_postgres;
 mod sql_settings;
 mod sql_size;
 pub mod sql_stage;
+mod sql_sweep;
 mod sql_tls;
 pub mod stage;
 mod tls;
