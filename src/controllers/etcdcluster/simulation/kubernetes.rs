@@ -15,7 +15,7 @@ use crate::stateful::ChildAction;
 use crate::stateful::simulation::{self, Birth, Objects};
 
 /// How long a container that ended waits before it is started again.
-const BACK_OFF: u8 = 3;
+pub const BACK_OFF: u8 = 3;
 /// The same for one that was killed again and again.
 pub const LONG_BACK_OFF: u8 = 60;
 /// What a member logs whose volume is full.

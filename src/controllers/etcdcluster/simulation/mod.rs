@@ -38,7 +38,7 @@ use crate::stateful::ChildAction;
 use crate::stateful::refusals::{ChildKey, Refusal};
 use auth::Gate;
 use faults::Mishap;
-use kubernetes::Kubernetes;
+use kubernetes::{BACK_OFF, Container, Kubernetes};
 use raft::Raft;
 
 /// Rounds that one reconcile has.
@@ -233,8 +233,11 @@ impl Simulation {
         for _ in 0..PASSES {
             let rests = self.reconcile(&Mishap::default());
             self.time_passes();
-            still =
-                if rests && matches!(self.health, Some(Health::Ready(_) | Health::Stalled(_))) { still + 1 } else { 0 };
+            // The kubelet starts a process again that was killed, if late.
+            let waits = |container: &Container| matches!(container, Container::Ended(_, left) if *left > BACK_OFF);
+            let comes_back = self.kubernetes.set.pods.values().any(|pod| waits(&pod.container));
+            let is_settled = matches!(self.health, Some(Health::Ready(_) | Health::Stalled(_)));
+            still = if rests && is_settled && !comes_back { still + 1 } else { 0 };
             if still > 6 {
                 return;
             }
