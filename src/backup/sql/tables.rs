@@ -8,6 +8,8 @@ use super::words::some_of;
 
 /// How a sum begins whose rows were hashed with their columns sorted by name.
 pub const BY_NAME: &str = "n:";
+/// The text in place of a sum of a table whose rows are only counted: a restore gives them values of its own.
+const COUNTED: &str = "c:";
 /// How a text begins that is no sum, but the reason why there is none.
 const UNCOMPARED: &str = "?:";
 /// How many tables are named that were not compared.
@@ -33,6 +35,11 @@ impl Table {
     /// A table of which it is not known what it holds.
     pub fn without_sum(why: &str) -> Self {
         Self { rows: 0, sum: format!("{UNCOMPARED}{why}"), root: None }
+    }
+
+    /// A table of which only the number of rows can be compared.
+    pub fn counted(rows: u64) -> Self {
+        Self { rows, sum: COUNTED.into(), root: None }
     }
 
     /// Why it is not known what the table holds; none if it is known.
@@ -95,6 +102,16 @@ impl Tables {
         groups.iter().find_map(|(name, pairs)| group_difference(name, pairs, exact))
     }
 
+    /// The tables whose rows are only counted, in words; none if there are none.
+    pub fn only_counted(&self) -> Option<String> {
+        let all = self.0.iter().filter(|(_, table)| table.sum == COUNTED);
+        let names: Vec<&String> = all.map(|(name, _)| name).collect();
+        (!names.is_empty()).then(|| {
+            let names = some_of(&names, NAMED);
+            format!("rows are counted, not compared, as the server gives them new times of their versions: {names}")
+        })
+    }
+
     /// The tables that were not compared, with the reasons; none if all were.
     pub fn uncompared(&self) -> Option<String> {
         let all = self.0.iter().filter_map(|(name, table)| Some(format!("{name} ({})", table.uncompared()?)));
@@ -113,8 +130,9 @@ fn group_difference(name: &str, pairs: &[(&Table, &Table)], exact: bool) -> Opti
     if before != after {
         return Some(format!("the table {name} has {after} rows, and {before} in the backup"));
     }
-    // Earlier versions hashed no columns by name.
-    let is_comparable = pairs.iter().all(|(before, after)| is_by_name(before) == is_by_name(after));
+    // A table gets its parents after it was made, or loses them, so the same rows may be hashed in two ways.
+    let is_comparable =
+        pairs.iter().all(|(before, after)| is_by_name(before) == is_by_name(after) && before.sum != COUNTED);
     let is_other = match pairs {
         [(before, after)] => before.sum != after.sum,
         _ => total(pairs.iter().map(|(before, _)| *before)) != total(pairs.iter().map(|(_, after)| *after)),

@@ -111,6 +111,9 @@ CREATE TABLE plain (i INT) ENGINE=MyISAM CHARACTER SET latin1;
 INSERT INTO plain VALUES (1), (2);
 CREATE TABLE versions (i INT) WITH SYSTEM VERSIONING;
 INSERT INTO versions VALUES (1); UPDATE versions SET i = 2;
+CREATE TABLE periods (i INT, rs TIMESTAMP(6) GENERATED ALWAYS AS ROW START, re TIMESTAMP(6) GENERATED ALWAYS AS ROW END,
+  PERIOD FOR SYSTEM_TIME (rs, re)) WITH SYSTEM VERSIONING;
+INSERT INTO periods (i) VALUES (1), (2);
 CREATE SEQUENCE numbers INCREMENT BY 3; SELECT NEXTVAL(numbers);
 CREATE TABLE numbered (i BIGINT DEFAULT NEXTVAL(numbers), t TEXT); INSERT INTO numbered (t) VALUES ('a');
 CREATE VIEW late AS SELECT id, CONCAT(t, "x") AS `Text` FROM `select` WHERE y > '2026-01-01' OR t = 'a';
@@ -157,6 +160,7 @@ const LOOK_MARIADB: &[&str] = &[
     "SELECT id, ts, HEX(t) FROM child ORDER BY id;",
     "SELECT * FROM plain ORDER BY i;",
     "SELECT i, t FROM numbered;",
+    "SELECT i FROM periods ORDER BY i;",
     "SHOW CREATE TABLE numbered;",
     "SELECT i FROM versions FOR SYSTEM_TIME ALL ORDER BY i;",
     "SHOW CREATE TABLE `select`;",

@@ -81,7 +81,13 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         tools.run_events(true).await?;
     }
     loaded?;
-    let notes = [accounts.note(), unfinished(&others), work.rounded().await?, work.folded.then(|| FOLDED.to_owned())];
+    let notes = [
+        accounts.note(),
+        unfinished(&others),
+        work.tables.only_counted(),
+        work.rounded().await?,
+        work.folded.then(|| FOLDED.to_owned()),
+    ];
     let notes: Vec<String> = notes.into_iter().flatten().collect();
     work.remove_mark().await?;
     let rows = work.tables.rows();

@@ -14,6 +14,10 @@ const TRAILER: &[u8] = b"-- Dump completed";
 /// How the statement begins before the rows of each table, also of an empty one.
 pub const FILLS: &[u8] = b"/*!40000 ALTER TABLE ";
 
+/// A column that says since when a row has its values. The server sets it when it writes the row, so also in a restore.
+/// <https://mariadb.com/kb/en/system-versioned-tables/>
+const PERIOD: &[u8] = b" GENERATED ALWAYS AS ROW START";
+
 /// Reads the rows of a dump.
 #[derive(Default)]
 pub struct Rows {
@@ -27,6 +31,10 @@ pub struct Rows {
     chosen: BTreeSet<String>,
     table: String,
     tables: BTreeMap<String, (u64, u128)>,
+    /// The table that a statement makes.
+    made: String,
+    /// Tables with such a column.
+    periods: BTreeSet<String>,
     complete: bool,
 }
 
@@ -64,8 +72,12 @@ impl Rows {
     /// The tables of the dump; none if the dump has no end.
     pub fn finish(mut self) -> Option<Tables> {
         self.end_line();
-        let table =
-            |(name, (rows, sum)): (String, (u64, u128))| (name, Table { rows, sum: format!("{sum:032x}"), root: None });
+        let table = |(name, (rows, sum)): (String, (u64, u128))| {
+            let is_counted = self.periods.contains(&name);
+            let table =
+                if is_counted { Table::counted(rows) } else { Table { rows, sum: format!("{sum:032x}"), root: None } };
+            (name, table)
+        };
         self.complete.then(|| Tables(self.tables.into_iter().map(table).collect()))
     }
 
@@ -120,6 +132,10 @@ impl Rows {
             self.database = name;
         } else if let Some((name, _)) = line.strip_prefix(FILLS).and_then(identifier) {
             self.tables.entry(self.full(&name)).or_default();
+        } else if let Some((name, _)) = line.strip_prefix(b"CREATE TABLE ").and_then(identifier) {
+            self.made = self.full(&name);
+        } else if line.starts_with(b"  `") && line.windows(PERIOD.len()).any(|part| part == PERIOD) {
+            self.periods.insert(self.made.clone());
         }
     }
 
@@ -245,6 +261,20 @@ mod tests {
             let found = counts(DUMP, cut);
             assert_eq!(found, [("a".into(), 4), ("b`c".into(), 3), ("empty".into(), 0)], "cut in {cut}");
         }
+    }
+
+    #[test]
+    fn rows_whose_versions_get_new_times_are_only_counted() {
+        let dump = "USE `s`;\nCREATE TABLE `v` (\n  `id` int(11) NOT NULL,\n  `rs` timestamp(6) GENERATED ALWAYS AS ROW START,\n\
+            PERIOD FOR SYSTEM_TIME (`rs`, `re`)\n);\nINSERT INTO `v` VALUES\n(1,'2026-01-01');\nCREATE TABLE `w` (\n  `id` int\n);\n\
+            INSERT INTO `w` VALUES\n(1);\n-- Dump completed\n";
+        let before = read(dump, 30).unwrap();
+        let after =
+            read(&dump.replace("2026-01-01", "2026-01-02").replace("GENERATED ALWAYS AS ROW START", ""), 30).unwrap();
+        assert_eq!(before.difference(&after, true), None);
+        assert!(before.only_counted().unwrap().ends_with(": s.v"), "{:?}", before.only_counted());
+        let fewer = read(&dump.replace("\n(1,'2026-01-01')", ""), 30).unwrap();
+        assert!(before.difference(&fewer, true).unwrap().contains("s.v"));
     }
 
     #[test]
