@@ -196,7 +196,7 @@ const BROKEN: &str = "CREATE DATABASE gone; CREATE DATABASE a_far; CREATE DATABA
 CREATE TABLE t (i int); INSERT INTO t VALUES (1);
 \\c a_far
 CREATE EXTENSION postgres_fdw; CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '/tmp', dbname 'gone');
-CREATE USER MAPPING FOR postgres SERVER far OPTIONS (password 'PASSWORD');
+CREATE USER MAPPING FOR postgres SERVER far OPTIONS (user 'postgres', password 'PASSWORD');
 CREATE FOREIGN TABLE there (i int) SERVER far OPTIONS (table_name 't'); CREATE MATERIALIZED VIEW m AS SELECT i FROM there;
 CREATE TABLE own (i int); INSERT INTO own VALUES (1);
 \\c broken

@@ -142,7 +142,7 @@ CREATE PROCEDURE mysql.turn() BEGIN
 END;;
 DELIMITER ;
 CALL mysql.turn();
-SET GLOBAL time_zone = '+13:45', GLOBAL character_set_server = latin2, GLOBAL collation_server = latin2_croatian_ci,
+SET GLOBAL time_zone = '+12:45', GLOBAL character_set_server = latin2, GLOBAL collation_server = latin2_croatian_ci,
   GLOBAL default_storage_engine = MyISAM, GLOBAL group_concat_max_len = 4, GLOBAL div_precision_increment = 0,
   GLOBAL max_join_size = 1, GLOBAL lock_wait_timeout = 1, GLOBAL innodb_lock_wait_timeout = 1, GLOBAL max_sort_length = 64,
   GLOBAL auto_increment_increment = 7, GLOBAL auto_increment_offset = 3, GLOBAL max_error_count = 0,
