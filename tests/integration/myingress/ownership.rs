@@ -72,7 +72,10 @@ async fn a_deleted_object_says_which_lost_balancer_it_waits_for_and_calls_nothin
             .any(|it| it.reason == "OwnershipLost" && it.message.contains("target group"))
     };
     let object = scene.ingress("app", "a message about the target group that the balancer uses", says).await;
-    assert!(object.status.is_some_and(|it| it.alb.is_none() && it.targets.is_none()), "nothing that it has lost");
+    assert!(
+        object.status.is_some_and(|it| it.targets.is_none() && it.listeners.is_empty()),
+        "nothing that it has lost"
+    );
     scene.emulator.clear_journal().await;
     two_sweeps(&scene).await;
     assert_eq!(changes(&scene).await, [""; 0]);

@@ -411,6 +411,12 @@ async fn the_operators_account_takes_nothing_of_others_and_no_service_account() 
     wait_for("a StatefulSet of another to stay as it is", look, |said| said.contains("controls")).await;
     let said = patch(json!({ "metadata": { "ownerReferences": ours } }), PatchParams::default()).await;
     assert!(said.contains("controls"), "{said}");
+    // Another policy is about this, which may be in force later.
+    let look = || async {
+        let dry = DeleteParams { dry_run: true, ..DeleteParams::default() };
+        sets.delete("of-another", &dry).await.map_or_else(|refused| refused.to_string(), |_| String::new())
+    };
+    wait_for("a StatefulSet of another not to be deleted", look, |said| said.contains("controls")).await;
     let deleted = sets.delete("of-another", &DeleteParams::default()).await.expect_err("it stays");
     assert!(deleted.to_string().contains("controls"), "{deleted}");
 

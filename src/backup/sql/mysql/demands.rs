@@ -108,9 +108,10 @@ pub async fn make_definers(work: &Work<'_>, maria: bool, place: &Path) -> Result
     let Some(demands) = read(maria, work.dump, work.pieces.as_deref()).await.map_err(failed)? else { return Ok(()) };
     // A role has no host.
     let definers = demands.definers.iter().filter(|who| who.contains('@'));
-    let script: String = definers
-        .map(|who| format!("CREATE USER IF NOT EXISTS {who} ACCOUNT LOCK;\nGRANT ALL ON *.* TO {who};\n"))
-        .collect();
+    let statements = |who: &String| {
+        [format!("CREATE USER IF NOT EXISTS {who} ACCOUNT LOCK;\n"), format!("GRANT ALL ON *.* TO {who};\n")]
+    };
+    let script: String = definers.flat_map(statements).collect();
     if script.is_empty() {
         return Ok(());
     }

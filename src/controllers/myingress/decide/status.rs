@@ -43,15 +43,15 @@ pub fn remains(object: &MyIngress, observed: &Observed) -> (MyIngressStatus, Vec
     let mut status = before(object);
     let balancers = &observed.assets.balancers;
     let known = status.alb.as_ref().and_then(|alb| balancers.get(&alb.arn));
-    let targets = match known.or_else(|| balancers.values().next()) {
-        Some(current) => fill(&mut status, object, observed, current),
-        None => {
-            let group = observed.assets.security_groups.keys().next().cloned();
-            status = MyIngressStatus { security_group: group, ..MyIngressStatus::default() };
-            Some(part(ConditionStatus::Absent, "", String::new()))
-        }
-    };
-    (status, targets.into_iter().collect())
+    if let Some(current) = known.or_else(|| balancers.values().next()) {
+        let targets = fill(&mut status, object, observed, current);
+        return (status, targets.into_iter().collect());
+    }
+    // Without its ARN, nothing would tell that a balancer was this object's.
+    let alb = status.alb.filter(|_| observed.disowned.is_some());
+    let security_group = observed.assets.security_groups.keys().next().cloned();
+    let status = MyIngressStatus { alb, security_group, ..MyIngressStatus::default() };
+    (status, vec![part(ConditionStatus::Absent, "", String::new())])
 }
 
 /// Describes what exists; returns the condition of the targets if they are known.

@@ -58,7 +58,8 @@ fn a_setting_that_needs_another_process_is_tried_by_one_pod() {
     let mut simulation = Simulation::settled(redis(2));
     set(&mut simulation, "io-threads", REFUSED);
     works(&mut simulation, 30);
-    assert!(is_in_template(&simulation));
+    // A pod that is lost meanwhile comes back with what worked.
+    assert!(!is_in_template(&simulation));
     assert_eq!(files_with_it(&simulation), 1, "{:#?}", simulation.kubernetes.set.pods);
     for ordinal in 0..2 {
         simulation.kubernetes.kill(ordinal);
