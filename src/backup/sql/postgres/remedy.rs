@@ -1,7 +1,7 @@
 //! Lets a restore go on that the rules of a dump stop, although nothing is wrong with its rows.
 //!
-//! A dump begins with a statement that empties the search path, so that none of its names is found in a schema of somebody
-//! else. Functions of an index, a check, a generated column or a view run under it as well, and fail if they name an object
+//! A dump begins with a statement that empties the search path, so that no other schema can
+//! shadow its names. Functions of an index, a check, a generated column or a view run under it as well, and fail if they name an object
 //! without its schema. `SET search_path TO DEFAULT` gives them the path with which the application calls them.
 //! <https://www.postgresql.org/about/news/postgresql-103-968-9512-9417-and-9322-released-1834/>
 //!
@@ -17,10 +17,10 @@ const EMPTY: &[u8] = b"SELECT pg_catalog.set_config('search_path', '', false);\n
 const DEFAULT: &[u8] = b"SET search_path TO DEFAULT;";
 /// Bytes at the beginning of a dump in which the statement is looked for.
 const SEARCHED: u64 = 1024 * 1024;
-/// How `pg_restore` names the statement that failed, if that fills a materialized view.
+/// The words of `pg_restore` about a failed statement that fills a materialized view.
 const REFRESH: &str = "Command was: REFRESH MATERIALIZED VIEW ";
 
-/// Whether the error of a restore is about a name that was not found.
+/// Returns true if the error of a restore is about a name that was not found.
 pub fn is_about_a_name(error: &str) -> bool {
     error.contains("does not exist")
 }
@@ -46,10 +46,11 @@ pub fn unfilled(error: &str) -> Option<&str> {
     Some(rest.split(';').next()?.trim()).filter(|name| !name.is_empty())
 }
 
-/// The list of a dump without the entry that fills a view.
+/// The list of a dump without the entry that fills a view. A list quotes no names: only the owner may follow the view's.
 pub fn without(list: &str, (schema, view): &(String, String)) -> Vec<String> {
     let entry = format!(" MATERIALIZED VIEW DATA {schema} {view} ");
-    list.lines().filter(|line| !format!("{line} ").contains(&entry)).map(str::to_owned).collect()
+    let fills = |line: &&str| line.split_once(&entry).is_some_and(|(_, owner)| !owner.contains(' '));
+    list.lines().filter(|line| !fills(line)).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -83,5 +84,8 @@ mod tests {
         let left = without(list, &("public".into(), "My view 2".into()));
         assert_eq!(left.len(), 3);
         assert!(left.iter().all(|line| !line.starts_with("9;")), "{left:?}");
+        let left = without(list, &("public".into(), "My view".into()));
+        assert_eq!(left.len(), 3);
+        assert!(left.iter().all(|line| !line.starts_with("8;")), "{left:?}");
     }
 }
