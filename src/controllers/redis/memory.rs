@@ -47,10 +47,9 @@ pub fn most_data(object: &Redis) -> u64 {
 /// The `repl-backlog-size`: what replicas may miss without copying everything. It takes an eighth of the data's memory at most,
 /// because it counts as data.
 pub fn backlog(object: &Redis) -> String {
-    match most_data(object) >> 23 {
-        _ if most_data(object) == 0 => format!("{BACKLOG}mb"),
-        mib => format!("{}mb", mib.clamp(1, BACKLOG)),
-    }
+    let data = most_data(object);
+    let mib = if data == 0 { BACKLOG } else { (data >> 23).clamp(1, BACKLOG) };
+    format!("{mib}mb")
 }
 
 /// The same for a node whose container has that limit, be it from a `LimitRange`; `None` where the spec decides.

@@ -95,17 +95,14 @@ pub async fn check(work: &Work<'_>, fetched: &Fetched, version: &str) -> Result<
     if refuses == Refuses::default() {
         return Ok(());
     }
-    let failed = |source| Error::Work { path: work.dump.to_owned(), source };
-    let maria = fetched.version.contains("MariaDB");
-    let demands = read(maria, work.dump, work.pieces.as_deref()).await.map_err(failed)?;
+    let demands = demands_of(work, fetched).await?;
     demands.and_then(|demands| demands.refused(&refuses, &user, version)).map_or(Ok(()), Err)
 }
 
 /// Makes the accounts that a dump names as definers and that a throw-away server lacks, such as the login that took the backup:
 /// MariaDB makes no view that calls a function of an account that is not there (1449).
-pub async fn make_definers(work: &Work<'_>, maria: bool, place: &Path) -> Result<(), Error> {
-    let failed = |source| Error::Work { path: work.dump.to_owned(), source };
-    let Some(demands) = read(maria, work.dump, work.pieces.as_deref()).await.map_err(failed)? else { return Ok(()) };
+pub async fn make_definers(work: &Work<'_>, fetched: &Fetched, place: &Path) -> Result<(), Error> {
+    let Some(demands) = demands_of(work, fetched).await? else { return Ok(()) };
     // A role has no host.
     let definers = demands.definers.iter().filter(|who| who.contains('@'));
     let statements = |who: &String| {
@@ -115,12 +112,19 @@ pub async fn make_definers(work: &Work<'_>, maria: bool, place: &Path) -> Result
     if script.is_empty() {
         return Ok(());
     }
-    // What cannot be made is told when the dump is loaded.
+    // The load of the dump reports an account that could not be made.
     let (_, end) = work.tools.script(place, &script, &["--force"]).await?;
     if let Err(failure) = end {
         tracing::warn!(%failure, "not all definers were made");
     }
     Ok(())
+}
+
+/// Reads the demands of the dump that is restored; `None` if its last statement has no end.
+async fn demands_of(work: &Work<'_>, fetched: &Fetched) -> Result<Option<Demands>, Error> {
+    let maria = fetched.version.contains("MariaDB");
+    let failed = |source| Error::Work { path: work.dump.to_owned(), source };
+    read(maria, work.dump, work.pieces.as_deref()).await.map_err(failed)
 }
 
 impl Demands {

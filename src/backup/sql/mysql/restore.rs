@@ -76,7 +76,7 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         mark.kept.events = false;
         work.set_mark(&mark, how.work).await?;
     }
-    let loaded = work.bring(&mut accounts, (exact, fetched.version.contains("MariaDB")), how).await;
+    let loaded = work.bring(&mut accounts, fetched, exact, how).await;
     if mark.kept.events {
         tools.run_events(true).await?;
     }
@@ -199,11 +199,11 @@ impl<'a> Work<'a> {
     }
 
     /// Restores accounts and databases, and compares.
-    async fn bring(&self, accounts: &mut Accounts, (exact, maria): (bool, bool), how: &How<'_>) -> Result<(), Error> {
+    async fn bring(&self, accounts: &mut Accounts, fetched: &Fetched, exact: bool, how: &How<'_>) -> Result<(), Error> {
         accounts.make(self.tools, how.work).await?;
         accounts.give_first(self.tools, how.work).await?;
         if self.tools.account.side == Side::Scratch {
-            demands::make_definers(self, maria, how.work).await?;
+            demands::make_definers(self, fetched, how.work).await?;
         }
         self.load().await?;
         accounts.give(self.tools, how.work).await?;

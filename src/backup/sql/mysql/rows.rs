@@ -11,7 +11,7 @@ use super::super::tables::{Table, Tables};
 const LINE: usize = 1024;
 /// The last line of a whole dump.
 const TRAILER: &[u8] = b"-- Dump completed";
-/// How the statement begins before the rows of each table, also of an empty one.
+/// The beginning of the statement before the rows of each table, also of an empty one.
 pub const FILLS: &[u8] = b"/*!40000 ALTER TABLE ";
 
 /// A column that says since when a row has its values. The server sets it when it writes the row, so also in a restore.

@@ -84,7 +84,7 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     let (mut rows, mut notes, mut failures) = (0, Vec::new(), Vec::new());
     for ((pair, state), database) in pairs.iter().zip(states).zip(databases) {
         let restored = restore_pair(target, pair, &state, database, (superuser, exact, room), how).await;
-        match restored.map_err(|error| within(pair.into, error)) {
+        match restored.map_err(|error| reworded(error, |text| format!("database {}: {text}", pair.into))) {
             Ok(said) => {
                 tracing::info!(
                     database = pair.into,
@@ -103,8 +103,10 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
             Err(error) => return Err(error),
         }
     }
-    if !failures.is_empty() {
-        return Err(united(failures, pairs.len()));
+    let (failed, all) = (failures.len(), pairs.len());
+    if let Some(first) = failures.into_iter().next() {
+        let rest = format!(" ({failed} of {all} databases failed, the others are restored)");
+        return Err(if failed < all { reworded(first, |text| text + &rest) } else { first });
     }
     for pair in &pairs {
         if pair.is_unrecognizable() {
@@ -160,37 +162,18 @@ async fn restore_pair(
     Ok(notes)
 }
 
-/// Whether an error is about one database, so that others can be restored.
+/// Returns true if an error is about one database, so that others can be restored.
 fn is_confined(error: &Error) -> bool {
     matches!(error, Error::TargetFailed(_) | Error::ScratchFailed(_) | Error::Differs(_))
 }
 
-/// An error that names the database.
-fn within(database: &str, error: Error) -> Error {
-    let named = |text: String| format!("database {database}: {text}");
+/// An error about one database, in other words. Other errors stay as they are.
+fn reworded(error: Error, words: impl FnOnce(String) -> String) -> Error {
     match error {
-        Error::TargetFailed(text) => Error::TargetFailed(named(text)),
-        Error::ScratchFailed(text) => Error::ScratchFailed(named(text)),
-        Error::Differs(text) => Error::Differs(named(text)),
+        Error::TargetFailed(text) => Error::TargetFailed(words(text)),
+        Error::ScratchFailed(text) => Error::ScratchFailed(words(text)),
+        Error::Differs(text) => Error::Differs(words(text)),
         other => other,
-    }
-}
-
-/// The first of these errors, with how many of `all` databases failed.
-fn united(failures: Vec<Error>, all: usize) -> Error {
-    let failed = failures.len();
-    let rest = if failed < all && all > 1 {
-        format!(" ({failed} of {all} databases failed, the others are restored)")
-    } else {
-        String::new()
-    };
-    let with = |text: String| format!("{text}{rest}");
-    match failures.into_iter().next() {
-        Some(Error::TargetFailed(text)) => Error::TargetFailed(with(text)),
-        Some(Error::ScratchFailed(text)) => Error::ScratchFailed(with(text)),
-        Some(Error::Differs(text)) => Error::Differs(with(text)),
-        Some(other) => other,
-        None => Error::TargetFailed(rest),
     }
 }
 

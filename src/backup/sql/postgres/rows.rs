@@ -80,7 +80,7 @@ impl HashedTable {
     }
 }
 
-/// What is hashed of a column. <https://www.postgresql.org/docs/current/functions-binarystring.html>
+/// The expression that stands for a column in the text of its row. <https://www.postgresql.org/docs/current/functions-binarystring.html>
 fn value(column: &str, kind: u32) -> String {
     let column = format!("{ROW}.{column}");
     let hash = match kind {

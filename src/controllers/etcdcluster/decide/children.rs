@@ -18,7 +18,7 @@ use crate::stateful::last_worked::Present;
 use crate::stateful::network::surplus;
 use crate::stateful::refusals::{self, ChildKey};
 
-/// What etcd says before it has looked at its data.
+/// The words of an etcd that refuses its settings, before it opens its data.
 /// <https://github.com/etcd-io/etcd/blob/v3.6.0/server/etcdmain/etcd.go> (`startEtcdOrProxyV2`)
 const REFUSED_SETTINGS: &str = "failed to verify flags";
 

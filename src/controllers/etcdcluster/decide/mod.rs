@@ -84,7 +84,7 @@ struct View<'a> {
     now: Timestamp,
     /// The transport that pods are to use: plain, TLS or both.
     transport: OnceCell<Transport>,
-    /// What pods are to be made from.
+    /// The revision of the template from which pods are made.
     revision: OnceCell<String>,
 }
 
@@ -331,7 +331,7 @@ impl View<'_> {
         pod.revision != *self.revision() || self.observed.set.is_to_restart(self.object, pod)
     }
 
-    /// What pods are to be made from.
+    /// The revision of the template from which pods are made.
     fn revision(&self) -> &String {
         let revision = || super::resources::revision(self.object, recovery::begin(self), self.transport());
         self.revision.get_or_init(revision)

@@ -49,17 +49,9 @@ fn of_pod(view: &View<'_>, pod: &Pod, template: &str) -> String {
     let file = keeping(template, own, |name| fixed.contains_key(name) || is_of_new_pods(name));
     // A process that starts again has the limit of its own pod, not that of the spec.
     match memory::most_data_under(view.object, pod.own.memory_limit) {
-        Some(bound) => with_most_data(&file, bound),
+        Some(bound) => keeping(&file, &format!("maxmemory {bound}"), |name| name == "maxmemory"),
         None => file,
     }
-}
-
-/// The file with another `maxmemory`.
-fn with_most_data(file: &str, bound: u64) -> String {
-    let line = |line: &str| {
-        if line.starts_with("maxmemory ") { format!("maxmemory {bound}\n") } else { format!("{line}\n") }
-    };
-    file.lines().map(line).collect()
 }
 
 /// Whether a process has taken the settings of the spec that it can change while it runs.

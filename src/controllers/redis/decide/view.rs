@@ -178,7 +178,7 @@ impl View<'_> {
             || self.observed.set.is_to_restart(self.object, pod)
     }
 
-    /// What pods are to be made from.
+    /// The revision of the template from which pods are made.
     pub fn revision(&self) -> &String {
         self.revision.get_or_init(|| resources::revision(self.object))
     }

@@ -97,7 +97,7 @@ impl Accounts {
     }
 
     /// Gives them the rights that need no tables. MariaDB makes no view that calls a function unless its definer may execute that.
-    /// What fails here is tried again with the others.
+    /// A statement that fails here is run again with the others.
     pub async fn give_first(&self, tools: &Tools, work: &Path) -> Result<(), Error> {
         let needs_nothing = |statement: &&Statement| {
             !matches!(statement, Statement::Grant { level: Level::Object { .. } | Level::Proxy(_), .. })
