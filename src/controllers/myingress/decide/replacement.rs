@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::balancer::delete;
 use super::followed::remembered;
+use super::shifts::{Fitness, Groups};
 use super::{Scene, serves, shifts};
 use crate::api::myingress::ReplacedStatus;
 use crate::api::{MyIngress, MyIngressStatus};
@@ -103,9 +104,9 @@ fn is_whole(observed: &Observed, current: &Member) -> bool {
         && model.listeners.iter().all(|(port, listener)| has_rules(*port, &listener.rules))
 }
 
-/// The target groups for whose targets the balancer waits before it takes over. If the ones that it replaces have healthy
-/// targets, all its backends that get requests need some too, but for those that got the same requests before and had none
-/// then. Targets of guests do not count.
+/// The target groups for whose targets the balancer waits before it takes over. If the ones that it replaces answer any
+/// requests well, all its backends that get requests need a healthy target, but for those that got the same requests before
+/// and had none then. Targets of guests do not count.
 pub fn awaited(observed: &Observed) -> BTreeSet<String> {
     let Some(model) = &observed.built.model else { return BTreeSet::new() };
     let is_guests = |tags: &Pairs| member_of(tags).is_some_and(|member| observed.members.is_guest(&member));
@@ -113,7 +114,9 @@ pub fn awaited(observed: &Observed) -> BTreeSet<String> {
     let (new, former): (Vec<&GroupMember>, Vec<&GroupMember>) =
         all.partition(|it| model.groups.contains_key(&it.group.name));
     let is_healthy = |it: &GroupMember| observed.summaries.get(&it.group.arn).is_some_and(|it| it.healthy > 0);
-    if !former.iter().any(|it| is_healthy(it)) {
+    let groups = Groups { assets: &observed.assets, summaries: &observed.summaries };
+    let answers_well = |(_, actions): (Place, &[RuleAction])| groups.answer(actions, |_| true) == Fitness::Healthy;
+    if !former_places(observed, model).any(answers_well) {
         return BTreeSet::new();
     }
     let idle: BTreeSet<Backend> =
@@ -160,19 +163,24 @@ fn sent<'a>(places: impl Iterator<Item = (Place, &'a [RuleAction])>) -> BTreeMap
     all
 }
 
-/// The backends that get requests of the balancers that are replaced, by place.
-fn before(observed: &Observed, model: &Model) -> BTreeMap<Place, BTreeSet<Backend>> {
-    let old = observed.assets.balancers.values().filter(|it| it.balancer.scheme != Some(model.balancer.scheme));
+/// What the balancers that are replaced do with requests, by place.
+fn former_places<'a>(observed: &'a Observed, model: &Model) -> impl Iterator<Item = (Place, &'a [RuleAction])> {
+    let scheme = model.balancer.scheme;
+    let old = observed.assets.balancers.values().filter(move |it| it.balancer.scheme != Some(scheme));
     let listeners = old.flat_map(|it| &it.listeners).flat_map(BTreeMap::values);
-    let places = listeners.flat_map(|it| {
+    listeners.flat_map(|it| {
         let port = it.listener.settings.port;
         let rules = it
             .rules
             .values()
             .map(move |rule| ((port, Some(rule.rule.settings.conditions.clone())), &*rule.rule.settings.actions));
         rules.chain([((port, None), &*it.listener.settings.default_actions)])
-    });
+    })
+}
+
+/// The backends that get requests of the balancers that are replaced, by place.
+fn before(observed: &Observed, model: &Model) -> BTreeMap<Place, BTreeSet<Backend>> {
     let named = |arn: &String| backend(observed, observed.assets.groups.get(arn)?);
     let backends = |(place, arns): (Place, BTreeSet<String>)| (place, arns.iter().filter_map(named).collect());
-    sent(places).into_iter().map(backends).collect()
+    sent(former_places(observed, model)).into_iter().map(backends).collect()
 }

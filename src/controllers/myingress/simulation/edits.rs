@@ -43,6 +43,11 @@ struct Answer {
     quality: u8,
     /// The same of each group that gets requests.
     groups: BTreeMap<String, u8>,
+    /// The member whose rule it is, and the conditions of that rule.
+    rule: Option<(ObjectKey, BTreeSet<Condition>)>,
+    /// The member that wants this rule no longer. What others do with its requests then is not asked: it need not wait for
+    /// them.
+    given_up_by: Option<ObjectKey>,
 }
 
 /// Actions, the member whose rule has them, and its conditions.
@@ -86,8 +91,9 @@ impl Simulation {
         for request in requests() {
             let Some((actions, member, conditions)) = self.answer(owner, &request) else { continue };
             let groups = sent(&actions);
-            watch.busy.entry((request.0, conditions)).or_default().extend(self.and_backends(groups.clone()));
+            watch.busy.entry((request.0, conditions.clone())).or_default().extend(self.and_backends(groups.clone()));
             let tags = groups.iter().filter_map(|arn| member_of(&self.aws.assets.groups.get(arn)?.tags));
+            let rule = member.clone().zip(conditions);
             if !member.into_iter().chain(tags).any(|member| leaving.contains(&member)) {
                 let quality = self.quality(owner, &actions);
                 let groups = groups.into_iter().flat_map(|arn| {
@@ -95,17 +101,42 @@ impl Simulation {
                     self.and_backends([arn].into()).into_iter().map(move |name| (name, fitness))
                 });
                 let groups = groups.collect();
-                watch.before.insert(request, Answer { actions, quality, groups });
+                watch.before.insert(request, Answer { actions, quality, groups, rule, given_up_by: None });
             }
         }
         self.watch = Some(watch);
     }
 
+    /// Notes which rules their members want no longer.
+    fn note_given_up(&mut self) {
+        let object = self.objects[0].clone();
+        let Some(model) = self.observe(&object).built.model else { return };
+        for (request, answer) in self.watch.iter_mut().flat_map(|watch| &mut watch.before) {
+            let Some((member, conditions)) = &answer.rule else { continue };
+            let mut rules = model.listeners.get(&request.0).into_iter().flat_map(|it| &it.rules);
+            let stays = rules.any(|rule| rule.member == *member && rule.settings.conditions == *conditions);
+            answer.given_up_by = (!stays).then(|| member.clone());
+        }
+    }
+
+    /// Whether another member answers now what this one answered before and gave up.
+    fn is_given_up(&self, before: &Answer, port: u16, now: Option<&ObjectKey>) -> bool {
+        let Some(former) = &before.given_up_by else { return false };
+        let sets_default =
+            |object: &&MyIngress| object.spec.listeners.iter().any(|it| it.port == port && it.default_action.is_some());
+        let mut setters = self.objects.iter().filter(sets_default).map(key);
+        now.map_or_else(|| setters.any(|it| it != *former), |now| now != former)
+    }
+
     /// Notes the requests that this step took from what could answer them.
     pub fn look(&mut self, owner: &Owner, step: &dyn Debug) {
         let Some(mut watch) = self.watch.take() else { return };
+        let mut overtaken = BTreeSet::new();
         for (request, before) in &watch.before {
-            let Some((now, _, conditions)) = self.answer(owner, request) else { continue };
+            let Some((now, member, conditions)) = self.answer(owner, request) else { continue };
+            if self.is_given_up(before, request.0, member.as_ref()) {
+                continue;
+            }
             // A rule that goes before another one keeps its backends.
             let place = (request.0, conditions);
             let overtakes = place.1.is_some() || owner.is_group();
@@ -116,19 +147,24 @@ impl Simulation {
             for arn in sent(&now) {
                 let backend = self.backend_of(&arn);
                 let same = backend.as_ref().and_then(|backend| before.groups.get(backend));
+                let have = self.fitness(owner, &arn);
                 let need = match before.groups.get(&arn) {
                     // It may follow another Service. Targets of a group that nobody binds stay as they are.
                     Some(fitness) => self.summary(owner, &arn).map_or(0, |_| *fitness),
-                    None if busy.contains(&arn) || backend.is_some_and(|backend| busy.contains(&backend)) => 0,
+                    None if busy.contains(&arn) || backend.is_some_and(|backend| busy.contains(&backend)) => {
+                        // From here on what this rule becomes is compared with this backend.
+                        overtaken.extend((have < need).then(|| request.clone()));
+                        0
+                    }
                     None => same.map_or(need, |fitness| need.min(*fitness)),
                 };
-                let have = self.fitness(owner, &arn);
                 if have < need {
                     let before = &before.actions;
                     watch.lost.push(format!("{request:?} {have} of {need}: {before:?} → {now:?} by {step:?}"));
                 }
             }
         }
+        watch.before.retain(|request, _| !overtaken.contains(request));
         self.watch = Some(watch);
     }
 
@@ -319,6 +355,44 @@ fn requests_stay_while_the_new_backend_has_no_healthy_target_whatever_the_reason
 }
 
 #[test]
+fn a_new_balancer_takes_no_requests_that_it_cannot_answer() {
+    let page = json!({ "fixedResponse": { "statusCode": 200 } });
+    let redirect = json!({ "redirect": { "host": "example.org" } });
+    let foreign = json!({ "forward": { "targetGroups": [{ "arn": OTHERS_GROUP }] } });
+    let rule = |action: &Value| json!([{ "hosts": ["h1.example.com"], "action": action }]);
+    for before in [
+        json!([{ "port": 80, "defaultAction": page }]),
+        json!([{ "port": 80, "defaultAction": redirect }]),
+        json!([{ "port": 80, "defaultAction": foreign }]),
+        json!([{ "port": 80, "rules": rule(&page) }]),
+    ] {
+        for supply in Supply::LACKING {
+            let of_scheme = |scheme: &str, listeners: &Value| {
+                let mut spec = spec(listeners, false);
+                spec["scheme"] = json!(scheme);
+                born("web", 0, spec)
+            };
+            let mut simulation = reference(vec![of_scheme("internet-facing", &before)]);
+            let owner = Simulation::owner(&simulation.objects[0]);
+            simulation.supplies.insert("api".into(), supply);
+            simulation.watch_requests(&owner, &BTreeSet::new());
+            let after = json!([{ "port": 80, "defaultAction": forward("api") }]);
+            simulation.object("web").spec = of_scheme("internal", &after).spec;
+            if supply == Supply::NoNodes {
+                let backends = simulation.object("web").spec.backends.iter_mut();
+                backends.for_each(|it| it.target_type = BackendTargetType::Instance);
+            }
+            simulation.settle(None);
+            assert_eq!(simulation.lost(), [] as [&str; 0], "{supply:?} {before}");
+            assert!(!simulation.is_ready(), "{supply:?} {before}: {:?}", simulation.health);
+            simulation.supplies.clear();
+            simulation.settle(None);
+            assert!(simulation.is_ready() && simulation.lost().is_empty(), "{:?}", simulation.health);
+        }
+    }
+}
+
+#[test]
 fn a_member_that_waits_holds_up_no_other_one() {
     let rules = |host: &str, backend: &str| {
         let rule = json!({ "hosts": [format!("{host}.example.com")], "action": forward(backend) });
@@ -391,6 +465,7 @@ proptest! {
         for (_, name) in &leaving {
             simulation.delete(name);
         }
+        simulation.note_given_up();
         simulation.settle(Some(crash));
         prop_assert_eq!(simulation.lost(), [] as [&str; 0]);
         simulation.supplies.clear();
