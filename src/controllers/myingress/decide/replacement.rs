@@ -104,23 +104,20 @@ fn is_whole(observed: &Observed, current: &Member) -> bool {
         && model.listeners.iter().all(|(port, listener)| has_rules(*port, &listener.rules))
 }
 
-/// The target groups for whose targets the balancer waits before it takes over. If the ones that it replaces answer any
-/// requests well, all its backends that get requests need a healthy target, but for those that got the same requests before
-/// and had none then. Targets of guests do not count.
+/// The target groups for whose targets the balancer waits before it takes over. All its backends that get requests need to
+/// answer as well as the best answer of the ones that it replaces, but for those that got the same requests before and did
+/// not then. Targets of guests do not count.
 pub fn awaited(observed: &Observed) -> BTreeSet<String> {
     let Some(model) = &observed.built.model else { return BTreeSet::new() };
     let is_guests = |tags: &Pairs| member_of(tags).is_some_and(|member| observed.members.is_guest(&member));
     let all = observed.assets.groups.values().filter(|it| !is_guests(&it.tags));
     let (new, former): (Vec<&GroupMember>, Vec<&GroupMember>) =
         all.partition(|it| model.groups.contains_key(&it.group.name));
-    let is_healthy = |it: &GroupMember| observed.summaries.get(&it.group.arn).is_some_and(|it| it.healthy > 0);
     let groups = Groups { assets: &observed.assets, summaries: &observed.summaries };
-    let answers_well = |(_, actions): (Place, &[RuleAction])| groups.answer(actions, |_| true) == Fitness::Healthy;
-    if !former_places(observed, model).any(answers_well) {
-        return BTreeSet::new();
-    }
+    let answers = former_places(observed, model).map(|(_, actions)| groups.answer(actions, |_| true));
+    let best = answers.max().unwrap_or(Fitness::Empty);
     let idle: BTreeSet<Backend> =
-        former.iter().filter(|it| !is_healthy(it)).filter_map(|it| backend(observed, it)).collect();
+        former.iter().filter(|it| groups.now(&it.group.arn) < best).filter_map(|it| backend(observed, it)).collect();
     let (before, now) = (before(observed, model), sent(places(model)));
     let was_idle = |it: &GroupMember, place: &Place| {
         let same = backend(observed, it).filter(|backend| idle.contains(backend));
@@ -128,7 +125,7 @@ pub fn awaited(observed: &Observed) -> BTreeSet<String> {
     };
     let waits = |it: &GroupMember| {
         let mut places = now.iter().filter(|(_, groups)| groups.contains(&it.group.name)).map(|(place, _)| place);
-        !is_healthy(it) && places.any(|place| !was_idle(it, place))
+        groups.then(&it.group.arn) < best && places.any(|place| !was_idle(it, place))
     };
     new.into_iter().filter(|it| waits(it)).map(|it| it.group.arn.clone()).collect()
 }

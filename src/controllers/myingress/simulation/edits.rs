@@ -124,8 +124,8 @@ impl Simulation {
         let Some(former) = &before.given_up_by else { return false };
         let sets_default =
             |object: &&MyIngress| object.spec.listeners.iter().any(|it| it.port == port && it.default_action.is_some());
-        let mut setters = self.objects.iter().filter(sets_default).map(key);
-        now.map_or_else(|| setters.any(|it| it != *former), |now| now != former)
+        let setters: BTreeSet<ObjectKey> = self.objects.iter().filter(sets_default).map(key).collect();
+        now.map_or_else(|| setters != BTreeSet::from([former.clone()]), |now| now != former)
     }
 
     /// Notes the requests that this step took from what could answer them.
