@@ -21,7 +21,7 @@ use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::fixtures::born;
 use crate::controllers::myingress::model::{covers, nothing_here};
 use crate::controllers::myingress::ownership::{ObjectKey, Owner, member_of};
-use crate::external::elbv2::{Condition, Match, RuleAction, RuleSettings};
+use crate::external::elbv2::{Condition, Match, Protocol, ProtocolVersion, RuleAction, RuleSettings};
 use crate::runtime::Health;
 
 /// A request: port, host and path.
@@ -34,6 +34,8 @@ pub struct Watch {
     /// Groups that got requests, by port and the conditions of the rule; `None` for the default action.
     busy: BTreeMap<(u16, Option<BTreeSet<Condition>>), BTreeSet<String>>,
     lost: Vec<String>,
+    /// Ports with something that an HTTP listener cannot have.
+    secure: BTreeSet<u16>,
 }
 
 #[derive(Clone, Debug)]
@@ -83,6 +85,10 @@ impl Simulation {
         let mut watch = Watch::default();
         let listeners = self.aws.assets.balancers.values().filter_map(|it| it.listeners.as_ref());
         for listener in listeners.flat_map(BTreeMap::values) {
+            let rules = listener.rules.values().map(|it| &it.rule.settings.actions);
+            if rules.chain([&listener.listener.settings.default_actions]).any(|actions| self.needs_https(actions)) {
+                watch.secure.insert(listener.listener.settings.port);
+            }
             for rule in listener.rules.values().map(|it| &it.rule.settings) {
                 let place = (listener.listener.settings.port, Some(rule.conditions.clone()));
                 watch.busy.entry(place).or_default().extend(self.and_backends(sent(&rule.actions)));
@@ -107,10 +113,29 @@ impl Simulation {
         self.watch = Some(watch);
     }
 
-    /// Notes which rules their members want no longer.
-    fn note_given_up(&mut self) {
+    /// Whether no HTTP listener can do this.
+    fn needs_https(&self, actions: &[RuleAction]) -> bool {
+        let newer = |arn: &String| {
+            let kind = self.aws.assets.groups.get(arn).and_then(|it| it.group.kind.as_ref());
+            kind.is_some_and(|kind| kind.version != ProtocolVersion::Http1)
+        };
+        actions.iter().any(|action| match action {
+            RuleAction::Forward { groups, .. } => groups.keys().any(newer),
+            RuleAction::Redirect(_) | RuleAction::FixedResponse(_) => false,
+            _ => true,
+        })
+    }
+
+    /// Notes which rules their members want no longer, and forgets the requests of listeners that turn to HTTP and have
+    /// something that HTTP cannot have. These wait for nothing: AWS would not turn them before the new targets are healthy.
+    fn note_left(&mut self) {
         let object = self.objects[0].clone();
         let Some(model) = self.observe(&object).built.model else { return };
+        let is_http = |port: &u16| model.listeners.get(port).is_some_and(|it| it.protocol == Protocol::Http);
+        if let Some(watch) = &mut self.watch {
+            let Watch { before, secure, .. } = watch;
+            before.retain(|(port, ..), _| !secure.contains(port) || !is_http(port));
+        }
         for (request, answer) in self.watch.iter_mut().flat_map(|watch| &mut watch.before) {
             let Some((member, conditions)) = &answer.rule else { continue };
             let mut rules = model.listeners.get(&request.0).into_iter().flat_map(|it| &it.rules);
@@ -119,9 +144,14 @@ impl Simulation {
         }
     }
 
-    /// Whether another member answers now what this one answered before and gave up.
-    fn is_given_up(&self, before: &Answer, port: u16, now: Option<&ObjectKey>) -> bool {
+    /// Whether another member answers now what this one answered before and gave up. The default action of a suspended
+    /// member stays, though nobody's spec sets it: there the target groups say whose it is.
+    fn is_given_up(&self, before: &Answer, port: u16, (actions, now): (&[RuleAction], Option<&ObjectKey>)) -> bool {
         let Some(former) = &before.given_up_by else { return false };
+        let mut groups = sent(actions).into_iter().filter_map(|arn| self.aws.assets.groups.get(&arn));
+        if groups.any(|group| member_of(&group.tags).is_some_and(|it| it != *former)) {
+            return true;
+        }
         let sets_default =
             |object: &&MyIngress| object.spec.listeners.iter().any(|it| it.port == port && it.default_action.is_some());
         let setters: BTreeSet<ObjectKey> = self.objects.iter().filter(sets_default).map(key).collect();
@@ -134,7 +164,7 @@ impl Simulation {
         let mut overtaken = BTreeSet::new();
         for (request, before) in &watch.before {
             let Some((now, member, conditions)) = self.answer(owner, request) else { continue };
-            if self.is_given_up(before, request.0, member.as_ref()) {
+            if self.is_given_up(before, request.0, (&now, member.as_ref())) {
                 continue;
             }
             // A rule that goes before another one keeps its backends.
@@ -393,6 +423,35 @@ fn a_new_balancer_takes_no_requests_that_it_cannot_answer() {
 }
 
 #[test]
+fn what_http_cannot_have_lets_nothing_wait_where_https_ends() {
+    // AWS would turn the listener only once the new groups have healthy targets. A group for gRPC is enough for that, even
+    // one that gets no request.
+    let certificate = "arn:aws:acm:eu-west-1:000000000000:certificate/a";
+    let rule = |host: &str, app: Option<u8>| {
+        let app = app.map(|weight| json!({ "name": "app", "weight": weight }));
+        let backends: Vec<Value> = [json!({ "name": "api", "weight": 1 })].into_iter().chain(app).collect();
+        json!({ "hosts": [host], "action": { "forward": { "backends": backends } } })
+    };
+    let rules = [rule("h3.example.com", Some(0))];
+    let https = json!([{ "port": 80, "protocol": "HTTPS", "certificateArns": [certificate], "rules": rules }]);
+    let http = json!([{ "port": 80, "rules": [rule("*.example.com", Some(1)), rule("h3.example.com", None)] }]);
+    for crash in [None, Some(3)] {
+        let mut before = spec(&https, false);
+        before["backends"][0]["protocolVersion"] = json!("GRPC");
+        let mut simulation = reference(vec![born("web", 0, before)]);
+        let owner = Simulation::owner(&simulation.objects[0]);
+        simulation.supplies.insert("app".into(), Supply::NoSlices);
+        simulation.watch_requests(&owner, &BTreeSet::new());
+        simulation.object("web").spec = born("web", 0, spec(&http, false)).spec;
+        simulation.note_left();
+        simulation.settle(crash);
+        let mut listeners = simulation.aws.assets.balancers.values().flat_map(|it| it.listeners.iter().flatten());
+        assert_eq!(listeners.next().unwrap().1.listener.settings.protocol, Protocol::Http);
+        assert_eq!(simulation.lost(), [] as [&str; 0]);
+    }
+}
+
+#[test]
 fn a_member_that_waits_holds_up_no_other_one() {
     let rules = |host: &str, backend: &str| {
         let rule = json!({ "hosts": [format!("{host}.example.com")], "action": forward(backend) });
@@ -426,6 +485,7 @@ proptest! {
         simulation.supplies = then;
         simulation.watch_requests(&owner, &BTreeSet::new());
         simulation.object("web").spec = web(&after).spec;
+        simulation.note_left();
         simulation.settle(Some(crash));
         prop_assert_eq!(simulation.lost(), [] as [&str; 0]);
         let expected = shape(&mut reference(vec![web(&after)]));
@@ -465,7 +525,7 @@ proptest! {
         for (_, name) in &leaving {
             simulation.delete(name);
         }
-        simulation.note_given_up();
+        simulation.note_left();
         simulation.settle(Some(crash));
         prop_assert_eq!(simulation.lost(), [] as [&str; 0]);
         simulation.supplies.clear();
