@@ -161,7 +161,7 @@ impl Simulation {
     /// Notes the requests that this step took from what could answer them.
     pub fn look(&mut self, owner: &Owner, step: &dyn Debug) {
         let Some(mut watch) = self.watch.take() else { return };
-        let mut overtaken = BTreeSet::new();
+        let mut anew = BTreeSet::new();
         for (request, before) in &watch.before {
             let Some((now, member, conditions)) = self.answer(owner, request) else { continue };
             if self.is_given_up(before, request.0, (&now, member.as_ref())) {
@@ -183,7 +183,7 @@ impl Simulation {
                     Some(fitness) => self.summary(owner, &arn).map_or(0, |_| *fitness),
                     None if busy.contains(&arn) || backend.is_some_and(|backend| busy.contains(&backend)) => {
                         // From here on what this rule becomes is compared with this backend.
-                        overtaken.extend((have < need).then(|| request.clone()));
+                        anew.extend((have < need).then(|| request.clone()));
                         0
                     }
                     None => same.map_or(need, |fitness| need.min(*fitness)),
@@ -194,7 +194,7 @@ impl Simulation {
                 }
             }
         }
-        watch.before.retain(|request, _| !overtaken.contains(request));
+        watch.before.retain(|request, _| !anew.contains(request));
         self.watch = Some(watch);
     }
 
