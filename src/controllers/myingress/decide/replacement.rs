@@ -14,11 +14,12 @@ use super::{Scene, serves, shifts};
 use crate::api::myingress::ReplacedStatus;
 use crate::api::{MyIngress, MyIngressStatus};
 use crate::controllers::myingress::action::Action;
-use crate::controllers::myingress::assets::{GroupMember, Member};
+use crate::controllers::myingress::assets::{GroupMember, ListenerMember, Member, RuleMember};
 use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::model::{Model, RuleModel};
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};
-use crate::external::elbv2::{Condition, Pairs, RuleAction};
+use crate::controllers::myingress::rules::may_share;
+use crate::external::elbv2::{Condition, Pairs, RuleAction, RuleSettings};
 use crate::runtime::Plan;
 
 /// Shows users the new balancer, and later removes the ones that it replaces. They are removed only once the new one
@@ -113,19 +114,30 @@ pub fn awaited(observed: &Observed) -> BTreeSet<String> {
     let all = observed.assets.groups.values().filter(|it| !is_guests(&it.tags));
     let (new, former): (Vec<&GroupMember>, Vec<&GroupMember>) =
         all.partition(|it| model.groups.contains_key(&it.group.name));
-    let groups = Groups { assets: &observed.assets, summaries: &observed.summaries };
+    let groups = Groups { assets: &observed.assets, summaries: &observed.summaries, bound: &observed.bound };
     let answers = former_places(observed, model).map(|(_, actions)| groups.answer(actions, |_| true));
     let best = answers.max().unwrap_or(Fitness::Empty);
     let idle: BTreeSet<Backend> =
         former.iter().filter(|it| groups.now(&it.group.arn) < best).filter_map(|it| backend(observed, it)).collect();
     let (before, now) = (before(observed, model), sent(places(model)));
+    // Its requests may come from rules of its member that go, too.
+    let takes_over = |it: &GroupMember, (port, conditions): &Place| {
+        former_rules(observed, model).any(|(former_port, rule)| {
+            let RuleSettings { conditions: former, actions, .. } = &rule.rule.settings;
+            let shares = conditions.as_ref().is_none_or(|conditions| may_share(conditions, former));
+            let goes = !now.contains_key(&(former_port, Some(former.clone())));
+            let same = member_of(&rule.tags) == member_of(&it.tags);
+            let better = groups.answer(actions, |_| true) > groups.then(&it.group.arn);
+            former_port == *port && shares && goes && same && better
+        })
+    };
     let was_idle = |it: &GroupMember, place: &Place| {
         let same = backend(observed, it).filter(|backend| idle.contains(backend));
         same.is_some_and(|backend| before.get(place).is_some_and(|backends| backends.contains(&backend)))
     };
     let waits = |it: &GroupMember| {
         let mut places = now.iter().filter(|(_, groups)| groups.contains(&it.group.name)).map(|(place, _)| place);
-        groups.then(&it.group.arn) < best && places.any(|place| !was_idle(it, place))
+        groups.then(&it.group.arn) < best && places.any(|place| !was_idle(it, place) || takes_over(it, place))
     };
     new.into_iter().filter(|it| waits(it)).map(|it| it.group.arn.clone()).collect()
 }
@@ -162,17 +174,27 @@ fn sent<'a>(places: impl Iterator<Item = (Place, &'a [RuleAction])>) -> BTreeMap
 
 /// What the balancers that are replaced do with requests, by place.
 fn former_places<'a>(observed: &'a Observed, model: &Model) -> impl Iterator<Item = (Place, &'a [RuleAction])> {
+    let place = |(port, rule): (u16, &'a RuleMember)| {
+        let RuleSettings { conditions, actions, .. } = &rule.rule.settings;
+        ((port, Some(conditions.clone())), actions.as_slice())
+    };
+    let defaults = former_listeners(observed, model).map(|it| {
+        let settings = &it.listener.settings;
+        ((settings.port, None), settings.default_actions.as_slice())
+    });
+    former_rules(observed, model).map(place).chain(defaults)
+}
+
+/// The rules of the balancers that are replaced, with their ports.
+fn former_rules<'a>(observed: &'a Observed, model: &Model) -> impl Iterator<Item = (u16, &'a RuleMember)> {
+    former_listeners(observed, model)
+        .flat_map(|it| it.rules.values().map(move |rule| (it.listener.settings.port, rule)))
+}
+
+fn former_listeners<'a>(observed: &'a Observed, model: &Model) -> impl Iterator<Item = &'a ListenerMember> {
     let scheme = model.balancer.scheme;
     let old = observed.assets.balancers.values().filter(move |it| it.balancer.scheme != Some(scheme));
-    let listeners = old.flat_map(|it| &it.listeners).flat_map(BTreeMap::values);
-    listeners.flat_map(|it| {
-        let port = it.listener.settings.port;
-        let rules = it
-            .rules
-            .values()
-            .map(move |rule| ((port, Some(rule.rule.settings.conditions.clone())), &*rule.rule.settings.actions));
-        rules.chain([((port, None), &*it.listener.settings.default_actions)])
-    })
+    old.flat_map(|it| &it.listeners).flat_map(BTreeMap::values)
 }
 
 /// The backends that get requests of the balancers that are replaced, by place.

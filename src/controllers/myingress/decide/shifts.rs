@@ -7,9 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::controllers::myingress::assets::{Assets, GroupMember};
+use crate::controllers::myingress::assets::{Assets, GroupMember, Member};
 use crate::controllers::myingress::model::nothing_here;
-use crate::controllers::myingress::targets::Summary;
+use crate::controllers::myingress::predicted::forwards_to;
+use crate::controllers::myingress::targets::{Binding, Summary};
 use crate::external::elbv2::{Oidc, RuleAction};
 
 /// An action forwards to at most this many target groups.
@@ -37,6 +38,8 @@ pub struct Groups<'a> {
     pub assets: &'a Assets,
     /// Summaries by ARN.
     pub summaries: &'a BTreeMap<String, Summary>,
+    /// The bindings in force.
+    pub bound: &'a [Binding],
 }
 
 impl Groups<'_> {
@@ -53,7 +56,19 @@ impl Groups<'_> {
         if !self.assets.groups.contains_key(arn) {
             return Fitness::Healthy;
         }
-        self.summaries.get(arn).map_or(Fitness::Empty, fitness)
+        let summary = self.summaries.get(arn).filter(|summary| summary.own > 0 || !self.leaves_former(arn));
+        summary.map_or(Fitness::Empty, fitness)
+    }
+
+    /// Whether the group has targets of a former backend that go because no request needs them (see `groups::former`).
+    /// What stays of its targets shows once they are gone.
+    fn leaves_former(&self, arn: &str) -> bool {
+        let mut bound = self.bound.iter().filter(|it| it.former.is_some());
+        let uses = |it: &Member| match &it.listeners {
+            Some(listeners) => listeners.values().flat_map(forwards_to).any(|used| used == arn),
+            None => true,
+        };
+        bound.any(|it| it.group_arn.as_deref() == Some(arn)) && !self.assets.balancers.values().any(uses)
     }
 
     /// How well these actions answer requests, as far as groups do that stay.
@@ -265,12 +280,12 @@ mod tests {
     /// The groups that requests wait for, with these numbers of healthy and registered targets.
     fn worse(wanted: &[RuleAction], present: &[RuleAction], groups: &[(&str, usize, usize)]) -> Vec<String> {
         let (assets, summaries) = (assets(&[]), summaries(groups));
-        let groups = Groups { assets: &assets, summaries: &summaries };
+        let groups = Groups { assets: &assets, summaries: &summaries, bound: &[] };
         groups.worse(wanted, present, groups.answer(present, |_| true)).into_iter().collect()
     }
 
     fn held(wanted: &[RuleAction], present: &[RuleAction]) -> Vec<RuleAction> {
-        Groups { assets: &assets(&[]), summaries: &BTreeMap::new() }.held(wanted, present)
+        Groups { assets: &assets(&[]), summaries: &BTreeMap::new(), bound: &[] }.held(wanted, present)
     }
 
     #[test]
@@ -302,7 +317,7 @@ mod tests {
             summary.known = false;
         }
         let (assets, groups) = (assets(&[]), unread);
-        let groups = Groups { assets: &assets, summaries: &groups };
+        let groups = Groups { assets: &assets, summaries: &groups, bound: &[] };
         assert_eq!(groups.answer(&old, |_| true), Fitness::Healthy);
         assert_eq!(groups.answer(&old, |_| false), Fitness::Empty, "its member leaves");
     }
@@ -345,7 +360,7 @@ mod tests {
             assert_eq!(step, sticky(&[("new", 0), ("old", 1)], between));
         }
         // AWS refuses a second group beside one with sticky targets otherwise.
-        let groups = Groups { assets: &assets(&["old"]), summaries: &BTreeMap::new() };
+        let groups = Groups { assets: &assets(&["old"]), summaries: &BTreeMap::new(), bound: &[] };
         let step = groups.held(&forward(&[("new", 1)]), &forward(&[("old", 1)]));
         assert_eq!(step, sticky(&[("new", 0), ("old", 1)], Some(SHORTEST_STICKINESS)));
     }
@@ -354,7 +369,7 @@ mod tests {
     fn groups_are_added_where_there_is_room() {
         let new = |count| (0..count).map(|number| format!("new-{number}")).collect::<BTreeSet<String>>();
         let with_unused = |actions: &[RuleAction], groups: &BTreeSet<String>| {
-            Groups { assets: &assets(&[]), summaries: &BTreeMap::new() }.with_unused(actions, groups)
+            Groups { assets: &assets(&[]), summaries: &BTreeMap::new(), bound: &[] }.with_unused(actions, groups)
         };
         let four = forward(&[("a", 1), ("b", 1), ("c", 1), ("d", 1)]);
         let five = forward(&[("a", 1), ("b", 1), ("c", 1), ("d", 1), ("new-0", 0)]);

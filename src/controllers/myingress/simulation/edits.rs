@@ -452,6 +452,52 @@ fn what_http_cannot_have_lets_nothing_wait_where_https_ends() {
 }
 
 #[test]
+fn a_former_service_that_goes_answers_no_new_rule() {
+    let page = json!({ "fixedResponse": { "statusCode": 200 } });
+    let rule = |host: &str, backend: &str| json!({ "hosts": [host], "action": forward(backend) });
+    let before = json!([{ "port": 80, "defaultAction": page }, { "port": 81, "defaultAction": forward("app") }]);
+    // The rules wait for the target group of `api`. Meanwhile port 81 goes, the last that needs the former Service.
+    let rules = [rule("h1.example.com", "app"), rule("h2.example.com", "api")];
+    let after = json!([{ "port": 80, "defaultAction": page, "rules": rules }]);
+    for supply in [Supply::NoPods, Supply::NoSlices, Supply::NoService] {
+        let mut old = spec(&before, false);
+        old["backends"][0]["service"] = json!("old");
+        let mut simulation = reference(vec![born("web", 0, old)]);
+        let owner = Simulation::owner(&simulation.objects[0]);
+        simulation.supplies.insert("app".into(), supply);
+        simulation.watch_requests(&owner, &BTreeSet::new());
+        simulation.object("web").spec = born("web", 0, spec(&after, false)).spec;
+        simulation.settle(None);
+        assert_eq!(simulation.lost(), [] as [&str; 0], "{supply:?}");
+        assert!(!simulation.is_ready(), "{supply:?}: {:?}", simulation.health);
+        simulation.supplies.clear();
+        simulation.settle(None);
+        assert!(simulation.is_ready() && simulation.lost().is_empty(), "{:?}", simulation.health);
+    }
+}
+
+#[test]
+fn an_idle_default_action_of_a_new_balancer_takes_over_no_rule() {
+    let rule = json!({ "hosts": ["h1.example.com"], "action": forward("app") });
+    let of_scheme = |scheme: &str, rules: &[Value]| {
+        let mut spec = spec(&json!([{ "port": 80, "defaultAction": forward("api"), "rules": rules }]), false);
+        spec["scheme"] = json!(scheme);
+        born("web", 0, spec)
+    };
+    let mut simulation = Simulation::with(vec![of_scheme("internet-facing", &[rule])]);
+    simulation.supplies.insert("api".into(), Supply::NoPods);
+    simulation.settle(None);
+    let owner = Simulation::owner(&simulation.objects[0]);
+    simulation.watch_requests(&owner, &BTreeSet::new());
+    simulation.object("web").spec = of_scheme("internal", &[]).spec;
+    simulation.settle(None);
+    assert_eq!((simulation.lost(), simulation.is_ready()), (&[][..], false));
+    simulation.supplies.clear();
+    simulation.settle(None);
+    assert!(simulation.is_ready() && simulation.lost().is_empty(), "{:?}", simulation.health);
+}
+
+#[test]
 fn a_member_that_waits_holds_up_no_other_one() {
     let rules = |host: &str, backend: &str| {
         let rule = json!({ "hosts": [format!("{host}.example.com")], "action": forward(backend) });

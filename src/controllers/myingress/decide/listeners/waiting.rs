@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Listener, keeps_default, shifts};
 use crate::controllers::myingress::assets::{GroupMember, ListenerMember, Member, RuleMember};
+use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::model::RuleModel;
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};
 use crate::controllers::myingress::predicted::forwards_to;
@@ -68,7 +69,8 @@ impl Waiting {
 
 impl Listener<'_> {
     pub(super) fn groups(&self) -> Groups<'_> {
-        Groups { assets: &self.scene.observed.assets, summaries: &self.scene.observed.summaries }
+        let Observed { assets, summaries, bound, .. } = self.scene.observed;
+        Groups { assets, summaries, bound }
     }
 
     /// Finds what waits on this listener. Nothing waits where it turns to HTTP and has something that HTTP cannot have:
