@@ -47,8 +47,12 @@ pub fn switch(object: &MyIngress, scene: &Scene, current: &Member, plan: &mut Pl
 
 /// The balancers that are being replaced: those of the other scheme.
 pub fn old<'a>(scene: &Scene<'a>) -> impl Iterator<Item = &'a Member> + use<'a> {
-    let scheme = scene.model.balancer.scheme;
-    scene.observed.assets.balancers.values().filter(move |it| it.balancer.scheme != Some(scheme))
+    former_balancers(scene.observed, scene.model)
+}
+
+fn former_balancers<'a>(observed: &'a Observed, model: &Model) -> impl Iterator<Item = &'a Member> + use<'a> {
+    let scheme = model.balancer.scheme;
+    observed.assets.balancers.values().filter(move |it| it.balancer.scheme != Some(scheme))
 }
 
 /// The old balancer, and since when it is being replaced.
@@ -114,7 +118,7 @@ pub fn awaited(observed: &Observed) -> BTreeSet<String> {
     let all = observed.assets.groups.values().filter(|it| !is_guests(&it.tags));
     let (new, former): (Vec<&GroupMember>, Vec<&GroupMember>) =
         all.partition(|it| model.groups.contains_key(&it.group.name));
-    let groups = Groups { assets: &observed.assets, summaries: &observed.summaries, bound: &observed.bound };
+    let groups = Groups::new(observed);
     let answers = former_places(observed, model).map(|(_, actions)| groups.answer(actions, |_| true));
     let best = answers.max().unwrap_or(Fitness::Empty);
     let idle: BTreeSet<Backend> =
@@ -172,7 +176,7 @@ fn sent<'a>(places: impl Iterator<Item = (Place, &'a [RuleAction])>) -> BTreeMap
     all
 }
 
-/// What the balancers that are replaced do with requests, by place.
+/// The actions of the balancers that are replaced, by place.
 fn former_places<'a>(observed: &'a Observed, model: &Model) -> impl Iterator<Item = (Place, &'a [RuleAction])> {
     let place = |(port, rule): (u16, &'a RuleMember)| {
         let RuleSettings { conditions, actions, .. } = &rule.rule.settings;
@@ -192,9 +196,7 @@ fn former_rules<'a>(observed: &'a Observed, model: &Model) -> impl Iterator<Item
 }
 
 fn former_listeners<'a>(observed: &'a Observed, model: &Model) -> impl Iterator<Item = &'a ListenerMember> {
-    let scheme = model.balancer.scheme;
-    let old = observed.assets.balancers.values().filter(move |it| it.balancer.scheme != Some(scheme));
-    old.flat_map(|it| &it.listeners).flat_map(BTreeMap::values)
+    former_balancers(observed, model).flat_map(|it| &it.listeners).flat_map(BTreeMap::values)
 }
 
 /// The backends that get requests of the balancers that are replaced, by place.

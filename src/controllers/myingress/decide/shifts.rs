@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::controllers::myingress::assets::{Assets, GroupMember, Member};
+use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::model::nothing_here;
 use crate::controllers::myingress::predicted::forwards_to;
 use crate::controllers::myingress::targets::{Binding, Summary};
@@ -42,6 +43,13 @@ pub struct Groups<'a> {
     pub bound: &'a [Binding],
 }
 
+impl<'a> Groups<'a> {
+    /// The target groups of the owner that was observed.
+    pub fn new(observed: &'a Observed) -> Self {
+        Self { assets: &observed.assets, summaries: &observed.summaries, bound: &observed.bound }
+    }
+}
+
 impl Groups<'_> {
     /// How well a group answers requests that it gets now. One whose targets are not known may serve.
     pub fn now(&self, arn: &str) -> Fitness {
@@ -60,8 +68,8 @@ impl Groups<'_> {
         summary.map_or(Fitness::Empty, fitness)
     }
 
-    /// Whether the group has targets of a former backend that go because no request needs them (see `groups::former`).
-    /// What stays of its targets shows once they are gone.
+    /// Whether the group still follows a former backend although nothing forwards to it, so that those targets are about to
+    /// be deregistered (see `groups::former`).
     fn leaves_former(&self, arn: &str) -> bool {
         let mut bound = self.bound.iter().filter(|it| it.former.is_some());
         let uses = |it: &Member| match &it.listeners {

@@ -113,7 +113,7 @@ impl Simulation {
         self.watch = Some(watch);
     }
 
-    /// Whether no HTTP listener can do this.
+    /// Whether AWS allows these actions on an HTTPS listener only.
     fn needs_https(&self, actions: &[RuleAction]) -> bool {
         let newer = |arn: &String| {
             let kind = self.aws.assets.groups.get(arn).and_then(|it| it.group.kind.as_ref());
@@ -145,7 +145,7 @@ impl Simulation {
     }
 
     /// Whether another member answers now what this one answered before and gave up. The default action of a suspended
-    /// member stays, though nobody's spec sets it: there the target groups say whose it is.
+    /// member stays, though no spec sets it: there the target groups say whose it is.
     fn is_given_up(&self, before: &Answer, port: u16, (actions, now): (&[RuleAction], Option<&ObjectKey>)) -> bool {
         let Some(former) = &before.given_up_by else { return false };
         let mut groups = sent(actions).into_iter().filter_map(|arn| self.aws.assets.groups.get(&arn));

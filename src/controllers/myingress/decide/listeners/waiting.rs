@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Listener, keeps_default, shifts};
 use crate::controllers::myingress::assets::{GroupMember, ListenerMember, Member, RuleMember};
-use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::model::RuleModel;
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};
 use crate::controllers::myingress::predicted::forwards_to;
@@ -69,8 +68,7 @@ impl Waiting {
 
 impl Listener<'_> {
     pub(super) fn groups(&self) -> Groups<'_> {
-        let Observed { assets, summaries, bound, .. } = self.scene.observed;
-        Groups { assets, summaries, bound }
+        Groups::new(self.scene.observed)
     }
 
     /// Finds what waits on this listener. Nothing waits where it turns to HTTP and has something that HTTP cannot have:
