@@ -5,7 +5,6 @@
 
 mod fence;
 mod lease;
-mod predecessor;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
@@ -24,7 +23,6 @@ use tokio::time::{sleep, timeout};
 pub use self::fence::{Fence, NotLeading};
 pub use self::lease::client;
 use self::lease::{Failure, LeaseObject};
-pub use self::predecessor::Predecessor;
 use self::step::{Action, Candidate, Observation, View};
 pub use self::step::{Lost, Timing};
 

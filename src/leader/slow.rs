@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Election, Fence, Leadership, Lost, Predecessor, Timing};
+use super::{Election, Fence, Leadership, Lost, Timing};
 
 /// An apiserver with one lease. It executes a request at once, and answers after a delay.
 #[derive(Clone, Default)]
@@ -100,77 +100,6 @@ const MINUTE: Duration = Duration::from_mins(1);
 
 fn candidate(server: &Server, identity: &str) -> Election {
     Election::new(server.client(), "causeway-system", "causeway", identity.into(), Timing::DEFAULT)
-}
-
-/// The earlier version serves by one lease what two leases guard now.
-#[tokio::test(start_paused = true)]
-async fn a_leader_of_an_earlier_version_is_outlasted() {
-    let server = Server::default();
-    let mut predecessor = Predecessor::new(candidate(&server, "new_uid_2"), true);
-    let mut waiting = tokio::spawn(async move { predecessor.until_gone().await });
-    assert!(timeout(MINUTE, &mut waiting).await.is_err(), "nobody leads yet");
-    let mut earlier = candidate(&server, "old_1").acquire().await;
-    tokio::select! {
-        lost = earlier.hold() => panic!("{lost}"),
-        _ = &mut waiting => panic!("two serve one kind"),
-        () = sleep(MINUTE) => {}
-    }
-    earlier.release().await;
-    assert!(timeout(MINUTE, &mut waiting).await.is_err(), "another of the earlier version may be next");
-    let mut latest = candidate(&server, "new_uid_2").acquire().await;
-    tokio::select! {
-        lost = latest.hold() => panic!("{lost}"),
-        ended = &mut waiting => ended.expect("no panic"),
-        () = sleep(MINUTE) => panic!("it waits for ever"),
-    }
-}
-
-/// This happens when a release is rolled back.
-#[tokio::test(start_paused = true)]
-async fn a_leader_of_an_earlier_version_that_comes_back_is_noticed() {
-    for is_ours in [true, false] {
-        let server = Server::default();
-        let mut predecessor = Predecessor::new(candidate(&server, "new_uid_2"), is_ours);
-        let mut latest = candidate(&server, "new_uid_1").acquire().await;
-        predecessor.until_gone().await;
-        tokio::select! {
-            lost = latest.hold() => panic!("{lost}"),
-            _ = predecessor.until_back() => panic!("nobody came back"),
-            () = sleep(MINUTE) => {}
-        }
-        latest.release().await;
-        let mut earlier = candidate(&server, "old_1").acquire().await;
-        let back = tokio::select! {
-            lost = earlier.hold() => panic!("{lost}"),
-            back = timeout(Duration::from_secs(5), predecessor.until_back()) => back.expect("it is noticed"),
-        };
-        assert_eq!(back, Lost::Taken("old_1".into()));
-        tokio::select! {
-            lost = earlier.hold() => panic!("{lost}"),
-            () = predecessor.until_gone() => panic!("two serve one kind"),
-            () = sleep(MINUTE) => {}
-        }
-    }
-}
-
-/// No process of this version takes that lease, and its last holder may have left its name in it.
-#[tokio::test(start_paused = true)]
-async fn a_process_that_serves_only_databases_waits_for_the_end_of_an_earlier_version_and_no_longer() {
-    let server = Server::default();
-    let mut predecessor = Predecessor::new(candidate(&server, "new_uid_2"), false);
-    timeout(Duration::from_secs(1), predecessor.until_gone()).await.expect("there is no such lease");
-    let mut earlier = candidate(&server, "old_1").acquire().await;
-    tokio::select! {
-        lost = earlier.hold() => panic!("{lost}"),
-        () = predecessor.until_gone() => panic!("two serve one kind"),
-        () = sleep(MINUTE) => {}
-    }
-    // Its process is killed.
-    drop(earlier);
-    let begun = Instant::now();
-    timeout(MINUTE, predecessor.until_gone()).await.expect("its lease ends");
-    assert!(begun.elapsed() >= Duration::from_secs(10), "{:?}", begun.elapsed());
-    assert!(timeout(MINUTE, predecessor.until_back()).await.is_err(), "a name alone leads nobody");
 }
 
 /// It is not known which of its calls are still under way.

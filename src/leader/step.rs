@@ -82,8 +82,7 @@ impl Candidate {
     }
 }
 
-/// The uid of the pod in an identity. `None` for an identity of an earlier version, in which one lease guarded
-/// everything.
+/// Returns the uid of the pod in an identity; `None` if the identity has another form.
 fn pod_uid(identity: &str) -> Option<&str> {
     let mut parts = identity.rsplitn(3, '_');
     let (_random, uid, _pod) = (parts.next()?, parts.next()?, parts.next()?);
@@ -161,16 +160,6 @@ impl View {
     /// The holder of the lease, as far as we know.
     pub fn holder(&self) -> Option<&str> {
         holder(self.record.as_ref())
-    }
-
-    /// Whether the holder is of a version that has several leases.
-    pub fn is_shared(&self) -> bool {
-        self.holder().is_some_and(|holder| pod_uid(holder).is_some())
-    }
-
-    /// The holder, if it is of an earlier version and may still lead.
-    pub fn predecessor(&self, now: Instant) -> Option<&str> {
-        self.holder().filter(|holder| pod_uid(holder).is_none() && now < self.free_at)
     }
 
     /// Records a write that is about to be sent, since its answer may never come.

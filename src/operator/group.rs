@@ -25,17 +25,6 @@ pub struct Group {
     pub warms_up: bool,
     /// The kinds, in the order of the options; never empty.
     pub kinds: Vec<Served>,
-    /// The lease by which an earlier version serves these kinds as well.
-    pub formerly: Option<Formerly>,
-}
-
-/// A lease that guarded more kinds in an earlier version than it does now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Formerly {
-    /// Its name.
-    pub lease: String,
-    /// Whether this operator is still a candidate for it.
-    pub is_ours: bool,
 }
 
 impl Group {
@@ -49,16 +38,8 @@ impl Group {
             drain: DATABASE_DRAIN,
             warms_up: true,
             kinds: databases,
-            formerly: Some(Formerly { lease: common.clone(), is_ours: !others.is_empty() }),
         };
-        let others = Self {
-            lease: common,
-            timing: Timing::DEFAULT,
-            drain: DRAIN,
-            warms_up: false,
-            kinds: others,
-            formerly: None,
-        };
+        let others = Self { lease: common, timing: Timing::DEFAULT, drain: DRAIN, warms_up: false, kinds: others };
         [databases, others].into_iter().filter(|group| !group.kinds.is_empty()).collect()
     }
 
@@ -102,17 +83,6 @@ mod tests {
         assert_eq!(groups(&["--kinds", "Redis"]), [("causeway-databases".to_owned(), vec![Served::Redis])]);
         let named = groups(&["--kinds", "MyApp,MyIngress", "--lease-name", "left"]);
         assert_eq!(named, [("left".to_owned(), vec![Served::MyApp, Served::MyIngress])]);
-    }
-
-    #[test]
-    fn databases_are_left_to_an_earlier_version_that_serves_them_by_the_lease_of_all_kinds() {
-        for (arguments, is_ours) in [(&[][..], true), (&["--kinds", "Redis"], false)] {
-            let named = ["causeway", "--cluster-name", "prod"].iter().chain(arguments);
-            let options = Command::try_parse_from(named).expect("options").options;
-            let formerly: Vec<_> = Group::all(&options).into_iter().map(|group| group.formerly).collect();
-            assert_eq!(formerly[0], Some(Formerly { lease: "causeway".into(), is_ours }));
-            assert!(formerly.iter().skip(1).all(Option::is_none));
-        }
     }
 
     #[test]

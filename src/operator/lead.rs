@@ -22,7 +22,7 @@ use crate::external::etcd::Grpc;
 use crate::external::redis::Tcp;
 use crate::guardrails::Guardrails;
 use crate::health::Health;
-use crate::leader::{Election, Fence, Leadership, Lost, Predecessor, Timing};
+use crate::leader::{Election, Fence, Lost};
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, api_message};
 
@@ -60,8 +60,6 @@ pub enum Ending {
 enum End {
     /// Another process may lead now.
     Lost(Lost),
-    /// A process of an earlier version leads by another lease.
-    Superseded(Lost),
     /// The controllers ended.
     Done,
     /// Calls in progress did not end in time.
@@ -70,19 +68,14 @@ enum End {
 
 /// Leads for `group` whenever this process holds its lease, until `process.stop`. The lease is free afterwards.
 pub async fn serve(process: Process, group: Group, client: Client) -> Result<Ending, Error> {
-    let elect = |lease: &str, timing: Timing| {
-        Election::new(client.clone(), &process.options.namespace, lease, process.identity.clone(), timing)
-    };
+    let (namespace, identity) = (&process.options.namespace, process.identity.clone());
+    let mut election = Election::new(client, namespace, &group.lease, identity, group.timing);
     process.metrics.set_leader(&group.lease, false);
-    let formerly = group.formerly.as_ref();
-    let mut predecessor =
-        formerly.map(|formerly| Predecessor::new(elect(&formerly.lease, Timing::DEFAULT), formerly.is_ours));
-    let mut election = elect(&group.lease, group.timing);
     loop {
         let (mut near, fence) = (election.near(), election.fence());
         let (mut warm, mut rests_until) = (None, Instant::now());
-        let leadership = {
-            let mut acquiring = pin!(acquire(election, predecessor.as_mut()));
+        let mut leadership = {
+            let mut acquiring = pin!(election.acquire());
             loop {
                 tokio::select! {
                     () = process.stop.cancelled() => return Ok(Ending::Stopped),
@@ -100,13 +93,6 @@ pub async fn serve(process: Process, group: Group, client: Client) -> Result<End
                 }
             }
         };
-        let Some(mut leadership) = leadership else {
-            if let Some(term) = warm {
-                process.end_warm_up(&group, term).await?;
-            }
-            election = elect(&group.lease, group.timing);
-            continue;
-        };
         process.metrics.set_leader(&group.lease, true);
         let mut term = match warm {
             Some(term) => term,
@@ -114,7 +100,6 @@ pub async fn serve(process: Process, group: Group, client: Client) -> Result<End
         };
         let end = tokio::select! {
             lost = leadership.hold() => End::Lost(lost),
-            lost = until_back(predecessor.as_mut()) => End::Superseded(lost),
             () = term.done() => End::Done,
             () = async { process.stop.cancelled().await; sleep(group.drain).await } => End::CutOff,
         };
@@ -134,20 +119,11 @@ pub async fn serve(process: Process, group: Group, client: Client) -> Result<End
                 }
                 return Ok(ending);
             }
-            (End::Lost(lost) | End::Superseded(lost), Err(Undead)) => return Err(Error::Lost(lost)),
+            (End::Lost(lost), Err(Undead)) => return Err(Error::Lost(lost)),
             (End::Lost(lost), Ok(())) => {
                 warn!(lease, %lost, "leading no more: all work has ended, waiting for the leader lease");
                 process.health.stopped_leading(&group.names());
                 election = leadership.stand_by();
-            }
-            (End::Superseded(lost), Ok(())) => {
-                warn!(
-                    lease, %lost,
-                    "leading no more: an operator of an earlier version, which does not know this lease, leads with its own"
-                );
-                process.health.stopped_leading(&group.names());
-                leadership.release_later().await;
-                election = elect(lease, group.timing);
             }
         }
     }
@@ -161,23 +137,6 @@ async fn until_otherwise(near: &mut watch::Receiver<bool>, warm: bool, rests_unt
     }
     if near.wait_for(|near| *near != warm).await.is_err() {
         std::future::pending::<()>().await;
-    }
-}
-
-/// Waits until this process leads and no process of an earlier version does; `None` if one came back meanwhile.
-async fn acquire(election: Election, predecessor: Option<&mut Predecessor>) -> Option<Leadership> {
-    let Some(predecessor) = predecessor else { return Some(election.acquire().await) };
-    predecessor.until_gone().await;
-    tokio::select! {
-        leadership = election.acquire() => Some(leadership),
-        _ = predecessor.until_back() => None,
-    }
-}
-
-async fn until_back(predecessor: Option<&mut Predecessor>) -> Lost {
-    match predecessor {
-        Some(predecessor) => predecessor.until_back().await,
-        None => std::future::pending().await,
     }
 }
 

@@ -71,12 +71,9 @@ const USERS: &str = "users";
 const DATABASES: &str = "databases";
 /// Prefix of the name of a dump, before the name of its database. Without that, the dump names its databases itself.
 const DUMP: &str = "dump/";
-/// The fact of a dump of PostgreSQL that says in which locale values of `money` are written: always C. Backups of earlier
-/// versions do not have it: in them, the settings of their server decide.
-const MONETARY: &str = "monetary";
 /// Prefix of the name of the file that says what the tables of a dump hold, before the name of the dump's database.
 const TABLES: &str = "tables/";
-/// The same of the file with the encoding of the database. Backups of earlier versions do not have it.
+/// The same of the file with the encoding of the database.
 const ENCODING: &str = "encoding/";
 
 /// The role of a server in a backup or a restore.
@@ -125,7 +122,8 @@ struct Account {
     database: Option<String>,
     login: Login,
     tls: Option<Tls>,
-    /// Whether values of `money` are written and read as this PostgreSQL has it by its settings, and not as in the locale C.
+    /// Whether values of `money` are written and read by the settings of this PostgreSQL, not as in the locale C: only for
+    /// statements of users.
     own_money: bool,
 }
 
@@ -216,21 +214,13 @@ fn named(error: Error, field: &str) -> Error {
 struct Fetched {
     version: String,
     files: Vec<(String, PathBuf)>,
-    /// Whether its values of `money` are written as its server had it by its settings.
-    own_money: bool,
 }
 
 impl Fetched {
     fn read(work: &Path, manifest: &Manifest) -> Result<Self, Error> {
         let path = work.join(PACK);
         let files = pack::files(&path).map_err(|source| Error::Work { path, source })?;
-        let own_money = !manifest.contents.facts.contains_key(MONETARY);
-        Ok(Self { version: manifest.version.clone(), files, own_money })
-    }
-
-    /// The account by which a PostgreSQL reads values of `money` as the backup has them.
-    fn as_written(&self, account: Account) -> Account {
-        Account { own_money: self.own_money, ..account }
+        Ok(Self { version: manifest.version.clone(), files })
     }
 
     fn path(&self, name: &str) -> Option<&Path> {
@@ -274,7 +264,7 @@ pub async fn restore(plan: &RestorePlan, manifest: &Manifest, target: &Source, r
     let how = how(plan, run);
     match &target.server {
         Server::Postgresql(server) => {
-            let account = fetched.as_written(Account::read(Side::Target, "postgresql", server)?);
+            let account = Account::read(Side::Target, "postgresql", server)?;
             postgres::restore(&account, &fetched, &how).await
         }
         Server::Mysql(server) => {
@@ -291,7 +281,7 @@ pub async fn outlook(plan: &RestorePlan, manifest: &Manifest, target: &Source, r
     let how = how(plan, run);
     match &target.server {
         Server::Postgresql(server) => {
-            let account = fetched.as_written(Account::read(Side::Target, "postgresql", server)?);
+            let account = Account::read(Side::Target, "postgresql", server)?;
             postgres::outlook(&account, &fetched, &how).await
         }
         Server::Mysql(server) => {
@@ -396,21 +386,6 @@ mod tests {
         }
         let description = postgresql.refused(&Failure::Ended("psql", "FATAL:  sorry, too many clients already".into()));
         assert!(description.to_string().contains("db:5432 (psql: FATAL"), "{description}");
-    }
-
-    #[test]
-    fn only_a_backup_that_says_so_has_money_as_in_the_locale_c() {
-        let work = std::env::temp_dir().join(format!("causeway-money-{}", std::process::id()));
-        std::fs::create_dir_all(work.join(PACK)).unwrap();
-        std::fs::write(work.join(PACK).join("index.json"), "[]").unwrap();
-        let own_money = |manifest: &Manifest| {
-            Fetched::read(&work, manifest).unwrap().as_written(account(Side::Target, "postgresql")).own_money
-        };
-        let mut manifest = Manifest::sample("postgresql", "15.18");
-        assert!(own_money(&manifest), "it is of an earlier version");
-        manifest.contents.facts.insert(MONETARY.into(), "C".into());
-        assert!(!own_money(&manifest));
-        std::fs::remove_dir_all(&work).unwrap();
     }
 
     #[test]

@@ -60,7 +60,7 @@ fn a_process_follows_one_of_its_own_pod_sooner_and_not_while_that_one_lives() {
     for (identities, is_same_pod) in [
         (["a_1_x", "a_1_y"], true),
         (["a_1_x", "a_2_y"], false),
-        // Identities outside a pod, and of an earlier version.
+        // Identities outside a pod, and of another form.
         (["a__x", "a__y"], false),
         (["a_x", "a_y"], false),
     ] {

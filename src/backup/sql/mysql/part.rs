@@ -111,7 +111,7 @@ mod tests {
     #[tokio::test]
     async fn a_dump_of_one_database_is_renamed_unless_its_last_statement_has_no_end() {
         let dump = std::env::temp_dir().join(format!("causeway-renamed-{}", std::process::id()));
-        let fetched = Fetched { version: "10.11.6-MariaDB".into(), files: vec![], own_money: false };
+        let fetched = Fetched { version: "10.11.6-MariaDB".into(), files: vec![] };
         let into_other = |content: &str| {
             std::fs::write(&dump, content).unwrap();
             renamed(&fetched, &dump, "other")

@@ -1,4 +1,4 @@
-//! Files come out as they went in, from archives and from what earlier versions wrote.
+//! Files come out of archives as they went in.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,22 +9,6 @@ use super::super::tar::{self, PIECE, Pieces};
 use super::*;
 
 type All = Vec<(String, Vec<Vec<u8>>)>;
-
-/// A stream as versions up to 0.1 wrote it.
-fn old(all: &All) -> Vec<u8> {
-    let mut stream = MAGIC.to_vec();
-    for (name, pieces) in all {
-        stream.extend(u16::try_from(name.len()).unwrap().to_be_bytes());
-        stream.extend(name.as_bytes());
-        for piece in pieces {
-            stream.extend(u32::try_from(piece.len()).unwrap().to_be_bytes());
-            stream.extend(piece);
-        }
-        stream.extend([0; 4]);
-    }
-    stream.extend([0; 2]);
-    stream
-}
 
 fn archive(all: &All) -> Vec<u8> {
     let mut stream = Vec::new();
@@ -79,7 +63,6 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
     fn files_come_out_as_they_went_in_however_the_bytes_come(all in contents(), cut in 1..900_usize) {
-        prop_assert_eq!(split(&old(&all), cut).unwrap(), whole(&all));
         prop_assert_eq!(split(&archive(&all), cut).unwrap(), whole(&all));
     }
 
@@ -88,10 +71,9 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 1..600), cut in 1..90_usize, end in any::<prop::sample::Index>(),
     ) {
         let all = vec![("dump/shop".to_owned(), vec![bytes])];
-        for stream in [old(&all), archive(&all)] {
-            prop_assert!(split(&stream[..end.index(stream.len())], cut).is_err());
-            prop_assert!(split(&[stream.as_slice(), b"x"].concat(), cut).is_err());
-        }
+        let stream = archive(&all);
+        prop_assert!(split(&stream[..end.index(stream.len())], cut).is_err());
+        prop_assert!(split(&[stream.as_slice(), b"x"].concat(), cut).is_err());
     }
 
     #[test]
@@ -108,7 +90,6 @@ proptest! {
 fn a_name_is_never_a_path() {
     let evil = "../../etc/passwd".to_owned();
     let all = vec![(evil.clone(), vec![b"x".to_vec()])];
-    assert_eq!(split(&old(&all), 7).unwrap(), [(evil.clone(), b"x".to_vec())]);
     let archive = archive(&all);
     assert_eq!(split(&archive, 7).unwrap(), [(evil, b"x".to_vec())]);
     let name = String::from_utf8_lossy(&archive[..100]);

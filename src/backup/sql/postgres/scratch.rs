@@ -26,7 +26,7 @@ const NO_SUCH_USER: &str = "FATAL:  role \"";
 
 /// Restores a backup into it, and compares. Returns the number of rows.
 pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
-    let account = fetched.as_written(account(work, "postgres"));
+    let account = account(work, "postgres");
     let data = work.join("server");
     if data.exists() {
         std::fs::remove_dir_all(&data).map_err(|source| Error::Work { path: data.clone(), source })?;

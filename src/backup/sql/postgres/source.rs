@@ -9,7 +9,7 @@ use std::process::Stdio;
 use super::super::child::Program;
 use super::super::dump::Writer;
 use super::super::words::listed;
-use super::super::{Account, DUMP, ENCODING, GLOBALS, MONETARY, PROGRAM_SILENCE_TIMEOUT, TABLES};
+use super::super::{Account, DUMP, ENCODING, GLOBALS, PROGRAM_SILENCE_TIMEOUT, TABLES};
 use super::holding::{LOCK_SECONDS, not_locked};
 use super::restore::connection;
 use super::session::Session;
@@ -121,7 +121,6 @@ impl PostgresDump {
         }
         contents.facts.insert("databases".into(), self.databases.len().to_string());
         contents.facts.insert("tables".into(), tables.to_string());
-        contents.facts.insert(MONETARY.into(), "C".into());
         contents.facts.extend(listed(&self.left_out).map(|names| (LEFT_OUT.to_owned(), names)));
         contents.facts.extend(listed(&uncompared).map(|names| (UNCOMPARED.to_owned(), names)));
         Ok(contents)
