@@ -9,8 +9,7 @@ use super::manifest::{Contents, Manifest};
 /// Leading characters of a segment's name that are its timeline.
 const TIMELINE: usize = 8;
 /// The fact of a backup of the log with the names of the segments in which earlier timelines of the server ended, separated by
-/// spaces. The next timeline begins with that segment. A server that never left its first timeline has no such fact, nor have
-/// backups of earlier versions.
+/// spaces. The next timeline begins with that segment. A server that never left its first timeline has no such fact.
 pub const BRANCHES: &str = "branches";
 /// How many backups beyond those that seem to be needed are looked at for log that is missing. IDs say when backups were due,
 /// and not in which order they took the log: one that was tried again for long takes log after those that somebody asked for
@@ -137,12 +136,7 @@ pub fn end(log: &Contents) -> Option<(u64, u64)> {
 pub fn may_follow(base: &Contents, log: &Contents) -> bool {
     let (Ok(base), Ok(end)) = (segment(base, "first"), segment(log, "next")) else { return true };
     let ((timeline, start), (later, _)) = (base.split_at(TIMELINE), end.split_at(TIMELINE));
-    match branch(log, timeline) {
-        Some(branch) if later > timeline => branch >= start,
-        // Backups of earlier versions do not say where timelines ended.
-        None if later > timeline => !log.facts.contains_key(BRANCHES),
-        _ => later == timeline,
-    }
+    later == timeline || (later > timeline && branch(log, timeline).is_some_and(|branch| branch >= start))
 }
 
 fn is_of_same_server(log: &Contents, base: &Contents) -> bool {
@@ -238,7 +232,7 @@ mod tests {
         assert!(follows((3, 0x90), &[(1, 0x30), (2, 0x50)]) && follows((3, 0x90), &[(2, 0x80)]));
         assert!(!follows((3, 0x90), &[(1, 0x30), (2, 0x4f)]), "recovered to before the base backup");
         assert!(!follows((3, 0x90), &[(1, 0x30)]), "it never was on that timeline");
-        assert!(follows((3, 0x90), &[]), "backups of earlier versions do not say it");
+        assert!(!follows((3, 0x90), &[]), "it does not say which timelines it left");
         assert!(
             may_follow(&contents(&[]), &contents(&[("next", name((1, 9)))]))
                 && may_follow(&contents(&[]), &contents(&[]))
@@ -258,7 +252,7 @@ mod tests {
     #[test]
     fn a_timeline_that_goes_back_or_does_not_say_where_it_began_is_a_gap() {
         assert_eq!(between((2, 9), (1, 9), &[(2, 9)]), Some(missing((2, 9), (1, 9))));
-        assert_eq!(between((1, 9), (2, 9), &[]), Some(missing((1, 9), (2, 9))), "as backups of earlier versions");
+        assert_eq!(between((1, 9), (2, 9), &[]), Some(missing((1, 9), (2, 9))));
         let mut strange = contents(&[("first", name((2, 9)))]);
         strange.facts.insert(BRANCHES.into(), "00000001 \u{e9}0000001000000000000009".into());
         assert_eq!(gap(&contents(&[("next", name((1, 9)))]), &strange), Some(missing((1, 9), (2, 9))));

@@ -130,7 +130,7 @@ pub fn is_early(due: Timestamp, written: Timestamp) -> bool {
 mod tests {
     use super::*;
 
-    /// Backups that were made by an earlier version must be read by all later ones.
+    /// Backups that were made by a release must be read by all later ones.
     #[test]
     fn manifests_stay_as_they_were_written() {
         let manifest = Manifest {

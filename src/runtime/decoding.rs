@@ -54,7 +54,7 @@ impl<K> Decoded<K> {
     }
 }
 
-/// The events of a watch, without objects of which nothing could be decoded. The store keeps their earlier version.
+/// The events of a watch, without objects of which nothing could be decoded. The store keeps them as they were.
 pub fn decoded<K>(event: Result<Event<Decoded<K>>, watcher::Error>) -> Option<Result<Event<K>, watcher::Error>> {
     let event = match event {
         Ok(Event::Apply(object)) => Event::Apply(object.object()?),

@@ -78,7 +78,7 @@ impl Kept {
         Some(Ok(event))
     }
 
-    /// Whether there is room for the object in this version, which then takes it. If not, an earlier version of it keeps
+    /// Whether there is room for the object in this version, which then takes it. If not, the version before it keeps
     /// its room.
     pub fn has_room<K: Resource + Serialize>(&mut self, object: &K) -> bool {
         self.fits(&key_of(object), size_of(object))

@@ -104,7 +104,7 @@ impl<K: Kind> Watched<K> {
             Event::Apply(object) => Event::Apply(self.decoded(object)?),
             Event::InitApply(object) => {
                 self.listed.extend(object.uid());
-                // A list replaces the whole store: without its earlier version, a living object would seem deleted.
+                // A list replaces the whole store: without the object as it was, a living object would seem deleted.
                 let known = self.known(object.meta());
                 let meta = object.meta().clone();
                 Event::InitApply(self.decoded(object).or_else(|| {
@@ -206,7 +206,7 @@ impl<K: Kind> Watched<K> {
     }
 
     /// Records whether the object could be decoded as a whole, and returns it. If nothing of it could be decoded, the
-    /// store keeps its earlier version.
+    /// store keeps the one before.
     fn decoded(&mut self, object: Decoded<K::Object>) -> Option<K::Object> {
         let object = match object {
             Decoded::Object(object) if !self.kept.has_room(&object) => Decoded::Lost {
@@ -243,7 +243,7 @@ impl<K: Kind> Watched<K> {
                 Some(object)
             }
             Decoded::Lost { metadata, problem } => {
-                // Where the store has an earlier version, that one counts.
+                // Where the store has the object as it was, that counts.
                 if self.known(&metadata).is_none() {
                     self.reconciler.kind.note_lost(&metadata, true);
                 }

@@ -87,7 +87,7 @@ pub trait Database: Owner + Restorable {
     /// What matters of a pod to this kind alone, as far as Kubernetes knows it.
     fn node(pod: &CorePod) -> Self::Node;
 
-    /// Names of the Services, those of earlier versions too, and whether the spec asks for each.
+    /// Names of the Services that it may have, and whether the spec asks for each.
     fn services(&self) -> Vec<(String, bool)>;
 
     /// One more than the highest ordinal that a pod may have, by what the object says and records, and by its volumes.

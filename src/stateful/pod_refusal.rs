@@ -162,8 +162,7 @@ fn pod(set: &Value, name: &str) -> Value {
     spec["volumes"] = volumes.into();
     let (labels, annotations) = (&template["metadata"]["labels"], &template["metadata"]["annotations"]);
     let metadata = &set["metadata"];
-    // The pod has the owner of the set: an admission policy of an earlier version, which judges dry runs as well, lets the
-    // operator's account make no other pods.
+    // The pod has the owner of the set, for admission policies that let the operator's account make no other pods.
     let owners = &metadata["ownerReferences"];
     json!({
         "metadata": { "name": name, "labels": labels, "annotations": annotations, "ownerReferences": owners }, "spec": spec,

@@ -305,7 +305,7 @@ pub struct Exporter {
     #[schemars(length(min = 1, max = 1024))]
     #[x_kube(
         validation = (r"!self.matches('\\s')", "spec.exporter.image must not contain white space: write it as registry/name:tag"),
-        validation = ("!self.matches('redis_exporter:v?(0|1[.]([0-9]|[1-7][0-9]|8[0-2]))([.-]|$)')", "spec.exporter.image must be v1.83.0 or later: with the endpoint /scrape of earlier versions anybody can make the exporter connect to any address")
+        validation = ("!self.matches('redis_exporter:v?(0|1[.]([0-9]|[1-7][0-9]|8[0-2]))([.-]|$)')", "spec.exporter.image must be v1.83.0 or later: before it, the endpoint /scrape lets any client make the exporter connect to any address")
     )]
     pub image: Option<String>,
 

@@ -33,14 +33,8 @@ pub fn next(
     let mut record = before.cloned().unwrap_or_else(|| first(object, bucket));
     bucket.clone_into(&mut record.bucket);
     record.note(reported, catalog, now);
-    // An earlier version of the operator wrote no record: the backups that it took are accepted, once.
-    let was_served = object.status.as_ref().is_some_and(|status| status.bucket.is_some());
-    let mut accepted = 0;
-    if before.is_none() && was_served {
-        accepted += record.accept(catalog, Timestamp::MAX, now);
-    }
     let instant = object.spec.accept_unrecorded_before.as_ref().map(|time| time.0).filter(|instant| *instant <= now);
-    accepted += instant.map_or(0, |instant| record.accept(catalog, instant, now));
+    let accepted = instant.map_or(0, |instant| record.accept(catalog, instant, now));
     record.tidy(catalog, &uids(jobs));
     Recording { record, accepted }
 }
@@ -140,16 +134,13 @@ mod tests {
         assert_eq!(recorded(&backup(), None), (0, 0));
     }
 
+    /// A record that is lost says nothing about what was written since: the user accepts it by an instant.
     #[test]
-    fn backups_of_an_earlier_version_count_once() {
+    fn a_lost_record_accepts_no_backup_by_itself() {
         let mut object = backup();
         object.status = Some(DatabaseBackupStatus { bucket: Some("b".into()), ..DatabaseBackupStatus::default() });
-        assert_eq!(recorded(&object, None), (2, 2));
-        assert_eq!(
-            recorded(&object, Some(&first(&object, "b"))),
-            (0, 0),
-            "what comes later is recorded or does not count"
-        );
+        assert_eq!(recorded(&object, None), (0, 0));
+        assert_eq!(recorded(&object, Some(&first(&object, "b"))), (0, 0));
     }
 
     #[test]

@@ -17,7 +17,7 @@ const DAMAGE: [&str; 11] = [
     "Wrong signature trying to load DB from file",
     "RDB CRC error",
 ];
-/// Messages about a file that is whole, but that a process of an earlier version or without the right modules cannot
+/// Messages about a file that is whole, but that a process of a lower version or without the right modules cannot
 /// read.
 const FOREIGN: [&str; 2] = ["handle RDB format version", "module data I can't load"];
 

@@ -70,7 +70,7 @@ pub struct Users {
     pub current: String,
     /// Hash of the previous clients' password, which stays valid until the next change.
     pub previous: Option<String>,
-    /// There is a user for exporters; Secrets of earlier versions lack it.
+    /// There is a user for exporters; the Secret lacks its password otherwise.
     pub exporter: bool,
     /// There is a user for the sentinel containers; it is made when `spec.sentinel` asks for them.
     pub sentinel: bool,

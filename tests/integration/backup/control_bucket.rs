@@ -191,7 +191,7 @@ async fn a_key_of_one_object_encrypts_nothing_of_another() {
     let look = || async { api.get("with-key").await.expect("the object").status.unwrap_or_default() };
     wait_for("the bucket", look, |status| describe(status, "BucketReady").0 == "True").await;
     assert_eq!(default_of(&stage, &bucket).await, Some((ServerSideEncryption::Aes256, None)));
-    // An earlier version left the bucket like this.
+    // An administrator set the bucket like this.
     let default = ServerSideEncryptionByDefault::builder()
         .sse_algorithm(ServerSideEncryption::AwsKms)
         .kms_master_key_id(&arn)

@@ -131,8 +131,8 @@ async fn a_cluster_that_asks_for_logins_goes_back_to_an_earlier_version_grows_an
     let checker = Checker::start(&scene).await;
     // There is only one member: no other one can stand in for it.
     scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.5.35" })).await;
-    settled(&scene, "the earlier version").await;
-    checker.goes_on("the earlier version").await;
+    settled(&scene, "the former version").await;
+    checker.goes_on("the former version").await;
     scene.edit::<EtcdCluster>(NAME, json!({ "replicas": 3 })).await;
     settled(&scene, "three members").await;
     scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.6.16" })).await;

@@ -50,7 +50,7 @@ async fn an_upgrade_and_the_way_back_go_member_by_member_the_leader_last() {
     }
     let before = uids(&scene).await;
     scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.5.9" })).await;
-    let (_, message) = stalls(&scene, "a message about an earlier version that is too old").await;
+    let (_, message) = stalls(&scene, "a message about a version that is too old").await;
     assert!(message.contains("spec.version") && message.contains("3.5.26"), "{message}");
     checker.goes_on("while it is asked for").await;
     assert_eq!(uids(&scene).await, before, "no pod was touched");

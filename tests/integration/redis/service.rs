@@ -109,10 +109,9 @@ async fn an_exporter_that_fails_keeps_no_client_from_the_master() {
     assert_eq!(newcomers.end(), 0, "clients that were not served");
 }
 
-/// A set as an earlier version left it: Services with selectors, and the slices and Endpoints that Kubernetes wrote for
-/// them.
+/// Services with selectors that others added, and the slices and Endpoints that Kubernetes wrote for them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn services_of_an_earlier_version_are_taken_over_without_a_refused_client() {
+async fn selectors_that_others_add_go_without_a_refused_client() {
     let scene = Stage::new("redis-service").await;
     let operator = Operator::start(&scene).await;
     running(&scene, patient(2)).await;
@@ -134,7 +133,7 @@ async fn services_of_an_earlier_version_are_taken_over_without_a_refused_client(
     }
     let (newcomers, checker) = (Newcomers::start(&scene).await, Checker::start(&scene).await);
     newcomers.go_on(50).await;
-    checker.event("the next version");
+    checker.event("the operator is back");
     let _operator = Operator::start(&scene).await;
     for service in [NAME, "cache-replicas"] {
         let look = || async { slices(&scene, service).await };
@@ -155,7 +154,7 @@ async fn services_of_an_earlier_version_are_taken_over_without_a_refused_client(
     succeeded(&scene, &before).await;
     checker.goes_on("another master").await;
     settled(&scene, "all nodes again").await;
-    checker.finish("Services of an earlier version taken over", Promise::WhatWasReplicated).await;
+    checker.finish("selectors of others removed", Promise::WhatWasReplicated).await;
 }
 
 /// Nobody changes a slice while no operator runs: the last one must stay in force.

@@ -35,26 +35,19 @@ impl Work<'_> {
         if self.alone { &self.databases[0] } else { MARK }
     }
 
-    /// The mark; none if there is none. A mark of an earlier version has only the name.
+    /// Reads the mark; none if there is none.
     pub async fn mark(&self) -> Result<Option<Mark>, Error> {
-        let kept = match self.columns().await?.as_str() {
-            "0" => return Ok(None),
-            "1" => "''",
-            _ => "HEX(kept)",
-        };
-        let query = format!("SELECT CONCAT(HEX(run), ' ', {kept}) FROM {}.{MARK}", quoted(self.marked()));
+        let exists = format!(
+            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = {} AND table_name = '{MARK}'",
+            hex(self.marked())
+        );
+        if self.tools.ask(&exists).await?.first().is_none_or(|count| count == "0") {
+            return Ok(None);
+        }
+        let query = format!("SELECT CONCAT(HEX(run), ' ', HEX(kept)) FROM {}.{MARK}", quoted(self.marked()));
         let rows = self.tools.ask(&query).await?;
         let (run, kept) = rows.first().and_then(|row| row.split_once(' ')).unwrap_or_default();
         Ok(Some(Mark { run: text(run), kept: serde_json::from_str(&text(kept)).unwrap_or_default() }))
-    }
-
-    /// How many columns the table of the mark has; `0` if there is no table.
-    async fn columns(&self) -> Result<String, Error> {
-        let query = format!(
-            "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = {} AND table_name = '{MARK}'",
-            hex(self.marked())
-        );
-        Ok(self.tools.ask(&query).await?.into_iter().next().unwrap_or_else(|| "0".into()))
     }
 
     /// Writes the mark into the target.
@@ -69,12 +62,11 @@ impl Work<'_> {
             let (_, end) = self.tools.script(work, create, &[]).await?;
             end.map_err(|failure| self.tools.account.side.failed(&failure))?;
         }
-        let old = if self.columns().await? == "1" { format!("DROP TABLE {database}.{MARK};\n") } else { String::new() };
         // What is kept cannot fail to serialize.
         let (run, kept) = (hex(&mark.run), hex(&serde_json::to_string(&mark.kept).unwrap_or_default()));
         // The mark is updated, not deleted and inserted: a try that dies in between leaves the mark that was there.
         let statements = format!(
-            "{old}CREATE TABLE IF NOT EXISTS {database}.{MARK} (run VARCHAR(255), kept LONGTEXT) CHARACTER SET utf8mb4;\nINSERT \
+            "CREATE TABLE IF NOT EXISTS {database}.{MARK} (run VARCHAR(255), kept LONGTEXT) CHARACTER SET utf8mb4;\nINSERT \
              INTO {database}.{MARK} SELECT {run}, {kept} FROM (SELECT COUNT(*) AS marks FROM {database}.{MARK}) AS there WHERE \
              marks = 0;\nUPDATE {database}.{MARK} SET run = {run}, kept = {kept};\n"
         );

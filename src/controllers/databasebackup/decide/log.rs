@@ -274,7 +274,11 @@ mod tests {
         }
         let counts = object(json!({ "keepLast": 1 }));
         let known = Bases::Known(vec![base("20261122T010000Z", 15)]);
-        assert_eq!(deleted(&counts, &observed(&counts, known)), Vec::<String>::new(), "it is of an earlier version");
+        assert_eq!(
+            deleted(&counts, &observed(&counts, known)),
+            Vec::<String>::new(),
+            "the schema refuses this, so it keeps all"
+        );
     }
 
     #[test]

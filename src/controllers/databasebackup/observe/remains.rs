@@ -145,7 +145,7 @@ impl Observer {
             let objects = &self.watches.objects;
             let last = ours && objects.unlisted().is_empty() && !objects.all().iter().any(is_user);
             let empty = found == 0 && remains.uploads.is_empty();
-            // Somebody enabled versioning to keep earlier versions, so the bucket stays.
+            // Versioning was enabled to keep replaced objects, so the bucket stays.
             let forgets = facts.keeping.versions.is_none();
             remains.bucket_may_go = last && forgets && empty && self.s3.is_empty(&place, &owner).await?;
         }

@@ -66,11 +66,7 @@ fn has_slot(object: &DatabaseBackup, observed: &Observed) -> bool {
     let was_tried = object.status.as_ref().is_some_and(|status| {
         status.last_success.is_some() || status.last_failure.is_some() || !status.ended.is_empty()
     });
-    let keeps_log = object.spec.method == Method::Wal;
-    // Objects of earlier versions may have had another method before.
-    let kept_log = object.status.iter().flat_map(|status| &status.recent).any(|run| run.folder == WAL)
-        && object.spec.source.as_ref().is_some_and(|source| source.postgresql.is_some());
-    kept_log || (keeps_log && (was_tried || !observed.jobs.is_empty() || observed.slot_job.is_some()))
+    object.spec.method == Method::Wal && (was_tried || !observed.jobs.is_empty() || observed.slot_job.is_some())
 }
 
 #[cfg(test)]
@@ -100,15 +96,6 @@ mod tests {
             "{:?}",
             observed.slot
         );
-        let run = json!({
-            "id": "20261122T000500Z", "source": "PostgreSQL db:5432", "folder": WAL, "finished": "2026-11-22T00:05:00Z",
-            "seconds": 1, "bytes": 1, "storedBytes": 1, "keys": 0,
-        });
-        let mut changed = object.clone();
-        changed.spec.method = Method::Dump;
-        assert!(!has_slot(&changed, &observed), "it never kept log");
-        changed.status = serde_json::from_value(json!({ "recent": [run] })).expect("a status");
-        assert!(has_slot(&changed, &observed), "an earlier version let the method change");
         observed.slot_job = Some(Job { name: "nightly-slot-1".into(), ..Job::default() });
         denied.look_at_slot(&object, &mut observed).await.expect("nothing stands in its way");
         assert!(matches!(&observed.slot, Slot::Stays(why) if why.contains("nightly-slot-1 did not end")));

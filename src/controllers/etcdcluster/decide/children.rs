@@ -116,7 +116,7 @@ fn with_present<T>(view: &View<'_>, then: impl FnOnce(&Present<'_, Node>) -> T) 
     })
 }
 
-/// The `ConfigMap`. While pods of an earlier spec are there, it keeps the settings that these accepted: pods of earlier versions
+/// The `ConfigMap`. While pods of an earlier spec are there, it keeps the settings that these accepted: pods of lower versions
 /// of the operator read them whenever they start.
 fn settings(view: &View<'_>, start: &Start) -> Option<Manifest> {
     let keeps = view.observed.set.pods.values().any(|pod| view.is_outdated(pod)) && written_start(view).is_some();

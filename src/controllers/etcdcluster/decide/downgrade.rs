@@ -1,9 +1,9 @@
 //! Members go back to the minor version before theirs.
 //!
 //! First, the downgrade is enabled in etcd. The leader then lowers the version of the cluster, and each member writes its
-//! data in the format of the earlier version. After that, pods are replaced as by any other rollout, and etcd ends the
+//! data in the format of the lower version. After that, pods are replaced as by any other rollout, and etcd ends the
 //! downgrade when the last one runs. Until all members have written their data, pods are made with the version that runs:
-//! the earlier version would not start on the later format, and etcd does not lower the cluster's version while a member
+//! the lower version would not start on the later format, and etcd does not lower the cluster's version while a member
 //! is away.
 //! <https://etcd.io/docs/v3.6/downgrades/downgrade_3_6/>
 
@@ -143,7 +143,7 @@ fn stays_behind(observed: &Observed, wanted: u8) -> bool {
     observed.statuses.values().any(|status| status.downgrades || has_gone_back(status, wanted))
 }
 
-/// Whether somebody cancelled the downgrade before a member ran the earlier version: the cluster has its version again.
+/// Whether somebody cancelled the downgrade before a member ran the lower version: the cluster has its version again.
 fn is_undone(observed: &Observed, wanted: u8) -> bool {
     let statuses = || observed.statuses.values();
     let runs = statuses().any(|status| has_gone_back(status, wanted));

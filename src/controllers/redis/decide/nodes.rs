@@ -55,7 +55,7 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     }
     let is_found = |ordinal: i32, other: &Pod| ordinal != master && role(view, ordinal, other).is_some();
     actions.extend(services::to_replicas(view, is_found));
-    actions.extend(services::taken_over(view));
+    actions.extend(services::remove_selectors(view));
     (!actions.is_empty())
         .then(|| Step::act(actions, "Following", "replicas are led to the master, and clients to both"))
 }

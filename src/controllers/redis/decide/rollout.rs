@@ -14,7 +14,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let replace = |pod: &Pod| Step::act(vec![delete_pod(pod, view.why_replaced(pod))], "RollingOut", message.clone());
     let (master, _, _) = view.serving_master()?;
     let away: Vec<i32> = (0..view.wanted()).filter(|ordinal| *ordinal != master && !is_well(view, *ordinal)).collect();
-    // It may never get well again: an older version does not read what a newer one sends, and a container beside it fails for
+    // It may never get well again: a lower version does not read what a newer one sends, and a container beside it fails for
     // what the spec was. All others have all data, whether their pods are ready or not. But one that was replaced already gets
     // ready first: if it does not, the spec is wrong again.
     let is_as_old = |other: i32| stays(view, other) && view.pod(other).is_some_and(outdated);

@@ -21,7 +21,7 @@ const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
 pub fn out(view: &View<'_>) -> Vec<Action> {
     let mut actions = keep(view, &view.object.name_any(), |pod| is_entitled(view, pod));
     actions.extend(keep(view, &names::replicas(view.object), |pod| pod.own.state != NodeState::Gone));
-    actions.extend(swept(view));
+    actions.extend(sweep_slices(view));
     actions
 }
 
@@ -57,9 +57,8 @@ pub fn not_as_replica(view: &View<'_>, ordinal: i32) -> Vec<Action> {
     keep(view, &names::replicas(view.object), |pod| view.pod(ordinal).is_none_or(|heir| heir.uid != pod.uid))
 }
 
-/// Removes selectors that an earlier version, or somebody else, gave the Services. The operator's slices lead clients
-/// already.
-pub fn taken_over(view: &View<'_>) -> Vec<Action> {
+/// Removes selectors that others gave the Services: by them, Kubernetes writes slices of its own.
+pub fn remove_selectors(view: &View<'_>) -> Vec<Action> {
     let unselect = |service: String| {
         let live = view.observed.set.child("Service", &service).filter(|live| live.ours && selects(live))?;
         Some(Action::Unselect { uid: live.uid.clone(), service })
@@ -174,8 +173,8 @@ fn selects(service: &Child) -> bool {
 }
 
 /// Deletes the slices that Kubernetes wrote while a Service had a selector. They stay when it has none any more, and
-/// nobody updates them.
-fn swept(view: &View<'_>) -> Vec<Action> {
+/// nothing updates them.
+fn sweep_slices(view: &View<'_>) -> Vec<Action> {
     let sweep = |service: String| {
         let live = view.observed.set.child("Service", &service)?;
         let left = view.observed.slices.iter().filter(|(_, slice)| {

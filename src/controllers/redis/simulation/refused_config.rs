@@ -71,7 +71,7 @@ fn a_setting_that_needs_another_process_is_tried_by_one_pod() {
     simulation.assert_settled();
 }
 
-/// An earlier version of the operator wrote it there.
+/// An edit of the StatefulSet by hand put it there.
 #[test]
 fn a_refused_setting_in_all_files_can_be_corrected() {
     let mut simulation = Simulation::settled(redis(1));

@@ -1,5 +1,4 @@
-//! Which nodes clients of the Services find, whatever happens to pods' readiness, disks and settings, and without a gap
-//! when the Services of an earlier version are taken over.
+//! The nodes that clients of the Services find, whatever happens to pods' readiness, disks, settings and selectors.
 
 use serde_json::json;
 
@@ -35,8 +34,8 @@ fn first_actions(simulation: &Simulation) -> Vec<Action> {
     super::decide(&simulation.object, &simulation.observe(), simulation.now).actions
 }
 
-/// The state in which an earlier version left a set: Services with selectors, and what Kubernetes wrote for them.
-fn of_an_earlier_version(simulation: &mut Simulation) {
+/// Gives the Services selectors, and has Kubernetes write slices for them in place of the operator's.
+fn add_selectors(simulation: &mut Simulation) {
     for (service, role) in [("cache", "master"), ("cache-replicas", "replica")] {
         let own = simulation.kubernetes.slices.remove(&format!("{service}-ipv4")).unwrap();
         let mut value = own.value;
@@ -51,9 +50,9 @@ fn of_an_earlier_version(simulation: &mut Simulation) {
 }
 
 #[test]
-fn services_of_an_earlier_version_are_taken_over_without_a_gap() {
+fn services_with_foreign_selectors_are_mended_without_a_gap() {
     let mut simulation = Simulation::settled(redis(2));
-    of_an_earlier_version(&mut simulation);
+    add_selectors(&mut simulation);
     for _ in 0..20 {
         for action in first_actions(&simulation) {
             simulation.kubernetes.act(&simulation.object, &action).unwrap();
@@ -68,10 +67,10 @@ fn services_of_an_earlier_version_are_taken_over_without_a_gap() {
 
 /// The slices that Kubernetes wrote stay when a selector goes: only the operator takes a dead master out of them.
 #[test]
-fn the_operator_may_die_at_any_point_of_taking_services_over() {
+fn the_operator_may_die_at_any_point_of_mending_services() {
     for dies in 0..8 {
         let mut simulation = Simulation::settled(redis(2));
-        of_an_earlier_version(&mut simulation);
+        add_selectors(&mut simulation);
         simulation.reconcile(&Mishap { dies_after: Some(dies), reply_lost: None });
         simulation.kubernetes.kill(0);
         simulation.time_passes();

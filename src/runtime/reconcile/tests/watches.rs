@@ -139,7 +139,7 @@ async fn a_list_in_which_nothing_of_an_object_can_be_decoded_does_not_make_it_se
     watch.list([Decoded::Object(object(&json!([])))]);
     watch.list([lost("app", "uid-1"), lost("never-decoded", "uid-2")]);
     let names: Vec<_> = watch.store.state().iter().map(|it| it.name_any()).collect();
-    assert_eq!(names, ["app"], "the store keeps its earlier version");
+    assert_eq!(names, ["app"], "the store keeps it as it was");
     assert_eq!(reconciler.undecodable.lock().unwrap().len(), 2);
     // Another object of the same name is not the earlier one.
     watch.list([lost("app", "uid-3")]);

@@ -41,8 +41,8 @@ struct Problem {
 type Mistake = (u32, String);
 
 impl Accounts {
-    /// Finds what the target lacks. `ours` are accounts that an earlier try of this restore began to make. A backup of an
-    /// earlier version has no accounts.
+    /// Finds what the target lacks. `ours` are accounts that an earlier try of this restore began to make. A backup whose login may not
+    /// read accounts has none.
     pub async fn look(
         tools: &Tools,
         version: &str,
