@@ -1,4 +1,4 @@
-//! Clients of the cluster and of AWS. Every call has a deadline, is counted, and is sent only once. Retries belong to
+//! Clients of the cluster. Every call has a deadline, is counted, and is sent only once. Retries belong to
 //! the reconcile, whose back-off covers the whole object.
 
 mod pages;
@@ -8,16 +8,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use aws_config::retry::RetryConfig;
-use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::ClientBuilder;
 use tower::timeout::TimeoutLayer;
 use tower::{BoxError, Service, layer::layer_fn};
 
-use crate::external::https::Https;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::{api_message, class_of_status};
@@ -28,12 +24,7 @@ const KUBERNETES_DEADLINE: Duration = Duration::from_secs(15);
 /// Nothing else reveals a connection that was cut without a FIN or RST.
 /// <https://kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks>
 const WATCH_TIMEOUT: Duration = Duration::from_secs(150);
-/// A change that was sent while this process led must be over before another process can lead. The lease lasts 5 s
-/// longer than a leader that cannot renew it relies on it (see [`crate::leader::Timing`]).
-const AWS_DEADLINE: Duration = Duration::from_secs(5);
-const AWS_CONNECT_DEADLINE: Duration = Duration::from_secs(3);
-
-/// Why a command that users run cannot reach the cluster or AWS.
+/// Why a command that users run cannot reach the cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no way to reach the cluster.
@@ -42,20 +33,6 @@ pub enum Error {
     /// The Kubernetes client could not be made.
     #[error("cannot make a Kubernetes client: {}", api_message(.0))]
     Client(#[source] kube::Error),
-    /// Neither the environment nor the machine names an AWS region.
-    #[error("no AWS region to work in: set AWS_REGION, for example to us-east-1")]
-    Region,
-}
-
-/// The clients of a command that users run: the cluster and AWS, as configured in the user's environment.
-pub async fn of_user(metrics: &Metrics) -> Result<(Client, SdkConfig), Error> {
-    let config = kube::Config::infer().await.map_err(Error::Kubeconfig)?;
-    let client = kubernetes(config, metrics).map_err(Error::Client)?;
-    let aws = aws().load().await;
-    if aws.region().is_none() {
-        return Err(Error::Region);
-    }
-    Ok((client, aws))
 }
 
 /// A client of the Kubernetes API that counts its calls in `metrics`.
@@ -72,15 +49,6 @@ pub fn kubernetes_fenced(mut config: kube::Config, metrics: &Metrics, fence: Fen
     let deadline = TimeoutLayer::new(KUBERNETES_DEADLINE);
     let client = ClientBuilder::try_from(config)?.with_layer(&deadline).with_layer(&counted).build();
     Ok(pages::in_pages(&client))
-}
-
-/// The configuration of AWS clients, from the environment: region, endpoint, and the web identity of the pod.
-pub fn aws() -> ConfigLoader {
-    let timeouts = TimeoutConfig::builder().operation_timeout(AWS_DEADLINE).connect_timeout(AWS_CONNECT_DEADLINE);
-    aws_config::defaults(BehaviorVersion::latest())
-        .http_client(Https::default())
-        .retry_config(RetryConfig::disabled())
-        .timeout_config(timeouts.build())
 }
 
 /// Counts calls by verb and outcome, and sends those that change something only while the fence is open.

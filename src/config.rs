@@ -1,21 +1,16 @@
 //! Options of the operator; every flag has an environment variable.
 
-mod commands;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 
-pub use commands::{
-    BackupsAction, BackupsOptions, OrphansAction, OrphansOptions, PlanFormat, PlanOptions, RecoverOptions,
-};
-
+use crate::api::Served;
 use crate::api::access::NetworkPolicyMode;
 use crate::backup::jobs::{Egress, Identity, Settings};
-use crate::context::Served;
-use crate::external::budget::Budget;
+use crate::external::budget::{Budget, parse_share};
+use crate::options::{cluster_name, cluster_uid, names};
 use crate::stateful::Rules;
 use crate::telemetry::LogFormat;
 
@@ -69,7 +64,7 @@ pub struct RunOptions {
 
     /// Share of AWS's default limits on the rate of calls that the operator uses: 0.5 where others call from the same
     /// account, 2 where AWS raised the limits, 0 for no limit
-    #[arg(long, env = "AWS_RATE_SHARE", default_value_t = 1.0, value_parser = share)]
+    #[arg(long, env = "AWS_RATE_SHARE", default_value_t = 1.0, value_parser = parse_share)]
     pub aws_rate_share: f64,
 
     /// Backups
@@ -145,7 +140,7 @@ impl DatabaseOptions {
         Rules {
             namespace: namespace.to_owned(),
             network_policy: self.network_policy,
-            scrape_namespaces: named(&self.scrape_namespaces),
+            scrape_namespaces: names(&self.scrape_namespaces),
             require_auth: self.require_auth,
             require_tls: self.require_tls,
         }
@@ -198,8 +193,8 @@ impl BackupOptions {
             region: region.unwrap_or_default(),
             aws_endpoint,
             egress: Egress::default(),
-            endpoints: named(&self.backup_endpoints),
-            regions: named(&self.backup_regions),
+            endpoints: names(&self.backup_endpoints),
+            regions: names(&self.backup_regions),
             namespace: String::new(),
         }
     }
@@ -209,38 +204,14 @@ impl RunOptions {
     /// How often AWS may be called.
     #[must_use]
     pub fn budget(&self) -> Budget {
-        budget(self.aws_rate_share)
+        Budget::from_share(self.aws_rate_share)
     }
 
     /// The namespaces to serve; empty means all. Empty entries and blanks around commas are ignored.
     #[must_use]
     pub fn namespaces(&self) -> Vec<String> {
-        named(&self.watch_namespaces)
+        names(&self.watch_namespaces)
     }
-}
-
-/// The names in a list that was separated by commas. Empty entries and blanks around commas are ignored.
-fn named(list: &[String]) -> Vec<String> {
-    list.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).map(str::to_owned).collect()
-}
-
-fn budget(share: f64) -> Budget {
-    if share > 0.0 { Budget::share_of_aws(share) } else { Budget::unlimited() }
-}
-
-/// Must be a valid tag value: <https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html>
-fn cluster_name(text: &str) -> Result<String, String> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_./:@".contains(c);
-    if (1..=100).contains(&text.len()) && text.chars().all(allowed) {
-        Ok(text.into())
-    } else {
-        Err("give 1 to 100 letters, digits or any of - _ . / : @".into())
-    }
-}
-
-/// Like [`cluster_name`], but an empty value counts as not set.
-fn cluster_uid(text: &str) -> Result<String, String> {
-    if text.is_empty() { Ok(String::new()) } else { cluster_name(text) }
 }
 
 /// Follows <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>, but refuses dots: the
@@ -252,13 +223,6 @@ fn bucket_name(text: &str) -> Result<String, String> {
         Ok(text.into())
     } else {
         Err("give 3 to 63 lower case letters, digits and hyphens, with a letter or digit at both ends".into())
-    }
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(share) if (0.0..=100.0).contains(&share) => Ok(share),
-        _ => Err("give a number from 0 to 100".into()),
     }
 }
 
@@ -342,14 +306,5 @@ mod tests {
         let settings = options(&user_provided).unwrap().backups.settings("prod", None, None);
         assert_eq!(settings, Settings { cluster: "prod".into(), ..Settings::default() });
         assert!(options(&["--backup-bucket", "My_Bucket"]).is_err());
-    }
-
-    #[test]
-    fn a_cluster_name_must_fit_into_a_tag() {
-        assert_eq!(cluster_name("prod-eu"), Ok("prod-eu".into()));
-        assert!(cluster_name("").is_err());
-        assert!(cluster_name("a\nb").is_err());
-        assert!(cluster_uid("a\nb").is_err());
-        assert_eq!(cluster_uid(""), Ok(String::new()));
     }
 }

@@ -1,7 +1,6 @@
 //! Checks that docs/operations.md names every metric and every option, and no others.
 
 mod reasons;
-pub mod runbooks;
 
 use std::collections::BTreeSet;
 

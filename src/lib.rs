@@ -12,7 +12,6 @@ pub mod clients;
 pub mod cluster;
 pub mod config;
 mod consent;
-pub mod context;
 pub mod controllers;
 #[cfg(test)]
 mod documented;
@@ -23,6 +22,7 @@ pub mod leader;
 pub mod metrics;
 mod network;
 pub mod operator;
+pub mod options;
 pub mod plugin;
 pub mod recovery;
 pub mod runtime;

@@ -7,10 +7,13 @@ use std::process::ExitCode;
 use std::thread::available_parallelism;
 
 use causeway::backup::command::{self as job, BackupOptions, DumpOptions, JobOptions, RestoreOptions};
+use causeway::backup::options::BackupsAction;
 use causeway::backup::{install, ls, recover};
-use causeway::config::{BackupsAction, OrphansOptions, PlanOptions, RunOptions};
+use causeway::config::RunOptions;
 use causeway::controllers::myingress::orphans::command as orphans;
+use causeway::controllers::myingress::orphans::options::OrphansOptions;
 use causeway::controllers::myingress::plan;
+use causeway::controllers::myingress::plan::options::PlanOptions;
 use causeway::plugin;
 use causeway::recovery::{self, SkipOptions};
 use causeway::sentinel::{self, SentinelOptions};

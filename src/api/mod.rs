@@ -20,6 +20,7 @@ mod placement;
 pub mod pods;
 mod polarity;
 pub mod redis;
+mod served;
 
 pub use common::{Conditioned, DeletionPolicy, Polarity};
 pub use databasebackup::{DatabaseBackup, DatabaseBackupSpec, DatabaseBackupStatus};
@@ -30,3 +31,4 @@ pub use myapp::{MyApp, MyAppSpec, MyAppStatus};
 pub use myingress::{MyIngress, MyIngressSpec, MyIngressStatus};
 pub use polarity::polarity;
 pub use redis::{Redis, RedisSpec, RedisStatus};
+pub use served::Served;

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 
 use super::jobs::{Catalog, Stored};
 use super::manifest::{Document, LIMIT, NAME, id_of, parse};
+use super::options::BackupsOptions;
 use super::signature::{Distrust, KeyError, LARGEST_SIGNATURE, PublicKey, SIGNATURE, verify};
-use crate::clients;
-use crate::config::BackupsOptions;
 use crate::external::aws::AwsError;
+use crate::external::connect;
 use crate::external::s3::{Place, S3};
 use crate::leader::Fence;
 use crate::metrics::Metrics;
@@ -70,7 +70,7 @@ impl Shelf {
     pub async fn open(options: &BackupsOptions) -> Result<Self, Error> {
         let keys = options.trusted_keys.iter().map(|key| key.parse().map_err(|why| Error::Key(key.clone(), why)));
         let keys: Vec<PublicKey> = keys.collect::<Result<_, _>>()?;
-        let aws = clients::aws().load().await;
+        let aws = connect::aws().load().await;
         let region = options.region.clone().or_else(|| aws.region().map(ToString::to_string)).ok_or(Error::Region)?;
         let s3 = S3::new(&aws, Metrics::new(), Fence::closed());
         let place = Place { bucket: options.bucket.clone(), region, endpoint: options.endpoint.clone() };

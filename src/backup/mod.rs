@@ -22,6 +22,7 @@ pub mod instant;
 pub mod jobs;
 pub mod ls;
 pub mod manifest;
+pub mod options;
 mod outlook;
 pub mod plan;
 mod progress;

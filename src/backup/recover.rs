@@ -9,9 +9,9 @@ use super::fetch;
 use super::instant::{Furthest, LogSearch, Missing, Reach, end_of, is_by};
 use super::ls::{self, Found, Shelf};
 use super::manifest::{Document, Manifest, NAME, id_of};
+use super::options::RecoverOptions;
 use super::plan::{BASE, Destination, RestorePlan, WAL};
 use crate::api::databaserestore::{Excluded, Included, OnDependents};
-use crate::config::RecoverOptions;
 use crate::terminal::plain;
 
 /// Why nothing could be fetched.

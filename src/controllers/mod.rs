@@ -1,6 +1,6 @@
-//! One folder per kind. Kinds do not depend on one another or on this module: what they are built from is in `context`,
-//! and what databases in `StatefulSet`s share is in `stateful`. A new kind is a folder here, its types under `api/`,
-//! and a variant of [`Served`].
+//! One folder per kind. Kinds do not depend on one another or on this module: each has its own `Inputs`, which [`Context`]
+//! fills. What databases in `StatefulSet`s share is in `stateful`. A new kind is a folder here, its types under `api/`, and a
+//! variant of [`Served`].
 
 pub mod databasebackup;
 pub mod databaserestore;
@@ -9,10 +9,103 @@ pub mod myapp;
 pub mod myingress;
 pub mod redis;
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_config::SdkConfig;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 
-pub use crate::context::{Context, Served};
+pub use crate::api::Served;
+use crate::backup::jobs::Settings;
+use crate::cluster::Cluster;
+use crate::external::budget::Budget;
+use crate::external::{etcd, redis as nodes};
+use crate::leader::Fence;
+use crate::runtime::Environment;
+pub use crate::stateful::Rules;
+
+/// The parts from which controllers are built.
+#[derive(Clone)]
+pub struct Context {
+    /// The kinds to serve.
+    pub kinds: Vec<Served>,
+    /// The cluster side.
+    pub environment: Environment,
+    /// The AWS side.
+    pub aws: SdkConfig,
+    /// Lets changes to AWS pass only while this process leads.
+    pub fence: Fence,
+    /// Limits the rate of calls to AWS.
+    pub budget: Budget,
+    /// Sends calls to members of etcd clusters.
+    pub etcd: Arc<dyn etcd::Transport>,
+    /// Sends commands to Redis nodes.
+    pub redis: Arc<dyn nodes::Transport>,
+    /// This cluster, as ownership tags name it.
+    pub cluster: Cluster,
+    /// The operator's options for databases.
+    pub databases: Rules,
+    /// The operator's options for backups.
+    pub backups: Settings,
+    /// How long a replaced load balancer goes on serving.
+    pub replacement_grace: Duration,
+    /// How many rules a security group may have for each address family.
+    pub security_group_rules: u16,
+}
+
+impl Context {
+    fn myingress(self) -> myingress::Inputs {
+        myingress::Inputs {
+            environment: self.environment,
+            aws: self.aws,
+            fence: self.fence,
+            budget: self.budget,
+            cluster: self.cluster,
+            replacement_grace: self.replacement_grace,
+            security_group_rules: self.security_group_rules,
+        }
+    }
+
+    fn etcdcluster(self) -> etcdcluster::Inputs {
+        etcdcluster::Inputs {
+            environment: self.environment,
+            etcd: self.etcd,
+            fence: self.fence,
+            image: self.backups.image,
+            rules: self.databases,
+        }
+    }
+
+    fn redis(self) -> redis::Inputs {
+        redis::Inputs {
+            environment: self.environment,
+            redis: self.redis,
+            fence: self.fence,
+            image: self.backups.image,
+            rules: self.databases,
+        }
+    }
+
+    fn databasebackup(self) -> databasebackup::Inputs {
+        databasebackup::Inputs {
+            restores: self.kinds.contains(&Served::DatabaseRestore),
+            environment: self.environment,
+            aws: self.aws,
+            fence: self.fence,
+            settings: self.backups,
+        }
+    }
+
+    fn databaserestore(self) -> databaserestore::Inputs {
+        databaserestore::Inputs {
+            environment: self.environment,
+            aws: self.aws,
+            fence: self.fence,
+            settings: self.backups,
+        }
+    }
+}
 
 /// Runs the controllers of `context.kinds` until `context.environment.stop`. Calls in flight are finished before it
 /// returns.
@@ -24,11 +117,11 @@ pub async fn run(context: Context) {
 
 fn controller(kind: Served, context: Context) -> BoxFuture<'static, ()> {
     match kind {
-        Served::MyApp => myapp::controller(context).boxed(),
-        Served::MyIngress => myingress::controller(context).boxed(),
-        Served::EtcdCluster => etcdcluster::controller(context).boxed(),
-        Served::Redis => redis::controller(context).boxed(),
-        Served::DatabaseBackup => databasebackup::controller(context).boxed(),
-        Served::DatabaseRestore => databaserestore::controller(context).boxed(),
+        Served::MyApp => myapp::controller(context.environment).boxed(),
+        Served::MyIngress => myingress::controller(context.myingress()).boxed(),
+        Served::EtcdCluster => etcdcluster::controller(context.etcdcluster()).boxed(),
+        Served::Redis => redis::controller(context.redis()).boxed(),
+        Served::DatabaseBackup => databasebackup::controller(context.databasebackup()).boxed(),
+        Served::DatabaseRestore => databaserestore::controller(context.databaserestore()).boxed(),
     }
 }

@@ -4,6 +4,7 @@
 pub mod acm;
 pub mod aws;
 pub mod budget;
+pub mod connect;
 mod denial;
 pub mod ec2;
 pub mod elbv2;

@@ -10,8 +10,8 @@ use axum::http::StatusCode;
 use tokio::net::TcpListener;
 
 use super::budget::Budget;
+use super::connect;
 use super::elbv2::Elbv2;
-use crate::clients;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::Class;
@@ -33,7 +33,7 @@ async fn aws(refuses: fn(usize) -> bool) -> (Elbv2, Arc<AtomicUsize>) {
     let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
     tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await });
     let credentials = Credentials::new("key", "secret", None, None, "test");
-    let config = clients::aws().region("us-east-1").credentials_provider(credentials).endpoint_url(endpoint);
+    let config = connect::aws().region("us-east-1").credentials_provider(credentials).endpoint_url(endpoint);
     let elb = Elbv2::new(&config.load().await, Metrics::new(), Fence::unfenced(), Budget::unlimited());
     (elb, calls)
 }

@@ -18,6 +18,7 @@ use crate::clients;
 use crate::cluster::Cluster;
 use crate::config::RunOptions;
 use crate::controllers::{self, Context};
+use crate::external::connect;
 use crate::external::etcd::Grpc;
 use crate::external::redis::Tcp;
 use crate::guardrails::Guardrails;
@@ -165,7 +166,7 @@ impl Process {
                 return;
             }
         };
-        let aws = clients::aws().load().await;
+        let aws = connect::aws().load().await;
         let telling = || Guardrails::telling(&client, fence.clone());
         let guardrails = options.guardrails.then(telling).unwrap_or_default();
         let environment = Environment {

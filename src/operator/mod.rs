@@ -30,6 +30,7 @@ use crate::cluster::Cluster;
 use crate::config::RunOptions;
 use crate::consent::account;
 use crate::controllers::Served;
+use crate::external::connect;
 use crate::health::{self, Health};
 use crate::leader::{self, Lost};
 use crate::metrics::{Metrics, serving};
@@ -99,7 +100,7 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
     let (metrics, health) = (Metrics::new(), Health::default());
     let client = clients::kubernetes(config.clone(), &metrics).map_err(Error::Client)?;
     let lease_client = leader::client(&config).map_err(Error::Client)?;
-    if clients::aws().load().await.region().is_none() {
+    if connect::aws().load().await.region().is_none() {
         return Err(Error::Region);
     }
     let address = options.metrics_address;

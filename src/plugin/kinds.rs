@@ -4,8 +4,8 @@ use clap::ValueEnum;
 use kube::CustomResourceExt;
 
 use super::Error;
+use crate::api::Served;
 use crate::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
-use crate::context::Served;
 
 /// Every kind that is served. Policies are not: they are cluster-scoped, and `kubectl get causewaypolicies` lists them.
 pub fn all() -> &'static [Served] {

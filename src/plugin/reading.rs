@@ -15,9 +15,9 @@ use super::Error;
 use super::kinds;
 use super::options::Place;
 use super::seen::title;
+use crate::api::Served;
 use crate::api::common::FIELD_MANAGER;
 use crate::clients;
-use crate::context::Served;
 use crate::metrics::Metrics;
 use crate::runtime::api_message;
 

@@ -32,6 +32,8 @@ pub mod restore_from;
 pub mod revival;
 pub mod rivals;
 pub mod rules;
+#[cfg(test)]
+pub mod runbooks;
 pub mod sets;
 #[cfg(test)]
 pub(crate) mod simulation;

@@ -39,15 +39,17 @@ mod watches;
 
 use std::sync::Arc;
 
+use aws_config::SdkConfig;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::Controller;
 
 use crate::api::{DatabaseBackup, DatabaseBackupStatus};
-use crate::context::{Context, Served};
+use crate::backup::jobs::Settings;
 use crate::external::s3::S3;
 use crate::guardrails::{Guardrails, asks};
-use crate::runtime::{self, ActionEvent, Kind, Plan, Removal};
+use crate::leader::Fence;
+use crate::runtime::{self, ActionEvent, Environment, Kind, Plan, Removal};
 use action::Action;
 use apply::Clients;
 use error::Error;
@@ -61,21 +63,34 @@ struct DatabaseBackupKind {
     observer: Observer,
 }
 
+/// The parts from which the controller of `DatabaseBackup` is built.
+pub struct Inputs {
+    /// Client of the cluster, metrics, and the signal to stop.
+    pub environment: Environment,
+    /// Configuration of AWS clients.
+    pub aws: SdkConfig,
+    /// Lets changes pass only while this process leads.
+    pub fence: Fence,
+    /// The operator's options for backups.
+    pub settings: Settings,
+    /// Whether this operator also serves `DatabaseRestore`.
+    pub restores: bool,
+}
+
 /// Runs the controller.
-pub async fn controller(context: Context) {
-    let (client, metrics) = (context.environment.client.clone(), context.environment.metrics.clone());
-    let s3 = S3::new(&context.aws, metrics.clone(), context.fence);
-    let guardrails = context.environment.guardrails.clone();
-    let (sweep, asked) = (context.environment.sweep, guardrails.clone());
-    let restores = context.kinds.contains(&Served::DatabaseRestore);
-    let observer = Observer::new(client.clone(), s3.clone(), context.backups, sweep, asked, restores);
+pub async fn controller(inputs: Inputs) {
+    let (client, metrics) = (inputs.environment.client.clone(), inputs.environment.metrics.clone());
+    let s3 = S3::new(&inputs.aws, metrics.clone(), inputs.fence);
+    let guardrails = inputs.environment.guardrails.clone();
+    let (sweep, asked) = (inputs.environment.sweep, guardrails.clone());
+    let observer = Observer::new(client.clone(), s3.clone(), inputs.settings, sweep, asked, inputs.restores);
     let objects = observer.watches.objects.clone();
     metrics.tell_of_backups(move || {
         let now = Timestamp::now();
         objects.all().iter().map(|object| times::of(object, now)).collect()
     });
     let kind = DatabaseBackupKind { guardrails, clients: Clients { client, s3, metrics }, observer };
-    runtime::run(Arc::new(kind), context.environment).await;
+    runtime::run(Arc::new(kind), inputs.environment).await;
 }
 
 impl Kind for DatabaseBackupKind {

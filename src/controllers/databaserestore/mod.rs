@@ -20,16 +20,18 @@ mod target;
 
 use std::sync::Arc;
 
+use aws_config::SdkConfig;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use kube::Client;
 use kube::runtime::Controller;
 
 use crate::api::{DatabaseRestore, DatabaseRestoreStatus};
-use crate::context::Context;
+use crate::backup::jobs::Settings;
 use crate::external::s3::S3;
+use crate::leader::Fence;
 use crate::runtime::child_watch::Watch;
-use crate::runtime::{self, ActionEvent, Kind, Plan};
+use crate::runtime::{self, ActionEvent, Environment, Kind, Plan};
 use crate::transfer::{self, Error};
 use decide::Action;
 use facts::Observed;
@@ -42,13 +44,25 @@ struct DatabaseRestoreKind {
     jobs: Watch<DatabaseRestore, Job>,
 }
 
+/// The parts from which the controller of `DatabaseRestore` is built.
+pub struct Inputs {
+    /// Client of the cluster, metrics, and the signal to stop.
+    pub environment: Environment,
+    /// Configuration of AWS clients.
+    pub aws: SdkConfig,
+    /// Lets changes pass only while this process leads.
+    pub fence: Fence,
+    /// The operator's options for backups.
+    pub settings: Settings,
+}
+
 /// Runs the controller.
-pub async fn controller(context: Context) {
-    let client = context.environment.client.clone();
-    let s3 = S3::new(&context.aws, context.environment.metrics.clone(), context.fence);
-    let observer = Observer::new(client.clone(), s3, context.backups, context.environment.guardrails.clone());
+pub async fn controller(inputs: Inputs) {
+    let client = inputs.environment.client.clone();
+    let s3 = S3::new(&inputs.aws, inputs.environment.metrics.clone(), inputs.fence);
+    let observer = Observer::new(client.clone(), s3, inputs.settings, inputs.environment.guardrails.clone());
     let kind = DatabaseRestoreKind { client, observer, jobs: Watch::new(resources::LABEL) };
-    runtime::run(Arc::new(kind), context.environment).await;
+    runtime::run(Arc::new(kind), inputs.environment).await;
 }
 
 impl Kind for DatabaseRestoreKind {

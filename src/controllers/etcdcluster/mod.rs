@@ -38,10 +38,10 @@ use jiff::Timestamp;
 use kube::runtime::Controller;
 
 use crate::api::{EtcdCluster, EtcdClusterStatus};
-use crate::context::Context;
-use crate::external::etcd::Etcd;
-use crate::runtime::{self, ActionEvent, Kind, Plan, Replacement};
-use crate::stateful;
+use crate::external::etcd::{Etcd, Transport};
+use crate::leader::Fence;
+use crate::runtime::{self, ActionEvent, Environment, Kind, Plan, Replacement};
+use crate::stateful::{self, Rules};
 use action::Action;
 use error::Error;
 use facts::Observed;
@@ -53,15 +53,29 @@ struct EtcdClusterKind {
     observer: Observer,
 }
 
+/// The parts from which the controller of `EtcdCluster` is built.
+pub struct Inputs {
+    /// Client of the cluster, metrics, and the signal to stop.
+    pub environment: Environment,
+    /// Sends calls to members.
+    pub etcd: Arc<dyn Transport>,
+    /// Lets changes pass only while this process leads.
+    pub fence: Fence,
+    /// Image of the operator, which init containers and sidecars run.
+    pub image: Option<String>,
+    /// The operator's options for databases.
+    pub rules: Rules,
+}
+
 /// Runs the controller.
-pub async fn controller(context: Context) {
-    let client = context.environment.client.clone();
-    let etcd = Etcd::new(context.etcd, context.fence, context.environment.metrics.clone());
-    let guardrails = context.environment.guardrails.clone();
-    let image = context.backups.image.clone();
-    let observer = Observer::new(client, etcd.clone(), image, context.databases, guardrails);
+pub async fn controller(inputs: Inputs) {
+    let client = inputs.environment.client.clone();
+    let etcd = Etcd::new(inputs.etcd, inputs.fence, inputs.environment.metrics.clone());
+    let guardrails = inputs.environment.guardrails.clone();
+    let image = inputs.image.clone();
+    let observer = Observer::new(client, etcd.clone(), image, inputs.rules, guardrails);
     let kind = EtcdClusterKind { etcd, observer };
-    runtime::run(Arc::new(kind), context.environment).await;
+    runtime::run(Arc::new(kind), inputs.environment).await;
 }
 
 impl Kind for EtcdClusterKind {
@@ -157,6 +171,6 @@ mod tests {
 
     #[test]
     fn the_alert_for_databases_fires_for_trouble_of_pods() {
-        crate::documented::runbooks::explain_trouble(EtcdClusterKind::TROUBLE);
+        crate::stateful::runbooks::explain_trouble(EtcdClusterKind::TROUBLE);
     }
 }

@@ -18,11 +18,10 @@ use kube::runtime::{Controller, WatchStreamExt, watcher};
 use kube::{Api, Client};
 
 use crate::api::{MyApp, MyAppStatus};
-use crate::context::Context;
 use crate::guardrails::{Guardrails, asks};
 use crate::runtime::manifest::left_over;
 use crate::runtime::{
-    self, ActionEvent, Class, Decoded, Failure, Kind, Plan, Replacement, WatchBackoff, api_message,
+    self, ActionEvent, Class, Decoded, Environment, Failure, Kind, Plan, Replacement, WatchBackoff, api_message,
     class_of_kubernetes, decoded, of_metadata,
 };
 use apply::Action;
@@ -42,9 +41,9 @@ impl MyAppKind {
 }
 
 /// Runs the controller.
-pub async fn controller(context: Context) {
-    let kind = MyAppKind::new(context.environment.client.clone(), context.environment.guardrails.clone());
-    runtime::run(Arc::new(kind), context.environment).await;
+pub async fn controller(environment: Environment) {
+    let kind = MyAppKind::new(environment.client.clone(), environment.guardrails.clone());
+    runtime::run(Arc::new(kind), environment).await;
 }
 
 /// Why observing or changing pods failed.

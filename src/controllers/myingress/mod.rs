@@ -41,6 +41,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use aws_config::SdkConfig;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -61,13 +62,16 @@ use secrets::Secrets;
 use targets::{Binding, Targets};
 
 use crate::api::{MyIngress, MyIngressStatus};
-use crate::context::Context;
+use crate::cluster::Cluster;
+use crate::external::budget::Budget;
 use crate::external::ec2::Ec2;
 use crate::external::elbv2::Elbv2;
 use crate::guardrails::Guardrails;
+use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::{
-    self, ActionEvent, Cause, ExtraCondition, Health, Kind, Plan, Removal, ScopedStores, Unlisted, undecodable,
+    self, ActionEvent, Cause, Environment, ExtraCondition, Health, Kind, Plan, Removal, ScopedStores, Unlisted,
+    undecodable,
 };
 use action::Action;
 use facts::Observed;
@@ -75,15 +79,33 @@ use facts::Observed;
 /// The longest wait for the lists of all namespaces after the start.
 const LISTED: Duration = Duration::from_secs(10);
 
+/// The parts from which the controller of `MyIngress` is built.
+pub struct Inputs {
+    /// Client of the cluster, metrics, and the signal to stop.
+    pub environment: Environment,
+    /// Configuration of AWS clients.
+    pub aws: SdkConfig,
+    /// Lets changes pass only while this process leads.
+    pub fence: Fence,
+    /// Limits the rate of calls to AWS.
+    pub budget: Budget,
+    /// This cluster, as ownership tags name it.
+    pub cluster: Cluster,
+    /// How long a replaced load balancer goes on serving.
+    pub replacement_grace: Duration,
+    /// How many rules a security group may have for each address family.
+    pub security_group_rules: u16,
+}
+
 /// Runs the controller. Meanwhile it keeps the snapshot of AWS fresh and lets targets follow endpoints.
-pub async fn controller(context: Context) {
-    let (metrics, fence) = (context.environment.metrics.clone(), context.fence.clone());
-    let (budget, guardrails) = (context.budget, context.environment.guardrails.clone());
-    let elb = Elbv2::new(&context.aws, metrics.clone(), fence.clone(), budget.clone());
+pub async fn controller(inputs: Inputs) {
+    let (metrics, fence) = (inputs.environment.metrics.clone(), inputs.fence.clone());
+    let (budget, guardrails) = (inputs.budget, inputs.environment.guardrails.clone());
+    let elb = Elbv2::new(&inputs.aws, metrics.clone(), fence.clone(), budget.clone());
     let kind = Arc::new(MyIngressKind {
-        region: Region::new(&context.aws, &metrics, &fence, budget, elb.clone(), context.cluster),
-        targets: Targets::new(elb, Ec2::new(&context.aws, metrics.clone(), fence.clone()), guardrails.clone()),
-        secrets: Secrets::new(context.environment.client.clone()),
+        region: Region::new(&inputs.aws, &metrics, &fence, budget, elb.clone(), inputs.cluster),
+        targets: Targets::new(elb, Ec2::new(&inputs.aws, metrics.clone(), fence.clone()), guardrails.clone()),
+        secrets: Secrets::new(inputs.environment.client.clone()),
         stores: ScopedStores::default(),
         begun: Instant::now(),
         bound: Mutex::default(),
@@ -92,12 +114,12 @@ pub async fn controller(context: Context) {
         journal: Journal::default(),
         drift: drift::DriftCache::default(),
         metrics: metrics.clone(),
-        sweep: context.environment.sweep,
-        replacement_grace: context.replacement_grace,
-        security_group_rules: context.security_group_rules,
+        sweep: inputs.environment.sweep,
+        replacement_grace: inputs.replacement_grace,
+        security_group_rules: inputs.security_group_rules,
         guardrails,
     });
-    let environment = context.environment;
+    let environment = inputs.environment;
     let sweep = environment.sweep;
     let run = runtime::run(kind.clone(), environment.clone());
     tokio::select! {

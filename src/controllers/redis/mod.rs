@@ -48,10 +48,10 @@ use jiff::Timestamp;
 use kube::runtime::Controller;
 
 use crate::api::{self, RedisStatus};
-use crate::context::Context;
-use crate::external::redis::Redis;
-use crate::runtime::{self, ActionEvent, Kind, Plan, Replacement};
-use crate::stateful;
+use crate::external::redis::{Redis, Transport};
+use crate::leader::Fence;
+use crate::runtime::{self, ActionEvent, Environment, Kind, Plan, Replacement};
+use crate::stateful::{self, Rules};
 use action::Action;
 use error::Error;
 use facts::Observed;
@@ -63,14 +63,28 @@ struct RedisKind {
     observer: Observer,
 }
 
+/// The parts from which the controller of `Redis` is built.
+pub struct Inputs {
+    /// Client of the cluster, metrics, and the signal to stop.
+    pub environment: Environment,
+    /// Sends commands to nodes.
+    pub redis: Arc<dyn Transport>,
+    /// Lets changes pass only while this process leads.
+    pub fence: Fence,
+    /// Image of the operator, which init containers and sidecars run.
+    pub image: Option<String>,
+    /// The operator's options for databases.
+    pub rules: Rules,
+}
+
 /// Runs the controller.
-pub async fn controller(context: Context) {
-    let client = context.environment.client.clone();
-    let redis = Redis::new(context.redis, context.fence, context.environment.metrics.clone());
-    let guardrails = context.environment.guardrails.clone();
-    let observer = Observer::new(client, redis.clone(), context.backups.image, context.databases, guardrails);
+pub async fn controller(inputs: Inputs) {
+    let client = inputs.environment.client.clone();
+    let redis = Redis::new(inputs.redis, inputs.fence, inputs.environment.metrics.clone());
+    let guardrails = inputs.environment.guardrails.clone();
+    let observer = Observer::new(client, redis.clone(), inputs.image, inputs.rules, guardrails);
     let kind = RedisKind { redis, observer };
-    runtime::run(Arc::new(kind), context.environment).await;
+    runtime::run(Arc::new(kind), inputs.environment).await;
 }
 
 impl Kind for RedisKind {
@@ -166,6 +180,6 @@ mod tests {
 
     #[test]
     fn the_alert_for_databases_fires_for_trouble_of_pods() {
-        crate::documented::runbooks::explain_trouble(RedisKind::TROUBLE);
+        crate::stateful::runbooks::explain_trouble(RedisKind::TROUBLE);
     }
 }

@@ -68,14 +68,25 @@ impl Class {
     }
 }
 
+/// Parses the option `AWS_RATE_SHARE`.
+pub fn parse_share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=100.0).contains(&share) => Ok(share),
+        _ => Err("give a number from 0 to 100".into()),
+    }
+}
+
 impl Budget {
     /// All that AWS lets an account do by default.
     pub fn aws() -> Self {
-        Self::share_of_aws(1.0)
+        Self::from_share(1.0)
     }
 
-    /// A share of that: less than 1 if others call from the same account, more if AWS raised its limits.
-    pub fn share_of_aws(share: f64) -> Self {
+    /// A share of that: less than 1 if others call from the same account, more if AWS raised its limits, and 0 for no limit.
+    pub fn from_share(share: f64) -> Self {
+        if share <= 0.0 {
+            return Self::unlimited();
+        }
         let bucket = |size: f64, per_second: f64| Bucket::new(size * share, per_second * share);
         let classes = [
             bucket(10.0, 0.2),
@@ -269,7 +280,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_share_is_smaller_and_slower_and_without_limit_nobody_waits() {
-        let half = waits(&Budget::share_of_aws(0.5), "DescribeTags", 19).await;
+        let half = waits(&Budget::from_share(0.5), "DescribeTags", 19).await;
         assert!(half[17].is_zero() && about(half[18], 0.2), "{half:?}");
         assert!(waits(&Budget::unlimited(), "DescribeTags", 1000).await.iter().all(Duration::is_zero));
     }

@@ -9,8 +9,8 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_elasticloadbalancingv2::types::LoadBalancer;
 use causeway::api::{MyApp, MyIngress};
-use causeway::clients;
 use causeway::controllers::Served;
+use causeway::external::connect;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -60,7 +60,7 @@ impl Scene {
         namespaces.create(&PostParams::default(), &object).await.expect("a namespace");
         let emulator = Emulator::seeded(endpoint.clone(), account.clone()).await;
         let credentials = aws_credential_types::Credentials::new(&account, "test", None, None, "test");
-        let aws = clients::aws()
+        let aws = connect::aws()
             .endpoint_url(endpoint)
             .region(aws_config::Region::new("us-east-1"))
             .credentials_provider(credentials)

@@ -6,14 +6,14 @@ use std::io::{self, Write};
 use kube::api::ListParams;
 use kube::{Api, Client};
 
+use super::options::{OrphansAction, OrphansOptions};
 use super::{Orphan, orphans};
 use crate::api::MyIngress;
-use crate::clients;
 use crate::cluster::Cluster;
-use crate::config::{OrphansAction, OrphansOptions};
 use crate::controllers::myingress::ownership::Owner;
 use crate::controllers::myingress::region::Region;
 use crate::external::aws::AwsError;
+use crate::external::connect;
 use crate::external::elbv2::Elbv2;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
@@ -25,7 +25,7 @@ use crate::terminal::line;
 pub enum Error {
     /// There is no way to reach the cluster or AWS.
     #[error(transparent)]
-    Clients(#[from] clients::Error),
+    Clients(#[from] connect::Error),
     /// The uid of the cluster could not be read.
     #[error("cannot read the namespace kube-system, whose uid stands for the cluster: {}", api_message(.0))]
     Cluster(#[source] kube::Error),
@@ -62,7 +62,7 @@ pub enum Error {
 /// Lists or removes orphans.
 pub async fn run(options: OrphansOptions) -> Result<(), Error> {
     let metrics = Metrics::new();
-    let (client, aws) = clients::of_user(&metrics).await?;
+    let (client, aws) = connect::user_clients(&metrics).await?;
     let fence = match options.action {
         OrphansAction::Ls => Fence::closed(),
         // No leadership is needed: orphans belong to no object, so no controller works on them.

@@ -3,6 +3,7 @@
 //! them. By itself it removes only what this very process created for an object that did not ask to keep it.
 
 pub mod command;
+pub mod options;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};

@@ -9,6 +9,8 @@ mod checks;
 mod documents;
 mod dry_run;
 mod fields;
+pub mod options;
+pub mod options;
 mod report;
 mod table;
 mod text;
@@ -36,10 +38,9 @@ use super::region::Region;
 use super::secrets::Secrets;
 use super::targets::Targets;
 use crate::api::MyIngress;
-use crate::clients;
 use crate::cluster::Cluster;
-use crate::config::{PlanFormat, PlanOptions};
 use crate::external::aws::AwsError;
+use crate::external::connect;
 use crate::external::ec2::Ec2;
 use crate::external::elbv2::Elbv2;
 use crate::guardrails::Guardrails;
@@ -50,6 +51,7 @@ use crate::runtime::{Decoded, Environment, Kind, ScopedStores, api_message};
 use crate::terminal::{Paint, plain_json};
 use documents::Documents;
 use dry_run::{DryRun, DryRunResult};
+use options::{PlanFormat, PlanOptions};
 use report::{Check, Origin, Report};
 
 pub(super) use fields::{Fields, Thing, difference};
@@ -74,7 +76,7 @@ pub enum Error {
     Documents(#[from] documents::Error),
     /// There is no way to reach the cluster or AWS.
     #[error(transparent)]
-    Clients(#[from] clients::Error),
+    Clients(#[from] connect::Error),
     /// Which cluster this is could not be read.
     #[error("cannot read the namespace kube-system, whose uid stands for the cluster: {}", api_message(.0))]
     Cluster(#[source] kube::Error),
@@ -100,7 +102,7 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
     let mut documents = Documents::default();
     options.files.iter().try_for_each(|file| documents.add(file))?;
     let metrics = Metrics::new();
-    let (client, aws) = clients::of_user(&metrics).await?;
+    let (client, aws) = connect::user_clients(&metrics).await?;
     let cluster = Cluster::found(&client, &options.cluster_name, options.cluster_uid.as_ref()).await;
     let identity = cluster.map_err(Error::Cluster)?;
     let (fence, budget) = (Fence::closed(), options.budget());

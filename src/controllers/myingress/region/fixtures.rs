@@ -6,9 +6,9 @@ use aws_credential_types::Credentials;
 
 use super::Region;
 use crate::api::myingress::Scheme;
-use crate::clients;
 use crate::controllers::myingress::ownership::Owner;
 use crate::external::budget::Budget;
+use crate::external::connect;
 use crate::external::elbv2::{Balancer, Elbv2, IpAddressType, ListenerSettings, Protocol, State};
 use crate::leader::Fence;
 use crate::metrics::Metrics;
@@ -16,7 +16,7 @@ use crate::metrics::Metrics;
 /// A region that knows nothing, whose AWS is at this endpoint.
 pub async fn region_at(endpoint: String) -> Region {
     let credentials = Credentials::new("key", "secret", None, None, "test");
-    let config = clients::aws().region("us-east-1").credentials_provider(credentials).endpoint_url(endpoint);
+    let config = connect::aws().region("us-east-1").credentials_provider(credentials).endpoint_url(endpoint);
     let (config, metrics, fence) = (config.load().await, Metrics::new(), Fence::unfenced());
     let elb = Elbv2::new(&config, metrics.clone(), fence.clone(), Budget::unlimited());
     Region::new(&config, &metrics, &fence, Budget::unlimited(), elb, "prod".into())

@@ -135,7 +135,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::clients;
+    use crate::external::connect;
     use crate::leader::Fence;
     use crate::metrics::Metrics;
 
@@ -160,7 +160,7 @@ mod tests {
 
     /// Zones that can read nothing, but know the subnets of one VPC from a read that does not count as fresh.
     async fn zones() -> Zones {
-        let config = clients::aws()
+        let config = connect::aws()
             .region("us-east-1")
             .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
             .http_client(http_client_fn(|_, _| SharedHttpConnector::new(Silent)));

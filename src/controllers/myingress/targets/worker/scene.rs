@@ -11,12 +11,12 @@ use kube::client::Body;
 use tokio::time::sleep;
 
 use super::*;
-use crate::clients;
 use crate::controllers::myingress::ownership::ObjectKey;
 use crate::controllers::myingress::targets::cluster::{Entered, Key, Kind};
 use crate::controllers::myingress::targets::facts::{Endpoint, Family, Service, ServicePort, Slice};
 use crate::controllers::myingress::targets::{Backend, Binding, PortName};
 use crate::external::budget::Budget;
+use crate::external::connect;
 use crate::external::ec2::Ec2;
 use crate::external::elbv2::TargetType;
 use crate::guardrails::Guardrails;
@@ -76,7 +76,7 @@ impl Scene {
         answers: impl Fn(&str) -> (u16, String) + Send + Sync + 'static,
     ) -> Self {
         let connector = SharedHttpConnector::new(Aws { takes, answers: Arc::new(answers) });
-        let config = clients::aws()
+        let config = connect::aws()
             .region("us-east-1")
             .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
             .http_client(http_client_fn(move |_, _| connector.clone()));

@@ -1,20 +1,9 @@
-//! What controllers are built from: the kinds to serve, clients, and the operator's options.
+//! The kinds that an operator can serve, by name and by API resource.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use aws_config::SdkConfig;
 use clap::ValueEnum;
 use kube::api::ApiResource;
 
-use crate::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
-use crate::backup::jobs::Settings;
-use crate::cluster::Cluster;
-use crate::external::budget::Budget;
-use crate::external::{etcd, redis as nodes};
-use crate::leader::Fence;
-use crate::runtime::Environment;
-pub use crate::stateful::Rules;
+use super::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
 
 /// A kind of objects that an operator can serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -65,39 +54,10 @@ impl Served {
     }
 }
 
-/// What controllers are built from.
-#[derive(Clone)]
-pub struct Context {
-    /// The kinds to serve.
-    pub kinds: Vec<Served>,
-    /// The cluster side.
-    pub environment: Environment,
-    /// The AWS side.
-    pub aws: SdkConfig,
-    /// Lets changes to AWS pass only while this process leads.
-    pub fence: Fence,
-    /// Limits the rate of calls to AWS.
-    pub budget: Budget,
-    /// Sends calls to members of etcd clusters.
-    pub etcd: Arc<dyn etcd::Transport>,
-    /// Sends commands to Redis nodes.
-    pub redis: Arc<dyn nodes::Transport>,
-    /// This cluster, as ownership tags name it.
-    pub cluster: Cluster,
-    /// The operator's options for databases.
-    pub databases: Rules,
-    /// The operator's options for backups.
-    pub backups: Settings,
-    /// How long a replaced load balancer goes on serving.
-    pub replacement_grace: Duration,
-    /// How many rules a security group may have for each address family.
-    pub security_group_rules: u16,
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::definitions::definitions;
     use super::*;
-    use crate::api::definitions::definitions;
 
     #[test]
     fn every_kind_that_is_defined_can_be_served() {
