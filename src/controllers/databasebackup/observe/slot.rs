@@ -9,7 +9,6 @@ use super::super::outcomes;
 use super::Observer;
 use crate::api::DatabaseBackup;
 use crate::api::databasebackup::Method;
-use crate::backup::plan::WAL;
 use crate::runtime::{Class, Failure};
 use crate::transfer;
 

@@ -10,7 +10,6 @@ mod documents;
 mod dry_run;
 mod fields;
 pub mod options;
-pub mod options;
 mod report;
 mod table;
 mod text;
