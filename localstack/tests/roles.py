@@ -27,7 +27,12 @@ OURS = [{"Key": key, "Value": value} for key, value in OWNED.items()]
 
 NETWORK = {
     "Effect": "Allow",
-    "Action": ["ec2:Describe*", "ec2:GetSecurityGroupsForVpc", "iam:CreateServiceLinkedRole"],
+    "Action": [
+        "ec2:Describe*",
+        "ec2:GetSecurityGroupsForVpc",
+        "ec2:ValidateSecurityGroupQuotasForInterface",
+        "iam:CreateServiceLinkedRole",
+    ],
     "Resource": "*",
 }
 """What AWS asks of whoever creates load balancers, beside ELBv2's own actions."""

@@ -9,7 +9,11 @@ from test_listeners import FIXED
 from test_wafv2 import web_acl
 
 NETWORK = {"Subnets": ["subnet-abc", "subnet-def"], "SecurityGroups": ["sg-web"]}
-READS_OF_GROUPS = {"Effect": "Allow", "Action": "ec2:GetSecurityGroupsForVpc", "Resource": "*"}
+READS_OF_GROUPS = {
+    "Effect": "Allow",
+    "Action": ["ec2:GetSecurityGroupsForVpc", "ec2:ValidateSecurityGroupQuotasForInterface"],
+    "Resource": "*",
+}
 
 
 def old(aws: Aws, *more: dict[str, Any]) -> Client:

@@ -19,6 +19,17 @@ from typing import Any
 
 OUTPUT = Path(__file__).parents[1] / "causeway_localstack" / "permissions" / "reference.json"
 
+NEWER = {
+    # In the policy of AWS Load Balancer Controller 3.7.0 (2026-11-24), whose resource is `*`.
+    "ec2:ValidateSecurityGroupQuotasForInterface": {
+        "keys": ["ec2:Region"],
+        "resources": {},
+        "dependents": [],
+        "known_to": [],
+    },
+}
+"""Actions that neither package knows yet."""
+
 ALL_OF = ("elasticloadbalancing",)
 """Services whose every action is taken over."""
 
@@ -181,6 +192,7 @@ def main(folder: Path) -> None:
             actions[name], differs = merged(newer[name], lower.get(name.lower()), service)
             if differs:
                 differences[name] = differs
+    actions = dict(sorted((actions | NEWER).items()))
     kinds = {f"{name.partition(':')[0]}:{kind}" for name, about in actions.items() for kind in about["resources"]}
     table = {
         "about": "AWS's Service Authorization Reference; written by tools/service_reference.py, not by hand",
