@@ -92,6 +92,12 @@ pub struct CausewayPolicySpec {
     #[schemars(length(max = 100), inner(length(min = 1, max = 2048), regex(pattern = "^[!-~]+$")))]
     pub target_groups: Option<Vec<String>>,
 
+    /// Security policies that HTTPS listeners of a MyIngress may have, such as `[ELBSecurityPolicy-TLS13-1-2-*]`. With this
+    /// list every HTTPS listener must name its `sslPolicy`, because one that exists keeps what it has otherwise. Left out, all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 100), inner(length(min = 1, max = 256), regex(pattern = "^[!-~]+$")))]
+    pub ssl_policies: Option<Vec<String>>,
+
     /// ARNs of trust stores that a MyIngress may use, such as `[arn:aws:elasticloadbalancing:*:*:truststore/team-a/*]`.
     /// Left out, all.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -36,6 +36,8 @@ pub enum Topic {
     LetInByGroups,
     /// A target group that is not of the object.
     TargetGroup,
+    /// The security policy of an HTTPS listener.
+    SslPolicy,
     /// The trust store of a load balancer.
     TrustStore,
     /// A user pool of Cognito.
@@ -103,6 +105,11 @@ pub fn of_my_ingress(spec: &MyIngressSpec, namespace: &str) -> Vec<Ask> {
         let rules = listener.rules.iter().enumerate();
         asks.extend(rules.flat_map(|(at, rule)| of_action(&rule.action, &field(&format!("rules[{at}].action")))));
         let https = listener.protocol.map_or(listener.port == 443, |protocol| protocol == ListenerProtocol::Https);
+        if https && (listener.ssl_policy.is_some() || !is_guest) {
+            let value = listener.ssl_policy.clone();
+            let field = if value.is_some() { "sslPolicy" } else { "sslPolicy (left out)" };
+            asks.push(Ask { topic: Topic::SslPolicy, field: format!("spec.listeners[{at}].{field}"), value });
+        }
         // A certificate is found by the hosts of the rules. A guest brings none: that listener is its hosts'.
         if https && listener.certificate_arns.is_empty() && !is_guest {
             asks.push(Ask { topic: Topic::Certificate, field: field("certificateArns (found by AWS)"), value: None });

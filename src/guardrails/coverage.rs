@@ -203,6 +203,7 @@ fn of_my_ingress() -> Vec<Row> {
             "as spec.inboundCidrs",
             Asks(Topic::Network, listener(json!({ "port": 80, "inboundCidrs": ["x"] }))),
         ),
+        ("listeners[].sslPolicy", "what the listener has", Asks(Topic::SslPolicy, listener(json!({ "port": 443 })))),
         ("listeners[].mutualAuthentication", "no certificates of clients", Asks(Topic::TrustStore, listener(verify))),
         ("listeners[].rules[].action.forward.targetGroups", "none", Asks(Topic::TargetGroup, rule(group()))),
         ("listeners[].defaultAction.forward.targetGroups", "none", Asks(Topic::TargetGroup, default(group()))),

@@ -49,6 +49,7 @@ fn of_patterns(policy: &CausewayPolicySpec) -> Option<String> {
     const BUCKET: Form = Form { shape: Shape::Long(3), within: ".-_", such_as: "backups-*" };
     const NAME: Form = Form { shape: Shape::Long(1), within: ".-", such_as: "team-a" };
     const KEY: Form = Form { shape: Shape::Key, within: "_./-", such_as: "example.com/*" };
+    const SSL_POLICY: Form = Form { shape: Shape::Long(1), within: ".-_", such_as: "ELBSecurityPolicy-TLS13-1-2-*" };
     const SUBNET: Form = Form { shape: Shape::Begins(&["subnet-"]), within: "-", such_as: "subnet-0a1b2c3d" };
     const ENDPOINT: Form = Form {
         shape: Shape::Begins(&["https://", "http://"]),
@@ -62,6 +63,7 @@ fn of_patterns(policy: &CausewayPolicySpec) -> Option<String> {
         ("certificates", &policy.certificates, arn(&["acm", "iam"], "")),
         ("wafs", &policy.wafs, arn(&["wafv2"], "regional/webacl/")),
         ("targetGroups", &policy.target_groups, arn(LB, "targetgroup/")),
+        ("sslPolicies", &policy.ssl_policies, SSL_POLICY),
         ("trustStores", &policy.trust_stores, arn(LB, "truststore/")),
         ("userPools", &policy.user_pools, arn(&["cognito-idp"], "userpool/")),
         ("kmsKeys", &policy.kms_keys, arn(&["kms"], "key/")),
@@ -142,6 +144,7 @@ mod tests {
             ),
             ("wafs", &["arn:*"], &["waf*"]),
             ("targetGroups", &["arn:*"], &["targetgroup/*"]),
+            ("sslPolicies", &["ELBSecurityPolicy-TLS13-1-2-*", "*"], &["arn:aws:a", "TLS 1.3"]),
             ("trustStores", &["arn:*"], &["truststore/*"]),
             ("userPools", &["arn:*"], &["eu-west-1_a"]),
             ("kmsKeys", &["arn:aws:kms:*:*:key/*"], &["alias/x", "1234abcd-*"]),

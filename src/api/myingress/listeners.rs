@@ -28,8 +28,8 @@ pub struct ListenerSpec {
     #[schemars(length(max = 101), inner(length(max = 2048), regex(pattern = "^arn:[^:]+:(acm|iam):")))]
     pub certificate_arns: Vec<String>,
 
-    /// Security policy, for example `ELBSecurityPolicy-TLS13-1-2-2021-06`. Left out, the policy that the listener has,
-    /// or for a new listener AWS's default.
+    /// Security policy, for example `ELBSecurityPolicy-TLS13-1-3-2021-06`. Left out, the policy that the listener has,
+    /// or for a new listener `ELBSecurityPolicy-TLS13-1-2-Res-PQ-2025-09`, which AWS recommends.
     /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/describe-ssl-policies.html>
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]

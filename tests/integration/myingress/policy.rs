@@ -76,11 +76,7 @@ async fn a_denial_is_told_in_awss_own_words_and_once() {
         // AWS itself reads the security groups of the network when it makes a balancer.
         ("CreateLoadBalancer", "ec2:GetSecurityGroupsForVpc", json!({ "securityGroups": ["sg-web"] })),
         // It checks their quotas in the caller's name.
-        (
-            "CreateLoadBalancer",
-            "ec2:ValidateSecurityGroupQuotasForInterface",
-            json!({ "securityGroups": ["sg-web"] }),
-        ),
+        ("CreateLoadBalancer", "ec2:ValidateSecurityGroupQuotasForInterface", json!({ "securityGroups": ["sg-web"] })),
         // EC2 adds details to its refusal that differ with every call.
         ("CreateSecurityGroup", "ec2:CreateSecurityGroup", json!({ "inboundCidrs": ["192.0.2.0/24"] })),
     ];

@@ -19,11 +19,12 @@ use crate::controllers::myingress::assets::{ListenerMember, Member, RuleMember};
 use crate::controllers::myingress::certificates::chosen;
 use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::model::{
-    CertificatesModel, Complaint, ListenerModel, RuleModel, default_listener_attributes, nothing_here,
+    CertificatesModel, Complaint, ListenerModel, RECOMMENDED_SSL_POLICY, RuleModel, default_listener_attributes,
+    nothing_here,
 };
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};
 use crate::controllers::myingress::rules::Step;
-use crate::external::elbv2::{ListenerSettings, Pairs, RuleAction, RuleSettings};
+use crate::external::elbv2::{ListenerSettings, Pairs, Protocol, RuleAction, RuleSettings};
 use certificates::{Certificates, Swap};
 use room::Room;
 use waiting::Waiting;
@@ -213,7 +214,7 @@ impl<'a> Listener<'a> {
             port: self.port,
             protocol: self.wanted.protocol,
             certificate: default,
-            ssl_policy: self.wanted.ssl_policy.clone(),
+            ssl_policy: self.ssl_policy(None),
             mutual_authentication: self.wanted.mutual_authentication.clone(),
             default_actions,
         };
@@ -336,11 +337,16 @@ impl<'a> Listener<'a> {
             port: self.port,
             protocol: self.wanted.protocol,
             certificate,
-            // A policy that the spec leaves to AWS stays as AWS set it.
-            ssl_policy: self.wanted.ssl_policy.clone().or_else(|| present.ssl_policy.clone().filter(|_| same)),
+            ssl_policy: self.ssl_policy(present.ssl_policy.as_ref().filter(|_| same)),
             mutual_authentication: self.wanted.mutual_authentication.clone().or_else(|| mutual().filter(|_| stays)),
             default_actions: if possible { present.default_actions.clone() } else { nothing_here() },
         }
+    }
+
+    /// The security policy: that of the spec, or the present one, or the recommended one.
+    fn ssl_policy(&self, present: Option<&String>) -> Option<String> {
+        let recommended = || (self.wanted.protocol == Protocol::Https).then(|| RECOMMENDED_SSL_POLICY.to_owned());
+        self.wanted.ssl_policy.as_ref().or(present).cloned().or_else(recommended)
     }
 
     /// Whether the listener's settings differ from these.

@@ -18,6 +18,11 @@ use crate::external::elbv2::{MutualAuthentication, Pairs, Protocol, RuleAction, 
 
 const HIGHEST_PRIORITY: u16 = 50_000;
 
+/// The security policy of a new HTTPS listener whose spec names none: the one that AWS recommends, with TLS 1.2 and 1.3 and
+/// post-quantum key exchange. AWS's API would choose one with TLS 1.0. Read on 2026-11-28:
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/describe-ssl-policies.html>
+pub const RECOMMENDED_SSL_POLICY: &str = "ELBSecurityPolicy-TLS13-1-2-Res-PQ-2025-09";
+
 /// What one object wants a listener to be.
 #[derive(Clone, Debug)]
 pub struct ListenerPart {

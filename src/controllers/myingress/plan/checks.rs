@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::report::{Check, CheckState};
 use crate::api::MyIngress;
-use crate::api::myingress::MyIngressSpec;
+use crate::api::myingress::{ListenerSpec, MyIngressSpec};
 use crate::controllers::myingress::MyIngressKind;
-use crate::controllers::myingress::model::is_group_id;
+use crate::controllers::myingress::model::{RECOMMENDED_SSL_POLICY, is_group_id};
 use crate::controllers::myingress::ownership::Owner;
 use crate::external::acm::Certificate;
 use crate::external::aws::AwsError;
 use crate::external::ec2::Subnet;
+use crate::external::elbv2::ListenerSettings;
 
 /// A balancer needs at least this many free addresses in each subnet.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html>
@@ -43,6 +44,9 @@ pub async fn checks(kind: &MyIngressKind, object: &MyIngress) -> Vec<Check> {
             Err(error) => found.push(unread("spec.listeners[].certificateArns", &error)),
         }
     }
+    let assets = kind.region.owned_by(&owner);
+    let listeners = assets.balancers.values().filter_map(|it| it.listeners.as_ref()).flat_map(BTreeMap::values);
+    found.extend(policies_kept(spec, &listeners.map(|it| &it.listener.settings).collect::<Vec<_>>()));
     found.extend(not_asked(spec));
     found
 }
@@ -99,6 +103,19 @@ fn policies_wrong(spec: &MyIngressSpec, known: &BTreeSet<String>) -> Vec<Check> 
         wrong(format!("spec.listeners[{index}].sslPolicy"), format!("AWS has no security policy {policy}: {fix}"))
     });
     unknown.collect()
+}
+
+/// Lists HTTPS listeners that keep a security policy other than the recommended one, because their spec names none.
+fn policies_kept(spec: &MyIngressSpec, listeners: &[&ListenerSettings]) -> Vec<Check> {
+    let kept = |(index, spec): (usize, &ListenerSpec)| {
+        let live = listeners.iter().find(|it| it.port == spec.port)?;
+        let policy = live.ssl_policy.as_ref().filter(|policy| *policy != RECOMMENDED_SSL_POLICY)?;
+        let message =
+            format!("the listener keeps {policy}: AWS recommends {RECOMMENDED_SSL_POLICY}, give it to change that");
+        let field = format!("spec.listeners[{index}].sslPolicy");
+        spec.ssl_policy.is_none().then_some(Check { field, state: CheckState::Kept, message })
+    };
+    spec.listeners.iter().enumerate().filter_map(kept).collect()
 }
 
 fn certificates_wrong(spec: &MyIngressSpec, known: &[Certificate]) -> Vec<Check> {
@@ -209,6 +226,23 @@ mod tests {
         assert_eq!(fields(&policies_wrong(&spec, &known)), ["spec.listeners[1].sslPolicy"]);
         let known = [Certificate { arn: arn("a"), names: BTreeSet::new(), expires: None }];
         assert_eq!(fields(&certificates_wrong(&spec, &known)), ["spec.listeners[1].certificateArns[1]"]);
+    }
+
+    #[test]
+    fn a_security_policy_that_stays_is_named_until_the_spec_names_one() {
+        use crate::controllers::myingress::region::fixtures::listener_on;
+        use crate::external::elbv2::Protocol;
+
+        let listener =
+            |policy: &str| ListenerSettings { ssl_policy: Some(policy.into()), ..listener_on(443, Protocol::Https) };
+        let (old, recommended) = (listener("ELBSecurityPolicy-2016-08"), listener(RECOMMENDED_SSL_POLICY));
+        let left_out = spec(json!({ "listeners": [{ "port": 80 }, { "port": 443 }] }));
+        let found = policies_kept(&left_out, &[&old]);
+        assert_eq!(fields(&found), ["spec.listeners[1].sslPolicy"]);
+        assert!(found[0].message.contains("keeps ELBSecurityPolicy-2016-08"), "{}", found[0].message);
+        assert_eq!(policies_kept(&left_out, &[&recommended]), []);
+        let given = spec(json!({ "listeners": [{ "port": 443, "sslPolicy": "ELBSecurityPolicy-2016-08" }] }));
+        assert_eq!(policies_kept(&given, &[&old]), []);
     }
 
     #[test]

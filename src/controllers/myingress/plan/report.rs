@@ -76,6 +76,8 @@ pub enum CheckState {
     Wrong,
     /// AWS was not asked, or did not answer.
     Unchecked,
+    /// AWS has another value than a new object would get, and the spec leaves it.
+    Kept,
 }
 
 /// A call or a write.

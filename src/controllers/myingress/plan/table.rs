@@ -22,7 +22,7 @@ pub fn table(report: &Report, paint: Paint) -> Result<String, fmt::Error> {
         for check in &object.checks {
             let word = match check.state {
                 CheckState::Wrong => "error",
-                CheckState::Unchecked => "note",
+                CheckState::Unchecked | CheckState::Kept => "note",
             };
             writeln!(out, "  {word} {}: {}", check.field, check.message)?;
         }
