@@ -49,6 +49,14 @@ pub struct BackendSpec {
     #[serde(default)]
     pub protocol_version: BackendVersion,
 
+    /// Port on which the agent of AWS's target optimizer answers in each target, for example `3000`: the balancer then sends
+    /// a target no more requests at a time than its agent allows. Left out, targets have no agent. A change makes a new
+    /// target group.
+    /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-target-groups.html#target-optimizer>
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub target_control_port: Option<u16>,
+
     /// Health checks of the targets, for example `{ "path": "/healthz" }`. Left out, `/` every 15s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_check: Option<HealthCheckSpec>,

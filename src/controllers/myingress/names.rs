@@ -52,6 +52,8 @@ pub struct TargetGroupIdentity<'a> {
     pub version: ProtocolVersion,
     /// Whether their addresses are IPv6.
     pub ipv6: bool,
+    /// Port on which targets tell the balancer how many requests they take.
+    pub control_port: Option<u16>,
 }
 
 impl TargetGroupIdentity<'_> {
@@ -71,22 +73,21 @@ impl TargetGroupIdentity<'_> {
             ProtocolVersion::Grpc => "grpc",
         };
         let (namespace, name) = self.member;
-        let hash = fingerprint(
-            &[
-                self.owner.cluster.name.as_str(),
-                &self.owner.uid,
-                namespace,
-                name,
-                self.backend,
-                self.scheme.as_str(),
-                target_type,
-                protocol,
-                version,
-                if self.ipv6 { "ipv6" } else { "ipv4" },
-            ]
-            .map(str::as_bytes),
-            10,
-        );
+        let control_port = self.control_port.map(|port| port.to_string());
+        let mut parts = vec![
+            self.owner.cluster.name.as_str(),
+            &self.owner.uid,
+            namespace,
+            name,
+            self.backend,
+            self.scheme.as_str(),
+            target_type,
+            protocol,
+            version,
+            if self.ipv6 { "ipv6" } else { "ipv4" },
+        ];
+        parts.extend(control_port.as_deref());
+        let hash = fingerprint(&parts.into_iter().map(str::as_bytes).collect::<Vec<_>>(), 10);
         // Ten characters of each name, a hyphen between them, a hyphen and the hash: 32 in all.
         let part = |text: &str| shortened(text, 10);
         let parts = [part(name), part(self.backend)].into_iter().filter(|part| !part.is_empty());
@@ -188,6 +189,7 @@ mod tests {
             protocol: Protocol::Http,
             version: ProtocolVersion::Http1,
             ipv6: false,
+            control_port: None,
         }
     }
 
@@ -207,6 +209,8 @@ mod tests {
             of(|it| it.protocol = Protocol::Https),
             of(|it| it.version = ProtocolVersion::Http2),
             of(|it| it.ipv6 = true),
+            of(|it| it.control_port = Some(3000)),
+            of(|it| it.control_port = Some(3001)),
         ];
         assert!(names[0].starts_with("storefront-cart-"), "{}", names[0]);
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");

@@ -35,6 +35,8 @@ pub struct GroupKind {
     pub port: u16,
     /// `true` for IPv6 addresses.
     pub ipv6: bool,
+    /// Port on which targets tell the balancer how many requests they take (target optimizer).
+    pub control_port: Option<u16>,
 }
 
 /// What targets are.

@@ -56,6 +56,7 @@ impl Elbv2 {
             .protocol(kind.protocol.to_aws())
             .protocol_version(wire::version(kind.version))
             .port(kind.port.into())
+            .set_target_control_port(kind.control_port.map(Into::into))
             .ip_address_type(wire::address_type(kind.ipv6))
             .health_check_enabled(true)
             .health_check_protocol(check.protocol.to_aws())

@@ -71,6 +71,7 @@ fn kind(described: &aws::TargetGroup) -> Option<GroupKind> {
         },
         port: described.port?.try_into().ok()?,
         ipv6: described.ip_address_type == Some(aws::TargetGroupIpAddressTypeEnum::Ipv6),
+        control_port: described.target_control_port.and_then(|port| port.try_into().ok()),
     })
 }
 
@@ -106,14 +107,15 @@ mod tests {
         let target_type = prop_oneof![Just(TargetType::Ip), Just(TargetType::Instance)];
         let version =
             prop_oneof![Just(ProtocolVersion::Http1), Just(ProtocolVersion::Http2), Just(ProtocolVersion::Grpc)];
-        (target_type, any_protocol(), version, 1..u16::MAX, any::<bool>()).prop_map(
-            |(target_type, protocol, version, port, ipv6)| GroupKind {
+        (target_type, any_protocol(), version, 1..u16::MAX, any::<bool>(), option::of(1..u16::MAX)).prop_map(
+            |(target_type, protocol, version, port, ipv6, control_port)| GroupKind {
                 vpc: "vpc".into(),
                 target_type,
                 protocol,
                 version,
                 port,
                 ipv6,
+                control_port,
             },
         )
     }
@@ -144,6 +146,7 @@ mod tests {
                 .protocol(kind.protocol.to_aws())
                 .protocol_version(version(kind.version))
                 .port(kind.port.into())
+                .set_target_control_port(kind.control_port.map(Into::into))
                 .ip_address_type(address_type(kind.ipv6))
                 .health_check_protocol(check.protocol.to_aws())
                 .health_check_port(health_check_port(check.port))

@@ -141,6 +141,7 @@ fn kind(wanted: &GroupModel, current: &Member) -> GroupKind {
             Protocol::Https => 443,
         },
         ipv6: wanted.backend.ipv6,
+        control_port: wanted.control_port,
     }
 }
 
@@ -310,6 +311,7 @@ fn replaced(scene: &Scene, current: &Member, member: &GroupMember) -> Option<Bac
             protocol: wanted.protocol,
             version: wanted.version,
             ipv6: wanted.backend.ipv6,
+            control_port: wanted.control_port,
         };
         identity.name() == member.group.name
     };

@@ -58,6 +58,7 @@ pub fn backends(
             protocol: model.protocol,
             version: model.version,
             ipv6: model.backend.ipv6,
+            control_port: model.control_port,
         };
         let named = Named { group: identity.name(), model };
         if found.insert(spec.name.clone(), named).is_some() {
@@ -106,6 +107,7 @@ fn group(spec: &BackendSpec, member: &ObjectKey, field: &Field<'_>) -> Result<Gr
         target_type,
         protocol: spoken(spec.protocol),
         version,
+        control_port: spec.target_control_port,
         health_check: HealthCheck { port: number, ..health_check(&check, spec.protocol, version, &checks)? },
         attributes: group_attributes(spec, field)?,
     })

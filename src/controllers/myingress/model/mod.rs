@@ -159,6 +159,8 @@ pub struct GroupModel {
     pub protocol: Protocol,
     /// Its version.
     pub version: ProtocolVersion,
+    /// Port on which targets tell the balancer how many requests they take.
+    pub control_port: Option<u16>,
     /// How targets are checked.
     pub health_check: HealthCheck,
     /// Every attribute that is compared: the spec's, and AWS's defaults for the others.

@@ -181,6 +181,9 @@ fn group(member: &GroupMember, fields: &mut Fields) {
         set("protocol", text::protocol(kind.protocol).into());
         set("protocolVersion", text::version(kind.version).into());
         set("port", kind.port.to_string());
+        if let Some(port) = kind.control_port {
+            set("targetControlPort", port.to_string());
+        }
         set("ipAddressType", if kind.ipv6 { "ipv6" } else { "ipv4" }.into());
     }
     if let Some(check) = &member.group.health_check {
