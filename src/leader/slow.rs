@@ -96,8 +96,6 @@ async fn a_leader_stays_while_answers_take_four_seconds() {
     }
 }
 
-const MINUTE: Duration = Duration::from_mins(1);
-
 fn candidate(server: &Server, identity: &str) -> Election {
     Election::new(server.client(), "causeway-system", "causeway", identity.into(), Timing::DEFAULT)
 }
