@@ -2,7 +2,6 @@
 
 pub mod backups;
 mod chart;
-mod dashboards;
 mod existing;
 pub mod install;
 pub mod kubectl;
@@ -16,7 +15,7 @@ pub mod upgrade;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::Args;
 
 use crate::cluster::{self, Cluster};
@@ -105,10 +104,8 @@ pub fn install_and_try(
 ) -> Result<()> {
     let local = Local { cluster, localstack, binary, kubectl: Kubectl::local(cluster), by_helm: false };
     OF_OPERATOR.iter().try_for_each(|(_, stage)| stage(&local, step))?;
-    let watched = dashboards::Watched::begin(&local, step)?;
     OF_EXAMPLES.iter().try_for_each(|(_, stage)| stage(&local, step))?;
     install::argo_cd_calls_them_healthy(&local.kubectl, step)?;
-    watched.end(step).context("dashboards show what the operator counts")?;
     chart::Installed::of_layout(&local, layout, step)?.live(step)?;
     // In a cluster that is kept, the operator would also work on objects of later tests.
     install::stop(&local.kubectl)

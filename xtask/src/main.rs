@@ -9,7 +9,6 @@ mod clients;
 mod cluster;
 mod crds;
 mod cross;
-mod dashboards;
 mod demo;
 mod e2e;
 mod golang;

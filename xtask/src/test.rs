@@ -1,10 +1,11 @@
 //! `cargo xtask test`: every check and every test, with one summary and one exit code.
 
-pub mod alerts;
+mod alerts;
 mod argocd;
 mod chart;
 mod checks;
 pub mod crates;
+mod dashboards;
 mod installed;
 mod linters;
 mod manifests;

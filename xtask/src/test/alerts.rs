@@ -1,4 +1,5 @@
-//! Tests the alerts of the chart: promtool accepts them, each fires when it should, and each has a runbook.
+//! Tests the alerts of the chart: promtool accepts them, each fires when it should, and each has a runbook. Tests that
+//! promtool accepts the queries of the chart's dashboards, too.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::report::Outcome;
-use super::{directory, log};
+use super::{dashboards, directory, log};
 use crate::progress::Step;
 use crate::{chart, host};
 
@@ -25,7 +26,10 @@ pub fn check(step: &Step) -> Result<Outcome> {
     fs::create_dir_all(&folder)?;
     fs::write(folder.join("alerts.yaml"), rules)?;
     fs::write(folder.join("tests.yaml"), tests)?;
-    for arguments in [["check", "rules", "alerts.yaml"], ["test", "rules", "tests.yaml"]] {
+    fs::write(folder.join("dashboards.yaml"), dashboards::rules()?)?;
+    for arguments in
+        [["check", "rules", "alerts.yaml"], ["test", "rules", "tests.yaml"], ["check", "rules", "dashboards.yaml"]]
+    {
         let mut promtool = Command::new("promtool");
         step.run(promtool.args(arguments).current_dir(&folder), &log("promtool")?)?;
     }
@@ -80,8 +84,8 @@ fn same_reasons(alert: &str, runbooks: &str) -> Result<()> {
     Ok(())
 }
 
-/// The metrics in alerts or in a query.
-pub fn metrics_in(rules: &str) -> BTreeSet<&str> {
+/// The metrics in alerts.
+fn metrics_in(rules: &str) -> BTreeSet<&str> {
     let words = rules.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     words.filter(|word| word.starts_with("causeway_")).collect()
 }
