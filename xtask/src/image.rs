@@ -7,8 +7,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::architecture::Architecture;
-use crate::images::operator::{self, Program};
-use crate::images::{layout, system::System};
+use crate::images::{layout, operator};
 use crate::progress::Progress;
 use crate::{host, release, tools};
 
@@ -24,9 +23,6 @@ pub struct Options {
     /// Use this program instead of building the release
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    /// Architecture of the image; unless given, this machine's. amd64 machines make arm64's, too
-    #[arg(long, value_enum)]
-    arch: Option<Architecture>,
     /// The registry speaks HTTP without TLS
     #[arg(long, requires = "push")]
     plain_http: bool,
@@ -35,10 +31,8 @@ pub struct Options {
 /// Builds the operator, writes its image, and pushes it.
 pub fn run(options: &Options) -> Result<()> {
     let mut steps = Progress::new(2 + usize::from(options.push.is_some()));
-    let architecture = options.arch.map_or_else(Architecture::native, Ok)?;
-    let program = steps.step("Build the operator", |step| {
-        Program::given_or_built(options.binary.as_deref(), System::of(architecture, step)?, step)
-    })?;
+    let architecture = Architecture::native()?;
+    let program = steps.step("Build the operator", |step| operator::given_or_built(options.binary.as_deref(), step))?;
     let digest = steps.step("Write the image", |step| {
         layout::write(&operator::shipped_image(&program)?, &facts(architecture, 9)?, &options.out, step)
     })?;

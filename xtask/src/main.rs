@@ -8,7 +8,6 @@ mod chart;
 mod clients;
 mod cluster;
 mod crds;
-mod cross;
 mod demo;
 mod e2e;
 mod golang;

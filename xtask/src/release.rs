@@ -8,7 +8,6 @@ mod notes;
 mod plugin;
 pub mod sbom;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,8 +17,7 @@ use clap::Args;
 
 use crate::architecture::Architecture;
 use crate::chart::Helm;
-use crate::images::operator::{self, Program};
-use crate::images::{layout, system::System};
+use crate::images::{layout, operator};
 use crate::progress::{Progress, Step};
 use crate::{argocd, host, image, olm, tools};
 
@@ -33,61 +31,32 @@ pub struct Options {
     /// Use this program instead of building the release
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    /// Architectures of program, image and plugin, as `amd64,arm64`; unless given, this machine's. amd64 machines make
-    /// arm64's, too
-    #[arg(long, value_enum, value_delimiter = ',')]
-    arch: Vec<Architecture>,
 }
 
 /// Builds the operator and gathers the release.
 pub fn run(options: &Options) -> Result<()> {
-    let architectures = Architecture::wanted(&options.arch)?;
-    if options.binary.is_some() && architectures.len() > 1 {
-        bail!("--binary is a program for one architecture: name one by --arch");
-    }
-    let mut steps = Progress::new(2 + 2 * architectures.len());
-    // Report what is missing before the long compilation begins.
-    let systems = steps.step("Find what each architecture needs", |step| {
-        architectures.iter().map(|&architecture| System::of(architecture, step)).collect::<Result<Vec<_>>>()
+    let architecture = Architecture::native()?;
+    let mut steps = Progress::new(3);
+    let program = steps.step("Build the operator", |step| operator::given_or_built(options.binary.as_deref(), step))?;
+    let layout = operator::target_directory()?.join("image");
+    steps.step("Write the image", |step| {
+        layout::write(&operator::shipped_image(&program)?, &image::facts(architecture, 9)?, &layout, step)
     })?;
     let folder = operator::target_directory()?.join(format!("release-{}", version()?));
-    let mut builds = Vec::new();
-    for (&architecture, system) in architectures.iter().zip(systems) {
-        let program = steps.step(format!("Build the operator for {architecture}"), |step| {
-            Program::given_or_built(options.binary.as_deref(), system, step)
-        })?;
-        let layout = operator::target_directory()?.join(format!("image-{architecture}"));
-        steps.step(format!("Write the image for {architecture}"), |step| {
-            layout::write(&operator::shipped_image(&program)?, &image::facts(architecture, 9)?, &layout, step)
-        })?;
-        builds.push(Build { program, layout });
-    }
     let files = steps.step("Gather the release", |step| {
         let helm = Helm::find(step)?;
-        gather(&Parts { helm: &helm, builds: &builds, image: options.image.as_deref() }, &folder, step)
+        let build = Build { program, layout };
+        gather(&Parts { helm: &helm, build: &build, image: options.image.as_deref() }, &folder, step)
     })?;
     println!("{}:\n  {}", folder.display(), files.join("\n  "));
-    println!("{}", made(&architectures));
+    println!("Program, image and plugin are for linux/{architecture}.");
     Ok(())
 }
 
-/// Says for which architectures the release was built.
-fn made(architectures: &[Architecture]) -> String {
-    match architectures {
-        [one] => {
-            format!("Program, image and plugin are for linux/{one} alone: --arch amd64,arm64 makes those of both.")
-        }
-        several => {
-            let names: Vec<String> = several.iter().map(|it| format!("linux/{it}")).collect();
-            format!("Programs, images and plugins are for {}.", names.join(" and "))
-        }
-    }
-}
-
-/// The operator built for one architecture.
+/// The operator, built for this machine.
 pub struct Build {
     /// The program.
-    pub program: Program,
+    pub program: PathBuf,
     /// The OCI layout of its image.
     pub layout: PathBuf,
 }
@@ -96,8 +65,8 @@ pub struct Build {
 pub struct Parts<'a> {
     /// Renders and packages the chart.
     pub helm: &'a Helm,
-    /// The operator's build for each architecture.
-    pub builds: &'a [Build],
+    /// The operator's build.
+    pub build: &'a Build,
     /// The image in the manifests.
     pub image: Option<&'a str>,
 }
@@ -109,7 +78,7 @@ pub fn gather(parts: &Parts<'_>, folder: &Path, step: &Step) -> Result<Vec<Strin
         fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    pack(parts.builds, &version, folder, step)?;
+    pack(parts.build, &version, folder, step)?;
     step.note("writing manifests and the chart");
     let scratch = folder.with_extension("scratch");
     parts.helm.package(parts.image, &scratch, folder)?;
@@ -136,27 +105,19 @@ pub fn gather(parts: &Parts<'_>, folder: &Path, step: &Step) -> Result<Vec<Strin
     Ok(names)
 }
 
-/// Packs the files of each architecture (program, image, plugin and bill of materials), and the licences of all of
-/// them.
-fn pack(builds: &[Build], version: &str, folder: &Path, step: &Step) -> Result<()> {
+/// Packs program, image, plugin, bill of materials and licences.
+fn pack(Build { program, layout }: &Build, version: &str, folder: &Path, step: &Step) -> Result<()> {
     let license = host::repo_root()?.join("LICENSE");
-    let (mut platforms, mut all) = (Vec::new(), Vec::new());
-    for Build { program, layout } in builds {
-        let architecture = program.system.architecture()?;
-        step.note(format!("packing program and image for {architecture}"));
-        let name = format!("causeway-{version}-linux-{architecture}");
-        archive(&folder.join(format!("{name}.tar.gz")), &[&program.path, &license])?;
-        archive(&folder.join(format!("causeway-{version}-image-linux-{architecture}.tar")), &[layout])?;
-        platforms.push(plugin::pack(&program.path, &license, version, architecture, folder)?);
-        let crates = contents::crates(architecture)?;
-        fs::write(folder.join(format!("{name}.cdx.json")), operator::bill(program, &crates)?)?;
-        all.extend(crates);
-    }
-    // Our own crate stays the first.
-    let mut seen = BTreeSet::new();
-    all.retain(|it| seen.insert((it.name.clone(), it.version.clone())));
-    fs::write(folder.join("LICENSES.txt"), licenses::of(&all)?)?;
-    plugin::describe(&platforms, version, folder)
+    let architecture = Architecture::native()?;
+    step.note("packing program and image");
+    let name = format!("causeway-{version}-linux-{architecture}");
+    archive(&folder.join(format!("{name}.tar.gz")), &[program, &license])?;
+    archive(&folder.join(format!("causeway-{version}-image-linux-{architecture}.tar")), &[layout])?;
+    let platform = plugin::pack(program, &license, version, architecture, folder)?;
+    let crates = contents::crates(architecture)?;
+    fs::write(folder.join(format!("{name}.cdx.json")), operator::bill(program, &crates)?)?;
+    fs::write(folder.join("LICENSES.txt"), licenses::of(&crates)?)?;
+    plugin::describe(&[platform], version, folder)
 }
 
 /// Writes files and folders into one archive, compressed if its name says so. Files of a folder are stored without the
@@ -193,17 +154,5 @@ pub fn version_in(manifest: &str) -> Result<String> {
     match line.and_then(|line| line.strip_suffix('"')) {
         Some(version) => Ok(version.to_owned()),
         None => bail!("Cargo.toml names no version"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_end_names_what_was_made() {
-        let (amd64, arm64) = (Architecture::Amd64, Architecture::Arm64);
-        assert!(made(&[arm64]).starts_with("Program, image and plugin are for linux/arm64 alone"));
-        assert_eq!(made(&[amd64, arm64]), "Programs, images and plugins are for linux/amd64 and linux/arm64.");
     }
 }

@@ -7,8 +7,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::system::{self, System};
+use super::system;
 use super::{Image, workshop};
+use crate::architecture::Architecture;
 use crate::progress::Step;
 use crate::release::contents::{self, Crate};
 use crate::release::{licenses, native, sbom};
@@ -68,51 +69,24 @@ fn is_stripped(program: &Path) -> Result<bool> {
     Ok((0..count).all(|section| number(headers + section * size + 4, 4) != SYMBOLS))
 }
 
-/// The operator's program, and the system that it was built for.
-pub struct Program {
-    /// Its path.
-    pub path: PathBuf,
-    /// Where its shared libraries are.
-    pub system: System,
-}
-
-impl Program {
-    /// A program for this machine.
-    pub fn own(path: &Path) -> Self {
-        Self { path: path.to_owned(), system: System::Own }
-    }
-
-    /// The program at that path, or one that is compiled in the release profile. A program for another architecture is
-    /// started once before it is packed.
-    pub fn given_or_built(path: Option<&Path>, system: System, step: &Step) -> Result<Self> {
-        let path = match (path, &system) {
-            (Some(path), _) => path.canonicalize().with_context(|| format!("there is no {}", path.display()))?,
-            (None, System::Own) => build_release(step)?,
-            (None, System::Foreign(cross)) => cross.build(RELEASE, step)?,
-        };
-        if let System::Foreign(cross) = &system {
-            cross.try_out(&path, step)?;
-        }
-        Ok(Self { path, system })
+/// The program at that path, or one that is compiled in the release profile.
+pub fn given_or_built(path: Option<&Path>, step: &Step) -> Result<PathBuf> {
+    match path {
+        Some(path) => path.canonicalize().with_context(|| format!("there is no {}", path.display())),
+        None => build_release(step),
     }
 }
 
 /// The image of a program for this machine.
 pub fn image(binary: &Path) -> Result<Image> {
-    image_of(&Program::own(binary))
-}
-
-fn image_of(program: &Program) -> Result<Image> {
     let root = workshop()?.join("operator");
     if root.exists() {
         fs::remove_dir_all(&root)?;
     }
-    for library in program.system.libraries(&program.path)? {
-        program.system.place(&library, &root)?;
+    for library in system::libraries(binary)? {
+        system::copy(&library, &root)?;
     }
-    // Certificates are the same for all architectures.
-    let certificates = Path::new(CERTIFICATES);
-    system::copy(certificates, certificates, &root)
+    system::copy(Path::new(CERTIFICATES), &root)
         .context("root certificates are missing: install the package ca-certificates")?;
     fs::write(root.join("etc/passwd"), "nonroot:x:65532:65532::/:/sbin/nologin\n")?;
     fs::write(root.join("etc/group"), "nonroot:x:65532:\n")?;
@@ -120,7 +94,7 @@ fn image_of(program: &Program) -> Result<Image> {
     Ok(Image {
         name: NAME.to_owned(),
         // The program is a layer of its own, so that a new program leaves the other layer unchanged.
-        layers: vec![root.display().to_string(), format!("{}=/usr/local/bin/causeway", program.path.display())],
+        layers: vec![root.display().to_string(), format!("{}=/usr/local/bin/causeway", binary.display())],
         entrypoint: vec!["/usr/local/bin/causeway".to_owned()],
         user: USER.to_owned(),
         ..Image::default()
@@ -128,23 +102,22 @@ fn image_of(program: &Program) -> Result<Image> {
 }
 
 /// The image of a program, with its bill of materials and the licences of everything in it.
-pub fn shipped_image(program: &Program) -> Result<Image> {
-    let image = image_of(program)?;
+pub fn shipped_image(program: &Path) -> Result<Image> {
+    let image = image(program)?;
     let folder = workshop()?.join("operator").join(DOCUMENTS);
     fs::create_dir_all(&folder)?;
-    let crates = contents::crates(program.system.architecture()?)?;
+    let crates = contents::crates(Architecture::native()?)?;
     fs::write(folder.join("sbom.cdx.json"), bill(program, &crates)?)?;
     fs::write(folder.join("LICENSES"), licenses::of(&crates)?)?;
     Ok(image)
 }
 
 /// The bill of materials of the image of a program that is built from those crates.
-pub fn bill(program: &Program, crates: &[Crate]) -> Result<String> {
-    let mut packages = program.system.packages_of(&program.system.libraries(&program.path)?)?;
+pub fn bill(program: &Path, crates: &[Crate]) -> Result<String> {
+    let mut packages = contents::debian_packages(&system::libraries(program)?)?;
     packages.extend(contents::debian_packages(&[PathBuf::from(OF_CERTIFICATES)])?);
     let mut libraries = native::in_crates(crates)?;
     libraries.push(native::of_rust()?);
-    libraries.extend(program.system.linked());
     Ok(serde_json::to_string_pretty(&sbom::of(crates, &libraries, &packages))?)
 }
 

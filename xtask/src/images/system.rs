@@ -1,75 +1,14 @@
-//! The system with a program's shared libraries: this machine's own, or that of another architecture.
+//! The shared libraries of a program, from this machine.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::architecture::Architecture;
-use crate::cross::Cross;
-use crate::progress::Step;
-use crate::release::contents::{self, DebianPackage};
-use crate::release::native::{self, Library};
-
-/// The system of a program.
-pub enum System {
-    /// This machine's.
-    Own,
-    /// The system of another architecture, in a folder.
-    Foreign(Cross),
-}
-
-impl System {
-    /// The system of an architecture. If it is another one, everything that it needs is fetched.
-    pub fn of(architecture: Architecture, step: &Step) -> Result<Self> {
-        if architecture == Architecture::native()? {
-            return Ok(Self::Own);
-        }
-        Ok(Self::Foreign(Cross::prepare(architecture, step)?))
-    }
-
-    /// The architecture of its programs.
-    pub fn architecture(&self) -> Result<Architecture> {
-        match self {
-            Self::Own => Architecture::native(),
-            Self::Foreign(cross) => Ok(cross.architecture()),
-        }
-    }
-
-    /// The shared libraries that the dynamic loader would load, and the loader itself.
-    pub fn libraries(&self, binary: &Path) -> Result<Vec<PathBuf>> {
-        libraries_in(&match self {
-            Self::Own => ldd(binary)?,
-            Self::Foreign(cross) => cross.listing(binary)?,
-        })
-    }
-
-    /// Libraries that the linker adds to programs, beside the shared ones.
-    pub fn linked(&self) -> Vec<Library> {
-        match self {
-            // On this machine they come from the sources of libc6 and libgcc-s1, which are listed anyway.
-            Self::Own => Vec::new(),
-            Self::Foreign(_) => native::of_zig(),
-        }
-    }
-
-    /// Copies one of its files to the same path below `root`.
-    pub fn place(&self, file: &Path, root: &Path) -> Result<()> {
-        match self {
-            Self::Own => copy(file, file, root),
-            Self::Foreign(cross) => copy(&cross.file(file)?, file, root),
-        }
-    }
-
-    /// The Debian packages that contain its files.
-    pub fn packages_of(&self, files: &[PathBuf]) -> Result<BTreeSet<DebianPackage>> {
-        match self {
-            Self::Own => contents::debian_packages(files),
-            Self::Foreign(cross) => Ok(cross.packages_of(files)),
-        }
-    }
+/// The shared libraries that the dynamic loader would load, and the loader itself.
+pub fn libraries(binary: &Path) -> Result<Vec<PathBuf>> {
+    libraries_in(&ldd(binary)?)
 }
 
 fn ldd(binary: &Path) -> Result<String> {
@@ -95,9 +34,9 @@ fn libraries_in(listing: &str) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Copies a file to the path `path` below `root`.
-pub fn copy(file: &Path, path: &Path, root: &Path) -> Result<()> {
-    let target = root.join(path.strip_prefix("/")?);
+/// Copies a file to the same path below `root`.
+pub fn copy(file: &Path, root: &Path) -> Result<()> {
+    let target = root.join(file.strip_prefix("/")?);
     if let Some(directory) = target.parent() {
         fs::create_dir_all(directory)?;
     }

@@ -1,5 +1,4 @@
-//! Libraries that are linked into the program but are no crates: C code in crates, Rust's standard library, and
-//! libraries that zig adds when it links.
+//! Libraries that are linked into the program but are no crates: C code in crates, and Rust's standard library.
 
 use std::fs;
 use std::process::Command;
@@ -76,13 +75,6 @@ const SOURCES: [Source; 3] = [
 /// Crates with names like those of crates with C code, but without C code.
 const WITHOUT: [&str; 1] = ["linux-raw-sys"];
 
-/// The version of zig for which the following facts hold. `xtask/cross/requirements.lock` pins it.
-const ZIG: &str = "0.17.1";
-/// The version of LLVM that `zig cc --version` reports. zig names no version of its libunwind, which comes from LLVM.
-const LLVM_OF_ZIG: &str = "22.1.8";
-/// The newest version in `lib/libc/glibc/abilists`. zig compiles the start files of programs from its sources.
-const GLIBC_OF_ZIG: &str = "2.44";
-
 /// The C libraries in these crates. A crate with unknown C code is an error.
 pub fn in_crates(crates: &[Crate]) -> Result<Vec<Library>> {
     let mut found = Vec::new();
@@ -116,25 +108,6 @@ pub fn of_rust() -> Result<Library> {
         tag: "",
         part_of: None,
     })
-}
-
-/// What zig links into each program for glibc: the start file (`crt1.o`), `libc_nonshared.a`, `libunwind.a` in place of
-/// gcc's, and `libcompiler_rt.a`. glibc itself is not linked statically, but loaded. musl is not used.
-pub fn of_zig() -> Vec<Library> {
-    let library = |name, version: &str, license: &str, home, tag| Library {
-        name,
-        version: version.to_owned(),
-        license: license.to_owned(),
-        home,
-        tag,
-        part_of: None,
-    };
-    vec![
-        // The FSF permits linking these files with any program. SPDX has no name for that exception.
-        library("glibc-startup", GLIBC_OF_ZIG, "LGPL-2.1-or-later", "pkg:github/bminor/glibc", "glibc-"),
-        library("libunwind", LLVM_OF_ZIG, "Apache-2.0 WITH LLVM-exception", "pkg:github/llvm/llvm-project", "llvmorg-"),
-        library("compiler_rt", ZIG, "MIT", "pkg:pypi/ziglang", ""),
-    ]
 }
 
 /// The value that C's preprocessor has for a name.
@@ -184,15 +157,6 @@ mod tests {
         assert_eq!((SOURCES[1].version)(text).as_deref(), Some("3.3.2"));
         assert_eq!((SOURCES[0].version)("#define AWSLC_VERSION_NUMBER_STRING \"5.12.0\"\n").as_deref(), Some("5.12.0"));
         assert_eq!((SOURCES[2].version)("#define ZSTD_VERSION_MAJOR 1\n"), None);
-    }
-
-    #[test]
-    fn what_zig_brings_was_looked_up_for_the_zig_that_links() -> Result<()> {
-        let lock = fs::read_to_string(host::repo_root()?.join("xtask/cross/requirements.lock"))?;
-        let wanted = format!("ziglang=={ZIG} ");
-        assert!(lock.contains(&wanted), "another zig: look up what xtask/src/release/native.rs says of {ZIG}");
-        assert!(of_zig().iter().all(|it| !it.version.is_empty() && it.part_of.is_none()));
-        Ok(())
     }
 
     #[test]

@@ -11,8 +11,7 @@ use super::report::Outcome;
 use super::{directory, log, registry};
 use crate::architecture::Architecture;
 use crate::chart::Helm;
-use crate::images::layout;
-use crate::images::operator::{self, Program};
+use crate::images::{layout, operator};
 use crate::progress::Step;
 use crate::release::{self, Build, Parts};
 use crate::{host, image, tools};
@@ -24,12 +23,7 @@ pub fn image_layout() -> Result<PathBuf> {
 
 /// Writes the image of that program, with fast compression.
 pub fn write_layout(binary: &Path, folder: &Path, step: &Step) -> Result<String> {
-    layout::write(
-        &operator::shipped_image(&Program::own(binary))?,
-        &image::facts(Architecture::native()?, 1)?,
-        folder,
-        step,
-    )
+    layout::write(&operator::shipped_image(binary)?, &image::facts(Architecture::native()?, 1)?, folder, step)
 }
 
 /// The image must have the same bytes when it is made twice, a release must be complete, and workflows must be valid.
@@ -51,7 +45,7 @@ pub fn check(step: &Step) -> Result<Outcome> {
     // Compression is fast. Any program is good enough, because nothing that is packed here is run.
     let parts = Parts {
         helm: &helm,
-        builds: &[Build { program: Program::own(Path::new("/bin/true")), layout: host::repo_root()?.join("iam") }],
+        build: &Build { program: PathBuf::from("/bin/true"), layout: host::repo_root()?.join("iam") },
         image: Some(
             "registry.example.com/causeway@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
         ),
