@@ -1,5 +1,5 @@
-# The operator's image, for those who have a builder; `cargo xtask image` makes one without. For two architectures:
-#   docker buildx build --platform linux/amd64,linux/arm64 --tag REGISTRY/causeway:VERSION --push .
+# The operator's image. With its bill of materials and provenance:
+#   docker buildx build --sbom=true --provenance=mode=max --tag REGISTRY/causeway:VERSION --push .
 # The program is linked to glibc: both stages are of Debian 12, so that it finds the version it was linked with.
 FROM rust:1.95-slim-bookworm AS build
 RUN apt-get update \

@@ -80,8 +80,7 @@ impl Local<'_> {
     }
 
     fn install_chart(&self, options: &[&str], step: &Step) -> Result<()> {
-        let image = images::operator::image(self.binary)?.push(self.cluster, step)?;
-        chart::Installed::new(self, &image, step)?.upgrade(options, step)
+        chart::Installed::new(self, step)?.upgrade(options, step)
     }
 
     /// Installs that program with the manifests of that checkout.
@@ -94,19 +93,13 @@ impl Local<'_> {
 }
 
 /// Installs that program the way users install the operator, with its web identity and least rights, and waits until
-/// the samples are running. Then a release of the Helm chart takes over, with the image of that OCI layout.
-pub fn install_and_try(
-    cluster: &Cluster,
-    localstack: &LocalStack,
-    binary: &Path,
-    layout: &Path,
-    step: &Step,
-) -> Result<()> {
+/// the samples are running. Then a release of the Helm chart takes over.
+pub fn install_and_try(cluster: &Cluster, localstack: &LocalStack, binary: &Path, step: &Step) -> Result<()> {
     let local = Local { cluster, localstack, binary, kubectl: Kubectl::local(cluster), by_helm: false };
     OF_OPERATOR.iter().try_for_each(|(_, stage)| stage(&local, step))?;
     OF_EXAMPLES.iter().try_for_each(|(_, stage)| stage(&local, step))?;
     install::argo_cd_calls_them_healthy(&local.kubectl, step)?;
-    chart::Installed::of_layout(&local, layout, step)?.live(step)?;
+    chart::Installed::new(&local, step)?.live(step)?;
     // In a cluster that is kept, the operator would also work on objects of later tests.
     install::stop(&local.kubectl)
 }

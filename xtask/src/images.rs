@@ -4,11 +4,9 @@
 pub mod debian;
 pub mod etcd;
 mod exporter;
-pub mod layout;
 pub mod operator;
 mod redis;
 mod sql;
-pub mod system;
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,5 @@
 //! `cargo xtask`: builds, runs and tests Causeway on one plain Linux machine.
 
-mod architecture;
 mod argocd;
 mod bench;
 mod cargo;
@@ -12,7 +11,6 @@ mod demo;
 mod e2e;
 mod golang;
 mod host;
-mod image;
 mod images;
 mod judge;
 mod localstack;
@@ -52,9 +50,7 @@ enum Command {
     Crds,
     /// Write deploy/helm/golden: what the chart renders for the values beside it
     Chart,
-    /// Write the operator's image as an OCI layout, without a container engine, and push it
-    Image(image::Options),
-    /// Gather a release: binary, image, manifests, chart, checksums, notes
+    /// Gather a release: plugin, chart, manifests, checksums
     Release(release::Options),
     /// Measure what the operator costs; figures go to docs/bench/
     #[command(subcommand)]
@@ -88,7 +84,6 @@ fn main() -> ExitCode {
         Command::E2e(options) => e2e::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Crds => crds::run().map(|()| ExitCode::SUCCESS),
         Command::Chart => chart::run().map(|()| ExitCode::SUCCESS),
-        Command::Image(options) => image::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Release(options) => release::run(&options).map(|()| ExitCode::SUCCESS),
     };
     // Print one sentence without a backtrace; it names what went wrong.

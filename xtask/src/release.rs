@@ -1,12 +1,8 @@
-//! `cargo xtask release`: gathers all files of a release in one folder.
+//! `cargo xtask release`: gathers the files of a release in one folder. Images are not among them: the Dockerfile makes
+//! them.
 
-pub mod contents;
-pub mod licenses;
 pub mod manifests;
-pub mod native;
-mod notes;
 mod plugin;
-pub mod sbom;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,11 +11,10 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::architecture::Architecture;
 use crate::chart::Helm;
-use crate::images::{layout, operator};
+use crate::images::operator;
 use crate::progress::{Progress, Step};
-use crate::{argocd, host, image, olm, tools};
+use crate::{argocd, host, olm, tools};
 
 /// Options of `cargo xtask release`.
 #[derive(Args)]
@@ -28,45 +23,60 @@ pub struct Options {
     /// `REPOSITORY@DIGEST`; unless given, who installs names one
     #[arg(long)]
     image: Option<String>,
-    /// Use this program instead of building the release
-    #[arg(long, value_name = "PATH")]
-    binary: Option<PathBuf>,
+    /// Program for an architecture, such as `arm64=PATH`; may be repeated. Unless given, this machine's is built
+    #[arg(long, value_name = "ARCH=PATH", value_parser = named)]
+    program: Vec<Program>,
 }
 
-/// Builds the operator and gathers the release.
+/// The operator's program for an architecture, by the name that images and krew have for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The architecture.
+    pub architecture: String,
+    /// The program.
+    pub path: PathBuf,
+}
+
+fn named(text: &str) -> Result<Program> {
+    let (architecture, path) = text.split_once('=').context("an architecture and a path have `=` between them")?;
+    let path = fs::canonicalize(path).with_context(|| format!("there is no {path}"))?;
+    Ok(Program { architecture: architecture.to_owned(), path })
+}
+
+/// Builds the operator unless its programs are given, and gathers the release.
 pub fn run(options: &Options) -> Result<()> {
-    let architecture = Architecture::native()?;
-    let mut steps = Progress::new(3);
-    let program = steps.step("Build the operator", |step| operator::given_or_built(options.binary.as_deref(), step))?;
-    let layout = operator::target_directory()?.join("image");
-    steps.step("Write the image", |step| {
-        layout::write(&operator::shipped_image(&program)?, &image::facts(architecture, 9)?, &layout, step)
+    let mut steps = Progress::new(2);
+    let programs = steps.step("Build the operator", |step| {
+        if options.program.is_empty() {
+            let architecture = native()?.to_owned();
+            return Ok(vec![Program { architecture, path: operator::build_release(step)? }]);
+        }
+        Ok(options.program.clone())
     })?;
     let folder = operator::target_directory()?.join(format!("release-{}", version()?));
     let files = steps.step("Gather the release", |step| {
         let helm = Helm::find(step)?;
-        let build = Build { program, layout };
-        gather(&Parts { helm: &helm, build: &build, image: options.image.as_deref() }, &folder, step)
+        gather(&Parts { helm: &helm, programs: &programs, image: options.image.as_deref() }, &folder, step)
     })?;
     println!("{}:\n  {}", folder.display(), files.join("\n  "));
-    println!("Program, image and plugin are for linux/{architecture}.");
     Ok(())
 }
 
-/// The operator, built for this machine.
-pub struct Build {
-    /// The program.
-    pub program: PathBuf,
-    /// The OCI layout of its image.
-    pub layout: PathBuf,
+/// The architecture of this machine.
+fn native() -> Result<&'static str> {
+    match std::env::consts::ARCH {
+        "x86_64" => Ok("amd64"),
+        "aarch64" => Ok("arm64"),
+        other => bail!("there is no release for {other}"),
+    }
 }
 
 /// The input of a release.
 pub struct Parts<'a> {
     /// Renders and packages the chart.
     pub helm: &'a Helm,
-    /// The operator's build.
-    pub build: &'a Build,
+    /// The operator's program for each architecture.
+    pub programs: &'a [Program],
     /// The image in the manifests.
     pub image: Option<&'a str>,
 }
@@ -78,7 +88,11 @@ pub fn gather(parts: &Parts<'_>, folder: &Path, step: &Step) -> Result<Vec<Strin
         fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    pack(parts.build, &version, folder, step)?;
+    step.note("packing the plugin");
+    let license = host::repo_root()?.join("LICENSE");
+    let pack = |it: &Program| plugin::pack(&it.path, &license, &version, &it.architecture, folder);
+    let platforms = parts.programs.iter().map(pack).collect::<Result<Vec<_>>>()?;
+    plugin::describe(&platforms, &version, folder)?;
     step.note("writing manifests and the chart");
     let scratch = folder.with_extension("scratch");
     parts.helm.package(parts.image, &scratch, folder)?;
@@ -90,9 +104,6 @@ pub fn gather(parts: &Parts<'_>, folder: &Path, step: &Step) -> Result<Vec<Strin
     archive(&folder.join(format!("causeway-{version}-olm.tar.gz")), &[&bundle])?;
     fs::remove_dir_all(&bundle)?;
     fs::write(folder.join("argocd-cm.yaml"), argocd::customizations()?)?;
-    let changes = host::repo_root()?.join("CHANGELOG.md");
-    let changes = fs::read_to_string(&changes).with_context(|| format!("cannot read {}", changes.display()))?;
-    fs::write(folder.join("release-notes.md"), notes::of(&changes, &version)?)?;
 
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -105,30 +116,11 @@ pub fn gather(parts: &Parts<'_>, folder: &Path, step: &Step) -> Result<Vec<Strin
     Ok(names)
 }
 
-/// Packs program, image, plugin, bill of materials and licences.
-fn pack(Build { program, layout }: &Build, version: &str, folder: &Path, step: &Step) -> Result<()> {
-    let license = host::repo_root()?.join("LICENSE");
-    let architecture = Architecture::native()?;
-    step.note("packing program and image");
-    let name = format!("causeway-{version}-linux-{architecture}");
-    archive(&folder.join(format!("{name}.tar.gz")), &[program, &license])?;
-    archive(&folder.join(format!("causeway-{version}-image-linux-{architecture}.tar")), &[layout])?;
-    let platform = plugin::pack(program, &license, version, architecture, folder)?;
-    let crates = contents::crates(architecture)?;
-    fs::write(folder.join(format!("{name}.cdx.json")), operator::bill(program, &crates)?)?;
-    fs::write(folder.join("LICENSES.txt"), licenses::of(&crates)?)?;
-    plugin::describe(&[platform], version, folder)
-}
-
-/// Writes files and folders into one archive, compressed if its name says so. Files of a folder are stored without the
-/// folder's name.
+/// Writes files and folders into one compressed archive. Files of a folder are stored without the folder's name.
 fn archive(to: &Path, sources: &[&Path]) -> Result<()> {
     let mut tar = Command::new("tar");
     tar.args(["--create", "--format=ustar", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"]);
-    tar.args(["--mode=u+rw,go+r,go-w,a+X", "--file"]).arg(to);
-    if to.extension().is_some_and(|extension| extension == "gz") {
-        tar.arg("--use-compress-program=gzip --no-name");
-    }
+    tar.args(["--mode=u+rw,go+r,go-w,a+X", "--use-compress-program=gzip --no-name", "--file"]).arg(to);
     for source in sources {
         if source.is_dir() {
             tar.arg("--directory").arg(source.canonicalize()?).arg("--transform=s|^[.]/||").args(["."]);

@@ -13,7 +13,6 @@ mod pages;
 mod processors;
 mod pytest;
 mod queue;
-mod registry;
 mod release;
 mod report;
 mod rights;
@@ -47,16 +46,8 @@ pub use linters::run as lint;
 const NAME: &str = "test";
 
 /// Debian packages of programs that tests compare with, or with which users open backups.
-const PACKAGES: &[&str] = &[
-    "age",
-    alerts::PACKAGE,
-    argo::PACKAGE,
-    "awscli",
-    registry::PACKAGE,
-    "openssh-client",
-    "postgresql-client",
-    "zstd",
-];
+const PACKAGES: &[&str] =
+    &["age", alerts::PACKAGE, argo::PACKAGE, "awscli", "openssh-client", "postgresql-client", "zstd"];
 
 /// The filter for the tests of an operator that is installed the way users do it.
 const INSTALLED: &str = "installed";
@@ -169,8 +160,8 @@ fn beside_the_tests<'a>(install: bool, options: &Options) -> Vec<Part<'a>> {
     }));
     if install {
         parts.push(Part::new(installed::STEP, move |step| {
-            // It waits for the others. It installs the image of the release, and on a small machine a second cluster at
-            // the same time would leave too little time for the tests.
+            // It waits for the others: on a small machine a second cluster at the same time would leave too little time
+            // for the tests.
             let _ = installing_turn.recv();
             installed::beside_others(kept, step)
         }));
@@ -267,7 +258,7 @@ fn build(step: &Step, unit: bool) -> Result<PathBuf> {
             host::install_packages(step, PACKAGES)?;
             images::prepare(Which::All, step)?;
             judge::build(step)?;
-            for tool in [tools::HELM, tools::CRANE, tools::ACTIONLINT, tools::KUBE_SCORE] {
+            for tool in [tools::HELM, tools::ACTIONLINT, tools::KUBE_SCORE] {
                 tools::program(tool, step)?;
             }
             linters::prepare(step)?;

@@ -1,4 +1,4 @@
-//! Programs that make and check charts, images, manifests, workflows and pages. Those in Go are built from their
+//! Programs that make and check charts, manifests, workflows and pages. Those in Go are built from their
 //! modules in `tools/`, those in Rust from crates.
 
 use std::path::{Path, PathBuf};
@@ -11,8 +11,6 @@ use crate::{golang, host};
 
 /// Packages charts, renders and installs them: <https://helm.sh>
 pub const HELM: &str = "helm";
-/// Pushes images: <https://github.com/google/go-containerregistry/tree/main/cmd/crane>
-pub const CRANE: &str = "crane";
 /// Checks GitHub workflows: <https://github.com/rhysd/actionlint>
 pub const ACTIONLINT: &str = "actionlint";
 /// Checks manifests: <https://github.com/zegl/kube-score>

@@ -10,8 +10,7 @@ use std::thread::available_parallelism;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::architecture::Architecture;
-use crate::{host, image, tools};
+use crate::{host, tools};
 
 /// The record of a run.
 #[derive(Debug, Deserialize, Serialize)]
@@ -55,9 +54,10 @@ pub struct Figure {
 impl Record {
     /// A record of figures that are taken now from the checked-out sources.
     pub fn now(build: String, figures: Vec<Figure>) -> Result<Self> {
-        let mut commit = image::facts(Architecture::native()?, 9)?.revision;
-        let changes =
-            tools::output_of(Command::new("git").arg("-C").arg(host::repo_root()?).args(["status", "--short"]));
+        let root = host::repo_root()?;
+        let git = |arguments: &[&str]| tools::output_of(Command::new("git").arg("-C").arg(&root).args(arguments));
+        let mut commit = git(&["rev-parse", "HEAD"]).unwrap_or_default().trim().to_owned();
+        let changes = git(&["status", "--short"]);
         if changes.is_ok_and(|changes| !changes.is_empty()) {
             commit += ", changed";
         }

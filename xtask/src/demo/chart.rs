@@ -8,9 +8,9 @@ use anyhow::{Context, Result, bail};
 use super::install::{self, NAMESPACE};
 use super::{Local, olm, tutorial};
 use crate::chart::{self, Helm};
-use crate::images::layout;
+use crate::images::operator;
 use crate::progress::Step;
-use crate::{cluster, tools};
+use crate::tools;
 
 /// The release's name.
 const RELEASE: &str = "causeway";
@@ -26,21 +26,13 @@ pub struct Installed<'a> {
 }
 
 impl<'a> Installed<'a> {
-    /// For an image `NAME[:TAG]@DIGEST` that the cluster can pull.
-    pub fn new(local: &'a Local<'a>, reference: &str, step: &Step) -> Result<Self> {
+    /// Pushes the image of the operator's program into the cluster's registry.
+    pub fn new(local: &'a Local<'a>, step: &Step) -> Result<Self> {
+        let reference = operator::image(local.binary)?.push(local.cluster, step)?;
         let (name, digest) = reference.split_once('@').context("an image has a digest")?;
         // A registry's port also follows a colon, but our images have no port in their names.
         let name = name.split_once(':').map_or(name, |(name, _)| name);
         Ok(Self { local, helm: Helm::find(step)?, image: (name.to_owned(), digest.to_owned()) })
-    }
-
-    /// The image of that layout, which crane pushes into the cluster's registry.
-    pub fn of_layout(local: &'a Local<'a>, folder: &Path, step: &Step) -> Result<Self> {
-        let repository = format!("{}:5000/library/{RELEASE}", cluster::NODE_ADDRESS);
-        let pushed =
-            layout::push(folder, &format!("{repository}:layout"), true, step, |crane| local.cluster.in_network(crane))?;
-        let digest = pushed.split_once('@').map(|(_, digest)| digest).unwrap_or_default();
-        Self::new(local, &format!("{RELEASE}@{digest}"), step)
     }
 
     /// The path of helm.

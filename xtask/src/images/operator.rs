@@ -1,28 +1,20 @@
-//! The operator's image: the program, its shared libraries and root certificates. There is no shell and no package
-//! manager.
+//! The operator's image in local clusters: the program, its shared libraries and root certificates. The Dockerfile makes
+//! that of a release.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
-use super::system;
 use super::{Image, workshop};
-use crate::architecture::Architecture;
 use crate::progress::Step;
-use crate::release::contents::{self, Crate};
-use crate::release::{licenses, native, sbom};
-use crate::{cargo, host};
+use crate::{cargo, host, tools};
 
 /// The image's name before its digest is known, as in `deploy/overlays/local`.
 pub const NAME: &str = "causeway:dev";
 
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
-/// A file of the package that generates the certificates: the certificates themselves belong to no package.
-const OF_CERTIFICATES: &str = "/usr/sbin/update-ca-certificates";
-/// The directory of documents in the image.
-const DOCUMENTS: &str = "usr/share/doc/causeway";
 const USER: &str = "65532:65532";
 
 /// The Cargo profile of releases and measurements.
@@ -69,24 +61,16 @@ fn is_stripped(program: &Path) -> Result<bool> {
     Ok((0..count).all(|section| number(headers + section * size + 4, 4) != SYMBOLS))
 }
 
-/// The program at that path, or one that is compiled in the release profile.
-pub fn given_or_built(path: Option<&Path>, step: &Step) -> Result<PathBuf> {
-    match path {
-        Some(path) => path.canonicalize().with_context(|| format!("there is no {}", path.display())),
-        None => build_release(step),
-    }
-}
-
 /// The image of a program for this machine.
 pub fn image(binary: &Path) -> Result<Image> {
     let root = workshop()?.join("operator");
     if root.exists() {
         fs::remove_dir_all(&root)?;
     }
-    for library in system::libraries(binary)? {
-        system::copy(&library, &root)?;
+    for library in libraries(binary)? {
+        copy(&library, &root)?;
     }
-    system::copy(Path::new(CERTIFICATES), &root)
+    copy(Path::new(CERTIFICATES), &root)
         .context("root certificates are missing: install the package ca-certificates")?;
     fs::write(root.join("etc/passwd"), "nonroot:x:65532:65532::/:/sbin/nologin\n")?;
     fs::write(root.join("etc/group"), "nonroot:x:65532:\n")?;
@@ -101,24 +85,34 @@ pub fn image(binary: &Path) -> Result<Image> {
     })
 }
 
-/// The image of a program, with its bill of materials and the licences of everything in it.
-pub fn shipped_image(program: &Path) -> Result<Image> {
-    let image = image(program)?;
-    let folder = workshop()?.join("operator").join(DOCUMENTS);
-    fs::create_dir_all(&folder)?;
-    let crates = contents::crates(Architecture::native()?)?;
-    fs::write(folder.join("sbom.cdx.json"), bill(program, &crates)?)?;
-    fs::write(folder.join("LICENSES"), licenses::of(&crates)?)?;
-    Ok(image)
+/// The shared libraries that the dynamic loader would load, and the loader itself.
+fn libraries(binary: &Path) -> Result<Vec<PathBuf>> {
+    libraries_in(&tools::output_of(Command::new("ldd").arg(binary))?)
 }
 
-/// The bill of materials of the image of a program that is built from those crates.
-pub fn bill(program: &Path, crates: &[Crate]) -> Result<String> {
-    let mut packages = contents::debian_packages(&system::libraries(program)?)?;
-    packages.extend(contents::debian_packages(&[PathBuf::from(OF_CERTIFICATES)])?);
-    let mut libraries = native::in_crates(crates)?;
-    libraries.push(native::of_rust()?);
-    Ok(serde_json::to_string_pretty(&sbom::of(crates, &libraries, &packages))?)
+fn libraries_in(listing: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for line in listing.lines().map(str::trim) {
+        if line.ends_with("=> not found") {
+            bail!("a library of the operator is missing: {line}");
+        }
+        // `name => /path (address)`, `/path/of/loader (address)`, or `linux-vdso.so.1 (address)`, which is no file.
+        let path = line.split(" => ").last().and_then(|rest| rest.split(" (").next()).unwrap_or_default();
+        if path.starts_with('/') {
+            found.push(PathBuf::from(path));
+        }
+    }
+    Ok(found)
+}
+
+/// Copies a file to the same path below `root`.
+fn copy(file: &Path, root: &Path) -> Result<()> {
+    let target = root.join(file.strip_prefix("/")?);
+    if let Some(directory) = target.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    fs::copy(file, &target).with_context(|| format!("cannot copy {}", file.display()))?;
+    Ok(())
 }
 
 /// Cargo's target directory.
@@ -130,6 +124,19 @@ pub fn target_directory() -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_listing_of_ldd_names_files() -> Result<()> {
+        let listing = "\tlinux-vdso.so.1 (0x00007ffc)\n\
+                       \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f5e)\n\
+                       \t/lib64/ld-linux-x86-64.so.2 (0x00007f5f)\n";
+        assert_eq!(
+            libraries_in(listing)?,
+            [PathBuf::from("/lib/x86_64-linux-gnu/libc.so.6"), PathBuf::from("/lib64/ld-linux-x86-64.so.2")]
+        );
+        assert!(libraries_in("\tlibfoo.so.1 => not found\n").is_err());
+        Ok(())
+    }
 
     #[test]
     fn a_program_with_symbols_is_recognized() {

@@ -10,7 +10,6 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::archive;
-use crate::architecture::Architecture;
 use crate::tools;
 
 /// The name by which kubectl finds it.
@@ -20,7 +19,7 @@ const RELEASES: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/releases/download
 
 /// Packs the operator's program for that architecture under the plugin's name into `folder`. Returns its entry in the
 /// manifest.
-pub fn pack(binary: &Path, license: &Path, version: &str, architecture: Architecture, folder: &Path) -> Result<Value> {
+pub fn pack(binary: &Path, license: &Path, version: &str, architecture: &str, folder: &Path) -> Result<Value> {
     let scratch = folder.with_extension("plugin");
     fs::create_dir_all(&scratch).with_context(|| format!("cannot make {}", scratch.display()))?;
     let program = scratch.join(PROGRAM);
@@ -38,9 +37,9 @@ pub fn describe(platforms: &[Value], version: &str, folder: &Path) -> Result<()>
     fs::write(folder.join("causeway.krew.yaml"), manifest(version, platforms)?).context("cannot write krew's manifest")
 }
 
-fn platform(version: &str, architecture: Architecture, archive: &str, sum: &str) -> Value {
+fn platform(version: &str, architecture: &str, archive: &str, sum: &str) -> Value {
     json!({
-        "selector": { "matchLabels": { "os": "linux", "arch": architecture.name() } },
+        "selector": { "matchLabels": { "os": "linux", "arch": architecture } },
         "uri": format!("{RELEASES}/v{version}/{archive}"),
         "sha256": sum,
         "bin": PROGRAM,
@@ -72,7 +71,7 @@ mod tests {
 
     #[test]
     fn krew_finds_the_archive_of_its_platform() {
-        let platforms = [(Architecture::Amd64, "abc"), (Architecture::Arm64, "def")].map(|(architecture, sum)| {
+        let platforms = [("amd64", "abc"), ("arm64", "def")].map(|(architecture, sum)| {
             let archive = format!("kubectl-causeway-0.1.0-linux-{architecture}.tar.gz");
             platform("0.1.0", architecture, &archive, sum)
         });

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::processors;
 use super::report::{Outcome, Tests};
-use super::{release, rights};
+use super::rights;
 use crate::cluster::Cluster;
 use crate::localstack::LocalStack;
 use crate::progress::Step;
@@ -23,7 +23,7 @@ const NAME: &str = "installed";
 /// Installs and tests it in a cluster where nothing else runs.
 pub fn alone(cluster: &Cluster, localstack: &LocalStack, step: &Step) -> Result<Outcome> {
     let binary = images::operator::target_directory()?.join("debug/causeway");
-    demo::install_and_try(cluster, localstack, &binary, &release::image_layout()?, step)?;
+    demo::install_and_try(cluster, localstack, &binary, step)?;
     Ok(Outcome::Passed)
 }
 
