@@ -2,9 +2,6 @@
 //! makes a run fail, because the speed of a machine is not a property of the program.
 
 mod aws;
-mod backup;
-mod databases;
-mod etcd;
 mod failover;
 mod foundation;
 pub mod from_tests;
@@ -15,10 +12,8 @@ mod myingress;
 mod operator_process;
 mod page;
 mod record;
-mod redis;
 mod report;
 mod scene;
-mod targets;
 
 use std::env;
 use std::fs;
@@ -49,16 +44,6 @@ pub enum Task {
 /// What to measure.
 #[derive(Subcommand)]
 pub enum Action {
-    /// `DatabaseBackup`: throughput and memory beside piped programs, and 500 idle objects: calls
-    Backup {
-        /// Data in each database, in MiB
-        #[arg(long, default_value_t = 2048)]
-        mebibytes: usize,
-        #[command(flatten)]
-        options: Options,
-    },
-    /// `EtcdCluster`: time to a majority beside bare pods, and 200 idle clusters: CPU, memory, calls
-    Etcd(Options),
     /// `Redis` and Redis Sentinel: how long nobody can write when the master fails or moves, and what is lost
     Failover {
         /// How often each failure happens
@@ -67,14 +52,10 @@ pub enum Action {
         #[command(flatten)]
         options: Options,
     },
-    /// The process itself and `MyIngress`: AWS calls, latency, memory, start, sizes
+    /// AWS calls of a bare `MyIngress`, and 500 of them: time, calls, memory, sizes
     Foundation(Options),
-    /// `MyIngress` with all its parts, and a thousand of them: AWS calls, throttling, memory
+    /// AWS calls of a `MyIngress` with all its parts
     Myingress(Options),
-    /// `Redis`: time to a master, and 200 idle ones: CPU, memory, connections, calls
-    Redis(Options),
-    /// Targets of `MyIngress`: from the change of an `EndpointSlice` to the call of AWS, beside that call alone
-    Targets(Options),
 }
 
 /// Options of every benchmark.
@@ -98,54 +79,31 @@ impl Action {
     /// Its name on the command line and in `docs/bench/`.
     fn name(&self) -> &'static str {
         match self {
-            Self::Backup { .. } => "backup",
-            Self::Etcd(_) => "etcd",
             Self::Failover { .. } => "failover",
             Self::Foundation(_) => "foundation",
             Self::Myingress(_) => "myingress",
-            Self::Redis(_) => "redis",
-            Self::Targets(_) => "targets",
         }
     }
 
     fn options(&self) -> &Options {
         match self {
-            Self::Backup { options, .. }
-            | Self::Failover { options, .. }
-            | Self::Etcd(options)
-            | Self::Foundation(options)
-            | Self::Myingress(options)
-            | Self::Redis(options)
-            | Self::Targets(options) => options,
+            Self::Failover { options, .. } | Self::Foundation(options) | Self::Myingress(options) => options,
         }
     }
 
     /// Arguments of the measuring process, beside those of all benchmarks.
     fn arguments(&self) -> Vec<String> {
         match self {
-            Self::Backup { mebibytes, .. } => vec!["--mebibytes".into(), mebibytes.to_string()],
             Self::Failover { turns, .. } => vec!["--turns".into(), turns.to_string()],
-            _ => Vec::new(),
-        }
-    }
-
-    /// Debian packages that it needs, beside those of the cluster.
-    fn packages(&self) -> &'static [&'static str] {
-        match self {
-            Self::Backup { .. } => backup::PACKAGES,
-            _ => &[],
+            Self::Foundation(_) | Self::Myingress(_) => Vec::new(),
         }
     }
 
     fn measure(&self, bench: &Bench) -> Result<report::Report> {
         match self {
-            Self::Backup { mebibytes, .. } => backup::measure(bench, *mebibytes),
-            Self::Etcd(_) => etcd::measure(bench),
             Self::Failover { turns, .. } => failover::measure(bench, *turns),
             Self::Foundation(_) => foundation::measure(bench),
             Self::Myingress(_) => myingress::measure(bench),
-            Self::Redis(_) => redis::measure(bench),
-            Self::Targets(_) => targets::measure(bench),
         }
     }
 }
@@ -175,8 +133,7 @@ pub fn keep(benchmark: &str, build: String, report: report::Report) -> Result<()
 fn prepare(action: &Action) -> Result<()> {
     let (benchmark, options) = (action.name(), action.options());
     host::require_tools()?;
-    let mut steps = Progress::new(cluster::STEPS + 5);
-    steps.step("Install what is measured beside", |step| host::install_packages(step, action.packages()))?;
+    let mut steps = Progress::new(cluster::STEPS + 4);
     let (build, binary) = match &options.operator {
         // The operator runs in the tests' own process.
         _ if matches!(action, Action::Failover { .. }) => {

@@ -2,8 +2,6 @@
 
 mod calls;
 mod fleet;
-mod latency;
-mod start;
 
 use std::time::Duration;
 
@@ -26,12 +24,11 @@ const WAIT_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// Takes all figures.
 pub fn measure(bench: &Bench) -> Result<Report> {
-    let mut steps = Progress::new(5);
+    let mut steps = Progress::new(4);
     let mut report = Report::default();
     steps.step("Sizes", |_| sizes(bench, &mut report))?;
-    steps.step("Start with no objects", |step| start::measure(bench, &mut report, step))?;
+    steps.step("Memory without objects", |_| memory(bench, &mut report))?;
     steps.step("AWS calls for one object", |_| calls::measure(bench, &mut report))?;
-    steps.step("Latency of one object after the other", |step| latency::measure(bench, &mut report, step))?;
     steps.step("Hundreds of objects", |step| fleet::measure(bench, &mut report, step))?;
     Ok(report)
 }
@@ -41,6 +38,16 @@ fn sizes(bench: &Bench, report: &mut Report) -> Result<()> {
     report.add_with_goal("binary_bytes", bench.binary.metadata()?.len() as f64, 40_000_000.0, "stripped");
     report.add("image_bytes", image_bytes()?, "compressed, as a node pulls it");
     Ok(())
+}
+
+fn memory(bench: &Bench, report: &mut Report) -> Result<()> {
+    let scene = bench.scene(1, 50)?;
+    let mut operator = scene.operator(NO_SWEEP)?;
+    operator.ready()?;
+    let (memory, how) = operator.settled_memory_kib()?;
+    report.add_with_goal("rss_kib_0_objects", memory, 25.0 * 1024.0, how);
+    operator.stop()?;
+    scene.end()
 }
 
 fn image_bytes() -> Result<f64> {

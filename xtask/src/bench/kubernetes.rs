@@ -47,11 +47,6 @@ impl Kubernetes {
         self.http.send("PATCH", &path, &headers, &object.to_string()).map(drop)
     }
 
-    /// The object at that path.
-    pub fn get(&self, path: &str) -> Result<Value> {
-        self.http.get_json(path)
-    }
-
     /// Deletes an object, or all of a collection. Finalizers may delay the end.
     pub fn delete(&self, path: &str) -> Result<()> {
         self.http.send("DELETE", path, &[], "").map(drop)

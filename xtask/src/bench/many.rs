@@ -25,8 +25,6 @@ pub struct Took {
     pub applied: Duration,
     /// All showed a DNS name.
     pub named: Duration,
-    /// All were good.
-    pub good: Duration,
 }
 
 /// Applies many objects of one spec at once, and waits until each is `good`.
@@ -51,8 +49,8 @@ pub fn create(
         }
         done.len() == range.len()
     });
-    let last = last.with_context(|| format!("{} are", done.len()))?;
-    Ok(Took { applied, named: last_named.duration_since(begun), good: last.duration_since(begun) })
+    last.with_context(|| format!("{} are", done.len()))?;
+    Ok(Took { applied, named: last_named.duration_since(begun) })
 }
 
 fn apply(scene: &Scene, range: Range<usize>, spec: &Value) -> Result<Instant> {

@@ -1,6 +1,5 @@
 //! The operator in a process of its own, measured from outside by its health port and /proc.
 
-use std::env;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -14,8 +13,6 @@ use super::http::Http;
 
 /// No other program listens on this address in the cluster's network.
 const ADDRESS: &str = "127.0.0.1:18080";
-/// A program that starts operators, as `link/order.py` does: its arguments are the operator and the operator's.
-const RUNNER: &str = "CAUSEWAY_BENCH_RUNNER";
 const LIMIT: Duration = Duration::from_mins(1);
 /// The emulator needs some time for a thousand objects with all their parts.
 const RECONCILED_LIMIT: Duration = Duration::from_mins(10);
@@ -24,22 +21,14 @@ const RECONCILED_LIMIT: Duration = Duration::from_mins(10);
 pub struct Operator {
     child: Child,
     http: Http,
-    /// When it was started.
-    pub started: Instant,
+    started: Instant,
 }
 
 impl Operator {
     /// Starts the operator with only these variables in its environment.
     pub fn start(binary: &Path, variables: &[(&str, &str)], log: &Path) -> Result<Self> {
         let log = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
-        let mut command = match env::var_os(RUNNER) {
-            Some(runner) => {
-                let mut command = Command::new(runner);
-                command.arg(binary);
-                command
-            }
-            None => Command::new(binary),
-        };
+        let mut command = Command::new(binary);
         command
             .arg("run")
             .env_clear()
@@ -126,7 +115,7 @@ impl Operator {
     }
 
     /// Stops it as the kubelet does, and waits until it has ended. The lease is free then.
-    pub fn stop(mut self) -> Result<Duration> {
+    pub fn stop(mut self) -> Result<()> {
         let begun = Instant::now();
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("the operator has no id")?;
         kill_process(pid, Signal::TERM)?;
@@ -136,7 +125,7 @@ impl Operator {
             }
             thread::sleep(Duration::from_millis(1));
         }
-        Ok(begun.elapsed())
+        Ok(())
     }
 }
 
@@ -148,7 +137,7 @@ impl Drop for Operator {
 }
 
 /// A memory size in /proc/PID/status in KiB.
-pub fn memory_kib(pid: u32, field: &str) -> Result<f64> {
+fn memory_kib(pid: u32, field: &str) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     let size = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
@@ -156,7 +145,7 @@ pub fn memory_kib(pid: u32, field: &str) -> Result<f64> {
 }
 
 /// The CPU time of a process so far, including its children that have ended. Linux reports it in units of 1/100 s.
-pub fn cpu_seconds(pid: u32) -> Result<f64> {
+fn cpu_seconds(pid: u32) -> Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name, in parentheses, may contain anything; utime, stime, cutime and cstime are the 12th to 15th field after it.
     let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().skip(11).take(4));

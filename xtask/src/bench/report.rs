@@ -1,7 +1,6 @@
 //! Figures with their goals, as they are taken.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use super::aws::{Call, counts, described};
 use super::record::Figure;
@@ -34,17 +33,6 @@ impl Report {
         if let Some(figure) = self.figures.last_mut() {
             (figure.at_most, figure.calls) = (goal, counts(calls));
         }
-    }
-
-    /// Adds the median of some durations. Sorts them.
-    pub fn add_median(&mut self, key: &str, durations: &mut [Duration], note: &str) -> f64 {
-        durations.sort();
-        let milliseconds = |index: usize| durations.get(index).map_or(0.0, |it| it.as_secs_f64() * 1000.0);
-        let median = milliseconds(durations.len() / 2);
-        let (low, high) = (milliseconds(0), milliseconds(durations.len().saturating_sub(1)));
-        let note = format!("{note}; n={}, {low:.0} to {high:.0} ms", durations.len());
-        self.add(key, median, note);
-        median
     }
 
     /// The figures as a table.
@@ -88,12 +76,9 @@ mod tests {
         let mut report = Report::default();
         report.add_with_goal("aws_calls_create", 2.0, 3.0, "CreateLoadBalancer 1, DescribeTags 1");
         report.add_with_goal("aws_calls_noop", 1.0, 0.0, "");
-        let mut times = [30, 10, 20].map(Duration::from_millis);
-        assert_eq!(report.add_median("apply_to_dns_ms_p50", &mut times, "sequential").to_string(), "20");
         let table = report.table();
         let row = |key| table.lines().find(|line| line.starts_with(key)).unwrap();
         assert!(row("aws_calls_create").contains("3  ok"), "{table}");
         assert!(row("aws_calls_noop").ends_with("OVER"), "{table}");
-        assert!(row("apply_to_dns").ends_with("sequential; n=3, 10 to 30 ms"), "{table}");
     }
 }

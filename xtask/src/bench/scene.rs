@@ -1,7 +1,7 @@
 //! The environment of measurements: a namespace and an AWS account of their own, so that nothing else is counted.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -11,12 +11,6 @@ use super::directory;
 use super::kubernetes::{Event, Kubernetes, Watch};
 use super::operator_process::Operator;
 use crate::cluster::Cluster;
-use crate::progress::Step;
-
-/// The API path of pods.
-const PODS: &str = "/api/v1";
-/// The longest wait for the server in a pod.
-const SERVER_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// The part that all scenes share.
 pub struct Bench<'a> {
@@ -59,18 +53,15 @@ impl<'a> Bench<'a> {
         self.endpoint
     }
 
-    /// An account that nothing else uses. `index` distinguishes the accounts of one run.
-    pub fn account(&self, index: u64, load_balancers: usize) -> Result<Account> {
-        Account::seeded(self.endpoint, format!("{:012}", self.run % 10_000_000_000 * 100 + index), load_balancers)
-    }
-
     /// A new scene.
     pub fn scene(&self, index: u64, load_balancers: usize) -> Result<Scene<'_>> {
         let namespace = format!("bench-{}-{index}", self.run);
         let path = format!("/api/v1/namespaces/{namespace}");
         let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
         self.kubernetes.apply(&path, &object)?;
-        Ok(Scene { bench: self, account: self.account(index, load_balancers)?, namespace })
+        // A number that distinguishes the accounts of all runs and of each.
+        let number = format!("{:012}", self.run % 10_000_000_000 * 100 + index);
+        Ok(Scene { bench: self, account: Account::seeded(self.endpoint, number, load_balancers)?, namespace })
     }
 }
 
@@ -85,36 +76,20 @@ pub struct Scene<'a> {
 impl Scene<'_> {
     /// Starts the operator for this namespace and this account, without a limit on its calls to AWS.
     pub fn operator(&self, sweep: &str) -> Result<Operator> {
-        self.operator_at(sweep, 0)
-    }
-
-    /// Starts the operator with further variables.
-    pub fn operator_with(&self, sweep: &str, more: &[(&str, &str)]) -> Result<Operator> {
-        self.start(sweep, 0, more)
-    }
-
-    /// Starts the operator with `share` times AWS's default rates of calls.
-    pub fn operator_at(&self, sweep: &str, share: u32) -> Result<Operator> {
-        self.start(sweep, share, &[])
-    }
-
-    fn start(&self, sweep: &str, share: u32, more: &[(&str, &str)]) -> Result<Operator> {
         let kubeconfig = self.bench.cluster.kubeconfig().display().to_string();
-        let share = share.to_string();
-        let usual = [
+        let variables = [
             ("KUBECONFIG", kubeconfig.as_str()),
             ("CLUSTER_NAME", "bench"),
             ("POD_NAMESPACE", &self.namespace),
             ("WATCH_NAMESPACE", &self.namespace),
             ("SWEEP_INTERVAL", sweep),
-            ("AWS_RATE_SHARE", &share),
+            ("AWS_RATE_SHARE", "0"),
             ("LOG_FORMAT", "text"),
             ("AWS_ENDPOINT_URL", self.bench.endpoint),
             ("AWS_REGION", "us-east-1"),
             ("AWS_ACCESS_KEY_ID", &self.account.number),
             ("AWS_SECRET_ACCESS_KEY", "test"),
         ];
-        let variables: Vec<(&str, &str)> = usual.iter().chain(more).copied().collect();
         Operator::start(&self.bench.binary, &variables, &directory()?.join("operator.log"))
     }
 
@@ -139,43 +114,6 @@ impl Scene<'_> {
     pub fn apply_other(&self, api: &str, plural: &str, object: &Value) -> Result<()> {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         self.bench.kubernetes.apply(&format!("{api}/namespaces/{}/{plural}/{name}", self.namespace), object)
-    }
-
-    /// A watch of objects of another kind.
-    pub fn watch_other(&self, api: &str, plural: &str) -> Result<Watch> {
-        self.bench.kubernetes.watch(&format!("{api}/namespaces/{}/{plural}", self.namespace))
-    }
-
-    /// An object of another kind, or a list of them; `what` is the path below the namespace.
-    pub fn get_other(&self, api: &str, what: &str) -> Result<Value> {
-        self.bench.kubernetes.get(&format!("{api}/namespaces/{}/{what}", self.namespace))
-    }
-
-    /// Deletes a pod.
-    pub fn end_server(&self, name: &str) -> Result<()> {
-        self.delete_other(PODS, &format!("pods/{name}"))
-    }
-
-    /// Creates a pod, and waits until it is ready. Returns its address.
-    pub fn serve(&self, pod: &Value, step: &Step) -> Result<String> {
-        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-        self.apply_other(PODS, "pods", pod)?;
-        step.wait_for(format!("{name} to answer"), SERVER_TIMEOUT, || {
-            let pod = self.get_other(PODS, &format!("pods/{name}"))?;
-            let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-            let is_ready = conditions.any(|it| it["type"] == "Ready" && it["status"] == "True");
-            Ok(pod["status"]["podIP"].as_str().filter(|_| is_ready).map(str::to_owned))
-        })
-    }
-
-    /// Deletes one object of another kind, or all of them.
-    pub fn delete_other(&self, api: &str, what: &str) -> Result<()> {
-        self.bench.kubernetes.delete(&format!("{api}/namespaces/{}/{what}", self.namespace))
-    }
-
-    /// The namespace's name.
-    pub fn namespace(&self) -> &str {
-        &self.namespace
     }
 
     /// A manifest of one object, as JSON.

@@ -48,17 +48,6 @@ impl Example {
         Ok(Self { spec: serde_json::from_str(&spec)? })
     }
 
-    /// The example with an existing security group. With one group for each object the emulator would be too slow: the
-    /// time to list groups grows with the square of their number.
-    pub fn behind_a_given_group(&self) -> Value {
-        let mut spec = self.spec.clone();
-        if let Some(fields) = spec.as_object_mut() {
-            fields.remove("inboundCidrs");
-        }
-        spec["securityGroups"] = json!(["sg-web"]);
-        spec
-    }
-
     /// The example with other weights for the carts.
     pub fn with_other_weights(&self) -> Result<Value> {
         let mut spec = self.spec.clone();
