@@ -5,7 +5,6 @@ mod chart;
 mod existing;
 pub mod install;
 pub mod kubectl;
-mod olm;
 pub mod role;
 mod snapshot;
 mod traffic;
@@ -98,7 +97,6 @@ pub fn install_and_try(cluster: &Cluster, localstack: &LocalStack, binary: &Path
     let local = Local { cluster, localstack, binary, kubectl: Kubectl::local(cluster), by_helm: false };
     OF_OPERATOR.iter().try_for_each(|(_, stage)| stage(&local, step))?;
     OF_EXAMPLES.iter().try_for_each(|(_, stage)| stage(&local, step))?;
-    install::argo_cd_calls_them_healthy(&local.kubectl, step)?;
     chart::Installed::new(&local, step)?.live(step)?;
     // In a cluster that is kept, the operator would also work on objects of later tests.
     install::stop(&local.kubectl)

@@ -1,6 +1,5 @@
 //! `cargo xtask`: builds, runs and tests Causeway on one plain Linux machine.
 
-mod argocd;
 mod bench;
 mod cargo;
 mod chart;
@@ -14,7 +13,6 @@ mod host;
 mod images;
 mod judge;
 mod localstack;
-mod olm;
 mod progress;
 mod python;
 mod release;

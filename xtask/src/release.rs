@@ -2,7 +2,6 @@
 //! them.
 
 pub mod manifests;
-mod plugin;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use clap::Args;
 use crate::chart::Helm;
 use crate::images::operator;
 use crate::progress::{Progress, Step};
-use crate::{argocd, host, olm, tools};
+use crate::{host, tools};
 
 /// Options of `cargo xtask release`.
 #[derive(Args)]
@@ -89,21 +88,22 @@ pub fn gather(parts: &Parts<'_>, folder: &Path, step: &Step) -> Result<Vec<Strin
     }
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     step.note("packing the plugin");
-    let license = host::repo_root()?.join("LICENSE");
-    let pack = |it: &Program| plugin::pack(&it.path, &license, &version, &it.architecture, folder);
-    let platforms = parts.programs.iter().map(pack).collect::<Result<Vec<_>>>()?;
-    plugin::describe(&platforms, &version, folder)?;
+    let krew = host::repo_root()?.join("deploy/krew/causeway.yaml");
+    let mut krew = fs::read_to_string(&krew).with_context(|| format!("cannot read {}", krew.display()))?;
+    for program in parts.programs {
+        let sum = pack(program, &version, folder)?;
+        krew = krew.replace(&format!("${{SHA256_{}}}", program.architecture.to_uppercase()), &sum);
+    }
+    // krew refuses a manifest in which a sum is missing.
+    if !krew.contains("${") {
+        fs::write(folder.join("causeway.krew.yaml"), krew)?;
+    }
     step.note("writing manifests and the chart");
     let scratch = folder.with_extension("scratch");
     parts.helm.package(parts.image, &scratch, folder)?;
     fs::remove_dir_all(&scratch)?;
     fs::write(folder.join("install.yaml"), manifests::install(parts.helm, parts.image)?)?;
     fs::write(folder.join("crds.yaml"), manifests::crds()?)?;
-    let bundle = folder.with_extension("olm");
-    olm::write(&olm::bundle(parts.helm, parts.image, &version)?, &bundle)?;
-    archive(&folder.join(format!("causeway-{version}-olm.tar.gz")), &[&bundle])?;
-    fs::remove_dir_all(&bundle)?;
-    fs::write(folder.join("argocd-cm.yaml"), argocd::customizations()?)?;
 
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -116,20 +116,26 @@ pub fn gather(parts: &Parts<'_>, folder: &Path, step: &Step) -> Result<Vec<Strin
     Ok(names)
 }
 
-/// Writes files and folders into one compressed archive. Files of a folder are stored without the folder's name.
-fn archive(to: &Path, sources: &[&Path]) -> Result<()> {
-    let mut tar = Command::new("tar");
-    tar.args(["--create", "--format=ustar", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"]);
-    tar.args(["--mode=u+rw,go+r,go-w,a+X", "--use-compress-program=gzip --no-name", "--file"]).arg(to);
-    for source in sources {
-        if source.is_dir() {
-            tar.arg("--directory").arg(source.canonicalize()?).arg("--transform=s|^[.]/||").args(["."]);
-        } else {
-            tar.arg("--directory").arg(source.parent().context("a file lies in a folder")?);
-            tar.arg(source.file_name().context("a file has a name")?);
-        }
+/// The name of the plugin's archive.
+pub fn archive_of(version: &str, architecture: &str) -> String {
+    format!("kubectl-causeway-{version}-linux-{architecture}.tar.gz")
+}
+
+/// Packs the program under the plugin's name, by which kubectl finds it, and the licence. Returns the archive's SHA-256.
+fn pack(program: &Program, version: &str, folder: &Path) -> Result<String> {
+    let scratch = folder.with_extension("plugin");
+    fs::create_dir_all(&scratch).with_context(|| format!("cannot make {}", scratch.display()))?;
+    for (file, name) in [(&program.path, "kubectl-causeway"), (&host::repo_root()?.join("LICENSE"), "LICENSE")] {
+        fs::copy(file, scratch.join(name)).with_context(|| format!("cannot copy {}", file.display()))?;
     }
-    tools::output_of(&mut tar).map(drop)
+    let archive = folder.join(archive_of(version, &program.architecture));
+    let mut tar = Command::new("tar");
+    tar.args(["--create", "--format=ustar", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"]);
+    tar.args(["--mode=u+rw,go+r,go-w,a+X", "--use-compress-program=gzip --no-name", "--file"]).arg(&archive);
+    tools::output_of(tar.arg("--directory").arg(&scratch).args(["kubectl-causeway", "LICENSE"]))?;
+    fs::remove_dir_all(&scratch)?;
+    let sum = tools::output_of(Command::new("sha256sum").arg(&archive))?;
+    Ok(sum.split_whitespace().next().unwrap_or_default().to_owned())
 }
 
 /// The version of this checkout.

@@ -1,7 +1,6 @@
 //! `cargo xtask test`: every check and every test, with one summary and one exit code.
 
 mod alerts;
-mod argocd;
 mod chart;
 mod checks;
 pub mod crates;
@@ -9,6 +8,7 @@ mod dashboards;
 mod installed;
 mod linters;
 mod manifests;
+mod packages;
 mod pages;
 mod processors;
 mod pytest;
@@ -36,7 +36,7 @@ use crate::images::Which;
 use crate::localstack::LocalStack;
 use crate::progress::Step;
 use crate::rights::Log;
-use crate::{argocd as argo, clients, demo, e2e, host, images, judge, localstack, tools};
+use crate::{clients, demo, e2e, host, images, judge, localstack, tools};
 use report::{Outcome, Part, Report};
 use suites::Suite;
 
@@ -47,7 +47,7 @@ const NAME: &str = "test";
 
 /// Debian packages of programs that tests compare with, or with which users open backups.
 const PACKAGES: &[&str] =
-    &["age", alerts::PACKAGE, argo::PACKAGE, "awscli", "openssh-client", "postgresql-client", "zstd"];
+    &["age", alerts::PACKAGE, "awscli", "openssh-client", packages::PACKAGE, "postgresql-client", "zstd"];
 
 /// The filter for the tests of an operator that is installed the way users do it.
 const INSTALLED: &str = "installed";
@@ -175,7 +175,7 @@ fn of_deployments<'a>() -> Vec<Part<'a>> {
         Part::new("Helm chart", chart::check),
         Part::new("Release", release::check),
         Part::new("Alerts", alerts::check),
-        Part::new("Argo CD", argocd::check),
+        Part::new("OLM, Argo CD and krew", packages::check),
         Part::new("Terraform", terraform::check),
     ]
 }

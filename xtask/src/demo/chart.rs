@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::install::{self, NAMESPACE};
-use super::{Local, olm, tutorial};
+use super::{Local, tutorial};
 use crate::chart::{self, Helm};
 use crate::images::operator;
 use crate::progress::Step;
@@ -100,9 +100,6 @@ impl<'a> Installed<'a> {
         if uid("myapp/example-app", "default")? != sample {
             bail!("helm uninstall took an object along");
         }
-        let may_list = |namespace: &str, expected| self.may_list_pods_of(namespace, expected);
-        olm::live(self.local, &self.helm, &self.reference(), may_list, step)
-            .context("Lifecycle Manager installs the bundle")?;
 
         // The tutorial installs it under the same name, without --take-ownership: the kept objects belong to a release
         // of that name.

@@ -2,19 +2,14 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use anyhow::{Context, Result};
 
 use super::kubectl::Kubectl;
-use crate::argocd;
 use crate::progress::Step;
 
 /// The operator's namespace.
 pub const NAMESPACE: &str = "causeway-system";
-/// An object may be busy for a moment, for example after an election of its members.
-const ARGO_CD_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Renders a kustomization, with the operator's image replaced by `reference`.
 pub fn render(kubectl: &Kubectl<'_>, kustomization: &Path, image: &str, reference: &str) -> Result<String> {
@@ -86,28 +81,6 @@ pub fn targets_healthy(kubectl: &Kubectl<'_>, name: &str, step: &Step) -> Result
     let object = format!("myingress/{name}");
     let healthy = ["-n", "default", "wait", &object, "--for=condition=TargetsHealthy", "--timeout=600s"];
     wait(kubectl, &healthy, step).with_context(|| what_happened(kubectl, "default"))
-}
-
-/// Waits until Argo CD's script calls every object of the examples healthy.
-pub fn argo_cd_calls_them_healthy(kubectl: &Kubectl<'_>, step: &Step) -> Result<()> {
-    let healthy = || are_healthy(kubectl).map(Some);
-    step.wait_for("Argo CD to call them healthy", ARGO_CD_TIMEOUT, healthy)
-}
-
-/// Fails at the first object of the examples that Argo CD's script does not call healthy.
-fn are_healthy(kubectl: &Kubectl<'_>) -> Result<()> {
-    for (group, kind) in argocd::kinds()? {
-        let list = kubectl.run(&["get", "--all-namespaces", &format!("{kind}.{group}"), "-o", "json"])?;
-        let list: Value = serde_json::from_str(&list)?;
-        let is_example = |object: &&Value| object["metadata"]["namespace"].as_str().is_none_or(|it| it == "default");
-        for object in list["items"].as_array().into_iter().flatten().filter(is_example) {
-            let (status, message) = argocd::health(object)?;
-            if status != "Healthy" {
-                bail!("Argo CD would call {kind} {} {status}: {message}", object["metadata"]["name"]);
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The DNS name of the MyIngress.

@@ -34,11 +34,9 @@ pub fn check(step: &Step) -> Result<Outcome> {
     }
     let version = release::version()?;
     let mut wanted = vec![
-        format!("causeway-{version}-olm.tar.gz"),
         format!("causeway-{version}.tgz"),
         format!("kubectl-causeway-{version}-linux-amd64.tar.gz"),
         format!("kubectl-causeway-{version}-linux-arm64.tar.gz"),
-        "argocd-cm.yaml".to_owned(),
         "causeway.krew.yaml".to_owned(),
         "crds.yaml".to_owned(),
         "install.yaml".to_owned(),
