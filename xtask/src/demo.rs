@@ -6,10 +6,8 @@ mod existing;
 pub mod install;
 pub mod kubectl;
 pub mod role;
-mod snapshot;
 mod traffic;
 mod tutorial;
-pub mod upgrade;
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -57,7 +55,7 @@ const OF_OPERATOR: [(&str, Stage); 3] = [
 
 /// The steps from an installed operator to running samples.
 const OF_EXAMPLES: [(&str, Stage); 6] = [
-    ("Apply the examples", |local, _| install::examples(&local.kubectl, &host::repo_root()?)),
+    ("Apply the examples", |local, _| install::examples(&local.kubectl)),
     ("See pods running and a balancer's name", |local, step| {
         install::pods_running(&local.kubectl, step)?;
         install::balancer_shows(&local.kubectl, "myapp", "alb.dns", step)
@@ -75,19 +73,14 @@ impl Local<'_> {
         if self.by_helm {
             return self.install_chart(&[], step);
         }
-        self.install_of(&host::repo_root()?, self.binary, step)
+        let image = images::operator::image(self.binary)?.push(self.cluster, step)?;
+        let overlay = host::repo_root()?.join("deploy/overlays/local");
+        let manifests = install::render(&self.kubectl, &overlay, images::operator::NAME, &image)?;
+        install::operator(&self.kubectl, &manifests, step)
     }
 
     fn install_chart(&self, options: &[&str], step: &Step) -> Result<()> {
         chart::Installed::new(self, step)?.upgrade(options, step)
-    }
-
-    /// Installs that program with the manifests of that checkout.
-    fn install_of(&self, checkout: &Path, binary: &Path, step: &Step) -> Result<()> {
-        let image = images::operator::image(binary)?.push(self.cluster, step)?;
-        let overlay = checkout.join("deploy/overlays/local");
-        let manifests = install::render(&self.kubectl, &overlay, images::operator::NAME, &image)?;
-        install::operator(&self.kubectl, &manifests, step)
     }
 }
 

@@ -59,8 +59,6 @@ enum Command {
     Site,
     /// Run the linters of manifests, IAM policies, the Dockerfile and workflows
     Lint,
-    /// Upgrade from an earlier version and go back, with objects of all kinds
-    Upgrade(demo::upgrade::Options),
     /// Try what users do, in the local environment or, with --real, on a cluster and account that you name
     E2e(Box<e2e::Options>),
     /// Run every check and every test
@@ -78,7 +76,6 @@ fn main() -> ExitCode {
         Command::Soak(options) => soak::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Site => site::run().map(|()| ExitCode::SUCCESS),
         Command::Lint => test::lint().map(|()| ExitCode::SUCCESS),
-        Command::Upgrade(options) => demo::upgrade::run(&options).map(|()| ExitCode::SUCCESS),
         Command::E2e(options) => e2e::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Crds => crds::run().map(|()| ExitCode::SUCCESS),
         Command::Chart => chart::run().map(|()| ExitCode::SUCCESS),

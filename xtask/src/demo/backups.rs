@@ -80,14 +80,8 @@ impl<'a> Backups<'a> {
 
     /// Writes into both databases, backs them up, deletes what was written, and restores it.
     pub fn come_back(&self, step: &Step) -> Result<()> {
-        let kept = self.write_and_back_up(step)?;
+        let kept = self.back_up(self.write(step)?, step)?;
         self.lose_and_bring_back(&kept, step)
-    }
-
-    /// Writes into both databases and backs them up.
-    pub fn write_and_back_up(&self, step: &Step) -> Result<Kept> {
-        let word = self.write(step)?;
-        self.back_up(word, step)
     }
 
     /// Writes a word into both databases. It differs each time, so that restored data cannot be from an earlier run.
@@ -103,11 +97,6 @@ impl<'a> Backups<'a> {
     /// Both databases must have that word.
     pub fn have(&self, word: &str) -> Result<()> {
         DATABASES.iter().try_for_each(|database| self.has(database, word))
-    }
-
-    /// Both databases must have what was written.
-    pub fn still_have(&self, kept: &Kept) -> Result<()> {
-        self.have(&kept.word)
     }
 
     fn has(&self, database: &Database, word: &str) -> Result<()> {

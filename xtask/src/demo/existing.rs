@@ -45,7 +45,7 @@ pub fn run(kubeconfig: &Path, settings: &Settings) -> Result<()> {
         let manifests = install::render(&kubectl, &overlay, "causeway", &settings.image)?;
         install::operator(&kubectl, &manifests, step)
     })?;
-    steps.step("Apply the examples", |_| install::examples(&kubectl, &host::repo_root()?))?;
+    steps.step("Apply the examples", |_| install::examples(&kubectl))?;
     steps.step("See pods running and what AWS says", |step| {
         install::pods_running(&kubectl, step)?;
         // The example's subnets exist in no real account, so only a condition that says this can be expected.

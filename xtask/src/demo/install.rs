@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::kubectl::Kubectl;
+use crate::host;
 use crate::progress::Step;
 
 /// The operator's namespace.
@@ -32,9 +33,9 @@ pub fn stop(kubectl: &Kubectl<'_>) -> Result<()> {
     kubectl.run(&["-n", NAMESPACE, "scale", "deployment/causeway", "--replicas=0"]).map(drop)
 }
 
-/// Applies the examples of a checkout unchanged.
-pub fn examples(kubectl: &Kubectl<'_>, checkout: &Path) -> Result<()> {
-    let examples = checkout.join("examples");
+/// Applies the examples unchanged.
+pub fn examples(kubectl: &Kubectl<'_>) -> Result<()> {
+    let examples = host::repo_root()?.join("examples");
     for file in ["myapp.yaml", "myingress.yaml", "web.yaml", "etcdcluster.yaml", "redis.yaml", "databasebackup.yaml"] {
         kubectl.run(&["-n", "default", "apply", "-f", &examples.join(file).display().to_string()])?;
     }
