@@ -3,7 +3,6 @@
 mod alerts;
 mod chart;
 mod checks;
-pub mod crates;
 mod dashboards;
 mod installed;
 mod linters;
@@ -245,9 +244,6 @@ fn push_images(cluster: &Cluster, thorough: bool, step: &Step) -> Result<Outcome
 /// Builds everything that takes long; downloads run during compilation. Returns the program with the integration tests.
 fn build(step: &Step, unit: bool) -> Result<PathBuf> {
     host::install_build_tools(step)?;
-    if let Err(error) = crates::fetch(step) {
-        step.note(format!("compiled crates of other checkouts are of no use: {error:#}"));
-    }
     thread::scope(|scope| {
         let others = scope.spawn(|| {
             if unit {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::report::Outcome;
 use super::unchanged::{self, Inputs};
-use super::{crates, directory, log, nice, nice_cargo};
+use super::{directory, log, nice, nice_cargo};
 use crate::progress::Step;
 use crate::{host, judge, tools};
 
@@ -49,16 +49,12 @@ pub fn lints(step: &Step, beside_tests: bool, always: bool) -> Result<Outcome> {
     let jobs: &[&str] = if beside_tests { &["--jobs", "1"] } else { &[] };
     unchanged::unless_passed("lints", &LINTED, always, || {
         step.run(&mut clippy(jobs)?, &log("lints")?)?;
-        // All crates that tests and lints need are compiled now.
-        match crates::keep(step) {
-            Ok(()) => Ok(Outcome::Passed),
-            Err(error) => Ok(Outcome::Partly(format!("compiled crates are not kept for other checkouts: {error:#}"))),
-        }
+        Ok(Outcome::Passed)
     })
 }
 
 /// Clippy for the whole workspace with the lowest priority. `options` are further options of Cargo.
-pub fn clippy(options: &[&str]) -> Result<Command> {
+fn clippy(options: &[&str]) -> Result<Command> {
     let mut command = nice_cargo(15, ["clippy", "--workspace", "--all-targets", "--keep-going"])?;
     command.args(options).args(["--", "--deny", "warnings"]);
     Ok(command)
