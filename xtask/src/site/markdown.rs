@@ -1,156 +1,85 @@
-//! Finds links and headings on a page in Markdown. Pure. <https://spec.commonmark.org/0.31.2/#links>,
-//! <https://spec.commonmark.org/0.31.2/#code-spans>
+//! Finds links, anchors and blocks of code on a page in Markdown. Pure.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The positions of link targets in `[text](target)`, outside of code.
-pub fn links(text: &str) -> Vec<Range<usize>> {
-    let plain = without_code(text);
-    let mut found = Vec::new();
-    let mut from = 0;
-    while let Some(at) = plain[from..].find("](") {
-        let begin = from + at + 2;
-        let end = plain[begin..].find([')', '\n', ' ']).map_or(plain.len(), |length| begin + length);
-        if plain[end..].starts_with([')', ' ']) {
-            found.push(begin..end);
-        }
-        from = end;
-    }
-    found
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+
+/// The targets of all links and pictures, and their positions. A target that is defined elsewhere on the page has none.
+pub fn links(text: &str) -> Vec<(Option<Range<usize>>, String)> {
+    let of = |(event, range): (Event, Range<usize>)| {
+        let (Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. })) = event else { return None };
+        let at = text[range.clone()].rfind(&*dest_url).map(|at| range.start + at);
+        Some((at.map(|at| at..at + dest_url.len()), dest_url.into_string()))
+    };
+    Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter().filter_map(of).collect()
 }
 
 /// The anchors of its headings, as GitHub and mdBook generate them.
 pub fn anchors(text: &str) -> Vec<String> {
     let mut seen: HashMap<String, usize> = HashMap::new();
-    let fenced = masked_fences(text);
-    let headings = fenced
-        .lines()
-        .filter_map(|line| line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#')));
-    let unique = |heading: &str| {
-        let anchor = anchor(heading);
-        let count = seen.entry(anchor.clone()).or_default();
-        *count += 1;
-        if *count == 1 { anchor } else { format!("{anchor}-{}", *count - 1) }
-    };
-    headings.map(unique).collect()
+    let (mut anchors, mut heading) = (Vec::new(), None);
+    for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+        match event {
+            Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+            Event::Text(part) | Event::Code(part) => {
+                if let Some(heading) = &mut heading {
+                    heading.push_str(&part);
+                }
+            }
+            Event::End(TagEnd::Heading(_)) => {
+                let anchor = anchor(&heading.take().unwrap_or_default());
+                let count = seen.entry(anchor.clone()).or_default();
+                anchors.push(if *count == 0 { anchor } else { format!("{anchor}-{count}") });
+                *count += 1;
+            }
+            _ => {}
+        }
+    }
+    anchors
 }
 
 fn anchor(heading: &str) -> String {
-    // Of a link, only the text is in the anchor.
-    let mut text = heading.to_owned();
-    for link in links(heading).into_iter().rev() {
-        text.replace_range(link.start - 1..=link.end, "");
-    }
     let letter = |it: char| match it {
         ' ' => Some('-'),
         it if it.is_alphanumeric() || it == '-' || it == '_' => Some(it),
         _ => None,
     };
-    text.trim().to_lowercase().chars().filter_map(letter).collect()
+    heading.trim().to_lowercase().chars().filter_map(letter).collect()
 }
 
-/// The text with code replaced by spaces, so that positions stay the same.
-fn without_code(text: &str) -> String {
-    let mut plain = masked_fences(text).into_bytes();
-    let mut at = 0;
-    while at < plain.len() {
-        let ticks = run_of_ticks(&plain, at);
-        if ticks == 0 {
-            at += 1;
-            continue;
-        }
-        let begin = at + ticks;
-        let Some(end) = closing(&plain, begin, ticks) else {
-            at = begin;
-            continue;
-        };
-        plain[at..end].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
-        at = end;
-    }
-    // Characters of several bytes were replaced as a whole.
-    String::from_utf8_lossy(&plain).into_owned()
-}
-
-fn run_of_ticks(bytes: &[u8], at: usize) -> usize {
-    bytes[at..].iter().take_while(|byte| **byte == b'`').count()
-}
-
-/// The position after the ticks that end a span of code within the paragraph.
-fn closing(bytes: &[u8], begin: usize, ticks: usize) -> Option<usize> {
-    let mut at = begin;
-    while at < bytes.len() && !bytes[at..].starts_with(b"\n\n") {
-        let run = run_of_ticks(bytes, at);
-        if run == ticks {
-            return Some(at + run);
-        }
-        at += run.max(1);
-    }
-    None
-}
-
-/// A block of fenced code. <https://spec.commonmark.org/0.31.2/#fenced-code-blocks>
-pub struct Fence<'a> {
-    /// The text after the opening marks.
-    pub language: &'a str,
-    /// The indentation of the marks.
-    pub indent: usize,
-    /// All its lines, including the marks.
-    pub whole: Range<usize>,
-    /// The lines of the code.
-    pub code: Range<usize>,
-}
-
-/// All blocks of fenced code. A block without an end extends to the end of the text.
-pub fn fences(text: &str) -> Vec<Fence<'_>> {
-    let mut fences: Vec<Fence<'_>> = Vec::new();
-    let (mut open, mut at) = (None, 0);
-    for line in text.split_inclusive('\n') {
-        let (begin, end) = (at, at + line.len());
-        at = end;
-        let word = line.trim_start();
-        let mark = ["```", "~~~"].into_iter().find(|mark| word.starts_with(mark));
-        match (open, mark, fences.last_mut()) {
-            (None, Some(mark), _) => {
-                let (language, indent) = (word[mark.len()..].trim(), line.len() - word.len());
-                fences.push(Fence { language, indent, whole: begin..text.len(), code: end..text.len() });
-                open = Some(mark);
+/// The content of all fenced blocks in a language, without the indentation of a list around them.
+pub fn blocks(text: &str, language: &str) -> Vec<String> {
+    let (mut found, mut inside) = (Vec::new(), false);
+    for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+        match event {
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(name))) if name.starts_with(language) => {
+                found.push(String::new());
+                inside = true;
             }
-            (Some(opened), Some(mark), Some(fence)) if opened == mark => {
-                (fence.whole.end, fence.code.end) = (end, begin);
-                open = None;
-            }
+            Event::Text(part) if inside => found.last_mut().into_iter().for_each(|block| block.push_str(&part)),
+            Event::End(TagEnd::CodeBlock) => inside = false,
             _ => {}
         }
     }
-    fences
-}
-
-/// The text with fenced code replaced by spaces.
-fn masked_fences(text: &str) -> String {
-    let mut masked = text.as_bytes().to_vec();
-    for fence in fences(text) {
-        masked[fence.whole].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
-    }
-    // Lines were replaced as a whole.
-    String::from_utf8_lossy(&masked).into_owned()
+    found
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn targets(text: &str) -> Vec<&str> {
-        links(text).into_iter().map(|range| &text[range]).collect()
-    }
-
     #[test]
     fn links_are_found_outside_of_code() {
-        let text =
-            "See [a](b.md#c), [`code`](d) and `[not](this)`.\n\n```console\n[nor](this)\n```\n[ü](e) ![i](f.svg \"t\")";
-        assert_eq!(targets(text), ["b.md#c", "d", "e", "f.svg"]);
-        assert_eq!(targets("`` a ` [x](y) `` [z](w) and a lone ` [v](u)"), ["w", "u"]);
-        assert_eq!(targets("[broken](over\nlines)"), [""; 0]);
+        let text = "See [a](b.md#c), [`code`](d) and `[not](this)`.\n\n```console\n[nor](this)\n```\n[ü](e) ![i](f.svg \"t\")\n\
+                    [g][h]\n\n[h]: i.md";
+        let found = links(text);
+        let targets: Vec<&str> = found.iter().map(|(_, target)| target.as_str()).collect();
+        assert_eq!(targets, ["b.md#c", "d", "e", "f.svg", "i.md"]);
+        for (range, target) in &found[..4] {
+            assert_eq!(&text[range.clone().unwrap()], target);
+        }
+        assert_eq!(found[4].0, None);
     }
 
     #[test]

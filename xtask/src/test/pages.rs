@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::site::markdown::fences;
+use crate::site::markdown;
 use crate::{crds, host};
 
 /// The namespace in which they are tested.
@@ -40,7 +40,7 @@ pub fn objects(into: &Path) -> Result<Vec<PathBuf>> {
 /// because a page may show several versions of one object.
 fn of(page: &str, known: &[(String, String)]) -> Result<Vec<Value>> {
     let mut found: Vec<Value> = Vec::new();
-    for block in blocks(page) {
+    for block in markdown::blocks(page, "yaml") {
         for document in block.split("\n---\n") {
             let is_ours = |(api, kind): &(String, String)| {
                 document.contains(&format!("apiVersion: {api}\n")) && document.contains(&format!("kind: {kind}\n"))
@@ -57,16 +57,6 @@ fn of(page: &str, known: &[(String, String)]) -> Result<Vec<Value>> {
         }
     }
     Ok(found)
-}
-
-/// The content of all blocks of YAML, including blocks within an item of a list.
-fn blocks(page: &str) -> Vec<String> {
-    let yaml = fences(page).into_iter().filter(|fence| fence.language.starts_with("yaml"));
-    let aligned = |line: &str, depth: usize| {
-        let indent = line.len() - line.trim_start().len();
-        line.get(depth.min(indent)..).unwrap_or_default().to_owned() + "\n"
-    };
-    yaml.map(|fence| page[fence.code].lines().map(|line| aligned(line, fence.indent)).collect()).collect()
 }
 
 #[cfg(test)]
