@@ -1,4 +1,5 @@
-//! The Helm chart: rendered, packaged, and compared with `deploy/base`.
+//! The Helm chart: rendered and packaged. Its RBAC and policies are made of `deploy/base`, and the rest of `deploy/base` is
+//! made of it.
 
 pub mod objects;
 
@@ -10,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, bail};
 
 use crate::progress::{Progress, Step};
-use crate::{host, tools};
+use crate::{host, release, tools};
 
 /// The time of all packaged files, one day after 1970 began: archives cannot store the very beginning in every time
 /// zone.
@@ -24,7 +25,7 @@ pub fn directory() -> Result<PathBuf> {
     Ok(host::repo_root()?.join("deploy/helm/causeway"))
 }
 
-/// Values for the local cluster. With them the chart renders the same objects as `deploy/overlays/local`.
+/// Values for the local cluster, where `deploy/overlays/local` says the same.
 pub fn local_values() -> Result<PathBuf> {
     Ok(host::repo_root()?.join("deploy/helm/local.values.yaml"))
 }
@@ -60,13 +61,56 @@ pub fn golden() -> Result<Vec<Golden>> {
     Ok(found)
 }
 
-/// Renders the chart for each file with values, and writes the results.
+/// Files of `deploy/base` that are made of the chart's template of the same name.
+const OF_BASE: [&str; 4] = ["deployment", "poddisruptionbudget", "service", "serviceaccount"];
+/// The first line of files that are made of the chart.
+const HEAD: &str = "# Made of the chart's template by `cargo xtask chart`.\n";
+/// How lines begin that only a release of helm has.
+pub const OF_HELM: [&str; 3] = ["helm.sh/chart:", "app.kubernetes.io/managed-by:", "# Source:"];
+
+/// All files that are made of the chart, and their texts.
+pub fn made(helm: &Helm) -> Result<Vec<(PathBuf, String)>> {
+    let mut made = Vec::new();
+    for golden in golden()? {
+        let text = helm.golden(&golden)?;
+        made.push((golden.rendered, text));
+    }
+    let deploy = host::repo_root()?.join("deploy");
+    for name in OF_BASE {
+        let shown = helm.shown(&format!("templates/{name}.yaml"), "image.repository=causeway")?;
+        made.push((deploy.join(format!("base/{name}.yaml")), HEAD.to_owned() + &for_base(&shown)?));
+    }
+    let shown = helm.shown("templates/rbac.yaml", "watchNamespaces={none}")?;
+    let scoped: Vec<_> = shown
+        .split("---\n")
+        .filter(|it| it.contains("\n  name: causeway-cluster-scoped\n"))
+        .map(for_base)
+        .collect::<Result<_>>()?;
+    made.push((deploy.join("components/some-namespaces/clusterrole.yaml"), HEAD.to_owned() + &scoped.join("---\n")));
+    Ok(made)
+}
+
+/// A rendered object without what only a release of helm has, and with the image that overlays replace.
+fn for_base(rendered: &str) -> Result<String> {
+    let mut text = String::new();
+    let dropped = ["---", "app.kubernetes.io/instance:", "app.kubernetes.io/version:"];
+    let is_dropped = |line: &str| OF_HELM.iter().chain(&dropped).any(|start| line.trim_start().starts_with(start));
+    let mut lines = rendered.lines().filter(|line| !is_dropped(line)).peekable();
+    while let Some(line) = lines.next() {
+        // kustomize rolls the Deployment by the name of the ConfigMap.
+        if lines.next_if(|next| next.trim_start().starts_with("checksum/options:")).is_none() {
+            text.extend([line, "\n"]);
+        }
+    }
+    let image = format!("image: \"causeway:{}\"", release::version()?);
+    Ok(text.replace(&image, "image: causeway").trim_end().to_owned() + "\n")
+}
+
+/// Writes all files that are made of the chart.
 pub fn run() -> Result<()> {
-    Progress::new(1).step("Write deploy/helm/golden", |step| {
-        let helm = Helm::find(step)?;
-        for golden in golden()? {
-            let text = helm.golden(&golden)?;
-            fs::write(&golden.rendered, text).with_context(|| format!("cannot write {}", golden.rendered.display()))?;
+    Progress::new(1).step("Write deploy/helm/golden and deploy/base", |step| {
+        for (path, text) in made(&Helm::find(step)?)? {
+            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(())
     })
@@ -107,6 +151,12 @@ impl Helm {
     pub fn golden(&self, golden: &Golden) -> Result<String> {
         let release = if golden.name == "everything" { "edge" } else { "causeway" };
         self.render(&directory()?, release, &["--values", &golden.values.display().to_string()])
+    }
+
+    /// The objects of one template for the minimal values and these.
+    fn shown(&self, template: &str, set: &str) -> Result<String> {
+        let values = golden_directory()?.join("minimal.values.yaml").display().to_string();
+        self.render(&directory()?, "causeway", &["--values", &values, "--set", set, "--show-only", template])
     }
 
     /// Packages the chart into a folder; the same sources always give the same bytes. `image` (`REPOSITORY` or
@@ -255,7 +305,7 @@ mod tests {
     fn the_chart_has_cargos_version() {
         let chart = fs::read_to_string(directory().unwrap().join("Chart.yaml")).unwrap();
         let cargo = fs::read_to_string(host::repo_root().unwrap().join("Cargo.toml")).unwrap();
-        let version = crate::release::version_in(&cargo).unwrap();
+        let version = release::version_in(&cargo).unwrap();
         assert!(chart.contains(&format!("\nversion: {version}\n")), "{chart}");
         assert!(chart.contains(&format!("\nappVersion: \"{version}\"\n")), "{chart}");
     }

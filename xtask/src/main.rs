@@ -46,7 +46,7 @@ enum Command {
     Images(images::Options),
     /// Write crds/ from the Rust types
     Crds,
-    /// Write deploy/helm/golden: what the chart renders for the values beside it
+    /// Write what is made of the chart: deploy/helm/golden, and files of deploy/base
     Chart,
     /// Gather a release: plugin, chart, manifests, checksums
     Release(release::Options),

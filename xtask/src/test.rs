@@ -115,7 +115,6 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         }
         report.side_by_side(parts);
     } else if options.installs() && !options.unit {
-        // This creates what is installed in the end.
         report.side_by_side(of_deployments());
     }
     // These parts use processor time that the integration tests leave.

@@ -35,8 +35,7 @@ pub fn install(helm: &Helm, image: Option<&str>) -> Result<String> {
     let options: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
     let rendered = helm.render(&chart::directory()?, "causeway", &options)?;
     // Leave out labels that only a helm release has.
-    let of_helm = ["helm.sh/chart:", "app.kubernetes.io/managed-by:", "# Source:"];
-    let kept = rendered.lines().filter(|line| !of_helm.iter().any(|start| line.trim_start().starts_with(start)));
+    let kept = rendered.lines().filter(|line| !chart::OF_HELM.iter().any(|start| line.trim_start().starts_with(start)));
     let mut text = kept.collect::<Vec<_>>().join("\n") + "\n";
     for (value, stand_in, placeholder) in PLACEHOLDERS {
         let known = value == "image.repository" && image.is_some();

@@ -1,26 +1,17 @@
 //! Checks of the Helm chart that need no cluster.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
-use super::log;
 use super::report::Outcome;
-use crate::chart::objects::{self, Objects};
+use super::{directory, log};
 use crate::chart::{self, Helm};
 use crate::images::operator;
 use crate::progress::Step;
-use crate::release::manifests;
-use crate::{cluster, host, tools};
-
-/// Objects that are only in `deploy/base`, and why.
-const ONLY_IN_BASE: [(&str, &str); 2] = [
-    ("Namespace /causeway-system", "helm makes the namespace itself: --create-namespace"),
-    ("NetworkPolicy causeway-system/default-deny", "it would cut off the neighbours in a shared namespace"),
-];
+use crate::tools;
 
 /// The limit in bytes for all annotations of an object. kubectl stores the last applied configuration in one of them.
 /// <https://github.com/kubernetes/kubernetes/blob/v1.34.4/staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go>
@@ -48,9 +39,7 @@ pub fn check(step: &Step) -> Result<Outcome> {
         step.run(&mut lint, &log("helm-lint")?)?;
     }
     step.note("comparing with what the chart rendered before");
-    golden_files_are_current(&helm)?;
-    step.note("comparing with deploy/");
-    equals_base(&helm, step)?;
+    files_are_current(&helm)?;
     step.note("trying what is to be refused");
     refuses(&helm)?;
     alerts_name_the_release(&helm)?;
@@ -60,86 +49,22 @@ pub fn check(step: &Step) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-fn golden_files_are_current(helm: &Helm) -> Result<()> {
-    for golden in chart::golden()? {
-        let kept = fs::read_to_string(&golden.rendered).unwrap_or_default();
-        let rendered = helm.golden(&golden)?;
-        if kept != rendered {
-            let found = objects::differences(&objects::parse(&kept)?, &objects::parse(&rendered)?);
+/// The golden files and those of `deploy/base` that are made of the chart must be as it renders them.
+fn files_are_current(helm: &Helm) -> Result<()> {
+    for (path, text) in chart::made(helm)? {
+        if fs::read_to_string(&path).unwrap_or_default() != text {
+            let now = directory()?.join("rendered.yaml");
+            fs::write(&now, text)?;
+            let shown =
+                Command::new("diff").arg("--unified").args([&path, &now]).output().context("cannot start diff")?;
             bail!(
-                "the chart renders {} in another way than {} says; if that is meant, `cargo xtask chart` writes it again:\n{}",
-                golden.name,
-                golden.rendered.display(),
-                first(&found)
+                "{} is not what the chart renders; `cargo xtask chart` writes it again:\n{}",
+                path.display(),
+                String::from_utf8_lossy(&shown.stdout)
             );
         }
     }
     Ok(())
-}
-
-/// The chart, `deploy/` and `install.yaml` must make the same objects.
-fn equals_base(helm: &Helm, step: &Step) -> Result<()> {
-    let program = cluster::build(step)?;
-    let kustomized = |folder: &Path| -> Result<Objects> {
-        let text = tools::output_of(Command::new(&program).args(["kubectl", "kustomize"]).arg(folder))?;
-        Ok(objects::normalized(objects::parse(&text)?))
-    };
-    let charted = |values: &Path, more: &[&str]| -> Result<Objects> {
-        let values = values.display().to_string();
-        let options = [&["--values", values.as_str(), "--set", "crds.enabled=true"][..], more].concat();
-        Ok(objects::normalized(objects::parse(&helm.render(&chart::directory()?, "causeway", &options)?)?))
-    };
-    let base = kustomized(&chart::golden_directory()?.join("kustomize"))?;
-    let minimal = chart::golden_directory()?.join("minimal.values.yaml");
-    equal("deploy/base and the chart", &without_exceptions(base.clone())?, &charted(&minimal, &[])?)?;
-
-    let narrowed = kustomized(&chart::golden_directory()?.join("kustomize-some-namespaces"))?;
-    equal(
-        "deploy/components/some-namespaces and the chart with watchNamespaces",
-        &without_exceptions(narrowed)?,
-        &charted(&minimal, &["--set", "watchNamespaces={shop,blog}"])?,
-    )?;
-
-    let overlay = kustomized(&host::repo_root()?.join("deploy/overlays/local"))?;
-    equal(
-        "deploy/overlays/local and the chart with local.values.yaml",
-        &without_exceptions(overlay)?,
-        &charted(&chart::local_values()?, &[])?,
-    )?;
-
-    let mut text = manifests::install(helm, Some("registry.example.com/causeway"))?;
-    for (placeholder, value) in [
-        ("${CLUSTER_NAME}", "prod"),
-        ("${ROLE_ARN}", "arn:aws:iam::111122223333:role/causeway"),
-        // The base leaves this variable to the webhook of EKS.
-        ("  AWS_REGION: \"${AWS_REGION}\"\n", ""),
-    ] {
-        text = text.replace(placeholder, value);
-    }
-    equal("deploy/base and install.yaml", &base, &objects::normalized(objects::parse(&text)?))
-}
-
-/// The objects without those that are only in the base. A missing one is an error, because the list of exceptions is
-/// out of date then.
-fn without_exceptions(mut base: Objects) -> Result<Objects> {
-    for (name, why) in ONLY_IN_BASE {
-        base.remove(name).with_context(|| format!("deploy/base has no {name} any more ({why})"))?;
-    }
-    Ok(base)
-}
-
-fn equal(what: &str, one: &Objects, other: &Objects) -> Result<()> {
-    let found = objects::differences(one, other);
-    if found.is_empty() {
-        return Ok(());
-    }
-    bail!("{what} differ:\n{}", first(&found));
-}
-
-fn first(differences: &[String]) -> String {
-    let shown: Vec<_> = differences.iter().take(20).map(|line| format!("  {line}")).collect();
-    let more = differences.len() - shown.len();
-    shown.join("\n") + &if more > 0 { format!("\n  and {more} more") } else { String::new() }
 }
 
 fn refuses(helm: &Helm) -> Result<()> {

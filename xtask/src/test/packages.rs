@@ -28,15 +28,15 @@ pub fn check(_: &Step) -> Result<Outcome> {
 /// The bundle must have the version of Cargo, own every definition, and grant what `deploy/base` grants.
 fn lifecycle_manager(deploy: &Path, version: &str) -> Result<()> {
     let bundle = deploy.join("olm/manifests");
-    let [csv] = &documents(&bundle.join("causeway.clusterserviceversion.yaml"))?[..] else {
-        anyhow::bail!("the bundle has not one ClusterServiceVersion");
-    };
-    ensure!(csv["spec"]["version"] == version && csv["metadata"]["name"] == format!("causeway.v{version}"));
+    let csv = documents(&bundle.join("causeway.clusterserviceversion.yaml"))?.pop().context("the bundle is empty")?;
+    let named = csv["spec"]["version"] == version && csv["metadata"]["name"] == format!("causeway.v{version}");
+    ensure!(named, "the bundle has another version than Cargo.toml");
     let pair = |name: &Value, version: &Value| format!("{name} {version}");
     let owned = list(&csv["spec"]["customresourcedefinitions"]["owned"]);
     let owned: BTreeSet<_> = owned.iter().map(|it| pair(&it["name"], &it["version"])).collect();
     let defined = crds::parsed()?;
-    let defined = defined.iter().map(|it| pair(&it["metadata"]["name"], &it["spec"]["versions"][0]["name"])).collect();
+    let defined: BTreeSet<_> =
+        defined.iter().map(|it| pair(&it["metadata"]["name"], &it["spec"]["versions"][0]["name"])).collect();
     ensure!(owned == defined, "the bundle owns {owned:?}, and there are {defined:?}");
 
     let mut base = Vec::new();
@@ -44,7 +44,8 @@ fn lifecycle_manager(deploy: &Path, version: &str) -> Result<()> {
         base.extend(documents(&entry?.path())?);
     }
     let install = &csv["spec"]["install"]["spec"];
-    let granted = ["permissions", "clusterPermissions"].iter().flat_map(|it| grants(&install[it][0])).collect();
+    let granted: BTreeSet<_> =
+        ["permissions", "clusterPermissions"].iter().flat_map(|it| grants(&install[it][0])).collect();
     let is_operators = |it: &&Value| it["kind"] == "Role" || it["kind"] == "ClusterRole" && name(it) == "causeway";
     let needed: BTreeSet<_> = base.iter().filter(is_operators).flat_map(grants).collect();
     ensure!(
