@@ -1,6 +1,6 @@
 //! Whether a list of allowed values includes a value. Pure.
 
-use crate::network::Network;
+use crate::network;
 
 /// Whether a pattern matches the whole text; `*` stands for any text, including none.
 pub fn matches(pattern: &str, text: &str) -> bool {
@@ -25,15 +25,15 @@ pub fn matches(pattern: &str, text: &str) -> bool {
 
 /// Whether all addresses of `network` are in `allowed`. If either is not a network, both must be the same text.
 pub fn contains(allowed: &str, network: &str) -> bool {
-    match (Network::parse(allowed), Network::parse(network)) {
-        (Some(allowed), Some(network)) => allowed.encloses(&network),
+    match (network::parse(allowed), network::parse(network)) {
+        (Some(allowed), Some(network)) => allowed.contains(&network),
         _ => allowed == network,
     }
 }
 
 /// Whether the text is a network, such as `10.0.0.0/8`.
 pub fn is_network(text: &str) -> bool {
-    Network::parse(text).is_some()
+    network::parse(text).is_some()
 }
 
 #[cfg(test)]

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use ipnet::IpNet;
+
 use super::parameters::literal;
 use super::subnet::Subnet;
 use super::{Ec2, Element, Filter, Outcome, Parameters, filter, tags_of};
-use crate::network::Network;
+use crate::network;
 
 impl Ec2 {
     /// The subnets of these ids. One that does not exist is an error that names it.
@@ -19,7 +21,7 @@ impl Ec2 {
     }
 
     /// The networks of all subnets of a VPC, IPv4 and IPv6.
-    pub async fn networks(&self, vpc: &str) -> Outcome<Vec<Network>> {
+    pub async fn networks(&self, vpc: &str) -> Outcome<Vec<IpNet>> {
         let found = self.filtered(&[filter("vpc-id", [vpc.to_owned()])]).await?;
         Ok(found.iter().flat_map(networks).collect())
     }
@@ -45,9 +47,9 @@ fn filters(tags: &BTreeMap<String, Vec<String>>) -> Vec<Filter> {
 }
 
 /// A subnet's networks; an IPv6 block counts while it is associated.
-fn networks(subnet: &Element) -> Vec<Network> {
+fn networks(subnet: &Element) -> Vec<IpNet> {
     let six = ipv6_blocks(subnet).filter_map(|block| block.value("ipv6CidrBlock"));
-    subnet.value("cidrBlock").into_iter().chain(six).filter_map(|block| Network::parse(&block)).collect()
+    subnet.value("cidrBlock").into_iter().chain(six).filter_map(|block| network::parse(&block)).collect()
 }
 
 fn ipv6_blocks(subnet: &Element) -> impl Iterator<Item = &Element> {
@@ -91,7 +93,7 @@ mod tests {
     #[test]
     fn a_subnet_has_a_network_of_each_family_while_it_is_associated() {
         let six = block("2001:db8::/64", "associated") + &block("2001:db9::/64", "disassociated");
-        let wanted = ["10.0.0.0/20", "2001:db8::/64"].map(|it| Network::parse(it).unwrap());
+        let wanted = ["10.0.0.0/20", "2001:db8::/64"].map(|it| network::parse(it).unwrap());
         assert_eq!(networks(&subnet(&six)), wanted);
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::controllers::myingress::action::SecurityAction;
 use crate::controllers::myingress::model::{MOST_RULES, counted};
 use crate::external::ec2::{Permission, Source};
-use crate::network::Network;
+use crate::network;
 
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ fn overlap(one: &Permission, other: &Permission) -> bool {
     };
     let networks = match (&one.source, &other.source) {
         (Source::Network(one), Source::Network(other)) => {
-            Network::parse(one).zip(Network::parse(other)).is_none_or(|(one, other)| one.overlaps(&other))
+            network::parse(one).zip(network::parse(other)).is_none_or(|(one, other)| network::overlap(&one, &other))
         }
         _ => true,
     };

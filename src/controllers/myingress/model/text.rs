@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::Complaint;
 use super::field::Field;
+use crate::network::parse;
 
 /// Printable ASCII, from `least` to `most` characters.
 pub fn printable(text: &str, least: usize, most: usize, field: &Field<'_>) -> Result<(), Complaint> {
@@ -77,19 +78,7 @@ pub fn network(text: &str, field: &Field<'_>) -> Result<String, Complaint> {
 
 /// The network as AWS writes it, with host bits set to zero.
 pub fn canonical_network(text: &str) -> Option<String> {
-    let (address, length) = text.split_once('/')?;
-    let length: u32 = length.bytes().all(|b| b.is_ascii_digit()).then(|| length.parse().ok())??;
-    let base = match address.parse().ok()? {
-        IpAddr::V4(it) => {
-            let mask = u32::MAX.checked_shl(32_u32.checked_sub(length)?).unwrap_or(0);
-            IpAddr::V4((it.to_bits() & mask).into())
-        }
-        IpAddr::V6(it) => {
-            let mask = u128::MAX.checked_shl(128_u32.checked_sub(length)?).unwrap_or(0);
-            IpAddr::V6((it.to_bits() & mask).into())
-        }
-    };
-    Some(format!("{base}/{length}"))
+    parse(text).filter(|_| !text.contains('+')).map(|network| network.trunc().to_string())
 }
 
 #[cfg(test)]
@@ -105,6 +94,8 @@ mod tests {
             ("2001:DB8:0:0::7/32", "2001:db8::/32"),
             ("::/0", "::/0"),
             ("::1/128", "::1/128"),
+            ("10.0.0.0/008", "10.0.0.0/8"),
+            ("::ffff:10.1.2.3/104", "::ffff:10.0.0.0/104"),
         ] {
             assert_eq!(network(written, &Field::spec()).unwrap(), kept);
         }

@@ -7,13 +7,13 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use ipnet::IpNet;
 use tokio::sync::watch;
 use tokio::time::timeout_at;
 
 use crate::external::aws::AwsError;
 use crate::external::ec2::Ec2;
 use crate::external::elbv2::Target;
-use crate::network::Network;
 
 /// Subnets are seldom removed, but may be added at any time. So an address counts as outside only by a read that is
 /// younger than this. A cluster with all its pods in the VPC reads its subnets only once.
@@ -35,7 +35,7 @@ type Known = Arc<watch::Sender<Vpc>>;
 #[derive(Default)]
 struct Vpc {
     /// `None` while they could not be read.
-    networks: Option<Vec<Network>>,
+    networks: Option<Vec<IpNet>>,
     /// When the last read ended.
     asked: Option<Instant>,
     /// When the read that is under way was begun.
@@ -91,7 +91,7 @@ impl Vpc {
     }
 
     /// Enters the outcome of a read.
-    fn end(&mut self, vpc: &str, answer: Result<Vec<Network>, AwsError>, now: Instant) {
+    fn end(&mut self, vpc: &str, answer: Result<Vec<IpNet>, AwsError>, now: Instant) {
         match answer {
             Ok(networks) => self.networks = Some(networks),
             Err(error) => tracing::warn!(vpc, %error, "its subnets could not be read"),
@@ -113,7 +113,7 @@ impl Vpc {
 
     fn outside(&self, targets: &[Target]) -> BTreeSet<String> {
         let Some(networks) = &self.networks else { return BTreeSet::new() };
-        let outside = |address: &IpAddr| !networks.iter().any(|network| network.contains(*address));
+        let outside = |address: &IpAddr| !networks.iter().any(|network| network.contains(address));
         addresses(targets).filter(|(_, address)| outside(address)).map(|(id, _)| id.clone()).collect()
     }
 }
@@ -138,13 +138,14 @@ mod tests {
     use crate::external::connect;
     use crate::leader::Fence;
     use crate::metrics::Metrics;
+    use crate::network;
 
     fn targets(ids: &[&str]) -> Vec<Target> {
         ids.iter().map(|id| Target { id: (*id).into(), port: 80 }).collect()
     }
 
     fn vpc(asked: Instant) -> Vpc {
-        let networks = ["10.0.0.0/20", "2001:db8::/64"].iter().filter_map(|it| Network::parse(it)).collect();
+        let networks = ["10.0.0.0/20", "2001:db8::/64"].iter().filter_map(|it| network::parse(it)).collect();
         Vpc { networks: Some(networks), asked: Some(asked), begun: None }
     }
 
@@ -194,7 +195,7 @@ mod tests {
         assert!(!known.begin(&asked, begun + LOOKUP_TIMEOUT), "it goes on although nobody waits for it");
         assert_eq!(known.deadline_for(&asked, begun), Some(begun + LOOKUP_TIMEOUT));
         assert!(known.begin(&asked, begun + LOST));
-        known.end("vpc-1", Ok(vec![Network::parse("10.0.0.0/20").expect("a network")]), begun + LOST);
+        known.end("vpc-1", Ok(vec![network::parse("10.0.0.0/20").expect("a network")]), begun + LOST);
         assert_eq!(known.deadline_for(&asked, begun + LOST * 2), None);
         assert!(!known.begin(&asked, begun + LOST * 2));
     }
