@@ -282,7 +282,6 @@ mod tests {
     use sha2::{Digest, Sha256};
 
     use super::*;
-    use crate::runtime::hexadecimal;
 
     fn instants(text: &str, zone: Option<&str>, from: &str, count: usize) -> Vec<String> {
         let schedule = Schedule::read(text, zone).expect("a schedule");
@@ -383,7 +382,7 @@ mod tests {
                     }
                 }
             }
-            writeln!(compared, "{name} {count} {}", &hexadecimal(&sum.finalize())[..16]).unwrap();
+            writeln!(compared, "{name} {count} {}", &hex::encode(sum.finalize())[..16]).unwrap();
         }
         let lines = |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
         assert_eq!(lines(&compared), lines(include_str!("schedule/golden.txt")));

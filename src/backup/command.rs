@@ -16,7 +16,6 @@ use super::plan::{self, BackupPlan, RestorePlan, Server};
 use super::report::{self, Outcome, Report};
 use super::restored::Restored;
 use super::{Error, backup_id, fetch, relay, restore, run, sql};
-use crate::runtime::hexadecimal;
 use crate::telemetry::{self, LogFormat};
 
 /// What all of them take.
@@ -288,7 +287,7 @@ fn give_up(options: &JobOptions, outcome: Outcome, error: &Error) -> u8 {
 fn read<T: DeserializeOwned>(options: &JobOptions) -> Result<T, Error> {
     let failed = |message: String| Error::Plan { path: options.plan.clone(), message };
     let bytes = fs::read(&options.plan).map_err(|error| failed(error.to_string()))?;
-    let found = hexadecimal(&Sha256::digest(&bytes));
+    let found = hex::encode(Sha256::digest(&bytes));
     if let Some(expected) = options.plan_sha256.clone().filter(|expected| *expected != found) {
         return Err(Error::PlanChanged { path: options.plan.clone(), expected });
     }
@@ -313,7 +312,7 @@ mod tests {
 
     #[test]
     fn only_the_plan_that_the_template_names_is_taken() {
-        let sha256 = hexadecimal(&Sha256::digest(PLAN));
+        let sha256 = hex::encode(Sha256::digest(PLAN));
         let named = |text: &str| read_as(text, Some(sha256.clone()));
         assert!(named(PLAN).unwrap().sources.is_empty());
         // Another address, the same with other spaces, nothing, and what is no plan at all.

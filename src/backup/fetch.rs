@@ -21,7 +21,6 @@ use super::root_certificate;
 use super::secrets;
 use super::sql::{PACK, Splitter};
 use super::store::{Download, Store};
-use crate::runtime::hexadecimal;
 
 /// Pieces that are read ahead while others are unpacked.
 const AHEAD: usize = 8;
@@ -200,7 +199,7 @@ async fn feed(
             return Ok(());
         }
     }
-    if hexadecimal(&stored.finalize()) != manifest.stored_sha256 {
+    if hex::encode(stored.finalize()) != manifest.stored_sha256 {
         return Err(Error::ChecksumMismatch("what is stored is not what was written".into()));
     }
     if let Some(open) = open {
@@ -323,7 +322,7 @@ impl<W: Write> Unpacking<W> {
     async fn finish(mut self) -> Result<(W, u64, String), Trouble> {
         self.decoder.shutdown().await.map_err(|error| Trouble::Damaged(format!("it ends too early: {error}")))?;
         self.drain()?;
-        Ok((self.file, self.size, hexadecimal(&self.hashed.finalize())))
+        Ok((self.file, self.size, hex::encode(self.hashed.finalize())))
     }
 }
 

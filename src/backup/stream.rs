@@ -13,7 +13,6 @@ use super::age::{Recipient, Seal};
 use super::progress::Progress;
 use super::source::Dump;
 use super::store::Upload;
-use crate::runtime::hexadecimal;
 
 /// zstd's own default: about a third of the size for little time.
 const LEVEL: Level = Level::Precise(3);
@@ -79,7 +78,7 @@ async fn pack(mut chunks: mpsc::Receiver<Bytes>, mut packing: Packing) -> Result
     }
     encoder.shutdown().await.map_err(compression)?;
     packing.pass(std::mem::take(encoder.get_mut())).await?;
-    Ok(Sums { size, sha256: hexadecimal(&content.finalize()), stored_sha256: packing.finish().await? })
+    Ok(Sums { size, sha256: hex::encode(content.finalize()), stored_sha256: packing.finish().await? })
 }
 
 /// What is done with compressed data before they are stored: encryption and the hash.
@@ -125,7 +124,7 @@ impl Packing {
             seal.finish(&mut piece).map_err(encryption)?;
             self.send(piece).await?;
         }
-        Ok(hexadecimal(&self.hash.finalize()))
+        Ok(hex::encode(self.hash.finalize()))
     }
 }
 

@@ -11,14 +11,7 @@ pub fn fingerprint(parts: &[&[u8]], digits: usize) -> String {
         digest.update(part.len().to_be_bytes());
         digest.update(part);
     }
-    hexadecimal(&digest.finalize()).chars().take(digits).collect()
-}
-
-/// Two hexadecimal digits for each byte.
-#[must_use]
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    let halves = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    halves.filter_map(|half| char::from_digit(half.into(), 16)).collect()
+    hex::encode(digest.finalize()).chars().take(digits).collect()
 }
 
 #[cfg(test)]

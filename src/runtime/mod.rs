@@ -53,7 +53,7 @@ pub use config_maps::of_metadata;
 pub use controller::{Environment, run};
 pub use decoding::{Decoded, decoded, undecodable};
 pub use failure::{Class, Failure, api_message, causes, class_of_kubernetes, class_of_status};
-pub use fingerprint::{fingerprint, hexadecimal};
+pub use fingerprint::fingerprint;
 pub use kind::{ActionEvent, Kind, Plan, Removal};
 pub use listing::list;
 pub use per_object::PerObject;

@@ -32,7 +32,6 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::api::redis::ClientCertificates;
 use crate::external::redis::Login;
-use crate::runtime::hexadecimal;
 use crate::telemetry::{self, LogFormat};
 use node::Node;
 use serve::Shared;
@@ -153,7 +152,7 @@ fn answer(options: &SentinelOptions, listener: TcpListener) -> Result<impl Futur
         name: options.master.clone(),
         port: options.node.port(),
         replicas: options.replicas.clone(),
-        id: hexadecimal(&Sha256::digest(options.pod_ip.to_string()))[..40].to_owned(),
+        id: hex::encode(Sha256::digest(options.pod_ip.to_string()))[..40].to_owned(),
         auth: login.is_some(),
     };
     let directory = options.tls_directory.clone();

@@ -62,7 +62,6 @@ use crate::api::databaserestore::{BackupChoice, Restored};
 use crate::api::pods::{ImagePullSecret, PodMetadata};
 use crate::guardrails::Ask;
 use crate::runtime::child_watch::Owner;
-use crate::runtime::hexadecimal;
 use crate::runtime::quantity::amount;
 use crate::stateful::restore_from::Restorable;
 
@@ -164,5 +163,5 @@ pub fn storage<D: Database>(object: &D, nodes: i32) -> i128 {
 pub fn random_password() -> Result<String, Error> {
     let mut bytes = [0; 24];
     getrandom::fill(&mut bytes).map_err(|error| Error::Random(error.to_string()))?;
-    Ok(hexadecimal(&bytes))
+    Ok(hex::encode(bytes))
 }

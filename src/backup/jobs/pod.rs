@@ -26,7 +26,6 @@ use crate::backup::Error;
 use crate::backup::plan::{self, BackupPlan, RestorePlan};
 use crate::backup::relay;
 use crate::backup::sql::WAL_DIRECTORY;
-use crate::runtime::hexadecimal;
 
 /// Where a backup is unpacked to.
 pub const WORK: &str = "/work";
@@ -207,7 +206,7 @@ pub fn plan_map(text: String) -> BTreeMap<String, String> {
 pub fn plan_text(plan: &impl IsPlan) -> (String, String) {
     // Strings and numbers cannot fail to serialize.
     let text = serde_json::to_string_pretty(plan).unwrap_or_default();
-    let sha256 = hexadecimal(&Sha256::digest(&text));
+    let sha256 = hex::encode(Sha256::digest(&text));
     (text, sha256)
 }
 

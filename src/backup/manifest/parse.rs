@@ -6,7 +6,6 @@ use sha2::{Digest, Sha256};
 
 use super::{FORMAT, Manifest, due_of};
 use crate::backup::plan::{BASE, WAL};
-use crate::runtime::hexadecimal;
 
 /// Bytes of the largest manifest that is read.
 pub const LIMIT: usize = 64 * 1024;
@@ -107,7 +106,7 @@ pub fn parse(bytes: &[u8], id: &str) -> Result<Document, Mistake> {
     }
     let manifest: Manifest = serde_json::from_slice(bytes).map_err(unreadable)?;
     check(&manifest, id)?;
-    Ok(Document { manifest, sha256: hexadecimal(&Sha256::digest(bytes)) })
+    Ok(Document { manifest, sha256: hex::encode(Sha256::digest(bytes)) })
 }
 
 /// Checks that a manifest is of the backup `id`, and that all its values are valid in this format.

@@ -214,7 +214,6 @@ mod tests {
     use super::*;
     use crate::backup::manifest::Manifest as Sample;
     use crate::external::s3::{BucketFacts, Found, Tags};
-    use crate::runtime::hexadecimal;
     use crate::transfer::OFFERED;
 
     #[test]
@@ -270,7 +269,7 @@ mod tests {
             let spec = if spec["jobTemplate"].is_null() { spec } else { &spec["jobTemplate"]["spec"] };
             let annotations = &spec["template"]["metadata"]["annotations"];
             let plan = [PLAN, VERIFICATION].into_iter().find_map(|key| annotations[key].as_str()).expect("a plan");
-            let sum = hexadecimal(&Sha256::digest(plan));
+            let sum = hex::encode(Sha256::digest(plan));
             assert!(text.contains(&format!(r#"{{"name":"CAUSEWAY_PLAN_SHA256","value":"{sum}"}}"#)), "{text}");
         }
     }

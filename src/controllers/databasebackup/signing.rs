@@ -12,7 +12,7 @@ use crate::backup::manifest::{LIMIT, NAME, id_of, parse};
 use crate::backup::signature::{SIGNATURE, SigningKey};
 use crate::external::aws::AwsError;
 use crate::external::s3::S3;
-use crate::runtime::{PerObject, hexadecimal};
+use crate::runtime::PerObject;
 use crate::transfer;
 
 /// How long after a failure signing is tried again.
@@ -81,7 +81,7 @@ impl Signer {
         let id = id_of(it.due);
         let at = format!("{prefix}/{}/{id}", it.folder);
         let Some(bytes) = self.s3.read(place, owner, &format!("{at}/{NAME}"), LIMIT).await? else { return Ok(true) };
-        let is_reported = it.manifest.as_ref().is_none_or(|hash| *hash == hexadecimal(&Sha256::digest(&bytes)));
+        let is_reported = it.manifest.as_ref().is_none_or(|hash| *hash == hex::encode(Sha256::digest(&bytes)));
         if !is_reported || parse(&bytes, &id).is_err() {
             return Ok(false);
         }

@@ -150,7 +150,7 @@ impl Recipe {
     fn hash(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(format!("{METHOD:?} {self:?}"));
-        hash.finalize().iter().take(8).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
+        hex::encode(&hash.finalize()[..8])
     }
 }
 

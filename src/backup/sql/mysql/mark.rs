@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::accounts::Who;
 use super::restore::Work;
-use super::{MARK, hex, quoted, text};
+use super::{MARK, literal, quoted, text};
 use crate::backup::Error;
 
 /// The mark of an unfinished restore.
@@ -39,7 +39,7 @@ impl Work<'_> {
     pub async fn mark(&self) -> Result<Option<Mark>, Error> {
         let exists = format!(
             "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = {} AND table_name = '{MARK}'",
-            hex(self.marked())
+            literal(self.marked())
         );
         if self.tools.ask(&exists).await?.first().is_none_or(|count| count == "0") {
             return Ok(None);
@@ -54,7 +54,7 @@ impl Work<'_> {
     pub async fn set_mark(&self, mark: &Mark, work: &Path) -> Result<(), Error> {
         let database = quoted(self.marked());
         let exists =
-            format!("SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = {}", hex(self.marked()));
+            format!("SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = {}", literal(self.marked()));
         // A user who may write into a database may lack the right to make one.
         if self.tools.ask(&exists).await?.first().is_none_or(|count| count == "0") {
             let plain = format!("CREATE DATABASE {database};\n");
@@ -63,7 +63,7 @@ impl Work<'_> {
             end.map_err(|failure| self.tools.account.side.failed(&failure))?;
         }
         // What is kept cannot fail to serialize.
-        let (run, kept) = (hex(&mark.run), hex(&serde_json::to_string(&mark.kept).unwrap_or_default()));
+        let (run, kept) = (literal(&mark.run), literal(&serde_json::to_string(&mark.kept).unwrap_or_default()));
         // The mark is updated, not deleted and inserted: a try that dies in between leaves the mark that was there.
         let statements = format!(
             "CREATE TABLE IF NOT EXISTS {database}.{MARK} (run VARCHAR(255), kept LONGTEXT) CHARACTER SET utf8mb4;\nINSERT \

@@ -29,7 +29,6 @@ use std::process::Stdio;
 use super::child::{Child, Failure, Program};
 use super::{Account, CONNECT_SECONDS, PROGRAM_SILENCE_TIMEOUT};
 use crate::backup::Error;
-use crate::runtime::hexadecimal;
 
 /// Databases of the server itself.
 const SYSTEM: &str = "'mysql', 'information_schema', 'performance_schema', 'sys', 'causeway_restore'";
@@ -211,16 +210,14 @@ fn quoted(name: &str) -> String {
 }
 
 /// A text in a form for statements that does not depend on how the server reads backslashes.
-fn hex(text: &str) -> String {
-    let digits = hexadecimal(text.as_bytes());
+fn literal(text: &str) -> String {
+    let digits = hex::encode(text);
     if digits.is_empty() { "''".into() } else { format!("CONVERT(0x{digits} USING utf8mb4)") }
 }
 
 /// The text that `HEX` encoded.
 fn text(digits: &str) -> String {
-    let pairs = digits.as_bytes().chunks(2).filter_map(|pair| std::str::from_utf8(pair).ok());
-    let bytes: Vec<u8> = pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
+    String::from_utf8_lossy(&hex::decode(digits).unwrap_or_default()).into_owned()
 }
 
 #[cfg(test)]
@@ -250,7 +247,7 @@ mod tests {
     fn names_come_and_go_unharmed() {
         assert_eq!(quoted("a`b"), "`a``b`");
         assert_eq!(text("73686F70"), "shop");
-        assert_eq!(hex("o'k\\"), "CONVERT(0x6f276b5c USING utf8mb4)");
-        assert_eq!(hex(""), "''");
+        assert_eq!(literal("o'k\\"), "CONVERT(0x6f276b5c USING utf8mb4)");
+        assert_eq!(literal(""), "''");
     }
 }

@@ -16,7 +16,7 @@ use super::accounts::{Accounts, Only, Who};
 use super::mark::{Kept, Mark};
 use super::rows::Rows;
 use super::sections::{Piece, Sections};
-use super::{MARK, Tools, demands, hex, packet, part, text};
+use super::{MARK, Tools, demands, literal, packet, part, text};
 use crate::backup::Error;
 use crate::backup::restored::Restored;
 
@@ -232,7 +232,7 @@ impl<'a> Work<'a> {
 
     /// The databases of the target, as a list in a statement.
     pub fn schemas(&self) -> String {
-        self.databases.iter().map(|name| hex(name)).collect::<Vec<_>>().join(", ")
+        self.databases.iter().map(|name| literal(name)).collect::<Vec<_>>().join(", ")
     }
 
     /// The name of a table of the target, in the form of the backup's names.

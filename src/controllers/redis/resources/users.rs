@@ -10,7 +10,6 @@ use super::super::facts::{SecretString, Users};
 use super::super::names::{EXPORTER_USER, INTERNAL_USER, PORT};
 use super::super::settings::{EXPORTER_FILE, SENTINEL_FILE, USERS_FILE};
 use crate::api::Redis;
-use crate::runtime::hexadecimal;
 use crate::sentinel;
 
 /// What clients and we may do.
@@ -20,7 +19,7 @@ const SENTINEL_MAY: [&str; 4] = ["resetkeys", "resetchannels", "-@all", "+info"]
 
 /// A password as Redis keeps it.
 pub fn hash(password: &str) -> String {
-    hexadecimal(&Sha256::digest(password.as_bytes()))
+    hex::encode(Sha256::digest(password.as_bytes()))
 }
 
 /// The password of exporters: it follows from ours, which does not follow from it.
