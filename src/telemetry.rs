@@ -1,7 +1,6 @@
 //! Logs: to stderr, as JSON lines for machines or as text for people.
 
 use std::fmt;
-use std::io::IsTerminal;
 
 use serde_json::{Map, Value};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -12,6 +11,8 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFi
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+
+use crate::terminal::has_coloured_errors;
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -52,7 +53,7 @@ pub fn init(format: LogFormat, level: &str, rust_log: Option<&str>) -> Result<()
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     match format {
         LogFormat::Json => logs.with(lines.fmt_fields(JsonFields::new()).event_format(FlatJson)).try_init()?,
-        LogFormat::Text => logs.with(lines.with_ansi(std::io::stderr().is_terminal())).try_init()?,
+        LogFormat::Text => logs.with(lines.with_ansi(has_coloured_errors())).try_init()?,
     }
     Ok(())
 }

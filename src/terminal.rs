@@ -5,6 +5,8 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 
 /// Text of others as part of one line: each character that cannot be printed is shown by its escape, such as `\n` or `\u{1b}`.
@@ -76,38 +78,50 @@ fn is_plain(character: char) -> bool {
     matches!(character, ' '..='~') || String::from_iter(['a', character]).escape_debug().nth(1) != Some('\\')
 }
 
-/// Writes text in colour if there is a terminal.
-#[derive(Clone, Copy, Debug)]
-pub struct Paint {
-    /// Whether the output goes to a terminal.
-    pub terminal: bool,
+/// Writes text, which may be coloured, on standard output. Colours are for terminals, and not for those who set
+/// `NO_COLOR`: <https://docs.rs/anstream/latest/anstream/struct.AutoStream.html>.
+pub fn print(text: &str) -> io::Result<()> {
+    anstream::stdout().write_all(text.as_bytes())
 }
 
-impl Paint {
-    fn with(self, code: u8, text: &str) -> String {
-        let text = plain(text);
-        if self.terminal { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.into_owned() }
-    }
+/// Whether lines on standard error may have colours.
+pub fn has_coloured_errors() -> bool {
+    AutoStream::choice(&io::stderr()) != ColorChoice::Never
+}
 
-    /// Text about something healthy or added.
-    pub fn green(self, text: &str) -> String {
-        self.with(32, text)
-    }
+const GREEN: Style = AnsiColor::Green.on_default();
+const RED: Style = AnsiColor::Red.on_default();
+const STRONG: Style = Style::new().bold();
 
-    /// Text about something unhealthy or removed.
-    pub fn red(self, text: &str) -> String {
-        self.with(31, text)
-    }
+fn styled(style: Style, text: &str) -> String {
+    format!("{style}{}{style:#}", plain(text))
+}
 
-    /// Green if `well`, otherwise red.
-    pub fn health(self, well: bool, text: &str) -> String {
-        if well { self.green(text) } else { self.red(text) }
-    }
+/// Text about something healthy or added.
+pub fn green(text: &str) -> String {
+    styled(GREEN, text)
+}
 
-    /// A heading.
-    pub fn strong(self, text: &str) -> String {
-        self.with(1, text)
-    }
+/// Text about something unhealthy or removed.
+pub fn red(text: &str) -> String {
+    styled(RED, text)
+}
+
+/// Green if `well`, otherwise red.
+pub fn health(well: bool, text: &str) -> String {
+    if well { green(text) } else { red(text) }
+}
+
+/// A heading.
+pub fn strong(text: &str) -> String {
+    styled(STRONG, text)
+}
+
+/// Removes our own colours and nothing else that controls a terminal.
+#[cfg(test)]
+pub fn uncoloured(text: &str) -> String {
+    let codes = [GREEN, RED, STRONG].map(|style| style.to_string());
+    codes.iter().fold(text.replace("\u{1b}[0m", ""), |text, code| text.replace(code, ""))
 }
 
 #[cfg(test)]
@@ -168,7 +182,15 @@ mod tests {
 
     #[test]
     fn colours_are_for_text_that_is_plain() {
-        let paint = Paint { terminal: true };
-        assert_eq!(paint.green("a\u{1b}[31mb"), "\u{1b}[32ma\\u{1b}[31mb\u{1b}[0m");
+        assert_eq!(green("a\u{1b}[31mb"), "\u{1b}[32ma\\u{1b}[31mb\u{1b}[0m");
+    }
+
+    #[test]
+    fn without_colours_the_text_stays_as_it_is() {
+        let text = ["Größe 5 €\n  ", &green("日本"), &red(""), " »…→ e\u{301}\t", &strong("x"), "\n"].concat();
+        let mut out = AutoStream::never(Vec::new());
+        out.write_all(text.as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(out.into_inner()).unwrap(), "Größe 5 €\n  日本 »…→ e\u{301}\tx\n");
+        assert_eq!(uncoloured(&text), "Größe 5 €\n  日本 »…→ e\u{301}\tx\n");
     }
 }

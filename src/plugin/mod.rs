@@ -19,7 +19,7 @@ mod table;
 mod tree;
 mod why;
 
-use std::io::{self, IsTerminal, Write};
+use std::io;
 
 use jiff::Timestamp;
 
@@ -31,7 +31,7 @@ use options::{BackupCommand, Command, EtcdCommand, Form, RedisCommand};
 use reading::Cluster;
 use seen::Seen;
 
-use crate::terminal::{self, Paint};
+use crate::terminal;
 
 /// The program's name as a plugin; Windows adds `.exe`.
 const NAME: &str = "kubectl-causeway";
@@ -52,11 +52,11 @@ pub async fn run(cli: Cli) -> Result<u8, Error> {
             match (&found.objects[..], output) {
                 ([one], Form::Table) if object.as_ref().is_some_and(|word| word.contains('/')) => {
                     let parts = cluster.parts(one).await;
-                    print(&tree::tree(&Seen::of(one, now), one, &parts, now, paint()))?;
+                    terminal::print(&tree::tree(&Seen::of(one, now), one, &parts, now))?;
                 }
                 (objects, form) => {
                     let seen: Vec<Seen> = objects.iter().map(|object| Seen::of(object, now)).collect();
-                    print(&table::print(&seen, form, place.all_namespaces, paint())?)?;
+                    terminal::print(&table::print(&seen, form, place.all_namespaces)?)?;
                 }
             }
             report(&found.refused)
@@ -72,9 +72,9 @@ pub async fn run(cli: Cli) -> Result<u8, Error> {
                     continue;
                 }
                 let events = cluster.warnings(object).await;
-                print(&why::why(&seen, &events, now, paint()))?;
+                terminal::print(&why::why(&seen, &events, now))?;
             }
-            print(&why::summary(found.objects.len(), healthy))?;
+            terminal::print(&why::summary(found.objects.len(), healthy))?;
             report(&found.refused)
         }
         Command::Suspend { object, place } => change(&place, &object, &Change::Suspend(true)).await,
@@ -122,15 +122,6 @@ fn report(refused: &[String]) -> Result<u8, Error> {
         terminal::line(io::stderr(), line)?;
     }
     Ok(u8::from(!refused.is_empty()))
-}
-
-fn print(text: &str) -> Result<(), Error> {
-    Ok(io::stdout().write_all(text.as_bytes())?)
-}
-
-/// Colours are for terminals only: <https://no-color.org/>.
-fn paint() -> Paint {
-    Paint { terminal: io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) }
 }
 
 #[cfg(test)]

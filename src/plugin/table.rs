@@ -3,15 +3,15 @@
 use super::Error;
 use super::options::Form;
 use super::seen::{Seen, age};
-use crate::terminal::{Paint, plain_json};
+use crate::terminal::{health, plain_json};
 
 /// The most characters of a message in a table: `kubectl causeway why` shows all of it.
 const MESSAGE: usize = 100;
 
 /// The objects in that form. A table shows those in trouble first.
-pub fn print(objects: &[Seen], form: Form, namespaces: bool, paint: Paint) -> Result<String, Error> {
+pub fn print(objects: &[Seen], form: Form, namespaces: bool) -> Result<String, Error> {
     match form {
-        Form::Table => Ok(table(objects, namespaces, paint)),
+        Form::Table => Ok(table(objects, namespaces)),
         Form::Json => {
             let text = serde_json::to_string_pretty(objects).map_err(|error| Error::Form(error.to_string()))?;
             Ok(plain_json(&text) + "\n")
@@ -23,7 +23,7 @@ pub fn print(objects: &[Seen], form: Form, namespaces: bool, paint: Paint) -> Re
     }
 }
 
-fn table(objects: &[Seen], namespaces: bool, paint: Paint) -> String {
+fn table(objects: &[Seen], namespaces: bool) -> String {
     if objects.is_empty() {
         return "No objects of Causeway found: use -A for all namespaces.\n".into();
     }
@@ -42,7 +42,7 @@ fn table(objects: &[Seen], namespaces: bool, paint: Paint) -> String {
         for (at, (cell, width)) in row.iter().zip(&widths).enumerate().skip(usize::from(!namespaces)) {
             let padded = format!("{cell:<width$}   ");
             let of = number.checked_sub(1).map(|index| objects[index]);
-            out += &of.filter(|_| at == 2).map_or(padded.clone(), |seen| paint.health(seen.is_well(), &padded));
+            out += &of.filter(|_| at == 2).map_or(padded.clone(), |seen| health(seen.is_well(), &padded));
         }
         let message = number.checked_sub(1).map_or("MESSAGE".into(), |index| short(&objects[index].message));
         out += message.trim_end();
@@ -63,7 +63,7 @@ fn short(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::plain;
+    use crate::terminal::{plain, uncoloured};
 
     fn seen(kind: &str, name: &str, ready: &str, message: &str) -> Seen {
         Seen {
@@ -82,12 +82,12 @@ mod tests {
     fn objects_in_trouble_come_first_and_columns_are_aligned() {
         let objects =
             [seen("Redis", "cache", "True", "all is well"), seen("MyIngress", "web", "False", "no Secret login")];
-        insta::assert_snapshot!(table(&objects, false, Paint { terminal: false }), @r"
+        insta::assert_snapshot!(uncoloured(&table(&objects, false)), @r"
         OBJECT          READY   STATUS          AGE    MESSAGE
         myingress/web   False   SecretMissing   2m5s   no Secret login
         redis/cache     True    Serving         2m5s   all is well
         ");
-        assert!(table(&objects, true, Paint { terminal: false }).starts_with("NAMESPACE   OBJECT"));
+        assert!(uncoloured(&table(&objects, true)).starts_with("NAMESPACE   OBJECT"));
     }
 
     #[test]
@@ -96,29 +96,28 @@ mod tests {
             let mut objects = [seen("Redis", hostile, hostile, hostile)];
             objects[0].reason = hostile.into();
             objects[0].namespace = hostile.into();
-            let shown = table(&objects, true, Paint { terminal: false });
+            let shown = uncoloured(&table(&objects, true));
             assert_eq!(shown.lines().count(), 2, "{shown}");
             for form in [Form::Table, Form::Json, Form::Yaml] {
-                let shown = print(&objects, form, true, Paint { terminal: false }).unwrap();
+                let shown = uncoloured(&print(&objects, form, true).unwrap());
                 assert!(shown.lines().all(|line| *line == *plain(line)), "{shown:?}");
             }
         }
     }
 
     #[test]
-    fn a_long_message_is_cut_and_a_terminal_has_colours() {
+    fn a_long_message_is_cut_and_trouble_is_red() {
         let objects = [seen("Redis", "cache", "False", &"x".repeat(300))];
-        let plain = table(&objects, false, Paint { terminal: false });
-        assert!(plain.contains('…') && !plain.contains('\u{1b}'), "{plain}");
-        assert!(table(&objects, false, Paint { terminal: true }).contains("\u{1b}[31m"));
+        let shown = table(&objects, false);
+        assert!(shown.contains('…') && shown.contains("\u{1b}[31m"), "{shown:?}");
     }
 
     #[test]
     fn programs_get_everything() {
         let objects = [seen("Redis", "cache", "True", "")];
-        let json = print(&objects, Form::Json, false, Paint { terminal: false }).unwrap();
+        let json = print(&objects, Form::Json, false).unwrap();
         let read: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!((&read[0]["name"], &read[0]["ageSeconds"]), (&"cache".into(), &125.into()));
-        assert!(print(&objects, Form::Yaml, false, Paint { terminal: false }).unwrap().contains("name: cache"));
+        assert!(print(&objects, Form::Yaml, false).unwrap().contains("name: cache"));
     }
 }

@@ -9,30 +9,31 @@ use serde_json::Value;
 
 use super::reading::Found;
 use super::seen::{Seen, age, printable, seconds_between};
-use crate::terminal::{Paint, plain};
+use crate::terminal::{self, plain};
 
 /// The greatest depth of children: a `CronJob` has Jobs, and those have pods.
 const DEEPEST: usize = 4;
 
 /// The object and everything that belongs to it.
-pub fn tree(seen: &Seen, object: &DynamicObject, parts: &Found, now: Timestamp, paint: Paint) -> String {
+pub fn tree(seen: &Seen, object: &DynamicObject, parts: &Found, now: Timestamp) -> String {
     let (seen, object) = (&seen.printable(), &printable(object));
     let parts = &Found {
         objects: parts.objects.iter().map(printable).collect(),
         refused: parts.refused.iter().map(|line| plain(line).into_owned()).collect(),
     };
-    let mut out = format!("{} -n {}, {} old\n", paint.strong(&seen.word()), seen.namespace, age(seen.age_seconds));
-    let _ = writeln!(out, "  Ready {} {}: {}", paint.health(seen.is_well(), &seen.ready), seen.reason, seen.message);
+    let mut out = format!("{} -n {}, {} old\n", terminal::strong(&seen.word()), seen.namespace, age(seen.age_seconds));
+    let _ =
+        writeln!(out, "  Ready {} {}: {}", terminal::health(seen.is_well(), &seen.ready), seen.reason, seen.message);
     for condition in seen.conditions.iter().filter(|condition| condition.type_ != "Ready") {
         let since = condition.since.parse::<Timestamp>().map_or(0, |since| seconds_between(since, now));
-        let status = paint.health(!condition.is_trouble(), &condition.status);
+        let status = terminal::health(!condition.is_trouble(), &condition.status);
         let (type_, reason, message) = (&condition.type_, &condition.reason, &condition.message);
         let _ = writeln!(out, "  {type_} {status} {reason} for {}: {message}", age(since));
     }
     for line in known(&object.data["status"]) {
         let _ = writeln!(out, "  {line}");
     }
-    branch(&mut out, object.uid().as_deref().unwrap_or_default(), parts, 1, paint);
+    branch(&mut out, object.uid().as_deref().unwrap_or_default(), parts, 1);
     for line in &parts.refused {
         let _ = writeln!(out, "  {line}");
     }
@@ -85,7 +86,7 @@ fn known(status: &Value) -> Vec<String> {
 }
 
 /// The objects that this one controls, and the objects that those control.
-fn branch(out: &mut String, uid: &str, parts: &Found, depth: usize, paint: Paint) {
+fn branch(out: &mut String, uid: &str, parts: &Found, depth: usize) {
     let is_of = |part: &&DynamicObject| {
         part.owner_references().iter().any(|owner| owner.uid == uid && owner.controller == Some(true))
     };
@@ -99,8 +100,8 @@ fn branch(out: &mut String, uid: &str, parts: &Found, depth: usize, paint: Paint
         }
         let (well, text) = health(&kind, &child.data);
         let indent = "  ".repeat(depth);
-        let _ = writeln!(out, "{indent}{kind}/{} {}", child.name_any(), paint.health(well, &text));
-        branch(out, child.uid().as_deref().unwrap_or_default(), parts, depth + 1, paint);
+        let _ = writeln!(out, "{indent}{kind}/{} {}", child.name_any(), terminal::health(well, &text));
+        branch(out, child.uid().as_deref().unwrap_or_default(), parts, depth + 1);
     }
 }
 
@@ -161,6 +162,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::terminal::uncoloured;
 
     fn object(value: Value) -> DynamicObject {
         serde_json::from_value(value).expect("an object")
@@ -191,7 +193,7 @@ mod tests {
             }));
             let found = Found { objects: vec![part], refused: vec![text.to_owned()] };
             let now = Timestamp::UNIX_EPOCH;
-            tree(&Seen::of(&object, now), &object, &found, now, Paint { terminal: false })
+            uncoloured(&tree(&Seen::of(&object, now), &object, &found, now))
         };
         let usual = lines_of("x").lines().count();
         for hostile in ["x\n  Ready True", "x\r\u{1b}[2K", "\u{9b}1A\u{202e}x", "x\u{2028}\u{7f}"] {
@@ -235,7 +237,7 @@ mod tests {
         ];
         let found = Found { objects: parts.map(object).into(), refused: vec!["cannot list jobs: forbidden".into()] };
         let seen = Seen::of(&redis, now);
-        insta::assert_snapshot!(tree(&seen, &redis, &found, now, Paint { terminal: false }), @r"
+        insta::assert_snapshot!(uncoloured(&tree(&seen, &redis, &found, now)), @r"
         redis/cache -n shop, 1h old
           Ready True Serving: cache-0 serves
           Replicated False Syncing for 1m: cache-1 is behind

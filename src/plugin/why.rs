@@ -8,16 +8,16 @@ use k8s_openapi::api::core::v1::Event;
 
 use super::seen::{Condition, Seen, age, seconds_between};
 use crate::guardrails::DENIED;
-use crate::terminal::{Paint, plain};
+use crate::terminal::{health, plain, strong};
 
 /// How many of the newest warnings are shown.
 const NEWEST: usize = 5;
 
 /// Describes what is wrong with the object.
-pub fn why(seen: &Seen, events: &[Event], now: Timestamp, paint: Paint) -> String {
+pub fn why(seen: &Seen, events: &[Event], now: Timestamp) -> String {
     let seen = &seen.printable();
-    let mut out = format!("{}\n", paint.strong(&format!("{} -n {}", seen.word(), seen.namespace)));
-    let _ = writeln!(out, "  Ready is {}, {}: {}", seen.ready, paint.health(false, &seen.reason), seen.message);
+    let mut out = format!("{}\n", strong(&format!("{} -n {}", seen.word(), seen.namespace)));
+    let _ = writeln!(out, "  Ready is {}, {}: {}", seen.ready, health(false, &seen.reason), seen.message);
     let others = |it: &&Condition| it.is_trouble() && it.type_ != "Ready" && it.message != seen.message;
     for condition in seen.conditions.iter().filter(others) {
         let _ =
@@ -79,6 +79,7 @@ mod tests {
 
     use super::*;
     use crate::guardrails::{Ask, Policies, Topic};
+    use crate::terminal::uncoloured;
 
     #[test]
     fn text_of_others_neither_controls_the_terminal_nor_forges_lines() {
@@ -94,7 +95,7 @@ mod tests {
             let seen = Seen { kind, namespace, name, ready, reason, message, age_seconds: 1, conditions };
             let event = json!({ "metadata": {}, "involvedObject": {}, "reason": hostile, "message": hostile, "type": "Warning" });
             let events = [serde_json::from_value(event).expect("an event")];
-            let shown = why(&seen, &events, Timestamp::UNIX_EPOCH, Paint { terminal: false });
+            let shown = uncoloured(&why(&seen, &events, Timestamp::UNIX_EPOCH));
             assert_eq!(shown.lines().count(), 5, "{shown}");
             assert!(shown.lines().all(|line| *line == *plain(line)), "{shown:?}");
         }
@@ -151,7 +152,7 @@ mod tests {
             event("Created", "a CronJob", "2026-11-25T07:00:00Z", "Normal"),
         ];
         let now = "2026-11-25T07:01:30Z".parse().expect("a time");
-        insta::assert_snapshot!(why(&seen, &events, now, Paint { terminal: false }), @r"
+        insta::assert_snapshot!(uncoloured(&why(&seen, &events, now)), @r"
         databasebackup/nightly -n shop
           Ready is False, SecretMissing: there is no Secret login
           BackupOverdue is True, SecretMissing: no backup since Monday

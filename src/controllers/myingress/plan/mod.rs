@@ -15,7 +15,7 @@ mod table;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, IsTerminal, Write};
+use std::io;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ use crate::health::Health;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::{Decoded, Environment, Kind, ScopedStores, api_message};
-use crate::terminal::{Paint, plain_json};
+use crate::terminal::{self, plain_json};
 use documents::Documents;
 use dry_run::{DryRun, DryRunResult};
 use options::{PlanFormat, PlanOptions};
@@ -273,16 +273,9 @@ async fn result(
 }
 
 fn print(report: &Report, format: PlanFormat) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match format {
-        PlanFormat::Json => {
-            let text = serde_json::to_string_pretty(report)?;
-            writeln!(out, "{}", plain_json(&text))
-        }
-        PlanFormat::Table => {
-            let paint = Paint { terminal: out.is_terminal() };
-            let text = table::table(report, paint).map_err(io::Error::other)?;
-            out.write_all(text.as_bytes())
-        }
-    }
+    let text = match format {
+        PlanFormat::Json => plain_json(&serde_json::to_string_pretty(report)?) + "\n",
+        PlanFormat::Table => table::table(report).map_err(io::Error::other)?,
+    };
+    terminal::print(&text)
 }

@@ -3,21 +3,21 @@
 use std::fmt::{self, Write};
 
 use super::report::{Change, CheckState, Field, ObjectReport, Origin, Report, System};
-use crate::terminal::Paint;
+use crate::terminal::{green, red, strong};
 
 /// The report as aligned text.
-pub fn table(report: &Report, paint: Paint) -> Result<String, fmt::Error> {
+pub fn table(report: &Report) -> Result<String, fmt::Error> {
     let report = &report.printable();
     let mut out = String::new();
     for object in &report.objects {
-        heading(&mut out, object, paint)?;
+        heading(&mut out, object)?;
         let width = |text: fn(&Change) -> &str| object.changes.iter().map(|it| text(it).len()).max().unwrap_or(0);
         let (systems, calls) = (width(|it| system(it.system)), width(|it| it.call));
         let numbers = object.changes.len().to_string().len();
         for (number, change) in object.changes.iter().enumerate() {
             let (number, system, call) = (number + 1, system(change.system), change.call);
             writeln!(out, "  {number:>numbers$}  {system:<systems$}  {call:<calls$}  {}", change.subject)?;
-            fields(&mut out, &change.fields, numbers + 4, paint)?;
+            fields(&mut out, &change.fields, numbers + 4)?;
         }
         for check in &object.checks {
             let word = match check.state {
@@ -50,25 +50,25 @@ fn outcome(object: &ObjectReport) -> Outcome<'_> {
     Outcome { word: if object.result.stalled { "error" } else { "then" }, text: &object.result.message }
 }
 
-fn heading(out: &mut String, object: &ObjectReport, paint: Paint) -> fmt::Result {
+fn heading(out: &mut String, object: &ObjectReport) -> fmt::Result {
     let origin = match object.origin {
         Origin::New => "new",
         Origin::File => "from the file",
         Origin::Cluster => "as the cluster has it",
     };
-    let name = paint.strong(&format!("myingress {}/{}", object.namespace, object.name));
+    let name = strong(&format!("myingress {}/{}", object.namespace, object.name));
     let nothing = if object.changes.is_empty() { ": nothing to do" } else { "" };
     writeln!(out, "{name} ({origin}){nothing}")
 }
 
-fn fields(out: &mut String, fields: &[Field], indent: usize, paint: Paint) -> fmt::Result {
+fn fields(out: &mut String, fields: &[Field], indent: usize) -> fmt::Result {
     let names = fields.iter().map(|it| it.path.chars().count()).max().unwrap_or(0);
     for Field { path, old, new } in fields {
         write!(out, "{:indent$}{path:<names$}  ", "")?;
         match (old, new) {
-            (Some(old), Some(new)) => writeln!(out, "{} -> {}", paint.red(line(old)), paint.green(line(new)))?,
-            (None, Some(new)) => writeln!(out, "+ {}", paint.green(line(new)))?,
-            (Some(old), None) => writeln!(out, "- {}", paint.red(line(old)))?,
+            (Some(old), Some(new)) => writeln!(out, "{} -> {}", red(line(old)), green(line(new)))?,
+            (None, Some(new)) => writeln!(out, "+ {}", green(line(new)))?,
+            (Some(old), None) => writeln!(out, "- {}", red(line(old)))?,
             (None, None) => writeln!(out)?,
         }
     }
@@ -91,7 +91,7 @@ fn system(system: System) -> &'static str {
 mod tests {
     use super::super::report::{Check, Outcome, Skipped, Verdict};
     use super::*;
-    use crate::terminal::plain;
+    use crate::terminal::{plain, uncoloured};
 
     fn report() -> Report {
         let field = |field: &str, old: Option<&str>, new: Option<&str>| Field {
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_values_stay_on_their_line() {
-        insta::assert_snapshot!(table(&report(), Paint { terminal: false }).unwrap(), @r#"
+        insta::assert_snapshot!(uncoloured(&table(&report()).unwrap()), @r#"
         myingress shop/web (from the file)
           1  kubernetes  patch       finalizers
              metadata.finalizers  + causeway.example.com/load-balancer
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn text_of_others_neither_controls_the_terminal_nor_forges_lines() {
-        let usual = table(&report(), Paint { terminal: false }).unwrap().lines().count();
+        let usual = uncoloured(&table(&report()).unwrap()).lines().count();
         for hostile in ["x\nNothing would change.", "x\r\u{1b}[2K", "\u{9b}1A\u{202e}x", "x\u{2028}\u{7f}"] {
             let mut report = report();
             let object = &mut report.objects[0];
@@ -154,16 +154,19 @@ mod tests {
             object.changes[1].subject = text();
             object.changes[1].fields[0] = Field { path: text(), old: Some(text()), new: Some(text()) };
             (report.skipped[0].kind, report.skipped[0].name) = (text(), text());
-            let shown = table(&report, Paint { terminal: false }).unwrap();
+            let shown = uncoloured(&table(&report).unwrap());
             assert_eq!(shown.lines().count(), usual, "{shown}");
             assert!(shown.lines().all(|line| *line == *plain(line)), "{shown:?}");
         }
     }
 
     #[test]
-    fn colours_are_for_terminals() {
-        assert!(!table(&report(), Paint { terminal: false }).unwrap().contains('\u{1b}'));
-        assert!(table(&report(), Paint { terminal: true }).unwrap().contains('\u{1b}'));
+    fn old_and_new_values_differ_in_colour() {
+        let shown = table(&report()).unwrap();
+        assert!(
+            shown.contains(&red("respond 404 text/plain"))
+                && shown.contains(&green("causeway.example.com/load-balancer"))
+        );
     }
 
     #[test]
