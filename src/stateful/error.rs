@@ -63,8 +63,8 @@ pub enum Error {
     #[error("Secret {0} changed meanwhile")]
     SecretChanged(String),
     /// No password could be made.
-    #[error("cannot make a password: {0}")]
-    Random(String),
+    #[error("cannot make a password: the system has no random numbers")]
+    Random,
     /// A certificate could not be made.
     #[error("cannot make a certificate: {0}")]
     Issue(#[from] rcgen::Error),
@@ -82,7 +82,7 @@ impl Failure for Error {
             Self::NameTaken(_) | Self::CannotGrow { .. } | Self::SecretsDenied { .. } => Class::Denied,
             // Observe and decide again.
             Self::SecretChanged(_) => Class::Conflict,
-            Self::Issue(_) | Self::Manifest(_) | Self::Random(_) => Class::Transient,
+            Self::Issue(_) | Self::Manifest(_) | Self::Random => Class::Transient,
         }
     }
 
@@ -96,7 +96,7 @@ impl Failure for Error {
             Self::SecretsDenied { .. } => "SecretsDenied",
             Self::SecretChanged(_) => "Conflict",
             Self::Issue(_) | Self::Manifest(_) => "IssueFailed",
-            Self::Random(_) => "PasswordNotMade",
+            Self::Random => "PasswordNotMade",
         }
     }
 }

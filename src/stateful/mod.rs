@@ -162,6 +162,6 @@ pub fn storage<D: Database>(object: &D, nodes: i32) -> i128 {
 /// A password that nobody guesses.
 pub fn random_password() -> Result<String, Error> {
     let mut bytes = [0; 24];
-    getrandom::fill(&mut bytes).map_err(|error| Error::Random(error.to_string()))?;
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Error::Random)?;
     Ok(hex::encode(bytes))
 }
