@@ -4,6 +4,7 @@
 
 mod api;
 mod element;
+mod endpoint;
 mod entries;
 mod parameters;
 mod permissions;
