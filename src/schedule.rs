@@ -3,6 +3,9 @@
 //! Kubernetes uses <https://pkg.go.dev/github.com/robfig/cron/v3>. If one of the two day fields is a star, a day must
 //! match both; otherwise it must match either of them. At the start of daylight saving time, what falls into the
 //! skipped hour is left out. At its end, what falls into the repeated hour runs twice.
+//!
+//! Libraries of Rust differ: `croner` runs a job of the skipped hour after it, and `cronexpr` also takes `L`, `#` and a 7
+//! for Sunday, and asks that both days match where one of them is `*/2`.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};

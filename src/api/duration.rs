@@ -15,7 +15,8 @@ const LENGTHS: (usize, usize) = (2, 25);
 
 /// A length of time in whole seconds. It keeps the text that the user wrote: `90m` does not become `1h30m`.
 ///
-/// Bounds are rules of the fields that have this type.
+/// Bounds are rules of the fields that have this type. `kube::core::Duration` would write `90m` as `5400s`, and takes signs,
+/// fractions and smaller units.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Duration {

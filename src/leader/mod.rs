@@ -1,5 +1,8 @@
 //! Leader election: one of several processes acts, and another takes over when it dies, hangs or is stopped.
 //!
+//! kube has no leader election, and the crates that have one lack the fence, which stops the calls of a process whose
+//! lease has run out before another may lead.
+//!
 //! The decisions are in `step`, the requests in `lease`; this file joins them.
 //! `operator::lead` shows how a program uses it.
 

@@ -4,6 +4,10 @@
 //! and a test looks for exceptions. But a cluster may have the schema of another version, or none that it enforces. So
 //! every item is read as JSON first. If the type refuses a field, that field is cut out. The rest still says which
 //! object it is, which group it is in and what happens when it is deleted.
+//!
+//! `kube::core::DeserializeGuard` keeps the metadata alone, so that after a restart nothing could be deleted with the
+//! object, new pods would get no traffic from it, and all groups of its namespace would stand still. Nor does it bound
+//! the memory that an object takes.
 
 mod bounded;
 

@@ -1,5 +1,6 @@
 //! Quantities of Kubernetes, such as `500m` and `10Gi`, as numbers. Pure.
 //!
+//! `k8s-openapi` has them as text, and the one crate that compares them, `kube_quantity`, rests since March 2025.
 //! <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>
 
 /// Billionths in one. Kubernetes keeps nothing smaller, and rounds away from zero.

@@ -5,6 +5,9 @@
 //! AWS counts per account and region, with a bucket of tokens for each class of operations:
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/userguide/elb-api-throttling.html>,
 //! <https://docs.aws.amazon.com/waf/latest/developerguide/limits.html>.
+//!
+//! Libraries such as `governor` have the buckets, but neither turns nor calls that yield to all others nor a pause for
+//! all of them.
 
 mod bucket;
 #[cfg(test)]

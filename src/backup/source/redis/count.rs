@@ -2,6 +2,7 @@
 //!
 //! A type of value that is not known here ends the count, but not the backup. The number of keys is then approximate.
 //! <https://rdb.fnordig.de/file_format.html>, newer types: <https://github.com/redis/redis/blob/8.0.0/src/rdb.h>
+//! No maintained crate reads these and Valkey's files.
 
 use std::collections::BTreeMap;
 
