@@ -31,7 +31,6 @@ const LINTED: Inputs = Inputs {
         ".cargo",
         "Cargo.lock",
         "Cargo.toml",
-        "build.rs",
         "clippy.toml",
         "docs",
         "examples",
