@@ -10,6 +10,14 @@ pub fn parse(text: &str) -> Option<IpNet> {
     IpNet::new(address.parse().ok()?, length.parse().ok()?).ok()
 }
 
+/// Returns the network in the one form that AWS and Kubernetes keep: host bits are zero, and IPv6 is short and in lower case.
+///
+/// Kubernetes 1.36 and later refuse any other form: <https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/>
+/// (`StrictIPCIDRValidation`).
+pub fn canonical(text: &str) -> Option<String> {
+    parse(text).filter(|_| !text.contains('+')).map(|network| network.trunc().to_string())
+}
+
 /// Whether any address is in both networks.
 pub fn overlap(one: &IpNet, other: &IpNet) -> bool {
     one.contains(other) || other.contains(one)

@@ -15,6 +15,7 @@ use kube::ResourceExt;
 use super::rules::Rules;
 use super::{ChildAction, Database, Set, builders, names};
 use crate::api::access::NetworkPolicyMode;
+use crate::network::canonical;
 use crate::runtime::manifest::Manifest;
 
 /// Label of a namespace with its name, which nobody can change.
@@ -86,7 +87,7 @@ fn clients<D: Database>(object: &D, rules: &Rules) -> Option<Vec<NetworkPolicyPe
     let mut peers = match spec.allowed_clients {
         None if spec.published => return None,
         None => vec![everybody_here()],
-        Some(named) => named.clone(),
+        Some(named) => named.iter().cloned().map(in_one_form).collect(),
     };
     peers.push(NetworkPolicyPeer {
         namespace_selector: Some(namespaces(std::slice::from_ref(&rules.namespace))),
@@ -97,6 +98,18 @@ fn clients<D: Database>(object: &D, rules: &Rules) -> Option<Vec<NetworkPolicyPe
         JOBS.map(|label| NetworkPolicyPeer { pod_selector: Some(with(label)), ..NetworkPolicyPeer::default() }),
     );
     Some(peers)
+}
+
+/// The peer with its networks in the one form that every version of Kubernetes takes.
+fn in_one_form(mut peer: NetworkPolicyPeer) -> NetworkPolicyPeer {
+    if let Some(block) = &mut peer.ip_block {
+        for cidr in std::iter::once(&mut block.cidr).chain(block.except.iter_mut().flatten()) {
+            if let Some(form) = canonical(cidr) {
+                *cidr = form;
+            }
+        }
+    }
+    peer
 }
 
 /// Who may read metrics: everybody, unless the operator's options name namespaces.
@@ -190,6 +203,17 @@ mod tests {
         let mut live = policy.value.clone();
         live["spec"]["ingress"][0]["from"][0] = json!({ "namespaceSelector": {}, "podSelector": {} });
         assert!(policy.is_met_by(&live));
+    }
+
+    #[test]
+    fn networks_of_clients_are_written_in_one_form() {
+        let peers = json!([
+            { "ipBlock": { "cidr": "10.1.2.3/8", "except": ["10.9.9.9/16"] } },
+            { "ipBlock": { "cidr": "2001:DB8:0:0::7/32" } },
+        ]);
+        let rule = client_rule(json!({ "allowedClients": peers }));
+        assert_eq!(rule["from"][0]["ipBlock"], json!({ "cidr": "10.0.0.0/8", "except": ["10.9.0.0/16"] }));
+        assert_eq!(rule["from"][1]["ipBlock"], json!({ "cidr": "2001:db8::/32" }));
     }
 
     #[test]

@@ -8,10 +8,11 @@ use super::{Scene, differing, entries, listeners, named, replacement};
 use crate::controllers::myingress::action::{Action, SecurityAction};
 use crate::controllers::myingress::assets::{ListenerMember, Member};
 use crate::controllers::myingress::model::{
-    Complaint, SecurityModel, SubnetsModel, canonical_network, counted, everywhere, everywhere_by_ipv6, is_group_id,
+    Complaint, SecurityModel, SubnetsModel, counted, everywhere, everywhere_by_ipv6, is_group_id,
 };
 use crate::controllers::myingress::names::security_group_name;
 use crate::external::ec2::{Permission, SecurityGroup, Source};
+use crate::network::canonical;
 
 /// The security groups that the balancer is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +153,7 @@ fn is_narrowed(scene: &Scene, group: &SecurityGroup, on: u16) -> bool {
 }
 
 fn is(source: &Source, cidr: &str) -> bool {
-    canonical_network(cidr).is_some_and(|network| *source == Source::Network(network))
+    canonical(cidr).is_some_and(|network| *source == Source::Network(network))
 }
 
 /// The port that the rule is for, if that is a single one.

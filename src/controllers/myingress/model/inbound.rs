@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::text::canonical_network;
 use super::{Complaint, Model, SecurityModel};
 use crate::api::myingress::MyIngressSpec;
 use crate::external::ec2::{Permission, Source};
+use crate::network::canonical;
 
 /// Rules that a security group may have for each address family, in an account with the default quota.
 /// <https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html>, read on 2026-11-23: "enforced separately
@@ -94,7 +94,7 @@ impl Inbound<'_> {
 
 /// The networks and prefix lists that a spec lets in.
 pub fn inbound_of(spec: &MyIngressSpec) -> Vec<Inbound<'_>> {
-    let network = |text: &String| Source::Network(canonical_network(text).unwrap_or_else(|| text.clone()));
+    let network = |text: &String| Source::Network(canonical(text).unwrap_or_else(|| text.clone()));
     let networks = spec.inbound_cidrs.iter().enumerate().map(|(index, text)| Inbound {
         field: format!("spec.inboundCidrs[{index}]"),
         text,

@@ -59,7 +59,6 @@ pub use guests::covers;
 pub use inbound::{MOST_RULES, counted, everywhere, everywhere_by_ipv6, inbound_of};
 pub use limits::{Limits, is_nearly_used};
 pub use listeners::RECOMMENDED_SSL_POLICY;
-pub use text::canonical_network;
 
 /// A balancer with all its parts, as the members of its group want it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::Complaint;
 use super::field::Field;
-use crate::network::parse;
+use crate::network::canonical;
 
 /// Printable ASCII, from `least` to `most` characters.
 pub fn printable(text: &str, least: usize, most: usize, field: &Field<'_>) -> Result<(), Complaint> {
@@ -67,18 +67,13 @@ pub fn id(id: &str, prefix: &str, field: &Field<'_>) -> Result<(), Complaint> {
 
 /// A network in the one form in which AWS keeps it: host bits are zero, and IPv6 is short and in lower case.
 pub fn network(text: &str, field: &Field<'_>) -> Result<String, Complaint> {
-    canonical_network(text).ok_or_else(|| {
+    canonical(text).ok_or_else(|| {
         if text.parse::<IpAddr>().is_ok() {
             let whole = if text.contains(':') { 128 } else { 32 };
             return field.wrong(format_args!("must be a network: for this one address write {text}/{whole}"));
         }
         field.wrong("must be a network such as 192.0.2.0/24 or 2001:db8::/32")
     })
-}
-
-/// The network as AWS writes it, with host bits set to zero.
-pub fn canonical_network(text: &str) -> Option<String> {
-    parse(text).filter(|_| !text.contains('+')).map(|network| network.trunc().to_string())
 }
 
 #[cfg(test)]
