@@ -35,6 +35,8 @@ pub struct Set<N> {
     pub unmade: Option<Unmade>,
     /// A pod that is missing, and that the apiserver refused before and accepts now.
     pub makeable: Option<String>,
+    /// The revision of a spec whose pods the apiserver refused before and accepts now.
+    pub acceptable: Option<String>,
     /// The volume claims, by ordinal.
     pub claims: BTreeMap<i32, Claim>,
     /// Pods and claims of our names that are somebody else's, by ordinal, with the message about them.

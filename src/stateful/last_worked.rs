@@ -8,6 +8,8 @@
 //! - If no pod is left that could serve, as with a single node, the pods that never started are made again from the
 //!   template that worked. Another annotation notes the spec that failed, which is not tried again before it changes or
 //!   `kubectl rollout restart` asks for it.
+//! - If the apiserver refuses a pod of the present spec, and would take it as the template that worked has it, the pod is
+//!   made from that. The spec is noted as one that failed: no pod is left that would show it. The apiserver is asked again.
 
 use jiff::{SignedDuration, Timestamp};
 use kube::{Resource, ResourceExt};
@@ -41,6 +43,9 @@ struct Failure {
     restarted: Option<String>,
     /// Why they did not start.
     message: String,
+    /// What they would be made from, where the apiserver refuses them: it is asked again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    template: Option<Value>,
 }
 
 /// A kind's view of its pods.
@@ -65,12 +70,16 @@ impl<N> Set<N> {
         let revision = revision_of(&wanted.value["spec"]["template"]).to_owned();
         let Some(worked) = self.worked(live, &revision, present) else { return wanted };
         let is_new = present.proven != Some(&revision);
-        let failure = trouble.filter(|_| is_new && self.brings_up_nothing(present)).map(|message| Failure {
+        let refused = self.refused(live, &revision).filter(|_| is_new && !self.is_proven(present.is_outdated));
+        let mut wanted = wanted;
+        let template = refused.is_some().then(|| wanted.value["spec"]["template"].clone());
+        let trouble = trouble.filter(|_| is_new && self.brings_up_nothing(present));
+        let failure = refused.or(trouble).map(|message| Failure {
             revision,
             restarted: restart_of(live).map(str::to_owned),
             message,
+            template,
         });
-        let mut wanted = wanted;
         wanted.value["metadata"]["annotations"][WORKED] = worked.to_string().into();
         if failure.is_some() || (is_new && self.is_held(live, &worked, present)) {
             wanted.value["spec"]["template"] = worked;
@@ -92,12 +101,25 @@ impl<N> Set<N> {
     ) -> Option<(&'static str, String)> {
         let failure = self.failure(object, revision).filter(|_| !self.is_proven(is_outdated))?;
         let (namespace, name) = (object.meta().namespace.as_deref().unwrap_or_default(), object.name_any());
+        let again = format!("kubectl -n {namespace} rollout restart statefulset/{name}");
+        let fix = match failure.template {
+            Some(_) => format!(
+                "or mend the cause: Causeway follows the spec as soon as the apiserver takes such a pod beside those that there \
+                 are. If it would take one only in place of another, as with a quota: {again}"
+            ),
+            None => format!("or mend the cause, and try the spec again with {again}"),
+        };
         let message = format!(
-            "no pod of the present spec starts ({}), so pods are made from the last spec that worked: correct the spec; or \
-             mend the cause, and try the spec again with kubectl -n {namespace} rollout restart statefulset/{name}",
+            "no pod of the present spec starts ({}), so pods are made from the last spec that worked: correct the spec; {fix}",
             failure.message
         );
         Some((BROUGHT_BACK, message))
+    }
+
+    /// Whether pods of a spec that the apiserver refused are asked for again.
+    pub fn asks_again(&self, object: &impl ResourceExt) -> bool {
+        let live = self.child("StatefulSet", &object.name_any()).filter(|live| live.ours);
+        live.is_some_and(|live| refused_template(&live.value).is_some())
     }
 
     /// Deletes the pods of a spec that failed: their successors are made from the last one that worked.
@@ -118,17 +140,23 @@ impl<N> Set<N> {
         Step::children(pods.map(|pod| ChildAction::delete_pod(pod, why)), "Replacing", "bringing back what worked")
     }
 
-    /// The note that the spec of that revision failed, unless a restart was asked for since.
+    /// The note that the spec of that revision failed, unless a restart was asked for since, or the apiserver takes its pods
+    /// by now.
     fn failure(&self, object: &impl ResourceExt, revision: &str) -> Option<Failure> {
         let live = self.child("StatefulSet", &object.name_any()).filter(|live| live.ours)?;
-        let failure: Failure = serde_json::from_str(annotation(live, FAILED)?).ok()?;
+        let failure = failure_of(&live.value).filter(|_| self.acceptable.as_deref() != Some(revision))?;
         (failure.revision == revision && failure.restarted.as_deref() == restart_of(live)).then_some(failure)
+    }
+
+    /// Why the apiserver refuses a pod of that revision which it would take as the last spec that worked has it.
+    fn refused(&self, live: &Child, revision: &str) -> Option<String> {
+        let unmade = self.unmade.as_ref().filter(|unmade| unmade.worked_before)?;
+        (revision_of(&live.value["spec"]["template"]) == revision).then(|| unmade.describe().1)
     }
 
     /// The template of the last spec that worked, if that is another one.
     fn worked(&self, live: &Child, revision: &str, present: &Present<'_, N>) -> Option<Value> {
-        let noted = || serde_json::from_str::<Value>(annotation(live, WORKED)?).ok();
-        let noted = noted().filter(|noted| revision_of(noted) != revision);
+        let noted = worked_template(&live.value).filter(|noted| revision_of(noted) != revision);
         let template = &live.value["spec"]["template"];
         let of_live = revision_of(template);
         if of_live == revision || noted.as_ref().is_some_and(|noted| revision_of(noted) == of_live) {
@@ -169,16 +197,27 @@ fn is_failing<N>(pod: &Pod<N>) -> bool {
     pod.trouble.as_deref().is_some_and(|word| !ON_ITS_WAY.contains(&word)) && !pod.ready && !pod.runs
 }
 
-fn revision_of(template: &Value) -> &str {
+/// The revision of pods that are made from a template.
+pub fn revision_of(template: &Value) -> &str {
     template["metadata"]["labels"][REVISION].as_str().unwrap_or_default()
+}
+
+/// The template that worked last, as a `StatefulSet` has it noted.
+pub fn worked_template(set: &Value) -> Option<Value> {
+    serde_json::from_str(set["metadata"]["annotations"][WORKED].as_str()?).ok()
+}
+
+/// The template that the apiserver refused, as a `StatefulSet` has it noted.
+pub fn refused_template(set: &Value) -> Option<Value> {
+    failure_of(set)?.template
+}
+
+fn failure_of(set: &Value) -> Option<Failure> {
+    serde_json::from_str(set["metadata"]["annotations"][FAILED].as_str()?).ok()
 }
 
 fn restart_of(live: &Child) -> Option<&str> {
     live.value["spec"]["template"]["metadata"]["annotations"][RESTARTED].as_str()
-}
-
-fn annotation<'a>(live: &'a Child, name: &str) -> Option<&'a str> {
-    live.value["metadata"]["annotations"][name].as_str()
 }
 
 /// A template without what kubectl and the apiserver write.
@@ -199,6 +238,7 @@ mod tests {
 
     use super::*;
     use crate::api::{Redis, RedisSpec};
+    use crate::stateful::pod_trouble::Unmade;
 
     fn template(revision: &str) -> Value {
         json!({
@@ -217,6 +257,10 @@ mod tests {
         let mut set = Set::<()>::default();
         set.children.insert(("StatefulSet".into(), "cache".into()), live.clone());
         set.pods.extend((0..).zip(pods));
+        wanted_of(&set, proven, Some("no image".into()))
+    }
+
+    fn wanted_of(set: &Set<()>, proven: &str, trouble: Option<String>) -> Value {
         let present = Present {
             is_outdated: &|pod| pod.revision != "new",
             is_untouched: &|pod| !pod.has_run,
@@ -226,7 +270,7 @@ mod tests {
         };
         let wanted = json!({ "metadata": { "name": "cache" }, "spec": { "template": template("new") } });
         let wanted = Manifest::new::<k8s_openapi::api::apps::v1::StatefulSet>(wanted);
-        set.with_last_worked(wanted, &present, Some("no image".into())).value
+        set.with_last_worked(wanted, &present, trouble).value
     }
 
     fn live(revision: &str) -> Child {
@@ -315,6 +359,36 @@ mod tests {
         let waits = Timestamp::UNIX_EPOCH.checked_sub(FOR_A_NODE).ok();
         assert!(is_given_up(vec![Pod { placed: false, made: waits, ..fails() }]));
         assert!(!is_given_up(Vec::new()));
+    }
+
+    #[test]
+    fn a_pod_that_the_apiserver_refuses_comes_back_as_it_was_and_the_spec_is_kept_to_ask_for() {
+        let refused = |worked_before: bool, proven: &str, pods: Vec<Pod<()>>| {
+            let mut live = live("new");
+            live.value["metadata"]["annotations"][WORKED] = template("old").to_string().into();
+            let unmade = Unmade { name: "cache-1".into(), words: "exceeded quota: small".into(), worked_before };
+            let mut set = Set::<()> { unmade: Some(unmade), ..Set::default() };
+            set.children.insert(("StatefulSet".into(), "cache".into()), live);
+            set.pods.extend((0..).zip(pods));
+            wanted_of(&set, proven, None)
+        };
+        let set = refused(true, "old", vec![works("old")]);
+        assert_eq!((image(&set), refused_template(&set).as_ref().map(revision_of)), ("old", Some("new")));
+        let mut found = Set::<()>::default();
+        found.children.insert(("StatefulSet".into(), "cache".into()), child(set));
+        let object = Redis::new("cache", RedisSpec::default());
+        let complaint = |set: &Set<()>| set.failed(&object, "new", |pod| pod.revision != "new");
+        let (_, message) = complaint(&found).unwrap();
+        assert!(message.contains("exceeded quota: small") && message.contains("rollout restart"), "{message}");
+        found.acceptable = Some("new".into());
+        assert_eq!(complaint(&found), None, "it is tried again");
+        assert_eq!(image(&refused(true, "old", Vec::new())), "old", "none is left");
+        for (worked_before, proven, pods) in
+            [(false, "old", vec![works("old")]), (true, "new", Vec::new()), (true, "old", vec![works("new")])]
+        {
+            let set = refused(worked_before, proven, pods);
+            assert_eq!((image(&set), refused_template(&set)), ("new", None), "{worked_before} {proven}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Asks the apiserver why a `StatefulSet`'s pod is not made: the controller reports that only in events, and tries again in
-//! a back-off that grows to a quarter of an hour.
+//! a back-off that grows to a quarter of an hour. A pod that is refused is asked for a second time as the last spec that
+//! worked has it; and while pods of that spec are back, the spec that was refused is asked for again.
 //! <https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set.go>
 
 use std::collections::{BTreeSet, HashMap};
@@ -12,6 +13,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use super::last_worked::{refused_template, revision_of, worked_template};
 use super::pod_trouble::Unmade;
 
 /// How long a pod must be missing before the apiserver is asked: if a pod can be made, that takes only moments.
@@ -36,12 +38,16 @@ pub enum Missing {
     Refused(Unmade),
     /// The apiserver refused it before, and would take it now.
     Accepted(String),
+    /// No pod is missing, and the apiserver would take those of the spec with that revision, which it refused before.
+    SpecAccepted(String),
 }
 
 /// A pod that is missing.
 #[derive(Clone)]
 struct Absence {
     name: String,
+    /// What it would be made from.
+    revision: String,
     since: Instant,
     asked: Option<(Instant, Answer)>,
     /// It was refused before.
@@ -51,7 +57,8 @@ struct Absence {
 /// What the apiserver answers to a pod.
 #[derive(Clone)]
 enum Answer {
-    Refuses(String),
+    /// With these words; and whether it would take the pod as the last spec that worked has it.
+    Refuses(String, bool),
     Takes,
     /// The answer says nothing about the pod.
     Unknown,
@@ -64,55 +71,86 @@ impl Refusals {
     }
 
     /// The first pod that has been missing for a while, if the apiserver would refuse it, or did so until now. `there` are the
-    /// ordinals of all pods; while none is missing, the apiserver is not asked.
+    /// ordinals of all pods; while none is missing and no spec was refused, the apiserver is not asked.
     pub async fn look(&self, set: Option<&Value>, there: &BTreeSet<i32>) -> Option<Missing> {
         let set = set?;
         let metadata = &set["metadata"];
         let uid = metadata["uid"].as_str()?.to_owned();
-        let Some(ordinal) = first_missing(set, there) else {
-            self.locked().remove(&uid);
-            return None;
+        let absent = first_missing(set, there);
+        let refused = if absent.is_none() { refused_template(set) } else { None };
+        let (ordinal, template) = match (absent, refused, there.first()) {
+            (Some(ordinal), ..) => (ordinal, set["spec"]["template"].clone()),
+            (None, Some(template), Some(first)) => (*first, template),
+            _ => {
+                self.locked().remove(&uid);
+                return None;
+            }
         };
         let name = format!("{}-{ordinal}", metadata["name"].as_str()?);
+        let revision = revision_of(&template).to_owned();
         let missing = {
             let mut all = self.locked();
             // Nobody looks for pods of sets that are gone.
             all.retain(|_, it| it.asked.as_ref().map_or(it.since, |(at, _)| *at).elapsed() < FORGOTTEN);
-            let begun = || Absence { name: name.clone(), since: Instant::now(), asked: None, was_refused: false };
+            let begun = || Absence {
+                name: name.clone(),
+                revision: revision.clone(),
+                since: Instant::now(),
+                asked: None,
+                was_refused: false,
+            };
             let missing = all.entry(uid.clone()).or_insert_with(begun);
-            if missing.name != name {
+            if missing.name != name || missing.revision != revision {
                 *missing = begun();
             }
             missing.clone()
         };
+        let found = |answer, was_refused| match absent {
+            Some(_) => found(name.clone(), answer, was_refused),
+            None => matches!(answer, Answer::Takes).then(|| Missing::SpecAccepted(revision.clone())),
+        };
         if let Some((_, answer)) = missing.asked.filter(|(at, _)| at.elapsed() < HOLDS) {
-            return found(name, answer, false);
+            return found(answer, false);
         }
-        if missing.since.elapsed() < DRY_RUN_DELAY {
+        if absent.is_some() && missing.since.elapsed() < DRY_RUN_DELAY {
             return None;
         }
-        let answer = self.ask(metadata["namespace"].as_str()?, &pod(set, &name)).await;
+        let answer = self.ask(set, &name, &template).await;
         let mut was_refused = false;
         if let Some(missing) = self.locked().get_mut(&uid) {
             was_refused = missing.was_refused;
             missing.was_refused =
-                matches!(answer, Answer::Refuses(_)) || (was_refused && matches!(answer, Answer::Unknown));
+                matches!(answer, Answer::Refuses(..)) || (was_refused && matches!(answer, Answer::Unknown));
             missing.asked = Some((Instant::now(), answer.clone()));
         }
-        found(name, answer, was_refused)
+        found(answer, was_refused)
+    }
+
+    /// Whether the pod of that name would be refused; and if so, whether it would be without the last change of the spec.
+    async fn ask(&self, set: &Value, name: &str, template: &Value) -> Answer {
+        let namespace = set["metadata"]["namespace"].as_str().unwrap_or_default();
+        let answer = self.try_pod(namespace, &pod(set, name, template)).await;
+        let Answer::Refuses(words, _) = answer else { return answer };
+        let Some(worked) = worked_template(set).filter(|worked| revision_of(worked) != revision_of(template)) else {
+            return Answer::Refuses(words, false);
+        };
+        let before = self.try_pod(namespace, &pod(set, name, &worked)).await;
+        Answer::Refuses(words, matches!(before, Answer::Takes))
     }
 
     /// Whether such a pod would be refused; nothing is made.
     /// <https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run>
-    async fn ask(&self, namespace: &str, pod: &Value) -> Answer {
+    async fn try_pod(&self, namespace: &str, pod: &Value) -> Answer {
         let Ok(pod) = serde_json::from_value::<Pod>(pod.clone()) else { return Answer::Unknown };
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let parameters = PostParams { dry_run: true, ..PostParams::default() };
         // A failover must not wait for an explanation.
         match timeout(DEADLINE, api.create(&parameters, &pod)).await {
             Ok(Ok(_)) => Answer::Takes,
+            // The apiserver looks for the name after everything else.
+            Ok(Err(kube::Error::Api(status))) if status.reason == "AlreadyExists" => Answer::Takes,
             Ok(Err(kube::Error::Api(status))) if is_refusal(status.code, &status.message) => {
-                Answer::Refuses(status.message.clone())
+                Answer::Refuses(status.message.clone(), false)
             }
             _ => Answer::Unknown,
         }
@@ -126,7 +164,7 @@ impl Refusals {
 /// What follows from the answer to a pod that is missing.
 fn found(name: String, answer: Answer, was_refused: bool) -> Option<Missing> {
     match answer {
-        Answer::Refuses(words) => Some(Missing::Refused(Unmade { name, words })),
+        Answer::Refuses(words, worked_before) => Some(Missing::Refused(Unmade { name, words, worked_before })),
         Answer::Takes if was_refused => Some(Missing::Accepted(name)),
         Answer::Takes | Answer::Unknown => None,
     }
@@ -149,9 +187,8 @@ fn first_missing(set: &Value, there: &BTreeSet<i32>) -> Option<i32> {
     (first..first.checked_add(count)?).find(|ordinal| !there.contains(ordinal))
 }
 
-/// The pod as the controller would make it, as far as somebody could refuse it.
-fn pod(set: &Value, name: &str) -> Value {
-    let template = &set["spec"]["template"];
+/// The pod as the controller would make it from that template, as far as somebody could refuse it.
+fn pod(set: &Value, name: &str, template: &Value) -> Value {
     let mut spec = template["spec"].clone();
     let claims = set["spec"]["volumeClaimTemplates"].as_array().cloned().unwrap_or_default();
     let mut volumes = spec["volumes"].as_array().cloned().unwrap_or_default();
@@ -188,7 +225,7 @@ mod tests {
     fn the_first_pod_that_is_missing_is_asked_for_as_it_would_be_made() {
         assert_eq!(first_missing(&set(), &BTreeSet::from([1])), Some(2));
         assert_eq!(first_missing(&set(), &BTreeSet::from([1, 2])), None);
-        let pod = pod(&set(), "db-2");
+        let pod = pod(&set(), "db-2", &set()["spec"]["template"]);
         assert_eq!(pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"], "data-db-2");
         assert_eq!(pod["metadata"]["labels"]["a"], "b");
     }
@@ -198,7 +235,10 @@ mod tests {
         assert_eq!(found("db-0".into(), Answer::Takes, false), None);
         assert_eq!(found("db-0".into(), Answer::Takes, true), Some(Missing::Accepted("db-0".into())));
         assert_eq!(found("db-0".into(), Answer::Unknown, true), None);
-        assert!(matches!(found("db-0".into(), Answer::Refuses("quota".into()), true), Some(Missing::Refused(_))));
+        assert!(matches!(
+            found("db-0".into(), Answer::Refuses("quota".into(), false), true),
+            Some(Missing::Refused(_))
+        ));
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub struct Unmade {
     pub name: String,
     /// In the apiserver's words.
     pub words: String,
+    /// The apiserver would take it as the last spec that worked has it.
+    pub worked_before: bool,
 }
 
 /// Which fields of a kind decide about its pods.
@@ -220,7 +222,7 @@ fn describe_foreign(pod: &str, name: &str, evidence: &Evidence) -> String {
 impl Unmade {
     /// Reason and sentence.
     pub fn describe(&self) -> (&'static str, String) {
-        let Self { name, words } = self;
+        let Self { name, words, .. } = self;
         let fix = match words.as_str() {
             words if words.contains("PriorityClass") => "check spec.priorityClassName",
             words if words.contains("exceeded quota") || words.contains("failed quota") => {
@@ -355,7 +357,10 @@ mod tests {
 
     #[test]
     fn a_pod_that_is_refused_is_reported_with_its_field() {
-        let describe = |words: &str| Unmade { name: "db-0".into(), words: words.into() }.describe().1;
+        let describe = |words: &str| {
+            let refused = Unmade { name: "db-0".into(), words: words.into(), worked_before: false };
+            refused.describe().1
+        };
         let class = describe("pods \"db-0\" is forbidden: no PriorityClass with name nobody was found");
         assert!(
             class.contains("no PriorityClass with name nobody") && class.contains("spec.priorityClassName"),

@@ -104,11 +104,12 @@ impl<D: Database> Sets<D> {
         }
         let there = set.pods.keys().copied().collect();
         let live = set.child("StatefulSet", &object.name_any()).filter(|live| live.ours);
-        (set.unmade, set.makeable) = match self.refusals.look(live.map(|live| &live.value), &there).await {
-            Some(Missing::Refused(unmade)) => (Some(unmade), None),
-            Some(Missing::Accepted(name)) => (None, Some(name)),
-            None => (None, None),
-        };
+        match self.refusals.look(live.map(|live| &live.value), &there).await {
+            Some(Missing::Refused(unmade)) => set.unmade = Some(unmade),
+            Some(Missing::Accepted(name)) => set.makeable = Some(name),
+            Some(Missing::SpecAccepted(revision)) => set.acceptable = Some(revision),
+            None => {}
+        }
         Ok(set)
     }
 

@@ -8,7 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::Status;
 use serde_json::{Value, json};
 
+use super::last_worked::{refused_template, revision_of, worked_template};
 use super::names::{self, INCARNATION, RESTARTED, VOLUME};
+use super::pod_trouble::Unmade;
 use super::{Child, ChildAction, Claim, Database, Error, Pod, Set};
 use crate::runtime::Health;
 use crate::runtime::manifest::{Manifest, applied};
@@ -40,6 +42,8 @@ pub struct Objects<P, V> {
     pub claims: BTreeMap<i32, ClaimState<V>>,
     /// Claims of our names that are somebody else's: whose.
     pub others: BTreeMap<i32, &'static str>,
+    /// The apiserver refuses pods with that in their template, as a webhook makes it do.
+    pub banned: Option<&'static str>,
     /// The `DatabaseRestore`; unknown unless a test says otherwise.
     pub restore: Seen,
     born: u32,
@@ -80,6 +84,7 @@ impl<P, V> Default for Objects<P, V> {
             pods: BTreeMap::new(),
             claims: BTreeMap::new(),
             others: BTreeMap::new(),
+            banned: None,
             restore: Seen::Unknown,
             born: 0,
         }
@@ -96,8 +101,9 @@ impl<P: PodState, V: Default> Objects<P, V> {
             children: self.children.clone(),
             pods: self.pods.iter().map(|(ordinal, pod)| (*ordinal, facts(*ordinal, pod))).collect(),
             rivals: Vec::new(),
-            unmade: None,
+            unmade: self.unmade(),
             makeable: None,
+            acceptable: self.acceptable(),
             claims: self.claims.iter().map(|(ordinal, claim)| (*ordinal, claim.facts.clone())).collect(),
             foreign: self
                 .others
@@ -106,6 +112,27 @@ impl<P: PodState, V: Default> Objects<P, V> {
                 .collect(),
             restore: self.restore.clone(),
         }
+    }
+
+    fn refuses(&self, template: &Value) -> bool {
+        self.banned.is_some_and(|word| template.to_string().contains(word))
+    }
+
+    /// What a dry run says of the first pod that is missing.
+    fn unmade(&self) -> Option<Unmade> {
+        let ((_, name), set) = self.children.iter().find(|((kind, _), _)| kind == "StatefulSet")?;
+        self.banned.filter(|_| self.refuses(&set.value["spec"]["template"]))?;
+        let ordinal = ordinals(&set.value).find(|ordinal| !self.pods.contains_key(ordinal))?;
+        let worked_before = worked_template(&set.value).is_some_and(|worked| !self.refuses(&worked));
+        Some(Unmade { name: format!("{name}-{ordinal}"), words: "exceeded quota: small".into(), worked_before })
+    }
+
+    /// What a dry run says of a spec that was refused.
+    fn acceptable(&self) -> Option<String> {
+        let (_, set) = self.children.iter().find(|((kind, _), _)| kind == "StatefulSet")?;
+        let refused = refused_template(&set.value)?;
+        let is_whole = ordinals(&set.value).all(|ordinal| self.pods.contains_key(&ordinal));
+        (is_whole && !self.refuses(&refused)).then(|| revision_of(&refused).to_owned())
     }
 
     /// A number that nothing else has.
@@ -204,9 +231,8 @@ impl<P: PodState, V: Default> Objects<P, V> {
         let key = ("StatefulSet".to_owned(), names::pod(object, 0).trim_end_matches("-0").to_owned());
         let Some(set) = self.children.get(&key).map(|set| set.value.clone()) else { return Vec::new() };
         let spec = &set["spec"];
-        let count = i32::try_from(spec["replicas"].as_i64().unwrap()).unwrap();
-        let first = i32::try_from(spec["ordinals"]["start"].as_i64().unwrap_or(0)).unwrap();
-        let wanted = first..first + count;
+        let wanted = ordinals(&set);
+        let is_refused = self.refuses(&spec["template"]);
         // The controller has released that pod, and cannot make another of its name: that ends its sync.
         if self.pods.iter_mut().any(|(ordinal, pod)| *pod.unlabelled() && wanted.contains(ordinal)) {
             return Vec::new();
@@ -228,7 +254,7 @@ impl<P: PodState, V: Default> Objects<P, V> {
                 };
                 self.claims.insert(ordinal, ClaimState { facts, volume: V::default() });
             }
-            if !self.pods.contains_key(&ordinal) {
+            if !self.pods.contains_key(&ordinal) && !is_refused {
                 let number = self.next();
                 let (uid, address) = (format!("uid-{number}"), format!("10.0.{}.{}", number / 256, number % 256));
                 let (name, claim) = (names::pod(object, ordinal), &self.claims[&ordinal]);
@@ -239,6 +265,14 @@ impl<P: PodState, V: Default> Objects<P, V> {
         }
         spare
     }
+}
+
+/// The ordinals of the pods that a `StatefulSet` asks for.
+fn ordinals(set: &Value) -> std::ops::Range<i32> {
+    let spec = &set["spec"];
+    let count = i32::try_from(spec["replicas"].as_i64().unwrap()).unwrap();
+    let first = i32::try_from(spec["ordinals"]["start"].as_i64().unwrap_or(0)).unwrap();
+    first..first + count
 }
 
 /// Whether a child is as it is wanted. The hash of a `StatefulSet` counts the last spec that worked, too.

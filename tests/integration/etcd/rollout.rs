@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use causeway::api::EtcdCluster;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use serde_json::{Value, json};
 
 use super::checker::Checker;
@@ -128,6 +128,38 @@ async fn a_single_member_comes_back_when_an_image_is_missing() {
     scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.5.35" })).await;
     settled(&scene, "the better version").await;
     checker.finish(&scene, "a version that does not exist, and one member").await;
+}
+
+/// The quota has room for what there was. As soon as it has room for the edit, that is followed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_whose_pod_is_refused_comes_back_as_it_was() {
+    let scene = Stage::new("etcd-rollout").await;
+    let _operator = Operator::start(&scene).await;
+    let limited = |limit: &str| json!({ "limits": { "memory": limit } });
+    let mut first = spec(3);
+    first["resources"] = limited("256Mi");
+    running(&scene, first).await;
+    let checker = Checker::start(&scene).await;
+    scene.create::<ResourceQuota>("memory", json!({ "hard": { "limits.memory": "800Mi" } })).await;
+    let quotas = scene.api::<ResourceQuota>();
+    let look = || async { quotas.get("memory").await.expect("the quota").status.and_then(|status| status.used) };
+    wait_for("the quota to be in force", look, Option::is_some).await;
+    let begun = Instant::now();
+    scene.edit::<EtcdCluster>(NAME, json!({ "resources": limited("512Mi") })).await;
+    let told = |object: &EtcdCluster| describe(object, "Stalled").filter(|(_, reason, _)| reason == "BroughtBack");
+    let object = becomes(&scene, "the spec that worked", |object| told(object).is_some()).await;
+    let (.., message) = told(&object).expect("just seen");
+    for words in ["exceeded quota", "spec.resources", "rollout restart statefulset/db"] {
+        assert!(message.contains(words), "{message}");
+    }
+    becomes(&scene, "all members", |object| says(object, "AllMembersReady", "True")).await;
+    took("a member that was refused serves as it was", begun);
+    let before = uids(&scene).await;
+    checker.goes_on("all members").await;
+    assert_eq!(uids(&scene).await, before, "it is not tried again while it is refused");
+    scene.delete::<ResourceQuota>("memory").await;
+    settled(&scene, "the edit, which is not refused any more").await;
+    checker.finish(&scene, "members that a quota refuses").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -134,6 +134,39 @@ async fn a_pod_that_is_refused_no_longer_is_made_at_once() {
     super::took("a pod that is refused no longer serves", begun);
 }
 
+/// The quota has room for what there was. As soon as it has room for the edit, that is followed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_pod_is_refused_comes_back_as_it_was() {
+    let scene = Stage::new("redis-edits").await;
+    let _operator = Operator::start(&scene).await;
+    for replicas in [0, 1] {
+        let limited = |limit: &str| json!({ "limits": { "memory": limit } });
+        let mut first = spec(replicas);
+        first["resources"] = limited("128Mi");
+        running(&scene, first).await;
+        let used = 128 * (replicas + 1) + 40;
+        let hard = json!({ "hard": { "limits.memory": format!("{used}Mi") } });
+        scene.create::<ResourceQuota>("memory", hard).await;
+        let quotas = scene.api::<ResourceQuota>();
+        let look = || async { quotas.get("memory").await.expect("the quota").status.and_then(|status| status.used) };
+        wait_for("the quota to be in force", look, Option::is_some).await;
+        let begun = Instant::now();
+        scene.edit::<Redis>(NAME, json!({ "resources": limited("256Mi") })).await;
+        let (reason, message) = stalls(&scene, "the spec that worked").await;
+        assert_eq!(reason, "BroughtBack", "{message}");
+        for words in ["exceeded quota", "spec.resources", "rollout restart statefulset/cache"] {
+            assert!(message.contains(words), "{message}");
+        }
+        let look = || async { scene.api::<Redis>().get(NAME).await.expect("the object").status.unwrap_or_default() };
+        wait_for("all nodes", look, |status| status.master.is_some() && status.ready_replicas == replicas).await;
+        super::took("a node that was refused serves as it was", begun);
+        scene.delete::<ResourceQuota>("memory").await;
+        settled(&scene, "the edit, which is not refused any more").await;
+        scene.delete::<Redis>(NAME).await;
+        wait_for("no pods", || async { pods(&scene).await.len() }, |count| *count == 0).await;
+    }
+}
+
 /// The apiserver restores a name that is left out from the deprecated field that mirrors it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_account_that_does_not_exist_is_reported_and_can_be_taken_back() {

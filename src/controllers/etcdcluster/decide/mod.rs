@@ -199,7 +199,8 @@ fn step(view: &View<'_>) -> (Step, bool) {
             (Step { health: Health::stalled(reason, message), ..step }, false)
         }
         (None, Some((reason, message)), _) | (None, None, Some((reason, message))) => {
-            let again = if is_about_secrets(reason) || reason == NAME_TAKEN { OFTEN } else { LATER };
+            let is_soon = is_about_secrets(reason) || reason == NAME_TAKEN || view.observed.set.asks_again(view.object);
+            let again = if is_soon { OFTEN } else { LATER };
             (Step { again, ..Step::stalled(reason, message) }, true)
         }
         (None, None, None) => {

@@ -9,6 +9,7 @@ use crate::controllers::etcdcluster::action::Action;
 use crate::controllers::etcdcluster::decide::decide;
 use crate::controllers::etcdcluster::facts::Observed;
 use crate::controllers::etcdcluster::fixtures::cluster;
+use crate::runtime::Health;
 use crate::stateful::ChildAction;
 use crate::stateful::simulation::restart;
 
@@ -74,6 +75,32 @@ fn old_members_that_die_again_stay_while_an_image_is_missing() {
             assert_eq!(uids(&simulation), before, "{count}");
         }
         assert_eq!(simulation.raft.healthy().len(), old.len(), "{count}: {:#?}", simulation.raft);
+        Edit::Image(None).happens(&mut simulation);
+        simulation.settle();
+        simulation.assert_settled();
+    }
+}
+
+/// A quota, a label of the namespace or a webhook may refuse what an edit asks for.
+#[test]
+fn a_pod_that_the_apiserver_refuses_comes_back_as_the_last_spec_that_worked_has_it() {
+    for count in [1, 3] {
+        let mut simulation = Simulation::settled(cluster(count));
+        simulation.kubernetes.set.banned = Some("registry.example.com/banned");
+        Edit::Image(Some("registry.example.com/banned")).happens(&mut simulation);
+        simulation.works(60);
+        let uids = |simulation: &Simulation| -> Vec<String> {
+            simulation.kubernetes.set.pods.values().map(|pod| pod.uid.clone()).collect()
+        };
+        let before = uids(&simulation);
+        assert_eq!(simulation.raft.healthy().len(), before.len(), "{:?}", simulation.health);
+        assert_eq!(before.len(), usize::try_from(count).unwrap());
+        let Some(Health::Stalled(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
+        let words = ["exceeded quota: small", "spec.resources", "rollout restart statefulset/prod-etcd"];
+        assert!(cause.reason == "BroughtBack" && words.iter().all(|word| cause.message.contains(word)), "{cause:?}");
+        simulation.works(120);
+        assert_eq!(uids(&simulation), before, "no try costs a pod");
+        simulation.kubernetes.set.banned = None;
         Edit::Image(None).happens(&mut simulation);
         simulation.settle();
         simulation.assert_settled();

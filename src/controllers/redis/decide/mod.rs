@@ -211,6 +211,8 @@ fn at_rest(view: &View<'_>) -> Duration {
         () if failover::since_change(view).is_some() => SOON,
         // Secrets are read, not watched.
         () if view.object.spec.auth.enabled || view.object.spec.tls.is_some() => SELDOM,
+        // No watch reports that the apiserver takes a pod.
+        () if view.observed.set.asks_again(view.object) => SELDOM,
         // The status must soon show whether there are data: that decides what is done when they are gone.
         () if view.before.nodes.iter().all(|node| node.keys == 0) => SELDOM,
         () => LATER,

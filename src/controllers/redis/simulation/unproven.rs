@@ -131,3 +131,28 @@ fn a_spec_that_failed_is_tried_again_when_a_restart_is_asked_for() {
         assert!(simulation.kubernetes.set.pods[&0].process.is_some(), "{at}: {:?}", simulation.health);
     }
 }
+
+/// A quota, a label of the namespace or a webhook may refuse what an edit asks for.
+#[test]
+fn a_pod_that_the_apiserver_refuses_comes_back_as_the_last_spec_that_worked_has_it() {
+    for replicas in [0, 1, 3] {
+        let mut simulation = Simulation::settled(redis(replicas));
+        simulation.kubernetes.set.banned = Some("registry.example.com/banned");
+        Edit::Image(Some("registry.example.com/banned")).happens(&mut simulation);
+        works(&mut simulation, 60);
+        let pods = &simulation.kubernetes.set.pods;
+        let uids: Vec<String> = pods.values().map(|pod| pod.uid.clone()).collect();
+        assert_eq!(uids.len(), usize::try_from(replicas + 1).unwrap(), "{:?}", simulation.health);
+        assert!(pods.values().all(|pod| pod.process.is_some()), "{pods:#?}");
+        assert!(simulation.acknowledged.iter().all(|write| simulation.data().contains(write)));
+        let Some(Health::Stalled(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
+        let words = ["exceeded quota: small", "spec.resources", "rollout restart statefulset/cache"];
+        assert!(cause.reason == "BroughtBack" && words.iter().all(|word| cause.message.contains(word)), "{cause:?}");
+        works(&mut simulation, 120);
+        let pods = simulation.kubernetes.set.pods.values();
+        assert_eq!(pods.map(|pod| pod.uid.clone()).collect::<Vec<_>>(), uids, "no try costs a pod");
+        simulation.kubernetes.set.banned = None;
+        simulation.settle();
+        simulation.assert_settled();
+    }
+}
