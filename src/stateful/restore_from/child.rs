@@ -28,9 +28,9 @@ pub fn name(object: &impl Restorable) -> String {
     child(object, "-restore", LONGEST)
 }
 
-/// The `DatabaseRestore` of that backup into this very object. Never with `force`: what the database holds is somebody's.
-pub fn restore(object: &impl Restorable, from: &BackupChoice, labels: BTreeMap<String, String>) -> Manifest {
-    let spec = DatabaseRestoreSpec {
+/// What brings that backup into this very object. Never with `force`: what the database holds is somebody's.
+pub fn spec(object: &impl Restorable, from: &BackupChoice) -> DatabaseRestoreSpec {
+    DatabaseRestoreSpec {
         from: from.clone(),
         point_in_time: None,
         include: Included::default(),
@@ -42,8 +42,12 @@ pub fn restore(object: &impl Restorable, from: &BackupChoice, labels: BTreeMap<S
         dry_run: false,
         resources: None,
         deadline: Duration::from_hours(DEADLINE_HOURS),
-    };
-    let mut restore = DatabaseRestore::new(&name(object), spec);
+    }
+}
+
+/// The `DatabaseRestore` of that backup into this very object.
+pub fn restore(object: &impl Restorable, from: &BackupChoice, labels: BTreeMap<String, String>) -> Manifest {
+    let mut restore = DatabaseRestore::new(&name(object), spec(object, from));
     restore.metadata = ObjectMeta {
         namespace: object.namespace(),
         labels: Some(labels),

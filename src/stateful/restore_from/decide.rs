@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::Step;
-use super::child::{Restorable, name, restore};
+use super::child::{Restorable, name, restore, spec};
 use super::facts::{Live, Seen};
 use crate::api::databaserestore::{BackupChoice, RestoreOutcome, RestorePhase, Restored};
+use crate::runtime::manifest::left_over;
 use crate::runtime::{ConditionStatus, ExtraCondition, Health};
 
 /// Reason of a restore that failed because the database has data, and not half of an earlier restore.
@@ -79,8 +80,8 @@ pub fn decide<O: Restorable>(database: &Database<'_, O>) -> Decision {
             blocked(database, "KindMissing", text.into())
         }
         Seen::Denied => {
-            let text = "spec.restoreFrom: Causeway may not keep DatabaseRestores: allow get, list, watch, create and \
-                        delete of databaserestores.example.com";
+            let text = "spec.restoreFrom: Causeway may not keep DatabaseRestores: allow get, list, watch, create, \
+                        patch and delete of databaserestores.example.com";
             blocked(database, "RestoreDenied", text.into())
         }
         Seen::Refused(words) => {
@@ -99,10 +100,16 @@ pub fn decide<O: Restorable>(database: &Database<'_, O>) -> Decision {
             }
             _ => waits(database, format!("{what} is brought back as soon as writes are taken")),
         },
+        Seen::Present(live) if is_lost(database, from, live) => {
+            let step = take_back(database.object, &name, live);
+            Decision { step, ..waits(database, format!("DatabaseRestore {name} lost its owner, and is taken back")) }
+        }
+        Seen::Present(live) if live.left_over => waits(database, left_over::<O>("DatabaseRestore", &name)),
         Seen::Present(live) if !live.ours => {
+            let namespace = database.object.meta().namespace.as_deref().unwrap_or_default();
             let text = format!(
-                "spec.restoreFrom: DatabaseRestore {name} exists and does not belong to this object: delete it, or remove \
-                 the field"
+                "spec.restoreFrom: DatabaseRestore {name} exists and does not belong to this object: delete it (kubectl -n \
+                 {namespace} delete databaserestore {name}), or remove the field"
             );
             blocked(database, "NameTaken", text)
         }
@@ -188,12 +195,30 @@ fn without<O: Restorable>(database: &Database<'_, O>) -> Decision {
                 format!("{text}, for which Causeway needs the right to get and delete databaserestores.example.com");
             blocked(database, "RestoreDenied", text)
         }
-        Seen::Present(live) if live.ours && (live.going || !live.phase.is_final()) => {
+        Seen::Present(live)
+            if (live.ours || (live.lost && before.uid.as_ref() == Some(&live.uid)))
+                && (live.going || !live.phase.is_final()) =>
+        {
             let stop = Step::Stop { name, uid: live.uid.clone() };
             Decision { step: (!live.going).then_some(stop), ..waits(database, text) }
         }
         Seen::Present(_) | Seen::Absent | Seen::Refused(_) | Seen::KindMissing => nothing(None),
     }
+}
+
+/// Whether a `DatabaseRestore` without a controller is this database's: the recorded one, or, where none is recorded that
+/// may have written something, one that asks for exactly what the database would ask for.
+fn is_lost<O: Restorable>(database: &Database<'_, O>, from: &BackupChoice, live: &Live) -> bool {
+    let is_recorded = || database.before.is_some_and(|before| before.uid.as_ref() == Some(&live.uid));
+    let is_alike = || live.spec.as_deref() == Some(&spec(database.object, from));
+    live.lost && !live.going && (is_recorded() || (is_alike() && !runs_another(database.before, live)))
+}
+
+fn take_back(object: &impl Restorable, name: &str, live: &Live) -> Option<Step> {
+    let ours = object.controller_owner_ref(&())?;
+    let others = live.owners.iter().filter(|owner| owner.uid != ours.uid).cloned();
+    let owners = others.chain([ours.clone()]).collect();
+    Some(Step::TakeBack { name: name.to_owned(), uid: live.uid.clone(), version: live.version.clone(), owners })
 }
 
 /// Whether a restore is recorded that has not ended, and this is another one.

@@ -1,11 +1,11 @@
 //! What is known of the `DatabaseRestore` that a database owns.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::{Resource, ResourceExt};
 
-use crate::api::DatabaseRestore;
 use crate::api::databaserestore::RestorePhase;
-use crate::runtime::manifest::is_controlled_by;
+use crate::api::{DatabaseRestore, DatabaseRestoreSpec};
+use crate::runtime::manifest::{is_controlled_by, is_left_over};
 
 /// What is known of it. It is always read from the apiserver: no decision may depend on what a watch saw last.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,11 +27,23 @@ pub enum Seen {
 
 /// A `DatabaseRestore` as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about an object")]
 pub struct Live {
     /// Its uid.
     pub uid: String,
     /// The database controls it.
     pub ours: bool,
+    /// It has the label of the database, and no controller: `kubectl delete --cascade=orphan`, a restore of the objects or an
+    /// edit took that.
+    pub lost: bool,
+    /// It belongs to an earlier object of the database's name: Kubernetes is about to delete it.
+    pub left_over: bool,
+    /// Its owners.
+    pub owners: Vec<OwnerReference>,
+    /// Its `resourceVersion`.
+    pub version: String,
+    /// What it is asked for.
+    pub spec: Option<Box<DatabaseRestoreSpec>>,
     /// It is being deleted.
     pub going: bool,
     /// Its phase.
@@ -49,13 +61,19 @@ pub struct Live {
 }
 
 impl Live {
-    /// What matters of it to `owner`.
-    pub fn of(restore: &DatabaseRestore, owner: &impl Resource) -> Self {
+    /// What matters of it to `owner`, whose children have its name in that label.
+    pub fn of(restore: &DatabaseRestore, owner: &impl Resource<DynamicType = ()>, label: &str) -> Self {
         let status = restore.status.clone().unwrap_or_default();
         let stalls = |type_: &str, status: &str| type_ == "Stalled" && status == "True";
         Self {
             uid: restore.uid().unwrap_or_default(),
             ours: is_controlled_by(restore, owner),
+            lost: restore.labels().get(label) == Some(&owner.name_any())
+                && restore.owner_references().iter().all(|owner| owner.controller != Some(true)),
+            left_over: is_left_over(restore.owner_references(), owner),
+            owners: restore.owner_references().to_vec(),
+            version: restore.resource_version().unwrap_or_default(),
+            spec: Some(Box::new(restore.spec.clone())),
             going: restore.metadata.deletion_timestamp.is_some(),
             phase: status.phase,
             stalled: status.conditions.iter().any(|condition| stalls(&condition.type_, &condition.status)),

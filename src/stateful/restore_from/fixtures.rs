@@ -24,7 +24,10 @@ pub fn happen(seen: &mut Seen, step: &Step) {
     match (step, &mut *seen) {
         (Step::Make { .. }, Seen::Absent) => *seen = Seen::Present(live("restore-1")),
         (Step::Stop { uid, .. }, Seen::Present(live)) if live.uid == *uid => live.going = true,
-        (Step::Make { .. }, Seen::Present(_)) | (Step::Tell { .. } | Step::Stop { .. }, _) => {}
+        (Step::TakeBack { uid, .. }, Seen::Present(live)) if live.uid == *uid => {
+            (live.ours, live.lost) = (true, false);
+        }
+        (Step::Make { .. }, Seen::Present(_)) | (Step::Tell { .. } | Step::Stop { .. } | Step::TakeBack { .. }, _) => {}
         (Step::Make { .. }, other) => panic!("made while it is {other:?}"),
     }
 }

@@ -27,6 +27,8 @@ pub use facts::Seen;
 pub use join::join;
 pub use restores::Restores;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
 use crate::runtime::ActionEvent;
 use crate::runtime::manifest::Manifest;
 
@@ -44,6 +46,17 @@ pub enum Step {
         name: String,
         /// Its uid.
         uid: String,
+    },
+    /// Become the controller of exactly that `DatabaseRestore`, which has none any more.
+    TakeBack {
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+        /// Its `resourceVersion`: it must not have changed since.
+        version: String,
+        /// Its owners from then on.
+        owners: Vec<OwnerReference>,
     },
     /// Nothing but an event.
     Tell {
@@ -63,6 +76,10 @@ impl Step {
             Self::Stop { name, .. } => {
                 let note = format!("Deleted DatabaseRestore {name}: spec.restoreFrom is gone");
                 Some(ActionEvent::normal("RestoreStopped", note))
+            }
+            Self::TakeBack { name, .. } => {
+                let note = format!("Took DatabaseRestore {name} back: it is this object's, and had no controller");
+                Some(ActionEvent::warning("TakenBack", note))
             }
             Self::Tell { reason, note } => Some(ActionEvent::normal(reason, note.clone())),
         }

@@ -7,6 +7,7 @@ use futures::StreamExt;
 use kube::api::{DeleteParams, PartialObjectMeta, PropagationPolicy};
 use kube::runtime::{Controller, WatchStreamExt, watcher};
 use kube::{Api, Client};
+use serde_json::json;
 use tokio::time::timeout;
 
 use super::Step;
@@ -16,7 +17,7 @@ use super::facts::{Live, Seen};
 use crate::api::DatabaseRestore;
 use crate::api::databaserestore::Restored;
 use crate::runtime::child_watch::{Owner, concerned};
-use crate::runtime::manifest::delete_exactly;
+use crate::runtime::manifest::{delete_exactly, patch_exactly};
 use crate::runtime::{Class, Decoded, PerObject, SlowBackoff, class_of_kubernetes, decoded, of_metadata};
 
 /// How long to wait for an answer: a failover may be due.
@@ -67,7 +68,7 @@ impl Restores {
         let namespace = object.meta().namespace.clone().unwrap_or_default();
         let api: Api<DatabaseRestore> = Api::namespaced(self.client.clone(), &namespace);
         match timeout(DEADLINE, api.get_opt(&name)).await {
-            Ok(Ok(Some(live))) => Seen::Present(Live::of(&live, object)),
+            Ok(Ok(Some(live))) => Seen::Present(Live::of(&live, object, self.label)),
             Ok(Ok(None)) => self.refusal(object).map_or(Seen::Absent, Seen::Refused),
             // A missing object is `Ok(None)`: this 404 means that the kind is missing.
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => Seen::KindMissing,
@@ -101,6 +102,11 @@ impl Restores {
                 Ok(())
             }
             Step::Stop { name, uid } => self.stop(&namespace, name, uid).await,
+            Step::TakeBack { name, uid, version, owners } => {
+                let api: Api<DatabaseRestore> = Api::namespaced(self.client.clone(), &namespace);
+                let patch = json!({ "metadata": { "resourceVersion": version, "ownerReferences": owners } });
+                patch_exactly(&api, name, uid, patch).await.map(drop)
+            }
             Step::Tell { .. } => Ok(()),
         }
     }

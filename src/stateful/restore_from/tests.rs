@@ -1,13 +1,14 @@
 //! What is decided, from the beginning to the end; and that nothing is brought back twice, whatever goes wrong.
 
 use std::collections::BTreeMap;
+use std::slice::from_ref;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::child::{name, restore};
+use super::child::{name, restore, spec};
 use super::decide::{Database, Decision, decide, matters};
 use super::facts::{Live, Seen};
 use super::fixtures::{self, live, live_in};
@@ -172,6 +173,55 @@ fn a_restore_that_still_writes_is_stopped_before_the_database_is_ready_without_i
     );
 }
 
+/// As after `kubectl delete --cascade=orphan`, a restore of the objects, or an edit of the owner references.
+fn lost(uid: &str, phase: RestorePhase) -> Live {
+    let spec = spec(&cluster("db"), &nightly());
+    Live { ours: false, lost: true, phase, spec: Some(Box::new(spec)), version: "7".into(), ..live(uid) }
+}
+
+#[test]
+fn a_restore_that_lost_its_owner_is_taken_back() {
+    let taken = |before: Option<&Restored>, live: Live| {
+        let decision = next(true, before, &Seen::Present(live));
+        assert_eq!(decision.record.as_ref(), before, "what is recorded stays");
+        match decision.step {
+            Some(Step::TakeBack { uid, version, owners, .. }) => {
+                assert_eq!((version.as_str(), decision.hold.is_some()), ("7", true));
+                owners.into_iter().map(|owner| (uid.clone(), owner.uid, owner.controller)).collect()
+            }
+            step => {
+                assert_eq!((step, decision.part.map(|part| part.reason)), (None, Some("NameTaken")));
+                Vec::new()
+            }
+        }
+    };
+    let ours = ("restore-1".to_owned(), "uid-1".to_owned(), Some(true));
+    let running = noted(RestoreOutcome::Running, Some("restore-1"));
+    assert_eq!(taken(None, lost("restore-1", RestorePhase::Pending)), from_ref(&ours));
+    assert_eq!(taken(Some(&running), lost("restore-1", RestorePhase::Restoring)), from_ref(&ours));
+    let mut others = lost("restore-1", RestorePhase::Succeeded);
+    others.spec = None;
+    others.owners = vec![OwnerReference { uid: "x".into(), kind: "Deployment".into(), ..OwnerReference::default() }];
+    let owners = taken(Some(&running), others);
+    assert_eq!(owners, [("restore-1".to_owned(), "x".to_owned(), None), ours], "it is the one that is recorded");
+    let mut forced = lost("restore-1", RestorePhase::Pending);
+    forced.spec.as_mut().expect("a spec").force = true;
+    assert!(taken(None, forced).is_empty(), "somebody else made it");
+    assert!(taken(Some(&running), lost("restore-2", RestorePhase::Pending)).is_empty());
+    assert!(taken(None, Live { lost: false, ..lost("restore-1", RestorePhase::Pending) }).is_empty());
+}
+
+#[test]
+fn a_restore_that_lost_its_owner_is_stopped_too_and_one_of_an_earlier_object_is_waited_for() {
+    let running = noted(RestoreOutcome::Running, Some("restore-1"));
+    let decision = next(false, Some(&running), &Seen::Present(lost("restore-1", RestorePhase::Restoring)));
+    assert_eq!(decision.step, Some(Step::Stop { name: "db-restore".into(), uid: "restore-1".into() }));
+    let earlier = Live { ours: false, left_over: true, ..live("restore-0") };
+    let decision = next(true, None, &Seen::Present(earlier));
+    assert!(!is_stalled(&decision) && decision.hold.is_some(), "{decision:?}");
+    assert!(decision.part.is_some_and(|part| part.message.contains("an earlier EtcdCluster of this name")));
+}
+
 fn plan(actions: Vec<Step>, health: Health) -> Plan<Step, EtcdClusterStatus> {
     let status = EtcdClusterStatus::default();
     Plan { actions, status, health, parts: Vec::new(), write_status_first: false, requeue: None }
@@ -246,6 +296,8 @@ enum Event {
     Fail,
     /// Somebody deletes it.
     Delete,
+    /// Somebody takes its owner, after it was noted.
+    Orphan,
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -256,6 +308,7 @@ fn event() -> impl Strategy<Value = Event> {
         5 => Just(Event::Progress),
         1 => Just(Event::Fail),
         1 => Just(Event::Delete),
+        1 => Just(Event::Orphan),
     ]
 }
 
@@ -289,10 +342,17 @@ impl Simulation {
         if let Some(failed) = self.status.as_ref().filter(|it| it.outcome == RestoreOutcome::Failed) {
             self.failed.extend(failed.uid.clone());
         }
-        if let (Some(Step::Make { .. }), true) = (step, acts) {
-            assert!(self.restore.is_none(), "made beside another");
-            self.made += 1;
-            self.restore = Some(live(&format!("restore-{}", self.made)));
+        match step.filter(|_| acts) {
+            Some(Step::Make { .. }) => {
+                assert!(self.restore.is_none(), "made beside another");
+                self.made += 1;
+                self.restore = Some(live(&format!("restore-{}", self.made)));
+            }
+            Some(Step::TakeBack { .. }) => {
+                let live = self.restore.as_mut().expect("it is there");
+                (live.ours, live.lost) = (true, false);
+            }
+            _ => {}
         }
     }
 
@@ -323,6 +383,12 @@ impl Simulation {
             Event::Progress => self.progress(false),
             Event::Fail => self.progress(true),
             Event::Delete => self.restore = None,
+            Event::Orphan => {
+                let noted = self.status.as_ref().and_then(|it| it.uid.clone());
+                if let Some(live) = self.restore.as_mut().filter(|live| noted.as_ref() == Some(&live.uid)) {
+                    *live = Live { spec: live.spec.clone(), ..lost(&live.uid, live.phase) };
+                }
+            }
         }
     }
 }

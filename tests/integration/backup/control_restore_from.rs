@@ -6,7 +6,7 @@ use etcd_client::{Client, GetOptions};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::stage::{NAME, NEVER, Stage, WAIT_TIMEOUT, redis_command};
@@ -197,6 +197,16 @@ async fn a_backup_that_is_missing_is_told_and_keeps_no_cluster_from_going() {
     assert_eq!(text.outcome(), Some(RestoreOutcome::Running));
     client(&stage, "db").await.put("key", "value", None).await.expect("it serves all the same");
 
+    // As after `kubectl delete --cascade=orphan`: it is taken back, and goes with its cluster.
+    let orphan = Patch::Merge(json!({ "metadata": { "ownerReferences": null } }));
+    let restores = stage.api::<DatabaseRestore>();
+    let before = restores.patch("db-restore", &PatchParams::default(), &orphan).await.expect("an orphan");
+    let look = || async { restores.get("db-restore").await.expect("it is there") };
+    let is_owned = |live: &DatabaseRestore| live.owner_references().iter().any(|it| it.controller == Some(true));
+    let after = wait_within(WAIT_TIMEOUT, "the restore to be taken back", look, is_owned).await;
+    assert_eq!(after.uid(), before.uid());
+    stage.has_event("db", "TakenBack", "DatabaseRestore db-restore").await;
+
     stage.delete::<EtcdCluster>("db").await;
     stage.gone::<EtcdCluster>("db").await;
     stage.gone::<DatabaseRestore>("db-restore").await;
@@ -211,7 +221,9 @@ async fn somebody_elses_restore_is_left_alone_and_without_the_field_nodes_go_on(
     stage.create::<Redis>("cache", json!({ "replicas": 0, "restoreFrom": { "backup": "nowhere" } })).await;
     let conflicts = |text: &DatabaseState| text.restored().1 == "NameTaken";
     let text = wait_within(WAIT_TIMEOUT, "the conflict", || redis(&stage, "cache"), conflicts).await;
-    assert!(text.restored().2.contains("DatabaseRestore cache-restore exists"), "{text:#?}");
+    let command = format!("kubectl -n {} delete databaserestore cache-restore", stage.namespace);
+    let message = text.restored().2;
+    assert!(message.contains("DatabaseRestore cache-restore exists") && message.contains(&command), "{message}");
     let after = stage.api::<DatabaseRestore>().get("cache-restore").await.expect("it is there");
     assert_eq!((after.spec, after.metadata.owner_references), (before.spec, None));
 
