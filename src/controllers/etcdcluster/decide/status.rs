@@ -136,10 +136,16 @@ pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
         (false, silent) => format!("{} not well{ours}", silent.join(", ")),
     };
     let (corrupt, full) = (space::is_corrupt(view), is_full(view));
+    // A majority answered a moment after members were asked one by one: then some of them were choosing a leader.
+    let counted = if healthy < majority(voters) {
+        format!("a majority of {voters} voting members answers{ours}")
+    } else {
+        format!("{healthy} of {voters} voting members are healthy{ours}")
+    };
     let (reason, message) = if corrupt {
         (space::CORRUPT, "a majority answers, but it refuses writes: data of members differ (condition Alarm)".into())
     } else {
-        ("QuorumHealthy", format!("{healthy} of {voters} voting members are healthy{ours}"))
+        ("QuorumHealthy", counted)
     };
     let pods = view.voters().filter_map(|voter| view.observed.set.pods.get(&voter));
     let mut parts = vec![

@@ -5,13 +5,16 @@ use std::collections::BTreeSet;
 
 use kube::ResourceExt;
 
+use super::Simulation;
 use crate::api::EtcdCluster;
 use crate::controllers::etcdcluster::action::Action;
+use crate::controllers::etcdcluster::decide::decide;
 use crate::controllers::etcdcluster::facts::Observed;
+use crate::controllers::etcdcluster::fixtures::cluster;
 use crate::controllers::etcdcluster::resources::{self, Begin, Shape};
 use crate::controllers::etcdcluster::tls::facts::StoredCertificate;
 use crate::controllers::etcdcluster::tls::{Channel, Side, Transport};
-use crate::runtime::Health;
+use crate::runtime::{ConditionStatus, Health};
 use crate::stateful::ChildAction;
 use crate::stateful::simulation::{assert_helpful, is_as_wanted};
 
@@ -46,5 +49,23 @@ pub fn assert_true(object: &EtcdCluster, observed: &Observed, health: &Health, a
         assert!(pod.ready && !pod.terminating && pod.revision == revision, "ready with {pod:#?}");
         let member = observed.members(object)[ordinal];
         assert!(observed.is_healthy(*ordinal, member) && !member.is_learner, "ready with {member:?}");
+    }
+}
+
+/// Members are asked one by one, before the majority: some of them may be choosing a leader at that moment.
+#[test]
+fn fewer_than_a_majority_are_never_called_healthy_while_a_majority_answers() {
+    let mut simulation = Simulation::settled(cluster(3));
+    let object = simulation.object.clone();
+    let mut observed = simulation.observe(&object, false);
+    for choosing in [1, 2] {
+        observed.statuses.get_mut(&choosing).unwrap().leader = 0;
+        let parts = decide(&object, &observed, simulation.now).parts;
+        let quorate = parts.iter().find(|part| part.type_ == "Quorate").unwrap();
+        let message = match choosing {
+            1 => "2 of 3 voting members are healthy",
+            _ => "a majority of 3 voting members answers",
+        };
+        assert_eq!((quorate.status, quorate.message.as_str()), (ConditionStatus::True, message));
     }
 }
