@@ -138,6 +138,8 @@ pub struct Node {
     pub busy: bool,
     /// The memory limit in bytes of its container, whoever gave it.
     pub memory_limit: Option<u64>,
+    /// Bytes of memory that its data take; asked for only while the spec gives nodes less memory than it has.
+    pub used: Option<u64>,
     /// What it answers to a write, if it is a master.
     pub writes: Option<Writes>,
     /// The recorded master answers, and has had no acknowledgement of this replica for two seconds.

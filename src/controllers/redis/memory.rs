@@ -85,13 +85,25 @@ pub fn risk(object: &Redis, pod: &str, limit: Option<u64>) -> Option<String> {
     ))
 }
 
+/// The memory limit in bytes that the spec gives a node, if it gives one.
+pub fn limit_of_spec(object: &Redis) -> Option<u64> {
+    let limits = of_node(object).limits?;
+    u64::try_from(amount(&limits.get("memory")?.0)? / 1000).ok()
+}
+
+/// Bytes of data for which a node that is made from the spec has room; `None` unless it would have less memory than that limit.
+pub fn room_after(object: &Redis, limit: Option<u64>) -> Option<u64> {
+    let next = limit_of_spec(object).filter(|next| limit.is_none_or(|limit| limit > *next))?;
+    Some(share(next).max(asked(object).filter(|most| *most < next).unwrap_or(0)))
+}
+
 /// What of a limit the data may take.
 fn share(limit: u64) -> u64 {
     limit / 4 * 3
 }
 
 /// The `maxmemory` in `spec.config`, in bytes.
-fn asked(object: &Redis) -> Option<u64> {
+pub fn asked(object: &Redis) -> Option<u64> {
     object.spec.config.get("maxmemory").and_then(|text| values::amount(text))
 }
 
@@ -129,6 +141,25 @@ mod tests {
         assert_eq!(bound(requests(), None, None), (None, false));
         assert_eq!(bound(limits(), None, real), (Some(192 << 20), false));
         assert_eq!(bound(limits(), Some("0"), real), (None, false), "the spec asks for both");
+    }
+
+    #[test]
+    fn only_a_node_with_less_memory_may_have_too_little_room() {
+        let room = |limit: &str, maxmemory: Option<&str>, has: Option<u64>| {
+            let mut object = redis(1);
+            object.spec.resources = serde_json::from_value(json!({ "limits": { "memory": limit } })).unwrap();
+            object.spec.config.extend(maxmemory.map(|text| ("maxmemory".to_owned(), text.to_owned())));
+            room_after(&object, has.map(|mib| mib << 20)).map(|bytes| bytes >> 20)
+        };
+        assert_eq!(room("256Mi", None, Some(512)), Some(192));
+        assert_eq!(room("256Mi", None, None), Some(192), "it had no limit");
+        assert_eq!((room("256Mi", None, Some(256)), room("1Gi", None, Some(512))), (None, None));
+        assert_eq!(room("256Mi", Some("100mb"), Some(512)), Some(192));
+        assert_eq!(room("256Mi", Some("200mb"), Some(512)), Some(200));
+        assert_eq!(room("256Mi", Some("1gb"), Some(2048)), Some(192), "it would be killed before");
+        let mut object = redis(1);
+        object.spec.resources = serde_json::from_value(json!({ "requests": { "memory": "64Mi" } })).unwrap();
+        assert_eq!(room_after(&object, Some(256 << 20)), None, "a LimitRange decides");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::drift::Drifts;
 use super::error::Error;
 use super::facts::{Child, NodeState, Observed, Passwords, Pod, SecretString, Users};
 use super::listened;
+use super::memory;
 use super::monitor::Monitor;
 use super::names;
 use super::secret_cache::SecretCache;
@@ -240,6 +241,12 @@ impl Observer {
         }
         self.count_stragglers(object, observed).await;
         self.look_for_drift(object, observed).await;
+        let is_to_weigh = |pod: &&mut Pod| memory::room_after(object, pod.own.memory_limit).is_some();
+        if let Some(pod) = observed.set.pods.values_mut().find(|pod| pod.name == master).filter(is_to_weigh)
+            && let Some(node) = pod.endpoint().filter(|_| pod.info().is_some())
+        {
+            pod.own.used = self.redis.used_memory(&node).await.ok();
+        }
     }
 
     /// Counts the clients of nodes that were the master until a moment ago.

@@ -28,6 +28,7 @@ pub fn commands(request: &Request) -> Vec<Cmd> {
         Request::Role => vec![cmd(&["ROLE"])],
         Request::Info => vec![cmd(&["INFO", "server", "clients", "persistence", "replication", "keyspace"])],
         Request::Keys => vec![cmd(&["INFO", "keyspace"])],
+        Request::Memory => vec![cmd(&["INFO", "memory"])],
         Request::Clients => vec![cmd(&["CLIENT", "LIST"])],
         Request::Follow { host, port, drop_clients } => {
             let follow = cmd(&["REPLICAOF", host, &port.to_string()]);

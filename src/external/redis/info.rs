@@ -50,6 +50,8 @@ pub struct Info {
     pub most_clients: Option<u64>,
     /// Keys in all databases.
     pub keys: u64,
+    /// Bytes that count against `maxmemory`, where it was asked for its memory.
+    pub used_memory: Option<u64>,
     /// The history that its data belong to: the replication id `master_replid`.
     pub history: String,
     /// The history before that (`master_replid2`), which it shares up to some offset; empty if there is none.
@@ -119,6 +121,8 @@ impl Info {
             loading: field("loading") == "1" || field("async_loading") == "1",
             clients: number("connected_clients").unwrap_or(0),
             most_clients: number("maxclients"),
+            used_memory: number("used_memory")
+                .map(|used| used.saturating_sub(number("mem_not_counted_for_evict").unwrap_or(0))),
             keys: databases.map(|(_, text)| count(text)).sum(),
             history: field("master_replid").to_owned(),
             earlier_history: Some(field("master_replid2"))

@@ -97,6 +97,8 @@ pub enum Request {
     Info,
     /// How many keys it has.
     Keys,
+    /// How much memory its data take.
+    Memory,
     /// Which clients are connected to it.
     Clients,
     /// Whether it would take a write, by a write that changes nothing. It has a connection of its own: while writes
@@ -170,7 +172,7 @@ impl Request {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Role => "ROLE",
-            Self::Info | Self::Keys => "INFO",
+            Self::Info | Self::Keys | Self::Memory => "INFO",
             Self::Clients => "CLIENT LIST",
             Self::Probe => "SETRANGE",
             Self::Knock => "AUTH",
@@ -192,7 +194,14 @@ impl Request {
     pub fn is_change(&self) -> bool {
         !matches!(
             self,
-            Self::Role | Self::Info | Self::Keys | Self::Clients | Self::Probe | Self::Knock | Self::Settings(_)
+            Self::Role
+                | Self::Info
+                | Self::Keys
+                | Self::Memory
+                | Self::Clients
+                | Self::Probe
+                | Self::Knock
+                | Self::Settings(_)
         )
     }
 
@@ -215,7 +224,7 @@ impl Request {
 pub enum Reply {
     /// To [`Request::Role`].
     Role(Position),
-    /// To [`Request::Info`] and [`Request::Keys`].
+    /// To [`Request::Info`], [`Request::Keys`] and [`Request::Memory`].
     Info(Box<Info>),
     /// To [`Request::Clients`]: how many.
     Clients(usize),

@@ -166,6 +166,36 @@ async fn most_memory_follows_the_limit_of_each_pod() {
     }
 }
 
+/// A node with the lower limit would be killed while it reads the data. Nothing is evicted before that is asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_memory_limit_below_the_data_is_told_and_followed_once_they_fit() {
+    let scene = Stage::new("redis-rollout").await;
+    let _operator = Operator::start(&scene).await;
+    let limited = |limit: &str| json!({ "limits": { "memory": limit } });
+    let mut first = spec(1);
+    first["resources"] = limited("512Mi");
+    first["config"] = json!({ "maxmemory-policy": "allkeys-lru" });
+    running(&scene, first).await;
+    let old = master(&scene).await;
+    for part in 0..5 {
+        let fill = format!("for i = 1, 26000 do redis.call('SET', 'key-{part}-' .. i, string.rep('x', 1000)) end");
+        nodes::tell(&scene, &old, &["EVAL", &fill, "0"]).await;
+    }
+    settled(&scene, "the data").await;
+    let (before, keys) = (uids(&scene).await, nodes::fewest_keys(&scene).await);
+    scene.edit::<Redis>(NAME, json!({ "resources": limited("128Mi") })).await;
+    let (reason, message) = stalls(&scene, "that the data do not fit").await;
+    assert_eq!(reason, "MemoryTooSmall", "{message}");
+    for words in ["128 MiB", "96 MiB", &old, r#""config":{"maxmemory":"96mb"}"#, r#""limits":{"memory":"#] {
+        assert!(message.contains(words), "{words} is not in: {message}");
+    }
+    assert_eq!((uids(&scene).await, nodes::fewest_keys(&scene).await), (before, keys), "nothing was done");
+    scene.edit::<Redis>(NAME, json!({ "config": { "maxmemory": "80mb" } })).await;
+    settled(&scene, "the lower limit").await;
+    let left = nodes::fewest_keys(&scene).await;
+    assert!(left > keys / 4 && left < keys, "{left} of {keys} keys are left");
+}
+
 /// No other node could serve meanwhile: the pod comes back with the version that worked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_single_node_comes_back_when_an_image_is_missing() {

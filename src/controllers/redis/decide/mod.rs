@@ -17,6 +17,7 @@ mod passwords;
 mod refused;
 mod restore;
 mod rollout;
+mod room;
 mod services;
 mod size;
 mod status;
@@ -133,8 +134,11 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| children::complaint(view))
         .or_else(|| certificates::complaint(view))
         .or_else(|| refused::complaint(view))
-        .or_else(|| children::failed(view));
+        .or_else(|| children::failed(view))
+        .or_else(|| room::complaint(view));
     let accepted = complaint.is_none();
+    // A smaller maxmemory may let the data fit.
+    let may_configure = complaint.as_ref().is_none_or(|(reason, _)| *reason == room::TOO_SMALL);
     // A step that only waits must not block the creation of the children that it waits for.
     let mastership = failover::step(view);
     let (urgent, waiting) = match mastership {
@@ -156,7 +160,7 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| certificates::step(view, accepted))
         .or_else(|| certificates::load(view))
         .or_else(|| accepted.then(|| passwords::step(view)).flatten())
-        .or_else(|| accepted.then(|| nodes::configure(view)).flatten())
+        .or_else(|| may_configure.then(|| nodes::configure(view)).flatten())
         .or_else(|| children::step(view, accepted))
         .or_else(|| view.observed.set.hurry(&view.object.name_any()))
         .or_else(|| children::bring_back(view))

@@ -12,6 +12,7 @@ use crate::controllers::redis::facts::{
 };
 use crate::controllers::redis::names;
 use crate::external::redis::Attached;
+use crate::runtime::quantity::amount;
 use crate::stateful::ChildAction;
 use crate::stateful::password::Emptied;
 use crate::stateful::simulation::{self, Birth, Objects};
@@ -58,6 +59,8 @@ pub struct PodState {
     pub cut: Option<Cut>,
     /// Clients do not reach it.
     pub unreached: bool,
+    /// The memory limit of its container.
+    limit: Option<u64>,
     pub process: Option<Process>,
 }
 
@@ -97,6 +100,8 @@ pub struct Kubernetes {
     pub severed: BTreeSet<(String, String)>,
     /// For so many seconds all machines are switched off.
     pub dark: u16,
+    /// Bytes of memory that the data take.
+    pub used: u64,
     /// What masters said last to the operator, by the names of their pods.
     pub words: BTreeMap<String, Said>,
 }
@@ -158,6 +163,9 @@ impl PodState {
             heard: false,
             cut: None,
             unreached: false,
+            limit: birth.template["spec"]["containers"][0]["resources"]["limits"]["memory"]
+                .as_str()
+                .and_then(|text| u64::try_from(amount(text)? / 1000).ok()),
             process: None,
         }
     }
@@ -226,6 +234,8 @@ impl Kubernetes {
                 },
                 clients: pod.process.iter().filter(|process| process.client).count(),
                 stalled: self.is_stalled(pod),
+                memory_limit: pod.limit,
+                used: (self.used > 0 && pod.answers()).then_some(self.used),
                 unchanged: unchanged(pod),
                 has_answered: pod.cut.is_some() && pod.heard,
                 writes: (pod.is_master() && pod.answers() && pod.cut.is_none())

@@ -20,6 +20,7 @@ mod refused_config;
 mod remade;
 mod restarts;
 mod restore;
+mod room;
 mod sentinel;
 mod service;
 mod shrinking;

@@ -121,6 +121,7 @@ impl Process {
             loading: false,
             clients: 1 + u64::from(self.client) + u64::from(self.follows.as_ref().is_some_and(|it| it.up)),
             most_clients: None,
+            used_memory: None,
             keys: self.writes.len().try_into().unwrap(),
             history: self.history.clone(),
             earlier_history: self.earlier.clone(),

@@ -1,0 +1,83 @@
+//! A limit of memory into which the data do not fit.
+
+use serde_json::json;
+
+use super::Simulation;
+use super::story::Mishap;
+use crate::api::Redis;
+use crate::controllers::redis::fixtures::redis;
+use crate::runtime::Health;
+
+const USED: u64 = 1 << 30;
+
+fn with_limit(object: &mut Redis, limit: &str) {
+    object.spec.resources = serde_json::from_value(json!({ "limits": { "memory": limit } })).unwrap();
+}
+
+/// A set whose data take a GiB, and whose limit was lowered to a quarter of that.
+fn shrunk(replicas: i32) -> Simulation {
+    let mut object = redis(replicas);
+    with_limit(&mut object, "2Gi");
+    let mut simulation = Simulation::settled(object);
+    simulation.kubernetes.used = USED;
+    with_limit(&mut simulation.object, "256Mi");
+    simulation
+}
+
+fn works(simulation: &mut Simulation, seconds: u32) {
+    for _ in 0..seconds {
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+    }
+}
+
+fn uids(simulation: &Simulation) -> Vec<String> {
+    simulation.kubernetes.set.pods.values().map(|pod| pod.uid.clone()).collect()
+}
+
+fn told(simulation: &Simulation) -> String {
+    match &simulation.health {
+        Some(Health::Stalled(cause)) if cause.reason == "MemoryTooSmall" => cause.message.clone(),
+        health => panic!("{health:?}"),
+    }
+}
+
+#[test]
+fn no_pod_is_made_into_which_the_data_do_not_fit() {
+    for replicas in [0, 2] {
+        let mut simulation = shrunk(replicas);
+        let before = uids(&simulation);
+        works(&mut simulation, 60);
+        assert_eq!(uids(&simulation), before, "{replicas}");
+        let message = told(&simulation);
+        for words in ["1024 MiB", "256 MiB", "192 MiB", "kubectl -n shop patch redis cache", "1366Mi"] {
+            assert!(message.contains(words), "{words} is not in: {message}");
+        }
+        // A drain meanwhile.
+        for ordinal in 0..=replicas {
+            simulation.kubernetes.set.pods.get_mut(&ordinal).unwrap().terminating = true;
+        }
+        works(&mut simulation, 60);
+        assert!(told(&simulation).contains("1024 MiB"), "the pods are as large as before");
+        simulation.kubernetes.used = 100 << 20;
+        simulation.settle();
+        simulation.assert_settled();
+    }
+}
+
+#[test]
+fn only_a_bound_that_the_spec_asks_for_evicts() {
+    let mut simulation = shrunk(0);
+    simulation.object.spec.config.insert("maxmemory-policy".into(), "allkeys-lru".into());
+    works(&mut simulation, 10);
+    assert!(told(&simulation).contains(r#""config":{"maxmemory":"192mb"}"#), "{}", told(&simulation));
+    let settings = |simulation: &Simulation| simulation.kubernetes.set.pods[&0].settings.clone();
+    let before = settings(&simulation);
+    simulation.object.spec.config.insert("maxmemory".into(), "192mb".into());
+    works(&mut simulation, 10);
+    assert_ne!(settings(&simulation), before, "the running master has the smaller bound");
+    assert!(told(&simulation).contains("evicts"), "{}", told(&simulation));
+    simulation.kubernetes.used = 192 << 20;
+    simulation.settle();
+    simulation.assert_settled();
+}
