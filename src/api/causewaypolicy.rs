@@ -11,6 +11,7 @@ use serde_json::json;
 use super::myingress::Scheme;
 use super::placement::bounded;
 use super::pods::ServiceType;
+use super::quantities;
 
 /// The form of a label's key: <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set>.
 const KEY: &str = "^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$";
@@ -179,8 +180,7 @@ pub struct CausewayPolicySpec {
     /// Total size that the volumes of all Redis and EtcdCluster objects of a namespace may request, such as `100Gi`.
     /// Ephemeral volumes count with their `storage.size`, too. The oldest objects are allowed first. Left out, any size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 32))]
-    #[x_kube(validation = ("isQuantity(self) && !quantity(self).isLessThan(quantity('0'))", "spec.maxStorage must be a quantity such as 100Gi"))]
+    #[schemars(length(min = 1, max = 32), extend("x-kubernetes-validations" = quantities::size("spec.maxStorage", true)))]
     pub max_storage: Option<String>,
 }
 

@@ -19,6 +19,7 @@ mod names;
 mod placement;
 pub mod pods;
 mod polarity;
+mod quantities;
 pub mod redis;
 mod served;
 

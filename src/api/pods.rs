@@ -7,6 +7,8 @@ use kube::KubeSchema;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use super::quantities;
+
 /// What a quantity is made of, without a sign: amounts of resources are not negative.
 /// <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>
 const QUANTITY: &str = "^([0-9]{1,16}([.][0-9]{0,9})?|[.][0-9]{1,9})([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$";
@@ -25,10 +27,7 @@ pub fn resources(_: &mut SchemaGenerator) -> Schema {
             "additionalProperties": {
                 "x-kubernetes-int-or-string": true, "pattern": QUANTITY, "maxLength": 32, "minimum": 0, "maximum": LARGEST,
             },
-            "x-kubernetes-validations": [{
-                "rule": "self.all(k, k.size() <= 63)",
-                "message": "names of resources must have at most 63 characters, such as cpu or memory",
-            }],
+            "x-kubernetes-validations": quantities::resources(),
         })
     };
     json_schema!({

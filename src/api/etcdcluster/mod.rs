@@ -25,7 +25,7 @@ use super::access::{self, NetworkPolicyMode};
 use super::common::DeletionPolicy;
 use super::databaserestore::BackupChoice;
 use super::pods::{ImagePullSecret, PodMetadata, ServiceTemplate};
-use super::{placement, pods};
+use super::{placement, pods, quantities};
 
 /// An etcd cluster.
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,8 +81,7 @@ pub struct EtcdClusterSpec {
 
     /// Short for `storage.size`, such as `10Gi`. Give only one of the two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 32))]
-    #[x_kube(validation = ("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))", "spec.storageSize must be a positive quantity such as 10Gi"))]
+    #[schemars(length(min = 1, max = 32), extend("x-kubernetes-validations" = quantities::size("spec.storageSize", false)))]
     pub storage_size: Option<String>,
 
     /// Image to run instead of `quay.io/coreos/etcd:v<version>`, such as `registry.example.com/etcd:v3.5.9`. It must

@@ -4,6 +4,7 @@ use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
 use super::EtcdClusterSpec;
+use crate::api::quantities;
 
 /// How large volumes are whose size is not given.
 const USUAL_SIZE: &str = "8Gi";
@@ -15,8 +16,7 @@ pub struct Storage {
     /// Size of each member's volume, such as `10Gi`; `8Gi` unless given. It can grow if the storage class allows it.
     /// It cannot shrink below what the volumes have: `status.volumeSize`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 32))]
-    #[x_kube(validation = ("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))", "spec.storage.size must be a positive quantity such as 10Gi"))]
+    #[schemars(length(min = 1, max = 32), extend("x-kubernetes-validations" = quantities::size("spec.storage.size", false)))]
     pub size: Option<String>,
 
     /// Storage class of the members' volumes, such as `gp3`. Left out, the Kubernetes cluster's default. It cannot

@@ -20,7 +20,7 @@ use super::access::{self, NetworkPolicyMode};
 use super::common::DeletionPolicy;
 use super::databaserestore::BackupChoice;
 use super::pods::{ImagePullSecret, PodMetadata, ServiceTemplate};
-use super::{Duration, placement, pods};
+use super::{Duration, placement, pods, quantities};
 
 /// A master and its replicas.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -251,10 +251,7 @@ pub struct Storage {
     /// Size of each node's volume, such as `10Gi`; `1Gi` unless given. It can grow if the storage class allows it. It
     /// cannot shrink below what the volumes have: `status.volumeSize`.
     #[serde(default = "one_gibibyte")]
-    #[schemars(length(min = 1, max = 32))]
-    #[x_kube(
-        validation = ("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))", "spec.storage.size must be a positive quantity such as 10Gi")
-    )]
+    #[schemars(length(min = 1, max = 32), extend("x-kubernetes-validations" = quantities::size("spec.storage.size", false)))]
     pub size: String,
 
     /// Storage class of the volumes, such as `gp3`. Left out, the Kubernetes cluster's default. It cannot change.

@@ -50,6 +50,11 @@ async fn what_can_never_be_is_refused_at_once() {
         (json!({ "replicas": -1 }), "spec.replicas"),
         (json!({ "version": "6.2.7" }), "spec.version"),
         (json!({ "storage": { "size": "much" } }), "spec.storage.size"),
+        (
+            json!({ "storage": { "size": "10m" } }),
+            "spec.storage.size: 10m is less than 1Mi: m is thousandths of a byte",
+        ),
+        (json!({ "exporter": { "resources": { "limits": { "memory": "64m" } } } }), "64M or 64Mi is meant"),
         (json!({ "config": { "maxmemory": "1gb\nreplicaof example.com 6379" } }), "spec.config"),
         (json!({ "config": { "Max Memory": "1gb" } }), "spec.config"),
         (json!({ "auth": { "secretName": "mine" } }), "spec.auth"),
