@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::batch::v1::{
-    JobSpec, PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule,
+    JobSpec, PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyOnPodConditionsPattern,
+    PodFailurePolicyRule,
 };
 use k8s_openapi::api::core::v1::{
     Container, EmptyDirVolumeSource, EnvVar, EnvVarSource, ObjectFieldSelector, PodSpec, PodTemplateSpec, Volume,
@@ -168,22 +169,33 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
     PodSpec { init_containers: Some(init), containers: vec![main], volumes: Some(all), ..base() }
 }
 
-/// A Job of that pod. Kubernetes tries it again with growing pauses.
+/// A Job of that pod. Kubernetes tries it again with growing pauses. That a pod is evicted, as by a drain, is no failed try; and
+/// the exit of a container that others inject says nothing about ours.
 pub fn job_spec(pod: PodSpec, labels: &BTreeMap<String, String>, retries: i32, deadline_seconds: i64) -> JobSpec {
     JobSpec {
         backoff_limit: Some(retries),
         active_deadline_seconds: Some(deadline_seconds),
         ttl_seconds_after_finished: Some(KEPT_SECONDS),
         pod_failure_policy: Some(PodFailurePolicy {
-            rules: vec![PodFailurePolicyRule {
-                action: "FailJob".into(),
-                on_exit_codes: Some(PodFailurePolicyOnExitCodesRequirement {
-                    container_name: None,
-                    operator: "In".into(),
-                    values: vec![i32::from(Error::FINAL)],
-                }),
-                on_pod_conditions: None,
-            }],
+            rules: vec![
+                PodFailurePolicyRule {
+                    action: "Ignore".into(),
+                    on_exit_codes: None,
+                    on_pod_conditions: Some(vec![PodFailurePolicyOnPodConditionsPattern {
+                        type_: "DisruptionTarget".into(),
+                        status: "True".into(),
+                    }]),
+                },
+                PodFailurePolicyRule {
+                    action: "FailJob".into(),
+                    on_exit_codes: Some(PodFailurePolicyOnExitCodesRequirement {
+                        container_name: pod.containers.first().map(|main| main.name.clone()),
+                        operator: "In".into(),
+                        values: vec![i32::from(Error::FINAL)],
+                    }),
+                    on_pod_conditions: None,
+                },
+            ],
         }),
         template: PodTemplateSpec {
             metadata: Some(ObjectMeta {
@@ -374,6 +386,19 @@ mod tests {
                 .flatten()
                 .any(|it| it.name == *login))
         );
+    }
+
+    #[test]
+    fn an_eviction_is_no_failed_try_and_an_injected_container_ends_no_job() {
+        for pod in every_pod(&settings()) {
+            let main = pod.containers[0].name.clone();
+            let spec = job_spec(pod, &BTreeMap::new(), 0, 60);
+            let rules = spec.pod_failure_policy.expect("a policy").rules;
+            let condition = &rules[0].on_pod_conditions.as_ref().expect("conditions")[0];
+            assert_eq!((rules[0].action.as_str(), condition.type_.as_str()), ("Ignore", "DisruptionTarget"));
+            let codes = rules[1].on_exit_codes.as_ref().expect("codes");
+            assert_eq!((rules[1].action.as_str(), codes.container_name.as_ref()), ("FailJob", Some(&main)));
+        }
     }
 
     #[test]
