@@ -184,6 +184,34 @@ mod tests {
         }
     }
 
+    /// As a webhook does: the container of the database is found by its name, wherever it is.
+    #[test]
+    fn injected_containers_change_nothing_of_what_is_read_of_a_database() {
+        let running = json!({ "running": { "startedAt": "2026-01-01T00:00:00Z" } });
+        let container = |name: &str, state: &serde_json::Value, restarts: i32| {
+            json!({ "name": name, "image": "", "imageID": "",
+            "ready": true, "restartCount": restarts, "state": state })
+        };
+        let limited = |name: &str, limit: &str| json!({ "name": name, "resources": { "limits": { "memory": limit } } });
+        let ended = json!({ "terminated": { "exitCode": 1 } });
+        let (etcd, mesh) = (limited("etcd", "1Gi"), limited("mesh", "64Mi"));
+        let read = |beside: bool| {
+            let (first, statuses) = if beside {
+                (json!([mesh, etcd]), json!([container("mesh", &ended, 7), container("etcd", &running, 2)]))
+            } else {
+                (json!([etcd]), json!([container("etcd", &running, 2)]))
+            };
+            let init = json!([{ "name": "mesh-init", "restartPolicy": "Always" }]);
+            let pod = json!({ "metadata": { "name": "db-0", "uid": "1" }, "spec": { "initContainers": init, "containers": first },
+                "status": { "phase": "Running", "podIP": "10.0.0.1", "containerStatuses": statuses,
+                    "initContainerStatuses": [container("mesh-init", &running, 0)] } });
+            pod_of::<EtcdCluster>(&serde_json::from_value(pod).unwrap())
+        };
+        let injected = read(true);
+        assert_eq!(injected, read(false));
+        assert_eq!((injected.restarts, injected.own.memory_limit), (2, Some(1 << 30)));
+    }
+
     #[test]
     fn a_container_without_image_has_not_run() {
         let pod = |state: serde_json::Value, last: serde_json::Value| {

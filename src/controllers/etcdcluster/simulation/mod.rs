@@ -1,5 +1,6 @@
 //! A small Kubernetes and an etcd in memory, in which every decision must lead to the same end and cost no data.
 
+mod absence;
 mod alarms;
 mod auth;
 mod backup;

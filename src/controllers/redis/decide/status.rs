@@ -68,6 +68,10 @@ pub fn status(view: &View<'_>, step: &Step) -> RedisStatus {
         // A replica that loses it later waits for `spec.failover.dataLossTimeout` from then on.
         status.masterless_since = None;
     }
+    // The clock of an operator before may have been ahead.
+    let passed = |since: Option<Time>| since.map(|since| Time(since.0.min(view.now)));
+    status.masterless_since = passed(status.masterless_since);
+    status.candidate_since = passed(status.candidate_since);
     let counts = status.masterless_since.is_some() && can_ask(view);
     status.candidate_since = status.candidate_since.filter(|_| counts).or_else(|| counts.then_some(Time(view.now)));
     // Whether there were any data decides what is done when they are gone: those of an earlier object do not count.

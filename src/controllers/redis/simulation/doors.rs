@@ -11,7 +11,8 @@ use crate::external::redis::{Admission, Writes};
 use crate::runtime::{Health, Plan};
 use crate::stateful::ChildAction;
 
-fn plan(simulation: &Simulation, change: impl Fn(&mut Observed)) -> Plan<Action, RedisStatus> {
+/// What is decided after a change of what is seen.
+pub fn plan(simulation: &Simulation, change: impl Fn(&mut Observed)) -> Plan<Action, RedisStatus> {
     let mut observed = simulation.observe();
     for pod in observed.set.pods.values_mut() {
         let is_master = pod.info().is_some_and(crate::external::redis::Info::is_master);
@@ -21,7 +22,8 @@ fn plan(simulation: &Simulation, change: impl Fn(&mut Observed)) -> Plan<Action,
     decide(&simulation.object, &observed, simulation.now)
 }
 
-fn cause(health: &Health) -> (&'static str, String) {
+/// Reason and message.
+pub fn cause(health: &Health) -> (&'static str, String) {
     match health {
         Health::Ready(cause) | Health::Progressing(cause) | Health::Stalled(cause) => {
             (cause.reason, cause.message.clone())

@@ -1,6 +1,7 @@
 //! Pods, volumes and processes of Redis in memory, in which every decision must lead to the same end and lose no
 //! acknowledged write.
 
+mod absence;
 mod clients;
 mod cuts;
 mod denials;
@@ -8,6 +9,7 @@ mod doors;
 mod evictions;
 mod idle;
 mod kubernetes;
+mod limits;
 mod looks;
 mod nodes;
 mod owners;
@@ -27,6 +29,7 @@ mod shrinking;
 mod sidecars;
 mod states;
 mod story;
+mod strangers;
 mod tls;
 mod unproven;
 
