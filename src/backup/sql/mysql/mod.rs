@@ -2,6 +2,7 @@
 
 mod accounts;
 mod demands;
+mod events;
 mod hooks;
 mod mark;
 mod outlook;

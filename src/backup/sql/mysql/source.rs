@@ -6,7 +6,7 @@ use super::super::dump::Writer;
 use super::super::words::listed;
 use super::super::{Account, DATABASES, DUMP, PROGRAM_SILENCE_TIMEOUT, TABLES, USERS};
 use super::rows::Rows;
-use super::{Tools, accounts, rights};
+use super::{Tools, accounts, events, rights};
 use crate::backup::Error;
 use crate::backup::manifest::{Contents, LEFT_OUT};
 
@@ -46,6 +46,7 @@ impl MysqlDump {
             tracing::warn!(?strays, "left out: directories in the server's data directory that are no databases");
         }
         let sees_all = rights::check(&tools, &version, &databases).await?;
+        events::check(&tools, &databases).await?;
         let is_partial = tools.account.database.is_none() && !sees_all;
         if is_partial {
             tracing::warn!("left out: {HIDDEN}");
