@@ -125,6 +125,8 @@ struct Account {
     /// Whether values of `money` are written and read by the settings of this PostgreSQL, not as in the locale C: only for
     /// statements of users.
     own_money: bool,
+    /// Whether connections to this PostgreSQL lift the limit of temporary files.
+    lifts: bool,
 }
 
 /// Files of certificates.
@@ -141,7 +143,7 @@ impl Account {
     fn of_tests(side: Side, kind: &'static str, user: &str) -> Self {
         let login = Login { username: Some(user.to_owned()), password: "hunter2".into() };
         let port = if kind == "mysql" { 3306 } else { 5432 };
-        Self { side, kind, host: "db".into(), port, database: None, login, tls: None, own_money: false }
+        Self { side, kind, host: "db".into(), port, database: None, login, tls: None, own_money: false, lifts: false }
     }
 
     /// Reads the Secrets.
@@ -163,7 +165,7 @@ impl Account {
             }
         };
         let (host, port, database) = (server.host.clone(), server.port, server.database.clone());
-        Ok(Self { side, kind, host, port, database, login, tls, own_money: false })
+        Ok(Self { side, kind, host, port, database, login, tls, own_money: false, lifts: false })
     }
 
     fn user(&self) -> &str {

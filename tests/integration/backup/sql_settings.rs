@@ -79,6 +79,43 @@ async fn settings_of_a_target_are_set_or_told_before_anything_goes() {
     assert_eq!(status.phase, RestorePhase::Succeeded, "{status:?}");
 }
 
+/// A table of the engine MEMORY that is larger than the usual limit, and limits within which the program that dumps works, but
+/// not every question about the server's own tables.
+const LIMITED: &str = "CREATE DATABASE shop; USE shop; CREATE TABLE t (i INT); INSERT INTO t VALUES (1), (2);
+    SET SESSION max_heap_table_size = 256 * 1024 * 1024;
+    CREATE TABLE memory (i INT PRIMARY KEY, t CHAR(200)) ENGINE=MEMORY; INSERT INTO memory SELECT seq, 'x' FROM seq_1_to_100000;
+    SET GLOBAL max_statement_time = 20, GLOBAL max_heap_table_size = 16384;";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_of_a_server_stop_only_a_dump_that_they_stop() {
+    let mut stage = SqlStage::new("sql-limits", &MARIADB).await;
+    let _operator = Operator::start(&stage).await;
+    stage.ask(LIMITED).await;
+    stage.back_up(NAME, &stage.server(&json!({})), true).await;
+    stage.proven().await;
+
+    // The program that dumps cannot be given settings.
+    stage.ask("SET GLOBAL max_join_size = 1;").await;
+    stage.back_up("stopped", &stage.server(&json!({})), false).await;
+    let (_, text) = stage.failure("stopped").await;
+    assert!(text.contains("(1104)") && text.contains("SET GLOBAL max_join_size = DEFAULT"), "{text}");
+    stage.ask("SET GLOBAL max_join_size = DEFAULT; DROP TABLE shop.memory; SET GLOBAL max_join_size = 12;").await;
+    stage.back_up("within", &stage.server(&json!({})), true).await;
+    stage.becomes_of("within", "a verdict", |status| status.verified.first().is_some_and(|it| it.ok)).await;
+
+    // A target that could not be compared is refused before anything is written.
+    stage.replace().await;
+    stage
+        .ask("SET GLOBAL max_heap_table_size = 16384, GLOBAL lock_wait_timeout = 0, GLOBAL max_join_size = 5000;")
+        .await;
+    let status = stage.restore("small", &stage.server(&json!({})), false).await;
+    refused(&status, "max_join_size of the target is 5000");
+    assert_eq!(stage.ask("SET SESSION sql_big_selects = ON; SHOW DATABASES LIKE 'shop';").await, "");
+    stage.ask("SET GLOBAL max_join_size = 200000;").await;
+    let status = stage.restore("large", &stage.server(&json!({})), false).await;
+    assert_eq!(status.phase, RestorePhase::Succeeded, "{status:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_cuts_rows_is_not_backed_up() {
     let stage = SqlStage::new("sql-limited", &MARIADB).await;

@@ -1,5 +1,5 @@
-//! Every setting that an engine lets a login or a server have is given another value at once, for the backup, and with
-//! PostgreSQL for the restore: what comes back is the same. The settings come from the engine's own table, so a new version brings its new ones.
+//! Every setting that an engine lets a login or a server have is given another value at once, for the backup and for the restore:
+//! what comes back is the same. The settings come from the engine's own table, so a new version brings its new ones.
 
 use causeway::api::databaserestore::RestorePhase;
 use serde_json::{Value, json};
@@ -52,6 +52,9 @@ ALTER ROLE strange SET timezone = 'Pacific/Chatham';
 ALTER ROLE strange SET extra_float_digits = -15;
 ALTER ROLE strange SET search_path = '';
 ALTER ROLE strange SET default_tablespace = 'nowhere';
+ALTER ROLE strange SET temp_file_limit = 0;
+ALTER ROLE strange SET work_mem = '64kB';
+ALTER ROLE strange SET maintenance_work_mem = '1MB';
 ALTER ROLE strange SET client_encoding = 'LATIN1';
 ALTER ROLE strange SET lc_numeric = 'C.UTF-8';
 SELECT count(*) > 60 FROM pg_db_role_setting, unnest(setconfig);";
@@ -184,7 +187,7 @@ const LOOK_MARIADB: &[&str] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_setting_of_a_mariadb_changes_what_is_backed_up() {
+async fn no_setting_of_a_mariadb_changes_what_comes_back() {
     let mut stage = SqlStage::new("sql-sweep-m", &MARIADB).await;
     let _operator = Operator::start(&stage).await;
     stage.ask(FILL_MARIADB).await;
@@ -195,10 +198,22 @@ async fn no_setting_of_a_mariadb_changes_what_is_backed_up() {
     stage.proven().await;
 
     stage.replace().await;
+    turn(&stage, TURN_MARIADB, "1").await;
+    // Two settings that no session can change, and with which there is no room for a table of the backup.
+    for (name, words) in [
+        ("format", "SET GLOBAL innodb_default_row_format = dynamic"),
+        ("times", "SET GLOBAL mysql56_temporal_format = ON"),
+    ] {
+        let status = stage.restore(name, &stage.server(&json!({})), false).await;
+        assert_eq!(status.reason.as_deref(), Some("ServerUnfit"), "{status:?}");
+        assert!(status.message.as_deref().is_some_and(|it| it.contains(words)), "{status:?}");
+        stage.ask(&format!("{words};")).await;
+    }
     let status = stage.restore("back", &stage.server(&json!({})), false).await;
     assert_eq!(status.phase, RestorePhase::Succeeded, "{status:?}");
     let after = stage.ask_each(ENTER_MARIADB, LOOK_MARIADB).await;
     for ((question, before), after) in LOOK_MARIADB.iter().zip(before).zip(after) {
         assert_eq!(before, after, "{question}");
     }
+    stage.restored("again", &stage.server(&json!({})), true).await;
 }

@@ -74,8 +74,18 @@ impl Stage {
 
     /// Waits until the object's status is as `good` says.
     pub async fn becomes(&self, what: &str, good: impl Fn(&DatabaseBackupStatus) -> bool) -> DatabaseBackup {
+        self.becomes_of(NAME, what, good).await
+    }
+
+    /// The same of the object with that name.
+    pub async fn becomes_of(
+        &self,
+        name: &str,
+        what: &str,
+        good: impl Fn(&DatabaseBackupStatus) -> bool,
+    ) -> DatabaseBackup {
         let api = self.api::<DatabaseBackup>();
-        let look = || async { api.get(NAME).await.expect("the object") };
+        let look = || async { api.get(name).await.expect("the object") };
         wait_within(WAIT_TIMEOUT, what, look, |it| good(&it.status.clone().unwrap_or_default())).await
     }
 

@@ -3,6 +3,9 @@
 //! The dump is read once more only if the target, or the rights of the login, could refuse something.
 //! <https://mariadb.com/kb/en/stored-routine-privileges/>, <https://dev.mysql.com/doc/refman/8.4/en/stored-programs-logging.html>
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -12,6 +15,7 @@ use std::path::Path;
 use super::super::words::some_of;
 use super::super::{Fetched, Side};
 use super::accounts::{Who, me};
+use super::definition::Definition;
 use super::restore::Work;
 use super::rights::{has, server_rights};
 use super::rows::identifier;
@@ -43,6 +47,10 @@ struct Demands {
     unsafe_functions: Vec<String>,
     /// Tables of `InnoDB` without a key that could be the primary one.
     keyless: Vec<String>,
+    /// Tables of `InnoDB` with a key that only some formats of rows have room for.
+    long_keyed: Vec<String>,
+    /// Tables with named periods.
+    periods: Vec<String>,
 }
 
 /// What a target refuses.
@@ -55,6 +63,10 @@ struct Refuses {
     /// Functions that do not say that they are harmless.
     unsafe_functions: bool,
     keyless: bool,
+    /// The format of rows without room for long keys.
+    row_format: Option<String>,
+    /// The form of times without room for named periods.
+    temporal_format: Option<String>,
 }
 
 /// Checks that the target takes all that is restored. The error names what it would refuse, and what permits it.
@@ -66,14 +78,14 @@ pub async fn check(work: &Work<'_>, fetched: &Fetched, version: &str) -> Result<
     let rows = tools
         .ask(
             "SHOW GLOBAL VARIABLES WHERE variable_name IN ('log_bin', 'log_bin_trust_function_creators', \
-             'innodb_force_primary_key', 'read_only', 'super_read_only')",
+             'innodb_force_primary_key', 'innodb_default_row_format', 'mysql56_temporal_format', 'read_only', 'super_read_only')",
         )
         .await?;
-    let is_on = |name: &str| {
-        rows.iter()
-            .filter_map(|row| row.split_once('\t'))
-            .any(|(its, value)| its == name && matches!(value, "ON" | "1"))
+    let value_of = |name: &str| {
+        let mut pairs = rows.iter().filter_map(|row| row.split_once('\t'));
+        pairs.find(|(its, _)| *its == name).map(|(_, value)| value)
     };
+    let is_on = |name: &str| matches!(value_of(name), Some("ON" | "1"));
     // Without grant tables, a server checks no rights.
     let rights = server_rights(tools, version).await?;
     let may = |any: &[&str]| rights.as_ref().is_none_or(|held| any.iter().any(|right| has(held, right)));
@@ -91,6 +103,8 @@ pub async fn check(work: &Work<'_>, fetched: &Fetched, version: &str) -> Result<
         programs: distrusts && !may(&["SUPER"]),
         unsafe_functions: distrusts,
         keyless: is_on("innodb_force_primary_key"),
+        row_format: value_of("innodb_default_row_format").filter(|format| *format != "dynamic").map(str::to_owned),
+        temporal_format: value_of("mysql56_temporal_format").filter(|on| matches!(*on, "OFF" | "0")).map(str::to_owned),
     };
     if refuses == Refuses::default() {
         return Ok(());
@@ -137,6 +151,18 @@ impl Demands {
                  innodb_force_primary_key = OFF",
                 some_of(&self.keyless, NAMED)
             )
+        } else if let Some(format) = refuses.row_format.as_ref().filter(|_| !self.long_keyed.is_empty()) {
+            format!(
+                "innodb_default_row_format of the target is {format}, which has no room for a column of more than 767 bytes in a key \
+                 (1709), as these tables of the backup have one: {}: SET GLOBAL innodb_default_row_format = dynamic",
+                some_of(&self.long_keyed, NAMED)
+            )
+        } else if let Some(format) = refuses.temporal_format.as_ref().filter(|_| !self.periods.is_empty()) {
+            format!(
+                "mysql56_temporal_format of the target is {format}, with which it makes no table with named periods (4110): {}: SET GLOBAL \
+                 mysql56_temporal_format = ON",
+                some_of(&self.periods, NAMED)
+            )
         } else if refuses.programs && !self.programs.is_empty() {
             format!(
                 "the target writes a binary log, and user {user} lacks SUPER, which triggers and functions need (1419): {}: {trust}, \
@@ -171,7 +197,17 @@ impl Demands {
         self.definers.extend(definer);
         let has_line = |words: &[&str]| statement.lines().any(|line| words.contains(&line.trim()));
         match kind {
-            "TABLE" if is_keyless(statement) => self.keyless.push(name),
+            "TABLE" => {
+                let table = Definition::read(statement);
+                let found = [
+                    (&mut self.keyless, table.is_keyless()),
+                    (&mut self.long_keyed, table.has_long_key()),
+                    (&mut self.periods, table.has_periods()),
+                ];
+                for (names, _) in found.into_iter().filter(|(_, is_so)| *is_so) {
+                    names.push(name.clone());
+                }
+            }
             "TRIGGER" => self.programs.push(name),
             "FUNCTION" => {
                 if !has_line(&HARMLESS) {
@@ -249,35 +285,6 @@ fn skip(mut text: &str) -> &str {
     }
 }
 
-/// Whether a table of `InnoDB` has neither a primary key nor a unique one of columns that are never null.
-fn is_keyless(statement: &str) -> bool {
-    let lines: Vec<&str> = statement.lines().map(str::trim).collect();
-    let is_inno = lines.iter().any(|line| line.starts_with(") ENGINE=InnoDB"));
-    let is_filled = |column: &str| {
-        let begin = format!("`{}` ", column.replace('`', "``"));
-        lines.iter().any(|line| line.starts_with(&begin) && line.contains(" NOT NULL"))
-    };
-    let is_key = |line: &&str| {
-        if line.starts_with("PRIMARY KEY") {
-            return true;
-        }
-        let Some((_, columns)) = line.strip_prefix("UNIQUE KEY ").and_then(|rest| rest.split_once(" (")) else {
-            return false;
-        };
-        let mut columns = columns;
-        let mut count = 0;
-        while let Some((column, length)) = identifier(columns.as_bytes()) {
-            if !is_filled(&column) {
-                return false;
-            }
-            count += 1;
-            columns = columns.get(length..).and_then(|rest| rest.split_once(',')).map_or("", |(_, rest)| rest);
-        }
-        count > 0
-    };
-    is_inno && !lines.iter().any(is_key)
-}
-
 /// The places of statements that make something.
 struct Places {
     statements: Statements,
@@ -331,70 +338,4 @@ async fn read(maria: bool, dump: &Path, pieces: Option<&[Piece]>) -> io::Result<
         Ok(Some(demands))
     });
     reading.await.map_err(io::Error::other)?
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// As `mariadb-dump` 10.11 writes it.
-    const DUMP: &str = "CREATE TABLE `kept` (\n  `id` int(11) NOT NULL,\n  PRIMARY KEY (`id`)\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;\n\
-        CREATE TABLE `unique` (\n  `a` int(11) NOT NULL,\n  `b` int(11) NOT NULL,\n  UNIQUE KEY `u` (`a`,`b`(3))\n) ENGINE=InnoDB;\n\
-        CREATE TABLE `bare` (\n  `a` int(11) DEFAULT NULL,\n  `b` int(11) NOT NULL,\n  UNIQUE KEY `u` (`a`,`b`)\n) ENGINE=InnoDB;\n\
-        CREATE TABLE `other` (\n  `a` int(11) DEFAULT NULL\n) ENGINE=Aria;\n\
-        INSERT INTO `bare` VALUES (1,2),(3,4);\n\
-        DELIMITER ;;\n/*!50003 CREATE*/ /*!50017 DEFINER=`root`@`localhost`*/ /*!50003 trigger tr before insert on kept\n\
-        for each row set new.id=1 */;;\nDELIMITER ;\n\
-        DELIMITER ;;\nCREATE DEFINER=`app`@`%` FUNCTION `f`() RETURNS int(11)\n    DETERMINISTIC\nreturn 1 ;;\n\
-        CREATE DEFINER=`app`@`%` FUNCTION `g`() RETURNS int(11)\nreturn rand() ;;\nDELIMITER ;\n\
-        /*!50001 CREATE ALGORITHM=UNDEFINED */\n/*!50013 DEFINER=`some``body`@`%` SQL SECURITY DEFINER */\n\
-        /*!50001 VIEW `v` AS select 1 AS `1` */;\n\
-        /*!50106 CREATE*/ /*!50117 DEFINER=`app`@`%`*/ /*!50106 EVENT `e` ON SCHEDULE EVERY 1 DAY DO select 1 */ ;\n";
-
-    async fn demands(pieces: Option<&[Piece]>) -> Demands {
-        let number = pieces.map_or(0, <[Piece]>::len);
-        let dump = std::env::temp_dir().join(format!("causeway-demands-{}-{number}", std::process::id()));
-        std::fs::write(&dump, DUMP).unwrap();
-        let found = read(true, &dump, pieces).await.unwrap().unwrap();
-        std::fs::remove_file(&dump).unwrap();
-        found
-    }
-
-    #[tokio::test]
-    async fn what_a_server_may_refuse_is_found_in_a_dump() {
-        let found = demands(None).await;
-        assert_eq!(found.keyless, ["bare"]);
-        assert_eq!(found.programs, ["tr", "f", "g"]);
-        assert_eq!(found.unsafe_functions, ["g"]);
-        let definers: Vec<&str> = found.definers.iter().map(String::as_str).collect();
-        assert_eq!(definers, ["`app`@`%`", "`root`@`localhost`", "`some``body`@`%`"]);
-        let begin = Piece::Bytes(0..60);
-        assert_eq!(demands(Some(&[begin])).await, Demands::default(), "what is not restored demands nothing");
-    }
-
-    #[tokio::test]
-    async fn what_is_refused_is_told_with_what_permits_it() {
-        let (found, user) = (demands(None).await, "`app`@`%`");
-        let refused = |refuses: Refuses, version| found.refused(&refuses, user, version).map(|error| error.describe());
-        let text = refused(Refuses { keyless: true, ..Refuses::default() }, "10.11.6-MariaDB").unwrap();
-        assert!(text.contains("(1173): bare: SET GLOBAL innodb_force_primary_key = OFF, then restore again"), "{text}");
-        let text = refused(Refuses { programs: true, ..Refuses::default() }, "10.11.6-MariaDB").unwrap();
-        assert!(text.contains("(1419)") && text.contains("log_bin_trust_function_creators = ON"), "{text}");
-        assert!(text.ends_with("then restore again"), "{text}");
-        let text = refused(Refuses { unsafe_functions: true, ..Refuses::default() }, "10.11.6-MariaDB").unwrap();
-        assert!(text.contains("(1418): g: SET"), "{text}");
-        for (version, right) in [
-            ("10.11.6-MariaDB", "SET USER"),
-            ("10.4.1-MariaDB", "SUPER"),
-            ("8.0.36", "SET_USER_ID"),
-            ("9.1.0", "SET_ANY_DEFINER"),
-        ] {
-            let text = refused(Refuses { others_than: Some(user.into()), ..Refuses::default() }, version).unwrap();
-            let expected = format!(
-                "run as `root`@`localhost`, `some``body`@`%`, and user {user} may not make such (1227): GRANT {right} ON"
-            );
-            assert!(text.contains(&expected), "{text}");
-        }
-        assert_eq!(refused(Refuses::default(), "8.0.36"), None);
-    }
 }

@@ -30,7 +30,8 @@ pub async fn run(account: Account, statements: &[String], deadline: Deadline) ->
 
 /// Logs in, and starts the client with all statements. Returns the client's name, too.
 async fn begin(account: Account, statements: &[String], deadline: Deadline) -> Result<(&'static str, Child), Error> {
-    let tools = Tools::find(account).await?;
+    // Statements of users run with the settings that the server gives their login.
+    let tools = Tools::find(account).await?.unprepared();
     tools.log_in().await?;
     // With these options the client takes only the command `delimiter`, and sends no statement that is only a comment.
     let arguments = ["--binary-mode", "--skip-comments", "--line-numbers=0", "--unbuffered", "--skip-column-names"];

@@ -1,6 +1,7 @@
 //! MySQL and MariaDB, with their own programs for dumps and their client.
 
 mod accounts;
+mod definition;
 mod demands;
 mod events;
 mod hooks;
@@ -44,8 +45,10 @@ struct Tools {
     maria: bool,
     client: &'static str,
     dump: &'static str,
-    /// The statement that makes the settings of a session; empty if they are good.
+    /// The statement that makes the settings of a session; empty for those that the server gives.
     session: String,
+    /// Whether the program that dumps makes the same settings.
+    sets_up_dump: bool,
 }
 
 impl Tools {
@@ -56,7 +59,15 @@ impl Tools {
             message => ("mariadb", message?),
         };
         let dump = if client == "mariadb" { "mariadb-dump" } else { "mysqldump" };
-        Ok(Self { account, maria: message.contains("MariaDB"), client, dump, session: String::new() })
+        let (maria, session) = (message.contains("MariaDB"), settings::OPEN.into());
+        Ok(Self { account, maria, client, dump, session, sets_up_dump: false })
+    }
+
+    /// Those of MariaDB, for tests that start none.
+    #[cfg(test)]
+    fn of_tests(account: Account) -> Self {
+        let session = String::new();
+        Self { account, maria: true, client: "mariadb", dump: "mariadb-dump", session, sets_up_dump: false }
     }
 
     /// One of the programs, set up to talk to the server. The password is in its environment.
@@ -181,6 +192,7 @@ impl Tools {
     /// A dump of these databases at one instant. Unless `alone` is set, it has the statements that make and choose them.
     fn dump(&self, databases: &[String], alone: bool, data_only: bool) -> Program {
         let mut program = self.program(self.dump);
+        program = program.args(self.sets_up_dump.then(|| format!("--init-command={}", self.session)));
         program = program.args(["--single-transaction", "--quick", "--hex-blob", "--no-tablespaces", "--comments"]);
         // A table whose default is `nextval` of a sequence cannot be written under the lock of that table alone (1100).
         program = program.args(["--skip-add-locks"]);
@@ -228,9 +240,7 @@ mod tests {
 
     #[test]
     fn names_of_databases_are_no_options_of_a_dump() {
-        let account = Account::of_tests(Side::Source, "mysql", "u");
-        let session = String::new();
-        let tools = Tools { account, maria: true, client: "mariadb", dump: "mariadb-dump", session };
+        let tools = Tools::of_tests(Account::of_tests(Side::Source, "mysql", "u"));
         let names = ["-d", "--host=evil", "shop"].map(str::to_owned);
         for (alone, end) in [(false, &["--databases", "--"][..]), (true, &["--"])] {
             for data_only in [false, true] {
@@ -242,6 +252,17 @@ mod tests {
                 assert_eq!(options.iter().filter(|it| *it == "--databases").count(), usize::from(!alone));
             }
         }
+    }
+
+    #[test]
+    fn a_dump_gets_the_settings_of_a_session_if_its_program_takes_them() {
+        let tools = Tools::of_tests(Account::of_tests(Side::Source, "mysql", "u"));
+        let arguments = |sets_up_dump| {
+            let tools = Tools { sets_up_dump, session: settings::OPEN.into(), ..tools.clone() };
+            tools.dump(&["shop".to_owned()], true, false).arguments()
+        };
+        let first = format!("--init-command={}", settings::OPEN);
+        assert!(arguments(true).contains(&first) && !arguments(false).contains(&first));
     }
 
     #[test]

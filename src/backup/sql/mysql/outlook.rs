@@ -33,6 +33,7 @@ pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         Ok(false) => return Ok(outlook),
         other => drop(other?),
     }
+    outlook.note(tools.check_comparison(work.most_rows()).await)?;
     outlook.note(packet::check(&work, fetched).await)?;
     outlook.note(demands::check(&work, fetched, &version).await)?;
     let present = tools.databases().await?;

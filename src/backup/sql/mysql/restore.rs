@@ -57,6 +57,7 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     if !work.is_to_do(how, exact).await? {
         return Ok(work.tables.rows().into());
     }
+    tools.check_comparison(work.most_rows()).await?;
     packet::check(&work, fetched).await?;
     demands::check(&work, fetched, &version).await?;
     let before = work.mark().await?.unwrap_or_default();
@@ -192,6 +193,11 @@ impl<'a> Work<'a> {
         })
     }
 
+    /// The rows of the largest table.
+    pub fn most_rows(&self) -> u64 {
+        self.tables.0.values().map(|table| table.rows).max().unwrap_or_default()
+    }
+
     /// The chosen databases; none if all are restored.
     pub fn only(&self) -> Option<Vec<Only<'_>>> {
         let pairs = self.from.iter().zip(&self.databases);
@@ -288,7 +294,7 @@ impl<'a> Work<'a> {
     /// The first difference of the target from the backup. The target is dumped to find it, because only a dump writes values
     /// in the same form as the backup.
     async fn difference(&self, exact: bool) -> Result<Option<String>, Error> {
-        let failed = |failure| self.tools.account.side.failed(&failure);
+        let failed = |failure| self.tools.dump_failed(&failure);
         let mut dump = self.tools.dump(&self.databases, self.alone, true).start(Stdio::null())?;
         let mut rows = Rows::default();
         while let Some(chunk) = dump.next(PROGRAM_SILENCE_TIMEOUT).await.map_err(failed)? {
@@ -340,8 +346,7 @@ mod tests {
 
     #[test]
     fn names_are_those_that_the_target_has_or_refused() {
-        let (account, session) = (Account::of_tests(Side::Target, "mysql", "u"), String::new());
-        let tools = Tools { account, maria: true, client: "mariadb", dump: "mariadb-dump", session };
+        let tools = Tools::of_tests(Account::of_tests(Side::Target, "mysql", "u"));
         let folded = work(&tools, &["Shop.Orders", "Shop.lines"]).in_lower_case().unwrap();
         assert_eq!(folded.databases, ["shop"]);
         assert_eq!(folded.tables.0.keys().collect::<Vec<_>>(), ["shop.lines", "shop.orders"]);

@@ -35,6 +35,7 @@ pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
         login: Login { username: Some("root".into()), password: String::new() },
         tls: None,
         own_money: false,
+        lifts: false,
     };
     let tools = Tools::find(account).await?;
     let places = [format!("--datadir={}", data.display()), format!("--tmpdir={}", files.display())];

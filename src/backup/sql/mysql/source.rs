@@ -33,9 +33,10 @@ pub struct MysqlDump {
 impl MysqlDump {
     /// Logs in, lists the databases, and checks that all of them may be read.
     pub async fn open(account: Account) -> Result<Self, Error> {
-        let tools = Tools::find(account).await?;
+        let mut tools = Tools::find(account).await?;
         let version = tools.log_in().await?;
         tools.check_dump().await?;
+        tools.prepare_to_read().await?;
         let databases = match &tools.account.database {
             Some(database) => vec![database.clone()],
             None => tools.databases().await?,
@@ -83,7 +84,7 @@ impl MysqlDump {
         let mut rows = Rows::default();
         let written =
             into.observed(&format!("{DUMP}{name}"), dump, PROGRAM_SILENCE_TIMEOUT, |bytes| rows.push(bytes)).await;
-        written.map_err(|failure| self.tools.account.side.failed(&failure))?;
+        written.map_err(|failure| self.tools.dump_failed(&failure))?;
         if let Some(lost) = self.databases.iter().find(|name| alone.is_none() && rows.lacks(name)) {
             let message = format!("{} ended well, but its dump has no database {lost}", self.tools.dump);
             return Err(Error::SourceDamaged(message));

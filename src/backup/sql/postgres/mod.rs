@@ -8,6 +8,7 @@ mod dependents;
 mod globals;
 mod holding;
 mod hooks;
+mod limits;
 mod locks;
 mod log;
 mod outlook;
@@ -57,7 +58,8 @@ const MONEY: &str = "-c lc_monetary=C";
 
 /// Settings of the connections of an account.
 fn options(account: &Account) -> String {
-    if account.own_money { OPTIONS.to_owned() } else { format!("{OPTIONS} {MONEY}") }
+    let lifted = if account.lifts { format!(" {}", limits::LIFTED) } else { String::new() };
+    if account.own_money { format!("{OPTIONS}{lifted}") } else { format!("{OPTIONS}{lifted} {MONEY}") }
 }
 
 /// A program of PostgreSQL that talks to the server. How to reach it is in the program's environment.
@@ -118,6 +120,13 @@ mod tests {
                 assert!(options.split(" -c ").any(|it| it.trim_start_matches("-c ") == setting), "{options}");
             }
         }
+    }
+
+    #[test]
+    fn a_limit_is_lifted_only_if_the_login_may_do_that() {
+        let account = Account::of_tests(Side::Target, "postgresql", "backup");
+        let started = |lifts| options(&Account { lifts, ..account.clone() });
+        assert!(started(true).contains(" -c temp_file_limit=-1 ") && !started(false).contains("temp_file_limit"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::{Account, Fetched, GLOBALS, How};
 use super::globals::made;
+use super::limits::lifted;
 use super::restore::{Ground, State};
 use super::session::Session;
 use crate::api::databaserestore::RestoreAction;
@@ -12,6 +13,7 @@ use crate::backup::outlook::Outlook;
 
 /// What would happen to databases, tables, what depends on them, and roles.
 pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Result<Outlook, Error> {
+    let account = &lifted(account).await?;
     let mut ground = Ground::look_at(account, fetched, how).await?;
     let mut outlook = Outlook::default();
     let (mut new, mut tables, mut there, mut dependents, mut rows) =

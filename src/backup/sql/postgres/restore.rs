@@ -14,6 +14,7 @@ use super::MAINTENANCE;
 use super::database::Database;
 use super::dependents::{Dependent, refusal};
 use super::globals::missing;
+use super::limits::lifted;
 use super::locks::Room;
 use super::pair::{Pair, chosen};
 use super::session::Session;
@@ -61,6 +62,7 @@ pub struct Ground<'a> {
 /// Restores databases of a backup, or parts of them, and compares. Returns the number of rows.
 pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Result<Restored, Error> {
     tools::check("pg_restore", account, how.origin).await?;
+    let account = &lifted(account).await?;
     let mut ground = Ground::look_at(account, fetched, how).await?;
     let mut states = Vec::new();
     for pair in &ground.pairs {

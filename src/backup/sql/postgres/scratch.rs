@@ -62,6 +62,7 @@ pub fn account(work: &Path, user: &str) -> Account {
         login: Login { username: Some(user.into()), password: String::new() },
         tls: None,
         own_money: false,
+        lifts: false,
     }
 }
 

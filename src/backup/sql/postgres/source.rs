@@ -11,6 +11,7 @@ use super::super::dump::Writer;
 use super::super::words::listed;
 use super::super::{Account, DUMP, ENCODING, GLOBALS, PROGRAM_SILENCE_TIMEOUT, TABLES};
 use super::holding::{LOCK_SECONDS, not_locked};
+use super::limits::lifted;
 use super::restore::connection;
 use super::session::Session;
 use super::{MAINTENANCE, locks, program, rights, steps};
@@ -35,6 +36,7 @@ pub struct PostgresDump {
 impl PostgresDump {
     /// Logs in, and checks each database.
     pub async fn open(account: Account) -> Result<Self, Error> {
+        let account = lifted(&account).await?;
         let first = account.database.clone().unwrap_or_else(|| MAINTENANCE.into());
         let mut session = Session::open(&account, &first).await?;
         let found = match &account.database {
