@@ -22,6 +22,7 @@ mod point_in_time;
 mod second_region;
 mod slots;
 mod sql_accounts;
+mod sql_definers;
 mod sql_idioms;
 mod sql_locks;
 mod sql_mariadb;

@@ -1,6 +1,6 @@
 //! What a dump demands of a target besides room: definers, triggers and functions under a binary log, and tables without a key.
 //!
-//! The dump is read once more only if the target, or the rights of the login, could refuse something.
+//! The dump is read once more for that, before anything is written.
 //! <https://mariadb.com/kb/en/stored-routine-privileges/>, <https://dev.mysql.com/doc/refman/8.4/en/stored-programs-logging.html>
 
 #[cfg(test)]
@@ -15,6 +15,7 @@ use std::path::Path;
 use super::super::words::some_of;
 use super::super::{Fetched, Side};
 use super::accounts::{Who, me};
+use super::definers::Program;
 use super::definition::Definition;
 use super::restore::Work;
 use super::rights::{has, server_rights};
@@ -38,9 +39,13 @@ const HARMLESS: [&str; 3] = ["DETERMINISTIC", "NO SQL", "READS SQL DATA"];
 
 /// What a dump has that a server may refuse.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Demands {
+pub struct Demands {
     /// The accounts for which programs and views run.
-    definers: BTreeSet<String>,
+    pub definers: BTreeSet<String>,
+    /// Views and functions that name such an account.
+    pub programs_of_accounts: Vec<Program>,
+    /// The database that the dump has chosen so far.
+    database: String,
     /// Triggers and functions.
     programs: Vec<String>,
     /// Functions that do not say that they are harmless.
@@ -69,11 +74,12 @@ struct Refuses {
     temporal_format: Option<String>,
 }
 
-/// Checks that the target takes all that is restored. The error names what it would refuse, and what permits it.
-pub async fn check(work: &Work<'_>, fetched: &Fetched, version: &str) -> Result<(), Error> {
+/// Checks that the target takes all that is restored, and returns what that is. The error names what it would refuse, and what
+/// permits it.
+pub async fn check(work: &Work<'_>, fetched: &Fetched, version: &str) -> Result<Demands, Error> {
     let tools = work.tools;
     if tools.account.side == Side::Scratch {
-        return Ok(());
+        return Ok(Demands::default());
     }
     let rows = tools
         .ask(
@@ -106,11 +112,8 @@ pub async fn check(work: &Work<'_>, fetched: &Fetched, version: &str) -> Result<
         row_format: value_of("innodb_default_row_format").filter(|format| *format != "dynamic").map(str::to_owned),
         temporal_format: value_of("mysql56_temporal_format").filter(|on| matches!(*on, "OFF" | "0")).map(str::to_owned),
     };
-    if refuses == Refuses::default() {
-        return Ok(());
-    }
-    let demands = demands_of(work, fetched).await?;
-    demands.and_then(|demands| demands.refused(&refuses, &user, version)).map_or(Ok(()), Err)
+    let demands = demands_of(work, fetched).await?.unwrap_or_default();
+    demands.refused(&refuses, &user, version).map_or(Ok(demands), Err)
 }
 
 /// Makes the accounts that a dump names as definers and that a throw-away server lacks, such as the login that took the backup:
@@ -193,9 +196,20 @@ impl Demands {
 
     /// Adds a statement of the dump.
     fn add(&mut self, statement: &str) {
+        if let Some((name, _)) = statement.strip_prefix("USE ").and_then(|rest| identifier(rest.as_bytes())) {
+            self.database = name;
+        }
         let Some(Made { kind, name, definer }) = Made::read(statement) else { return };
-        self.definers.extend(definer);
+        self.definers.extend(definer.clone());
         let has_line = |words: &[&str]| statement.lines().any(|line| words.contains(&line.trim()));
+        if let Some(definer) = definer.filter(|_| matches!(kind, "VIEW" | "FUNCTION")) {
+            let is_view = kind == "VIEW";
+            let (head, body) = statement.split_once(" AS ").filter(|_| is_view).unwrap_or((statement, ""));
+            let invokers = "SQL SECURITY INVOKER";
+            let is_invokers = if is_view { head.contains(invokers) } else { has_line(&[invokers]) };
+            let (database, name, body) = (self.database.clone(), name.clone(), body.to_owned());
+            self.programs_of_accounts.push(Program { is_view, database, name, definer, is_invokers, body });
+        }
         match kind {
             "TABLE" => {
                 let table = Definition::read(statement);
@@ -293,10 +307,11 @@ struct Places {
     found: Vec<Range<u64>>,
 }
 
-/// Notes a statement that makes something.
+/// Notes a statement that makes something, or that chooses a database.
 fn note(statement: &Statement<'_>, chosen: Option<&[Range<u64>]>, found: &mut Vec<Range<u64>>) {
     let is_chosen = chosen.is_none_or(|chosen| chosen.iter().any(|part| part.contains(&statement.range.start)));
-    if is_chosen && skip(&String::from_utf8_lossy(statement.head)).starts_with("CREATE") {
+    let head = String::from_utf8_lossy(statement.head);
+    if is_chosen && (skip(&head).starts_with("CREATE") || (statement.plain && head.starts_with("USE `"))) {
         found.push(statement.range.clone());
     }
 }

@@ -1,6 +1,7 @@
 //! MySQL and MariaDB, with their own programs for dumps and their client.
 
 mod accounts;
+mod definers;
 mod definition;
 mod demands;
 mod events;

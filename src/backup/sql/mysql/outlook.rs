@@ -6,7 +6,7 @@ use super::super::tables::alike;
 use super::super::{Account, Fetched, How};
 use super::accounts::Accounts;
 use super::restore::Work;
-use super::{MARK, Tools, demands, packet, text};
+use super::{MARK, Tools, definers, demands, packet, text};
 use crate::api::databaserestore::RestoreAction;
 use crate::backup::Error;
 use crate::backup::outlook::Outlook;
@@ -35,7 +35,13 @@ pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     }
     outlook.note(tools.check_comparison(work.most_rows()).await)?;
     outlook.note(packet::check(&work, fetched).await)?;
-    outlook.note(demands::check(&work, fetched, &version).await)?;
+    let demands = match demands::check(&work, fetched, &version).await {
+        Err(error) if error.is_refusal() => {
+            outlook.refuse(&error);
+            None
+        }
+        demands => Some(demands?),
+    };
     let present = tools.databases().await?;
     let new = work.databases.iter().filter(|name| !present.contains(name));
     outlook.add(RestoreAction::Create, "databases", new);
@@ -46,6 +52,9 @@ pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     outlook.add(RestoreAction::Keep, "tables", there.difference(&tables));
     outlook.count(RestoreAction::Create, "rows", work.tables.rows());
     let accounts = Accounts::look(&tools, &version, fetched, &BTreeSet::new(), work.only().as_deref()).await?;
+    if let Some(demands) = demands {
+        outlook.note(definers::check(&work, &demands, &accounts, &version).await.map(drop))?;
+    }
     let (make, keep) = accounts.outlook();
     outlook.add(RestoreAction::Create, "accounts", make);
     outlook.add(RestoreAction::Keep, "accounts", keep);

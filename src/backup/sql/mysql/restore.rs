@@ -16,7 +16,7 @@ use super::accounts::{Accounts, Only, Who};
 use super::mark::{Kept, Mark};
 use super::rows::Rows;
 use super::sections::{Piece, Sections};
-use super::{MARK, Tools, demands, literal, packet, part, text};
+use super::{MARK, Tools, definers, demands, literal, packet, part, text};
 use crate::backup::Error;
 use crate::backup::restored::Restored;
 
@@ -42,7 +42,7 @@ pub struct Work<'a> {
     /// The statement that makes that one as it was made; empty if it is not known.
     pub create: String,
     /// Whether the target has some of the names in lower case.
-    folded: bool,
+    pub folded: bool,
 }
 
 /// Restores the chosen databases of a backup and the accounts that are missing, and compares.
@@ -59,7 +59,7 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     }
     tools.check_comparison(work.most_rows()).await?;
     packet::check(&work, fetched).await?;
-    demands::check(&work, fetched, &version).await?;
+    let demands = demands::check(&work, fetched, &version).await?;
     let before = work.mark().await?.unwrap_or_default();
     // Who may write into a database may write a mark there. The other place of marks is ours alone.
     let is_trusted = before.run == how.run || !work.alone;
@@ -69,6 +69,7 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         (BTreeSet::default(), before.kept.accounts)
     };
     let mut accounts = Accounts::look(&tools, &version, fetched, &ours, work.only().as_deref()).await?;
+    let lacking = definers::check(&work, &demands, &accounts, &version).await?;
     // An earlier try that did not finish left the event scheduler off.
     let events = before.kept.events || tools.runs_events().await?;
     let mut mark = Mark { run: how.run.to_owned(), kept: Kept { events, accounts: accounts.fresh() } };
@@ -84,6 +85,7 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     loaded?;
     let notes = [
         accounts.note(),
+        lacking,
         unfinished(&others),
         work.tables.only_counted(),
         work.rounded().await?,

@@ -55,6 +55,29 @@ pub async fn server_rights(tools: &Tools, version: &str) -> Result<Option<BTreeS
     Ok((grants.strange == 0).then(|| grants.on_server()))
 }
 
+/// Whether the login may make accounts; also if the server does not say it.
+/// <https://dev.mysql.com/doc/refman/8.4/en/create-user.html>
+pub async fn may_make_accounts(tools: &Tools, version: &str) -> Result<bool, Error> {
+    let Ok(printed) = own(tools, version).await? else { return Ok(true) };
+    let grants = Grants::read(&printed, version, false);
+    let may = has(&grants.on_server(), "CREATE USER") || has(&grants.on("mysql"), "INSERT");
+    Ok(may || grants.strange > 0)
+}
+
+/// Whether an account may have a right on a database, by the statements that the server prints for it: also if it has that on a
+/// part of the database alone, or through a role.
+pub fn reaches(printed: &[String], version: &str, folds: bool, database: &str, right: &str) -> bool {
+    let grants = Grants::read(printed, version, folds);
+    let is_near = |statement: &Statement| match statement {
+        Statement::Member { .. } => true,
+        Statement::Grant { level: Level::Object { database: its, .. }, revoke: false, .. } => {
+            grants.is_about(its, database)
+        }
+        _ => false,
+    };
+    grants.strange > 0 || has(&grants.on(database), right) || grants.statements.iter().any(is_near)
+}
+
 /// What a login may do.
 struct Grants {
     statements: Vec<Statement>,
@@ -243,6 +266,22 @@ mod tests {
     /// What is missing for a database.
     fn missing(text: &str, version: &str, database: &str) -> Option<String> {
         grants(text, version).missing(&[database.to_owned()], USER)
+    }
+
+    #[test]
+    fn an_account_reaches_what_it_has_any_right_on() {
+        let reaches = |text: &str, right| reaches(&[text.to_owned()], MARIADB, false, "shop", right);
+        for (text, select, execute) in [
+            ("GRANT USAGE ON *.* TO `a`@`%`", false, false),
+            ("GRANT ALL PRIVILEGES ON *.* TO `a`@`%`", true, true),
+            ("GRANT SELECT ON `shop`.* TO `a`@`%`", true, false),
+            ("GRANT EXECUTE ON `sh%`.* TO `a`@`%`", false, true),
+            ("GRANT SELECT ON `bank`.* TO `a`@`%`", false, false),
+            ("GRANT SELECT ON `shop`.`t` TO `a`@`%`", true, true),
+            ("GRANT `readers` TO `a`@`%`", true, true),
+        ] {
+            assert_eq!((reaches(text, "SELECT"), reaches(text, "EXECUTE")), (select, execute), "{text}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod tokens;
 
 pub use plan::{Only, escaped, matches, nearness};
 pub use restore::Accounts;
-pub use source::{dumped, own};
+pub use source::{dumped, own, shown};
 pub use statement::{Level, Statement, Who};
 pub use tokens::{Kind, Token, render, statements};
 
@@ -30,7 +30,7 @@ use crate::backup::Error;
 const NEEDS: &str = "needs SELECT on mysql.*";
 
 /// All accounts and roles; or why this login may not read them.
-async fn all(tools: &Tools, version: &str) -> Result<Result<BTreeSet<Who>, Failure>, Error> {
+pub async fn all(tools: &Tools, version: &str) -> Result<Result<BTreeSet<Who>, Failure>, Error> {
     // Only MariaDB distinguishes roles from accounts.
     let role = if version.contains("MariaDB") { "is_role" } else { "'N'" };
     let query = format!("SELECT CONCAT(HEX(user), ' ', HEX(host), ' ', {role}) FROM mysql.user");

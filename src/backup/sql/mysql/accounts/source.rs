@@ -77,6 +77,14 @@ pub async fn own(tools: &Tools, version: &str) -> Result<Result<Vec<String>, Fai
     Ok(Ok(lines.iter().map(|line| unescaped(line)).collect()))
 }
 
+/// The statements that the server prints for an account, whose name is as in statements, and for `PUBLIC`; none if it does not
+/// print them.
+pub async fn shown(tools: &Tools, who: &str) -> Result<Option<Vec<String>>, Error> {
+    let Ok(mut lines) = tools.answer(&format!("{SESSION}SHOW GRANTS FOR {who}")).await? else { return Ok(None) };
+    lines.extend(tools.answer(&format!("{SESSION}SHOW GRANTS FOR {PUBLIC}")).await?.unwrap_or_default());
+    Ok(Some(lines.iter().map(|line| unescaped(line)).collect()))
+}
+
 /// The statement that asks for the rights of this login, with those of the roles that `CURRENT_ROLE()` names.
 fn show_own(roles: Option<&str>) -> String {
     match roles {

@@ -32,6 +32,10 @@ async fn what_a_server_may_refuse_is_found_in_a_dump() {
     let found = demands(None).await;
     assert_eq!(found.keyless, ["bare"]);
     assert_eq!((&found.long_keyed, &found.periods), (&vec!["long".to_owned()], &vec!["since".to_owned()]));
+    let of_accounts: Vec<(&str, &str)> =
+        found.programs_of_accounts.iter().map(|it| (it.name.as_str(), it.body.as_str())).collect();
+    assert_eq!(of_accounts, [("f", ""), ("g", ""), ("v", "select 1 AS `1` */;")]);
+    assert!(found.programs_of_accounts.iter().all(|it| it.database == "shop" && !it.is_invokers));
     assert_eq!(found.programs, ["tr", "f", "g"]);
     assert_eq!(found.unsafe_functions, ["g"]);
     let definers: Vec<&str> = found.definers.iter().map(String::as_str).collect();
