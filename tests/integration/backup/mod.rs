@@ -29,6 +29,7 @@ mod sql_mariadb;
 mod sql_parallel;
 mod sql_parts;
 pub mod sql_postgres;
+mod sql_servers;
 mod sql_settings;
 mod sql_size;
 pub mod sql_stage;

@@ -22,6 +22,10 @@ pub const CERTIFICATE: &str = "db-tls";
 const MEMORY: &str = "96Mi";
 /// The server's pod.
 const SERVER: &str = "server";
+/// The pod of a second server.
+const SECOND: &str = "server-2";
+/// The Service that has both behind it.
+const BOTH: &str = "both";
 /// The password of every server.
 pub const PASSWORD: &str = "it's a \"secret\" of \\ours";
 
@@ -121,9 +125,34 @@ impl SqlStage {
 
     /// Starts a server.
     async fn start(&mut self) {
+        let address = self.started(SERVER).await;
+        if !self.secured {
+            self.host = address;
+        }
+    }
+
+    /// Starts a second server beside the first, and a Service with both behind it. Returns the address of the second, and the
+    /// Service's name.
+    pub async fn second(&self) -> (String, String) {
+        let address = self.started(SECOND).await;
+        let label = Patch::Merge(json!({ "metadata": { "labels": { BOTH: "yes" } } }));
+        for name in [SERVER, SECOND] {
+            self.api::<Pod>().patch(name, &PatchParams::default(), &label).await.expect("the label is taken");
+        }
+        let service = json!({
+            "metadata": { "name": BOTH },
+            "spec": { "selector": { BOTH: "yes" }, "ports": [{ "port": self.engine.port }] },
+        });
+        let service: Service = serde_json::from_value(service).expect("a Service");
+        self.api::<Service>().create(&PostParams::default(), &service).await.expect("the Service is taken");
+        (address, format!("{BOTH}.{}.svc", self.namespace))
+    }
+
+    /// Starts a server in a pod of that name; returns its address when it serves.
+    async fn started(&self, name: &str) -> String {
         let engine = self.engine;
         let probe = json!({ "tcpSocket": { "port": engine.port }, "periodSeconds": 1 });
-        self.pod(SERVER, engine.serve, Some(&probe)).await;
+        self.pod(name, engine.serve, Some(&probe)).await;
         let ready = |pod: &Pod| {
             let status = pod.status.clone().unwrap_or_default();
             assert_ne!(status.phase.as_deref(), Some("Failed"), "{status:#?}");
@@ -131,10 +160,8 @@ impl SqlStage {
         };
         let api = self.api::<Pod>();
         let pod =
-            wait_within(WAIT_TIMEOUT, "a server", || async { api.get(SERVER).await.expect("the pod") }, ready).await;
-        if !self.secured {
-            self.host = pod.status.and_then(|status| status.pod_ip).expect("an address");
-        }
+            wait_within(WAIT_TIMEOUT, "a server", || async { api.get(name).await.expect("the pod") }, ready).await;
+        pod.status.and_then(|status| status.pod_ip).expect("an address")
     }
 
     /// Makes a Service of that name for the server, and a certificate for it.

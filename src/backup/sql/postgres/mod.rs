@@ -8,6 +8,7 @@ mod dependents;
 mod globals;
 mod holding;
 mod hooks;
+mod identity;
 mod limits;
 mod locks;
 mod log;

@@ -11,6 +11,7 @@ use super::super::dump::Writer;
 use super::super::words::listed;
 use super::super::{Account, DUMP, ENCODING, GLOBALS, PROGRAM_SILENCE_TIMEOUT, TABLES};
 use super::holding::{LOCK_SECONDS, not_locked};
+use super::identity::{Identity, foreign_snapshot};
 use super::limits::lifted;
 use super::restore::connection;
 use super::session::Session;
@@ -29,6 +30,8 @@ pub struct PostgresDump {
     left_out: Vec<String>,
     /// Whether the user is a superuser. Only a superuser may read passwords.
     superuser: bool,
+    /// The server that every connection has to reach.
+    server: Identity,
     /// The server's version.
     pub version: String,
 }
@@ -44,6 +47,7 @@ impl PostgresDump {
             None => session.databases().await?,
         };
         let (version, superuser) = (session.version().await?, session.attributes().await?.superuser);
+        let server = Identity::ask(&mut session).await?;
         let (mut databases, mut left_out) = (Vec::new(), Vec::new());
         for (database, open) in found {
             if account.database.is_none() && !is_restorable(&database) {
@@ -57,12 +61,13 @@ impl PostgresDump {
                 left_out.push(database);
                 continue;
             };
+            server.check(&mut session, &account).await?;
             rights::check(&mut session, &account, &database).await?;
             locks::check(&mut session, &account, &database).await?;
             databases.push(database);
         }
         tracing::info!(host = account.host, version, databases = databases.len(), "a server can be dumped");
-        Ok(Self { account, databases, left_out, superuser, version })
+        Ok(Self { account, databases, left_out, superuser, server, version })
     }
 
     /// Logs in to a database; none if `pg_hba.conf` refuses that for one of several databases. The server was reached before.
@@ -90,13 +95,15 @@ impl PostgresDump {
         let mut contents = Contents::default();
         let (mut tables, mut uncompared) = (0, Vec::new());
         for database in &self.databases {
-            let (session, snapshot) = Session::holding(&self.account, database).await?;
+            let (mut session, snapshot) = Session::holding(&self.account, database).await?;
+            self.server.check(&mut session, &self.account).await?;
             // Not compressed here: zstd does that better, and the hash is of what zstd gets.
             let arguments = ["--format=custom", "--compress=0", "--no-tablespaces", "--no-password"];
             // Without a limit, `pg_dump` would wait forever behind a session that itself waits for our locks.
             let lock_timeout = format!("--lock-wait-timeout={LOCK_SECONDS}s");
             let dump = program("pg_dump", &self.account, database)?.args(arguments).args([&lock_timeout]);
             let mut counting = Session::open(&self.account, database).await?;
+            self.server.check(&mut counting, &self.account).await?;
             let encoding = counting.encoding().await?;
             let written_in = written_in(&encoding, counting.has_other_names().await?);
             let dump = dump.args(["--snapshot", &snapshot, "--exclude-schema", steps::MARK, "--encoding", written_in]);
@@ -105,7 +112,10 @@ impl PostgresDump {
             let written = async {
                 match into.program(&name, dump, PROGRAM_SILENCE_TIMEOUT).await {
                     Ok(()) => Ok(()),
-                    Err(failure) => Err(not_locked(&failure, &self.account, database).await),
+                    Err(failure) => match foreign_snapshot(&failure, &self.account) {
+                        Some(error) => Err(error),
+                        None => Err(not_locked(&failure, &self.account, database).await),
+                    },
                 }
             };
             let ((), found) = tokio::try_join!(written, counting.tables_in(&snapshot))?;
