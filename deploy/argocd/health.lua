@@ -35,6 +35,10 @@ end
 health.message = ready.message
 if ready.status == "True" then
   health.status = "Healthy"
+  -- A backup that is scheduled is all that a sync can wait for: the first one may be due in a week.
+  if condition.Restorable ~= nil and condition.Restorable.status == "False" then
+    health.message = condition.Restorable.message
+  end
 elseif is_true("Stalled") then
   health.status = "Degraded"
   health.message = condition.Stalled.message

@@ -19,7 +19,7 @@ pub use method::Method;
 pub use source::{EtcdEndpoints, Named, RedisServer, Source, SqlServer};
 pub use status::{
     BackupFailure, BackupRun, BackupState, BackupVerification, DatabaseBackupStatus, DatabaseState, KeptBy,
-    KeptLogState, LockedBackups, Recoverable,
+    KeptLogState, LockedBackups, Recoverable, RunningBackup,
 };
 
 use super::common::DeletionPolicy;

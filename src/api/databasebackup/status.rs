@@ -92,11 +92,16 @@ pub struct DatabaseBackupStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<String>,
 
+    /// Jobs that take backups and that have not ended, at most the newest twenty. One that is gone before its end was seen is a
+    /// failed backup.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub running: Vec<RunningBackup>,
+
     /// The last value of the annotation `causeway.example.com/backup-now` for which a backup was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup_now: Option<String>,
 
-    /// `Ready`, `BucketReady`, `BackupOverdue` and `Verified`; `BackupFailed`, `LogBeginsTooLate`, `LogNotDeleted`,
+    /// `Ready`, `BucketReady`, `BackupOverdue`, `Restorable` and `Verified`; `BackupFailed`, `LogBeginsTooLate`, `LogNotDeleted`,
     /// `UnrecordedBackups`, `UnsignedBackups`, `Reconciling` and `Stalled` only while abnormal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
@@ -175,6 +180,16 @@ pub enum BackupState {
     NotStarted,
     /// It is left out, for a Secret may not be used.
     SecretRefused,
+}
+
+/// A Job that takes a backup.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunningBackup {
+    /// Name of the Job.
+    pub job: String,
+    /// When the Job was made.
+    pub started: Time,
 }
 
 /// A backup that failed.
@@ -291,6 +306,7 @@ conditioned!(
         ("LogBeginsTooLate", AbnormalTrue),
         ("LogBroken", AbnormalTrue),
         ("LogNotDeleted", AbnormalTrue),
+        ("Restorable", NormalTrue),
         ("UnrecordedBackups", AbnormalTrue),
         ("UnsignedBackups", AbnormalTrue),
         ("Verified", NormalTrue)

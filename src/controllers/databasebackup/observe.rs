@@ -137,6 +137,14 @@ impl Observer {
         let uid = object.uid().unwrap_or_default();
         let fresh = self.changed.take(&uid).is_some();
         let mut observed = if fresh { self.read(object).await? } else { self.watched(object) };
+        // The watch may not show a Job yet that an answer of the API server had.
+        if !fresh && lacks_running(object, &observed) {
+            observed = self.read(object).await?;
+        }
+        // What a Job that is gone has left in S3 was not read when it ended.
+        if lacks_running(object, &observed) {
+            self.forget_catalog(object);
+        }
         observed.settings = self.settings.clone();
         observed.lacks_kind = self.watches.lacks_kind(object);
         if object.meta().deletion_timestamp.is_some() {
@@ -309,6 +317,12 @@ impl Observer {
 fn uses(settings: &Settings, object: &DatabaseBackup, place: &Place, owner: &str) -> bool {
     let destination = &object.spec.destination;
     destination.endpoint == place.endpoint && settings.bucket_of(destination, owner) == place.bucket
+}
+
+/// Whether a Job is not there of which no end was seen.
+fn lacks_running(object: &DatabaseBackup, observed: &Observed) -> bool {
+    let running = object.status.iter().flat_map(|status| &status.running);
+    running.into_iter().any(|it| observed.jobs.iter().all(|job| job.name != it.job))
 }
 
 /// Whether a Job failed and that was not reported yet.

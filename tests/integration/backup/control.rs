@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::stage::{NAME, NEVER, Stage, WAIT_TIMEOUT, describe, redis_command};
 use crate::support::Operator;
+use crate::support::backends::apply_service;
 use crate::support::wait::wait_within;
 use crate::support::wait_for;
 
@@ -211,4 +212,41 @@ async fn a_backup_that_fails_says_why() {
     for condition in ["BackupFailed", "BackupOverdue"] {
         assert_eq!(describe(&status, condition), ("True".into(), "NeverSucceeded".into()), "{condition}");
     }
+}
+
+/// The source does not answer yet, so the Job is tried again for long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_is_deleted_while_it_runs_is_a_failed_backup() {
+    let stage = Stage::new("backup-deleted").await;
+    let _operator = Operator::start(&stage).await;
+    let spec = json!({
+        "schedule": NEVER, "retry": { "limit": 6, "deadline": "1800s" },
+        "source": { "redisServer": { "address": format!("late.{}.svc:6379", stage.namespace) } },
+    });
+    stage.create::<DatabaseBackup>(NAME, spec).await;
+    let object = stage.becomes("the schedule", |status| describe(status, "Ready").1 == "Scheduled").await;
+    let status = object.status.expect("a status");
+    assert_eq!(describe(&status, "Restorable"), ("False".into(), "NoBackupYet".into()));
+    stage.backup_now("one").await;
+    let object = stage.becomes("a Job that runs", |status| !status.running.is_empty()).await;
+    let job = object.status.expect("a status").running[0].job.clone();
+    stage.api::<Job>().delete(&job, &DeleteParams::background()).await.expect("the Job goes");
+
+    let object = stage.becomes("the end of the Job", |status| status.running.is_empty()).await;
+    let status = object.status.expect("a status");
+    let failure = status.last_failure.clone().expect("a failure");
+    assert_eq!((failure.reason.as_str(), &failure.job), ("JobDeleted", &job));
+    assert!(failure.message.ends_with(&format!("kubectl causeway backup now {NAME}")), "{}", failure.message);
+    let object = stage.becomes("a failure", |status| describe(status, "Ready").1 == "BackupFailed").await;
+    assert_eq!(describe(&object.status.expect("a status"), "Ready").0, "False");
+
+    stage.redis("cache").await;
+    let selector = json!({ "causeway.example.com/redis": "cache" });
+    apply_service(&stage, "late", json!({ "selector": selector, "ports": [{ "port": 6379 }] })).await;
+    stage.backup_now("two").await;
+    let good = |status: &DatabaseBackupStatus| {
+        describe(status, "Restorable").0 == "True" && describe(status, "Ready").1 == "Scheduled"
+    };
+    let object = stage.becomes("a backup", good).await;
+    assert_eq!(object.status.expect("a status").last_failure, None);
 }

@@ -128,6 +128,7 @@ CREATE TABLE numbered (i BIGINT DEFAULT NEXTVAL(numbers), t TEXT); INSERT INTO n
 CREATE VIEW late AS SELECT id, CONCAT(t, "x") AS `Text` FROM `select` WHERE y > '2026-01-01' OR t = 'a';
 CREATE TRIGGER noted BEFORE INSERT ON child FOR EACH ROW SET NEW.t = CONCAT(NEW.t, '\\');
 CREATE FUNCTION twice(i INT) RETURNS INT DETERMINISTIC RETURN i * 2;
+CREATE USER app@'%' IDENTIFIED BY 'of the app'; GRANT SELECT, EXECUTE ON `Shop`.* TO app@'%';
 SET SESSION foreign_key_checks = OFF; INSERT INTO child (id, ts) VALUES (4711, '2026-01-02');"#;
 
 /// Gives the server another value of each setting that can be changed, but for those that a restore asks about and refuses
@@ -183,6 +184,7 @@ const LOOK_MARIADB: &[&str] = &[
     "SELECT routine_definition, sql_mode, dtd_identifier FROM information_schema.routines WHERE routine_schema = 'Shop';",
     "SELECT default_character_set_name, default_collation_name FROM information_schema.schemata WHERE schema_name = 'Shop';",
     "SELECT next_not_cached_value, increment FROM numbers;",
+    "SHOW GRANTS FOR app@'%';",
     "SELECT auto_increment FROM information_schema.tables WHERE table_schema = 'Shop' AND table_name = 'select';",
 ];
 

@@ -51,7 +51,7 @@ mod tests {
     use super::super::super::action::Action;
     use super::super::super::facts::{Observed, Withheld};
     use super::super::super::fixtures::backup;
-    use super::super::tests::{decided, settled, words};
+    use super::super::tests::{aged, decided, settled, words};
     use crate::api::DatabaseBackup;
     use crate::consent::Refusal;
     use crate::external::s3::{BucketFacts, Found, Tags};
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn a_database_whose_secret_does_not_agree_is_taken_out_of_the_schedule_and_told() {
         let object = backup();
-        let mut observed = settled(&object);
+        let mut observed = aged(settled(&object));
         let database = observed.sources.remove(0);
         let refusal = Refusal { reason: "SecretNotShared", message: "Secret cache-auth does not agree".into() };
         observed.withheld.push(Withheld { database, refusal });

@@ -45,7 +45,7 @@ mod tests {
     use super::super::super::action::{Action, Change};
     use super::super::super::facts::{Observed, Recording, Signing};
     use super::super::super::fixtures::backup;
-    use super::super::tests::{decided, now, settled, words};
+    use super::super::tests::{aged, decided, now, settled, words};
     use crate::api::DatabaseBackup;
     use crate::backup::jobs::Catalog;
     use crate::backup::manifest::due_of;
@@ -71,7 +71,7 @@ mod tests {
             let evidence = Evidence::Manifest("ab".repeat(32));
             record.backups.entry("redis-cache".into()).or_default().insert(due, evidence);
         }
-        let mut observed = settled(&object);
+        let mut observed = aged(settled(&object));
         observed.catalog = Some(found);
         observed.recorded = Some(record.clone());
         observed.recording = Some(Recording { record, accepted: 0 });

@@ -68,7 +68,12 @@ pub fn decide(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> P
 impl View<'_> {
     /// Suspends the schedule. Apart from that, only what Jobs reported is recorded.
     fn suspended(&self) -> Plan<Action, DatabaseBackupStatus> {
-        let status = DatabaseBackupStatus { next_run: None, next_verification: None, ..self.before.clone() };
+        // The end of a Job is seen here, too.
+        let has_ended = |job: &Job| job.end.is_some();
+        let ended = |name: &String| self.observed.jobs.iter().any(|job| job.name == *name && has_ended(job));
+        let running = self.before.running.iter().filter(|it| !ended(&it.job)).cloned().collect();
+        let before = self.before.clone();
+        let status = DatabaseBackupStatus { next_run: None, next_verification: None, running, ..before };
         let mut parts = vec![status::not_overdue()];
         parts.extend(self.object.spec.verify.is_none().then(verification::not_asked));
         let actions = children::hold(self).into_iter().chain(self.record()).collect();
@@ -87,7 +92,10 @@ impl View<'_> {
         let results = verification::results(self);
         let agenda = verification::agenda(self, verify.as_ref());
         let databases = states::states(self, schedule);
-        let mut parts = vec![status::overdue(self, schedule, &databases)];
+        let overdue = status::overdue(self, schedule, &databases);
+        let none_yet = runs::none_yet(self, &overdue);
+        let mut parts = vec![overdue];
+        parts.extend(status::restorable(self));
         parts.extend(states::failed(self, &databases));
         parts.extend(status::unrecorded(self));
         parts.extend(log::parts(self));
@@ -138,7 +146,8 @@ impl View<'_> {
                     actions.extend(signing::step(self, bucket, &going));
                     actions.extend(pruning::step(self, bucket, &going));
                     if matches!(health, Health::Ready(_)) {
-                        health = runs::failing(self, &databases).or_else(|| pruning::denied(self)).unwrap_or(health);
+                        let trouble = runs::failing(self, &databases).or(none_yet);
+                        health = trouble.or_else(|| pruning::denied(self)).unwrap_or(health);
                     }
                 }
             }

@@ -1,22 +1,77 @@
-//! Jobs: those that ended are reported, and one is made when somebody asks for it.
+//! Jobs: those that ended or are gone are reported, and one is made when somebody asks for it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::super::action::{Action, Ended};
 use super::super::facts::Job;
 use super::super::view::View;
 use super::super::{names, resources};
 use super::{states, status};
-use crate::api::databasebackup::{DatabaseState, Method};
+use crate::api::databasebackup::{BackupFailure, DatabaseState, Method, RunningBackup};
+use crate::backup::jobs::Catalog;
 use crate::backup::manifest::id_of;
 use crate::backup::plan::BackupPlan;
-use crate::runtime::{ActionEvent, ConditionStatus, Health};
+use crate::runtime::{ActionEvent, ConditionStatus, ExtraCondition, Health};
 
 /// The reason where a hook failed after a good dump.
 const HOOK_FAILED: &str = "HookFailed";
+/// The reason where a Job is gone, and its end was not seen.
+const JOB_DELETED: &str = "JobDeleted";
+/// How many running Jobs are remembered: the schedule runs one at a time.
+const RUNNING: usize = 20;
 
-/// Jobs that ended and were not reported.
+/// Jobs that ended and were not reported, and those that are gone.
 pub fn tell(view: &View<'_>) -> Vec<Action> {
     let news = view.observed.jobs.iter().filter(|job| job.end.is_some() && !view.before.ended.contains(&job.name));
-    news.filter_map(|job| describe(job, view.observed.messages.get(&job.uid))).collect()
+    let ended = news.filter_map(|job| describe(job, view.observed.messages.get(&job.uid)));
+    let gone = lost(view).into_iter().map(|job| {
+        let event = ActionEvent::warning("BackupFailed", lost_words(view, job));
+        Action::Tell { what: Ended::Backup, success: false, event }
+    });
+    ended.chain(gone).collect()
+}
+
+/// Jobs that had not ended when that was noted last, and that do not exist any more.
+fn gone<'a>(view: &'a View<'_>) -> impl Iterator<Item = &'a RunningBackup> {
+    let is_there = |it: &RunningBackup| view.observed.jobs.iter().any(|job| job.name == it.job);
+    view.before.running.iter().filter(move |it| !view.before.ended.contains(&it.job) && !is_there(it))
+}
+
+/// Those of them that did not write a backup of each database. Where S3 was not read, nobody knows that.
+pub fn lost<'a>(view: &'a View<'_>) -> Vec<&'a RunningBackup> {
+    let Some(catalog) = view.observed.current() else { return Vec::new() };
+    gone(view).filter(|it| !has_written(view, it, catalog)).collect()
+}
+
+fn has_written(view: &View<'_>, job: &RunningBackup, catalog: &Catalog) -> bool {
+    let folders = view.observed.sources.iter().map(|it| &it.access.source.folder);
+    folders.into_iter().all(|folder| states::has_newer(folder, catalog, job.started.0))
+}
+
+/// The failure of the Job that was lost last.
+pub fn lost_failure(view: &View<'_>) -> Option<BackupFailure> {
+    let job = lost(view).into_iter().max_by_key(|it| it.started.0)?;
+    let message = lost_words(view, job);
+    Some(BackupFailure { time: Time(view.now), reason: JOB_DELETED.into(), message, job: job.job.clone() })
+}
+
+fn lost_words(view: &View<'_>, job: &RunningBackup) -> String {
+    let name = view.object.metadata.name.as_deref().unwrap_or_default();
+    format!(
+        "Job {} is gone, and its end was not seen: it was deleted, or ended while the operator was away, and what it wrote does not \
+         count: kubectl causeway backup now {name}",
+        job.job
+    )
+}
+
+/// The Jobs that have not ended. Those of which nobody knows yet what they left stay.
+pub fn running(view: &View<'_>) -> Vec<RunningBackup> {
+    let unknown: Vec<RunningBackup> =
+        if view.observed.current().is_none() { gone(view).cloned().collect() } else { Vec::new() };
+    let jobs = view.observed.jobs.iter().filter(|job| job.end.is_none());
+    let jobs = jobs.map(|job| RunningBackup { job: job.name.clone(), started: Time(job.made) });
+    let all: Vec<RunningBackup> = unknown.into_iter().chain(jobs).collect();
+    all[all.len().saturating_sub(RUNNING)..].to_vec()
 }
 
 fn describe(job: &Job, note: Option<&String>) -> Option<Action> {
@@ -57,9 +112,17 @@ pub fn failing(view: &View<'_>, databases: &[DatabaseState]) -> Option<Health> {
             format!("Job {} failed {tries}, and is tried again: {words}", job.name),
         ));
     }
-    status::last_failure(view)?;
-    let failed = states::failed(view, databases).filter(|it| it.status == ConditionStatus::True)?;
-    Some(Health::stalled("BackupFailed", failed.message))
+    let failed = status::last_failure(view)
+        .and_then(|_| states::failed(view, databases))
+        .filter(|it| it.status == ConditionStatus::True);
+    failed.map(|failed| Health::stalled("BackupFailed", failed.message))
+}
+
+/// Why it is not enough that backups are scheduled: the first of them was due, and there is none at all.
+pub fn none_yet(view: &View<'_>, overdue: &ExtraCondition) -> Option<Health> {
+    let catalog = view.observed.current()?;
+    let is_due = overdue.status == ConditionStatus::True && catalog.total().0 == 0;
+    is_due.then(|| Health::progressing("NoBackup", overdue.message.clone()))
 }
 
 /// The annotation's value, if it has not started a Job yet.
@@ -95,11 +158,14 @@ pub fn begun(view: &View<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::super::super::facts::Observed;
-    use super::super::tests::{catalog, decided, now, settled};
+    use super::super::tests::{aged, catalog, decided, now, settled};
+    use jiff::SignedDuration;
+
     use super::*;
-    use crate::api::DatabaseBackup;
+    use crate::api::{DatabaseBackup, DatabaseBackupStatus};
     use crate::backup::jobs::End;
     use crate::controllers::databasebackup::fixtures::backup;
+    use crate::runtime::Plan;
 
     #[test]
     fn log_that_is_asked_for_waits_for_the_job_that_receives_log() {
@@ -156,6 +222,80 @@ mod tests {
         observed.jobs.push(Job { end: Some(End { at: now(), failure: None }), ..next });
         observed.catalog = Some(catalog(&["20261122T115500Z"], &[], now()));
         assert!(told(&object, &observed).0, "{observed:?}");
+    }
+
+    #[test]
+    fn a_job_that_is_gone_before_its_end_is_a_failed_backup_until_one_succeeds() {
+        let mut object = backup();
+        let mut observed = settled(&object);
+        let made = now() - SignedDuration::from_mins(10);
+        let job = Job { name: "nightly-now-1".into(), uid: "u1".into(), made, is_running: true, ..Job::default() };
+        observed.jobs = vec![job.clone()];
+        let plan = decided(&object, &observed);
+        assert_eq!(plan.status.running, [RunningBackup { job: job.name.clone(), started: Time(made) }]);
+        assert!(told(&object, &observed).0);
+        object.status = Some(plan.status);
+
+        // It is gone. As long as S3 does not answer, nobody knows what it left.
+        observed.jobs.clear();
+        let unread = decided(&object, &Observed { catalog: None, ..observed.clone() });
+        assert_eq!((unread.status.running.len(), unread.status.last_failure.as_ref()), (1, None));
+        let plan = decided(&object, &observed);
+        assert!(plan.status.running.is_empty());
+        let failure = plan.status.last_failure.clone().expect("a failure");
+        assert_eq!((failure.reason.as_str(), failure.job.as_str()), (JOB_DELETED, "nightly-now-1"));
+        assert!(failure.message.ends_with(": kubectl causeway backup now nightly"), "{}", failure.message);
+        let tells = |plan: &Plan<Action, DatabaseBackupStatus>| {
+            plan.actions.iter().any(|it| matches!(it, Action::Tell { success: false, .. }))
+        };
+        assert!(tells(&plan));
+        let (ready, reason, message) = told(&object, &observed);
+        assert!(!ready && reason == "BackupFailed" && message.contains("Job nightly-now-1 is gone"), "{message}");
+
+        // That is told once, and stays, also beside older Jobs that ended well.
+        object.status = Some(plan.status);
+        let end = Some(End { at: made - SignedDuration::from_hours(24), failure: None });
+        let before =
+            Job { name: "nightly-0".into(), made: made - SignedDuration::from_hours(25), end, ..Job::default() };
+        observed.jobs = vec![before];
+        let plan = decided(&object, &observed);
+        assert!(!tells(&plan) && plan.status.last_failure.as_ref() == Some(&failure));
+        assert!(!told(&object, &observed).0);
+        object.status = Some(plan.status);
+        let end = Some(End { at: now() + SignedDuration::from_mins(2), failure: None });
+        observed.jobs.push(Job {
+            name: "nightly-2".into(),
+            made: now() + SignedDuration::from_mins(1),
+            end,
+            ..Job::default()
+        });
+        observed.catalog = Some(catalog(&["20261122T115500Z"], &[], now() + SignedDuration::from_mins(2)));
+        assert_eq!(decided(&object, &observed).status.last_failure, None);
+        assert!(told(&object, &observed).0);
+    }
+
+    #[test]
+    fn a_job_that_is_gone_after_it_wrote_a_backup_did_not_fail() {
+        let mut object = backup();
+        let mut observed = settled(&object);
+        let started = Time(now() - SignedDuration::from_mins(10));
+        let running = vec![RunningBackup { job: "nightly-1".into(), started }];
+        object.status = Some(DatabaseBackupStatus { running, ..DatabaseBackupStatus::default() });
+        observed.catalog = Some(catalog(&["20261122T115500Z"], &[], now() - SignedDuration::from_mins(5)));
+        let plan = decided(&object, &observed);
+        assert_eq!((plan.status.last_failure, plan.status.running.len()), (None, 0));
+    }
+
+    #[test]
+    fn a_schedule_without_any_backup_after_the_first_was_due_is_not_ready() {
+        let object = backup();
+        assert!(told(&object, &settled(&object)).0, "none was due yet");
+        let observed = aged(settled(&object));
+        let (ready, reason, message) = told(&object, &observed);
+        assert!(
+            !ready && reason == "NoBackup" && message.contains("never a complete backup of Redis cache"),
+            "{message}"
+        );
     }
 
     #[test]

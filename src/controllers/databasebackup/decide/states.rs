@@ -3,11 +3,11 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::facts::{Database, Job};
+use super::super::facts::Database;
 use super::super::times::due;
 use super::super::view::View;
-use super::status;
-use crate::api::databasebackup::{BackupState, DatabaseState, KeptLogState};
+use super::{runs, status};
+use crate::api::databasebackup::{BackupState, DatabaseState, KeptLogState, RunningBackup};
 use crate::backup::jobs::Catalog;
 use crate::runtime::{ConditionStatus, ExtraCondition};
 use crate::schedule::Schedule;
@@ -129,22 +129,27 @@ fn state(view: &View<'_>, database: &Database, catalog: &Catalog, due: Option<Ti
 /// more, the state that was reported holds as long as there is no newer backup.
 fn failed_last(view: &View<'_>, database: &Database, catalog: &Catalog) -> bool {
     let folder = &database.access.source.folder;
+    let is_lost = |it: &&RunningBackup| database.since <= it.started.0 && !has_newer(folder, catalog, it.started.0);
+    if runs::lost(view).iter().any(is_lost) {
+        return true;
+    }
     let ended = view.observed.jobs.iter().filter_map(|job| Some((job, job.end.as_ref()?)));
-    let Some((job, end)) = ended.max_by_key(|(_, end)| end.at) else {
+    let last = ended.max_by_key(|(_, end)| end.at).filter(|(_, end)| status::later_failure(view, end.at).is_none());
+    let Some((job, end)) = last else {
         let was = |it: &&DatabaseState| {
             it.folder == *folder && it.newest.as_ref().map(|time| time.0) == newest(database, catalog)
         };
         let before = view.before.databases.iter().find(was);
         return before.is_some_and(|it| matches!(it.state, BackupState::Failed | BackupState::NeverSucceeded));
     };
-    end.failure.is_some() && database.since <= job.made && !wrote(job, folder, catalog)
+    end.failure.is_some() && database.since <= job.made && !has_newer(folder, catalog, job.made)
 }
 
 /// Whether there is a backup of a database that was written after a Job was made.
-fn wrote(job: &Job, folder: &str, catalog: &Catalog) -> bool {
+pub fn has_newer(folder: &str, catalog: &Catalog, made: Timestamp) -> bool {
     let newest = catalog.complete(folder).last().copied();
     let stored = newest.and_then(|due| catalog.folders.get(folder)?.get(&due));
-    stored.is_some_and(|it| it.modified + CLOCKS >= job.made)
+    stored.is_some_and(|it| it.modified + CLOCKS >= made)
 }
 
 fn newest(database: &Database, catalog: &Catalog) -> Option<Timestamp> {
@@ -158,7 +163,7 @@ mod tests {
     use crate::api::{DatabaseBackup, DatabaseBackupStatus};
     use crate::backup::jobs::End;
     use crate::backup::report::KeptLog;
-    use crate::controllers::databasebackup::facts::Observed;
+    use crate::controllers::databasebackup::facts::{Job, Observed};
     use crate::controllers::databasebackup::fixtures::backup;
     use crate::runtime::{Health, Plan};
 

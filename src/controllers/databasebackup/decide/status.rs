@@ -41,6 +41,7 @@ pub fn status(view: &View<'_>, schedule: &Schedule, results: Vec<BackupVerificat
     status.ended = ended.iter().rev().take(ENDED).rev().map(|job| job.name.clone()).collect();
     // These have no limit: few of them stay.
     status.ended.extend(verification::reported(view).map(|it| it.job.name.clone()));
+    status.running = runs::running(view);
     status.last_failure = last_failure(view);
     if let Signing::Key(key) = &observed.signing {
         status.signing_key = Some(key.clone());
@@ -64,14 +65,26 @@ pub fn status(view: &View<'_>, schedule: &Schedule, results: Vec<BackupVerificat
     status
 }
 
-/// Returns the failure of the Job that ended last; `None` if it succeeded.
+/// Returns the failure of the Job that ended last, or that is gone; `None` if it succeeded.
 pub fn last_failure(view: &View<'_>) -> Option<BackupFailure> {
+    if let Some(lost) = runs::lost_failure(view) {
+        return Some(lost);
+    }
     let ended = view.observed.jobs.iter().filter_map(|job| Some((job, job.end.as_ref()?)));
     let Some((job, end)) = ended.max_by_key(|(_, end)| end.at) else { return view.before.last_failure.clone() };
+    if let Some(later) = later_failure(view, end.at) {
+        return Some(later.clone());
+    }
     // A known reason is kept: it came from the Job's pods, which do not stay.
     let known = view.before.last_failure.clone().filter(|failure| failure.job == job.name);
     let told = |(reason, message)| BackupFailure { time: Time(end.at), reason, message, job: job.name.clone() };
     end.failure.clone().map(|failure| known.unwrap_or_else(|| told(failure)))
+}
+
+/// The reported failure, if it is of a Job that is gone and came after the last end that can be seen.
+pub fn later_failure<'a>(view: &'a View<'_>, end: Timestamp) -> Option<&'a BackupFailure> {
+    let is_gone = |it: &&BackupFailure| view.observed.jobs.iter().all(|job| job.name != it.job);
+    view.before.last_failure.as_ref().filter(|it| it.time.0 > end).filter(is_gone)
 }
 
 /// What could be restored now.
@@ -211,6 +224,23 @@ pub fn not_overdue() -> ExtraCondition {
 fn was_overdue(view: &View<'_>) -> ConditionStatus {
     let before = view.before.conditions.iter().find(|condition| condition.type_ == "BackupOverdue");
     before.map_or(ConditionStatus::Absent, |condition| (condition.status == "True").into())
+}
+
+/// Whether anything can be restored. Where S3 was not read, this stays as before.
+pub fn restorable(view: &View<'_>) -> Option<ExtraCondition> {
+    const TYPE: &str = "Restorable";
+    let catalog = view.observed.current()?;
+    let (count, _) = catalog.total();
+    let said = |status: bool, reason, message| ExtraCondition { type_: TYPE, status: status.into(), reason, message };
+    if count > 0 {
+        let newest = recoverable(catalog).map_or_else(String::new, |it| format!(", the newest of {}", it.newest.0));
+        let backups = if count == 1 { "backup" } else { "backups" };
+        return Some(said(true, "BackedUp", format!("{count} {backups} can be restored{newest}")));
+    }
+    let name = view.object.metadata.name.as_deref().unwrap_or_default();
+    let message =
+        format!("there is no backup yet that can be restored; to take one: kubectl causeway backup now {name}");
+    Some(said(false, "NoBackupYet", message))
 }
 
 /// Whether the bucket can be used.

@@ -35,9 +35,12 @@ pub(in crate::controllers::databasebackup) fn words(plan: &Plan<Action, Database
     plan.actions.iter().map(|action| format!("{action:?}")).collect()
 }
 
-/// Nothing in S3, and all children there.
+/// Nothing in S3, and all children there. The database is so young that no backup of it was due.
 pub(in crate::controllers::databasebackup) fn settled(object: &DatabaseBackup) -> Observed {
     let mut observed = Observed { catalog: Some(Catalog::default()), ..prepared() };
+    for source in &mut observed.sources {
+        source.since = now() - SignedDuration::from_hours(2);
+    }
     for action in decided(object, &observed).actions {
         let Action::Apply { child, .. } = action else { continue };
         if child.kind() == "ServiceAccount" {
@@ -46,6 +49,14 @@ pub(in crate::controllers::databasebackup) fn settled(object: &DatabaseBackup) -
             let key = (child.kind().to_owned(), child.name().to_owned());
             observed.children.insert(key, Child { value: child.value.clone(), uid: "uid-c".into(), ours: true });
         }
+    }
+    observed
+}
+
+/// The same with databases that are older than every backup.
+pub(in crate::controllers::databasebackup) fn aged(mut observed: Observed) -> Observed {
+    for source in &mut observed.sources {
+        source.since = Timestamp::UNIX_EPOCH;
     }
     observed
 }
@@ -229,8 +240,10 @@ fn a_token_begins_one_backup_and_no_more() {
     let plan = decided(&object, &observed);
     assert!(plan.actions.is_empty());
     assert_eq!(plan.status.backup_now.as_deref(), Some("today"));
-    // The Job is deleted later.
+    // The Job ends, and is deleted later.
     object.status = Some(plan.status);
+    observed.jobs[0].end = Some(End { at: now(), failure: None });
+    object.status = Some(decided(&object, &observed).status);
     observed.jobs.clear();
     assert!(decided(&object, &observed).actions.is_empty());
     observed.asked = Some("again".into());
@@ -279,7 +292,7 @@ fn only_what_is_in_s3_is_a_backup() {
 fn a_backup_that_is_not_there_when_it_should_be_is_overdue() {
     let object = backup();
     let overdue = |complete: &[&str], at: &str| {
-        let mut observed = settled(&object);
+        let mut observed = aged(settled(&object));
         observed.catalog = Some(catalog(complete, &[], now()));
         let plan = decide(&object, &observed, at.parse().expect("an instant"));
         plan.parts.into_iter().find(|part| part.type_ == "BackupOverdue").map(|part| part.status)
