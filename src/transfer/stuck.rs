@@ -15,6 +15,8 @@ pub const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
 const DEADLINE: Duration = Duration::from_secs(2);
 /// Characters of the words of Kubernetes.
 const LONGEST: usize = 400;
+/// The container of every pod with which its work ends. The others of ours end before it, or with the pod.
+const LAST: &str = "causeway";
 /// Reasons of a container that waits for something that does not come by itself.
 const WAITING: [&str; 6] = [
     "CreateContainerConfigError",
@@ -32,7 +34,7 @@ pub async fn stuck(client: &Client, job: &Job, pods: &[Pod], now: Timestamp) -> 
         return None;
     }
     if let Some(pod) = pods.last() {
-        return waits(pod);
+        return waits(pod).or_else(|| held(pod));
     }
     let namespace = job.namespace().unwrap_or_default();
     let api: Api<Pod> = Api::namespaced(client.clone(), &namespace);
@@ -57,6 +59,21 @@ fn waits(pod: &Pod) -> Option<(&'static str, String)> {
     };
     let mut containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     containers.find_map(waits).map(|words| ("PodsWaiting", clipped(words)))
+}
+
+/// Which container keeps a pod from ending that has done its work: nothing of ours, so something injected it.
+fn held(pod: &Pod) -> Option<(&'static str, String)> {
+    let containers = pod.status.as_ref()?.container_statuses.as_ref()?;
+    let state = |it: &ContainerStatus| it.state.clone().unwrap_or_default();
+    containers.iter().find(|it| it.name == LAST && state(it).terminated.is_some())?;
+    let other = containers.iter().find(|it| it.name != LAST && state(it).running.is_some())?;
+    let words = format!(
+        "pod {} has done its work, but does not end, because container {} runs, which something injected: let its injector add \
+         native sidecars (restartPolicy: Always), or leave out the pods of Jobs",
+        pod.name_any(),
+        other.name
+    );
+    Some(("PodsHeld", clipped(words)))
 }
 
 /// What the API server's answer to the dry run says. An answer about our own rights says nothing about the Job's pods.
@@ -126,6 +143,19 @@ mod tests {
             "{words}"
         );
         assert_eq!(state("PodInitializing"), None);
+    }
+
+    #[test]
+    fn a_container_that_was_injected_and_never_ends_is_named() {
+        let container = |name: &str, state: Value| json!({ "name": name, "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state });
+        let with = |ours: Value, theirs: Value| {
+            held(&pod(&json!({ "containerStatuses": [container("istio-proxy", theirs), container("causeway", ours)] })))
+        };
+        let (running, ended) = (json!({ "running": {} }), json!({ "terminated": { "exitCode": 0 } }));
+        let (reason, words) = with(ended.clone(), running.clone()).expect("it is held");
+        assert!(reason == "PodsHeld" && words.contains("container istio-proxy runs"), "{words}");
+        assert_eq!(with(running.clone(), running), None);
+        assert_eq!(with(ended.clone(), ended), None);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod modules;
 mod plane;
 mod plane_faults;
 mod plane_limits;
+mod plane_observation;
 mod plane_restore;
 mod plane_verify;
 mod point_in_time;
