@@ -172,8 +172,10 @@ impl Tools {
         if self.sets_up_dump {
             return Ok(());
         }
-        let answer =
-            self.unprepared().ask("SELECT CONCAT(@@SESSION.sql_big_selects, ' ', @@SESSION.max_join_size)").await?;
+        let answer = self
+            .unprepared()
+            .ask("SELECT CONCAT(IF(@@SESSION.sql_big_selects, 1, 0), ' ', @@SESSION.max_join_size)")
+            .await?;
         let Some(limit) = answer.first().and_then(|row| row.strip_prefix("0 ")).and_then(|it| it.parse::<u64>().ok())
         else {
             return Ok(());
@@ -193,17 +195,19 @@ impl Tools {
     pub fn dump_failed(&self, failure: &Failure) -> Error {
         let (message, user) = (failure.api_message(), self.account.user());
         let advice = if message.contains("(1104)") {
-            format!("SET GLOBAL max_join_size = DEFAULT, or give user {user} no such limit in init_connect")
+            format!(
+                "a limit stopped it (1104): SET GLOBAL max_join_size = DEFAULT, or remove it from init_connect of user {user}"
+            )
         } else if message.contains("(1114)") {
-            "SET GLOBAL tmp_disk_table_size = DEFAULT, or make room for temporary tables".into()
+            "no room for a temporary table (1114): SET GLOBAL tmp_disk_table_size = DEFAULT, or make room".into()
         } else if message.contains("(2013)") {
-            "the server ended the connection: it may be set to wait for a reader longer (SET GLOBAL net_write_timeout = 3600)".into()
+            "the server ended the connection (2013), perhaps as nobody read for too long: SET GLOBAL net_write_timeout = 3600".into()
         } else {
             return self.account.side.failed(failure);
         };
         match self.account.side {
-            Side::Source => Error::SourceFailed(format!("{failure}: {advice}")),
-            Side::Target => Error::TargetFailed(format!("{failure}: {advice}")),
+            Side::Source => Error::SourceFailed(format!("{advice}: {failure}")),
+            Side::Target => Error::TargetFailed(format!("{advice}: {failure}")),
             Side::Scratch => Error::ScratchFailed(failure.to_string()),
         }
     }

@@ -43,11 +43,11 @@ pub fn foreign_snapshot(failure: &Failure, account: &Account) -> Option<Error> {
 
 fn several(account: &Account, words: &str) -> Error {
     Error::SourceFailed(format!(
-        "connections to {}:{} reached different servers, or the server was started again meanwhile ({words}): name one server in {}, \
-         not an address with several behind it",
+        "{}: connections to {}:{} reached different servers: name one, not an address with several behind it, or try again if it \
+         was started meanwhile ({words})",
+        account.side.field(account.kind, "host"),
         account.host,
         account.port,
-        account.side.field(account.kind, "host")
     ))
 }
 

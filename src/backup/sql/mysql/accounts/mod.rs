@@ -22,6 +22,7 @@ pub use tokens::{Kind, Token, render, statements};
 use std::collections::BTreeSet;
 
 use self::plan::Target;
+use self::source::SESSION;
 use super::super::child::Failure;
 use super::{Tools, text};
 use crate::backup::Error;
@@ -33,7 +34,8 @@ const NEEDS: &str = "needs SELECT on mysql.*";
 pub async fn all(tools: &Tools, version: &str) -> Result<Result<BTreeSet<Who>, Failure>, Error> {
     // Only MariaDB distinguishes roles from accounts.
     let role = if version.contains("MariaDB") { "is_role" } else { "'N'" };
-    let query = format!("SELECT CONCAT(HEX(user), ' ', HEX(host), ' ', {role}) FROM mysql.user");
+    // By some modes the server would fill names up with blanks.
+    let query = format!("{SESSION}SELECT CONCAT(HEX(user), ' ', HEX(host), ' ', {role}) FROM mysql.user");
     let rows = tools.answer(&query).await?;
     let who = |row: &String| {
         let mut parts = row.splitn(3, ' ');
