@@ -21,6 +21,7 @@ local cases = {
   { "on its way", object({}, { condition("Ready", "False", "2 of 3 members answer") }), "Progressing", "2 of 3 members answer" },
   { "stalled", object({}, { condition("Ready", "False", "no"), condition("Stalled", "True", "no quorum") }), "Degraded", "no quorum" },
   { "without backups", object({}, { ready, condition("BackupOverdue", "True", "cache has none") }), "Degraded", "cache has none" },
+  { "no backup was due yet", object({}, { ready, condition("Restorable", "False", "there is no backup yet") }), "Healthy", "there is no backup yet" },
   { "backups came", object({}, { ready, condition("BackupOverdue", "False", "all came") }), "Healthy", "it serves" },
   { "backups are not signed", object({}, { ready, condition("UnsignedBackups", "True", "no rights") }), "Degraded", "no rights" },
   { "a node holds all pods", object({}, { ready, condition("NodeFailureRisk", "True", "all are on node-1") }), "Healthy", "it serves" },

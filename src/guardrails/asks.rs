@@ -285,9 +285,12 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_is_found_is_asked_for_by_members_at_home_and_not_by_guests() {
+    fn what_a_listener_leaves_out_is_asked_for_at_home_and_not_by_guests() {
         let of = |group: Value| asked(of_shop, json!({ "group": group, "listeners": [{ "port": 443 }] }));
-        let found = ["Certificate spec.listeners[0].certificateArns (found by AWS) ?"];
+        let found = [
+            "SslPolicy spec.listeners[0].sslPolicy (left out) ?",
+            "Certificate spec.listeners[0].certificateArns (found by AWS) ?",
+        ];
         assert_eq!(of(json!({ "name": "g" })), found, "a group of one is no way around");
         assert_eq!(of(json!({ "name": "g", "namespace": "shop" })), found);
         assert_eq!(of(json!({ "name": "g", "namespace": "edge" })), [""; 0]);

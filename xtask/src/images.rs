@@ -8,7 +8,7 @@ pub mod operator;
 mod redis;
 mod sql;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -105,12 +105,6 @@ pub struct Image {
 }
 
 impl Image {
-    /// The path on this machine of a file of the image. Only layers that are directories are searched.
-    pub fn file(&self, path: &str) -> Option<PathBuf> {
-        let places = self.layers.iter().map(|layer| Path::new(layer).join(path));
-        places.rev().find(|place| place.is_file())
-    }
-
     /// Pushes the image into the cluster's registry, without layers that it already has. Returns `name:tag@digest`, a
     /// reference that changes with the content.
     pub fn push(&self, cluster: &Cluster, step: &Step) -> Result<String> {

@@ -92,11 +92,6 @@ impl LocalStack<'_> {
         Ok(())
     }
 
-    /// The answer of an admin route.
-    pub fn get(&self, path: &str) -> Result<Value> {
-        self.call("GET", path, &Value::Null)
-    }
-
     fn python(&self) -> PathBuf {
         self.venv.join("bin/python")
     }

@@ -8,7 +8,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 /// The targets of all links and pictures, and their positions. A target that is defined elsewhere on the page has none.
 pub fn links(text: &str) -> Vec<(Option<Range<usize>>, String)> {
     let target = |(event, range): (Event, Range<usize>)| {
-        let (Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. })) = event else { return None };
+        let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event else { return None };
         let at = text[range.clone()].rfind(&*dest_url).map(|at| range.start + at);
         Some((at.map(|at| at..at + dest_url.len()), dest_url.into_string()))
     };

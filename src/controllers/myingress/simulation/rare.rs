@@ -93,6 +93,7 @@ fn vocabulary() -> Vec<(&'static str, Value)> {
         ("backends.*", json!({ "protocolVersion": "GRPC", "healthCheck": { "path": "/", "successCodes": "0-99" } })),
         ("backends.*", json!({ "port": "http" })),
         ("backends.*", json!({ "slowStart": "60s" })),
+        ("backends.*", json!({ "targetControlPort": 3000 })),
         ("backends.*", json!({ "stickiness": { "type": "lb_cookie", "duration": "1h" } })),
         ("backends.*", json!({ "stickiness": { "type": "app_cookie", "cookieName": "cart", "duration": "1h" } })),
     ];
