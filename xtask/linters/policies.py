@@ -23,10 +23,28 @@ VALUES = {
 COMMUNITY = pathlib.Path(parliament.__file__).parent / "community_auditors/config_override.yaml"
 
 
+def findings(text, path):
+    return parliament.analyze_policy_string(text, path, include_community_auditors=True).findings
+
+
+def without(text, unknown):
+    """The policy without the actions that are unknown."""
+    words = " ".join(f"{finding.detail} {finding.location}" for finding in unknown)
+    policy = json.loads(text)
+    for statement in policy["Statement"]:
+        if isinstance(statement["Action"], list):
+            statement["Action"] = [action for action in statement["Action"] if action not in words]
+    return json.dumps(policy, indent=2)
+
+
 def of_parliament(text, path):
     """Wrong actions, conditions and ARNs, and rights that lead to others: (rule, action or ARN, why)."""
-    policy = parliament.analyze_policy_string(text, path, include_community_auditors=True)
-    for finding in map(parliament.enhance_finding, policy.findings):
+    found = findings(text, path)
+    unknown = [finding for finding in found if finding.issue == "UNKNOWN_ACTION"]
+    if unknown:
+        # It looks no further at a policy with an action that it does not know.
+        found = unknown + findings(without(text, unknown), path)
+    for finding in map(parliament.enhance_finding, found):
         location, detail = finding.location, finding.detail
         why = f"{finding.title}, line {location.get('line', '?')}: {detail or location}"
         # One finding for each action, so that an exception for one hides no other.

@@ -17,7 +17,7 @@ const PARTITIONS: [(&str, &str, &str); 6] = [
     ("eu-isoe-", "cloud.adc-e.uk", "api.cloud-aws.adc-e.uk"),
 ];
 
-/// The suffixes in all other regions, GovCloud's among them.
+/// The suffixes in all other regions, those of `GovCloud` too.
 const USUAL: (&str, &str) = ("amazonaws.com", "api.aws");
 
 /// The URL as configured for EC2 or for all services, or else AWS's own.

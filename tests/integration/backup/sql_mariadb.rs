@@ -195,7 +195,8 @@ async fn comes_back_under_another_name(engine: &'static Engine) {
 
     // What an unfinished restore left is reported as such.
     let half =
-        "CREATE TABLE other.causeway_restore (run VARCHAR(255)); INSERT INTO other.causeway_restore VALUES ('x');
+        "CREATE TABLE other.causeway_restore (run VARCHAR(255), kept LONGTEXT);
+                INSERT INTO other.causeway_restore VALUES ('x', '{}');
                 DELETE FROM other.a LIMIT 1;";
     stage.ask(half).await;
     let text = stage.restore("again", &other, false).await.message.unwrap_or_default();
