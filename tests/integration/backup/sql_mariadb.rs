@@ -194,8 +194,7 @@ async fn comes_back_under_another_name(engine: &'static Engine) {
     assert_eq!(stage.ask(look).await, "1000\n0");
 
     // What an unfinished restore left is reported as such.
-    let half =
-        "CREATE TABLE other.causeway_restore (run VARCHAR(255), kept LONGTEXT);
+    let half = "CREATE TABLE other.causeway_restore (run VARCHAR(255), kept LONGTEXT);
                 INSERT INTO other.causeway_restore VALUES ('x', '{}');
                 DELETE FROM other.a LIMIT 1;";
     stage.ask(half).await;

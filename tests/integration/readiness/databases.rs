@@ -76,7 +76,7 @@ async fn a_redis_without_replicas_is_never_ready_too_early() {
     assert!(message.contains("spec.exporter.image") && message.contains(NOTHING), "{message}");
     carried_out::<Redis>(&scene, "one", json!({ "exporter": null })).await;
 
-    let message = fails::<Redis>(&scene, "one", json!({ "priorityClassName": "nobody" }), "PodRefused").await;
+    let message = fails::<Redis>(&scene, "one", json!({ "priorityClassName": "nobody" }), "BroughtBack").await;
     assert!(
         message.contains("spec.priorityClassName") && message.contains("no PriorityClass with name nobody"),
         "{message}"
@@ -130,7 +130,7 @@ async fn an_etcd_of_one_member_is_never_ready_too_early() {
     assert!(message.contains("spec.nodeSelector") && message.contains("nodes are available"), "{message}");
     carried_out::<EtcdCluster>(&scene, "db", json!({ "nodeSelector": null })).await;
 
-    let message = fails::<EtcdCluster>(&scene, "db", json!({ "priorityClassName": "nobody" }), "PodRefused").await;
+    let message = fails::<EtcdCluster>(&scene, "db", json!({ "priorityClassName": "nobody" }), "BroughtBack").await;
     assert!(
         message.contains("spec.priorityClassName") && message.contains("no PriorityClass with name nobody"),
         "{message}"

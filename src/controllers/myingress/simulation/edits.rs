@@ -114,7 +114,7 @@ impl Simulation {
     }
 
     /// Whether AWS allows these actions on an HTTPS listener only.
-    fn needs_https(&self, actions: &[RuleAction]) -> bool {
+    pub(super) fn needs_https(&self, actions: &[RuleAction]) -> bool {
         let newer = |arn: &String| {
             let kind = self.aws.assets.groups.get(arn).and_then(|it| it.group.kind.as_ref());
             kind.is_some_and(|kind| kind.version != ProtocolVersion::Http1)

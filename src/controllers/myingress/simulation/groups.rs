@@ -1,5 +1,7 @@
 //! Objects that share a balancer.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -10,9 +12,10 @@ use crate::api::MyIngress;
 use crate::api::myingress::Scheme;
 use crate::controllers::myingress::assets::{Assets, ListenerMember, Member};
 use crate::controllers::myingress::model::fixtures::born;
+use crate::controllers::myingress::model::nothing_here;
 use crate::controllers::myingress::names::candidates;
 use crate::controllers::myingress::ownership::{Owner, member_tag};
-use crate::external::elbv2::Pairs;
+use crate::external::elbv2::{Pairs, Protocol, RuleAction};
 use crate::runtime::Health;
 
 pub fn members(specs: &[Value]) -> Vec<MyIngress> {
@@ -38,6 +41,13 @@ fn parts(assets: &Assets, owner: &Owner, name: &str) -> Vec<String> {
     let rules = listeners.flat_map(|it| &it.rules).filter(|(_, it)| mine(&it.tags));
     parts.extend(rules.map(|(arn, it)| format!("{arn} {:?}", it.rule.settings)));
     parts
+}
+
+/// Every rule, by ARN, with what it does and the protocol of its listener.
+fn rules(assets: &Assets) -> BTreeMap<&String, (&Vec<RuleAction>, Protocol)> {
+    let listeners = assets.balancers.values().flat_map(|it| &it.listeners).flat_map(|it| it.values());
+    let rules = listeners.flat_map(|it| it.rules.iter().map(|rule| (rule, it.listener.settings.protocol)));
+    rules.map(|((arn, it), protocol)| (arn, (&it.rule.settings.actions, protocol))).collect()
 }
 
 /// Whether some member is left out.
@@ -273,6 +283,8 @@ proptest! {
         let owner = Simulation::owner(&simulation.objects[0]);
         simulation.settle(None);
         let had = parts(&simulation.aws.assets, &owner, "b");
+        let secure = rules(&simulation.aws.assets).into_iter().filter(|(_, (actions, _))| simulation.needs_https(actions));
+        let secure: Vec<String> = secure.map(|(arn, _)| arn.clone()).collect();
         let followed = simulation.followed(&owner);
         if suspended {
             simulation.object("b").spec.suspend = true;
@@ -281,7 +293,13 @@ proptest! {
         }
         simulation.object("a").spec = serde_json::from_value(after).unwrap();
         simulation.settle(None);
-        prop_assert_eq!(parts(&simulation.aws.assets, &owner, "b"), had);
+        // Its rules that need HTTPS answer 404 where another member turns the listener to HTTP.
+        let mut closed = rules(&simulation.aws.assets);
+        closed.retain(|arn, (_, protocol)| *protocol == Protocol::Http && secure.contains(arn));
+        prop_assert!(closed.values().all(|(actions, _)| **actions == nothing_here()), "{:?}", closed);
+        let open = |part: &String| !closed.keys().any(|arn| part.starts_with(&format!("{arn} ")));
+        let has = parts(&simulation.aws.assets, &owner, "b");
+        prop_assert!(has.iter().filter(|it| open(it)).eq(had.iter().filter(|it| open(it))), "{:#?} {:#?}", has, had);
         let (tag, value) = member_tag(&("shop".into(), "b".into()));
         let mine = simulation.aws.assets.groups.iter().filter(|(_, it)| it.tags.get(&tag) == Some(&value));
         let mine: Vec<String> = mine.map(|(arn, _)| arn.clone()).collect();
