@@ -46,15 +46,15 @@ def of_parliament(text, path):
         found = unknown + findings(without(text, unknown), path)
     for finding in map(parliament.enhance_finding, found):
         location, detail = finding.location, finding.detail
-        why = f"{finding.title}, line {location.get('line', '?')}: {detail or location}"
+        why = f"{finding.title}, line {location.get('line', '?')}"
         # One finding for each action, so that an exception for one hides no other.
         if isinstance(detail, list):
-            whats = [each["action"] if isinstance(each, dict) else each for each in detail]
-        else:
-            named = re.findall(r"\b[a-z0-9-]+:[A-Z]\w+", detail)
-            whats = location.get("actions") or ("string" in location and [location["string"]]) or named or [""]
-        for what in whats:
-            yield finding.issue, what, why
+            for each in detail:
+                yield finding.issue, each["action"] if isinstance(each, dict) else each, f"{why}: {each}"
+            continue
+        named = re.findall(r"\b[a-z0-9-]+:[A-Z]\w+", detail)
+        for what in location.get("actions") or ("string" in location and [location["string"]]) or named or [""]:
+            yield finding.issue, what, f"{why}: {detail or location}"
 
 
 def of_cloudsplaining(policy):
