@@ -15,7 +15,7 @@ use crate::controllers::myingress::model::fixtures::born;
 use crate::controllers::myingress::model::nothing_here;
 use crate::controllers::myingress::names::candidates;
 use crate::controllers::myingress::ownership::{Owner, member_tag};
-use crate::external::elbv2::{Pairs, Protocol, RuleAction};
+use crate::external::elbv2::{Pairs, Protocol, RuleSettings};
 use crate::runtime::Health;
 
 pub fn members(specs: &[Value]) -> Vec<MyIngress> {
@@ -30,24 +30,26 @@ fn shape(simulation: &mut Simulation) -> Shape {
     Shape::of(&observed.owner, &simulation.aws.assets, observed.built.model.as_ref())
 }
 
-/// Rules and target groups of one member.
-fn parts(assets: &Assets, owner: &Owner, name: &str) -> Vec<String> {
+/// Returns whether tags are those of a member of the group.
+fn is_of(owner: &Owner, name: &str, tags: &Pairs) -> bool {
     let (tag, value) = member_tag(&("shop".into(), name.into()));
-    let mine = |tags: &Pairs| owner.owns(tags) && tags.get(&tag) == Some(&value);
-    let groups = assets.groups.iter().filter(|(_, it)| mine(&it.tags));
-    let mut parts: Vec<String> =
-        groups.map(|(arn, it)| format!("{arn} {:?} {:?}", it.group.health_check, it.attributes)).collect();
-    let listeners = assets.balancers.values().flat_map(|it| &it.listeners).flat_map(|it| it.values());
-    let rules = listeners.flat_map(|it| &it.rules).filter(|(_, it)| mine(&it.tags));
-    parts.extend(rules.map(|(arn, it)| format!("{arn} {:?}", it.rule.settings)));
-    parts
+    owner.owns(tags) && tags.get(&tag) == Some(&value)
 }
 
-/// Every rule, by ARN, with what it does and the protocol of its listener.
-fn rules(assets: &Assets) -> BTreeMap<&String, (&Vec<RuleAction>, Protocol)> {
+/// The rules of one member, by ARN, with the protocol of their listener.
+fn rules<'a>(assets: &'a Assets, owner: &Owner, name: &str) -> BTreeMap<&'a String, (&'a RuleSettings, Protocol)> {
     let listeners = assets.balancers.values().flat_map(|it| &it.listeners).flat_map(|it| it.values());
     let rules = listeners.flat_map(|it| it.rules.iter().map(|rule| (rule, it.listener.settings.protocol)));
-    rules.map(|((arn, it), protocol)| (arn, (&it.rule.settings.actions, protocol))).collect()
+    let mine = rules.filter(|((_, it), _)| is_of(owner, name, &it.tags));
+    mine.map(|((arn, it), protocol)| (arn, (&it.rule.settings, protocol))).collect()
+}
+
+/// Rules and target groups of one member.
+fn parts(assets: &Assets, owner: &Owner, name: &str) -> Vec<String> {
+    let groups = assets.groups.iter().filter(|(_, it)| is_of(owner, name, &it.tags));
+    let groups = groups.map(|(arn, it)| format!("{arn} {:?} {:?}", it.group.health_check, it.attributes));
+    let rules = rules(assets, owner, name);
+    groups.chain(rules.into_iter().map(|(arn, (settings, _))| format!("{arn} {settings:?}"))).collect()
 }
 
 /// Whether some member is left out.
@@ -283,8 +285,9 @@ proptest! {
         let owner = Simulation::owner(&simulation.objects[0]);
         simulation.settle(None);
         let had = parts(&simulation.aws.assets, &owner, "b");
-        let secure = rules(&simulation.aws.assets).into_iter().filter(|(_, (actions, _))| simulation.needs_https(actions));
-        let secure: Vec<String> = secure.map(|(arn, _)| arn.clone()).collect();
+        let mut secure = rules(&simulation.aws.assets, &owner, "b");
+        secure.retain(|_, (settings, _)| simulation.needs_https(&settings.actions));
+        let secure: Vec<String> = secure.into_keys().cloned().collect();
         let followed = simulation.followed(&owner);
         if suspended {
             simulation.object("b").spec.suspend = true;
@@ -294,14 +297,13 @@ proptest! {
         simulation.object("a").spec = serde_json::from_value(after).unwrap();
         simulation.settle(None);
         // Its rules that need HTTPS answer 404 where another member turns the listener to HTTP.
-        let mut closed = rules(&simulation.aws.assets);
+        let mut closed = rules(&simulation.aws.assets, &owner, "b");
         closed.retain(|arn, (_, protocol)| *protocol == Protocol::Http && secure.contains(arn));
-        prop_assert!(closed.values().all(|(actions, _)| **actions == nothing_here()), "{:?}", closed);
+        prop_assert!(closed.values().all(|(settings, _)| settings.actions == nothing_here()), "{:?}", closed);
         let open = |part: &String| !closed.keys().any(|arn| part.starts_with(&format!("{arn} ")));
         let has = parts(&simulation.aws.assets, &owner, "b");
         prop_assert!(has.iter().filter(|it| open(it)).eq(had.iter().filter(|it| open(it))), "{:#?} {:#?}", has, had);
-        let (tag, value) = member_tag(&("shop".into(), "b".into()));
-        let mine = simulation.aws.assets.groups.iter().filter(|(_, it)| it.tags.get(&tag) == Some(&value));
+        let mine = simulation.aws.assets.groups.iter().filter(|(_, it)| is_of(&owner, "b", &it.tags));
         let mine: Vec<String> = mine.map(|(arn, _)| arn.clone()).collect();
         let still = simulation.followed(&owner);
         // Even the targets of a suspended member stay as they are.
