@@ -19,7 +19,7 @@ pub fn client(config: &Config) -> Result<Client, kube::Error> {
     Client::try_from(config)
 }
 
-/// Why a request about the lease failed.
+/// A failed request about the lease.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     /// Another process wrote the lease after we read it.
@@ -59,7 +59,7 @@ impl LeaseObject {
         }
     }
 
-    /// The lease's name.
+    /// The name of the lease.
     pub fn name(&self) -> &str {
         &self.name
     }

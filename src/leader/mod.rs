@@ -29,9 +29,9 @@ use self::lease::{Failure, LeaseObject};
 use self::step::{Action, Candidate, Observation, View};
 pub use self::step::{Lost, Timing};
 
-/// How many attempts fit into the renew deadline, if the API answers as fast as it should.
+/// The number of attempts that fit into the renew deadline, if the API answers as fast as it should.
 const ATTEMPTS: u32 = 4;
-/// How long releasing the lease may take: the process is about to exit.
+/// The time that releasing the lease may take: the process is about to exit.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The current time of tokio's clock, which tests can pause.
@@ -51,10 +51,10 @@ pub struct Election {
     view: View,
     lease: LeaseObject,
     fence: Fence,
-    /// Whether this process leads or may soon lead.
+    /// True while this process leads or may soon lead.
     near: watch::Sender<bool>,
     complaint: Complaint,
-    /// How long to wait for an answer: longer while answers are slow.
+    /// The time to wait for an answer: longer while answers are slow.
     answer_timeout: Duration,
 }
 
@@ -80,7 +80,7 @@ impl Election {
         self.fence.clone()
     }
 
-    /// Whether this process leads or may soon lead: the leader let two renewals pass.
+    /// Reports whether this process leads or may soon lead: the leader let two renewals pass.
     pub fn near(&self) -> watch::Receiver<bool> {
         self.near.subscribe()
     }
@@ -115,7 +115,7 @@ impl Election {
         let is_near = self.view.is_near(&self.candidate.timing, now());
         self.near.send_if_modified(|near| std::mem::replace(near, is_near) != is_near);
         if self.view.holder() != before.as_deref() {
-            let holder = self.view.holder().unwrap_or("nobody");
+            let holder = self.view.holder().unwrap_or("no process");
             tracing::info!(lease = self.lease.name(), holder, "the leader lease changed hands");
         }
         action

@@ -100,9 +100,9 @@ fn candidate(server: &Server, identity: &str) -> Election {
     Election::new(server.client(), "causeway-system", "causeway", identity.into(), Timing::DEFAULT)
 }
 
-/// It is not known which of its calls are still under way.
+/// Some of its calls may still be under way.
 #[tokio::test(start_paused = true)]
-async fn a_leader_whose_calls_were_cut_off_gives_them_time_to_arrive_before_the_next_one_begins() {
+async fn a_leader_waits_for_calls_that_were_cut_off() {
     let server = Server::default();
     let (leadership, fence) = leader(&server).await;
     let lease_duration = Timing::DEFAULT.lease_duration;
@@ -122,7 +122,7 @@ async fn a_leader_whose_calls_were_cut_off_gives_them_time_to_arrive_before_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_lost_the_lease_leads_again_with_another_fence() {
+async fn a_leader_that_lost_the_lease_returns_with_another_fence() {
     let server = Server::default();
     let (mut leadership, first) = leader(&server).await;
     server.answers_after(Duration::from_mins(1));

@@ -19,9 +19,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 /// The durations of an election. They must satisfy `retry_period` < `renew_deadline` < `lease_duration`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// How long a lease that is not renewed stays with its holder.
+    /// The time that a lease that is not renewed stays with its holder.
     pub lease_duration: Duration,
-    /// How long a leader may act after it sent its last accepted renewal.
+    /// The time that a leader may act after it sent its last accepted renewal.
     pub renew_deadline: Duration,
     /// The time between two renewals.
     pub retry_period: Duration,
@@ -47,7 +47,7 @@ impl Timing {
         self.lease_duration.saturating_sub(self.retry_period * 2)
     }
 
-    /// How long a request may still be under way that a leader sent just before it had to stop.
+    /// The time that a request may still be under way that a leader sent just before it had to stop.
     pub fn margin(&self) -> Duration {
         self.lease_duration.saturating_sub(self.renew_deadline)
     }
@@ -73,9 +73,9 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Whether that holder was an earlier process of our pod. The kubelet starts a container only after its predecessor
-    /// has ended. Also, a process joins the election only once it listens on the pod's port, which only one process can
-    /// do at a time.
+    /// Returns true if that holder was an earlier process of our pod. The kubelet starts a container only after its
+    /// predecessor has ended. Also, a process joins the election only once it listens on the pod's port, which only one
+    /// process can do at a time.
     fn succeeds(&self, holder: &str) -> bool {
         let ours = pod_uid(&self.identity);
         holder != self.identity && ours.is_some_and(|uid| !uid.is_empty()) && ours == pod_uid(holder)
@@ -89,21 +89,21 @@ fn pod_uid(identity: &str) -> Option<&str> {
     Some(uid)
 }
 
-/// What a candidate remembers between steps.
+/// The memory of a candidate between steps.
 #[derive(Clone, Debug)]
 pub struct View {
     /// When the candidate joined the election.
     began: Instant,
     record: Option<LeaseSpec>,
-    /// When the lease may be taken if it does not change.
+    /// The time at which the lease may be taken if it does not change.
     free_at: Instant,
-    /// While this process leads: when its last accepted write was sent.
+    /// The time at which the last accepted write was sent, while this process leads.
     renewed_at: Option<Instant>,
     /// Writes whose answer has not come, by their renew time. Any of them may have been accepted.
     unanswered: Vec<(MicroTime, Instant)>,
 }
 
-/// What happened since the last step.
+/// An event since the last step.
 #[derive(Clone, Debug)]
 pub enum Observation {
     /// Only time passed, or a request failed.
@@ -112,14 +112,14 @@ pub enum Observation {
     Lease(Option<LeaseSpec>),
     /// Our write of `record` was accepted.
     Written {
-        /// What was written.
+        /// The record that was written.
         record: LeaseSpec,
-        /// When the request was sent (not answered).
+        /// The time at which the request was sent (not answered).
         sent: Instant,
     },
 }
 
-/// What to do next.
+/// The next step of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Write this record, only on top of the version of the lease that was seen.
@@ -130,7 +130,7 @@ pub enum Action {
     Stop(Lost),
 }
 
-/// Why a leader stopped leading.
+/// The reason for which a leader stopped leading.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     /// Another process holds the lease.
@@ -147,12 +147,12 @@ impl View {
         Self { began: now, record: None, free_at: now, renewed_at: None, unanswered: Vec::new() }
     }
 
-    /// Until when this candidate may act as the leader; `None` while it does not lead.
+    /// The time until which this candidate may act as the leader; `None` while it does not lead.
     pub fn leads_until(&self, timing: &Timing) -> Option<Instant> {
         self.renewed_at.map(|renewed| renewed + timing.renew_deadline)
     }
 
-    /// Whether this candidate leads or may soon lead.
+    /// Reports whether this candidate leads or may soon lead.
     pub fn is_near(&self, timing: &Timing, now: Instant) -> bool {
         self.renewed_at.is_some() || (self.record.is_some() && now + timing.near() >= self.free_at)
     }
@@ -167,8 +167,8 @@ impl View {
         self.unanswered.extend(record.renew_time.clone().map(|time| (time, sent)));
     }
 
-    /// When our write of this record was sent. If several have the same time, this is the first of them, which is the
-    /// safe choice.
+    /// The time at which our write of this record was sent. If several have the same time, this is the first of them,
+    /// which is the safe choice.
     fn sent_at(&self, seen: &LeaseSpec, candidate: &Candidate) -> Option<Instant> {
         let ours = holder(Some(seen)) == Some(&candidate.identity);
         let alike = self.unanswered.iter().filter(|(time, _)| ours && seen.renew_time.as_ref() == Some(time));
@@ -198,7 +198,7 @@ impl View {
     }
 }
 
-/// One step of the election.
+/// Takes one step of the election.
 pub fn step(
     candidate: &Candidate,
     mut view: View,
@@ -284,13 +284,13 @@ fn claim(candidate: &Candidate, record: Option<&LeaseSpec>, wall: Timestamp) -> 
     }
 }
 
-/// Whether an earlier process of the candidate's pod holds the lease.
+/// Reports whether an earlier process of the candidate's pod holds the lease.
 fn is_of_our_pod(record: &LeaseSpec, candidate: &Candidate) -> bool {
     holder(Some(record)).is_some_and(|holder| candidate.succeeds(holder))
 }
 
-/// How long a record must stay unchanged before another process may take the lease. A holder that released it left a
-/// short duration in it. A record without a holder but with another duration was edited by somebody, and frees nothing.
+/// The time that a record must stay unchanged before another process may take the lease. A holder that released it left
+/// a short duration in it. A record without a holder but with another duration was edited by hand, and frees nothing.
 fn silence_before_taking(record: &LeaseSpec, candidate: &Candidate) -> Duration {
     let timing = &candidate.timing;
     match record.lease_duration_seconds.and_then(|seconds| u32::try_from(seconds).ok()).filter(|&seconds| seconds > 0) {

@@ -1,4 +1,4 @@
-//! Tests of a leader whose writes or answers are lost, or whose lease is changed by somebody else.
+//! Tests of a leader whose writes or answers are lost, or whose lease another client changes.
 
 use super::super::step::Lost;
 use super::*;
@@ -44,7 +44,7 @@ fn a_write_whose_answer_was_lost_is_found_again() {
 }
 
 #[test]
-fn a_leader_whose_writes_arrive_but_whose_answers_are_lost_stays() {
+fn a_leader_whose_writes_arrive_without_answers_stays() {
     let mut pair = Pair::new(0, 0);
     for _ in 0..100 {
         pair.pass(seconds(2.5));
@@ -63,7 +63,7 @@ fn a_leader_whose_writes_arrive_but_whose_answers_are_lost_stays() {
 }
 
 #[test]
-fn a_write_that_was_accepted_long_ago_gives_no_time_to_lead() {
+fn a_write_accepted_long_ago_gives_no_time_to_lead() {
     let mut pair = Pair::new(0, 0);
     pair.pass(seconds(2.0));
     let (now, wall) = (pair.now, pair.wall);
@@ -80,7 +80,7 @@ fn a_write_that_was_accepted_long_ago_gives_no_time_to_lead() {
 }
 
 #[test]
-fn a_clock_that_stands_still_changes_the_record_all_the_same() {
+fn a_clock_that_stands_still_changes_the_record() {
     let mut pair = Pair::new(0, 0);
     for _ in 0..100 {
         let before = pair.cluster.record.clone().unwrap().renew_time;

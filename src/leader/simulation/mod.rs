@@ -47,14 +47,14 @@ struct Request {
     record: LeaseSpec,
     on_top_of: u64,
     sent: Instant,
-    /// Whether the server accepted it; `None` until it arrives.
+    /// True if the server accepted it; `None` until it arrives.
     accepted: Option<bool>,
 }
 
 struct Process {
     candidate: Candidate,
     view: View,
-    /// How wrong this machine's wall clock is.
+    /// The error of this machine's wall clock.
     clock_error: SignedDuration,
     seen_version: u64,
     request: Option<Request>,
@@ -124,7 +124,7 @@ impl Process {
         self.receive(true, now, wall);
     }
 
-    /// Whether the fence is open.
+    /// Reports whether the fence is open.
     fn leads(&self, now: Instant) -> bool {
         self.view.leads_until(&self.candidate.timing).is_some_and(|end| now < end)
     }

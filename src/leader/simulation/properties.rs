@@ -20,7 +20,7 @@ enum Event {
     Crash(usize, bool),
     /// A request from a process that has ended reaches the server.
     Late,
-    /// Somebody edits the lease by hand: clears the holder, or writes another name.
+    /// A user edits the lease by hand: clears the holder, or writes another name.
     Meddle(bool),
 }
 
@@ -93,7 +93,7 @@ proptest! {
                 }
                 Event::Meddle(clear) => {
                     if let Some(mut record) = cluster.record.clone() {
-                        record.holder_identity = if clear { None } else { Some("somebody".to_owned()) };
+                        record.holder_identity = if clear { None } else { Some("a-user".to_owned()) };
                         cluster.put(Some(record));
                     }
                 }

@@ -56,7 +56,7 @@ fn the_lease_for_databases_is_taken_within_five_seconds() {
 }
 
 #[test]
-fn a_process_follows_one_of_its_own_pod_sooner_and_not_while_that_one_lives() {
+fn a_process_soon_follows_one_of_its_own_pod_that_ended() {
     for (identities, is_same_pod) in [
         (["a_1_x", "a_1_y"], true),
         (["a_1_x", "a_2_y"], false),
@@ -71,7 +71,7 @@ fn a_process_follows_one_of_its_own_pod_sooner_and_not_while_that_one_lives() {
 }
 
 #[test]
-fn one_that_is_started_again_gives_what_its_predecessor_sent_time_to_arrive() {
+fn a_restarted_process_waits_for_requests_of_its_predecessor() {
     let mut pair = Pair::of(short(), ["a_1_x", "a_1_y"], [0, 0]);
     pair.run(seconds(0.7), true);
     let died = pair.now;
@@ -84,7 +84,7 @@ fn one_that_is_started_again_gives_what_its_predecessor_sent_time_to_arrive() {
 }
 
 #[test]
-fn one_that_is_started_again_counts_from_its_start_and_not_from_when_it_sees_the_lease() {
+fn a_restarted_process_counts_from_its_start() {
     let mut pair = Pair::of(short(), ["a_1_x", "a_1_y"], [0, 0]);
     pair.run(seconds(0.7), true);
     let died = pair.now;
@@ -111,7 +111,7 @@ fn a_released_lease_is_taken_at_once() {
 }
 
 #[test]
-fn a_cleared_holder_or_a_deleted_lease_frees_nothing_while_the_leader_may_act() {
+fn a_cleared_or_deleted_lease_stays_while_its_leader_may_act() {
     for deleted in [false, true] {
         let mut pair = Pair::new(0, 0);
         pair.run(seconds(30.0), true);
@@ -125,7 +125,7 @@ fn a_cleared_holder_or_a_deleted_lease_frees_nothing_while_the_leader_may_act() 
 /// An account that may write the leases can have two processes lead: nothing in a record proves who wrote it. It is over when the
 /// leader next sees the lease, which it watches.
 #[test]
-fn a_forged_release_is_over_once_the_leader_sees_the_lease() {
+fn a_forged_release_ends_when_the_leader_sees_the_lease() {
     let mut pair = Pair::new(0, 0);
     pair.run(seconds(30.0), true);
     pair.cluster.put(Some(release(pair.cluster.record.as_ref().unwrap(), pair.wall)));
@@ -135,7 +135,7 @@ fn a_forged_release_is_over_once_the_leader_sees_the_lease() {
     assert!(!pair.leader.leads(pair.now) && pair.rival.leads(pair.now));
 }
 
-/// Every other record that is written over the leader's frees nothing while that may act.
+/// Every other record that is written over the leader's frees nothing while the leader may act.
 #[test]
 fn a_forged_holder_frees_nothing_while_the_leader_may_act() {
     let identity = "causeway-2_uid-2_1";
@@ -169,7 +169,7 @@ fn a_leader_writes_a_deleted_lease_again() {
 
 /// A standby that warms up before it leads has about three seconds for that.
 #[test]
-fn a_standbys_turn_is_near_when_the_leader_lets_two_renewals_pass_and_not_while_it_lives() {
+fn a_standbys_turn_is_near_after_two_missed_renewals() {
     let mut pair = Pair::of(short(), ["a_1_x", "b_2_y"], [0, 0]);
     let is_near = |pair: &Pair| pair.rival.view.is_near(&short(), pair.now);
     for _ in 0..100 {
