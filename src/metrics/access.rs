@@ -1,6 +1,5 @@
-//! Decides who may read metrics: clients whose token the apiserver knows and that may `get` the path `/metrics`. This
-//! is what kube-rbac-proxy does.
-//! <https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access>
+//! Lets clients read metrics whose token the apiserver knows and that may `get` the path `/metrics`. This is what
+//! kube-rbac-proxy does. <https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access>
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -20,9 +19,9 @@ use crate::runtime::api_message;
 
 /// The path in the review.
 const PATH: &str = "/metrics";
-/// How long an answer is cached. A client that loses the right can read metrics for that long.
+/// The time that an answer is cached. A client that loses the right can read metrics for that long.
 const HOLDS: Duration = Duration::from_mins(1);
-/// How many answers are cached. Each is about a token that the apiserver knows.
+/// The number of answers that are cached. Each is about a token that the apiserver knows.
 const MOST: usize = 256;
 /// About how many tokens the apiserver is asked at the same time.
 const AT_ONCE: usize = 4;
@@ -66,7 +65,6 @@ impl Verdict {
     }
 }
 
-/// Asks the apiserver, and caches its answers.
 pub struct Access {
     client: Client,
     /// By the hash of the token. Tokens themselves are not stored.

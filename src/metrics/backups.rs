@@ -1,5 +1,5 @@
-//! When the last backup of each object succeeded, how much log servers keep for it, and how many objects are overdue or
-//! have bad backups. They are read at each scrape, so a deleted object disappears from the metrics.
+//! The time of each object's last successful backup, the log that servers keep for it, and counts of objects that are
+//! overdue or have bad backups. They are read at each scrape, so a deleted object disappears from the metrics.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,23 +14,23 @@ use prometheus_client::registry::Unit;
 /// The state of the backups of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackupTimes {
-    /// Its namespace.
+    /// The namespace of the object.
     pub namespace: String,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
-    /// When the newest backup completed.
+    /// The time at which the newest backup completed.
     pub success: Option<Timestamp>,
-    /// When a backup was last verified.
+    /// The time at which a backup was last verified.
     pub verified: Option<Timestamp>,
     /// Bytes of its log that a server keeps for the next backup.
     pub log_kept: Option<i64>,
     /// Bytes that may still be written before the server discards that log.
     pub log_room: Option<i64>,
-    /// Whether no Job has measured that log since a backup was due.
+    /// True if no Job has measured that log since a backup was due.
     pub log_unmeasured: bool,
-    /// Whether it lacks a backup that was due.
+    /// True if it lacks a backup that was due.
     pub overdue: bool,
-    /// Whether the newest backup that was tried could not be restored.
+    /// True if the newest backup that was tried could not be restored.
     pub bad: bool,
 }
 
@@ -46,7 +46,7 @@ type Read = Box<dyn Fn() -> Vec<BackupTimes> + Send + Sync>;
 pub struct Backups(Arc<Mutex<Option<Read>>>);
 
 impl Backups {
-    /// From now on `read` supplies the state of all objects.
+    /// Sets the function that supplies the state of all objects from now on.
     pub fn read_by(&self, read: impl Fn() -> Vec<BackupTimes> + Send + Sync + 'static) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(read));
     }

@@ -1,6 +1,6 @@
-//! Gauges of objects by kind and reason: objects that wait for somebody outside, and objects that are not ready. The
-//! values of a kind are replaced as a whole, so a reason that no object has any more disappears from the metrics.
-//! Reasons are words of this program's source.
+//! Gauges of objects by kind and reason: objects that wait for a user or an administrator, and objects that are not
+//! ready. The values of a kind are replaced as a whole, so a reason that no object has any more disappears from the
+//! metrics. Reasons are words of this program's source.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,9 +23,9 @@ pub struct ByReason<V>(Arc<Mutex<BTreeMap<&'static str, Values<V>>>>);
 /// Objects that are not ready for the same reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unready {
-    /// How many there are.
+    /// The number of objects.
     pub objects: usize,
-    /// Since when the one of them that was ready least recently is not ready.
+    /// The time since which the one of them that was ready least recently is not ready.
     pub since: Timestamp,
 }
 
@@ -35,7 +35,7 @@ impl<V> ByReason<V> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, count());
     }
 
-    /// This process knows nothing about the kind any more.
+    /// Removes the values of a kind of which this process knows nothing any more.
     pub fn forget(&self, kind: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(kind);
     }

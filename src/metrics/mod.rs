@@ -125,7 +125,7 @@ impl Metrics {
         Self(Arc::new(inner))
     }
 
-    /// A reconcile ended, in success or with an error of `class`.
+    /// Counts a reconcile that ended, in success or with an error of `class`.
     pub fn reconciled(&self, kind: &'static str, result: Result<(), &'static str>, took: Duration) {
         let outcome = if result.is_ok() { OK } else { "error" };
         self.0.reconciles.get_or_create(&KindOutcome { kind, outcome }).inc();
@@ -135,40 +135,40 @@ impl Metrics {
         }
     }
 
-    /// A part of a reconcile failed with an error of `class`, and the rest of it went on.
+    /// Counts a part of a reconcile that failed with an error of `class`, while the rest of it went on.
     pub fn reconcile_error(&self, kind: &'static str, class: &'static str) {
         self.0.reconcile_errors.get_or_create(&KindClass { kind, class }).inc();
     }
 
-    /// How many objects that are not in the cluster still have resources in AWS.
+    /// Reports how many objects that are not in the cluster still have resources in AWS.
     pub fn set_orphans(&self, count: usize) {
         self.0.orphans.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// How many of a resource the account has in the region, and how many AWS allows.
+    /// Reports how many of a resource the account has in the region, and how many AWS allows.
     pub fn set_quota(&self, quota: &'static str, used: usize, limit: usize) {
         let quota = Quota { quota };
         self.0.quota_used.get_or_create(&quota).set(i64::try_from(used).unwrap_or(i64::MAX));
         self.0.quota_limit.get_or_create(&quota).set(i64::try_from(limit).unwrap_or(i64::MAX));
     }
 
-    /// How many other clusters use our cluster's name in AWS.
+    /// Reports how many other clusters use our cluster's name in AWS.
     pub fn set_cluster_name_rivals(&self, count: usize) {
         self.0.cluster_name_rivals.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// A resource in AWS, which somebody else had changed, was repaired.
+    /// Counts a repair of a resource in AWS that another client had changed.
     pub fn drift_repaired(&self, part: &'static str) {
         self.0.drift_repaired.get_or_create(&Part { part }).inc();
     }
 
-    /// How many objects cannot be decoded and are therefore left as they are.
+    /// Reports how many objects cannot be decoded and are therefore left as they are.
     pub fn set_undecodable(&self, kind: &'static str, count: usize) {
         self.0.undecodable.get_or_create(&Kind { kind }).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// Whether the operator is denied the objects of that kind in a namespace that it is to serve; an empty name stands
-    /// for all namespaces.
+    /// Reports whether the operator is denied the objects of that kind in a namespace that it is to serve; an empty
+    /// name stands for all namespaces.
     pub fn set_namespace_denied(&self, kind: &'static str, namespace: &str, denied: bool) {
         let key = KindNamespace { kind, namespace: namespace.to_owned() };
         let mut all = self.0.denied.lock().unwrap_or_else(PoisonError::into_inner);
@@ -181,19 +181,20 @@ impl Metrics {
         }
     }
 
-    /// One more object of that kind waits for its reconcile, until the returned value is dropped.
+    /// Counts one more object of that kind that waits for its reconcile, until the returned value is dropped.
     pub fn queued(&self, kind: &'static str) -> Queued {
         let depth = self.0.queue_depth.get_or_create_owned(&Kind { kind });
         depth.inc();
         Queued(depth)
     }
 
-    /// How many objects there are whose last reconcile failed.
+    /// Reports how many objects there are whose last reconcile failed.
     pub fn set_failing_objects(&self, kind: &'static str, count: usize) {
         self.0.failing.get_or_create(&Kind { kind }).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// Reports how many objects wait for somebody outside, by reason; a reason that `count` leaves out has none.
+    /// Reports how many objects wait for a user or an administrator, by reason; a reason that `count` leaves out has
+    /// none.
     pub fn set_stalled_objects(&self, kind: &'static str, count: impl FnOnce() -> BTreeMap<&'static str, usize>) {
         self.0.stalled.set(kind, count);
     }
@@ -203,7 +204,7 @@ impl Metrics {
         self.0.unready.set(kind, count);
     }
 
-    /// A call to AWS (one attempt) ended, in success or with an error of a class.
+    /// Counts a call to AWS (one attempt) that ended, in success or with an error of a class.
     pub fn aws_call(
         &self,
         service: &'static str,
@@ -216,57 +217,57 @@ impl Metrics {
         self.0.aws_call_duration.get_or_create(&Operation { operation }).observe(took.as_secs_f64());
     }
 
-    /// A call to AWS waited because of the rate limit.
+    /// Counts a call to AWS that waited because of the rate limit.
     pub fn aws_call_waited(&self, operation: &'static str, waited: Duration) {
         self.0.aws_call_wait.get_or_create(&Operation { operation }).inc_by(waited.as_secs_f64());
     }
 
-    /// A call to the Kubernetes API ended, in success or with an error of a class.
+    /// Counts a call to the Kubernetes API that ended, in success or with an error of a class.
     pub fn kubernetes_call(&self, verb: &'static str, result: Result<(), &'static str>) {
         let outcome = result.err().unwrap_or(OK);
         self.0.kubernetes_calls.get_or_create(&KubernetesCall { verb, outcome }).inc();
     }
 
-    /// A call to an etcd member or a Redis node ended, in success or with an error of a class.
+    /// Counts a call to an etcd member or a Redis node that ended, in success or with an error of a class.
     pub fn database_call(&self, database: &'static str, operation: &'static str, result: Result<(), &'static str>) {
         let outcome = result.err().unwrap_or(OK);
         self.0.database_calls.get_or_create(&DatabaseCall { database, operation, outcome }).inc();
     }
 
-    /// An event about an object was published.
+    /// Counts an event about an object that was published.
     pub fn event(&self, kind: &'static str, warning: bool, reason: &str) {
         let r#type = if warning { "Warning" } else { "Normal" };
         self.0.events.get_or_create(&Event { kind, r#type, reason: reason.into() }).inc();
     }
 
-    /// Endpoints of a load balancer's backend were registered, this long after the cluster reported them.
+    /// Records that endpoints of a load balancer's backend were registered, this long after the cluster reported them.
     pub fn targets_registered(&self, took: Duration) {
         self.0.target_registration_duration.observe(took.as_secs_f64());
     }
 
-    /// A Job of a backup ended.
+    /// Counts a Job of a backup that ended.
     pub fn backup_ended(&self, success: bool) {
         let outcome = if success { OK } else { "error" };
         self.0.backup_runs.get_or_create(&Outcome { outcome }).inc();
     }
 
-    /// A verification of a backup ended.
+    /// Counts a verification of a backup that ended.
     pub fn verification_ended(&self, success: bool) {
         let outcome = if success { OK } else { "error" };
         self.0.verifications.get_or_create(&Outcome { outcome }).inc();
     }
 
-    /// From now on `read` supplies the state of the backups of each object.
+    /// Sets the function that supplies the state of the backups of each object from now on.
     pub fn tell_of_backups(&self, read: impl Fn() -> Vec<BackupTimes> + Send + Sync + 'static) {
         self.0.backups.read_by(read);
     }
 
-    /// Whether this process leads by that lease.
+    /// Reports whether this process leads by that lease.
     pub fn set_leader(&self, lease: &str, leads: bool) {
         self.0.leader.get_or_create(&Lease { lease: lease.into() }).set(i64::from(leads));
     }
 
-    /// This process no longer leads by that lease. The new leader reports the state of its kinds.
+    /// Records that this process no longer leads by that lease. The new leader reports the state of its kinds.
     pub fn stopped_leading(&self, lease: &str, kinds: &[&'static str]) {
         let all = &self.0;
         self.set_leader(lease, false);
@@ -291,7 +292,7 @@ impl Metrics {
         }
     }
 
-    /// All metrics in the OpenMetrics text format.
+    /// Returns all metrics in the OpenMetrics text format.
     pub fn encode(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
         text::encode(&mut text, &self.0.registry)?;

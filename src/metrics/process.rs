@@ -1,4 +1,4 @@
-//! What the kernel reports about this process.
+//! Figures of the kernel about this process.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};

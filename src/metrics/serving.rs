@@ -32,14 +32,14 @@ use super::access::Access;
 use crate::clients;
 use crate::health::scrape;
 
-/// How many TLS handshakes run at the same time.
+/// The number of TLS handshakes that run at the same time.
 const HANDSHAKES: usize = 16;
 /// A client that does not finish its handshake in this time is disconnected.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// The pause after a connection that could not be accepted, for example because too many files are open.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Why metrics cannot be served.
+/// A reason for which metrics cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The certificate could not be made.
@@ -99,7 +99,6 @@ async fn answer(State(served): State<Served>, headers: HeaderMap) -> Response {
     }
 }
 
-/// A self-signed certificate.
 fn certified() -> Result<ServerConfig, Error> {
     let made = rcgen::generate_simple_self_signed(vec!["causeway-metrics".to_owned()])?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));

@@ -1,4 +1,4 @@
-//! Tests what is reported, and that it stays bounded.
+//! Tests that metrics are reported, and that they stay bounded.
 
 use super::*;
 
@@ -113,7 +113,7 @@ fn a_process_that_stopped_leading_reports_no_more_states() {
 }
 
 #[test]
-fn a_reason_why_objects_are_stalled_is_reported_while_there_is_one() {
+fn a_reason_of_stalled_objects_is_reported_while_there_is_one() {
     let metrics = Metrics::new();
     let reported = |reason: &str| metrics.encode().unwrap().contains(&format!(r#"reason="{reason}""#));
     metrics.set_stalled_objects("EtcdCluster", || BTreeMap::from([("QuorumLost", 1), ("PodRefused", 1)]));
@@ -128,7 +128,7 @@ fn a_reason_why_objects_are_stalled_is_reported_while_there_is_one() {
 }
 
 #[test]
-fn a_namespace_is_reported_as_denied_until_it_is_served_again_or_another_process_leads() {
+fn a_denied_namespace_is_reported_until_served_or_another_leads() {
     let metrics = Metrics::new();
     let denied =
         || metrics.encode().unwrap().lines().filter(|it| it.starts_with("causeway_denied_namespaces{")).count();
@@ -161,7 +161,7 @@ fn a_deleted_object_is_no_longer_reported() {
 fn a_deleted_object_is_no_longer_overdue() {
     let metrics = Metrics::new();
     let says = |line: &str| metrics.encode().unwrap().lines().any(|it| it == line);
-    assert!(says("causeway_backup_overdue_objects 0"), "nobody leads yet");
+    assert!(says("causeway_backup_overdue_objects 0"), "no process leads yet");
     let all = Arc::new(std::sync::Mutex::new(vec![overdue("nightly"), BackupTimes::default()]));
     let read = all.clone();
     metrics.tell_of_backups(move || read.lock().unwrap().clone());
