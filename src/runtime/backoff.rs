@@ -29,16 +29,17 @@ const SLOW: Duration = Duration::from_mins(1);
 #[derive(Default)]
 pub struct Failures {
     entries: Mutex<HashMap<String, Entry>>,
-    /// Objects that wait for somebody outside, whether or not their last reconcile failed, and the reason of each.
+    /// Objects that wait for a user, an administrator or another system, whether or not their last reconcile failed,
+    /// and the reason of each.
     stalled: Mutex<HashMap<String, &'static str>>,
-    /// Objects that should be ready and are not: the reason, and since when.
+    /// Objects that should be ready and are not: the reason, and the time since then.
     unready: Mutex<HashMap<String, (&'static str, Timestamp)>>,
 }
 
 struct Entry {
     delays: ExponentialBackoff,
     conflicts: u32,
-    /// When it failed last, and how long no event makes it try again.
+    /// The time of its last failure. During `pause` after that, no event makes it try again.
     failed: Instant,
     pause: Duration,
     /// The version of the object that failed.
@@ -98,7 +99,8 @@ impl Failures {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
-    /// Records why an object waits for somebody outside; `None` if it does not.
+    /// Records the reason for which an object waits for a user, an administrator or another system; `None` if it does
+    /// not.
     pub fn set_stalled(&self, uid: &str, reason: Option<&'static str>) {
         let mut all = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
         match reason {
@@ -107,7 +109,7 @@ impl Failures {
         };
     }
 
-    /// How many objects wait for somebody outside, by reason.
+    /// Counts the objects that wait for a user, an administrator or another system, by reason.
     pub fn stalled(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
         for reason in self.stalled.lock().unwrap_or_else(PoisonError::into_inner).values() {
@@ -116,7 +118,8 @@ impl Failures {
         counts
     }
 
-    /// Records why an object is not ready, and since when; `None` if it is ready, or need not be.
+    /// Records the reason for which an object is not ready, and the time since then; `None` if it is ready, or need not
+    /// be.
     pub fn set_unready(&self, uid: &str, cause: Option<(&'static str, Timestamp)>) {
         let mut all = self.unready.lock().unwrap_or_else(PoisonError::into_inner);
         match cause {
@@ -125,7 +128,7 @@ impl Failures {
         };
     }
 
-    /// The objects that are not ready, by reason.
+    /// Returns the objects that are not ready, by reason.
     pub fn unready(&self) -> BTreeMap<&'static str, Unready> {
         let mut counts = BTreeMap::new();
         for (reason, since) in self.unready.lock().unwrap_or_else(PoisonError::into_inner).values() {
@@ -135,14 +138,14 @@ impl Failures {
         counts
     }
 
-    /// The object was deleted.
+    /// Forgets an object that was deleted.
     pub fn forget(&self, uid: &str) {
         self.succeeded(uid);
         self.set_stalled(uid, None);
         self.set_unready(uid, None);
     }
 
-    /// How many objects fail or are stalled.
+    /// Counts the objects that fail or are stalled.
     pub fn count(&self) -> usize {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let stalled = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_waits_for_somebody_counts_once_also_if_its_reconcile_did_well() {
+    fn a_stalled_object_counts_once_after_a_successful_reconcile() {
         let failures = Failures::default();
         failures.failed("a", Class::Denied, SWEEP);
         failures.set_stalled("a", Some("PermissionMissing"));
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_that_are_not_ready_count_by_reason_since_the_first_of_them() {
+    fn unready_objects_count_by_reason_since_the_first() {
         let failures = Failures::default();
         let at = |second| Timestamp::from_second(second).unwrap();
         failures.set_unready("a", Some(("MasterSilent", at(9))));
@@ -237,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_event_makes_an_object_that_fails_try_sooner_unless_it_is_edited() {
+    async fn only_an_edit_makes_a_failing_object_try_sooner() {
         const LONGEST: Duration = Duration::from_mins(1);
         let failures = Failures::default();
         let pause = |version| failures.pause("a", version, LONGEST);

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 pub struct CacheSync(Shared<BoxFuture<'static, ()>>);
 
 impl CacheSync {
-    /// For the first list of that store.
+    /// Waits for the first list of that store.
     pub fn of<K>(store: Store<K>) -> Self
     where
         K: Resource<DynamicType = ()> + Lookup<DynamicType = ()> + Clone + Send + Sync + 'static,
@@ -28,8 +28,8 @@ impl CacheSync {
         Self(listed.boxed().shared())
     }
 
-    /// For the first list of that store, or the first notification that its kind is not installed, so that it has no
-    /// objects.
+    /// Waits for the first list of that store, or for the first notification that its kind is not installed, so that it
+    /// has no objects.
     pub fn of_optional<K>(store: Store<K>, missing: Arc<Notify>) -> Self
     where
         K: Resource<DynamicType = ()> + Lookup<DynamicType = ()> + Clone + Send + Sync + 'static,
@@ -49,7 +49,7 @@ impl CacheSync {
         self.0.clone().await;
     }
 
-    /// Whether it is over.
+    /// Returns true if the list is complete.
     pub fn is_over(&self) -> bool {
         self.0.clone().now_or_never().is_some()
     }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn everybody_who_waits_for_a_list_is_woken() {
+    async fn all_tasks_that_wait_for_a_list_are_woken() {
         let (reader, mut writer) = reflector::store::<ConfigMap>();
         let listed = CacheSync::of(reader);
         let mut waiting = JoinSet::new();

@@ -48,7 +48,7 @@ impl<O> Owner for O where
 /// The watch of one kind of children, with a store for each namespace that is served.
 pub struct Watch<O, K: Resource<DynamicType = ()> + Clone + 'static> {
     label: &'static str,
-    /// Whether only children with the label are watched.
+    /// True if only children with the label are watched.
     labelled: bool,
     stores: ScopedStores<K>,
     /// Removes unneeded fields before the child is stored.
@@ -62,18 +62,18 @@ where
     K: Owner,
     ObjectRef<K>: Hash,
 {
-    /// For children whose `label` names their object.
+    /// Watches children whose `label` names their object.
     pub fn new(label: &'static str) -> Self {
         Self { label, labelled: true, stores: ScopedStores::default(), prune: |_, _| {}, owner: PhantomData }
     }
 
-    /// Sets what to remove from children before they are stored.
+    /// Sets the function that removes fields from children before they are stored.
     #[must_use]
     pub fn pruned(self, prune: fn(&mut K, &str)) -> Self {
         Self { prune, ..self }
     }
 
-    /// Watches what others have, too. Only children wake the controller.
+    /// Watches all objects of the kind. Only children wake the controller.
     #[must_use]
     pub fn with_others(self) -> Self {
         Self { labelled: false, ..self }
@@ -104,27 +104,27 @@ where
         self.stores.ready(&object.namespace().unwrap_or_default()).await;
     }
 
-    /// The child with the object's own name.
+    /// Returns the child with the object's own name.
     pub fn get(&self, object: &O) -> Option<Arc<K>> {
         self.named(object, &object.name_any())
     }
 
-    /// The child of that name in the object's namespace.
+    /// Returns the child of that name in the object's namespace.
     pub fn named(&self, object: &O, name: &str) -> Option<Arc<K>> {
         self.stores.get(&object.namespace().unwrap_or_default(), name)
     }
 
-    /// Whether there is a child of that name.
+    /// Returns true if there is a child of that name.
     pub fn has(&self, namespace: &str, name: &str) -> bool {
         self.stores.get(namespace, name).is_some()
     }
 
-    /// All that are known in the object's namespace.
+    /// Returns all that are known in the object's namespace.
     pub fn beside(&self, object: &O) -> Vec<Arc<K>> {
         self.stores.all().into_iter().filter(|child| child.namespace() == object.namespace()).collect()
     }
 
-    /// The children with the object's label.
+    /// Returns the children with the object's label.
     pub fn of(&self, object: &O) -> Vec<Arc<K>> {
         let is_of = |child: &Arc<K>| {
             child.namespace() == object.namespace() && child.labels().get(self.label) == Some(&object.name_any())
@@ -133,8 +133,8 @@ where
     }
 }
 
-/// The objects to wake for a child: the one that its label names, and the one that controls it. They differ if somebody
-/// changed the label.
+/// Returns the objects to wake for a child: the one that its label names, and the one that controls it. They differ if
+/// a user changed the label.
 pub fn concerned<O: Owner, K: Resource>(child: &K, label: &str) -> Vec<ObjectRef<O>> {
     let labelled = child.labels().get(label);
     let is_controller = |owner: &&OwnerReference| owner.controller == Some(true) && owner.kind == O::kind(&());
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_of_a_child_wakes_the_one_that_its_label_names() {
+    fn a_grandchild_wakes_the_object_in_its_label() {
         let owner =
             json!([{ "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "1", "controller": true }]);
         assert_eq!(names(&json!({ "name": "db-0", "labels": { (LABEL): "db" }, "ownerReferences": owner })), ["db"]);

@@ -14,22 +14,22 @@ use super::config_maps::ConfigMaps;
 pub struct Children<O> {
     /// The templates of its pods.
     pub statefulsets: Watch<O, StatefulSet>,
-    /// How many pods may be unavailable at a time.
+    /// The numbers of pods that may be unavailable at a time.
     pub budgets: Watch<O, PodDisruptionBudget>,
-    /// Which clients may connect.
+    /// The clients that may connect.
     pub policies: Watch<O, NetworkPolicy>,
     /// The settings of the database, if they are in a `ConfigMap`.
     pub config_maps: Option<ConfigMaps<O>>,
     /// The addresses of the pods for clients and peers.
     pub services: Watch<O, Service>,
-    /// The running processes.
+    /// The running pods, without what makes them large.
     pub pods: Watch<O, Pod>,
-    /// The volumes.
+    /// The volume claims of the pods.
     pub claims: Watch<O, PersistentVolumeClaim>,
 }
 
 impl<O: Owner> Children<O> {
-    /// For children whose `label` names their object, with or without a `ConfigMap` of settings.
+    /// Watches children whose `label` names their object, with or without a `ConfigMap` of settings.
     pub fn labelled(label: &'static str, has_settings: bool) -> Self {
         Self {
             statefulsets: Watch::new(label),

@@ -14,7 +14,7 @@ pub enum Health {
     Ready(Cause),
     /// The cluster and AWS do not match the spec yet.
     Progressing(Cause),
-    /// The object cannot go on before somebody outside changes something.
+    /// The object cannot go on before a user, an administrator or another system changes something.
     Stalled(Cause),
     /// Something failed and is retried. If the object was ready for this generation, it still counts as ready.
     Retrying(Cause),
@@ -25,7 +25,7 @@ pub enum Health {
     Unchanged(Box<Health>),
 }
 
-/// Why an object is in its state.
+/// The reason for which an object is in its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// A stable `CamelCase` word.
@@ -34,17 +34,17 @@ pub struct Cause {
     pub message: String,
 }
 
-/// What a suspended object says if its kind has nothing to add.
+/// The message of a suspended object whose kind has nothing to add.
 pub const SUSPENDED: &str = "spec.suspend is true: nothing is checked or changed";
 
 /// The status of a condition beside the three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConditionStatus {
-    /// It is so.
+    /// The condition holds now.
     True,
-    /// It is not so.
+    /// The condition does not hold.
     False,
-    /// Nobody can say, or nobody has looked.
+    /// The operator cannot tell, or has not looked.
     Unknown,
     /// There is no such condition: an existing one is removed.
     Absent,
@@ -56,7 +56,7 @@ impl ConditionStatus {
         if wrong { Self::True } else { Self::Absent }
     }
 
-    /// As Kubernetes writes it; `None` if there is no condition.
+    /// The word that Kubernetes uses; `None` if there is no condition.
     fn text(self) -> Option<&'static str> {
         match self {
             Self::True => Some("True"),
@@ -76,7 +76,7 @@ impl From<bool> for ConditionStatus {
 /// The state of a part of an object, as a condition beside the three.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtraCondition {
-    /// Type of the condition.
+    /// The type of the condition.
     pub type_: &'static str,
     /// The status of the condition.
     pub status: ConditionStatus,
@@ -112,7 +112,7 @@ impl Health {
         Self::Retrying(Cause { reason, message: message.into() })
     }
 
-    /// Its reason; if the state is not known, that of the inner one.
+    /// Returns the reason; if the state is not known, that of the inner one.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Ready(cause)
@@ -190,7 +190,7 @@ pub fn merge_conditions(
     after
 }
 
-/// What existing conditions of these types become while the object is not observed.
+/// Returns what existing conditions of these types become while the object is not observed.
 pub fn not_observed(before: &[Condition], types: &[&'static str]) -> Vec<ExtraCondition> {
     let existing = types.iter().filter(|type_| find(before, type_).is_some());
     let unknown = |type_: &&'static str| ExtraCondition {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_passing_error_leaves_what_was_ready_ready_but_not_for_a_newer_generation() {
+    fn a_passing_error_leaves_ready_only_for_the_same_generation() {
         let ready = merge_conditions(&[], &Health::ready("Active", "ok"), &[], Some(1), at(1));
         let throttled = merge_conditions(&ready, &Health::retrying("Throttled", "slow down"), &[], Some(1), at(2));
         assert_eq!(statuses(&throttled), [("Ready", "True", "Active"), ("Reconciling", "True", "Throttled")]);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_for_a_moment_leaves_what_was_said_but_not_for_a_newer_generation() {
+    fn an_unknown_state_keeps_conditions_of_the_same_generation() {
         let part = ExtraCondition {
             type_: "Quorate",
             status: ConditionStatus::False,
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_a_condition_of_its_own_until_it_is_taken_away() {
+    fn a_part_has_its_own_condition_until_it_is_removed() {
         let part =
             |status| ExtraCondition { type_: "TargetsHealthy", status, reason: "AllHealthy", message: String::new() };
         let ready = Health::ready("Active", "");
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_observing_shows_is_unknown_while_nobody_observes() {
+    fn observed_conditions_are_unknown_without_observing() {
         let part = |type_| ExtraCondition { type_, status: ConditionStatus::True, reason: "R", message: String::new() };
         let ready = Health::ready("Active", "");
         let before = merge_conditions(&[], &ready, &[part("Replicated"), part("DataLost")], Some(1), at(1));

@@ -1,7 +1,7 @@
 //! `ConfigMap`s of objects: a watch of their metadata, and the content of those that an object controls, read by name.
 //!
-//! Anybody who may write `ConfigMap`s can create large ones with our labels, and a watch of whole objects would hold
-//! all of them in memory.
+//! Users who may write `ConfigMap`s can create large ones with our labels, and a watch of whole objects would hold all
+//! of them in memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +31,7 @@ pub struct ConfigMaps<O> {
 }
 
 impl<O: Owner> ConfigMaps<O> {
-    /// For `ConfigMap`s whose `label` names their object.
+    /// Watches `ConfigMap`s whose `label` names their object.
     pub fn new(label: &'static str) -> Self {
         Self { seen: Watch::new(label).pruned(prune), read: Mutex::default() }
     }
@@ -46,9 +46,9 @@ impl<O: Owner> ConfigMaps<O> {
         self.seen.ready(object).await;
     }
 
-    /// The `ConfigMap` of that name in the object's namespace, read if its version changed. If the object does not
-    /// control it, only its metadata is returned. If it cannot be read, an earlier content is returned, because nothing
-    /// urgent depends on it.
+    /// Returns the `ConfigMap` of that name in the object's namespace, read if its version changed. If the object does
+    /// not control it, only its metadata is returned. If it cannot be read, an earlier content is returned, because
+    /// nothing urgent depends on it.
     pub async fn named(&self, client: &Client, object: &O, name: &str) -> Result<Option<Arc<ConfigMap>>, kube::Error> {
         let key = (object.namespace().unwrap_or_default(), name.to_owned());
         let Some(seen) = self.seen.named(object, name) else {
@@ -84,7 +84,7 @@ impl<O: Owner> ConfigMaps<O> {
     }
 }
 
-/// A client whose lists and watches return only metadata.
+/// Returns a client whose lists and watches return only metadata.
 /// <https://kubernetes.io/docs/reference/using-api/api-concepts/#alternate-representations-of-resources>
 pub fn of_metadata(client: &Client) -> Client {
     let asked = client.clone();
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_add_to_a_config_map_is_not_kept() {
+    fn additions_of_others_to_a_config_map_are_dropped() {
         let data = BTreeMap::from([("ours".to_owned(), "x".into()), ("theirs".to_owned(), "y".repeat(900_000))]);
         let content = cut(ConfigMap { data: Some(data), ..ConfigMap::default() }, MOST);
         assert_eq!(content.data.expect("data").keys().collect::<Vec<_>>(), ["ours"]);

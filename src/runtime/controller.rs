@@ -37,25 +37,25 @@ use crate::health::Health;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
 
-/// What every controller needs from the process.
+/// The parts of the process that every controller needs.
 #[derive(Clone)]
 pub struct Environment {
-    /// The Kubernetes API.
+    /// A client of the Kubernetes API.
     pub client: Client,
-    /// Counts its calls and reconciles.
+    /// The metrics, which count its calls and reconciles.
     pub metrics: Metrics,
-    /// Where the end of a stream is reported.
+    /// The health to which the end of a stream is reported.
     pub health: Health,
     /// Namespaces to serve; empty for all.
     pub namespaces: Vec<String>,
-    /// How often every object is reconciled even if nothing happens.
+    /// The time after which every object is reconciled even if nothing happens.
     pub sweep: Duration,
-    /// How many objects of one kind are reconciled at the same time; a quarter is reserved for namespaces that hold no
-    /// slot.
+    /// The number of objects of one kind that are reconciled at the same time; a quarter is reserved for namespaces
+    /// that hold no slot.
     pub concurrency: u16,
     /// Name of this process in events.
     pub instance: String,
-    /// What policies let objects name.
+    /// The guardrails: what policies let objects name.
     pub guardrails: Guardrails,
     /// Opens when this process leads. Until then objects are observed, but nothing is changed.
     pub fence: Fence,
@@ -206,7 +206,7 @@ fn never_fails<K: Kind>(_: Arc<K::Object>, error: &Infallible, _: Arc<Reconciler
     match *error {}
 }
 
-/// The part of an object whose change causes a reconcile.
+/// Returns a hash of the part of an object whose change causes a reconcile.
 #[expect(clippy::unnecessary_wraps, reason = "the signature that the filter asks for")]
 fn what_matters<K: Resource<DynamicType = ()>>(object: &K) -> Option<u64> {
     Some(version(object))

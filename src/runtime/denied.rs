@@ -9,7 +9,7 @@ use kube::client::Body;
 use serde_json::json;
 use tower::service_fn;
 
-/// A client of it, and how many calls it has answered.
+/// Returns a client of it, and the count of calls that it has answered.
 ///
 /// # Panics
 ///

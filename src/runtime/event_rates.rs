@@ -18,17 +18,15 @@ struct Rate {
 /// The events of the recent past.
 #[derive(Default)]
 pub struct EventRates {
-    /// By namespace.
     namespaces: Buckets,
-    /// By uid.
     objects: Buckets,
 }
 
-/// When each bucket will be full again, if nothing more is taken from it. Full ones are forgotten.
+/// The time at which each bucket will be full again, if nothing more is taken from it. Full ones are forgotten.
 type Buckets = HashMap<String, Instant>;
 
 impl EventRates {
-    /// Whether an event about the object may be published now. If so, it is taken from the rate.
+    /// Returns true if an event about the object may be published now. If so, it is taken from the rate.
     pub fn admits(&mut self, namespace: &str, uid: &str, now: Instant) -> bool {
         let object = after_one(&self.objects, uid, &OF_OBJECT, now);
         let all = after_one(&self.namespaces, namespace, &OF_NAMESPACE, now);
@@ -39,7 +37,7 @@ impl EventRates {
     }
 }
 
-/// When the bucket will be full if one event is taken from it now; `None` if it has none.
+/// Returns the time at which the bucket will be full if one event is taken from it now; `None` if it has none.
 fn after_one(buckets: &Buckets, key: &str, rate: &Rate, now: Instant) -> Option<Instant> {
     let full = buckets.get(key).copied().unwrap_or(now).max(now) + rate.interval;
     (full <= now + rate.interval * rate.at_once).then_some(full)

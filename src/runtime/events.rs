@@ -60,7 +60,7 @@ struct Item {
     type_: EventType,
     reason: String,
     note: String,
-    /// Whether it reports an action, so that notes of further actions may be appended.
+    /// True if it reports an action, so that notes of further actions may be appended.
     grows: bool,
 }
 
@@ -103,7 +103,7 @@ impl PendingEvents {
     }
 }
 
-/// The most important condition, and whether it is a warning.
+/// Returns the most important condition, with the type `Warning` if it means trouble.
 fn headline<'a>(conditions: &'a [Condition], trouble: &[&str]) -> Option<(EventType, &'a Condition)> {
     if let Some(stalled) = find(conditions, "Stalled") {
         return Some((EventType::Warning, stalled));
@@ -155,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_in_a_row_for_the_same_reason_is_one_event() {
+    fn consecutive_actions_for_the_same_reason_are_one_event() {
         let text = news(&[("Created", "a"), ("Created", "b"), ("Updated", "c"), ("Created", "d"), ("Created", "e")]);
         let text: Vec<(&str, &str)> = text.iter().map(|(reason, note)| (reason.as_str(), note.as_str())).collect();
         assert_eq!(text, [("Created", "a; b"), ("Updated", "c"), ("Created", "d; e")]);
     }
 
     #[test]
-    fn what_does_not_fit_into_an_event_begins_another_and_nothing_is_lost() {
+    fn a_note_that_does_not_fit_begins_another_event() {
         let notes: Vec<String> = (0..100).map(|number| format!("Created rule {number:03} on port 443")).collect();
         let text = news(&notes.iter().map(|note| ("Created", note.as_str())).collect::<Vec<_>>());
         assert!(text.len() == 3 && text.iter().all(|(_, note)| note.len() <= 1024), "{text:?}");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_on_the_way_is_a_warning_and_the_way_itself_is_none() {
+    fn trouble_while_reconciling_is_a_warning_but_progress_is_not() {
         let warns = |status: &str, reason: &str| {
             let mut news = PendingEvents::default();
             news.transition(&[ready("True", "Serving", "")], &[ready(status, reason, "")], &["QuorumLost"]);

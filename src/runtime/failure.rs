@@ -38,7 +38,7 @@ impl Class {
         }
     }
 
-    /// Whether only a change by a person resolves errors of this class: of the spec, or of rights.
+    /// Returns true if only a user or an administrator resolves errors of this class, by changing the spec or rights.
     #[must_use]
     pub fn needs_person(self) -> bool {
         matches!(self, Self::Invalid | Self::Denied)
@@ -53,7 +53,7 @@ impl Class {
 pub trait Failure: Error + Send + Sync + 'static {
     /// The class, which decides the retry.
     fn class(&self) -> Class;
-    /// Whether only a person can resolve it, so that the object is stalled: also where it is tried again soon.
+    /// Returns true if only a person can resolve it, so that the object is stalled: also where it is tried again soon.
     fn needs_person(&self) -> bool {
         self.class().needs_person()
     }
@@ -74,7 +74,7 @@ pub fn class_of_kubernetes(error: &kube::Error) -> Class {
     if is_replaced(status) { Class::Conflict } else { class_of_status(status.code) }
 }
 
-/// Whether a call named the uid of an object that another one of the same name has replaced.
+/// Returns true if a call named the uid of an object that another one of the same name has replaced.
 fn is_replaced(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     status.code == 422 && causes.into_iter().any(|cause| cause.field == "metadata.uid")
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_object_is_a_conflict_and_its_message_appears_once() {
+    fn a_replaced_object_is_a_conflict_with_one_message() {
         let cause = |field: &str| serde_json::from_value::<StatusDetails>(json!({ "causes": [{ "field": field }] }));
         let refused = |field| {
             let details = cause(field).expect("details");

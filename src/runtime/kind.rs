@@ -17,7 +17,7 @@ use crate::api::Conditioned;
 
 /// A kind of custom resource, and how the cluster and AWS are made to match it.
 pub trait Kind: Send + Sync + Sized + 'static {
-    /// The custom resource.
+    /// The type of the custom resource.
     type Object: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
         + Debug
@@ -26,9 +26,9 @@ pub trait Kind: Send + Sync + Sized + 'static {
         + Send
         + Sync
         + 'static;
-    /// Its status.
+    /// The type of its status.
     type Status: Conditioned + Clone + Debug + Default + PartialEq + Serialize + Send + Sync + 'static;
-    /// What matters to one object in the cluster and AWS.
+    /// The part of the cluster and of AWS that matters to one object.
     type Observed: Send + Sync;
     /// One change in the cluster or in AWS.
     type Action: Debug + Send + Sync;
@@ -41,15 +41,15 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// The finalizer, for a kind that has something to clean up outside the cluster.
     const FINALIZER: Option<&'static str> = None;
 
-    /// Whether to clean up even after an object that vanished because somebody removed its finalizer. Otherwise its
-    /// resources outside the cluster would be orphaned.
+    /// Clean up even after an object that vanished because a user removed its finalizer. Otherwise its resources
+    /// outside the cluster would be orphaned.
     const REMOVES_LATE: bool = false;
 
     /// Reasons of a progressing object that do not pass by themselves, or during which clients fail. Their events are
     /// warnings.
     const TROUBLE: &'static [&'static str] = &[];
 
-    /// What the condition of a suspended object says.
+    /// The message of the condition of a suspended object.
     const SUSPENDED: &'static str = SUSPENDED;
 
     /// Types of conditions that hold only while the object is observed. They are unknown while it is not: it is
@@ -66,7 +66,7 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// delivered what we wrote.
     fn refresh(_object: &mut Self::Object, _status: Self::Status) {}
 
-    /// Whether the spec asks to leave everything as it is.
+    /// Returns true if the spec asks to leave everything as it is.
     fn suspended(object: &Self::Object) -> bool;
 
     /// The storage of all volumes of the object together, in thousandths of a byte, like [`super::quantity::amount`].
@@ -74,7 +74,7 @@ pub trait Kind: Send + Sync + Sized + 'static {
         0
     }
 
-    /// Notes whether an object is there of which nothing is known but its metadata.
+    /// Records whether an object is there of which nothing is known but its metadata.
     fn note_lost(&self, _metadata: &ObjectMeta, _lost: bool) {}
 
     /// Drops what is remembered about the deleted object with that uid.
@@ -113,8 +113,8 @@ pub trait Kind: Send + Sync + Sized + 'static {
         Removal { actions: Vec::new(), final_event: None }
     }
 
-    /// Returns what keeps the object although [`Kind::decide_removal`] has nothing left to do: a resource that another
-    /// owner must release first. Pure.
+    /// Returns the reason to keep the object although [`Kind::decide_removal`] has nothing left to do: a resource that
+    /// another owner must release first. Pure.
     fn removal_waits_for(_object: &Self::Object, _observed: &Self::Observed) -> Option<Cause> {
         None
     }
@@ -131,8 +131,8 @@ pub trait Kind: Send + Sync + Sized + 'static {
         action: &Self::Action,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// The child that an action replaces, because the child is not as wanted: another one is created in its place. Too many
-    /// in a row end the reconcile. Pure.
+    /// Returns the child that an action replaces, because the child is not as wanted: another one is created in its
+    /// place. Too many in a row end the reconcile. Pure.
     fn replaces(_action: &Self::Action) -> Option<Replacement<'_>> {
         None
     }
@@ -144,21 +144,21 @@ pub trait Kind: Send + Sync + Sized + 'static {
         false
     }
 
-    /// Whether `later` must not be carried out because `refused`, which comes before it in the same plan, was not:
-    /// what is replaced stays until its replacement is there. Pure.
+    /// Returns true if `later` must not be carried out because `refused`, which comes before it in the same plan, was
+    /// not: what is replaced stays until its replacement is there. Pure.
     fn depends(_refused: &Self::Action, _later: &Self::Action) -> bool {
         false
     }
 
-    /// The event about an action that was carried out; `None` if it needs no event.
+    /// Returns the event about an action that was carried out; `None` if it needs no event.
     fn event(action: &Self::Action) -> Option<ActionEvent>;
 
-    /// Adds what else wakes the controller: watches of children, and drift seen outside the cluster. `namespace` is the
-    /// one that this controller serves, or `None` for all.
+    /// Adds the other triggers of the controller: watches of children, and drift seen outside the cluster. `namespace`
+    /// is the one that this controller serves, or `None` for all.
     fn triggers(&self, controller: Controller<Self::Object>, namespace: Option<&str>) -> Controller<Self::Object>;
 }
 
-/// What to do about an object, and what is true of it now.
+/// The next steps for an object, and its state now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan<Action, Status> {
     /// Steps to carry out in order; then the next round observes again. It is empty if all matches the spec or if
@@ -170,14 +170,14 @@ pub struct Plan<Action, Status> {
     pub health: Health,
     /// The states of parts of the object, each as a condition of its own. A part that is left out keeps its condition.
     pub parts: Vec<ExtraCondition>,
-    /// Whether to write the status before the actions, for intentions that must survive a crash.
+    /// Set to write the status before the actions, for intentions that must survive a crash.
     pub write_status_first: bool,
-    /// Observe again after this time even if nothing happens.
+    /// The time after which to observe again even if nothing happens.
     pub requeue: Option<Duration>,
 }
 
 impl<Action, Status> Plan<Action, Status> {
-    /// The same plan if what was observed may change in a moment. Nothing is reported, the status stays as it was
+    /// Returns the same plan for a state that may change in a moment. Nothing is reported, the status stays as it was
     /// `before`, and the object is observed again soon.
     #[must_use]
     pub fn unchanged(self, before: Status, soon: Duration) -> Self {
@@ -191,7 +191,7 @@ impl<Action, Status> Plan<Action, Status> {
     }
 }
 
-/// How to clean up after an object.
+/// The steps to clean up after an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Removal<Action> {
     /// Steps to carry out in order; then the next round observes again. If it is empty, the finalizer is removed.
@@ -203,11 +203,11 @@ pub struct Removal<Action> {
 /// An event about an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActionEvent {
-    /// Whether it is a warning, which somebody should look at.
+    /// True for a warning, which an administrator should look at.
     pub warning: bool,
     /// A stable `CamelCase` word.
     pub reason: &'static str,
-    /// A sentence.
+    /// A sentence for the user.
     pub note: String,
 }
 
@@ -217,7 +217,7 @@ impl ActionEvent {
         Self { warning: false, reason, note: note.into() }
     }
 
-    /// An event that somebody should look at.
+    /// An event that an administrator should look at.
     pub fn warning(reason: &'static str, note: impl Into<String>) -> Self {
         Self { warning: true, ..Self::normal(reason, note) }
     }

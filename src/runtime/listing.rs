@@ -10,8 +10,8 @@ use super::room::{ROOM, size_of};
 /// The most objects of a page.
 const PAGE: u32 = 500;
 
-/// The objects in a namespace that the label selector matches and `wanted` does. Those of which nothing can be decoded are
-/// left out. An error if they take more room than a namespace has.
+/// Lists the objects in a namespace that the label selector and `wanted` match. Those of which nothing can be decoded
+/// are left out. An error if they take more room than a namespace has.
 pub async fn list<K: Owner>(
     client: &Client,
     namespace: &str,
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_pages_are_read_and_what_is_not_wanted_takes_no_room() {
+    async fn unwanted_objects_of_all_pages_take_no_room() {
         let pod = json!({ "metadata": {}, "spec": { "containers": [] } });
         let client = apiserver(pod, false);
         let listed = list::<Pod>(&client, "shop", "a=b", |pod| pod.name_any() != "a-1").await.expect("a list");

@@ -17,11 +17,11 @@ use crate::api::common::{FIELD_MANAGER, PREFIX};
 /// The wanted state of a child; fields that are not in it are left to others.
 #[derive(Clone, PartialEq)]
 pub struct Manifest {
-    /// Its kind.
+    /// The kind of the object.
     pub resource: ApiResource,
     /// The object, as it is sent.
     pub value: Value,
-    /// Whether several of our objects share the child.
+    /// True if several of our objects share the child.
     pub shared: bool,
 }
 
@@ -58,18 +58,18 @@ impl Manifest {
         Self::new::<K>(value)
     }
 
-    /// The name of its kind.
+    /// Returns the name of the kind.
     pub fn kind(&self) -> &str {
         &self.resource.kind
     }
 
-    /// Its name.
+    /// Returns the name of the object.
     pub fn name(&self) -> &str {
         self.value["metadata"]["name"].as_str().unwrap_or_default()
     }
 
-    /// Whether a live object has everything that is wanted. A network policy must not have anything else in its spec,
-    /// because that would let in more. A slice must not have other endpoints, because they would lead clients
+    /// Returns true if a live object has everything that is wanted. A network policy must not have anything else in its
+    /// spec, because that would let in more. A slice must not have other endpoints, because they would lead clients
     /// elsewhere.
     pub fn is_met_by(&self, live: &Value) -> bool {
         let is_same = |part: &str| without_empty(&self.value[part]) == without_empty(&live[part]);
@@ -81,7 +81,7 @@ impl Manifest {
         has_no_more && covers(live, &self.value)
     }
 
-    /// Whether a live `StatefulSet` differs in fields that cannot be updated, so it must be created again.
+    /// Returns true if a live `StatefulSet` differs in fields that cannot be updated, so it must be created again.
     /// <https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#updating-statefulsets>
     pub fn needs_another(&self, live: &Value) -> bool {
         let spec = &self.value["spec"];
@@ -108,7 +108,7 @@ impl Manifest {
     }
 
     /// Applies it for that owner: to the object with that uid if given, otherwise only to an object that the owner
-    /// controls or to none. Returns false if an object of somebody else has the name. The watch does not show such an
+    /// controls or to none. Returns false if an object of another owner has the name. The watch does not show such an
     /// object, because it selects by label.
     pub async fn apply_for(
         &self,
@@ -150,7 +150,7 @@ impl Manifest {
     }
 
     /// Like [`Self::create`], but succeeds too if the owner already controls an object of that name, as after a crash.
-    /// Returns false if an object of somebody else has the name.
+    /// Returns false if an object of another owner has the name.
     pub async fn create_for(
         &self,
         client: &Client,
@@ -171,7 +171,7 @@ impl Manifest {
     }
 }
 
-/// Metadata of a child of that name, which is deleted with its owner.
+/// Returns the metadata of a child of that name, which is deleted with its owner.
 pub fn controlled(
     owner: &impl Resource<DynamicType = ()>,
     name: String,
@@ -210,23 +210,23 @@ where
     api.patch(name, &parameters, &Patch::Merge(&patch)).await
 }
 
-/// The annotation with the hash of what was applied.
+/// Returns the name of the annotation with the hash of what was applied.
 pub fn applied() -> String {
     format!("{PREFIX}/applied")
 }
 
-/// Whether the owner controls the child.
+/// Returns true if the owner controls the child.
 pub fn is_controlled_by(child: &impl Resource, owner: &impl Resource) -> bool {
     let mut owners = child.owner_references().iter();
     owners.any(|it| it.controller == Some(true) && Some(&it.uid) == owner.meta().uid.as_ref())
 }
 
-/// The owner references of an object in JSON.
+/// Returns the owner references of an object in JSON.
 pub fn owners_of(live: &Value) -> Vec<OwnerReference> {
     serde_json::from_value(live["metadata"]["ownerReferences"].clone()).unwrap_or_default()
 }
 
-/// Whether these owner references name a controller of the owner's kind and name, but with another uid. Such a
+/// Returns true if these owner references name a controller of the owner's kind and name, but with another uid. Such a
 /// controller was deleted, and Kubernetes is about to collect its child.
 /// <https://kubernetes.io/docs/concepts/architecture/garbage-collection/#owners-dependents>
 pub fn is_left_over<O: Resource<DynamicType = ()>>(owners: &[OwnerReference], owner: &O) -> bool {
@@ -236,14 +236,14 @@ pub fn is_left_over<O: Resource<DynamicType = ()>>(owners: &[OwnerReference], ow
     })
 }
 
-/// The message about such a child.
+/// Describes such a child for the user.
 pub fn left_over<O: Resource<DynamicType = ()>>(kind: &str, name: &str) -> String {
     let of = O::kind(&());
     format!("{kind} {name} belongs to an earlier {of} of this name: waiting for Kubernetes to delete it")
 }
 
-/// Whether `live` has everything that `wanted` has. Defaults of the apiserver and additions by others are ignored.
-/// Quantities are compared by amount, because the apiserver rewrites them.
+/// Returns true if `live` has everything that `wanted` has. Defaults of the apiserver and additions by others are
+/// ignored. Quantities are compared by amount, because the apiserver rewrites them.
 pub fn covers(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (_, Value::Null) => true,
@@ -262,8 +262,8 @@ pub fn covers(live: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// The value without empty lists and maps in selectors, which the apiserver leaves out. Empty selectors themselves
-/// stay, because they select everything.
+/// Returns the value without empty lists and maps in selectors, which the apiserver leaves out. Empty selectors
+/// themselves stay, because they select everything.
 fn without_empty(value: &Value) -> Value {
     let stays = |key: &String, value: &Value| {
         !is_nothing(value) || !["matchLabels", "matchExpressions", "values", "except"].contains(&key.as_str())
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_deletion_and_a_patch_are_refused_for_a_successor_of_the_same_name() {
+    async fn deletions_and_patches_spare_a_successor_of_the_same_name() {
         let sent: Arc<Mutex<Vec<Value>>> = Arc::default();
         let seen = sent.clone();
         let answer = move |request: http::Request<Body>| {

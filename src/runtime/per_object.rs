@@ -1,4 +1,4 @@
-//! What a controller remembers about each object while it runs.
+//! The memory of a controller about each object while it runs.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -35,7 +35,7 @@ impl<T> PerObject<T> {
         self.locked().remove(uid)
     }
 
-    /// Removes the value.
+    /// Removes the value, if there is one.
     pub fn forget(&self, uid: &str) {
         drop(self.take(uid));
     }

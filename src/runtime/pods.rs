@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_lost_when_its_pods_are_not_ready_and_no_kubelet_says_why() {
+    fn a_node_is_lost_when_no_kubelet_explains_unready_pods() {
         let containers = |status: &str| json!({ "type": "ContainersReady", "status": status });
         let ready = |status: &str, reason: Option<&str>| json!({ "type": "Ready", "status": status, "reason": reason });
         assert!(lost(&json!([ready("False", None), containers("True")])));

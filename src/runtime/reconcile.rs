@@ -43,12 +43,12 @@ use crate::metrics::Metrics;
 
 /// A reconcile that takes longer is an error of its object. Single calls have shorter deadlines.
 const DEADLINE: Duration = Duration::from_secs(90);
-/// Observing and acting alternate at most this often in one reconcile.
+/// The most rounds of observing and acting in one reconcile.
 const ROUNDS: u32 = 12;
 /// The pause after the first conflict, doubled with each further one: reads lag behind writes, and the other writer
 /// needs time to finish.
 const RACE_PAUSE: Duration = Duration::from_millis(25);
-/// The pause is doubled at most this often, because the object's other problems wait meanwhile.
+/// The most doublings of that pause, because the object's other problems wait meanwhile.
 const RACE_DOUBLED: u32 = 5;
 /// The pause before trying again what was too early.
 const EARLY_PAUSE: Duration = Duration::from_secs(1);
@@ -80,7 +80,7 @@ pub struct Reconciler<K: Kind> {
     pub alive: Mutex<BTreeSet<String>>,
     /// Uids of objects whose removal is complete, but whose deletion the watch has not shown yet.
     pub removed: Mutex<BTreeSet<String>>,
-    /// Which objects may be reconciled.
+    /// The objects that may be reconciled.
     pub warm_up: WarmUp,
     /// Cancelled when the process is asked to stop.
     pub stop: CancellationToken,
@@ -139,7 +139,7 @@ impl<E: Failure> Failure for Trouble<E> {
     }
 }
 
-/// A failed attempt, with the status and the parts that were decided before it failed: they say what was observed.
+/// A failed attempt, with the status and the parts that were decided before it failed and show what was observed.
 struct Failed<K: Kind> {
     trouble: Trouble<K::Error>,
     planned: Option<(K::Status, Vec<ExtraCondition>)>,
@@ -207,14 +207,14 @@ impl<K: Kind> Reconciler<K> {
         }
     }
 
-    /// Reports how many objects fail, wait for somebody, or are not ready.
+    /// Reports how many objects fail, are stalled, or are not ready.
     fn count_failures(&self) {
         self.metrics.set_failing_objects(K::NAME, self.failures.count());
         self.metrics.set_stalled_objects(K::NAME, || self.failures.stalled());
         self.metrics.set_unready_objects(K::NAME, || self.failures.unready());
     }
 
-    /// Records whether the object should be ready and is not. One that is being deleted need not be, nor a suspended one,
+    /// Records an object that should be ready and is not. One that is being deleted need not be, nor a suspended one,
     /// whose condition is `Unknown`.
     fn note_readiness(&self, object: &K::Object, health: &Health, conditions: &[Condition]) {
         let expected = object.meta().deletion_timestamp.is_none();
@@ -300,7 +300,7 @@ impl<K: Kind> Reconciler<K> {
         }
     }
 
-    /// The object with the status that was written last, which the watch may not show yet.
+    /// Returns the object with the status that was written last, which the watch may not show yet.
     fn newest(&self, object: &K::Object) -> K::Object {
         let mut object = object.clone();
         if let Some(status) = self.statuses.current(&object) {
@@ -317,7 +317,7 @@ impl<K: Kind> Reconciler<K> {
                 let mut observing = pin!(self.kind.observe(&current));
                 tokio::select! {
                     observed = &mut observing => observed,
-                    // Both go on at once: while nobody polls it, what observes may hold locks that others wait for.
+                    // Both go on at once: while it is not polled, what observes may hold locks that others wait for.
                     () = sleep(FIRST_STATUS_TIMEOUT) => tokio::join!(observing, self.tell_waiting(object)).0,
                 }
             };
@@ -405,7 +405,7 @@ impl<K: Kind> Reconciler<K> {
         let stalled = |reason| self.failures.set_stalled(&object.uid().unwrap_or_default(), reason);
         match health {
             Health::Stalled(cause) => stalled(Some(cause.reason)),
-            // Nobody looked: the earlier state stays.
+            // Nothing was observed: the earlier state stays.
             Health::Unchanged(_) | Health::Retrying(_) => {}
             _ => stalled(None),
         }
@@ -425,8 +425,8 @@ impl<K: Kind> Reconciler<K> {
         Ok(())
     }
 
-    /// Sets the finalizers on exactly the version of the object that we saw. If somebody adds a finalizer meanwhile, it
-    /// is not lost: the conflict makes us observe again.
+    /// Sets the finalizers on exactly the version of the object that we saw. If another client adds a finalizer
+    /// meanwhile, it is not lost: the conflict makes us observe again.
     async fn set_finalizers(&self, object: &K::Object, finalizers: Vec<String>) -> Result<(), Failed<K>> {
         let api: Api<K::Object> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
         let patch = json!({ "metadata": {
@@ -443,7 +443,7 @@ impl<K: Kind> Reconciler<K> {
     }
 }
 
-/// Describes the effect of a refused status. The API server refuses one if its rules cannot read a field of the spec.
+/// Describes the effect of a refused status.
 fn stays(error: &kube::Error) -> &'static str {
     let refused = class_of_kubernetes(error) == Class::Invalid;
     if refused {
@@ -453,8 +453,8 @@ fn stays(error: &kube::Error) -> &'static str {
     }
 }
 
-/// The part of an object whose change causes a reconcile. The status is not in it, because we write that ourselves. A
-/// deletion counts like a new generation.
+/// Returns a hash of the part of an object whose change causes a reconcile. The status is not in it, because we write
+/// that ourselves. A deletion counts like a new generation.
 pub fn version<K: Resource<DynamicType = ()>>(object: &K) -> u64 {
     let meta = object.meta();
     let mut hasher = DefaultHasher::new();

@@ -1,7 +1,7 @@
-//! How often each child of an object was replaced lately: no kind may replace the same one again and again.
+//! Counts the recent replacements of each child: no kind may replace the same one again and again.
 //!
-//! A replacement that does not end has a cause outside, such as a webhook that changes what is created. Only a pause and a
-//! message help then.
+//! A replacement that does not end has a cause outside, such as a webhook that changes what is created. Only a pause
+//! and a message help then.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,35 +10,35 @@ use tokio::time::Instant;
 
 use super::PerObject;
 
-/// So often a child may be replaced within [`WINDOW`].
+/// The most replacements of a child within [`WINDOW`].
 pub const MOST: usize = 3;
-/// The time that counts.
+/// The time within which replacements count.
 pub const WINDOW: Duration = Duration::from_mins(1);
 
-/// A child that an action replaces, and why: what of it differs from what is wanted.
+/// A child that an action replaces, and the field in which it differs from what is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replacement<'a> {
-    /// Its kind.
+    /// The kind of the child.
     pub kind: &'static str,
-    /// Its name.
+    /// The name of the child.
     pub name: &'a str,
-    /// What differs.
+    /// The difference from what is wanted.
     pub why: &'a str,
 }
 
-/// When children of one version of an object were replaced, by the child's kind and name.
+/// The times at which children of one version of an object were replaced, by the child's kind and name.
 #[derive(Debug, Default)]
 struct Recent {
     version: u64,
     children: BTreeMap<(&'static str, String), Vec<Instant>>,
 }
 
-/// When children were replaced, by object.
+/// The times at which children were replaced, by object.
 #[derive(Debug, Default)]
 pub struct Replacements(PerObject<Recent>);
 
 impl Replacements {
-    /// Whether a child may be replaced now. Another version of the object is a new reason for it.
+    /// Returns true if a child may be replaced now. Another version of the object is a new reason for it.
     pub fn allow(&self, uid: &str, version: u64, replacement: &Replacement<'_>) -> bool {
         let count = self.0.with(uid, |recent| {
             if recent.version != version {
@@ -53,7 +53,7 @@ impl Replacements {
         count.unwrap_or_default() < MOST
     }
 
-    /// Notes that a child was replaced.
+    /// Records that a child was replaced.
     pub fn note(&self, uid: &str, version: u64, replacement: &Replacement<'_>) {
         let child = (replacement.kind, replacement.name.to_owned());
         self.0.change(uid, Recent::default, |recent| {
@@ -62,7 +62,6 @@ impl Replacements {
         });
     }
 
-    /// Forgets an object.
     pub fn forget(&self, uid: &str) {
         self.0.forget(uid);
     }
@@ -84,7 +83,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_child_is_replaced_a_few_times_a_minute_at_most() {
+    async fn a_child_is_replaced_a_few_times_a_minute() {
         let all = Replacements::default();
         let pod = |name| Replacement { kind: "Pod", name, why: "its image differs" };
         for _ in 0..MOST {

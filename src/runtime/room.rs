@@ -16,7 +16,7 @@ use tracing::warn;
 /// about 30 KiB with its children, a `MyIngress` 3 to 10 KiB.
 pub const ROOM: usize = 16 << 20;
 
-/// Bytes, by whether they are of our kinds, and by namespace.
+/// Bytes by namespace, apart for objects of our kinds and for others.
 type Taken = HashMap<(bool, String), usize>;
 
 /// The bytes that all stores keep.
@@ -32,7 +32,7 @@ type Key = (String, String);
 /// The objects that one store keeps. Their room is free again when this is dropped.
 #[derive(Default)]
 pub struct Kept {
-    /// Whether they are the objects that are reconciled. Children take no room of these.
+    /// True for objects that are reconciled. Children take no room of these.
     ours: bool,
     sizes: HashMap<Key, usize>,
     /// Keys in the list that is being received.
@@ -42,13 +42,13 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// For the objects that are reconciled.
+    /// Bounds the objects that are reconciled.
     pub fn of_ours() -> Self {
         Self { ours: true, sizes: HashMap::new(), listed: None, full: HashSet::new() }
     }
 
-    /// The event, or what is left of it: an object without room does not get into the store, and leaves it if it was
-    /// there.
+    /// Passes on the event, or what is left of it: an object without room does not get into the store, and leaves it if
+    /// it was there.
     pub fn take<K: Resource + Serialize>(
         &mut self,
         event: Result<Event<K>, watcher::Error>,
@@ -78,13 +78,13 @@ impl Kept {
         Some(Ok(event))
     }
 
-    /// Whether there is room for the object in this version, which then takes it. If not, the version before it keeps
+    /// Reserves room for the object in this version; returns false if there is none. Then the version before it keeps
     /// its room.
     pub fn has_room<K: Resource + Serialize>(&mut self, object: &K) -> bool {
         self.fits(&key_of(object), size_of(object))
     }
 
-    /// The same for something of that namespace and name that takes so many bytes.
+    /// Reserves `size` bytes for the object of that namespace and name; returns false if there are not as many.
     pub fn fits(&mut self, key: &Key, size: usize) -> bool {
         let before = self.sizes.get(key).copied();
         let has_room = {
@@ -116,12 +116,12 @@ impl Kept {
         has_room
     }
 
-    /// The object is not kept any more. Returns whether it was.
+    /// Frees the room of an object that is not kept any more. Returns true if it was kept.
     pub fn gone(&mut self, object: &impl Resource) -> bool {
         self.free(&key_of(object))
     }
 
-    /// The version that is kept of an object stays although the list has another one.
+    /// Keeps the version of an object that is stored, although the list has another one.
     pub fn stays(&mut self, metadata: &ObjectMeta) {
         let key = (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
         if self.sizes.contains_key(&key)
@@ -131,12 +131,12 @@ impl Kept {
         }
     }
 
-    /// A list begins.
+    /// Begins a list, whose end frees the room of objects that it does not have.
     pub fn list_begins(&mut self) {
         self.listed = Some(HashSet::new());
     }
 
-    /// A list ends: what it did not have is not kept any more.
+    /// Ends a list, and frees the room of objects that it did not have.
     pub fn list_ends(&mut self) {
         let listed = self.listed.take().unwrap_or_default();
         let gone: Vec<Key> = self.sizes.keys().filter(|key| !listed.contains(*key)).cloned().collect();
@@ -146,7 +146,7 @@ impl Kept {
         self.full.clear();
     }
 
-    /// What has that namespace and name is not kept any more. Returns whether it was.
+    /// Frees the room of that namespace and name. Returns true if it was kept.
     pub fn free(&mut self, key: &Key) -> bool {
         let Some(size) = self.sizes.remove(key) else { return false };
         let (mut kept, place) = (kept(), (self.ours, key.0.clone()));
@@ -173,7 +173,7 @@ fn key_of(object: &impl Resource) -> Key {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// The length of its JSON.
+/// Returns the length of an object's JSON.
 pub fn size_of(object: &impl Serialize) -> usize {
     let mut counted = Counted(0);
     // Nothing that came as JSON fails to become JSON.
@@ -181,7 +181,7 @@ pub fn size_of(object: &impl Serialize) -> usize {
     counted.0
 }
 
-/// Counts what is written.
+/// Counts the bytes that are written.
 struct Counted(usize);
 
 impl io::Write for Counted {

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-/// The waiting entries.
+/// The waiting entries of all tenants.
 #[derive(Clone, Debug, Default)]
 pub struct RoundRobin {
     /// Tenants in order of their next turn, each with its waiting entries. No tenant has an empty queue.
@@ -25,7 +25,7 @@ impl RoundRobin {
         self.waiting.retain(|(_, queue)| !queue.is_empty());
     }
 
-    /// The next entry, among the tenants that `may` accepts.
+    /// Returns the next entry, among the tenants that `may` accepts.
     pub fn next(&self, mut may: impl FnMut(&str) -> bool) -> Option<(&str, u64)> {
         let (tenant, queue) = self.waiting.iter().find(|(tenant, _)| may(tenant))?;
         queue.front().map(|number| (tenant.as_str(), *number))
@@ -42,17 +42,17 @@ impl RoundRobin {
         }
     }
 
-    /// Whether the tenant has waiting entries.
+    /// Returns true if the tenant has waiting entries.
     pub fn waits(&self, tenant: &str) -> bool {
         self.waiting.iter().any(|(known, _)| known == tenant)
     }
 
-    /// How many tenants have waiting entries.
+    /// Counts the tenants that have waiting entries.
     pub fn tenants(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether there are no waiting entries.
+    /// Returns true if there are no waiting entries.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_left_or_may_not_go_is_passed_over() {
+    fn entries_that_left_or_may_not_go_are_skipped() {
         let mut queue = RoundRobin::default();
         queue.join("a", 1);
         queue.join("b", 2);
@@ -99,7 +99,7 @@ mod tests {
     proptest! {
         /// However many entries others add, each of them has at most one turn between two turns of a waiting tenant.
         #[test]
-        fn nobody_has_two_turns_while_another_waits(joins in prop::collection::vec((0..4_usize, 0..3_usize), 1..60)) {
+        fn no_tenant_has_two_turns_while_another_waits(joins in prop::collection::vec((0..4_usize, 0..3_usize), 1..60)) {
             let mut queue = RoundRobin::default();
             let tenants = ["a", "b", "c", "d"];
             let mut turns: Vec<(String, Vec<String>)> = Vec::new();

@@ -73,12 +73,12 @@ where
         Unlisted(unlisted.chain(lost.into_iter().map(Some)).collect())
     }
 
-    /// All objects that are known.
+    /// Returns all objects that are known.
     pub fn all(&self) -> Vec<Arc<K>> {
         self.scopes().iter().flat_map(|scope| scope.store.state()).collect()
     }
 
-    /// The object of that name.
+    /// Returns the object of that name.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         let key = ObjectRef::new(name).within(namespace);
         self.scopes().iter().find_map(|scope| scope.store.get(&key))
@@ -100,7 +100,7 @@ where
 pub struct Lost(Arc<Mutex<BTreeMap<String, String>>>);
 
 impl Lost {
-    /// Notes whether this object is lost.
+    /// Records whether this object is lost.
     pub fn note(&self, metadata: &ObjectMeta, lost: bool) {
         let uid = metadata.uid.clone().unwrap_or_default();
         if lost {
@@ -120,18 +120,18 @@ impl Lost {
 pub struct Unlisted(Vec<Option<String>>);
 
 impl Unlisted {
-    /// These namespaces.
+    /// The namespaces of these names.
     #[cfg(test)]
     pub fn of(namespaces: &[&str]) -> Self {
         Self(namespaces.iter().map(|namespace| Some((*namespace).to_owned())).collect())
     }
 
-    /// Whether the objects of that namespace are among those that are not known.
+    /// Returns true if the objects of that namespace are among those that are not known.
     pub fn contains(&self, namespace: &str) -> bool {
         self.0.iter().any(|unlisted| unlisted.as_deref().is_none_or(|unlisted| unlisted == namespace))
     }
 
-    /// Whether all objects are known.
+    /// Returns true if all objects are known.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_namespace_that_cannot_be_listed_holds_up_only_its_own_objects() {
+    async fn a_namespace_that_cannot_be_listed_delays_only_itself() {
         let stores = ScopedStores::<ConfigMap>::default();
         let (shop, _denied) = reflector::store();
         let (blog, mut writer) = reflector::store();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_namespace_with_a_lost_object_not_all_is_known() {
+    fn a_lost_object_makes_its_namespace_incomplete() {
         let stores = ScopedStores::<ConfigMap>::default();
         let metadata =
             |uid: &str| ObjectMeta { uid: Some(uid.into()), namespace: Some("shop".into()), ..ObjectMeta::default() };

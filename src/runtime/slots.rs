@@ -18,7 +18,7 @@ pub struct Slots(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     free: usize,
-    /// How many slots are reserved for namespaces that hold none.
+    /// The number of slots that are reserved for namespaces that hold none.
     kept: usize,
     had: BTreeMap<String, usize>,
     queue: RoundRobin,
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     async fn slot(slots: &Slots, namespace: &str) -> Slot {
-        slots.acquire(namespace).await.expect("nobody closes them")
+        slots.acquire(namespace).await.expect("the queue is never closed")
     }
 
     #[tokio::test]
@@ -130,7 +130,7 @@ mod tests {
         let busy: Vec<_> = (0..20).filter_map(|_| slots.acquire("busy").now_or_never()).collect();
         assert_eq!(busy.len(), 6);
         let _calm = slots.acquire("calm").now_or_never().expect("one is kept for it");
-        assert!(slots.acquire("calm").now_or_never().is_none(), "the other one is for somebody who has none");
+        assert!(slots.acquire("calm").now_or_never().is_none(), "the other one is for a namespace without slots");
         assert!(slots.acquire("third").now_or_never().is_some());
     }
 

@@ -1,4 +1,4 @@
-//! How long to wait between attempts to watch a kind that may not be installed.
+//! The pauses between attempts to watch a kind that may not be installed.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_that_stays_missing_is_looked_for_seldom_whatever_else_the_watch_tells() {
+    fn a_missing_kind_is_looked_for_less_and_less() {
         let mut backoff = SlowBackoff::default();
         let mut delays = Vec::new();
         for _ in 0..12 {

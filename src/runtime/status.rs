@@ -24,8 +24,8 @@ impl<K: Kind> Statuses<K> {
         Self { client, written: Mutex::default() }
     }
 
-    /// The newest status that we know: the object's own without the conditions of others, or what we wrote after that
-    /// version of the object.
+    /// Returns the newest status that we know: the object's own without the conditions of others, or what we wrote
+    /// after that version of the object.
     pub fn current(&self, object: &K::Object) -> Option<K::Status> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let uid = object.uid().unwrap_or_default();
@@ -68,7 +68,7 @@ impl<K: Kind> Statuses<K> {
         written.insert(live.uid().unwrap_or_default(), (version_of(live), status));
     }
 
-    /// For how many objects a status is remembered.
+    /// Counts the objects for which a status is remembered.
     #[cfg(test)]
     pub fn remembered(&self) -> usize {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).len()
@@ -80,9 +80,8 @@ impl<K: Kind> Statuses<K> {
     }
 }
 
-/// The status without the conditions of others. With server-side apply, fields that we do not send stay as their owner
-/// set them:
-/// <https://kubernetes.io/docs/reference/using-api/server-side-apply/>
+/// Returns the status without the conditions of others. With server-side apply, fields that we do not send stay as
+/// their owner set them: <https://kubernetes.io/docs/reference/using-api/server-side-apply/>
 fn own_status<K: Kind>(object: &K::Object) -> Option<K::Status> {
     let mut status = K::status(object).cloned()?;
     status.conditions_mut().retain(|condition| K::Status::owns(&condition.type_));

@@ -20,7 +20,7 @@ use crate::leader::Fence;
 /// Pause before the next attempt to read an object.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Which objects may be reconciled.
+/// The objects that may be reconciled.
 pub struct WarmUp {
     fence: Fence,
     /// Uids of the objects that were read since the fence opened; `None` if it was open from the start.
@@ -28,13 +28,13 @@ pub struct WarmUp {
 }
 
 impl WarmUp {
-    /// For controllers that start now.
+    /// Serves controllers that start now.
     pub fn new(fence: Fence) -> Self {
         let read = fence.check().is_err().then(Mutex::default);
         Self { fence, read }
     }
 
-    /// Whether that object needs to be read before it is reconciled.
+    /// Returns true if that object needs to be read before it is reconciled.
     fn is_pending(&self, uid: &str) -> bool {
         self.read.as_ref().is_some_and(|read| !read.lock().unwrap_or_else(PoisonError::into_inner).contains(uid))
     }
@@ -45,7 +45,7 @@ impl WarmUp {
         }
     }
 
-    /// The object with that uid was deleted.
+    /// Forgets the object with that uid, which was deleted.
     pub fn forget(&self, uid: &str) {
         if let Some(read) = &self.read {
             read.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);

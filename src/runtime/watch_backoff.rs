@@ -1,4 +1,4 @@
-//! How long a watch pauses after a failure.
+//! The pause of a watch after a failure.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use kube::runtime::watcher::DefaultBackoff;
 #[derive(Default)]
 pub struct WatchBackoff {
     delays: DefaultBackoff,
-    /// Whether nothing good has come since the last failure.
+    /// True until something good arrives after the last failure.
     failed: bool,
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_that_stays_refused_is_tried_seldom_until_one_arrives() {
+    fn a_refused_list_is_retried_slowly_until_one_arrives() {
         let mut backoff = WatchBackoff::default();
         let mut delays = Vec::new();
         for _ in 0..12 {

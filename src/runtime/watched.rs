@@ -27,11 +27,11 @@ pub struct Watched<K: Kind> {
     store: Store<K::Object>,
     health: WatchHealth,
     guardrails: Guardrails,
-    /// Whether the operator may not list or watch the scope.
+    /// True while the operator may not list or watch the scope.
     denied: bool,
-    /// Whether the API server does not serve the kind.
+    /// True while the API server does not serve the kind.
     missing: bool,
-    /// Whether a list has completed before.
+    /// True once a list has completed.
     was_listed: bool,
     /// The uids in the list that is being received.
     listed: BTreeSet<String>,
@@ -42,7 +42,7 @@ pub struct Watched<K: Kind> {
 }
 
 impl<K: Kind> Watched<K> {
-    /// For the watch of a namespace, or of all, whose objects go into this store.
+    /// Processes the watch of a namespace, or of all, whose objects go into this store.
     pub fn new(
         reconciler: Arc<Reconciler<K>>,
         scope: Option<&str>,
@@ -188,14 +188,15 @@ impl<K: Kind> Watched<K> {
         }
     }
 
-    /// The object as the store has it. One of the same name that was made since is another object.
+    /// Returns the object as the store has it. One of the same name that was made since is another object.
     fn known(&self, meta: &ObjectMeta) -> Option<K::Object> {
         let name = meta.name.as_deref().unwrap_or_default();
         let known = self.store.get(&ObjectRef::new(name).within(meta.namespace.as_deref().unwrap_or_default()))?;
         (known.uid() == meta.uid).then(|| (*known).clone())
     }
 
-    /// The object with that uid was deleted. If nothing of it could be decoded, the store may never have had it.
+    /// Handles the deletion of the object with that uid. If nothing of it could be decoded, the store may never have
+    /// had it.
     fn gone_if_lost(&mut self, uid: &str) {
         if let Some(metadata) = self.lost.remove(uid) {
             let object: PartialObjectMeta<K::Object> = metadata.into_response_partial();
@@ -243,7 +244,7 @@ impl<K: Kind> Watched<K> {
                 Some(object)
             }
             Decoded::Lost { metadata, problem } => {
-                // Where the store has the object as it was, that counts.
+                // If the store has an earlier version of the object, that one is used.
                 if self.known(&metadata).is_none() {
                     self.reconciler.kind.note_lost(&metadata, true);
                 }
@@ -258,8 +259,8 @@ impl<K: Kind> Watched<K> {
     }
 }
 
-/// What an error of a watch says. A list of a kind that is installed is never answered with 404, whether or not its
-/// namespace exists.
+/// Returns the meaning of an error of a watch. A list of a kind that is installed is never answered with 404, whether
+/// or not its namespace exists.
 fn failure(error: &watcher::Error) -> WatchFailure {
     let (watcher::Error::InitialListFailed(kube::Error::Api(status))
     | watcher::Error::WatchStartFailed(kube::Error::Api(status))

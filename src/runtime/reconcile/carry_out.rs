@@ -9,10 +9,10 @@ use crate::runtime::failure::{Class, Failure};
 use crate::runtime::kind::Kind;
 use crate::runtime::replacements::describe;
 
-/// How far a plan was carried out.
+/// The point up to which a plan was carried out.
 pub(super) enum Carried {
     All,
-    /// Up to an action that conflicted with a change by somebody else, with the error's words.
+    /// Up to an action that conflicted with a change by another client, with the error's words.
     Raced(String),
     /// Up to an action for which something else must complete first, with the error's words.
     NotYet(String),
@@ -53,7 +53,7 @@ impl<K: Kind> Reconciler<K> {
                     }
                 }
                 Err(error) if matches!(error.class(), Class::Conflict | Class::NotFound) => {
-                    info!(%error, "somebody changed it meanwhile, observing again");
+                    info!(%error, "another client changed it meanwhile, observing again");
                     return Ok(Carried::Raced(error.to_string()));
                 }
                 Err(error) if error.class() == Class::NotYet => {

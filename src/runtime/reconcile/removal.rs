@@ -1,4 +1,4 @@
-//! Removes what an object owned: before its finalizer is removed, or late, if somebody else removed the finalizer.
+//! Removes what an object owned: before its finalizer is removed, or late, if another client removed the finalizer.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError};
@@ -17,7 +17,8 @@ use crate::runtime::kind::{Kind, Removal};
 use crate::runtime::tenant::on_behalf_of;
 
 impl<K: Kind> Reconciler<K> {
-    /// An object was deleted. Drops what is remembered about it, and removes what it owned if that has not been done.
+    /// Handles the deletion of an object: drops what is remembered about it, and removes what it owned if that has not
+    /// been done.
     pub fn gone(self: &Arc<Self>, object: &K::Object) {
         let uid = object.uid().unwrap_or_default();
         self.note_undecodable(&uid, false);

@@ -14,7 +14,7 @@ use crate::runtime::kind::Kind;
 const STAND_BY_RETRY: Duration = Duration::from_secs(30);
 
 impl<K: Kind> Reconciler<K> {
-    /// Reports why nothing is changed for the object, and that nobody knows what only observing shows.
+    /// Reports why nothing is changed for the object, and that conditions which only observing shows are unknown.
     pub(super) async fn stand_still(
         &self,
         object: &K::Object,

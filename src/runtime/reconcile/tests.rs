@@ -209,7 +209,7 @@ async fn reconcile(reconciler: &Arc<Reconciler<Waiting>>, object: &MyApp, meanwh
 }
 
 #[tokio::test]
-async fn nothing_is_remembered_of_an_object_that_went_while_it_was_reconciled() {
+async fn an_object_deleted_during_its_reconcile_is_forgotten() {
     let client = apiserver(Arc::default());
     let (reconciler, object) = (reconciler(&client), object(&json!([])));
     reconciler.alive.lock().unwrap().insert("uid-1".into());
@@ -222,7 +222,7 @@ async fn nothing_is_remembered_of_an_object_that_went_while_it_was_reconciled() 
 
 /// A watch may not show yet what the previous leader wrote in its last moment.
 #[tokio::test]
-async fn an_object_is_observed_before_this_process_leads_and_read_again_before_its_first_turn() {
+async fn an_object_observed_before_leading_is_read_again() {
     let ready = json!([{ "type": "Ready", "status": "True", "reason": "Running", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
     let mut live = serde_json::to_value(object(&ready)).expect("JSON");
@@ -262,7 +262,7 @@ fn last_condition(sent: &Mutex<Vec<Value>>, type_: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_that_does_not_end_is_reported_in_its_own_words() {
+async fn a_conflict_that_does_not_end_is_reported() {
     let sent = Arc::default();
     let mut object = object(&json!([]));
     object.spec.image = CONTESTED.into();
@@ -276,7 +276,7 @@ async fn a_conflict_that_does_not_end_is_reported_in_its_own_words() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_suspended_or_cannot_be_decoded_is_stood_by_and_not_observed() {
+async fn a_suspended_or_undecodable_object_is_not_observed() {
     for (suspend, problem, reason) in [(true, None, "Suspended"), (false, Some("spec.image: no text"), "Undecodable")] {
         let sent = Arc::default();
         let reconciler = reconciler(&apiserver(Arc::clone(&sent)));
@@ -290,7 +290,7 @@ async fn an_object_that_is_suspended_or_cannot_be_decoded_is_stood_by_and_not_ob
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_stalled_is_counted_by_its_reason_until_it_is_gone() {
+async fn a_stalled_object_counts_by_reason_until_it_is_gone() {
     let reconciler = reconciler(&apiserver(Arc::default()));
     let line = r#"causeway_stalled_objects{kind="MyApp",reason="Undecodable"} 1"#;
     let counted = || reconciler.metrics.encode().unwrap().contains(line);
@@ -316,7 +316,7 @@ async fn an_object_that_is_stalled_is_counted_by_its_reason_until_it_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_not_ready_is_counted_until_it_is_ready_suspended_or_deleted() {
+async fn an_unready_object_counts_until_ready_suspended_or_deleted() {
     let reconciler = reconciler(&apiserver(Arc::default()));
     let line = r#"causeway_unready_objects{kind="MyApp",reason="Unsettled"} 1"#;
     let counted = || reconciler.metrics.encode().unwrap().contains(line);

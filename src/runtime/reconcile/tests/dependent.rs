@@ -83,7 +83,7 @@ impl Kind for Replacing {
 }
 
 #[tokio::test]
-async fn what_depends_on_a_refused_action_is_not_done_in_the_same_pass_and_the_rest_is() {
+async fn only_actions_that_depend_on_a_refused_one_are_skipped() {
     let reconciler: Arc<Reconciler<Replacing>> = fenced(&apiserver(Arc::default()), Fence::unfenced());
     reconciler.reconcile(&object(&json!([]))).await;
     assert_eq!(*reconciler.kind.applied.lock().unwrap(), ["tag"]);

@@ -77,7 +77,7 @@ impl Kind for Refusing {
 }
 
 #[tokio::test]
-async fn what_was_observed_before_an_action_failed_is_reported_in_the_conditions() {
+async fn conditions_show_what_was_observed_before_an_action_failed() {
     let sent = Arc::default();
     let replicated = json!([{ "type": "Replicated", "status": "True", "reason": "AllInSync", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
@@ -94,7 +94,7 @@ async fn what_was_observed_before_an_action_failed_is_reported_in_the_conditions
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_event_makes_a_failing_object_try_again_before_its_pause_is_over() {
+async fn events_wait_for_the_pause_of_a_failing_object() {
     let object = |generation: i64| -> Arc<Redis> {
         let metadata = json!({ "name": "cache", "namespace": "default", "uid": "uid-1", "resourceVersion": "1", "generation": generation });
         Arc::new(serde_json::from_value(json!({ "metadata": metadata, "spec": {} })).expect("an object"))

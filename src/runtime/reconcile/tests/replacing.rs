@@ -54,7 +54,7 @@ impl Kind for Replacing {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_child_that_is_never_as_wanted_is_paused_and_told() {
+async fn a_child_that_is_never_as_wanted_is_reported() {
     let sent = Arc::default();
     let reconciler = fenced::<Replacing>(&apiserver(Arc::clone(&sent)), Fence::unfenced());
     let object = object(&json!([]));

@@ -38,7 +38,7 @@ impl Watch {
         }
     }
 
-    /// A list of these objects.
+    /// Passes a list of these objects.
     fn list(&mut self, objects: impl IntoIterator<Item = Decoded<MyApp>>) {
         self.pass(Event::Init);
         objects.into_iter().for_each(|object| self.pass(Event::InitApply(object)));
@@ -58,7 +58,7 @@ fn lost(name: &str, uid: &str) -> Decoded<MyApp> {
 }
 
 #[tokio::test]
-async fn an_object_of_which_nothing_can_be_decoded_is_reported_once() {
+async fn an_object_that_cannot_be_decoded_is_reported_once() {
     let sent: Arc<Mutex<Vec<Value>>> = Arc::default();
     let reconciler = reconciler(&apiserver(sent.clone()));
     let mut watch = Watch::of(&reconciler);
@@ -75,7 +75,7 @@ async fn an_object_of_which_nothing_can_be_decoded_is_reported_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_is_denied_is_named_and_does_not_stop_the_process() {
+async fn a_denied_namespace_is_named_and_stops_nothing_else() {
     let reconciler = reconciler(&apiserver(Arc::default()));
     let (metrics, health) = (reconciler.metrics.clone(), Health::default());
     let watched = |namespace| {
@@ -101,7 +101,7 @@ async fn a_namespace_that_is_denied_is_named_and_does_not_stop_the_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_missing_does_not_stop_the_process_and_is_served_once_it_is_there() {
+async fn a_missing_kind_is_served_once_it_is_there() {
     let health = Health::default();
     health.watch("Redis", None).answered();
     let (store, _writer) = reflector::store();
@@ -133,7 +133,7 @@ async fn an_object_that_a_list_leaves_out_is_forgotten() {
 }
 
 #[tokio::test]
-async fn a_list_in_which_nothing_of_an_object_can_be_decoded_does_not_make_it_seem_deleted() {
+async fn an_undecodable_object_in_a_list_does_not_seem_deleted() {
     let reconciler = reconciler(&apiserver(Arc::default()));
     let mut watch = Watch::of(&reconciler);
     watch.list([Decoded::Object(object(&json!([])))]);
