@@ -1,5 +1,5 @@
-//! What calls to AWS have in common: they are counted and logged with AWS's request id, their errors are classified,
-//! and changes are fenced by the leader lease.
+//! Shares the treatment of all calls to AWS: they are counted and logged with AWS's request id, their errors are
+//! classified, and changes are fenced by the leader lease.
 
 use std::error::Error;
 use std::future::Future;
@@ -21,7 +21,7 @@ use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::{Class, causes};
 
-/// Why a call to AWS failed.
+/// A failed call to AWS.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{operation}: {}", self.text())]
 pub struct AwsError {
@@ -33,9 +33,9 @@ pub struct AwsError {
     pub code: Option<String>,
     /// AWS's message without the parts that differ in every call, or what happened to the connection.
     pub message: String,
-    /// How to deal with the error.
+    /// The class, which decides how the error is dealt with.
     pub class: Class,
-    /// Whether the call may have had its effect although no success was reported.
+    /// True if the call may have had its effect although no success was reported.
     pub ambiguous: bool,
 }
 
@@ -62,7 +62,7 @@ impl AwsError {
             return Self { operation, service, code, message, class: Unsigned::CLASS, ambiguous: false };
         }
         let class = code.as_deref().and_then(|code| class_of(code).or_else(|| general_class(code)));
-        // Without an answer from the service itself nobody knows whether it acted. The same holds if it failed while
+        // Without an answer from the service itself it is not known whether it acted. The same holds if it failed while
         // acting.
         let ambiguous = code.is_none() || status.is_none_or(|status| status >= 500);
         Self { operation, service, code, message, class: class.unwrap_or(Class::Transient), ambiguous }
@@ -79,7 +79,8 @@ impl AwsError {
         Self { operation, service, code, message, class: Unsigned::CLASS, ambiguous: false }
     }
 
-    /// Returns why AWS accepts no signature of the operator, if that is the error. Only a person can resolve it.
+    /// Returns the reason for which AWS accepts no signature of the operator, if that is the error. Only a person can
+    /// resolve it.
     pub fn unsigned(&self) -> Option<Unsigned> {
         self.code.as_deref().and_then(Unsigned::of_reason)
     }
@@ -168,16 +169,16 @@ fn root_cause(error: &(dyn Error + 'static)) -> String {
 pub struct Caller {
     /// The service's prefix in IAM actions.
     pub service: &'static str,
-    /// Where calls are counted.
+    /// The metrics, which count the calls.
     pub metrics: Metrics,
     /// Classes of the service's own error codes.
     pub class_of: fn(&str) -> Option<Class>,
-    /// How often calls may be made.
+    /// The rates at which calls may be made.
     pub budget: Budget,
 }
 
 impl Caller {
-    /// The same for work that can wait.
+    /// Returns a caller for work that can wait, with the same settings.
     #[must_use]
     pub fn in_background(&self) -> Self {
         Self { budget: self.budget.in_background(), ..self.clone() }
@@ -219,7 +220,7 @@ impl Caller {
                     }
                     refusal = Some(error);
                 }
-                // Without an answer nobody knows whether AWS accepts calls again.
+                // Without an answer it is not known whether AWS accepts calls again.
                 Err(error) if error.ambiguous => return Err(error),
                 outcome => {
                     self.budget.passed(operation);
@@ -324,7 +325,7 @@ pub fn timeouts() -> TimeoutConfig {
     TimeoutConfig::builder().operation_timeout(LIST_DEADLINE).connect_timeout(CONNECT_DEADLINE).build()
 }
 
-/// How long a call may take.
+/// Returns the time that a call may take.
 fn deadline(operation: &str) -> Duration {
     match operation {
         "DescribeLoadBalancers"
@@ -359,7 +360,7 @@ impl Intercept for FenceGuard {
     }
 }
 
-/// Whether an operation changes something, by AWS's naming rules.
+/// Returns true if an operation changes something, by AWS's naming rules.
 fn is_change(operation: &str) -> bool {
     !["Describe", "Get", "List", "Head", "Assume"].iter().any(|prefix| operation.starts_with(prefix))
 }
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_aws_accepts_no_signature_of_are_counted_as_denied() {
+    fn calls_with_a_refused_signature_are_counted_as_denied() {
         let error = |code: Option<&str>| AwsError {
             operation: "CreateLoadBalancer",
             service: "elasticloadbalancing",

@@ -16,7 +16,7 @@ use crate::metrics::Metrics;
 const AWS_DEADLINE: Duration = Duration::from_secs(5);
 const AWS_CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 
-/// Why a command that users run cannot reach the cluster or AWS.
+/// A reason for which a command that users run cannot reach the cluster or AWS.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no client of the cluster.

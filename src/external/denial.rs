@@ -10,7 +10,7 @@ pub fn lasting(text: &str) -> String {
     without_sessions(text.trim())
 }
 
-/// What to do about a denial, with AWS's own message if it gives a reason.
+/// Tells the user what to do about a denial, with AWS's own message if it gives a reason.
 pub fn explained(service: &str, operation: &str, words: &str) -> String {
     let Some(action) = denied_action(words) else {
         let action = format!("{service}:{}", permission(service, operation));

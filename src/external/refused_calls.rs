@@ -46,7 +46,7 @@ async fn a_refused_call_is_made_again_until_it_passes() {
 }
 
 #[tokio::test]
-async fn where_every_call_is_refused_many_callers_make_few_calls_and_fail_in_the_end() {
+async fn many_callers_make_few_calls_while_all_are_refused() {
     let (elb, calls) = aws(|_| true).await;
     let begun = Instant::now();
     let outcomes = futures::future::join_all((0..50).map(|_| elb.all())).await;

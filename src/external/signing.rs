@@ -52,8 +52,8 @@ impl Unsigned {
         })
     }
 
-    /// Classifies why a call could not be signed, with the cause in words. `None` for the former if it may pass by
-    /// itself, as when AWS STS does not answer.
+    /// Classifies the reason for which a call could not be signed, with the cause in words. `None` for the former if it
+    /// may pass by itself, as when AWS STS does not answer.
     pub fn of_missing(cause: &CredentialsError) -> (Option<Self>, String) {
         let causes: Vec<String> = causes(cause).map(|cause| first_line(&cause.to_string())).collect();
         let tells = |words: &[&str]| causes.iter().any(|text| words.iter().any(|it| text.contains(it)));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_token_or_a_refused_role_lasts_and_a_silent_sts_does_not() {
+    fn a_missing_token_lasts_but_a_silent_sts_does_not() {
         let missing = |words: &'static str| Unsigned::of_missing(&CredentialsError::provider_error(words));
         assert_eq!(missing("No such file or directory (os error 2)").0, Some(Unsigned::NoCredentials));
         assert_eq!(

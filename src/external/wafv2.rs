@@ -31,13 +31,13 @@ impl Wafv2 {
         }
     }
 
-    /// The same for work that can wait: it makes only the calls that nobody else needs.
+    /// Returns a client for work that can wait: it makes only the calls that no other caller needs.
     #[must_use]
     pub fn in_background(&self) -> Self {
         Self { client: self.client.clone(), caller: self.caller.in_background() }
     }
 
-    /// ARN of the web ACL in front of a balancer; `None` if the balancer is gone.
+    /// Returns the ARN of the web ACL in front of a balancer; `None` if the balancer is gone.
     pub async fn web_acl_of(&self, resource_arn: &str) -> Result<Option<String>, AwsError> {
         let call = self.client.get_web_acl_for_resource().resource_arn(resource_arn);
         match self.caller.call_again("GetWebACLForResource", || call.clone().send()).await {

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 /// A certificate that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// Amazon resource name.
+    /// The ARN of the certificate.
     pub arn: String,
     /// Hosts that it covers. The first label may be `*`. AWS returns only the first hundred.
     pub names: BTreeSet<String>,
-    /// When it expires.
+    /// The time at which it expires.
     pub expires: Option<Timestamp>,
 }

@@ -30,9 +30,9 @@ pub struct Bucket {
     per_second: f64,
     tokens: f64,
     at: Instant,
-    /// When work that can wait may take the next token.
+    /// The time at which work that can wait may take the next token.
     left_over_at: Instant,
-    /// How many of the kept tokens each namespace may still take. Only namespaces that took some are listed.
+    /// The number of kept tokens that each namespace may still take. Only namespaces that took some are listed.
     kept: BTreeMap<String, f64>,
 }
 
@@ -45,7 +45,7 @@ impl Bucket {
         Self { size, per_second, tokens: size, at: now, left_over_at: now, kept: BTreeMap::new() }
     }
 
-    /// Whether a token takes seconds to come.
+    /// Returns true if a token takes seconds to come.
     pub fn is_slow(&self) -> bool {
         self.per_second < SLOW
     }
@@ -61,12 +61,12 @@ impl Bucket {
         self.kept.retain(|_, left| *left < kept);
     }
 
-    /// How many tokens are kept for namespaces that took little lately.
+    /// Returns how many tokens are kept for namespaces that took little lately.
     fn kept_tokens(&self) -> f64 {
         (self.size * KEPT).floor()
     }
 
-    /// How long it takes until a tenant may take a token.
+    /// Returns the time until a tenant may take a token.
     pub fn until(&self, tenant: &str) -> Duration {
         let took_little = tenant.is_empty() || self.kept.get(tenant).is_none_or(|left| *left >= 1.0);
         let needed = if took_little { 1.0 } else { 1.0 + self.kept_tokens() };
@@ -88,7 +88,7 @@ impl Bucket {
         self.tokens = (self.tokens + 1.0).min(self.size);
     }
 
-    /// The least time until a token is left over for work that can wait.
+    /// Returns the least time until a token is left over for work that can wait.
     pub fn until_left_over(&self) -> Duration {
         let missing = ((self.size * LEFT_TO_OTHERS).max(1.0) - self.tokens).max(0.0);
         Duration::from_secs_f64(missing / self.per_second).max(self.left_over_at.duration_since(self.at))

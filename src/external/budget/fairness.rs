@@ -1,4 +1,4 @@
-//! What a namespace that calls all the time costs the others.
+//! Tests how much a namespace that calls all the time costs the others.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -39,8 +39,8 @@ async fn busy(budget: &Budget, namespace: &str, operations: &[&'static str], don
     .await;
 }
 
-/// How these namespaces disturb the calls of another one, after they had a minute to use up all tokens: how many of
-/// their calls came in between, and how long it took.
+/// Measures how these namespaces disturb the calls of another one, after they had a minute to use up all tokens: how
+/// many of their calls came in between, and how long it took.
 async fn disturbed(namespaces: &[&str], theirs: &[&'static str], calls: &[&'static str]) -> (usize, Duration) {
     let budget = Budget::aws();
     let done = RefCell::default();
@@ -69,7 +69,7 @@ const ALL: [&str; 6] =
     ["CreateLoadBalancer", "RegisterTargets", "DescribeTags", "ModifyRule", "DescribeRules", "DeregisterTargets"];
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_calls_all_the_time_does_not_hold_up_a_target_or_a_new_balancer_of_another() {
+async fn a_busy_namespace_delays_no_targets_or_balancers_of_others() {
     for (attackers, target, balancer) in [(&["busy"][..], 2, 12), (&["busy", "busier", "busiest"], 6, 40)] {
         let (between, took) = disturbed(attackers, &ALL, &["RegisterTargets"]).await;
         println!(

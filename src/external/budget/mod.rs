@@ -1,6 +1,6 @@
-//! How often we call AWS: as often as it lets an account, and no more. Calls wait here. Those of one namespace go in
-//! the order in which they came, and namespaces take turns. So an object with many calls does not hold up the others,
-//! nor does a namespace with many objects hold up other namespaces, and hardly any call is throttled.
+//! Limits the rate of calls to AWS to what it lets an account do. Calls wait here. Those of one namespace go in the
+//! order in which they came, and namespaces take turns. So an object with many calls does not hold up the others, nor
+//! does a namespace with many objects hold up other namespaces, and hardly any call is throttled.
 //!
 //! AWS counts per account and region, with a bucket of tokens for each class of operations:
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/userguide/elb-api-throttling.html>,
@@ -33,7 +33,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 pub struct Budget {
     rates: Option<Arc<Mutex<Rates>>>,
     refusals: Arc<[Refusals; Class::COUNT]>,
-    /// Whether it makes calls only with tokens that the others leave over.
+    /// True if it makes calls only with tokens that the others leave over.
     background: bool,
 }
 
@@ -65,7 +65,7 @@ impl Class {
         }
     }
 
-    /// Whether it also takes a token of the bucket that the classes of load balancing share.
+    /// Returns true if it also takes a token of the bucket that the classes of load balancing share.
     fn is_of_load_balancing(self) -> bool {
         !matches!(self, Self::WebAclReads | Self::WebAclChanges)
     }
@@ -80,12 +80,13 @@ pub fn parse_share(text: &str) -> Result<f64, String> {
 }
 
 impl Budget {
-    /// All that AWS lets an account do by default.
+    /// Returns the rates that AWS lets an account use by default.
     pub fn aws() -> Self {
         Self::from_share(1.0)
     }
 
-    /// A share of that: less than 1 if others call from the same account, more if AWS raised its limits, and 0 for no limit.
+    /// Returns a share of those rates: less than 1 if others call from the same account, more if AWS raised its limits,
+    /// and 0 for no limit.
     pub fn from_share(share: f64) -> Self {
         if share <= 0.0 {
             return Self::unlimited();
@@ -105,13 +106,13 @@ impl Budget {
         Self { rates: Some(Arc::new(Mutex::new(rates))), ..Self::unlimited() }
     }
 
-    /// Never waits, unless AWS refuses calls.
+    /// Returns rates without a limit: calls never wait, unless AWS refuses some.
     pub fn unlimited() -> Self {
         Self { rates: None, refusals: Arc::default(), background: false }
     }
 
-    /// The same rates for work that can wait: it takes only tokens that nobody else needs, and at most four fifths of
-    /// the rate.
+    /// Returns the same rates for work that can wait: it takes only tokens that no other caller needs, and at most four
+    /// fifths of the rate.
     #[must_use]
     pub fn in_background(&self) -> Self {
         Self { background: true, ..self.clone() }
@@ -158,8 +159,8 @@ impl Budget {
         }
     }
 
-    /// Notes that AWS throttled the call, so the next caller waits a little. AWS took no token for it. If a token takes
-    /// seconds to come back, it is put back here as well.
+    /// Records that AWS throttled the call, so the next caller waits a little. AWS took no token for it. If a token
+    /// takes seconds to come back, it is put back here as well.
     pub fn refused(&self, operation: &str) {
         let class = Class::of(operation);
         self.refusals[class as usize].refused();
@@ -168,7 +169,7 @@ impl Budget {
         }
     }
 
-    /// Notes that AWS accepted the call.
+    /// Records that AWS accepted the call.
     pub fn passed(&self, operation: &str) {
         self.refusals[Class::of(operation) as usize].passed();
     }
@@ -200,10 +201,10 @@ mod tests {
     use futures::FutureExt;
     use futures::future::{join, join_all};
 
-    /// How long each of this many calls waits if they are made at once.
+    /// Returns how long each of this many calls waits if they are made at once.
     async fn waits(budget: &Budget, operation: &str, calls: usize) -> Vec<Duration> {
         let all = join_all((0..calls).map(|_| budget.wait(operation))).await;
-        all.into_iter().map(|wait| wait.expect("nobody else waits")).collect()
+        all.into_iter().map(|wait| wait.expect("no other call waits")).collect()
     }
 
     fn about(duration: Duration, seconds: f64) -> bool {
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_passes_and_the_rest_follows_at_the_rate_in_order() {
+    async fn a_burst_passes_and_the_rest_follows_in_order() {
         let waits = waits(&Budget::aws(), "DescribeTags", 56).await;
         assert!(waits[35].is_zero(), "{waits:?}");
         assert!(about(waits[36], 0.1) && about(waits[55], 2.0), "{waits:?}");
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_waits_for_a_slow_token_and_the_others_are_sent_away() {
+    async fn one_call_waits_for_a_slow_token_and_others_fail() {
         let budget = Budget::aws();
         let waits = join_all((0..12).map(|_| budget.wait("CreateLoadBalancer"))).await;
         assert_eq!(waits.iter().filter(|wait| wait.is_none()).count(), 2, "{waits:?}");
@@ -282,14 +283,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_share_is_smaller_and_slower_and_without_limit_nobody_waits() {
+    async fn a_share_is_slower_and_no_limit_means_no_wait() {
         let half = waits(&Budget::from_share(0.5), "DescribeTags", 19).await;
         assert!(half[17].is_zero() && about(half[18], 0.2), "{half:?}");
         assert!(waits(&Budget::unlimited(), "DescribeTags", 1000).await.iter().all(Duration::is_zero));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_can_wait_takes_four_fifths_of_the_rate_and_leaves_a_burst() {
+    async fn background_work_takes_four_fifths_and_leaves_a_burst() {
         let budget = Budget::aws();
         let background = budget.in_background();
         let begun = Instant::now();
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_can_wait_holds_nobody_up() {
+    async fn background_work_delays_no_other_call() {
         let budget = Budget::aws();
         let background = budget.in_background();
         let busy = async {

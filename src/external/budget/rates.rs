@@ -1,5 +1,5 @@
-//! Decides who calls next. Classes of operations take turns, within each class the namespaces take turns, and the calls
-//! of a namespace go in the order in which they came. Pure: the caller passes the time.
+//! Decides which call comes next. Classes of operations take turns, within each class the namespaces take turns, and
+//! the calls of a namespace go in the order in which they came. Pure: the caller passes the time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -97,13 +97,13 @@ impl Rates {
         })
     }
 
-    /// How long it takes until a tenant may make a call of that class, if nobody else does.
+    /// Returns the time until a tenant may make a call of that class, if no other tenant does.
     pub fn until(&self, class: Class, tenant: &str) -> Duration {
         let own = self.classes[class as usize].until(tenant);
         if class.is_of_load_balancing() { own.max(self.load_balancing.until(tenant)) } else { own }
     }
 
-    /// Takes tokens that nobody else needs, for work that can wait. Otherwise returns after what time to ask again.
+    /// Takes tokens that no other caller needs, for work that can wait. Otherwise returns after what time to ask again.
     pub fn take_what_is_left_over(&mut self, class: Class, now: Instant) -> Result<(), Duration> {
         self.hand_out(now);
         let bucket = &mut self.classes[class as usize];
@@ -124,7 +124,7 @@ impl Rates {
         Ok(())
     }
 
-    /// Notes that AWS took no token for a call. If a token takes seconds to come back, it is put back here as well.
+    /// Records that AWS took no token for a call. If a token takes seconds to come back, it is put back here as well.
     pub fn refused(&mut self, class: Class) {
         let bucket = &mut self.classes[class as usize];
         if bucket.is_slow() {

@@ -24,7 +24,7 @@ pub struct Refusals {
 #[derive(Debug, Default)]
 struct State {
     pause: Duration,
-    /// No call is sent until then; `None` while AWS accepts calls.
+    /// The time before which no call is sent; `None` while AWS accepts calls.
     until: Option<Instant>,
 }
 
@@ -57,14 +57,14 @@ impl Refusals {
         }
     }
 
-    /// Notes that AWS throttled a call.
+    /// Records that AWS throttled a call.
     pub fn refused(&self) {
         let mut state = self.state();
         state.pause = (state.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         state.until = Some(Instant::now() + state.pause);
     }
 
-    /// Notes that AWS accepted a call.
+    /// Records that AWS accepted a call.
     pub fn passed(&self) {
         let mut state = self.state();
         if state.until.is_some() {
@@ -86,7 +86,7 @@ mod tests {
     use futures::future::join_all;
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_waits_while_aws_takes_calls() {
+    async fn no_call_waits_while_aws_takes_calls() {
         let refusals = Refusals::default();
         assert!(refusals.wait().now_or_never().is_some());
         refusals.refused();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_caller_that_gives_up_does_not_hold_up_the_others() {
+    async fn a_caller_that_gives_up_does_not_delay_others() {
         let refusals = Refusals::default();
         refusals.refused();
         assert!(refusals.wait().now_or_never().is_none());

@@ -5,7 +5,7 @@ use roxmltree::{Document, Node};
 /// An element with its text, or its children.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
-    /// Its name, without a namespace.
+    /// The name, without a namespace.
     pub name: String,
     /// The text in it.
     pub text: String,

@@ -19,7 +19,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether AWS takes both for the same rule: the description does not count.
+    /// Returns true if AWS takes both for the same rule: the description does not count.
     pub fn is_same_rule(&self, other: &Self) -> bool {
         let rule = |it: &Self| (it.group.clone(), it.from.clone(), it.protocol.clone(), it.ports);
         rule(self) == rule(other)

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_list_that_does_not_exist_is_a_mistake_in_the_spec() {
+    fn a_missing_prefix_list_is_a_mistake_in_the_spec() {
         for code in [
             "InvalidPrefixListID.NotFound",
             "InvalidPrefixListId.NotFound",

@@ -25,14 +25,14 @@ pub fn literal(text: &str) -> String {
 pub type Filter = (String, Vec<String>);
 
 impl Parameters {
-    /// The same with one more.
+    /// Adds a parameter.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.0.push((name.into(), value.into()));
         self
     }
 
-    /// The same with one more if it has a value.
+    /// Adds a parameter if it has a value.
     #[must_use]
     pub fn maybe(self, name: impl Into<String>, value: Option<impl Into<String>>) -> Self {
         match value {
@@ -41,13 +41,13 @@ impl Parameters {
         }
     }
 
-    /// The same with a list of values.
+    /// Adds a list of values.
     #[must_use]
     pub fn list(self, name: &str, values: impl IntoIterator<Item = impl Into<String>>) -> Self {
         values.into_iter().zip(1..).fold(self, |all, (value, at)| all.with(format!("{name}.{at}"), value))
     }
 
-    /// The same with filters, which must all hold.
+    /// Adds filters, which must all hold.
     #[must_use]
     pub fn filters(self, filters: &[Filter]) -> Self {
         filters.iter().zip(1..).fold(self, |all, ((name, values), at)| {
@@ -55,7 +55,7 @@ impl Parameters {
         })
     }
 
-    /// The same with tags, in a list of that name.
+    /// Adds tags, in a list of that name.
     #[must_use]
     pub fn tags(self, list: &str, tags: &Pairs) -> Self {
         tags.iter().zip(1..).fold(self, |all, ((key, value), at)| {

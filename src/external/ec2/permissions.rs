@@ -12,7 +12,7 @@ pub struct Permission {
     pub protocol: String,
     /// Ports; `None` for protocols that have none.
     pub ports: Option<PortRange>,
-    /// Who is let in; for outbound traffic, what it may go to.
+    /// The source that is let in; for outbound traffic, the destination that it may go to.
     pub source: Source,
 }
 
@@ -22,18 +22,18 @@ const ALL: &str = "-1";
 /// A range of ports. For ICMP AWS uses it for type and code, where -1 stands for any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortRange {
-    /// The first.
+    /// The first port of the range.
     pub from: i32,
-    /// The last.
+    /// The last port, which is in the range.
     pub to: i32,
 }
 
-/// Who is let in.
+/// A source that is let in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// A network, IPv4 or IPv6.
     Network(String),
-    /// What is in the security group of this id.
+    /// Everything in the security group of this id.
     Group(String),
     /// The networks of the prefix list of this id.
     PrefixList(String),
@@ -46,7 +46,7 @@ impl Permission {
         Self { protocol: "tcp".into(), ports: Some(PortRange { from: port, to: port }), source }
     }
 
-    /// All traffic from this source, or to it.
+    /// Permits all traffic from this source, or to it.
     pub fn all(source: Source) -> Self {
         Self { protocol: ALL.into(), ports: None, source }
     }

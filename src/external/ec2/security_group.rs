@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use super::Permission;
 use crate::external::elbv2::Pairs;
 
-/// A security group.
+/// A security group of a VPC, as AWS describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecurityGroup {
-    /// Id.
+    /// The id, such as `sg-0123456789abcdef0`.
     pub id: String,
     /// Name, unique in its VPC.
     pub name: String,
     /// Id of its VPC.
     pub vpc: String,
-    /// Tags.
+    /// The tags by key.
     pub tags: Pairs,
     /// The rules that let traffic in.
     pub ingress: BTreeSet<Permission>,

@@ -33,8 +33,8 @@ impl Ec2 {
         Ok(self.groups(&filters).await?.iter().map(SecurityGroup::from_aws).collect())
     }
 
-    /// The security groups of the region with one of these ids, or with one of these names: values of the tag `Name`.
-    /// Those that do not exist are left out.
+    /// Lists the security groups of the region with one of these ids, or with one of these names: values of the tag
+    /// `Name`. Those that do not exist are left out.
     pub async fn security_groups_called(&self, ids: &[String], names: &[String]) -> Outcome<Vec<SecurityGroup>> {
         let mut found = Vec::new();
         for (by, values) in [("group-id", ids), ("tag:Name", names)] {
@@ -45,13 +45,13 @@ impl Ec2 {
         Ok(found.iter().map(SecurityGroup::from_aws).collect())
     }
 
-    /// The security group that has that name in the VPC, whosever it is.
+    /// Returns the security group that has that name in the VPC, whatever its owner.
     pub async fn security_group_named(&self, name: &str, vpc: &str) -> Outcome<Option<SecurityGroup>> {
         let filters = [filter("group-name", [literal(name)]), filter("vpc-id", [vpc.to_owned()])];
         Ok(self.groups(&filters).await?.first().map(SecurityGroup::from_aws))
     }
 
-    /// The rules of security groups, whosever they are, that let in what is in one of these groups.
+    /// Lists the rules of security groups of any owner that let in what is in one of these groups.
     pub async fn entries(&self, sources: &BTreeSet<String>) -> Outcome<BTreeSet<Entry>> {
         let mut found = BTreeSet::new();
         for sources in sources.iter().cloned().collect::<Vec<_>>().chunks(MOST_VALUES) {
@@ -92,7 +92,7 @@ impl Ec2 {
         self.call("AuthorizeSecurityGroupIngress", list(id, permissions)).await.map(drop)
     }
 
-    /// Removes these rules.
+    /// Removes these inbound rules.
     pub async fn revoke_ingress(&self, id: &str, permissions: &BTreeSet<Permission>) -> Outcome<()> {
         self.call("RevokeSecurityGroupIngress", list(id, permissions)).await.map(drop)
     }

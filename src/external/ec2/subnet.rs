@@ -2,10 +2,10 @@
 
 use crate::external::elbv2::Pairs;
 
-/// A subnet.
+/// A subnet of a VPC, as AWS describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subnet {
-    /// Id.
+    /// The id, such as `subnet-0123456789abcdef0`.
     pub id: String,
     /// Id of its VPC.
     pub vpc: String,
@@ -13,8 +13,8 @@ pub struct Subnet {
     pub zone: String,
     /// IPv4 addresses that are free.
     pub free_addresses: u32,
-    /// Whether it has IPv6 addresses, too.
+    /// True if it has IPv6 addresses, too.
     pub ipv6: bool,
-    /// Tags.
+    /// The tags by key.
     pub tags: Pairs,
 }

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subnet_has_a_network_of_each_family_while_it_is_associated() {
+    fn a_subnet_has_a_network_of_each_associated_family() {
         let six = block("2001:db8::/64", "associated") + &block("2001:db9::/64", "disassociated");
         let wanted = ["10.0.0.0/20", "2001:db8::/64"].map(|it| network::parse(it).unwrap());
         assert_eq!(networks(&subnet(&six)), wanted);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_looked_for_by_its_key_its_values_and_nothing_else() {
+    fn a_tag_is_looked_for_by_its_key_and_values() {
         let tags = [("a".to_owned(), vec![]), ("b".to_owned(), vec!["1".to_owned(), "x*\\".to_owned()])].into();
         let filters = filters(&tags);
         let expected = [("tag-key", vec!["a"]), ("tag:b", vec!["1", "x\\*\\\\"])];

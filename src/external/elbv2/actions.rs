@@ -1,12 +1,11 @@
-//! What happens to requests, as plain data.
+//! Actions of listeners and rules on requests, as plain data.
 
 use std::collections::BTreeMap;
 
-/// What happens to a request.
-/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_Action.html>
+/// An action on a request. <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_Action.html>
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleAction {
-    /// It goes to a target of one of these groups.
+    /// The request goes to a target of one of these groups.
     Forward {
         /// Weight by target group: by ARN in AWS, by name in a desired state.
         groups: BTreeMap<String, u16>,
@@ -44,9 +43,9 @@ impl RuleAction {
 pub struct Redirect {
     /// `HTTP`, `HTTPS` or `#{protocol}`.
     pub protocol: String,
-    /// Host.
+    /// The host to redirect to.
     pub host: String,
-    /// Port.
+    /// The port to redirect to, as text.
     pub port: String,
     /// Path, with its leading slash.
     pub path: String,
@@ -72,19 +71,19 @@ pub struct FixedResponse {
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_AuthenticateOidcActionConfig.html>
 #[derive(Clone, PartialEq, Eq)]
 pub struct Oidc {
-    /// Issuer URL.
+    /// The URL of the issuer.
     pub issuer: String,
-    /// Authorization endpoint.
+    /// The URL at which clients log in.
     pub authorization_endpoint: String,
-    /// Token endpoint.
+    /// The URL at which codes are exchanged for tokens.
     pub token_endpoint: String,
-    /// User info endpoint.
+    /// The URL that describes the logged-in user.
     pub user_info_endpoint: String,
-    /// Client id.
+    /// The id of the balancer as a client of the provider.
     pub client_id: String,
     /// Client secret. AWS never returns it, so it is `None` in what was read. Writing `None` keeps the one that is set.
     pub client_secret: Option<String>,
-    /// What sessions are like.
+    /// The session of a logged-in client.
     pub session: Session,
 }
 
@@ -110,26 +109,26 @@ pub struct Cognito {
     pub client_id: String,
     /// Domain prefix or name of the pool.
     pub domain: String,
-    /// What sessions are like.
+    /// The session of a logged-in client.
     pub session: Session,
 }
 
-/// What sessions of logged-in clients are like.
+/// The settings of sessions of logged-in clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Cookie name.
+    /// The name of the session's cookie.
     pub cookie: String,
     /// Claims that are asked for.
     pub scope: String,
     /// Seconds until a new log-in.
     pub timeout_seconds: u32,
-    /// What happens to clients without a session.
+    /// The treatment of clients without a session.
     pub unauthenticated: Unauthenticated,
     /// Further parameters of the authorization request.
     pub parameters: BTreeMap<String, String>,
 }
 
-/// What happens to clients without a session.
+/// The treatment of clients without a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unauthenticated {
     /// They are sent to the log-in page.
@@ -147,7 +146,7 @@ pub enum Unauthenticated {
 pub struct Jwt {
     /// Issuer that the token must name.
     pub issuer: String,
-    /// Where the issuer's keys are.
+    /// The URL of the issuer's keys.
     pub jwks_endpoint: String,
     /// Claims that the token must have, in order.
     pub claims: Vec<JwtClaim>,
@@ -156,10 +155,10 @@ pub struct Jwt {
 /// A claim that a token must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JwtClaim {
-    /// Name.
+    /// The name of the claim.
     pub name: String,
     /// AWS's format: `single-string`, `string-array` or `space-separated-values`.
     pub format: String,
-    /// Allowed values.
+    /// The values of which the claim must have one.
     pub values: Vec<String>,
 }

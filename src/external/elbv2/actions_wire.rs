@@ -168,7 +168,7 @@ pub(super) mod tests {
         (option::of(first), last).prop_map(|(first, last)| first.into_iter().chain([last]).collect())
     }
 
-    /// What AWS would return for such actions.
+    /// Returns such actions as AWS would.
     pub fn without_secrets(mut actions: Vec<RuleAction>) -> Vec<RuleAction> {
         for action in &mut actions {
             if let RuleAction::AuthenticateOidc(oidc) = action {

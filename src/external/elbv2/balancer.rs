@@ -12,21 +12,21 @@ pub struct Balancer {
     pub arn: String,
     /// Name, unique in region and account.
     pub name: String,
-    /// DNS name.
+    /// The DNS name of the balancer.
     pub dns: String,
     /// Route 53 hosted zone of the DNS name.
     pub zone_id: Option<String>,
-    /// Whether it faces the internet; `None` for a scheme that this program does not know.
+    /// Internal, or facing the internet; `None` for a scheme that this program does not know.
     pub scheme: Option<Scheme>,
-    /// State.
+    /// The state of the balancer.
     pub state: State,
     /// VPC that it stands in.
     pub vpc: String,
     /// IP address type; `None` for one that this program does not know.
     pub ip_address_type: Option<IpAddressType>,
-    /// Subnet ids.
+    /// The ids of its subnets.
     pub subnets: BTreeSet<String>,
-    /// Security group ids.
+    /// The ids of its security groups.
     pub security_groups: BTreeSet<String>,
 }
 
@@ -34,13 +34,13 @@ pub struct Balancer {
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_LoadBalancerState.html>
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Being set up.
+    /// AWS is setting it up.
     Provisioning,
-    /// Serving.
+    /// It serves requests.
     Active,
-    /// Serving without the resources to scale.
+    /// It serves requests without the resources to scale.
     ActiveImpaired,
-    /// Could not be set up.
+    /// AWS could not set it up.
     Failed,
 }
 
@@ -61,12 +61,12 @@ impl State {
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_SetIpAddressType.html>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IpAddressType {
-    /// IPv4.
+    /// IPv4 addresses only.
     #[default]
     Ipv4,
-    /// IPv4 and IPv6.
+    /// IPv4 and IPv6 addresses.
     Dualstack,
-    /// IPv6, and IPv4 only within the VPC.
+    /// IPv6 addresses, and IPv4 ones only within the VPC.
     DualstackWithoutPublicIpv4,
 }
 
@@ -87,11 +87,11 @@ impl IpAddressType {
 pub struct NewBalancer {
     /// Name, at most 32 characters.
     pub name: String,
-    /// Whether it faces the internet.
+    /// Internal, or facing the internet.
     pub scheme: Scheme,
-    /// IP address type.
+    /// The addresses that clients use.
     pub ip_address_type: IpAddressType,
-    /// Subnet ids.
+    /// The ids of its subnets.
     pub subnets: BTreeSet<String>,
     /// Security group ids; empty for the VPC's default.
     pub security_groups: BTreeSet<String>,

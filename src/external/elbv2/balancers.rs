@@ -1,4 +1,4 @@
-//! Calls about balancers.
+//! Calls that list, make and change balancers.
 
 use std::collections::BTreeSet;
 

@@ -19,7 +19,7 @@ pub enum Condition {
     Header {
         /// Name of the header.
         name: String,
-        /// Its value.
+        /// The values of which the header must match one.
         values: Match,
     },
     /// A condition on the query. A pair without key matches the value of any key.
@@ -32,12 +32,12 @@ pub enum Condition {
     Unknown(String),
 }
 
-/// How text is matched.
+/// The way in which text is matched.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Match {
     /// Patterns with `*` and `?`.
     Wildcards(BTreeSet<String>),
-    /// Regular expressions.
+    /// Regular expressions, of which one must match.
     Regex(BTreeSet<String>),
 }
 

@@ -6,7 +6,7 @@ use super::pages::next;
 use super::{Elbv2, Outcome};
 
 impl Elbv2 {
-    /// How much of each kind the account may have, by AWS's names of the quotas.
+    /// Lists how much of each kind the account may have, by AWS's names of the quotas.
     /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DescribeAccountLimits.html>
     pub async fn account_limits(&self) -> Outcome<BTreeMap<String, usize>> {
         let mut limits = BTreeMap::new();

@@ -5,9 +5,9 @@ use super::actions::RuleAction;
 /// A listener as AWS describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// Amazon resource name.
+    /// The ARN of the listener.
     pub arn: String,
-    /// Its settings.
+    /// The settings, without rules.
     pub settings: ListenerSettings,
 }
 
@@ -22,22 +22,22 @@ pub struct ListenerSettings {
     pub certificate: Option<String>,
     /// Security policy; only with [`Protocol::Https`], where AWS chooses one if none is asked for.
     pub ssl_policy: Option<String>,
-    /// How client certificates are checked; `None` is AWS's mode `off`.
+    /// The check of client certificates; `None` is AWS's mode `off`.
     pub mutual_authentication: Option<MutualAuthentication>,
-    /// What happens to requests that no rule matches, in order; the last one answers.
+    /// The actions for requests that no rule matches, in order; the last one answers.
     pub default_actions: Vec<RuleAction>,
 }
 
 /// The protocol of a listener, or of requests to targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Protocol {
-    /// Plain HTTP.
+    /// HTTP without TLS.
     Http,
     /// HTTP over TLS.
     Https,
 }
 
-/// How client certificates are checked.
+/// The check of client certificates.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_MutualAuthenticationAttributes.html>
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MutualAuthentication {
@@ -47,9 +47,9 @@ pub enum MutualAuthentication {
     Verify {
         /// ARN of the trust store.
         trust_store: String,
-        /// Whether expired certificates pass.
+        /// True if expired certificates pass.
         ignore_expiry: bool,
-        /// Whether the names of the authorities are sent to clients.
+        /// True if the names of the authorities are sent to clients.
         advertise_authorities: bool,
     },
 }

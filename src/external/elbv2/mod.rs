@@ -68,7 +68,7 @@ impl Elbv2 {
         }
     }
 
-    /// The same for work that can wait: it makes only the calls that nobody else needs.
+    /// Returns a client for work that can wait: it makes only the calls that no other caller needs.
     #[must_use]
     pub fn in_background(&self) -> Self {
         Self { client: self.client.clone(), caller: self.caller.in_background() }

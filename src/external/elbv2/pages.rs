@@ -8,7 +8,7 @@ pub(super) const PAGE: i32 = 400;
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DescribeTags.html>
 pub(super) const BATCH: usize = 20;
 
-/// Where the next page begins, if there is one.
+/// Returns the marker of the next page, if there is one.
 pub(super) fn next(marker: Option<String>) -> Option<String> {
     marker.filter(|marker| !marker.is_empty())
 }

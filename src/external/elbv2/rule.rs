@@ -10,18 +10,18 @@ use super::transforms::Transform;
 /// [`super::ListenerSettings::default_actions`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Amazon resource name.
+    /// The ARN of the rule.
     pub arn: String,
     /// Rules are evaluated from the lowest priority to the highest.
     pub priority: u16,
-    /// What it does.
+    /// The conditions, and the actions on requests that meet them.
     pub settings: RuleSettings,
 }
 
-/// What a rule does. Conditions and actions are in a canonical form, so equal settings compare equal.
+/// The conditions and actions of a rule. They are in a canonical form, so equal settings compare equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleSettings {
-    /// All must hold.
+    /// The conditions, which must all hold.
     pub conditions: BTreeSet<Condition>,
     /// Rewrites before the request goes to a target: at most one of each part, the URL first.
     pub transforms: Vec<Transform>,

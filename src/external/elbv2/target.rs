@@ -5,7 +5,7 @@
 pub struct Target {
     /// IP address or instance id.
     pub id: String,
-    /// Port.
+    /// The port that gets requests.
     pub port: u16,
 }
 
@@ -13,7 +13,7 @@ pub struct Target {
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetHealth.html>
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetHealth {
-    /// State.
+    /// The state of the target.
     pub state: TargetState,
     /// AWS's description, for a person.
     pub description: Option<String>,
@@ -24,14 +24,14 @@ pub struct TargetHealth {
 pub enum TargetState {
     /// Registered, checks not finished.
     Initial,
-    /// Gets requests.
+    /// It gets requests.
     Healthy,
-    /// Gets no requests.
+    /// It gets no requests.
     Unhealthy,
     /// Its group is not used by any listener.
     Unused,
     /// Deregistered; requests under way may finish.
     Draining,
-    /// Not known.
+    /// AWS does not know its health.
     Unavailable,
 }

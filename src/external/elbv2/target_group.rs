@@ -8,13 +8,13 @@ use super::listener::Protocol;
 /// A target group as AWS describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetGroup {
-    /// Amazon resource name.
+    /// The ARN of the target group.
     pub arn: String,
     /// Name, unique in region and account.
     pub name: String,
     /// Its kind; `None` for a group that this program cannot use for an Application Load Balancer.
     pub kind: Option<GroupKind>,
-    /// How its targets are checked; `None` if the kind is `None`.
+    /// The health check of its targets; `None` if the kind is `None`.
     pub health_check: Option<HealthCheck>,
     /// ARNs of the balancers that use it: one at most.
     pub balancers: BTreeSet<String>,
@@ -25,11 +25,11 @@ pub struct TargetGroup {
 pub struct GroupKind {
     /// VPC of the targets.
     pub vpc: String,
-    /// What the targets are.
+    /// The type of the targets: addresses or instances.
     pub target_type: TargetType,
     /// Protocol of requests to them.
     pub protocol: Protocol,
-    /// Its version.
+    /// The version of that protocol.
     pub version: ProtocolVersion,
     /// Port of targets that are registered without one.
     pub port: u16,
@@ -39,27 +39,27 @@ pub struct GroupKind {
     pub control_port: Option<u16>,
 }
 
-/// What targets are.
+/// The type of the targets of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TargetType {
-    /// Addresses.
+    /// IP addresses.
     Ip,
-    /// EC2 instances.
+    /// Instances of EC2.
     Instance,
 }
 
 /// Version of the protocol that targets speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProtocolVersion {
-    /// HTTP/1.1.
+    /// HTTP/1.1, the default.
     Http1,
-    /// HTTP/2.
+    /// HTTP/2 without gRPC.
     Http2,
-    /// gRPC.
+    /// gRPC over HTTP/2.
     Grpc,
 }
 
-/// How targets are checked.
+/// The health check of targets.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateTargetGroup.html>
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
@@ -69,9 +69,9 @@ pub struct HealthCheck {
     pub port: Option<u16>,
     /// Path, or for gRPC the method.
     pub path: String,
-    /// Seconds between checks.
+    /// The time between checks, in seconds.
     pub interval: u16,
-    /// Seconds that a check may take.
+    /// The time that a check may take, in seconds.
     pub timeout: u16,
     /// Passed checks after which a target is healthy.
     pub healthy: u8,
@@ -88,7 +88,7 @@ pub struct NewTargetGroup {
     pub name: String,
     /// The settings that cannot change later.
     pub kind: GroupKind,
-    /// How its targets are checked.
+    /// The health check of its targets.
     pub health_check: HealthCheck,
     /// Tags, set in the same call.
     pub tags: Pairs,

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_zone_is_all_outside_the_vpc_and_left_to_aws_inside() {
+    fn the_zone_is_all_only_outside_the_vpc() {
         let outside = BTreeSet::from(["172.16.0.1".to_owned()]);
         let zone = |id: &str| with_zone(&Target { id: id.into(), port: 80 }, &outside).availability_zone;
         assert_eq!(zone("172.16.0.1").as_deref(), Some("all"));

@@ -4,31 +4,31 @@ use aws_sdk_elasticloadbalancingv2::types::{
     HostHeaderRewriteConfig, RewriteConfig, RuleTransform, TransformTypeEnum, UrlRewriteConfig,
 };
 
-/// A rewrite.
+/// A rewrite of a part of a request.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_RuleTransform.html>
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transform {
-    /// What is rewritten.
+    /// The part that is rewritten.
     pub part: TransformedPart,
     /// Regular expression, with capture groups.
     pub regex: String,
-    /// What replaces it; `$1` is the first capture group.
+    /// The replacement; `$1` is the first capture group.
     pub replacement: String,
 }
 
-/// What a [`Transform`] rewrites.
+/// The part that a [`Transform`] rewrites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TransformedPart {
-    /// Path and query.
+    /// The path and the query.
     Url,
-    /// The `Host` header.
+    /// The value of the `Host` header.
     Host,
     /// A part that this program does not know.
     Unknown,
 }
 
 impl Transform {
-    /// In AWS's form.
+    /// Returns the rewrite in AWS's form.
     pub(super) fn to_aws(&self) -> RuleTransform {
         let rewrite = RewriteConfig::builder().regex(&self.regex).replace(&self.replacement).build();
         let transform = RuleTransform::builder();

@@ -1,18 +1,19 @@
-//! How a member is reached: its address, the authorities to trust, and the certificate and password to present.
+//! Describes how a member is reached: its address, the authorities to trust, and the certificate and password to
+//! present.
 
 use std::fmt;
 use std::sync::Arc;
 
 use etcd_client::{Certificate, Identity, TlsOptions};
 
-/// Where a member answers its clients.
+/// The address at which a member answers its clients, and how to call it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Such as `http://10.0.0.7:2379`.
+    /// The URL, such as `http://10.0.0.7:2379`.
     pub url: String,
-    /// What a call by https needs.
+    /// The credentials for calls by https.
     pub tls: Option<Arc<Credentials>>,
-    /// The password of the user [`ROOT`], where members ask for it.
+    /// The password of the user [`ROOT`], if members ask for it.
     pub login: Option<Password>,
 }
 
@@ -30,7 +31,7 @@ impl fmt::Debug for Password {
     }
 }
 
-/// What a client needs for TLS with members.
+/// The material that a client needs for TLS with members.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// Certificates of the authorities that are trusted, as PEM.
@@ -42,7 +43,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// As the client reads them.
+    /// Returns them in the form of the client's library.
     #[must_use]
     pub fn options(&self) -> TlsOptions {
         let options = TlsOptions::new()
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_logged_of_an_endpoint_holds_no_key_and_no_password() {
+    fn a_logged_endpoint_holds_no_key_and_no_password() {
         let credentials = Credentials {
             trusted: "public".into(),
             server_name: "db.shop.svc".into(),

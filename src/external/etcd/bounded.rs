@@ -21,13 +21,13 @@ const LONGEST: usize = 64 * 1024;
 /// Bytes that a member may send before we have read them. <https://httpwg.org/specs/rfc9113.html#FlowControl>
 const AHEAD: u32 = 64 * 1024;
 
-/// How many changes of a route may wait. Nobody makes more than three.
+/// The number of changes of a route that may wait. No caller makes more than three.
 const CHANGES: usize = 4;
 
-/// Which member answers over a channel.
+/// The member that answers over a channel.
 pub struct Route(Sender<Change<Uri, tonic::transport::Endpoint>>);
 
-/// A channel, and its route, which leads nowhere yet.
+/// Creates a channel, and its route, which leads nowhere yet.
 pub fn channel() -> (Channel, Route) {
     // One that is balanced: the member behind it can be replaced by another one.
     let (channel, changes) = tonic::transport::Channel::balance_channel(CHANGES);
@@ -59,7 +59,7 @@ impl Route {
     }
 }
 
-/// An answer that no etcd gives.
+/// Describes an answer that no etcd gives.
 pub fn refused(what: &str) -> Error {
     Error::GRpcStatus(no_etcd(what))
 }

@@ -1,4 +1,4 @@
-//! Why a call of a member failed.
+//! Errors of calls to members.
 
 use crate::runtime::Class;
 
@@ -8,13 +8,13 @@ use crate::runtime::Class;
 pub struct EtcdError {
     /// The name of the call.
     pub operation: &'static str,
-    /// What went wrong.
+    /// The kind of failure.
     pub trouble: Trouble,
     /// In etcd's words, or what happened to the connection.
     pub message: String,
 }
 
-/// What went wrong, as far as it matters.
+/// The kinds of failures that make a difference.
 /// <https://github.com/etcd-io/etcd/blob/main/api/v3rpc/rpctypes/error.go>
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
@@ -30,7 +30,7 @@ pub enum Trouble {
     VersionBehind,
     /// A member with that peer URL is there already.
     PeerExists,
-    /// No such member.
+    /// The cluster has no such member.
     MemberNotFound,
     /// The member that was asked does not lead, or the other one cannot take leadership over.
     NotLeader,
@@ -38,7 +38,7 @@ pub enum Trouble {
     Compacted,
     /// The user or the role is there already, or the downgrade is enabled or cancelled already.
     AlreadyThere,
-    /// Authentication is off: nobody has to log in, or can.
+    /// Authentication is off: no client has to log in, or can.
     AuthOff,
     /// The password is not the one that etcd has.
     LoginRefused,
@@ -46,29 +46,29 @@ pub enum Trouble {
     NotLoggedIn,
     /// This process must not change anything.
     NotLeading,
-    /// Anything else.
+    /// Anything else, which the message describes.
     Other,
 }
 
 impl EtcdError {
-    /// An error of a call.
+    /// Describes a failed call of that operation.
     #[must_use]
     pub fn new(operation: &'static str, trouble: Trouble, message: String) -> Self {
         Self { operation, trouble, message }
     }
 
-    /// The answer belongs to another call.
+    /// Describes an answer that belongs to another call.
     pub(super) fn unexpected(operation: &'static str) -> Self {
         Self::new(operation, Trouble::Other, "the answer belongs to another call".into())
     }
 
-    /// Whether it is about the login of the caller, and not about the call itself.
+    /// Returns true if it is about the login of the caller, and not about the call itself.
     #[must_use]
     pub fn is_about_login(&self) -> bool {
         matches!(self.trouble, Trouble::AuthOff | Trouble::LoginRefused | Trouble::NotLoggedIn)
     }
 
-    /// What is to be done about it.
+    /// Returns the class, which decides the retry.
     #[must_use]
     pub fn class(&self) -> Class {
         match self.trouble {

@@ -12,19 +12,19 @@ use super::error::{EtcdError, Trouble};
 use super::sessions::Sessions;
 use super::{Alarm, AlarmKind, Endpoint, Member, Password, ROOT, Reply, Request, Status, Transport};
 
-/// Reads of this key, which nobody writes, show whether a majority answers.
+/// Reads of this key, which no client writes, show whether a majority answers.
 const NO_KEY: &str = "causeway.example.com/health";
 
 /// More members than any cluster has: etcd advises seven at most. <https://etcd.io/docs/v3.5/faq/>
 const MOST_MEMBERS: usize = 64;
 
-/// How many complaints of a member, and how many alarms, are kept. A member has at most one alarm of a kind.
+/// The number of complaints of a member, and of alarms, that are kept. A member has at most one alarm of a kind.
 const MOST_ERRORS: usize = 16;
 const MOST_ALARMS: usize = 2 * MOST_MEMBERS;
 
-/// Opens one connection for each call: calls are rare, members come and go, and no connection stays open to a member that
-/// nobody calls any more. Two kinds of connections are kept: those with a login, because a login is a write of the whole
-/// cluster; and those for [`Request::Pulse`].
+/// Opens one connection for each call: calls are rare, members come and go, and no connection stays open to a member
+/// that is not called any more. Two kinds of connections are kept: those with a login, because a login is a write of
+/// the whole cluster; and those for [`Request::Pulse`].
 #[derive(Debug, Default)]
 pub struct Grpc {
     sessions: Sessions,
@@ -70,8 +70,8 @@ impl Grpc {
         outcome
     }
 
-    /// Earlier releases report their status to anybody; later ones, such as 3.5.35, only after a login. Without a majority,
-    /// nobody can log in, but each member still accepts earlier logins.
+    /// Earlier releases report their status to any client; later ones, such as 3.5.35, only after a login. Without a
+    /// majority, no client can log in, but each member still accepts earlier logins.
     async fn status(&self, to: &Endpoint) -> Result<Reply, Error> {
         if let Some(mut client) = self.sessions.take(to)
             && let Ok(reply) = ask(&mut client, &Request::Status).await
@@ -99,7 +99,7 @@ impl Grpc {
         outcome
     }
 
-    /// A connection over which no answer came is not used again.
+    /// Keeps a connection, unless no answer came over it.
     fn keep_standing(&self, to: &Endpoint, client: Client, outcome: &Result<Reply, Error>) {
         let trouble = outcome.as_ref().err().map(|error| error_of(Request::Pulse.name(), error).trouble);
         if trouble != Some(Trouble::Unanswered) {
@@ -107,8 +107,8 @@ impl Grpc {
         }
     }
 
-    /// A connection to a learner. A learner takes no logins, but accepts those that other members took: this logs in at
-    /// another member, and then moves the connection to the learner. `None` if no other member is known.
+    /// Opens a connection to a learner. A learner takes no logins, but accepts those that other members took: this logs
+    /// in at another member, and then moves the connection to the learner. `None` if no other member is known.
     async fn lead_in(&self, to: &Endpoint, request: &Request, password: &Password) -> Result<Option<Client>, Error> {
         let Some(other) = self.sessions.beside(to) else { return Ok(None) };
         let (client, route) = open(&other, request, Some(password)).await?;
@@ -117,7 +117,7 @@ impl Grpc {
         Ok(Some(client))
     }
 
-    /// A connection over which no answer came is not used again.
+    /// Keeps a connection, unless no answer came over it.
     fn keep_after(&self, to: &Endpoint, client: Client, request: &Request, outcome: &Result<Reply, Error>) {
         let trouble = outcome.as_ref().err().map(|error| error_of(request.name(), error).trouble);
         if !matches!(trouble, Some(Trouble::Unanswered | Trouble::NotLoggedIn | Trouble::LoginRefused)) {
@@ -226,7 +226,7 @@ fn status_of(status: &StatusResponse) -> Status {
     }
 }
 
-/// Fails rather than leaves members out: whoever is missing would count as removed.
+/// Fails rather than leaves members out: a member that is missing would count as removed.
 fn members_of(members: &[etcd_client::Member]) -> Result<Vec<Member>, Error> {
     if members.len() > MOST_MEMBERS {
         return Err(refused(&format!("it names {} members", members.len())));

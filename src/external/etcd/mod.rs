@@ -24,7 +24,7 @@ pub use types::{Alarm, AlarmKind, Member, Reply, Request, Status};
 
 /// Carries a call to a member and its answer back. Tests implement it to let calls go wrong.
 pub trait Transport: Send + Sync {
-    /// Makes one call.
+    /// Makes one call to a member.
     fn call<'a>(&'a self, to: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, EtcdError>>;
 }
 
@@ -61,12 +61,12 @@ impl Etcd {
         answer
     }
 
-    /// What a member knows of itself.
+    /// Returns the member's own status.
     pub async fn status(&self, member: &Endpoint) -> Result<Status, EtcdError> {
         self.status_by(member, Request::Status).await
     }
 
-    /// The same, for a caller that asks again and again.
+    /// Returns the same status to a caller that asks again and again.
     pub async fn pulse(&self, member: &Endpoint) -> Result<Status, EtcdError> {
         self.status_by(member, Request::Pulse).await
     }
@@ -78,13 +78,14 @@ impl Etcd {
         }
     }
 
-    /// The members as a majority knows them: with a read, the member that is asked makes sure first that it is up to date.
+    /// Lists the members as a majority knows them: with a read, the member that is asked makes sure first that it is up
+    /// to date.
     pub async fn members(&self, member: &Endpoint) -> Result<Vec<Member>, EtcdError> {
         self.call(member, Request::Read).await?;
         self.known_members(member).await
     }
 
-    /// The members that this one knows of, even if it is out of date.
+    /// Lists the members that this one knows of, even if it is out of date.
     pub async fn known_members(&self, member: &Endpoint) -> Result<Vec<Member>, EtcdError> {
         match self.call(member, Request::Members).await? {
             Reply::Members(members) => Ok(members),
@@ -92,7 +93,7 @@ impl Etcd {
         }
     }
 
-    /// Whether the member serves reads. One that is defragmented reports a status, but serves nobody.
+    /// Checks that the member serves reads. One that is defragmented reports a status, but serves no reads.
     pub async fn serves(&self, member: &Endpoint) -> Result<(), EtcdError> {
         match self.call(member, Request::LocalRead).await {
             Err(error) if !error.is_about_login() => Err(error),
@@ -100,7 +101,8 @@ impl Etcd {
         }
     }
 
-    /// Whether the member asks a new client for a login, as one without it finds out; `None` if it does not say.
+    /// Returns true if the member asks a new client for a login, as one without it finds out; `None` if it does not
+    /// say.
     pub async fn asks_for_login(&self, member: &Endpoint) -> Option<bool> {
         match self.call(member, Request::LocalRead).await {
             Ok(_) => Some(false),
@@ -109,7 +111,7 @@ impl Etcd {
         }
     }
 
-    /// Alarms of all members.
+    /// Lists the alarms of all members.
     pub async fn alarms(&self, member: &Endpoint) -> Result<Vec<Alarm>, EtcdError> {
         match self.call(member, Request::Alarms).await? {
             Reply::Alarms(alarms) => Ok(alarms),

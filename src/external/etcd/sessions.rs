@@ -1,4 +1,4 @@
-//! Connections over which somebody has logged in, kept for the next calls.
+//! Connections over which a client has logged in, kept for the next calls.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,16 +9,16 @@ use etcd_client::Client;
 
 use super::Endpoint;
 
-/// How long an unused connection is kept: etcd forgets a login that was not used for five minutes, and connections to
-/// members that are not called any more must close.
+/// The time that an unused connection is kept: etcd forgets a login that was not used for five minutes, and connections
+/// to members that are not called any more must close.
 const IDLE: Duration = Duration::from_mins(4);
 
-/// The connections that nobody uses at the moment, by URL.
+/// The connections that no call uses at the moment, by URL.
 #[derive(Default)]
 pub struct Sessions(Mutex<HashMap<String, Session>>);
 
 struct Session {
-    /// With what it was made: another password, or another certificate, needs another connection.
+    /// The endpoint for which it was made: another password, or another certificate, needs another connection.
     endpoint: Endpoint,
     client: Client,
     used: Instant,
@@ -33,21 +33,21 @@ impl Sessions {
         sessions.remove(&to.url).filter(|session| session.endpoint == *to).map(|session| session.client)
     }
 
-    /// Another handle of a connection to that member that nobody uses at the moment.
+    /// Returns another handle of a connection to that member that no call uses at the moment.
     pub fn share(&self, to: &Endpoint) -> Option<Client> {
         let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let session = sessions.get(&to.url).filter(|session| session.endpoint == *to && session.used.elapsed() < IDLE);
         session.map(|session| session.client.clone())
     }
 
-    /// Another member to which there is a connection with the same login.
+    /// Returns another member to which there is a connection with the same login.
     pub fn beside(&self, to: &Endpoint) -> Option<Endpoint> {
         let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let alike = |other: &&Endpoint| other.url != to.url && other.login == to.login && other.tls == to.tls;
         sessions.values().map(|session| &session.endpoint).find(alike).cloned()
     }
 
-    /// Keeps a connection.
+    /// Keeps a connection for later calls.
     pub fn keep(&self, to: &Endpoint, client: Client) {
         let session = Session { endpoint: to.clone(), client, used: Instant::now() };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(to.url.clone(), session);

@@ -19,24 +19,24 @@ pub enum Request {
     Members,
     /// Adds a member that does not vote yet.
     AddLearner {
-        /// Where its peers will reach it.
+        /// The URL at which its peers will reach it.
         peer_url: String,
     },
     /// Lets a learner vote that has caught up.
     Promote {
-        /// The learner.
+        /// The id of the learner.
         id: u64,
     },
     /// Changes the peer URL of a member.
     UpdatePeer {
-        /// The member.
+        /// The id of the member.
         id: u64,
-        /// Where its peers will reach it.
+        /// The URL at which its peers will reach it.
         peer_url: String,
     },
     /// Removes a member for good.
     Remove {
-        /// The member.
+        /// The id of the member.
         id: u64,
     },
     /// Hands leadership over; only the leader can do so.
@@ -46,14 +46,14 @@ pub enum Request {
     },
     /// Alarms of all members.
     Alarms,
-    /// Ends an alarm.
+    /// Ends an alarm of a member.
     Disarm(Alarm),
     /// Discards the history before a revision, and waits until it is gone.
     Compact {
         /// The oldest revision that stays.
         revision: i64,
     },
-    /// Gives space back to the disk; the member serves nobody meanwhile.
+    /// Gives space back to the disk; the member serves no reads or writes meanwhile.
     Defragment,
     /// Enables a downgrade to the minor version before the members': they write their data in its format.
     /// <https://etcd.io/docs/v3.6/downgrades/downgrade_3_6/>
@@ -61,28 +61,28 @@ pub enum Request {
         /// That version, such as 3.5.
         target: String,
     },
-    /// Cancels a downgrade.
+    /// Cancels an enabled downgrade.
     CancelDowngrade,
     /// Logs in with the endpoint's password, even if there is a login already.
     Login,
     /// Adds the user [`ROOT`](super::ROOT).
     AddRoot {
-        /// Its password.
+        /// The password of the user.
         password: Password,
     },
     /// Gives the user [`ROOT`](super::ROOT) another password. Clients that logged in with the one before must do so
     /// again.
     ChangePassword {
-        /// The new password.
+        /// The new password of the user.
         password: Password,
     },
     /// Adds the role [`ROOT`](super::ROOT).
     AddRole,
     /// Gives the user [`ROOT`](super::ROOT) its role; no effect if it has that already.
     GrantRole,
-    /// Turns authentication on: everybody must log in. No effect if it is on already.
+    /// Turns authentication on: every client must log in. No effect if it is on already.
     EnableAuth,
-    /// Turns authentication off: nobody must log in. No effect if it is off already.
+    /// Turns authentication off: no client must log in. No effect if it is off already.
     DisableAuth,
 }
 
@@ -113,14 +113,15 @@ impl Request {
         }
     }
 
-    /// Whether it changes anything.
+    /// Returns true if the call changes anything.
     #[must_use]
     pub fn is_change(&self) -> bool {
         let reads = matches!(self, Self::Status | Self::Pulse | Self::Read | Self::LocalRead);
         !reads && !matches!(self, Self::Members | Self::Alarms | Self::Login)
     }
 
-    /// How long to wait for an answer. etcd itself gives up a proposal after seven seconds with its default election timeout.
+    /// Returns the time to wait for an answer. etcd itself gives up a proposal after seven seconds with its default
+    /// election timeout.
     pub(super) fn deadline(&self) -> Duration {
         match self {
             // The caller may stop waiting earlier.
@@ -137,28 +138,28 @@ impl Request {
 /// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// To [`Request::Status`] and [`Request::Pulse`].
+    /// The answer to [`Request::Status`] and [`Request::Pulse`].
     Status(Status),
-    /// To [`Request::Members`] and [`Request::AddLearner`].
+    /// The answer to [`Request::Members`] and [`Request::AddLearner`].
     Members(Vec<Member>),
-    /// To [`Request::Alarms`].
+    /// The answer to [`Request::Alarms`].
     Alarms(Vec<Alarm>),
-    /// To all others.
+    /// The answer to all others.
     Done,
 }
 
-/// What a member knows of itself.
+/// The status of a member, as it knows itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// The cluster it belongs to.
     pub cluster_id: u64,
-    /// Its own ID.
+    /// The id of the member.
     pub member_id: u64,
-    /// Such as `3.5.9`.
+    /// The version, such as `3.5.9`.
     pub version: String,
     /// The leader as this member knows it; 0 where it knows none.
     pub leader: u64,
-    /// Whether it does not vote yet.
+    /// True while it does not vote yet.
     pub is_learner: bool,
     /// The last entry of its log.
     pub raft_index: u64,
@@ -170,7 +171,7 @@ pub struct Status {
     pub db_size: i64,
     /// Bytes of them that hold data.
     pub db_in_use: i64,
-    /// What it complains of: alarms, or that it has no leader.
+    /// The complaints of the member: alarms, or that it has no leader.
     pub errors: Vec<String>,
     /// The minor version whose format its data have, such as 5; `None` before 3.6.
     pub storage_minor: Option<u8>,
@@ -181,15 +182,15 @@ pub struct Status {
 /// A member as the cluster knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member {
-    /// Its ID.
+    /// The id of the member.
     pub id: u64,
     /// Empty until it has started.
     pub name: String,
-    /// Where its peers reach it.
+    /// The URLs at which its peers reach it.
     pub peer_urls: Vec<String>,
-    /// Where clients reach it; empty until it has started.
+    /// The URLs at which clients reach it; empty until it has started.
     pub client_urls: Vec<String>,
-    /// Whether it does not vote yet.
+    /// True while it does not vote yet.
     pub is_learner: bool,
 }
 
@@ -199,11 +200,11 @@ pub struct Member {
 pub struct Alarm {
     /// The member that raised it.
     pub member: u64,
-    /// What for.
+    /// The kind of the alarm.
     pub kind: AlarmKind,
 }
 
-/// What an alarm is raised for.
+/// The trouble for which an alarm is raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AlarmKind {
     /// The database is as large as it may be; writes are refused.
@@ -213,7 +214,7 @@ pub enum AlarmKind {
 }
 
 impl AlarmKind {
-    /// The word that etcd has for it.
+    /// Returns etcd's name of the alarm.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

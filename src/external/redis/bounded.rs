@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// about 45 bytes for each database that holds keys.
 pub const LONGEST: usize = 256 * 1024;
 
-/// How many bytes may still come.
+/// The number of bytes that may still come.
 #[derive(Clone, Debug)]
 pub struct Allowance {
     left: Arc<AtomicUsize>,
@@ -27,18 +27,18 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// An answer is whole: the next one may be as long.
+    /// Allows the next answer to be as long, when one is whole.
     pub fn renew(&self) {
         self.left.store(LONGEST, Ordering::Relaxed);
     }
 
-    /// Whether more came than is allowed, so that the connection was given up.
+    /// Returns true if more came than is allowed, so that the connection was given up.
     pub fn is_overrun(&self) -> bool {
         self.overrun.load(Ordering::Relaxed)
     }
 }
 
-/// The connection.
+/// A connection whose answers are bounded.
 pub struct Bounded<S> {
     stream: S,
     allowance: Allowance,

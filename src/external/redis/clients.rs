@@ -1,12 +1,11 @@
-//! Who is connected to a node.
-//! <https://redis.io/docs/latest/commands/client-list/>
+//! Counts the clients of a node. <https://redis.io/docs/latest/commands/client-list/>
 
 /// A connection without any command counts as a client's from this age on: a client may not have sent its first command
 /// yet. A younger one may be a probe of the kubelet.
 const UNUSED_SECONDS: u64 = 2;
 
-/// How many clients `CLIENT LIST` names. It does not count the node's master, its replicas, the caller itself, and new
-/// connections that have sent nothing.
+/// Counts the clients that `CLIENT LIST` names. It does not count the node's master, its replicas, the caller itself,
+/// and new connections that have sent nothing.
 pub fn count(list: &str) -> usize {
     list.lines().filter(|line| is_client(line)).count()
 }

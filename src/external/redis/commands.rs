@@ -13,7 +13,6 @@ use super::Request;
 /// <https://github.com/redis/redis/blob/7.0/src/t_string.c> (`setrangeCommand`)
 pub const PROBE: [&str; 4] = ["SETRANGE", "causeway:probe", "0", ""];
 
-/// A command of these words.
 pub fn cmd(parts: &[&str]) -> Cmd {
     let mut command = Cmd::new();
     for part in parts {

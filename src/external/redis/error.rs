@@ -1,4 +1,4 @@
-//! Why a call of a node failed.
+//! Errors of calls to nodes.
 
 use crate::runtime::Class;
 
@@ -8,18 +8,18 @@ use crate::runtime::Class;
 pub struct RedisError {
     /// The name of the call.
     pub operation: &'static str,
-    /// What went wrong.
+    /// The kind of failure.
     pub trouble: Trouble,
     /// In the server's words, or what happened to the connection.
     pub message: String,
 }
 
-/// What went wrong, as far as it matters.
+/// The kinds of failures that make a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The connection is refused: the process is gone, or a firewall rejects packets.
     Gone,
-    /// The connection ended before the answer: somebody closed it, or the process has just died.
+    /// The connection ended before the answer: a user or a firewall closed it, or the process has just died.
     Broken,
     /// No answer came in time; the call may have had its effect, or may have it later.
     Unanswered,
@@ -36,18 +36,18 @@ pub enum Trouble {
 }
 
 impl RedisError {
-    /// An error of a call.
+    /// Describes a failed call of that operation.
     #[must_use]
     pub fn new(operation: &'static str, trouble: Trouble, message: impl Into<String>) -> Self {
         Self { operation, trouble, message: message.into() }
     }
 
-    /// The answer belongs to another call.
+    /// Describes an answer that belongs to another call.
     pub(super) fn unexpected(operation: &'static str) -> Self {
         Self::new(operation, Trouble::Refused, "the answer belongs to another call")
     }
 
-    /// What is to be done about it.
+    /// Returns the class, which decides the retry.
     #[must_use]
     pub fn class(&self) -> Class {
         match self.trouble {

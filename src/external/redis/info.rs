@@ -1,14 +1,13 @@
-//! What a node says of itself.
-//! <https://redis.io/docs/latest/commands/info/>
+//! The answers of a node about itself: `INFO` and `ROLE`. <https://redis.io/docs/latest/commands/info/>
 
 use std::collections::BTreeMap;
 
 use redis::Value;
 
-/// Whether a node is a master or a replica.
+/// The role of a node in replication.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// It takes writes.
+    /// It takes writes from clients.
     Master,
     /// It follows another node, or would if it could.
     Replica(Link),
@@ -17,36 +16,36 @@ pub enum Role {
     Other,
 }
 
-/// A replica's way to its master.
+/// A replica's connection to its master.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
     /// Address of the master.
     pub host: String,
-    /// Its port.
+    /// The port of the master.
     pub port: u16,
-    /// It has all of the data, and follows.
+    /// True if it has all of the data, and follows.
     pub up: bool,
-    /// It is just fetching all of the data.
+    /// True while it fetches all of the data.
     pub syncing: bool,
 }
 
-/// What a node says of itself.
+/// The answer of a node to `INFO`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a node")]
 pub struct Info {
-    /// The process: another id after each start.
+    /// The id of the process, another one after each start.
     pub run_id: String,
-    /// Such as `7.0.15`.
+    /// The version, such as `7.0.15`.
     pub version: String,
     /// Seconds since it was started.
     pub uptime_seconds: u64,
-    /// Master or replica.
+    /// The role in replication.
     pub role: Role,
-    /// It reads its data, and answers no client yet.
+    /// True while it reads its data, and answers no client yet.
     pub loading: bool,
     /// Connections of clients, including the operator's own and, on a replica, the one to its master.
     pub clients: u64,
-    /// How many connections it takes at most (`maxclients`), where it says so.
+    /// The most connections that it takes (`maxclients`), if it says so.
     pub most_clients: Option<u64>,
     /// Keys in all databases.
     pub keys: u64,
@@ -64,15 +63,16 @@ pub struct Info {
     pub lost_seconds: Option<u64>,
     /// The replicas that are attached to it.
     pub attached: Vec<Attached>,
-    /// It is handing over to a replica: writes wait, or it has stepped down already.
+    /// True while it hands over to a replica: writes wait, or it has stepped down already.
     pub handing_over: bool,
-    /// The last write to its append-only file failed: as a master it refuses writes, as a replica it ends itself.
-    /// <https://github.com/redis/redis/blob/7.0/src/server.c> (`writeCommandsDeniedByDiskError`, `processCommand`)
+    /// True if the last write to its append-only file failed: as a master it refuses writes, as a replica it ends
+    /// itself. <https://github.com/redis/redis/blob/7.0/src/server.c> (`writeCommandsDeniedByDiskError`,
+    /// `processCommand`)
     pub log_fails: bool,
-    /// Its append-only file has writes since that file was begun, or since it was rewritten last.
+    /// True if its append-only file has writes since that file was begun, or since it was rewritten last.
     /// <https://github.com/redis/redis/blob/7.0/src/aof.c> (`loadAppendOnlyFiles`)
     pub log_has_writes: bool,
-    /// Its last snapshot failed: a master that is to make snapshots refuses writes for that.
+    /// True if its last snapshot failed: a master that is to make snapshots refuses writes for that.
     pub snapshot_fails: bool,
 }
 
@@ -81,7 +81,7 @@ pub struct Info {
 pub struct Attached {
     /// Address of the replica.
     pub host: String,
-    /// It receives every write.
+    /// True if it receives every write.
     pub online: bool,
     /// The offset that it last acknowledged.
     pub offset: u64,
@@ -90,7 +90,7 @@ pub struct Attached {
 }
 
 impl Info {
-    /// Reads what INFO prints.
+    /// Parses the output of `INFO`.
     pub fn parse(text: &str) -> Self {
         let fields: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.trim_end().split_once(':')).collect();
         let field = |name: &str| fields.get(name).copied().unwrap_or_default();
@@ -143,24 +143,24 @@ impl Info {
         }
     }
 
-    /// How many others are connected: without the operator, replicas, and the master, which Redis counts on a replica.
+    /// Counts the other connections: without the operator, replicas, and the master, which Redis counts on a replica.
     /// <https://github.com/redis/redis/blob/7.0/src/server.c> (`connected_clients` in `genRedisInfoString`)
     pub fn others(&self) -> usize {
         let known = 1 + u64::from(self.link().is_some_and(|link| link.up));
         usize::try_from(self.clients.saturating_sub(known)).unwrap_or(usize::MAX)
     }
 
-    /// Whether its data continue that history.
+    /// Returns true if its data continue that history.
     pub fn continues(&self, history: &str) -> bool {
         !history.is_empty() && (self.history == history || self.earlier_history == history)
     }
 
-    /// It is a master and takes writes.
+    /// Returns true if it is a master and takes writes.
     pub fn is_master(&self) -> bool {
         self.role == Role::Master
     }
 
-    /// The way to its master, where it is a replica.
+    /// Returns the connection to its master, if it is a replica.
     pub fn link(&self) -> Option<&Link> {
         match &self.role {
             Role::Replica(link) => Some(link),
@@ -191,7 +191,7 @@ fn attached_of(text: &str) -> Attached {
 /// The answer to `ROLE`: a node's role and its replication offset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// Master or replica.
+    /// The role in replication.
     pub role: Role,
     /// A master's replication offset, in bytes; 0 for a replica.
     pub offset: u64,
@@ -199,7 +199,7 @@ pub struct Position {
     pub acknowledged: BTreeMap<String, u64>,
 }
 
-/// Reads what ROLE answers. <https://redis.io/docs/latest/commands/role/>
+/// Parses the answer to `ROLE`. <https://redis.io/docs/latest/commands/role/>
 pub fn position_of(value: &Value) -> Option<Position> {
     let role = role_of(value)?;
     let Value::Array(parts) = value else { return None };
@@ -223,7 +223,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// A number, which ROLE gives as one or, for replicas, as text.
+/// Returns a number, which ROLE gives as one or, for replicas, as text.
 fn number(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok(),
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_master_says_how_far_it_is_and_what_replicas_acknowledged() {
+    fn a_master_reports_its_offset_and_those_of_replicas() {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
         let replica = Value::Array(vec![text("10.0.0.8"), text("6379"), text("42")]);
         let master = Value::Array(vec![text("master"), Value::Int(56), Value::Array(vec![replica, Value::Nil])]);

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use crate::external::redis::Login;
 
-    /// What comes of it when a node sends these bytes.
+    /// Knocks at a node that sends these bytes; returns the outcome, and the bytes that the node got.
     async fn met(answers: &str, login: Option<Login>) -> (Result<Reply, (Trouble, String)>, String) {
         let (ours, mut theirs) = tokio::io::duplex(4096);
         let to = Endpoint { address: String::new(), login, tls: None };

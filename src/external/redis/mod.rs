@@ -80,7 +80,7 @@ impl Redis {
         answer
     }
 
-    /// Whether a node is a master or a replica, and how far it is.
+    /// Returns the node's role and its replication offset.
     pub async fn role(&self, node: &Endpoint) -> Result<Position, RedisError> {
         match self.call(node, Request::Role).await? {
             Reply::Role(position) => Ok(position),
@@ -88,7 +88,7 @@ impl Redis {
         }
     }
 
-    /// What a node knows of itself.
+    /// Returns the node's own `INFO`.
     pub async fn info(&self, node: &Endpoint) -> Result<Info, RedisError> {
         match self.call(node, Request::Info).await? {
             Reply::Info(info) => Ok(*info),
@@ -96,7 +96,7 @@ impl Redis {
         }
     }
 
-    /// How many keys a node has in all its databases.
+    /// Counts the keys of a node in all its databases.
     pub async fn keys(&self, node: &Endpoint) -> Result<u64, RedisError> {
         match self.call(node, Request::Keys).await? {
             Reply::Info(info) => Ok(info.keys),
@@ -104,15 +104,7 @@ impl Redis {
         }
     }
 
-    /// Bytes of memory that the data of a node take, without buffers that do not count against `maxmemory`.
-    pub async fn used_memory(&self, node: &Endpoint) -> Result<u64, RedisError> {
-        match self.call(node, Request::Memory).await? {
-            Reply::Info(info) => info.used_memory.ok_or_else(|| RedisError::unexpected("INFO")),
-            _ => Err(RedisError::unexpected("INFO")),
-        }
-    }
-
-    /// How many clients are connected to a node, without the operator, other nodes and probes.
+    /// Counts the clients that are connected to a node, without the operator, other nodes and probes.
     pub async fn clients(&self, node: &Endpoint) -> Result<usize, RedisError> {
         match self.call(node, Request::Clients).await? {
             Reply::Clients(count) => Ok(count),
@@ -120,7 +112,7 @@ impl Redis {
         }
     }
 
-    /// What a master answers to a write.
+    /// Returns a master's answer to a write.
     pub async fn writes(&self, node: &Endpoint) -> Result<Writes, RedisError> {
         match self.call(node, Request::Probe).await {
             Ok(_) => Ok(Writes::Taken),
@@ -130,7 +122,7 @@ impl Redis {
         }
     }
 
-    /// What a node answers to a new client that comes as `as_client` says; `None` if that could not be asked.
+    /// Returns a node's answer to a new client that comes as `as_client` says; `None` if that could not be asked.
     pub async fn admission(&self, as_client: &Endpoint) -> Option<Admission> {
         let Err(error) = self.call(as_client, Request::Knock).await else { return Some(Admission::Admitted) };
         match error.trouble {
@@ -144,7 +136,7 @@ impl Redis {
         }
     }
 
-    /// The values of those directives that a node knows.
+    /// Returns the values of those directives that a node knows.
     pub async fn settings(&self, node: &Endpoint, names: Vec<String>) -> Result<BTreeMap<String, String>, RedisError> {
         match self.call(node, Request::Settings(names)).await? {
             Reply::Settings(settings) => Ok(settings),

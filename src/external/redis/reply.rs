@@ -8,7 +8,7 @@ use super::error::{RedisError, Trouble};
 use super::info::{Info, position_of};
 use super::{Reply, Request, clients};
 
-/// What an error that answers [`Request::Probe`] means: a refused write, whatever its code, is no trouble of the
+/// Classifies an error that answers [`Request::Probe`]: a refused write, whatever its code, is no trouble of the
 /// connection.
 pub fn refused_write(error: &redis::RedisError) -> Result<Reply, RedisError> {
     match error.code() {

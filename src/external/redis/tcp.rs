@@ -28,22 +28,22 @@ use ending::end_busy;
 use outgoing::{Outgoing, Watched};
 use unconnected::Unconnected;
 
-/// How long a connection may take to be made.
+/// The time that a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(1);
-/// How long a TLS handshake may take: on a busy machine it takes longer than the connection.
+/// The time that a TLS handshake may take: on a busy machine it takes longer than the connection.
 const HANDSHAKE: Duration = Duration::from_secs(3);
-/// How long [`Request::StepDown`] waits for a caller that is just connecting.
+/// The time that [`Request::StepDown`] waits for a caller that is just connecting.
 const LINE: Duration = Duration::from_millis(50);
-/// How often a question is asked at most, over another connection each time, when connections break.
+/// The most times that a question is asked, over another connection each time, when connections break.
 const TRIES: usize = 3;
-/// How long [`Request::StepDown`] is kept for a socket that takes no more bytes now.
+/// The time that [`Request::StepDown`] is kept for a socket that takes no more bytes now.
 const WORD_KEPT: Duration = Duration::from_secs(10);
 
 /// The connections, by node.
 #[derive(Default)]
 pub struct Tcp {
     lines: Mutex<HashMap<Endpoint, Arc<Line>>>,
-    /// Connections over which nobody waits for an answer any more: their processes may hang, and wake up later.
+    /// Connections over which no call waits for an answer any more: their processes may hang, and wake up later.
     aside: Mutex<HashMap<Endpoint, Held>>,
     /// Connections for [`Request::Probe`] that are idle now.
     probing: Mutex<HashMap<Endpoint, Held>>,
@@ -60,12 +60,12 @@ struct Held {
     connection: MultiplexedConnection,
     /// Cancelled when the connection is no more; cancelling it closes the connection.
     end: CancellationToken,
-    /// It was closed by this process, which says nothing about the node.
+    /// Set if this process closed it, which says nothing about the node.
     hung_up: Arc<AtomicBool>,
-    /// How much it may still send until an answer is whole.
+    /// The number of bytes that it may still send until an answer is whole.
     allowance: Allowance,
-    /// The node's process has answered over it, so it has accepted it. A hung process has yet to accept connections
-    /// that the kernel made for it.
+    /// Set once the node's process has answered over it, so it has accepted it. A hung process has yet to accept
+    /// connections that the kernel made for it.
     answered: Arc<AtomicBool>,
     outgoing: Outgoing,
 }
@@ -149,7 +149,7 @@ impl Tcp {
                 too_long(request)
             }
             Trouble::Broken if held.hung_up.load(Ordering::SeqCst) => {
-                RedisError::new(request.name(), Trouble::Unanswered, "somebody else gave up waiting")
+                RedisError::new(request.name(), Trouble::Unanswered, "another call gave up waiting")
             }
             Trouble::Broken => {
                 held.end.cancel();
@@ -191,8 +191,9 @@ impl Tcp {
         }
     }
 
-    /// The connection that the process has accepted, else one that the kernel made for it. No connection is made for
-    /// this: a process that wakes up reads from one that it has yet to accept only after it has answered what waited.
+    /// Returns the connection that the process has accepted, else one that the kernel made for it. No connection is
+    /// made for this: a process that wakes up reads from one that it has yet to accept only after it has answered what
+    /// waited.
     async fn there(&self, to: &Endpoint) -> Option<Held> {
         // A caller that is just connecting holds the lock for as long as that takes.
         let line = self.line(to);
@@ -239,7 +240,7 @@ impl Held {
 }
 
 impl Line {
-    /// The connection, made where there is none.
+    /// Returns the connection, made if there is none.
     async fn hold(&self, to: &Endpoint) -> Result<Held, Unconnected> {
         let mut held = self.held.lock().await;
         if let Some(held) = held.as_ref().filter(|held| !held.end.is_cancelled()) {
@@ -313,7 +314,7 @@ where
     Ok(Held { connection, end, hung_up: Arc::default(), allowance, answered: Arc::default(), outgoing })
 }
 
-/// The error for an answer that is longer than that of any Redis with the operator's settings.
+/// Describes an answer that is longer than that of any Redis with the operator's settings.
 fn too_long(request: &Request) -> RedisError {
     let message = format!("the answer is longer than {} KiB, and was not read to its end", LONGEST / 1024);
     RedisError::new(request.name(), Trouble::Refused, message)
@@ -329,7 +330,7 @@ async fn write_word(held: Held, request: &Request) -> Result<Reply, RedisError> 
     let mut connection = held.connection.clone();
     let name = request.name();
     tokio::spawn(async move {
-        // A request whose answer nobody waits for is not even sent, so a task waits for it.
+        // A request whose answer no task awaits is not even sent, so a task waits for it.
         match timeout(WORD_KEPT, connection.send_packed_commands(&all, 0, all.len())).await {
             Ok(Ok(answers)) => {
                 let refused = answers.into_iter().any(|answer| matches!(answer, Value::ServerError(_)));

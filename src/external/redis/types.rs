@@ -9,15 +9,15 @@ use std::time::Duration;
 use super::info::{Info, Position};
 use super::tls::Credentials;
 
-/// Where a node answers, and as which user it is called. Equality ignores the certificates: they matter only while a
-/// connection is made, and new ones are no reason to close it.
+/// The address at which a node answers, and the user as which it is called. Equality ignores the certificates: they
+/// matter only while a connection is made, and new ones are no reason to close it.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Such as `10.0.0.7:6379`.
+    /// Host and port, such as `10.0.0.7:6379`.
     pub address: String,
     /// The user to log in as; `None` does not log in.
     pub login: Option<Login>,
-    /// What is needed to speak TLS; `None` does not speak it.
+    /// The credentials for TLS; `None` does not speak it.
     pub tls: Option<Arc<Credentials>>,
 }
 
@@ -45,39 +45,39 @@ impl Hash for Endpoint {
 /// A user and its password.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Login {
-    /// The user.
+    /// The name of the user.
     pub user: String,
-    /// Its password.
+    /// The password of the user.
     pub password: String,
 }
 
-/// Without the password.
+/// Leaves out the password: actions are logged.
 impl fmt::Debug for Login {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}:…", self.user)
     }
 }
 
-/// What a master answers to a write.
+/// A master's answer to a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Writes {
-    /// It takes it.
+    /// It takes the write.
     Taken,
-    /// It refuses it, in these words.
+    /// It refuses the write, in these words.
     Refused(String),
-    /// It lets it wait.
+    /// It lets the write wait.
     Waiting,
 }
 
 impl Writes {
-    /// Whether it refuses it with that code.
+    /// Returns true if it refuses the write with that code.
     #[must_use]
     pub fn are_refused_for(&self, code: &str) -> bool {
         matches!(self, Self::Refused(words) if words.starts_with(code))
     }
 }
 
-/// What a node answers to a new client.
+/// A node's answer to a new client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// It lets the client in.
@@ -91,29 +91,27 @@ pub enum Admission {
 /// A command for one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Whether it is a master or a replica, of which master, and how far a master and its replicas are; as cheap as a ping.
+    /// Report the node's role, its master, and how far a master and its replicas are; as cheap as a ping.
     Role,
-    /// What it knows of itself and its replicas.
+    /// Report everything about the node and its replicas (`INFO`).
     Info,
-    /// How many keys it has.
+    /// Count the keys.
     Keys,
-    /// How much memory its data take.
-    Memory,
-    /// Which clients are connected to it.
+    /// List the connected clients.
     Clients,
-    /// Whether it would take a write, by a write that changes nothing. It has a connection of its own: while writes
-    /// have to wait, so would everything behind them.
+    /// Try a write that changes nothing. It has a connection of its own: while writes have to wait, so would everything
+    /// behind them.
     Probe,
     /// Come as a new client: connect, log in, and read and write a key without a change, over a connection that ends with
     /// that.
     Knock,
-    /// The values of these directives.
+    /// Report the values of these directives.
     Settings(Vec<String>),
     /// Become a replica of that one.
     Follow {
         /// Address of the master.
         host: String,
-        /// Its port.
+        /// The port of the master.
         port: u16,
         /// Close the connections of clients in the same transaction, as Redis Sentinel does: it refuses their writes from
         /// then on. <https://github.com/redis/redis/blob/7.0/src/sentinel.c> (`sentinelSendSlaveOf`)
@@ -121,11 +119,11 @@ pub enum Request {
     },
     /// Become a master, if it is still that process: one that was started again may have lost its data.
     Promote {
-        /// The process.
+        /// The id of the process.
         run_id: String,
     },
     /// Become a replica of that node, and close the connections of all clients but this one. Both commands are sent in
-    /// one go, so that a process that reads them answers nobody in between.
+    /// one go, so that a process that reads them answers no client in between.
     ///
     /// The call is done when the bytes are in the socket: a hung process does not answer. It succeeds only over a
     /// connection over which the process has answered before. Another connection may lead to another process. And a
@@ -134,7 +132,7 @@ pub enum Request {
     StepDown {
         /// Address of the next master.
         host: String,
-        /// Its port.
+        /// The port of that node.
         port: u16,
     },
     /// End the process at once, if it runs a script for so long that it answers nothing else. What the script wrote is lost,
@@ -144,14 +142,14 @@ pub enum Request {
     HandOver {
         /// Address of the replica.
         host: String,
-        /// Its port.
+        /// The port of the replica.
         port: u16,
-        /// After so many milliseconds the handover is off, and the node takes writes again.
+        /// The time in milliseconds after which the handover is off, and the node takes writes again.
         timeout_ms: u64,
     },
     /// Acknowledge its offset to the master now, rather than within the next second.
     Acknowledge,
-    /// Abort a handover.
+    /// Abort a handover that is in progress.
     KeepMastership,
     /// Close the connections of all clients but this one.
     DropClients,
@@ -161,7 +159,7 @@ pub enum Request {
     SetUsers {
         /// Each a user's name and its rules, passwords only as hashes.
         users: Vec<Vec<String>>,
-        /// As whom it logs in when it is a replica.
+        /// The user as which it logs in when it is a replica.
         follow_as: Option<Login>,
     },
 }
@@ -189,7 +187,7 @@ impl Request {
         }
     }
 
-    /// Whether it changes anything.
+    /// Returns true if the command changes anything.
     #[must_use]
     pub fn is_change(&self) -> bool {
         !matches!(
@@ -205,8 +203,8 @@ impl Request {
         )
     }
 
-    /// How long to wait for an answer. A node that is asked for its role is waited for longer: its silence is measured,
-    /// and a second question would not be answered earlier than the first.
+    /// Returns the time to wait for an answer. A node that is asked for its role is waited for longer: its silence is
+    /// measured, and a second question would not be answered earlier than the first.
     pub(super) fn deadline(&self) -> Duration {
         match self {
             Self::Role => Duration::from_secs(4),
@@ -222,14 +220,14 @@ impl Request {
 /// The answer to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// To [`Request::Role`].
+    /// The answer to [`Request::Role`].
     Role(Position),
-    /// To [`Request::Info`], [`Request::Keys`] and [`Request::Memory`].
+    /// The answer to [`Request::Info`] and [`Request::Keys`].
     Info(Box<Info>),
-    /// To [`Request::Clients`]: how many.
+    /// The answer to [`Request::Clients`]: how many.
     Clients(usize),
-    /// To [`Request::Settings`]: values by names.
+    /// The answer to [`Request::Settings`]: values by names.
     Settings(BTreeMap<String, String>),
-    /// To all others.
+    /// The answer to all others.
     Done,
 }

@@ -1,4 +1,4 @@
-//! Calls about buckets: their settings, and how they are hardened.
+//! Calls about buckets: their settings, and hardening them.
 
 use aws_sdk_s3::types::{
     BucketLifecycleConfiguration, BucketLocationConstraint, CreateBucketConfiguration, ObjectOwnership,
@@ -84,7 +84,7 @@ impl S3 {
         }
     }
 
-    /// Replaces its tags.
+    /// Replaces the tags of a bucket.
     pub async fn tag_bucket(&self, place: &Place, owner: &str, tags: &Tags) -> Outcome<()> {
         let tagging = built("PutBucketTagging", Tagging::builder().set_tag_set(Some(tag_set(tags))).build())?;
         let call = self.client(place).put_bucket_tagging().bucket(&place.bucket).expected_bucket_owner(owner);
@@ -125,7 +125,7 @@ impl S3 {
         self.caller().call("PutBucketPolicy", call.policy(policy).send()).await.map(drop)
     }
 
-    /// Aborts uploads that nobody completes. Other lifecycle rules stay.
+    /// Aborts uploads that are never completed. Other lifecycle rules stay.
     pub async fn abort_uploads(&self, place: &Place, owner: &str, facts: &BucketFacts) -> Outcome<()> {
         let rules = BucketLifecycleConfiguration::builder().set_rules(Some(facts.rules_with_abort())).build();
         let rules = built("PutBucketLifecycleConfiguration", rules)?;

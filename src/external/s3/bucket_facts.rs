@@ -1,4 +1,4 @@
-//! What is known of a bucket, and what its settings are to be: plain data.
+//! The settings of a bucket, as they are and as they are to be: plain data.
 
 use aws_sdk_s3::types::{AbortIncompleteMultipartUpload, ExpirationStatus, LifecycleRule, LifecycleRuleFilter};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Tags;
 use super::keeping::Keeping;
 
-/// Name of the rule that aborts uploads that nobody completes.
+/// Name of the rule that aborts uploads that are never completed.
 const RULE: &str = "causeway-abort-incomplete-uploads";
 /// Days after which the rule does so.
 const DAYS: i32 = 7;
@@ -15,10 +15,10 @@ const ONLY_BY_TLS: &str = "CausewayOnlyByTls";
 /// Name of the statement that denies overwriting.
 const WRITE_ONCE: &str = "CausewayWriteOnce";
 
-/// What is known about the bucket of that name.
+/// The answer to a look at the bucket of that name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Found {
-    /// There is none.
+    /// There is no such bucket.
     Absent,
     /// It belongs to another account, or we may not look at it; AWS's message.
     Forbidden(String),
@@ -31,26 +31,26 @@ pub enum Found {
 /// The settings of a bucket.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BucketFacts {
-    /// Its tags.
+    /// The tags by key.
     pub tags: Tags,
-    /// Whether nothing is in it; not checked if it has tags.
+    /// True if nothing is in it; not checked if it has tags.
     pub empty: bool,
-    /// Whether all four kinds of public access are blocked.
+    /// True if all four kinds of public access are blocked.
     pub private: bool,
-    /// Whether its owner owns everything in it, and access control lists do not count.
+    /// True if its owner owns everything in it, and access control lists do not count.
     pub owner_enforced: bool,
     /// The algorithm that encrypts its objects by default.
     pub encryption: Option<String>,
-    /// Its policy.
+    /// The policy, if it has one.
     pub policy: Option<Value>,
-    /// Its lifecycle rules.
+    /// The lifecycle rules, including those of others.
     pub rules: Vec<LifecycleRule>,
-    /// Whether it keeps versions, and locks them; not checked if it has no tags.
+    /// The versions that it keeps, and their locks; not checked if it has no tags.
     pub keeping: Keeping,
 }
 
 impl BucketFacts {
-    /// Whether uploads that nobody completes are aborted.
+    /// Returns true if uploads that are never completed are aborted.
     pub fn aborts_uploads(&self) -> bool {
         self.rules.iter().any(|rule| {
             let days = rule
@@ -60,7 +60,7 @@ impl BucketFacts {
         })
     }
 
-    /// Whether its policy denies access without TLS, and overwriting.
+    /// Returns true if its policy denies access without TLS, and overwriting.
     pub fn is_guarded(&self, bucket: &str) -> bool {
         let live = self.policy.as_ref().and_then(|policy| policy["Statement"].as_array());
         let has = |wanted: &Value| {
@@ -111,6 +111,7 @@ fn abort_rule() -> Option<LifecycleRule> {
     rule.build().ok()
 }
 
+/// The statements that deny access without TLS, and overwriting.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/security-best-practices.html>, and
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html>
 fn statements(bucket: &str) -> [Value; 2] {
@@ -136,7 +137,7 @@ fn statements(bucket: &str) -> [Value; 2] {
     [only_by_tls, write_once]
 }
 
-/// Whether a statement is the wanted one. AWS may write the principal as an object.
+/// Returns true if a statement is the wanted one. AWS may write the principal as an object.
 fn same_statement(live: &Value, wanted: &Value) -> bool {
     ["Effect", "Action", "Resource", "Condition"].iter().all(|key| live[*key] == wanted[*key])
         && (live["Principal"] == "*" || live["Principal"] == json!({ "AWS": "*" }))
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_principal_is_everybody_in_either_form() {
+    fn a_principal_is_every_caller_in_either_form() {
         for wanted in statements("b") {
             let mut live = wanted.clone();
             live["Principal"] = json!({ "AWS": "*" });

@@ -19,17 +19,17 @@ use crate::metrics::Metrics;
 /// Entries of a page, as S3 has them.
 const PAGE: usize = 1000;
 
-/// The S3, the place of its only bucket, and how many calls it answered.
+/// The S3, the place of its only bucket, and the count of its answers.
 pub struct Fake {
     /// A client of it.
     pub s3: S3,
-    /// The bucket.
+    /// The only bucket.
     pub place: Place,
     calls: Arc<AtomicUsize>,
 }
 
 impl Fake {
-    /// With these keys in the bucket; all objects were written at `modified`.
+    /// Creates one with these keys in the bucket; all objects were written at `modified`.
     ///
     /// # Panics
     ///
@@ -38,7 +38,7 @@ impl Fake {
         Self::failing(keys, modified, |_| false).await
     }
 
-    /// The same; the calls fail whose numbers, from 0, `fails` chooses.
+    /// Creates the same, but the calls fail whose numbers, from 0, `fails` chooses.
     ///
     /// # Panics
     ///
@@ -68,7 +68,7 @@ impl Fake {
         Self { s3: S3::new(&config.build(), Metrics::new(), Fence::unfenced()), place, calls }
     }
 
-    /// How many calls it answered so far.
+    /// Counts the calls that it answered so far.
     pub fn answered(&self) -> usize {
         self.calls.load(Ordering::Relaxed)
     }

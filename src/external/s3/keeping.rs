@@ -2,23 +2,24 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How long objects that are written into a bucket are locked against deletion, unless their writer says otherwise.
+/// The time that objects that are written into a bucket are locked against deletion, unless their writer says
+/// otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lock {
-    /// Whether nobody at all may delete them before; otherwise, callers with `s3:BypassGovernanceRetention` may.
+    /// True if no caller at all may delete them before; otherwise, callers with `s3:BypassGovernanceRetention` may.
     pub compliance: bool,
     /// Days from when the object was written.
     pub days: i32,
 }
 
 impl Lock {
-    /// A lock that is as strict as both.
+    /// Returns a lock that is as strict as both.
     #[must_use]
     pub fn stricter(self, other: Self) -> Self {
         Self { compliance: self.compliance || other.compliance, days: self.days.max(other.days) }
     }
 
-    /// Until when an object is locked that was written at that time.
+    /// Returns the time until which an object is locked that was written at that time.
     pub fn until(&self, written: Timestamp) -> Timestamp {
         let days = SignedDuration::from_hours(24 * i64::from(self.days));
         written.checked_add(days).unwrap_or(Timestamp::MAX)
@@ -28,9 +29,9 @@ impl Lock {
 /// The versioning and the locks of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keeping {
-    /// Whether it keeps versions: `None` if it never did, `false` if that is suspended.
+    /// True if it keeps versions; `None` if it never did, `false` if that is suspended.
     pub versions: Option<bool>,
-    /// How it locks objects that are written.
+    /// The lock of objects that are written, if any.
     pub lock: Option<Lock>,
 }
 

@@ -35,25 +35,25 @@ pub use object::{DELETED_AT_ONCE, LOCKED, Listing, Object, Refusals, Upload};
 
 type Outcome<T> = Result<T, AwsError>;
 
-/// Tags by key.
+/// Tags of a bucket by key.
 pub type Tags = BTreeMap<String, String>;
 
 /// The location of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
-    /// Its name.
+    /// The name of the bucket.
     pub bucket: String,
-    /// Its region.
+    /// The region of the bucket.
     pub region: String,
     /// The endpoint of an S3 other than that of the operator's own configuration.
     pub endpoint: Option<String>,
 }
 
-/// So many clients are kept. Objects name regions, and not all of them exist.
+/// The number of clients that are kept. Objects name regions, and not all of them exist.
 const CLIENTS: usize = 128;
 
-/// How often a call is made whose error is transient. An object needs dozens of calls, and if each may fail, hardly any look at it
-/// comes to its end. All calls here may be made again.
+/// The most attempts at a call whose error is transient. An object needs dozens of calls, and if each may fail, hardly
+/// any look at it comes to its end. All calls here may be made again.
 const ATTEMPTS: u32 = 4;
 /// The first pause between two attempts, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -89,12 +89,12 @@ impl S3 {
         }))
     }
 
-    /// The operator's region.
+    /// Returns the operator's region.
     pub fn region(&self) -> String {
         self.0.config.region().map(ToString::to_string).unwrap_or_default()
     }
 
-    /// The account whose credentials the operator has. It is asked for once.
+    /// Returns the account whose credentials the operator has. It is asked for once.
     pub async fn account(&self) -> Outcome<String> {
         let ask = || async {
             let client = aws_sdk_sts::Client::new(&self.0.config);
@@ -128,7 +128,7 @@ impl S3 {
     }
 }
 
-/// The client of a place, which is made if it is not kept. Where too many are kept, all are made again.
+/// Returns the client of a place, which is made if it is not kept. Where too many are kept, all are made again.
 fn kept<C: Clone>(clients: &mut Clients<C>, place: &Place, make: impl FnOnce() -> C) -> C {
     let key = (place.region.clone(), place.endpoint.clone());
     if clients.len() >= CLIENTS && !clients.contains_key(&key) {
@@ -162,7 +162,7 @@ fn class_of(code: &str) -> Option<Class> {
     })
 }
 
-/// The answer; `None` if it says that nothing is set.
+/// Returns the answer; `None` if it says that nothing is set.
 fn known<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
     const UNSET: [&str; 6] = [
         "ObjectLockConfigurationNotFoundError",
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_of_regions_that_objects_make_up_do_not_stay_for_ever() {
+    fn clients_of_made_up_regions_are_dropped() {
         let mut clients = Clients::new();
         let place = |number: usize| Place { bucket: "b".into(), region: format!("r-{number}"), endpoint: None };
         for number in 0..3 * CLIENTS {

@@ -9,23 +9,23 @@ use crate::external::aws::AwsError;
 /// A call deletes at most this many objects.
 pub const DELETED_AT_ONCE: usize = 1000;
 
-/// An object.
+/// An object in a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Its key.
+    /// The key of the object.
     pub key: String,
     /// Its size in bytes.
     pub size: u64,
-    /// When it was written.
+    /// The time at which it was written.
     pub modified: Timestamp,
 }
 
 /// The objects under a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// Sorted by key.
+    /// The objects, sorted by key.
     pub objects: Vec<Object>,
-    /// Whether there is more than was read.
+    /// True if there is more than was read.
     pub cut: bool,
 }
 
@@ -34,13 +34,13 @@ pub struct Listing {
 pub struct Upload {
     /// The key that the object would have.
     pub key: String,
-    /// Its ID.
+    /// The id of the upload.
     pub id: String,
-    /// When it was begun.
+    /// The time at which it was begun.
     pub begun: Timestamp,
 }
 
-/// Why S3 refused to delete objects, by their keys. It deleted the others.
+/// The errors of objects that S3 refused to delete, by key. It deleted the others.
 pub type Refusals = BTreeMap<String, AwsError>;
 
 /// Stands in for the code where Object Lock holds a version: AWS's is that of a missing right, and other S3s have others.

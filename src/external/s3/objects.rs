@@ -12,26 +12,26 @@ use crate::runtime::Class;
 /// The most pages, of a thousand entries each, that are read. What is left out shows up when the rest is gone.
 pub(super) const PAGES: usize = 200;
 
-/// The most pages, and the most bytes of memory for their keys, that the operator reads at once: anyone who may write to
-/// the bucket may write many keys, or long ones.
+/// The most pages, and the most bytes of memory for their keys, that the operator reads at once: every account that may
+/// write to the bucket may write many keys, or long ones.
 const BOUND: (usize, usize) = (PAGES, 8 * 1024 * 1024);
 /// Bytes that an object takes beside its key, here and in what is made of it.
 const BESIDE: usize = 100;
-/// The same for a command that somebody runs: it has a process of its own, and time.
+/// The same for a command that a user runs: it has a process of its own, and time.
 const BOUND_OF_COMMANDS: (usize, usize) = (10_000, 1 << 30);
 
 impl S3 {
-    /// Everything under a prefix. A bucket that is gone is empty.
+    /// Lists everything under a prefix. A bucket that is gone is empty.
     pub async fn list(&self, place: &Place, owner: &str, prefix: &str) -> Outcome<Listing> {
         self.list_from(place, owner, (prefix, None), BOUND).await
     }
 
-    /// The same, but only keys that sort after `after`.
+    /// Lists the same, but only keys that sort after `after`.
     pub async fn list_after(&self, place: &Place, owner: &str, prefix: &str, after: &str) -> Outcome<Listing> {
         self.list_from(place, owner, (prefix, Some(after)), BOUND).await
     }
 
-    /// The same as [`Self::list`], for commands: they read far more.
+    /// Lists the same as [`Self::list`], for commands: they read far more.
     pub async fn list_for_command(&self, place: &Place, owner: &str, prefix: &str) -> Outcome<Listing> {
         self.list_from(place, owner, (prefix, None), BOUND_OF_COMMANDS).await
     }
@@ -90,15 +90,15 @@ impl S3 {
         Ok((names, page.next_continuation_token.filter(|_| page.is_truncated == Some(true))))
     }
 
-    /// Whether nothing is in the bucket.
+    /// Returns true if nothing is in the bucket.
     pub async fn is_empty(&self, place: &Place, owner: &str) -> Outcome<bool> {
         let call = self.client(place).list_objects_v2().bucket(&place.bucket).expected_bucket_owner(owner);
         let page = self.caller().call("ListObjectsV2", call.max_keys(1).send()).await?;
         Ok(page.contents.unwrap_or_default().is_empty())
     }
 
-    /// A small object; `None` if there is none. Of an object that is larger than `limit`, only one byte more is
-    /// returned: anybody may have written it, and all of it might not fit into memory.
+    /// Reads a small object; `None` if there is none. Of an object that is larger than `limit`, only one byte more is
+    /// returned: another writer may have made it so large that it does not fit into memory.
     pub async fn read(&self, place: &Place, owner: &str, key: &str, limit: usize) -> Outcome<Option<Vec<u8>>> {
         const OPERATION: &str = "GetObject";
         let call = self.client(place).get_object().bucket(&place.bucket).expected_bucket_owner(owner).key(key);
@@ -160,7 +160,8 @@ impl S3 {
         refusals(answer.errors.unwrap_or_default())
     }
 
-    /// Uploads under a prefix that were begun and neither completed nor aborted. Only the first thousand are returned.
+    /// Lists uploads under a prefix that were begun and neither completed nor aborted. Only the first thousand are
+    /// returned.
     pub async fn uploads(&self, place: &Place, owner: &str, prefix: &str) -> Outcome<Vec<Upload>> {
         let call = self.client(place).list_multipart_uploads().bucket(&place.bucket).expected_bucket_owner(owner);
         let answer = match self.caller().call("ListMultipartUploads", call.prefix(prefix).send()).await {
@@ -186,7 +187,7 @@ impl S3 {
     }
 }
 
-/// What S3 refused to delete. An error that may pass by itself is one of the whole call.
+/// Returns the objects that S3 refused to delete. An error that may pass by itself is one of the whole call.
 fn refusals(errors: Vec<types::Error>) -> Outcome<Refusals> {
     let mut refused = Refusals::new();
     for types::Error { key, code, message, .. } in errors {
@@ -203,7 +204,7 @@ fn refusals(errors: Vec<types::Error>) -> Outcome<Refusals> {
     Ok(refused)
 }
 
-/// Whether an answer says that a lock holds a version, in the words of AWS or of `MinIO`.
+/// Returns true if an answer says that a lock holds a version, in the words of AWS or of `MinIO`.
 fn is_lock(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     message.contains("object lock") || message.contains("worm protected")
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_locked_is_told_from_what_a_right_is_missing_for() {
+    fn a_locked_object_is_told_from_a_missing_right() {
         let answer = vec![
             error("a", "AccessDenied", "Access Denied because object protected by object lock."),
             error("b", "InvalidRequest", "Object is WORM protected and cannot be overwritten"),

@@ -40,7 +40,7 @@ impl S3 {
         Ok(Keeping { versions: Some(status == BucketVersioningStatus::Enabled), lock })
     }
 
-    /// Turns versioning on.
+    /// Turns versioning of a bucket on.
     pub async fn keep_versions(&self, place: &Place, owner: &str) -> Outcome<()> {
         let enabled = VersioningConfiguration::builder().status(BucketVersioningStatus::Enabled).build();
         let call = self.client(place).put_bucket_versioning().bucket(&place.bucket).expected_bucket_owner(owner);

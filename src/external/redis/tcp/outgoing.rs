@@ -1,4 +1,4 @@
-//! Reports when certain bytes of a connection are in the kernel's hands, whether anybody reads them or not.
+//! Reports when certain bytes of a connection are in the kernel's hands, whether or not the node reads them.
 
 use std::io;
 use std::pin::Pin;

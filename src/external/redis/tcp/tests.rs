@@ -57,8 +57,8 @@ async fn a_change_is_not_made_twice() {
 }
 
 #[tokio::test]
-async fn where_nobody_listens_the_process_is_gone() {
-    // While the socket is bound, nobody else gets the port.
+async fn without_a_listener_the_process_is_gone() {
+    // While the socket is bound, no other process gets the port.
     let held = TcpSocket::new_v4().expect("a socket");
     held.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
     let address = held.local_addr().expect("an address").to_string();
@@ -83,7 +83,7 @@ async fn endless() -> (Endpoint, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn of_an_answer_without_end_little_is_read_and_its_sender_is_not_gone() {
+async fn little_is_read_of_an_endless_answer() {
     for request in [Request::Info, Request::Probe] {
         let (node, count) = endless().await;
         let tcp = Tcp::default();
@@ -116,14 +116,14 @@ async fn answers_that_are_whole_may_be_many() {
 }
 
 #[tokio::test]
-async fn an_address_that_cannot_be_reached_says_nothing_about_the_process() {
-    // Nobody can connect to a broadcast address: the kernel refuses at once.
+async fn an_unreachable_address_says_nothing_about_the_process() {
+    // No client can connect to a broadcast address: the kernel refuses at once.
     let node = Endpoint { address: "255.255.255.255:6379".into(), login: None, tls: None };
     assert_eq!(asked(&node).await, Err(Trouble::Unanswered));
 }
 
 #[tokio::test]
-async fn a_hung_node_finds_the_step_down_in_the_connection_that_it_accepted() {
+async fn a_hung_node_finds_the_step_down_in_its_connection() {
     let (node, taken) = hanging().await;
     let tcp = Tcp::default();
     let heir = step_down();
@@ -133,7 +133,7 @@ async fn a_hung_node_finds_the_step_down_in_the_connection_that_it_accepted() {
     let (mut stream, _listener) = taken.await.expect("it took the connection");
     // From here on it hangs.
     let question = timeout(Duration::from_millis(20), tcp.call(&node, &Request::Role)).await;
-    assert!(question.is_err(), "nobody answers");
+    assert!(question.is_err(), "no answer comes");
     tcp.put_aside(&node);
     let word = tokio::spawn(async move { tcp.call(&node, &heir).await });
     let mut read = String::new();
@@ -151,12 +151,12 @@ async fn a_hung_node_finds_the_step_down_in_the_connection_that_it_accepted() {
 /// A new leader has no other connection. The commands end what comes after the process wakes up, but may be too late
 /// for writes that waited.
 #[tokio::test]
-async fn a_step_down_over_a_connection_that_the_node_did_not_accept_is_sent_and_is_an_error() {
+async fn a_step_down_over_an_unaccepted_connection_is_an_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let node = Endpoint { address: listener.local_addr().expect("an address").to_string(), login: None, tls: None };
     let tcp = Tcp::default();
     let question = timeout(Duration::from_millis(100), tcp.call(&node, &Request::Role)).await;
-    assert!(question.is_err(), "nobody answers");
+    assert!(question.is_err(), "no answer comes");
     let heir = step_down();
     let left = tcp.call(&node, &heir).await.map_err(|error| error.message);
     assert!(left.as_ref().is_err_and(|why| why.contains("has not taken")), "{left:?}");
@@ -191,7 +191,7 @@ fn step_down() -> Request {
     Request::StepDown { host: "10.0.0.2".into(), port: 6379 }
 }
 
-/// What is in the socket now.
+/// Reads the bytes that are in the socket now.
 fn in_socket(stream: &TcpStream) -> String {
     let mut read = String::new();
     let mut bytes = [0; 4096];
@@ -202,10 +202,10 @@ fn in_socket(stream: &TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn a_step_down_is_done_once_it_is_in_the_socket_of_a_node_that_answers_nothing() {
+async fn a_step_down_ends_once_it_is_in_the_socket() {
     let (tcp, node, stream, _listener) = hung().await;
     let heir = step_down();
-    let left = timeout(Duration::from_secs(5), tcp.call(&node, &heir)).await.expect("nobody waits for an answer");
+    let left = timeout(Duration::from_secs(5), tcp.call(&node, &heir)).await.expect("no answer is awaited");
     assert!(left.is_ok(), "{left:?}");
     stream.readable().await.expect("words");
     let read = in_socket(&stream);
@@ -213,16 +213,16 @@ async fn a_step_down_is_done_once_it_is_in_the_socket_of_a_node_that_answers_not
 }
 
 #[tokio::test]
-async fn a_step_down_goes_over_the_connection_that_the_node_accepted_whatever_was_made_since() {
+async fn a_step_down_goes_over_the_accepted_connection() {
     let (tcp, node, stream, _listener) = hung().await;
     let heir = step_down();
     // The kernel makes connections for a hung process: it accepts them after it has answered what waited.
     for _ in 0..2 {
         tcp.put_aside(&node);
         let question = timeout(Duration::from_millis(20), tcp.call(&node, &Request::Role)).await;
-        assert!(question.is_err(), "nobody answers");
+        assert!(question.is_err(), "no answer comes");
     }
-    let left = timeout(Duration::from_secs(5), tcp.call(&node, &heir)).await.expect("nobody waits for an answer");
+    let left = timeout(Duration::from_secs(5), tcp.call(&node, &heir)).await.expect("no answer is awaited");
     assert!(left.is_ok(), "{left:?}");
     timeout(Duration::from_secs(5), stream.readable()).await.expect("words over the first connection").expect("open");
     let read = in_socket(&stream);
@@ -230,11 +230,11 @@ async fn a_step_down_goes_over_the_connection_that_the_node_accepted_whatever_wa
 }
 
 #[tokio::test]
-async fn a_step_down_is_not_done_while_the_socket_takes_no_more_bytes() {
+async fn a_step_down_waits_for_room_in_the_socket() {
     let (tcp, node, mut stream, _listener) = hung().await;
     let large = Request::Configure(vec![("requirepass".into(), "x".repeat(16 * 1024 * 1024))]);
     let mut stuck = tcp.call(&node, &large);
-    assert!(timeout(Duration::from_millis(100), &mut stuck).await.is_err(), "nobody reads");
+    assert!(timeout(Duration::from_millis(100), &mut stuck).await.is_err(), "the node does not read");
     let heir = step_down();
     let mut word = tcp.call(&node, &heir);
     assert!(timeout(Duration::from_millis(100), &mut word).await.is_err(), "it is not in the socket");
@@ -269,7 +269,7 @@ async fn with_writes(answer: Option<&'static [u8]>) -> Endpoint {
 }
 
 #[tokio::test]
-async fn a_write_that_is_refused_is_reported_in_the_words_of_the_node() {
+async fn a_refused_write_is_reported_in_the_nodes_words() {
     for (answer, expected) in [
         (":0\r\n", None),
         ("-WRONGTYPE Operation against a key\r\n", None),
@@ -302,5 +302,5 @@ async fn a_write_that_waits_holds_nothing_else_up() {
         waiting.is_err() && matches!(role, Ok(Reply::Role(Position { role: Role::Master, .. }))),
         "{waiting:?} {role:?}"
     );
-    assert!(tcp.probing.lock().expect("nobody panics with it").is_empty(), "its connection is closed");
+    assert!(tcp.probing.lock().expect("no task panics with it").is_empty(), "its connection is closed");
 }

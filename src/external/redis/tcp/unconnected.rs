@@ -1,10 +1,10 @@
-//! Why a connection could not be made.
+//! Failures to connect to a node.
 
 use crate::external::redis::Request;
 use crate::external::redis::error::{RedisError, Trouble};
 use crate::external::redis::reply::error_of;
 
-/// Why there is no connection.
+/// A failure to connect.
 pub enum Unconnected {
     /// Nothing listens there, or no answer came.
     Redis(redis::RedisError),
@@ -13,7 +13,7 @@ pub enum Unconnected {
 }
 
 impl Unconnected {
-    /// As the error of that call.
+    /// Describes it as the error of that call.
     pub fn describe(self, request: &Request) -> RedisError {
         match self {
             Self::Redis(error) => error_of(request.name(), &error),
