@@ -13,7 +13,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// Values by reason.
+/// Values of a kind by reason.
 type Values<V> = BTreeMap<&'static str, V>;
 
 /// The metrics; clones share the values.
@@ -59,7 +59,7 @@ impl<V> ByReason<V> {
 
 impl Collector for ByReason<usize> {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let help = "Objects that need somebody to act (Stalled), by reason";
+        let help = "Objects that wait for a change outside (Stalled), by reason";
         let name = "causeway_stalled_objects";
         self.gauges(&mut encoder, (name, help, None), |count| i64::try_from(*count).unwrap_or(i64::MAX))
     }

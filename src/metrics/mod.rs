@@ -316,7 +316,7 @@ impl Inner {
         ours.register("queue_depth", "Objects that wait for their reconcile", self.queue_depth.clone());
         ours.register(
             "failing_objects",
-            "Objects whose last reconcile failed, or that need somebody to act (Stalled)",
+            "Objects whose last reconcile failed, or that wait for a change outside (Stalled)",
             self.failing.clone(),
         );
         let help = "Objects that cannot be decoded and are therefore not reconciled";

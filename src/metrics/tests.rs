@@ -113,7 +113,7 @@ fn a_process_that_stopped_leading_reports_no_more_states() {
 }
 
 #[test]
-fn a_reason_of_stalled_objects_is_reported_while_there_is_one() {
+fn a_reason_of_stalled_objects_is_reported_while_it_lasts() {
     let metrics = Metrics::new();
     let reported = |reason: &str| metrics.encode().unwrap().contains(&format!(r#"reason="{reason}""#));
     metrics.set_stalled_objects("EtcdCluster", || BTreeMap::from([("QuorumLost", 1), ("PodRefused", 1)]));

@@ -25,7 +25,7 @@ const AT_ONCE: Duration = Duration::from_millis(50);
 const CONFLICTS_AT_ONCE: u32 = 3;
 const SLOW: Duration = Duration::from_mins(1);
 
-/// Failures by object.
+/// Failures of a kind's objects, by uid.
 #[derive(Default)]
 pub struct Failures {
     entries: Mutex<HashMap<String, Entry>>,

@@ -56,7 +56,7 @@ fn the_lease_for_databases_is_taken_within_five_seconds() {
 }
 
 #[test]
-fn a_process_soon_follows_one_of_its_own_pod_that_ended() {
+fn a_process_soon_follows_another_of_its_own_pod() {
     for (identities, is_same_pod) in [
         (["a_1_x", "a_1_y"], true),
         (["a_1_x", "a_2_y"], false),
@@ -111,7 +111,7 @@ fn a_released_lease_is_taken_at_once() {
 }
 
 #[test]
-fn a_cleared_or_deleted_lease_stays_while_its_leader_may_act() {
+fn a_cleared_or_deleted_lease_frees_nothing_too_early() {
     for deleted in [false, true] {
         let mut pair = Pair::new(0, 0);
         pair.run(seconds(30.0), true);
