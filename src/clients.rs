@@ -24,7 +24,7 @@ const KUBERNETES_DEADLINE: Duration = Duration::from_secs(15);
 /// Nothing else reveals a connection that was cut without a FIN or RST.
 /// <https://kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks>
 const WATCH_TIMEOUT: Duration = Duration::from_secs(150);
-/// Why a command that users run cannot reach the cluster.
+/// A reason for which a command that users run cannot reach the cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no way to reach the cluster.

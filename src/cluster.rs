@@ -19,14 +19,15 @@ pub struct Cluster {
 }
 
 impl From<&str> for Cluster {
-    /// A cluster of which only the name is known.
+    /// Returns a cluster of which only the name is known.
     fn from(name: &str) -> Self {
         Self { name: name.into(), uid: None }
     }
 }
 
 impl Cluster {
-    /// The cluster `name` that `client` talks to. A uid in `user_provided` replaces the one read from the cluster.
+    /// Identifies the cluster `name` that `client` talks to. A uid in `user_provided` replaces the one read from the
+    /// cluster.
     pub async fn found(client: &Client, name: &str, user_provided: Option<&String>) -> Result<Self, kube::Error> {
         let user_provided = user_provided.filter(|uid| !uid.is_empty()).cloned();
         let uid = match user_provided {
@@ -37,7 +38,7 @@ impl Cluster {
     }
 }
 
-/// The uid of the namespace; `None` if it may not be read.
+/// Reads the uid of the namespace; `None` if it may not be read.
 async fn read(client: &Client) -> Result<Option<String>, kube::Error> {
     let problem = match Api::<Namespace>::all(client.clone()).get_metadata(NAMESPACE).await {
         Ok(namespace) => return Ok(namespace.metadata.uid),

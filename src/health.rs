@@ -1,4 +1,4 @@
-//! Serves `/healthz` and `/readyz` for the kubelet, and `/metrics` if everybody may read them.
+//! Serves `/healthz` and `/readyz` for the kubelet, and `/metrics` if every client may read them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -23,11 +23,11 @@ pub struct Health(Arc<Mutex<Condition>>);
 #[derive(Debug, Default)]
 struct Condition {
     ready: bool,
-    /// Every controller that was started, and whether its stream still runs.
+    /// The controllers that were started; true while their stream runs.
     controllers: BTreeMap<&'static str, bool>,
-    /// Watches that fail.
+    /// Watches that fail, with their failures.
     failing: BTreeMap<Watch, Failing>,
-    /// Watches that were answered last.
+    /// Watches whose last report was an answer.
     answered: BTreeSet<Watch>,
 }
 
@@ -36,15 +36,15 @@ type Watch = (&'static str, String);
 
 #[derive(Debug)]
 struct Failing {
-    /// The first failure.
+    /// The time of the first failure.
     since: Instant,
-    /// The last failure.
+    /// The time of the last failure.
     last: Instant,
-    /// Why it failed last.
+    /// The kind of the last failure.
     why: WatchFailure,
 }
 
-/// Why a watch failed.
+/// The kind of a watch's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchFailure {
     /// The operator may not list or watch the namespace.
@@ -60,7 +60,8 @@ impl Failing {
         self.since.elapsed() >= WATCH_TIMEOUT && !self.is_over()
     }
 
-    /// Whether the watch works again. A watcher does not say that it is connected, and a kind without changes has no events.
+    /// Returns true if the watch works again. A watcher does not say that it is connected, and a kind without changes
+    /// has no events.
     fn is_over(&self) -> bool {
         self.last.elapsed() >= FAILURE_INTERVAL
     }
@@ -83,12 +84,12 @@ const ELSEWHERE: &str = "metrics are served only at METRICS_TLS_ADDRESS (port 84
 pub struct WatchHealth {
     health: Health,
     key: Watch,
-    /// Whether the last report was an answer.
+    /// True if the last report was an answer.
     answered: bool,
 }
 
 impl WatchHealth {
-    /// The API server answered.
+    /// Records that the API server answered.
     pub fn answered(&mut self) {
         if !self.answered {
             self.answered = true;
@@ -98,7 +99,7 @@ impl WatchHealth {
         }
     }
 
-    /// The watch failed.
+    /// Records that the watch failed.
     pub fn failed(&mut self, why: WatchFailure) {
         self.answered = false;
         let mut condition = self.health.condition();
@@ -114,8 +115,8 @@ impl WatchHealth {
 }
 
 impl Condition {
-    /// Whether a restart would not help the watch, and would stop work that goes on: the operator is denied a namespace
-    /// and serves the kind in another one, or the kind is missing and another kind is served.
+    /// Returns true if a restart would not help the watch, and would stop work that goes on: the operator is denied a
+    /// namespace and serves the kind in another one, or the kind is missing and another kind is served.
     fn is_excused(&self, (kind, _): &Watch, failing: &Failing) -> bool {
         match failing.why {
             WatchFailure::Denied if !self.is_missing(kind) => self.works(|of| of == *kind),
@@ -124,7 +125,7 @@ impl Condition {
         }
     }
 
-    /// Whether a watch of such a kind works, or worked until a moment ago.
+    /// Returns true if a watch of such a kind works, or worked until a moment ago.
     fn works(&self, is_such: impl Fn(&str) -> bool) -> bool {
         self.answered.iter().any(|(kind, _)| is_such(kind))
             || self.failing.iter().any(|((kind, _), failing)| is_such(kind) && !failing.for_long())
@@ -136,18 +137,19 @@ impl Condition {
 }
 
 impl Health {
-    /// The controller's stream runs.
+    /// Records that the controller's stream runs.
     pub fn controller_started(&self, kind: &'static str) {
         self.condition().controllers.insert(kind, true);
     }
 
-    /// The controller's stream ended. Nothing of that kind is reconciled any more, so the process must be restarted.
+    /// Records that the controller's stream ended. Nothing of that kind is reconciled any more, so the process must be
+    /// restarted.
     pub fn controller_stopped(&self, kind: &'static str) {
         self.condition().controllers.insert(kind, false);
     }
 
-    /// The controllers of these kinds were ended because another process may lead. That does not make this process
-    /// unhealthy, and neither do their earlier failures.
+    /// Records that the controllers of these kinds were ended because another process may lead. That does not make this
+    /// process unhealthy, and neither do their earlier failures.
     pub fn stopped_leading(&self, kinds: &[&'static str]) {
         let mut condition = self.condition();
         condition.controllers.retain(|kind, _| !kinds.contains(kind));
@@ -196,7 +198,7 @@ impl Health {
 }
 
 /// Answers on `listener` until `stop` ends; requests that began before may take one second longer. With `metrics`,
-/// `/metrics` answers everybody.
+/// `/metrics` answers every client.
 pub async fn serve(
     listener: TcpListener,
     health: Health,
@@ -231,7 +233,7 @@ fn answer(state: Result<(), String>) -> (StatusCode, String) {
     }
 }
 
-/// The HTTP answer with all metrics.
+/// Answers a request with all metrics.
 pub fn scrape(metrics: &Metrics) -> impl IntoResponse + use<> {
     match metrics.encode() {
         Ok(text) => Ok(([(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)], text)),
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_watch_that_fails_for_long_is_unhealthy_until_it_is_answered() {
+    async fn a_failing_watch_is_unhealthy_until_it_is_answered() {
         let health = Health::default();
         let mut watch = health.watch("Redis", Some("shop"));
         fails_for(WATCH_TIMEOUT, &mut watch, Other).await;
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_watch_that_failed_for_a_moment_and_has_no_events_since_is_healthy() {
+    async fn a_watch_that_failed_for_a_moment_is_healthy() {
         let health = Health::default();
         let mut watch = health.watch("Redis", None);
         fails_for(Duration::from_mins(2), &mut watch, Other).await;
@@ -293,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_namespace_that_is_denied_is_no_reason_to_restart_while_another_is_served() {
+    async fn a_denied_namespace_beside_a_served_one_is_healthy() {
         let health = Health::default();
         let (mut shop, mut blog) = (health.watch("Redis", Some("shop")), health.watch("Redis", Some("blog")));
         blog.answered();
@@ -338,7 +340,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_kind_that_is_missing_is_no_reason_to_restart_while_another_is_served() {
+    async fn a_missing_kind_beside_a_served_one_is_healthy() {
         let health = Health::default();
         let (mut apps, mut caches) = (health.watch("MyApp", None), health.watch("Redis", None));
         caches.answered();
@@ -355,7 +357,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_missing_kind_is_no_reason_to_restart_where_a_namespace_is_denied() {
+    async fn a_missing_kind_beside_a_denied_namespace_is_healthy() {
         let health = Health::default();
         let (mut shop, mut blog) = (health.watch("MyApp", Some("shop")), health.watch("MyApp", Some("blog")));
         let mut caches = health.watch("Redis", Some("blog"));

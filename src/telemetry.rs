@@ -12,14 +12,12 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
-use crate::terminal::has_coloured_errors;
-
-/// How a line looks.
+/// The form of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
     /// One flat JSON object a line.
     Json,
-    /// For a terminal.
+    /// Text for a terminal.
     Text,
 }
 
@@ -32,9 +30,9 @@ pub enum Error {
     /// `LOG_LEVEL` or `RUST_LOG` is invalid.
     #[error("log level {filter:?}: {source}; use error, warn, info, debug, trace or target=level,…")]
     Filter {
-        /// What was given.
+        /// The filter that was given.
         filter: String,
-        /// What is wrong with it.
+        /// The error of the parser.
         source: ParseError,
     },
     /// Logging had already been set up.
@@ -76,7 +74,8 @@ fn filter(level: &str, rust_log: Option<&str>) -> Result<Targets, Error> {
     filter.parse().map_err(|source| Error::Filter { filter, source })
 }
 
-/// At `trace` the AWS SDK logs whole requests and responses, with signatures and session tokens.
+/// Returns false for events with secrets: at `trace` the AWS SDK logs whole requests and responses, with signatures and
+/// session tokens.
 fn tells_no_secret(metadata: &Metadata<'_>) -> bool {
     !(*metadata.level() == Level::TRACE && metadata.target().starts_with("aws_"))
 }
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_stay_quiet_unless_asked_and_the_sdk_tells_no_secret() {
+    fn libraries_stay_quiet_and_the_sdk_tells_no_secret() {
         let log = || {
             tracing::debug!(target: "hyper_util::client", "packet");
             tracing::debug!("ours");

@@ -91,7 +91,7 @@ fn failed(words: String) -> kube::Error {
     kube::Error::Service(words.into())
 }
 
-/// The body, or `None` if it has more than that many bytes.
+/// Receives the body; `None` if it has more than that many bytes.
 async fn received(mut body: Body, most: usize) -> Result<Option<Vec<u8>>, kube::Error> {
     let mut text = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -112,7 +112,7 @@ fn next_limit(limit: u32, bytes: Option<usize>) -> u32 {
     u32::try_from(PAGE / 2 / each).unwrap_or(u32::MAX).clamp(1, limit.saturating_mul(4).max(1))
 }
 
-/// The parameter `limit` of a list.
+/// Returns the parameter `limit` of a list.
 fn limit_of(uri: &Uri) -> Option<u32> {
     let query = uri.query()?;
     if query.contains("watch=true") {
@@ -121,7 +121,7 @@ fn limit_of(uri: &Uri) -> Option<u32> {
     query.split('&').find_map(|pair| pair.strip_prefix("limit=")?.parse().ok())
 }
 
-/// The request with another `limit`.
+/// Returns the request with another `limit`.
 fn limited(parts: &Parts, limit: u32) -> Result<Request<Body>, kube::Error> {
     let (mut parts, limit) = (parts.clone(), format!("limit={limit}"));
     let query = parts.uri.query().unwrap_or_default().split('&');
@@ -151,10 +151,10 @@ mod tests {
 
     use super::*;
 
-    /// What an API server sent.
+    /// The answers of an API server.
     #[derive(Default)]
     struct Sent {
-        /// Lists.
+        /// The number of lists.
         lists: AtomicUsize,
         /// The most bytes of an answer that were taken from it.
         most: AtomicUsize,
@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    /// The names that a first list shows.
+    /// Returns the names that a first list shows.
     async fn listed(client: &Client) -> Vec<String> {
         let mut events = pin!(watch_all(Api::<Service>::all(client.clone()), watcher::Config::default()));
         let mut names = Vec::new();

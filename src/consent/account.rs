@@ -12,8 +12,8 @@ pub fn runs_as(namespace: &str, name: &str) {
     OWN.get_or_init(|| format!("{namespace}:{name}"));
 }
 
-/// The command that binds one of our cluster roles in `namespace`, or in the namespace of the kubeconfig if that is
-/// `None`.
+/// Returns the command that binds one of our cluster roles in `namespace`, or in the namespace of the kubeconfig if
+/// that is `None`.
 pub fn grant(namespace: Option<&str>, role: &str) -> String {
     granted_to(OWN.get().map_or(USUAL, String::as_str), namespace, role)
 }

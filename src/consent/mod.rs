@@ -1,4 +1,4 @@
-//! A label on a Secret says which kinds may use it. Without that, anybody who may create one of our objects could send
+//! A label on a Secret says which kinds may use it. Without that, a user who may create one of our objects could send
 //! away a Secret that he may not read himself. All of it is pure except `reading`.
 
 pub mod account;
@@ -41,20 +41,20 @@ pub const REDIS: DatabaseKind = DatabaseKind { kind: "redis", made_for: "causewa
 /// `EtcdCluster`.
 pub const ETCDCLUSTER: DatabaseKind = DatabaseKind { kind: "etcdcluster", made_for: "causeway.example.com/etcd" };
 
-/// What a Secret must agree to.
+/// The agreement that a Secret must give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Consent {
-    /// That objects of the kind that names it use it.
+    /// Objects of the kind that names the Secret use it.
     Named,
-    /// That objects of the kind that names it use it, and run statements as the login in it.
+    /// Objects of the kind that names the Secret use it, and run statements as the login in it.
     Hooks,
-    /// That the database of that name and uid uses it too. A Secret that Causeway made for the database agrees by
+    /// The database of that name and uid uses the Secret too. A Secret that Causeway made for the database agrees by
     /// itself.
     Database(DatabaseKind, String, String),
 }
 
 impl Consent {
-    /// The value of the label that gives this consent to objects of `kind`.
+    /// Returns the value of the label that gives this consent to objects of `kind`.
     fn value<'a>(&'a self, kind: &'a str) -> &'a str {
         match self {
             Self::Named | Self::Hooks => kind,
@@ -62,7 +62,7 @@ impl Consent {
         }
     }
 
-    /// Whether a Secret with this metadata gives the consent to objects of `kind`.
+    /// Returns true if a Secret with this metadata gives the consent to objects of `kind`.
     fn is_given(&self, secret: &ObjectMeta, kind: &str) -> bool {
         match self {
             Self::Named => is_given(secret.labels.as_ref(), kind),
@@ -73,8 +73,8 @@ impl Consent {
 }
 
 impl DatabaseKind {
-    /// Whether the database of that name and uid may use a Secret: one that was made for it, or that has the label. A
-    /// Secret, like a volume, may remain from an earlier database of that name; it has no owner then.
+    /// Returns true if the database of that name and uid may use a Secret: one that was made for it, or that has the
+    /// label. A Secret, like a volume, may remain from an earlier database of that name; it has no owner then.
     pub fn may_use(&self, secret: &ObjectMeta, name: &str, uid: &str) -> bool {
         let label = secret.labels.as_ref().and_then(|labels| labels.get(self.made_for));
         let made = label.is_some_and(|label| label == name)
@@ -83,7 +83,7 @@ impl DatabaseKind {
     }
 }
 
-/// Whether a Secret with these labels agrees to be used by objects of that kind.
+/// Returns true if a Secret with these labels agrees to be used by objects of that kind.
 pub fn is_given(labels: Option<&BTreeMap<String, String>>, kind: &str) -> bool {
     let value = labels.and_then(|labels| labels.get(USABLE_BY));
     value.is_some_and(|kinds| kinds.split('.').any(|usable_by| usable_by == kind))
@@ -93,24 +93,24 @@ fn agrees_to_hooks(labels: Option<&BTreeMap<String, String>>, kind: &str) -> boo
     labels.and_then(|labels| labels.get(HOOKS_BY)).is_some_and(|hooks_by| hooks_by == kind)
 }
 
-/// The command that makes a Secret agree.
+/// Returns the command that makes a Secret agree.
 pub fn command(namespace: &str, name: &str, kind: &str) -> String {
     format!("kubectl -n {namespace} label secret {name} {USABLE_BY}={kind}")
 }
 
-/// Says that a Secret does not agree to be used, and gives the command that changes that.
+/// Explains that a Secret does not agree to be used, and gives the command that changes that.
 pub fn not_shared(namespace: &str, name: &str, kind: &str) -> String {
     format!(
-        "Secret {name} does not agree to be used by objects of this kind: whoever it belongs to labels it ({}; several kinds \
+        "Secret {name} does not agree to be used by objects of this kind: its owner labels it ({}; several kinds \
          are joined by a dot)",
         command(namespace, name, kind)
     )
 }
 
-/// Says that a Secret does not agree to hooks, and gives the command that changes that.
+/// Explains that a Secret does not agree to hooks, and gives the command that changes that.
 fn not_for_hooks(namespace: &str, name: &str, kind: &str) -> String {
     format!(
-        "Secret {name} does not agree that spec.hooks run statements as its login: whoever it belongs to labels it (kubectl -n \
+        "Secret {name} does not agree that spec.hooks run statements as its login: its owner labels it (kubectl -n \
          {namespace} label secret {name} {HOOKS_BY}={kind}), or spec.hooks goes"
     )
 }
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_agrees_by_the_label_of_the_kind_and_nothing_else() {
+    fn a_secret_agrees_only_by_the_label_of_the_kind() {
         let labelled = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.to_owned())]);
         assert!(is_given(Some(&labelled(USABLE_BY, MYINGRESS)), MYINGRESS));
         assert!(is_given(Some(&labelled(USABLE_BY, "redis.myingress")), MYINGRESS), "several kinds");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_use_a_login_may_not_have_it_run_statements() {
+    fn use_of_a_login_does_not_permit_statements() {
         let secret = |labels: &[(&str, &str)]| ObjectMeta {
             labels: Some(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()),
             ..ObjectMeta::default()
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_uses_what_was_made_for_it_and_nothing_of_another() {
+    fn a_database_uses_only_what_was_made_for_it() {
         let secret = |label: &str, name: &str, owners: &[&str]| -> ObjectMeta {
             let owner = |uid: &&str| json!({ "apiVersion": "v1", "kind": "any", "name": "any", "uid": uid });
             let owners: Vec<_> = owners.iter().map(owner).collect();
@@ -172,6 +172,6 @@ mod tests {
         assert!(!may(&secret(REDIS.made_for, "billing", &["uid"])));
         assert!(!may(&secret(ETCDCLUSTER.made_for, "cache", &["uid"])), "of an etcd of the same name");
         assert!(!may(&secret(USABLE_BY, DATABASEBACKUP, &[])), "the database itself may not use it");
-        assert!(!may(&ObjectMeta::default()), "somebody else's that has the name that we would give it");
+        assert!(!may(&ObjectMeta::default()), "another owner's that has the name that we would give it");
     }
 }

@@ -12,20 +12,21 @@ use crate::runtime::{Class, class_of_kubernetes};
 /// The reason if there is no Secret of that name.
 pub const SECRET_MISSING: &str = "SecretMissing";
 
-/// How many Secrets are read at the same time.
+/// The number of Secrets that are read at the same time.
 const AT_ONCE: usize = 4;
 
-/// Why a Secret may not be used.
+/// The reason for which a Secret may not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// For a condition.
+    /// The reason of a condition.
     pub reason: &'static str,
-    /// Includes the command that fixes it.
+    /// The message, with the command that fixes it.
     pub message: String,
 }
 
-/// For each of these Secrets of a namespace, why objects of `kind` may not use it: it does not exist, does not agree,
-/// or may not be read. `None` if they may use it. Any other failure of the API is returned as an error.
+/// Returns for each of these Secrets of a namespace the reason for which objects of `kind` may not use it: it does not
+/// exist, does not agree, or may not be read; `None` if they may use it. Any other failure of the API is returned as an
+/// error.
 pub async fn refusals(
     client: &Client,
     namespace: &str,
@@ -55,7 +56,7 @@ fn not_given(namespace: &str, name: &str, consent: &Consent, secret: &ObjectMeta
     Refusal { reason: "SecretNotShared", message }
 }
 
-/// A Secret that does not exist has not agreed either: whoever creates it later may not want it to be used.
+/// A Secret that does not exist has not agreed either: its creator may not want it to be used.
 fn missing(name: &str, consent: &Consent, kind: &str) -> Refusal {
     let message = match consent {
         Consent::Named | Consent::Hooks => {
@@ -70,7 +71,7 @@ fn missing(name: &str, consent: &Consent, kind: &str) -> Refusal {
 
 fn denied(namespace: &str, name: &str) -> Refusal {
     let message = format!(
-        "Secret {name} may not be read, so that nobody knows whether it agrees to be used: let this namespace grant it ({}), or a \
+        "Secret {name} may not be read, so it is not known whether it agrees to be used: let this namespace grant it ({}), or a \
          Role that names the Secret",
         grant(Some(namespace), "causeway-secrets")
     );

@@ -7,7 +7,7 @@ use crate::config::RunOptions;
 use crate::controllers::Served;
 use crate::leader::Timing;
 
-/// How long calls in progress may take after SIGTERM. The pod's grace period is longer.
+/// The time that calls in progress may take after SIGTERM. The pod's grace period is longer.
 const DRAIN: Duration = Duration::from_secs(20);
 /// Short, because the next leader resumes whatever was cut off, and a failover must not wait for a node that hangs.
 const DATABASE_DRAIN: Duration = Duration::from_secs(2);
@@ -15,20 +15,20 @@ const DATABASE_DRAIN: Duration = Duration::from_secs(2);
 /// Kinds that one lease guards.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Name of the lease.
+    /// The name of the lease.
     pub lease: String,
     /// The timing of its election.
     pub timing: Timing,
-    /// How long calls in progress may take after SIGTERM.
+    /// The time that calls in progress may take after SIGTERM.
     pub drain: Duration,
-    /// Whether a standby starts its controllers as soon as the leader may be gone.
+    /// True if a standby starts its controllers as soon as the leader may be gone.
     pub warms_up: bool,
     /// The kinds, in the order of the options; never empty.
     pub kinds: Vec<Served>,
 }
 
 impl Group {
-    /// The groups of the kinds to serve.
+    /// Returns the groups of the kinds to serve.
     pub fn all(options: &RunOptions) -> Vec<Self> {
         let (databases, others): (Vec<_>, Vec<_>) = options.kinds.iter().copied().partition(|kind| kind.is_database());
         let common = options.lease_name.clone();
@@ -43,7 +43,7 @@ impl Group {
         [databases, others].into_iter().filter(|group| !group.kinds.is_empty()).collect()
     }
 
-    /// The names of the kinds.
+    /// Returns the names of the kinds.
     pub fn names(&self) -> Vec<&'static str> {
         self.kinds.iter().map(|kind| kind.name()).collect()
     }
@@ -79,14 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn a_process_without_kinds_of_a_group_takes_no_part_in_its_election() {
+    fn a_group_without_kinds_has_no_election() {
         assert_eq!(groups(&["--kinds", "Redis"]), [("causeway-databases".to_owned(), vec![Served::Redis])]);
         let named = groups(&["--kinds", "MyApp,MyIngress", "--lease-name", "left"]);
         assert_eq!(named, [("left".to_owned(), vec![Served::MyApp, Served::MyIngress])]);
     }
 
     #[test]
-    fn what_a_leader_of_databases_sent_is_over_before_the_next_begins() {
+    fn calls_of_a_database_leader_end_before_the_next_begins() {
         for seconds in [5, 60] {
             let Timing { lease_duration, renew_deadline, retry_period } = Timing::lasting(Duration::from_secs(seconds));
             assert!(retry_period * 2 < renew_deadline);

@@ -39,7 +39,7 @@ pub struct Process {
     pub cluster: Cluster,
     /// The image of our own pod.
     pub image: Option<String>,
-    /// What Jobs get of our own environment.
+    /// The part of our own environment that Jobs get.
     pub egress: Egress,
     /// Our identity in leases.
     pub identity: String,
@@ -48,7 +48,7 @@ pub struct Process {
     pub stop: CancellationToken,
 }
 
-/// How leading ended.
+/// The reason for which leading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The process was asked to stop.
@@ -57,11 +57,11 @@ pub enum Ending {
     Died,
 }
 
-/// How a term ended.
+/// The reason for which a term ended.
 enum End {
     /// Another process may lead now.
     Lost(Lost),
-    /// The controllers ended.
+    /// The controllers ended by themselves.
     Done,
     /// Calls in progress did not end in time.
     CutOff,

@@ -39,7 +39,7 @@ use crate::telemetry;
 use group::Group;
 use lead::{Ending, Process};
 
-/// Why the operator ended without being asked to stop.
+/// A reason for which the operator ended without being asked to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Logging could not be set up.
@@ -57,19 +57,19 @@ pub enum Error {
     /// The operator cannot listen on the address for health checks.
     #[error("cannot listen on METRICS_ADDRESS {address}: {source}")]
     Listen {
-        /// The address.
+        /// The address for health checks.
         address: std::net::SocketAddr,
-        /// Why.
+        /// The error of the socket.
         source: std::io::Error,
     },
     /// The operator cannot listen on the address for metrics.
     #[error(
-        "cannot listen on METRICS_TLS_ADDRESS {address}: {source}; with METRICS_AUTH=false everybody reads metrics without TLS"
+        "cannot listen on METRICS_TLS_ADDRESS {address}: {source}; with METRICS_AUTH=false every client reads metrics without TLS"
     )]
     ListenTls {
-        /// The address.
+        /// The address for metrics.
         address: std::net::SocketAddr,
-        /// Why.
+        /// The error of the socket.
         source: std::io::Error,
     },
     /// Metrics cannot be served over TLS.
@@ -144,7 +144,7 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
     if endings.contains(&Ending::Died) { Err(Error::ControllersDied) } else { Ok(()) }
 }
 
-/// The image of our own pod, which Jobs run too; `None` outside a cluster.
+/// Returns the image of our own pod, which Jobs run too; `None` outside a cluster.
 async fn own_image(client: &Client, namespace: &str, name: &str) -> Option<String> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     loop {
@@ -166,7 +166,7 @@ async fn own_image(client: &Client, namespace: &str, name: &str) -> Option<Strin
     }
 }
 
-/// A token that is cancelled by SIGTERM or SIGINT.
+/// Returns a token that is cancelled by SIGTERM or SIGINT.
 fn stop_on_signal() -> Result<CancellationToken, Error> {
     let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
@@ -222,9 +222,9 @@ async fn identified(client: &Client, options: &RunOptions) -> Cluster {
     }
 }
 
-/// Lists the kinds in the first of the namespaces where that is not forbidden, or in all namespaces at once. Whoever
-/// may delete a `RoleBinding` in one namespace must not keep the operator from serving the others. Returns the kinds that
-/// are missing.
+/// Lists the kinds in the first of the namespaces where that is not forbidden, or in all namespaces at once. A user who
+/// may delete a `RoleBinding` in one namespace must not keep the operator from serving the others. Returns the kinds
+/// that are missing.
 async fn list_somewhere(
     client: &Client,
     namespaces: &[String],
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_namespace_that_is_denied_does_not_keep_the_others_from_being_served() {
+    async fn a_denied_namespace_does_not_stop_service_of_others() {
         let denied = apiserver(403);
         assert!(are_served(&denied, &["shop", "blog"]).await);
         assert!(are_served(&denied, &["blog", "shop"]).await);
@@ -334,10 +334,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_definition_that_is_missing_does_not_keep_the_other_kinds_from_being_served() {
+    async fn a_missing_definition_does_not_stop_service_of_other_kinds() {
         for namespaces in [&[][..], &["shop"]] {
             assert!(are_served(&answering("/myingresses", 404), namespaces).await);
-            assert!(!are_served(&answering("/myingresses", 500), namespaces).await, "nobody knows what is there");
+            assert!(!are_served(&answering("/myingresses", 500), namespaces).await, "it is not known what is there");
         }
         let missing = list_somewhere(&answering("/myingresses", 404), &[], &[Served::Redis, Served::MyIngress]).await;
         assert_eq!(missing.unwrap(), ["MyIngress"]);

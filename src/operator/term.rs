@@ -41,7 +41,7 @@ pub struct Term {
 pub struct Undead;
 
 thread_local! {
-    /// Whether this thread is a worker.
+    /// True if this thread is a worker.
     static IS_WORKER: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -52,7 +52,7 @@ struct Workers {
     seen: watch::Sender<Seen>,
 }
 
-/// How many workers have begun, and how many have ended.
+/// The numbers of workers that have begun, and that have ended.
 #[derive(Debug, Default)]
 struct Seen {
     begun: usize,
@@ -64,7 +64,7 @@ impl Workers {
         Self { count, seen: watch::Sender::default() }
     }
 
-    /// A thread of the runtime begins. The first ones are the workers: see [`Self::all_begun`].
+    /// Counts a thread of the runtime that begins. The first ones are the workers: see [`Self::all_begun`].
     fn begins(&self) {
         self.seen.send_if_modified(|seen| {
             let is_worker = seen.begun < self.count;
@@ -74,15 +74,14 @@ impl Workers {
         });
     }
 
-    /// A thread of the runtime ends. Every task that it ran has ended.
+    /// Counts a thread of the runtime that ends. Every task that it ran has ended.
     fn ends(&self) {
         if IS_WORKER.get() {
             self.seen.send_modify(|seen| seen.ended += 1);
         }
     }
 
-    /// Waits for the last worker to begin. Whoever waits for that before it blocks a thread is sure that the thread does not
-    /// count as a worker.
+    /// Waits for the last worker to begin. A thread that blocks only after that does not count as a worker.
     async fn all_begun(&self) {
         self.until(|seen| seen.begun == self.count).await;
     }
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_look_up_that_nothing_can_interrupt_does_not_keep_a_term_from_its_end() {
+    async fn a_look_up_that_blocks_does_not_delay_the_end() {
         let (hang, hangs) = std::sync::mpsc::channel::<()>();
         let (start, started) = tokio::sync::oneshot::channel();
         let term = Term::begin(async move {
