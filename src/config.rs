@@ -37,7 +37,7 @@ pub struct RunOptions {
     #[arg(long, env = "METRICS_ADDRESS", default_value = "0.0.0.0:8080")]
     pub metrics_address: SocketAddr,
 
-    /// Whether only accounts that may `get` the path /metrics can read metrics, with TLS and a Kubernetes token
+    /// Let only accounts that may `get` the path /metrics read metrics, with TLS and a Kubernetes token
     #[arg(long, env = "METRICS_AUTH", action = ArgAction::Set, default_value_t = true)]
     pub metrics_auth: bool,
 
@@ -45,12 +45,12 @@ pub struct RunOptions {
     #[arg(long, env = "METRICS_TLS_ADDRESS", default_value = "0.0.0.0:8443")]
     pub metrics_tls_address: SocketAddr,
 
-    /// How often everything is compared with AWS even if no event occurs (for example 5m or 300s)
+    /// Interval at which everything is compared with AWS even if no event occurs (for example 5m or 300s)
     #[arg(long, env = "SWEEP_INTERVAL", default_value = "5m", value_parser = duration)]
     pub sweep_interval: Duration,
 
-    /// How long a replaced load balancer continues to serve clients that still use its address, and how long a target group
-    /// stays for requests in flight when nothing sends to it any more
+    /// Time that a replaced load balancer continues to serve clients that still use its address, and how long a target
+    /// group stays for requests in flight when nothing sends to it any more
     #[arg(long, env = "REPLACEMENT_GRACE", default_value = "2m", value_parser = duration)]
     pub replacement_grace: Duration,
 
@@ -67,15 +67,15 @@ pub struct RunOptions {
     #[arg(long, env = "AWS_RATE_SHARE", default_value_t = 1.0, value_parser = parse_share)]
     pub aws_rate_share: f64,
 
-    /// Backups
+    /// Options about backups
     #[command(flatten)]
     pub backups: BackupOptions,
 
-    /// Whether objects may use only what each `CausewayPolicy` that selects their namespace allows
+    /// Let objects use only what each `CausewayPolicy` that selects their namespace allows
     #[arg(long, env = "GUARDRAILS", action = ArgAction::Set, default_value_t = true)]
     pub guardrails: bool,
 
-    /// Databases
+    /// Options about databases
     #[command(flatten)]
     pub databases: DatabaseOptions,
 
@@ -83,8 +83,8 @@ pub struct RunOptions {
     #[arg(long, env = "LEASE_NAME", default_value = "causeway")]
     pub lease_name: String,
 
-    /// How long a replica that died keeps the lease for databases, from 5s to 1m: longer if the Kubernetes API
-    /// often takes seconds to answer
+    /// Time that a replica that died keeps the lease for databases, from 5s to 1m: longer if the Kubernetes API often
+    /// takes seconds to answer
     #[arg(long, env = "DATABASE_LEASE_DURATION", default_value = "5s", value_parser = lease_duration)]
     pub database_lease_duration: Duration,
 
@@ -116,7 +116,7 @@ pub struct RunOptions {
 /// Options of `causeway run` about databases.
 #[derive(Args, Clone, Debug, Default)]
 pub struct DatabaseOptions {
-    /// Whether a Redis or `EtcdCluster` without spec.networkPolicy has a `NetworkPolicy`: Enabled or Disabled
+    /// `Enabled` if a Redis or `EtcdCluster` without spec.networkPolicy has a `NetworkPolicy`, or `Disabled`
     #[arg(long, env = "NETWORK_POLICY", value_enum, ignore_case = true, default_value = "Enabled")]
     pub network_policy: NetworkPolicyMode,
 
@@ -134,7 +134,8 @@ pub struct DatabaseOptions {
 }
 
 impl DatabaseOptions {
-    /// What these options mean for the controllers of an operator in `namespace`. An empty value counts as not set.
+    /// Returns the rules that these options set for the controllers of an operator in `namespace`. An empty value
+    /// counts as not set.
     #[must_use]
     pub fn rules(&self, namespace: &str) -> Rules {
         Rules {
@@ -177,8 +178,8 @@ pub struct BackupOptions {
 }
 
 impl BackupOptions {
-    /// What these options mean for the controllers, given the cluster's name and the operator's AWS region and
-    /// endpoint. An empty value counts as not set.
+    /// Returns the settings that these options give to the controllers, with the cluster's name and the operator's AWS
+    /// region and endpoint. An empty value counts as not set.
     #[must_use]
     pub fn settings(&self, cluster: &str, region: Option<String>, aws_endpoint: Option<String>) -> Settings {
         let user_provided = |option: &Option<String>| option.clone().filter(|text| !text.is_empty());
@@ -201,13 +202,13 @@ impl BackupOptions {
 }
 
 impl RunOptions {
-    /// How often AWS may be called.
+    /// Returns the rates at which AWS may be called.
     #[must_use]
     pub fn budget(&self) -> Budget {
         Budget::from_share(self.aws_rate_share)
     }
 
-    /// The namespaces to serve; empty means all. Empty entries and blanks around commas are ignored.
+    /// Returns the namespaces to serve; empty means all. Empty entries and blanks around commas are ignored.
     #[must_use]
     pub fn namespaces(&self) -> Vec<String> {
         names(&self.watch_namespaces)
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_have_a_role_by_their_token_or_by_pod_identity() {
+    fn jobs_have_a_role_by_token_or_pod_identity() {
         let identity = |more: &[&str]| options(more).unwrap().backups.settings("prod", None, None).identity;
         let role = "arn:aws:iam::111122223333:role/causeway-backup-{namespace}";
         assert_eq!(identity(&["--backup-role-arn", role]), Some(Identity::WebIdentity(role.into())));

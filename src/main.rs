@@ -41,7 +41,7 @@ enum Command {
     Orphans(OrphansOptions),
     /// Look at backups in a bucket; needs AWS, and no cluster
     Backups {
-        /// What to do
+        /// Action on the backups
         #[command(subcommand)]
         action: BackupsAction,
     },
@@ -75,16 +75,16 @@ enum Command {
     /// Copy this program into a directory so that it runs in any image
     #[command(hide = true)]
     Install {
-        /// The directory
+        /// Directory for the program
         directory: PathBuf,
     },
 }
 
 /// The parsed command line, by the name under which the program was called.
 enum Asked {
-    /// As `causeway`.
+    /// Called as `causeway`.
     Own(Cli),
-    /// As `kubectl causeway`.
+    /// Called as `kubectl causeway`.
     Plugin(plugin::Cli),
 }
 
@@ -131,7 +131,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the command; returns its exit code, or what went wrong.
+/// Runs the command; returns its exit code, or its error in words.
 async fn carry_out(command: Command) -> Result<u8, String> {
     match command {
         Command::Run(options) => Box::pin(operator::run(*options)).await.map(|()| 0).map_err(|error| error.to_string()),

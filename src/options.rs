@@ -1,6 +1,6 @@
 //! Parsers of options that several commands have.
 
-/// The names in a list that was separated by commas. Empty entries and blanks around commas are ignored.
+/// Splits a list that was separated by commas into names. Empty entries and blanks around commas are ignored.
 pub fn names(list: &[String]) -> Vec<String> {
     list.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }

@@ -16,12 +16,12 @@ const YEARS: i16 = 5;
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const NANOSECONDS: i128 = 1_000_000_000;
-/// How many seconds to look back for the last instant, one after the other: February 29 may be eight years away.
+/// The seconds to look back for the last instant, one after the other: February 29 may be eight years away.
 const BACK: [i64; 5] = [HOUR, 24 * HOUR, 32 * 24 * HOUR, 366 * 24 * HOUR, 9 * 366 * 24 * HOUR];
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// When something is due.
+/// A schedule in its time zone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     minutes: Field,
@@ -37,11 +37,11 @@ pub struct Schedule {
 struct Field {
     /// One bit for each allowed number.
     bits: u64,
-    /// Whether the field is a star, which allows everything.
+    /// True if the field is a star, which allows everything.
     star: bool,
 }
 
-/// What is wrong with a schedule or its time zone.
+/// A mistake in a schedule or its time zone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mistake {
     /// The schedule does not have five fields.
@@ -52,11 +52,11 @@ pub enum Mistake {
     /// A field has an invalid value.
     #[error("the {name} {text:?} {why}")]
     Field {
-        /// Its name.
+        /// The name of the field.
         name: &'static str,
-        /// Its text.
+        /// The text of the field.
         text: String,
-        /// What is wrong with the text.
+        /// The mistake in the text.
         why: String,
     },
     /// No calendar has such a day.
@@ -108,14 +108,14 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// The time zone, which also bounds days and weeks.
+    /// Returns the time zone, which also bounds days and weeks.
     pub fn zone(&self) -> &TimeZone {
         &self.zone
     }
 
-    /// The first instant after `after`; `None` if there is none within about five years. This is step by step what the library
-    /// does, because on days when clocks change its results follow from its steps alone: half hours of Lord Howe, midnights that
-    /// do not exist. <https://github.com/robfig/cron/blob/v3.0.1/spec.go#L58>
+    /// Returns the first instant after `after`; `None` if there is none within about five years. This is step by step
+    /// what the library does, because on days when clocks change its results follow from its steps alone: half hours of
+    /// Lord Howe, midnights that do not exist. <https://github.com/robfig/cron/blob/v3.0.1/spec.go#L58>
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let mut at = i64::try_from(after.as_nanosecond().div_euclid(NANOSECONDS)).ok()? + 1;
         let last_year = self.clock(at)?.year() + YEARS;
@@ -179,7 +179,7 @@ impl Schedule {
         }
     }
 
-    /// The last instant at or before `before`; `None` if there is none within nine years.
+    /// Returns the last instant at or before `before`; `None` if there is none within nine years.
     pub fn last(&self, before: Timestamp) -> Option<Timestamp> {
         let end = before.as_second() + 1;
         let found = |at: i64| self.next(Timestamp::from_second(at).ok()?).filter(|next| *next <= before);
@@ -196,13 +196,13 @@ impl Schedule {
         found(from)
     }
 
-    /// What clocks show.
+    /// Returns the time that clocks show at an instant.
     fn clock(&self, at: i64) -> Option<DateTime> {
         Some(self.zone.to_datetime(Timestamp::from_second(at).ok()?))
     }
 
-    /// When clocks show that, as Go's `time.Date` computes it, also where that is twice or never.
-    /// <https://cs.opensource.google/go/go/+/refs/tags/go1.26.0:src/time/time.go>
+    /// Returns the instant at which clocks show that, as Go's `time.Date` computes it, also where that is twice or
+    /// never. <https://cs.opensource.google/go/go/+/refs/tags/go1.26.0:src/time/time.go>
     fn instant(&self, clock: DateTime) -> Option<i64> {
         let as_utc = TimeZone::UTC.to_timestamp(clock).ok()?.as_second();
         let offset = |at: i64| Some(i64::from(self.zone.to_offset(Timestamp::from_second(at).ok()?).seconds()));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skipped_hour_is_left_out_and_a_repeated_one_is_done_twice() {
+    fn skipped_hours_are_left_out_and_repeated_ones_run_twice() {
         let berlin = Some("Europe/Berlin");
         assert_eq!(instants("30 2 * * *", berlin, "2026-03-28T12:00:00Z", 1), ["2026-03-30T00:30:00Z"]);
         let twice = instants("30 2 * * *", berlin, "2026-10-24T12:00:00Z", 3);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn days_without_a_midnight_and_half_hours_are_as_the_library_has_them() {
+    fn odd_clock_changes_are_as_in_the_library() {
         let cairo = instants("0 0 * * *", Some("Africa/Cairo"), "2026-04-22T12:00:00Z", 3);
         assert_eq!(cairo, ["2026-04-22T22:00:00Z", "2026-04-24T21:00:00Z", "2026-04-25T21:00:00Z"]);
         let howe = instants("15 2 * * *", Some("Australia/Lord_Howe"), "2026-10-02T16:00:00Z", 2);
