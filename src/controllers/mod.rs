@@ -30,9 +30,9 @@ pub use crate::stateful::Rules;
 pub struct Context {
     /// The kinds to serve.
     pub kinds: Vec<Served>,
-    /// The cluster side.
+    /// The environment of controllers in the cluster.
     pub environment: Environment,
-    /// The AWS side.
+    /// The configuration of AWS clients.
     pub aws: SdkConfig,
     /// Lets changes to AWS pass only while this process leads.
     pub fence: Fence,
@@ -48,9 +48,9 @@ pub struct Context {
     pub databases: Rules,
     /// The operator's options for backups.
     pub backups: Settings,
-    /// How long a replaced load balancer goes on serving.
+    /// The time that a replaced load balancer goes on serving.
     pub replacement_grace: Duration,
-    /// How many rules a security group may have for each address family.
+    /// The number of rules that a security group may have for each address family.
     pub security_group_rules: u16,
 }
 

@@ -24,7 +24,6 @@ pub enum Action {
 }
 
 impl Action {
-    /// The event that reports the action.
     pub fn event(&self) -> Option<ActionEvent> {
         match self {
             Self::Create { name, .. } => Some(ActionEvent::normal("Created", format!("Created pod {name}"))),
@@ -35,7 +34,7 @@ impl Action {
         }
     }
 
-    /// The pod that the action replaces, and what differs.
+    /// Returns the pod that the action replaces, and what differs.
     pub fn replaces(&self) -> Option<Replacement<'_>> {
         match self {
             Self::Delete { name, why, .. } if why != SURPLUS => Some(Replacement { kind: "Pod", name, why }),
@@ -44,10 +43,9 @@ impl Action {
     }
 }
 
-/// Why a pod is deleted in whose place no other one is created.
+/// The reason to delete a pod in whose place no other one is created.
 pub const SURPLUS: &str = "spec.replicas is smaller";
 
-/// Carries out `action`.
 pub async fn apply(client: &Client, object: &MyApp, action: &Action) -> Result<(), Error> {
     let api: Api<Pod> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
     match action {
@@ -76,7 +74,7 @@ async fn create(api: &Api<Pod>, object: &MyApp, index: i32, name: &str) -> Resul
     }
 }
 
-/// Notes the image that a pod was admitted with, where a webhook changed it: that is no change by hand.
+/// Records the image that a pod was admitted with, if a webhook changed it: that is no change by hand.
 async fn note_image(api: &Api<Pod>, object: &MyApp, made: &Pod) -> Result<(), Error> {
     let Some(image) = image_of(made).filter(|image| *image != object.spec.image) else { return Ok(()) };
     let (name, uid) = (made.name_any(), made.uid());

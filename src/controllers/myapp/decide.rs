@@ -6,7 +6,7 @@ use super::resources::{pod_name, revision, selector};
 use crate::api::{MyApp, MyAppStatus};
 use crate::runtime::{Health, Plan};
 
-/// What to do to bring the pods in line with the object.
+/// Decides how to bring the pods in line with the object.
 pub fn decide(object: &MyApp, observed: &Observed) -> Plan<Action, MyAppStatus> {
     let revision = revision(object);
     let is_current = |pod: &ObservedPod| pod.revision == revision && pod.changed_image.is_none();
@@ -57,7 +57,7 @@ pub fn decide(object: &MyApp, observed: &Observed) -> Plan<Action, MyAppStatus> 
     }
 }
 
-/// The pod to replace now. None is replaced while another starts or stops, so a rollout makes at most one pod
+/// Returns the pod to replace now. None is replaced while another starts or stops, so a rollout makes at most one pod
 /// unavailable. Pods that do not serve anyway are replaced first. So a revision that never gets ready costs one pod,
 /// and the next revision replaces that pod first.
 fn next_to_replace(observed: &Observed, is_current: impl Fn(&ObservedPod) -> bool) -> Option<&ObservedPod> {
@@ -70,7 +70,7 @@ fn delete(pod: &ObservedPod, why: impl Into<String>) -> Action {
     Action::Delete { name: pod.name.clone(), uid: pod.uid.clone(), why: why.into() }
 }
 
-/// What of a pod is not as the object says.
+/// Describes how a pod differs from what the object says.
 fn difference(pod: &ObservedPod, revision: &str, image: &str) -> String {
     match &pod.changed_image {
         Some(changed) if pod.revision == revision => format!("its image is {changed} instead of {image}"),
@@ -102,7 +102,7 @@ fn health(
     }
 }
 
-/// A problem that does not go away by itself, in words that stay the same from one try to the next.
+/// Returns a problem that does not go away by itself, in words that stay the same from one try to the next.
 fn trouble(pod: &ObservedPod) -> Option<(&'static str, String)> {
     let name = &pod.name;
     match pod.trouble.as_deref()? {

@@ -27,7 +27,7 @@ use crate::runtime::{
 use apply::Action;
 use observe::Observed;
 
-/// The kind.
+/// The kind `MyApp`, with what its reconciles share.
 struct MyAppKind {
     client: Client,
     guardrails: Guardrails,
@@ -40,13 +40,13 @@ impl MyAppKind {
     }
 }
 
-/// Runs the controller.
+/// Runs the controller of all `MyApp` objects.
 pub async fn controller(environment: Environment) {
     let kind = MyAppKind::new(environment.client.clone(), environment.guardrails.clone());
     runtime::run(Arc::new(kind), environment).await;
 }
 
-/// Why observing or changing pods failed.
+/// A failure to observe or change pods.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The pods could not be read.
@@ -55,25 +55,25 @@ pub enum Error {
     /// A pod could not be created.
     #[error("cannot create pod {name}: {}", api_message(.source))]
     Create {
-        /// The pod.
+        /// The name of the pod.
         name: String,
-        /// What the API said.
+        /// The error of the API.
         source: kube::Error,
     },
     /// A pod could not be changed.
     #[error("cannot label pod {name}: {}", api_message(.source))]
     Label {
-        /// The pod.
+        /// The name of the pod.
         name: String,
-        /// What the API said.
+        /// The error of the API.
         source: kube::Error,
     },
     /// A pod could not be deleted.
     #[error("cannot delete pod {name}: {}", api_message(.source))]
     Delete {
-        /// The pod.
+        /// The name of the pod.
         name: String,
-        /// What the API said.
+        /// The error of the API.
         source: kube::Error,
     },
     /// A pod that is not ours has the name.
@@ -180,7 +180,7 @@ mod tests {
     use crate::runtime::denied::denied;
 
     #[tokio::test(start_paused = true)]
-    async fn what_the_operator_may_not_list_is_listed_seldom() {
+    async fn a_denied_list_is_retried_slowly() {
         let (client, lists) = denied();
         let environment = Environment {
             client: client.clone(),

@@ -13,37 +13,36 @@ use crate::runtime::manifest::is_controlled_by;
 /// The pods of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// What policies forbid in the spec.
+    /// The first thing in the spec that policies forbid, if any.
     pub denied: Option<Denial>,
     /// Every pod that the object controls, by name.
     pub pods: Vec<ObservedPod>,
 }
 
-/// What matters of a pod.
+/// The facts about a pod that decisions depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a pod")]
 pub struct ObservedPod {
-    /// Its name.
+    /// The name of the pod.
     pub name: String,
     /// Its uid, so that an action cannot hit a successor of the same name.
     pub uid: String,
-    /// The revision it was made from; empty where that is not known.
+    /// The revision it was made from; empty if that is not known.
     pub revision: String,
     /// The image it runs, if that was changed after it was created. A webhook may have changed it before.
     pub changed_image: Option<String>,
-    /// Whether it is ready to serve.
+    /// True if it is ready to serve.
     pub ready: bool,
-    /// Whether it is being deleted.
+    /// True while it is being deleted.
     pub terminating: bool,
-    /// Whether all its containers ended for good.
+    /// True if all its containers ended for good.
     pub finished: bool,
-    /// Whether it lacks labels that we gave it.
+    /// True if it lacks labels that we gave it.
     pub mislabelled: bool,
-    /// Why it cannot start, in the kubelet's or scheduler's word.
+    /// The reason for which it cannot start, in the kubelet's or scheduler's word.
     pub trouble: Option<String>,
 }
 
-/// Reads the pods of `object`.
 pub async fn observe(client: &Client, object: &MyApp) -> Result<Observed, Error> {
     let namespace = object.namespace().unwrap_or_default();
     let is_ours = |pod: &Pod| is_controlled_by(pod, object);
@@ -53,7 +52,7 @@ pub async fn observe(client: &Client, object: &MyApp) -> Result<Observed, Error>
     Ok(Observed { pods, denied: None })
 }
 
-/// What matters of a pod of the object.
+/// Reads from a pod of the object what decisions depend on.
 pub fn observed(pod: &Pod, object: &MyApp) -> ObservedPod {
     let status = pod.status.clone().unwrap_or_default();
     let condition = |type_: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == type_);

@@ -13,7 +13,7 @@ use crate::runtime::{fingerprint, requirements, restricted};
 pub const APP_LABEL: &str = "causeway.example.com/app";
 /// Annotation with the hash of what a pod was made from.
 pub const REVISION: &str = "causeway.example.com/revision";
-/// Annotation with the image that a pod was admitted with, where a webhook changed it.
+/// Annotation with the image that a pod was admitted with, if a webhook changed it.
 pub const ADMITTED: &str = "causeway.example.com/admitted-image";
 /// Name of the pods' container.
 pub const CONTAINER: &str = "app";
@@ -55,7 +55,7 @@ pub fn labels(object: &MyApp) -> BTreeMap<String, String> {
     ])
 }
 
-/// Hash of what the pods are made from. Pods with another revision are replaced.
+/// Hashes what the pods are made from. Pods with another revision are replaced.
 pub fn revision(object: &MyApp) -> String {
     // A struct of strings and numbers cannot fail to serialize.
     let text = serde_json::to_vec(&pod_spec(object)).unwrap_or_default();

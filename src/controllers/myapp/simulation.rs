@@ -55,7 +55,7 @@ impl Simulation {
         }
     }
 
-    /// What the kubelet does over time: pods that stop are gone, others become ready.
+    /// Lets time pass for the kubelet: pods that stop are gone, others become ready.
     fn pass_time(&mut self) {
         self.pods.retain(|pod| !pod.terminating);
         self.pods.iter_mut().filter(|pod| !pod.finished).for_each(|pod| pod.ready = true);
