@@ -1,8 +1,8 @@
-//! Whether a list of allowed values includes a value. Pure.
+//! Compares values with a list of allowed ones. Pure.
 
 use crate::network;
 
-/// Whether a pattern matches the whole text; `*` stands for any text, including none.
+/// Returns true if a pattern matches the whole text; `*` stands for any text, including none.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -23,7 +23,7 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     true
 }
 
-/// Whether all addresses of `network` are in `allowed`. If either is not a network, both must be the same text.
+/// Returns true if all addresses of `network` are in `allowed`. If either is not a network, both must be the same text.
 pub fn contains(allowed: &str, network: &str) -> bool {
     match (network::parse(allowed), network::parse(network)) {
         (Some(allowed), Some(network)) => allowed.contains(&network),
@@ -31,7 +31,7 @@ pub fn contains(allowed: &str, network: &str) -> bool {
     }
 }
 
-/// Whether the text is a network, such as `10.0.0.0/8`.
+/// Returns true if the text is a network, such as `10.0.0.0/8`.
 pub fn is_network(text: &str) -> bool {
     network::parse(text).is_some()
 }

@@ -5,10 +5,10 @@ use crate::api::myingress::{ActionSpec, ListenerProtocol};
 use crate::api::pods::{PodMetadata, ServiceTemplate};
 use crate::api::{DatabaseBackupSpec, DatabaseRestoreSpec, EtcdClusterSpec, MyAppSpec, MyIngressSpec, RedisSpec};
 
-/// What kind of value an object asks for.
+/// The kind of a value that an object asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
-    /// Whether a load balancer is internal or internet-facing.
+    /// The scheme of a load balancer: internal or internet-facing.
     Scheme,
     /// The subnets of a load balancer.
     Subnet,
@@ -55,7 +55,7 @@ pub enum Topic {
 /// A value that an object asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// What kind of value this is.
+    /// The kind of the value.
     pub topic: Topic,
     /// The field that asks for it.
     pub field: String,
@@ -71,7 +71,7 @@ fn all<'a>(topic: Topic, field: &'a str, values: &'a [String]) -> impl Iterator<
     values.iter().enumerate().map(move |(at, value)| ask(topic, format!("{field}[{at}]"), value))
 }
 
-/// What a `MyIngress` of that namespace asks for.
+/// Lists what a `MyIngress` of that namespace asks for.
 pub fn of_my_ingress(spec: &MyIngressSpec, namespace: &str) -> Vec<Ask> {
     let mut asks = Vec::new();
     let of_group = spec.group.iter().find_map(|group| group.namespace.as_deref());
@@ -118,8 +118,8 @@ pub fn of_my_ingress(spec: &MyIngressSpec, namespace: &str) -> Vec<Ask> {
     asks
 }
 
-/// Security groups that Causeway does not make let in what their own rules say. Without any, AWS chooses the default group of
-/// the VPC.
+/// Lists asks for security groups that Causeway does not make: they let in what their own rules say. Without any, AWS
+/// chooses the default group of the VPC.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateLoadBalancer.html>
 fn groups_of_others(spec: &MyIngressSpec) -> Vec<Ask> {
     let unknown = |topic, field: &str| Ask { topic, field: field.into(), value: None };
@@ -166,7 +166,7 @@ fn of_service(field: &str, service: Option<&ServiceTemplate>) -> Vec<Ask> {
     std::iter::once(kind).chain(keys).collect()
 }
 
-/// What a `Redis` asks for.
+/// Lists what a `Redis` asks for.
 pub fn of_redis(spec: &RedisSpec) -> Vec<Ask> {
     let mut asks = vec![match &spec.image {
         Some(image) => ask(Topic::Image, "spec.image", image),
@@ -182,7 +182,7 @@ pub fn of_redis(spec: &RedisSpec) -> Vec<Ask> {
     asks
 }
 
-/// What an `EtcdCluster` asks for.
+/// Lists what an `EtcdCluster` asks for.
 pub fn of_etcd_cluster(spec: &EtcdClusterSpec) -> Vec<Ask> {
     let mut asks = vec![match &spec.image {
         Some(image) => ask(Topic::Image, "spec.image", image),
@@ -196,7 +196,7 @@ pub fn of_etcd_cluster(spec: &EtcdClusterSpec) -> Vec<Ask> {
     asks
 }
 
-/// What a `DatabaseBackup` asks for.
+/// Lists what a `DatabaseBackup` asks for.
 pub fn of_backup(spec: &DatabaseBackupSpec) -> Vec<Ask> {
     let to = &spec.destination;
     let mut asks: Vec<Ask> = to.bucket.iter().map(|it| ask(Topic::Bucket, "spec.destination.bucket", it)).collect();
@@ -206,7 +206,7 @@ pub fn of_backup(spec: &DatabaseBackupSpec) -> Vec<Ask> {
     asks
 }
 
-/// What a `DatabaseRestore` asks for.
+/// Lists what a `DatabaseRestore` asks for.
 pub fn of_restore(spec: &DatabaseRestoreSpec) -> Vec<Ask> {
     let from = spec.from.s3.iter();
     let mut asks: Vec<Ask> = from.clone().map(|it| ask(Topic::Bucket, "spec.from.s3.bucket", &it.bucket)).collect();
@@ -217,24 +217,24 @@ pub fn of_restore(spec: &DatabaseRestoreSpec) -> Vec<Ask> {
     asks
 }
 
-/// What the recovery of a DatabaseBackup's data asks for: the image in which the server runs.
+/// Lists what the recovery of a DatabaseBackup's data asks for: the image in which the server runs.
 pub fn of_recovery(image: &str) -> Vec<Ask> {
     vec![ask(Topic::Image, "spec.pointInTime.image (left out, that of the DatabaseBackup)", image)]
 }
 
-/// What a restore or a verification asks for: the images of the server that is thrown away. They follow from the backup and
-/// from the database, which policies may have denied.
+/// Lists what a restore or a verification asks for: the images of the server that is thrown away. They follow from the
+/// backup and from the database, which policies may have denied.
 pub fn of_scratch<'a>(images: impl IntoIterator<Item = &'a str>) -> Vec<Ask> {
     let field = "the server into which the backup is loaded, whose image";
     images.into_iter().map(|image| ask(Topic::Image, field, image)).collect()
 }
 
-/// What a `MyApp` asks for.
+/// Lists what a `MyApp` asks for.
 pub fn of_my_app(spec: &MyAppSpec) -> Vec<Ask> {
     vec![ask(Topic::Image, "spec.image", &spec.image)]
 }
 
-/// The images that a backup runs for the database's own programs.
+/// Lists the images that a backup runs for the database's own programs.
 fn of_source<'a>(source: &'a Source, field: &'a str) -> impl Iterator<Item = Ask> + 'a {
     let servers = [("postgresql", &source.postgresql), ("mysql", &source.mysql)];
     servers.into_iter().filter_map(move |(kind, server)| {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_listener_leaves_out_is_asked_for_at_home_and_not_by_guests() {
+    fn a_found_certificate_is_asked_for_only_at_home() {
         let of = |group: Value| asked(of_shop, json!({ "group": group, "listeners": [{ "port": 443 }] }));
         let found = [
             "SslPolicy spec.listeners[0].sslPolicy (left out) ?",
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn backups_ask_for_where_they_go_and_for_what_takes_them() {
+    fn backups_ask_for_their_bucket_and_their_images() {
         let server = json!({ "host": "db", "image": "evil/postgres", "authSecretName": "a" });
         let spec = json!({
             "schedule": "@daily", "source": { "postgresql": server },

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::allowed::contains;
 
-/// Which addresses that belong to no pod of a namespace may be targets of its load balancers.
+/// The addresses that belong to no pod of a namespace and may be targets of its load balancers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Beyond {
     /// All: policies are turned off.
@@ -16,7 +16,7 @@ pub enum Beyond {
 }
 
 impl Beyond {
-    /// Whether that address may be a target, or why that is not known.
+    /// Returns true if that address may be a target; fails if that is not known.
     pub fn allows(&self, address: &str) -> Result<bool, String> {
         let lists = match self {
             Self::All => return Ok(true),
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_must_be_in_every_list_and_where_there_is_none_nothing_is_allowed() {
+    fn an_address_must_be_in_every_list_that_there_is() {
         let within = |lists: &[&[&str]]| {
             Beyond::Within(lists.iter().map(|list| list.iter().map(|it| (*it).to_owned()).collect()).collect())
         };

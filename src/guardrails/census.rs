@@ -29,9 +29,9 @@ struct Asked {
 /// The rank of an object in its namespace: the oldest is first, and objects of the same age are ordered by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// The kind.
+    /// The name of the kind.
     pub kind: String,
-    /// The namespace.
+    /// The namespace of the object.
     pub namespace: String,
     /// Its rank among objects of its kind; 1 is the oldest.
     pub place: usize,
@@ -42,14 +42,14 @@ pub struct Standing {
 }
 
 impl Census {
-    /// Objects of that kind will be listed in these namespaces, or in all if there are none.
+    /// Expects lists of that kind in these namespaces, or in all if there are none.
     pub fn expect(&mut self, kind: &'static str, namespaces: &[String]) {
         let each = namespaces.iter().cloned().map(Some);
         let all = namespaces.is_empty().then_some(None);
         self.0.entry(kind).or_default().unlisted = each.chain(all).collect();
     }
 
-    /// The kind was listed in that namespace, or in all.
+    /// Records that the kind was listed in that namespace, or in all.
     pub fn listed(&mut self, kind: &'static str, namespace: Option<&str>) {
         self.0.entry(kind).or_default().unlisted.remove(&namespace.map(str::to_owned));
     }
@@ -66,7 +66,7 @@ impl Census {
         storage < before
     }
 
-    /// An object was deleted. One of its name that was made since is still there.
+    /// Removes an object that was deleted. One of its name that was made since is still there.
     pub fn gone(&mut self, kind: &'static str, object: &impl Resource) {
         let namespace = object.namespace().unwrap_or_default();
         let Some(objects) = self.0.get_mut(kind).and_then(|kind| kind.objects.get_mut(&namespace)) else { return };
@@ -76,7 +76,7 @@ impl Census {
         }
     }
 
-    /// The rank of an object, or why it is not known.
+    /// Returns the rank of an object; fails if it is not known.
     pub fn standing(&self, kind: &str, object: &impl Resource) -> Result<Standing, String> {
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         // Limits count the objects of one namespace, so others that cannot be listed do not matter.
@@ -100,8 +100,8 @@ impl Census {
     }
 }
 
-/// The sort key: older objects first, then by name. An object without a creation time comes last: only a plan has such
-/// objects.
+/// Returns the sort key: older objects first, then by name. An object without a creation time comes last: only a plan
+/// has such objects.
 fn rank<'a>(asked: &Asked, name: &'a str, kind: &'a str) -> (bool, Option<Timestamp>, &'a str, &'a str) {
     (asked.made.is_none(), asked.made, name, kind)
 }
@@ -171,7 +171,7 @@ mod tests {
 
     /// A new list shows the second before it shows that the first is gone.
     #[test]
-    fn an_object_that_was_made_again_while_the_watch_was_away_is_counted() {
+    fn an_object_made_again_while_the_watch_failed_is_counted() {
         let mut census = Census::default();
         let with_uid = |uid: &str| {
             let mut object = redis("shop", "a", 1);

@@ -10,7 +10,7 @@ use super::asks::{self, Ask, Topic};
 use super::limits::COUNTED;
 use crate::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
 
-/// Where a policy sees a field.
+/// The way in which a policy sees a field.
 enum Sees {
     /// As an ask of that topic, which these fields of a spec have.
     Ask(Topic, Value),
@@ -18,7 +18,7 @@ enum Sees {
     Limit,
     /// At another object, which Causeway makes from the field, and whose own fields are in this table.
     Child(&'static str),
-    /// Nowhere. This is why it cannot reach beyond the namespace, or what keeps it in.
+    /// Nowhere, for this reason: the field cannot reach beyond the namespace, or something keeps it in.
     Not(&'static str),
 }
 
@@ -287,7 +287,7 @@ fn check<K: CustomResourceExt, S: DeserializeOwned>(rows: Vec<Row>, base: &Value
 }
 
 #[test]
-fn every_field_is_seen_by_policies_or_stays_in_its_namespace() {
+fn policies_see_every_field_that_leaves_its_namespace() {
     check::<MyApp, _>(of_my_app(), &json!({}), asks::of_my_app);
     check::<MyIngress, _>(of_my_ingress(), &json!({}), |spec| asks::of_my_ingress(spec, "shop"));
     check::<Redis, _>(of_redis(), &json!({}), asks::of_redis);

@@ -1,4 +1,4 @@
-//! Whether a pattern in a list of a policy can match any value that a field may have. Pure.
+//! Tells whether a pattern in a list of a policy can match any value that a field may have. Pure.
 
 /// The form that all values of a field have.
 pub struct Form {
@@ -24,8 +24,8 @@ pub enum Shape {
 }
 
 impl Form {
-    /// Whether a value can match the pattern, in which `*` stands for any text. Only what comes before the first `*` is compared
-    /// with the shape, so that a pattern may pass that matches nothing.
+    /// Returns true if a value can match the pattern, in which `*` stands for any text. Only what comes before the
+    /// first `*` is compared with the shape, so that a pattern may pass that matches nothing.
     pub fn can_match(&self, pattern: &str) -> bool {
         let (first, is_whole) = pattern.split_once('*').map_or((pattern, true), |(first, _)| (first, false));
         let known = |c: char| c == '*' || c.is_ascii_alphanumeric() || self.within.contains(c);
@@ -39,7 +39,7 @@ impl Form {
     }
 }
 
-/// Whether a value that begins with `word` and goes on can begin with `text`, or be that text if it is whole.
+/// Returns true if a value that begins with `word` and goes on can begin with `text`, or be that text if it is whole.
 fn can_begin(word: &str, text: &str, is_whole: bool) -> bool {
     if is_whole {
         text.len() > word.len() && text.starts_with(word)
@@ -48,7 +48,7 @@ fn can_begin(word: &str, text: &str, is_whole: bool) -> bool {
     }
 }
 
-/// Whether such an ARN can begin with `text`, or be that text if it is whole.
+/// Returns true if such an ARN can begin with `text`, or be that text if it is whole.
 fn arn(services: &[&str], resource: &str, text: &str, is_whole: bool) -> bool {
     let parts: Vec<&str> = text.splitn(6, ':').collect();
     if is_whole && parts.len() < 6 {

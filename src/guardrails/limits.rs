@@ -1,4 +1,4 @@
-//! Whether an object is within the limits of a policy. Pure.
+//! Compares an object with the limits of a policy. Pure.
 
 use super::census::Standing;
 use super::{DENIED, Denial};
@@ -12,12 +12,12 @@ pub const COUNTED: [&str; 6] = ["MyApp", "MyIngress", "EtcdCluster", "Redis", "D
 const UNITS: [(&str, i128); 6] =
     [("Ei", 1 << 60), ("Pi", 1 << 50), ("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
 
-/// Whether a policy has any limits.
+/// Returns true if a policy has any limits.
 pub fn limits(spec: &CausewayPolicySpec) -> bool {
     spec.max_objects.is_some() || spec.max_storage.is_some()
 }
 
-/// Why an object exceeds the limits of a policy.
+/// Returns the reason for which an object exceeds the limits of a policy, if it does.
 pub fn refused(name: &str, spec: &CausewayPolicySpec, standing: &Standing) -> Option<Denial> {
     let Standing { kind, namespace, place, own, sum } = standing;
     let fix = "What exists already is not changed; delete an older one, or ask for a higher limit";
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_of_a_kind_are_allowed_as_the_policy_says() {
+    fn a_policy_limits_the_number_of_objects_of_a_kind() {
         let two = json!({ "maxObjects": { "Redis": 2 } });
         assert_eq!(said(two.clone(), &stands(2, 1, 9)), None);
         let words = said(two, &stands(3, 1, 9)).unwrap();
@@ -88,7 +88,7 @@ mod tests {
         for word in ["volumes of 4Gi", "ask for 11Gi", "CausewayPolicy p (spec.maxStorage) allows 10Gi"] {
             assert!(words.contains(word), "{word}: {words}");
         }
-        assert_eq!(said(ten(), &stands(1, 0, 11)), None, "who asks for nothing is in nobody's way");
+        assert_eq!(said(ten(), &stands(1, 0, 11)), None, "an object without storage exceeds no limit");
         assert!(
             said(json!({ "maxStorage": "much" }), &stands(1, 1, 1)).is_some(),
             "what cannot be read allows nothing"

@@ -9,7 +9,7 @@ use super::selector::problem as problem_of_selector;
 use crate::api::causewaypolicy::CausewayPolicySpec;
 use crate::runtime::quantity::amount;
 
-/// The policy; or the first field that cannot be read, why, and what it should be.
+/// Reads the policy; fails with the first field that cannot be read, the reason, and what it should be.
 pub fn read(spec: &Value) -> Result<CausewayPolicySpec, String> {
     let read = serde_path_to_error::deserialize::<_, CausewayPolicySpec>(spec);
     let policy = read.map_err(|error| format!("spec.{}: {}", error.path().clone(), error.into_inner()))?;
@@ -42,7 +42,7 @@ fn is_prefix_list(text: &str) -> bool {
     text.strip_prefix("pl-").is_some_and(is_id)
 }
 
-/// The first entry of a list that no value can match.
+/// Returns the first entry of a list that no value can match.
 fn of_patterns(policy: &CausewayPolicySpec) -> Option<String> {
     const ARN: Form = Form { shape: Shape::Arn(&[], ""), within: "_.:/=+@,-", such_as: "arn:aws:acm:*" };
     const LB: &[&str] = &["elasticloadbalancing"];

@@ -1,17 +1,17 @@
-//! What a namespace demands of its databases, by an annotation. Those who may only use objects in the namespace cannot
-//! change its annotations. Pure.
+//! The demands of a namespace on its databases, by an annotation. Users who may only use objects in the namespace
+//! cannot change its annotations. Pure.
 
 /// The annotation of a namespace: `auth`, `tls` or both, separated by a comma.
 pub const REQUIRE: &str = "causeway.example.com/require";
 
-/// What a namespace demands of its databases.
+/// The demands of a namespace on its databases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Required {
     /// Clients must log in.
     pub auth: bool,
     /// Clients must speak TLS.
     pub tls: bool,
-    /// What demands it, for use in a sentence.
+    /// The origin of the demand, for use in a sentence.
     pub by: String,
 }
 
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_demands_what_its_annotation_says_and_all_where_that_is_wrong() {
+    fn a_wrong_annotation_demands_everything() {
         let demands = |value: &str| {
             let required = Required::of("shop", Some(value));
             (required.auth, required.tls, required.by.contains("must be auth, tls or auth,tls"))

@@ -1,4 +1,4 @@
-//! Whether a label selector matches an object's labels, and whether it can match any. Pure.
+//! Matches label selectors with labels, and finds those that can match none. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,8 +35,8 @@ fn meets(requirement: &LabelSelectorRequirement, value: Option<&String>) -> bool
     }
 }
 
-/// The first requirement that has no meaning or that no labels can meet: the field after `spec.namespaceSelector.`, and
-/// why.
+/// Returns the first requirement that has no meaning or that no labels can meet: the field after
+/// `spec.namespaceSelector.`, and the reason.
 pub fn problem(selector: &LabelSelector) -> Option<String> {
     let of_labels = selector.match_labels.iter().flatten().find_map(|(key, value)| {
         let why = problem_of_label(key, value)?;
@@ -87,7 +87,7 @@ fn problem_of_requirement(requirement: &LabelSelectorRequirement) -> Option<Stri
     Some(format!("operator {operator} {fix}"))
 }
 
-/// Keys with requirements that no value meets, and no absence either.
+/// Returns the keys with requirements that no value meets, and no absence either.
 fn contradicted(selector: &LabelSelector) -> BTreeSet<&str> {
     let labels = selector.match_labels.iter().flatten();
     let expressions = || selector.match_expressions.iter().flatten();
@@ -109,7 +109,7 @@ fn can_be_met(selector: &LabelSelector, key: &str) -> bool {
     is_met(None) || is_met(Some(&other)) || named.into_iter().any(|value| is_met(Some(value)))
 }
 
-/// Whether it can be the key of a label.
+/// Returns true if the text can be the key of a label.
 fn is_key(text: &str) -> bool {
     let (domain, name) = text.split_once('/').map_or((None, text), |(domain, name)| (Some(domain), name));
     let in_domain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -118,12 +118,12 @@ fn is_key(text: &str) -> bool {
         && is_word(name, |c| c.is_ascii_alphanumeric(), "_.-")
 }
 
-/// Whether it can be the value of a label.
+/// Returns true if the text can be the value of a label.
 fn is_value(text: &str) -> bool {
     text.is_empty() || text.len() <= 63 && is_word(text, |c| c.is_ascii_alphanumeric(), "_.-")
 }
 
-/// Whether the text has such characters at its ends, and also those of `within` between them.
+/// Returns true if the text has such characters at its ends, and also those of `within` between them.
 fn is_word(text: &str, at_ends: impl Fn(char) -> bool, within: &str) -> bool {
     text.starts_with(&at_ends) && text.ends_with(&at_ends) && text.chars().all(|c| at_ends(c) || within.contains(c))
 }

@@ -69,8 +69,8 @@ pub async fn tell(client: Client, fence: Fence, mut policies: UnboundedReceiver<
     }
 }
 
-/// The status that a policy should have, if it says something else than the present one. Other words for the same are no
-/// reason to write: operators of two versions would correct each other for ever.
+/// Returns the status that a policy should have, if it says something else than the present one. Other words for the
+/// same are no reason to write: operators of two versions would correct each other for ever.
 fn status(policy: &DynamicObject, now: Timestamp) -> Option<CausewayPolicyStatus> {
     let text = "objects in the selected namespaces may use only what this policy lists";
     let health = match read(&policy.data["spec"]) {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_says_whether_it_is_in_force_and_says_it_once() {
+    fn a_policy_reports_once_that_it_is_in_force() {
         let policy = |spec: serde_json::Value, status: serde_json::Value| -> DynamicObject {
             serde_json::from_value(
                 json!({ "metadata": { "name": "p", "generation": 2 }, "spec": spec, "status": status }),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_version_says_in_other_words_stays_until_the_policy_changes() {
+    fn another_versions_words_stay_until_the_policy_changes() {
         let policy = |generation: i64, status: &CausewayPolicyStatus| -> DynamicObject {
             let metadata = json!({ "name": "p", "generation": generation });
             let spec = json!({ "namespaceSelector": {}, "images": 7 });
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_another_version_thinks_of_a_policy_is_not_answered_at_once() {
+    async fn another_versions_verdict_is_not_answered_at_once() {
         let contested = json!({
             "apiVersion": "demo.rtfm.co.ua/v1", "kind": "CausewayPolicy", "metadata": { "name": "p", "generation": 2 },
             "spec": { "namespaceSelector": {} }, "status": { "observedGeneration": 2 },

@@ -1,4 +1,4 @@
-//! Whether policies allow what an object asks for. Pure.
+//! Decides whether policies allow what an object asks for. Pure.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::api::causewaypolicy::CausewayPolicySpec;
 #[derive(Clone, Debug, Default)]
 pub struct Policies(BTreeMap<String, Policy>);
 
-/// A policy, or why it cannot be read.
+/// A policy, or the reason for which it cannot be read.
 #[derive(Clone, Debug, PartialEq)]
 enum Policy {
     /// The policy could be read.
@@ -43,23 +43,23 @@ impl Policies {
         is_new
     }
 
-    /// The policy of that name was deleted.
+    /// Removes the policy of that name.
     pub fn remove(&mut self, name: &str) {
         self.0.remove(name);
     }
 
-    /// Whether any policy limits the number or the storage of objects.
+    /// Returns true if any policy limits the number or the storage of objects.
     pub fn limit(&self) -> bool {
         self.0.values().any(|policy| matches!(policy, Policy::Read(spec) if limits(spec)))
     }
 
-    /// Whether there are no policies.
+    /// Returns true if there are no policies.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Why the policies do not allow what an object asks for, in a namespace with these labels. All policies that
-    /// select the namespace must allow it.
+    /// Returns the reason for which the policies do not allow what an object asks for, in a namespace with these
+    /// labels. All policies that select the namespace must allow it.
     pub fn denial(
         &self,
         labels: &BTreeMap<String, String>,
@@ -79,7 +79,7 @@ impl Policies {
         })
     }
 
-    /// Which addresses that belong to no pod may be targets in a namespace with these labels.
+    /// Returns the addresses that belong to no pod and may be targets in a namespace with these labels.
     pub fn beyond_pods(&self, labels: &BTreeMap<String, String>) -> Beyond {
         let mut lists = Vec::new();
         for (name, policy) in &self.0 {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_kept_by_every_policy_and_not_before_objects_are_counted() {
+    fn every_policy_limits_once_objects_are_counted() {
         let limited = policies(&[
             json!({ "namespaceSelector": {} }),
             json!({ "namespaceSelector": {}, "maxObjects": { "Redis": 1 } }),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_cannot_be_read_forbids_all_that_it_may_be_about() {
+    fn an_unreadable_policy_forbids_everything_it_may_select() {
         let broken = |selector: Value| json!({ "namespaceSelector": selector, "images": 7 });
         let denied = |spec: Value| denial(&policies(&[spec]), &[]);
         assert!(denied(broken(json!({}))).unwrap().1.contains("CausewayPolicy p0 cannot be read"));

@@ -1,4 +1,4 @@
-//! What is known of policies and of the labels and annotations of namespaces, for verdicts.
+//! The state of policies, and of the labels and annotations of namespaces, for verdicts.
 
 mod follow;
 
@@ -24,7 +24,7 @@ use crate::leader::Fence;
 /// The longest wait for both lists after the start. A failover must not depend on policies.
 const LISTED: Duration = Duration::from_secs(10);
 
-/// What policies allow; clones share the same state. The default enforces no policies.
+/// Decides what policies allow; clones share the same state. The default enforces no policies.
 #[derive(Clone, Debug, Default)]
 pub struct Guardrails(Option<Arc<Inner>>);
 
@@ -38,13 +38,13 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Known {
     policies: Policies,
-    /// What is known of namespaces.
+    /// The facts about namespaces, by name.
     namespaces: HashMap<String, Facts>,
     /// Namespaces that were asked for before they were known.
     awaited: HashSet<String>,
-    /// Whether policies, and namespaces, have been listed.
+    /// True once policies, and namespaces, have been listed.
     listed: (bool, bool),
-    /// Why they cannot be listed or watched: policies, namespaces, or both.
+    /// The errors of their lists or watches: of policies, namespaces, or both.
     troubles: BTreeMap<&'static str, String>,
     /// The objects that exist.
     census: Census,
@@ -87,7 +87,7 @@ impl Guardrails {
         inner.becomes(|known| known.listed == (true, true)).await;
     }
 
-    /// Returns itself once policies and namespaces are listed, or why they cannot be.
+    /// Returns itself once policies and namespaces are listed; fails with the reason if they cannot be.
     pub async fn known(self) -> Result<Self, String> {
         if let Some(inner) = &self.0 {
             inner.becomes(|known| known.listed == (true, true) || known.trouble().is_some()).await;
@@ -99,7 +99,7 @@ impl Guardrails {
         Ok(self)
     }
 
-    /// Why an object may not ask for these, or may not exist at all.
+    /// Returns the reason for which an object may not ask for these, or may not exist at all.
     pub fn denial<K: Resource<DynamicType = ()>>(&self, object: &K, asks: impl FnOnce() -> Vec<Ask>) -> Option<Denial> {
         let known = self.0.as_ref()?.known();
         match known.labels(&object.namespace().unwrap_or_default()) {
@@ -112,7 +112,7 @@ impl Guardrails {
         }
     }
 
-    /// Which addresses that belong to no pod of that namespace may be targets there.
+    /// Returns the addresses that belong to no pod of that namespace and may be targets there.
     pub fn beyond_pods(&self, namespace: &str) -> Beyond {
         let Some(inner) = &self.0 else { return Beyond::All };
         let known = inner.known();
@@ -123,7 +123,7 @@ impl Guardrails {
         }
     }
 
-    /// What that namespace demands of its databases.
+    /// Returns the demands of that namespace on its databases.
     pub fn required(&self, namespace: &str) -> Result<Required, Denial> {
         let Some(inner) = &self.0 else { return Ok(Required::default()) };
         let mut known = inner.known();
@@ -143,15 +143,15 @@ impl Guardrails {
         ))
     }
 
-    /// Sets which kinds are served, and in which namespaces each is listed; none for all. The limits of a namespace are
-    /// not known before all kinds are listed there.
+    /// Sets the kinds that are served, and in which namespaces each is listed; none for all. The limits of a namespace
+    /// are not known before all kinds are listed there.
     pub fn expect(&self, kinds: impl Iterator<Item = &'static str>, namespaces: &[String]) {
         let Some(inner) = &self.0 else { return };
         let mut known = inner.known();
         kinds.for_each(|kind| known.census.expect(kind, namespaces));
     }
 
-    /// The kind was listed in that namespace, or in all.
+    /// Records that the kind was listed in that namespace, or in all.
     pub fn listed(&self, kind: &'static str, namespace: Option<&str>) {
         self.count(|census| {
             census.listed(kind, namespace);
@@ -165,7 +165,7 @@ impl Guardrails {
         self.count(|census| census.seen(kind, object, storage));
     }
 
-    /// An object was deleted.
+    /// Removes an object that was deleted.
     pub fn gone(&self, kind: &'static str, object: &impl Resource) {
         self.count(|census| {
             census.gone(kind, object);
@@ -195,7 +195,8 @@ impl Guardrails {
 }
 
 impl Known {
-    /// The labels of a namespace; `None` if there are no policies, which would need them. Fails if they are not known.
+    /// Returns the labels of a namespace; `None` if there are no policies, which would need them. Fails if they are not
+    /// known.
     fn labels(&self, namespace: &str) -> Result<Option<&BTreeMap<String, String>>, String> {
         if let Some(why) = self.unlisted() {
             return Err(why);
@@ -212,12 +213,12 @@ impl Known {
         self.namespaces.get(namespace).map(|facts| Some(&facts.labels)).ok_or_else(unknown)
     }
 
-    /// Why policies or namespaces cannot be listed or watched.
+    /// Returns the error of the lists or watches of policies or namespaces, if there is one.
     fn trouble(&self) -> Option<&str> {
         self.troubles.values().next().map(String::as_str)
     }
 
-    /// Why policies and namespaces are not known, if they are not.
+    /// Returns the reason for which policies and namespaces are not known, if they are not.
     fn unlisted(&self) -> Option<String> {
         let trouble = self.trouble().unwrap_or("they were not listed yet");
         (self.listed != (true, true)).then(|| {
@@ -305,12 +306,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_not_known_is_not_allowed_and_a_kind_that_is_not_installed_has_no_objects() {
+    async fn unknown_values_are_denied_and_missing_kinds_have_no_objects() {
         let tenants = || policy(&json!({ "matchLabels": { "tenant": "a" } }));
         assert_eq!(reason(apiserver(200, tenants()), "shop").await, Some(DENIED));
         assert_eq!(reason(apiserver(200, policy(&json!({ "matchLabels": { "tenant": "b" } }))), "shop").await, None);
         assert_eq!(reason(apiserver(200, tenants()), "new").await, Some(UNKNOWN), "a namespace that was not seen yet");
-        assert_eq!(reason(apiserver(200, json!([])), "new").await, None, "nobody asks who it is");
+        assert_eq!(reason(apiserver(200, json!([])), "new").await, None, "the namespace is not asked for");
         assert_eq!(reason(apiserver(404, json!([])), "shop").await, None);
         assert_eq!(reason(apiserver(403, json!([])), "shop").await, Some(UNKNOWN));
         let none = Guardrails::default();
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn policies_that_may_not_be_listed_are_reported_with_what_grants_it() {
+    async fn denied_lists_of_policies_are_reported_with_the_grant() {
         let guardrails = Guardrails::watching(&apiserver(403, json!([])));
         guardrails.ready().await;
         let (_, why) = guardrails.denial(&Redis::new("cache", RedisSpec::default()), Vec::new).expect("a denial");

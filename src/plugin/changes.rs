@@ -10,7 +10,7 @@ use super::{Error, kinds};
 /// A new value of this annotation of a `DatabaseBackup` starts a backup.
 const BACKUP_NOW: &str = "causeway.example.com/backup-now";
 
-/// A requested change.
+/// A change that a command requests.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// Suspend the object, or resume it.
@@ -21,9 +21,9 @@ pub enum Change {
     Switchover(Option<String>),
     /// Start the cluster again with the data of one member.
     Recover {
-        /// The member.
+        /// The name of the member.
         from: String,
-        /// Distinguishes this recovery from earlier ones.
+        /// The time that distinguishes this recovery from earlier ones.
         token: Timestamp,
     },
 }
@@ -36,11 +36,11 @@ pub struct Patch {
     pub removal: Option<Value>,
     /// The merge patch; `None` if nothing is to be changed.
     pub body: Option<Value>,
-    /// Says what it does.
+    /// A description of the change.
     pub done: String,
 }
 
-/// The patch for the change.
+/// Makes the patch for the change.
 pub fn patch(change: &Change, object: &DynamicObject) -> Result<Patch, Error> {
     let name = object.name_any();
     let (body, done) = match change {
@@ -91,12 +91,12 @@ fn switchover(object: &DynamicObject, to: &str) -> Patch {
     Patch { removal, body, done: format!("Causeway makes {to} the master") }
 }
 
-/// Whether the operator has seen that `spec.switchover` was removed.
+/// Returns true if the operator has seen that `spec.switchover` was removed.
 pub fn has_forgotten_switchover(object: &DynamicObject) -> bool {
     object.data["status"]["switchedTo"].is_null()
 }
 
-/// The replica with the highest offset, among those that are in sync with the master.
+/// Returns the replica with the highest offset, among those that are in sync with the master.
 fn replica(object: &DynamicObject) -> Option<String> {
     let nodes = object.data["status"]["nodes"].as_array()?;
     let able = nodes.iter().filter(|node| node["role"] == "replica" && node["ready"] == true && node["inSync"] == true);
@@ -130,8 +130,8 @@ mod tests {
         assert!(refusal.contains("--to"), "{refusal}");
     }
 
-    /// The patch that makes cache-1 the master, where the spec asks for `asked`, `carried_out` was done before, and
-    /// `master` leads.
+    /// Makes the patch that makes cache-1 the master, where the spec asks for `asked`, `carried_out` was done before,
+    /// and `master` leads.
     fn to_cache_1(asked: Option<&str>, carried_out: Option<&str>, master: &str) -> Patch {
         let mut object = redis(&json!([]));
         object.data["spec"] = json!({ "switchover": asked.map(|master| json!({ "master": master })) });
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_was_carried_out_before_is_removed_before_it_is_set_again() {
+    fn a_repeated_value_is_removed_before_it_is_set_again() {
         for asked in [Some("cache-1"), None] {
             let made = to_cache_1(asked, Some("cache-1"), "cache-0");
             assert_eq!(made.removal, Some(json!({ "spec": { "switchover": null } })), "{asked:?}");

@@ -1,11 +1,11 @@
-//! Why a command of the plugin failed.
+//! Errors of the plugin's commands.
 
 use std::io;
 
 use crate::clients;
 use crate::runtime::api_message;
 
-/// Why a command failed.
+/// A failure of a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no way to reach the cluster.
@@ -17,9 +17,9 @@ pub enum Error {
     /// The word before the slash is no kind of ours.
     #[error("{word:?} is no kind of Causeway: use one of {known}")]
     Kind {
-        /// The word.
+        /// The word that is no kind.
         word: String,
-        /// The known kinds.
+        /// The kinds that there are.
         known: String,
     },
     /// A command about one object needs its name.
@@ -30,7 +30,7 @@ pub enum Error {
     Read {
         /// Kind, namespace and name.
         what: String,
-        /// The apiserver's answer.
+        /// The answer of the apiserver.
         source: kube::Error,
     },
     /// The object could not be changed.
@@ -38,13 +38,13 @@ pub enum Error {
     Write {
         /// Kind, namespace and name.
         what: String,
-        /// The apiserver's answer.
+        /// The answer of the apiserver.
         source: kube::Error,
     },
     /// The kind has no such field.
     #[error("a {kind} cannot be suspended")]
     NotSuspendable {
-        /// The kind.
+        /// The name of the kind.
         kind: String,
     },
     /// No replica can take over.
@@ -65,9 +65,9 @@ pub enum Error {
          lost for good"
     )]
     NotConfirmed {
-        /// The cluster.
+        /// The name of the cluster.
         name: String,
-        /// The member.
+        /// The name of the member.
         from: String,
     },
     /// The objects could not be written as JSON or YAML.

@@ -12,18 +12,18 @@ pub fn all() -> &'static [Served] {
     Served::value_variants()
 }
 
-/// The kind of that name.
+/// Returns the kind of that name.
 pub fn named(name: &str) -> Option<Served> {
     all().iter().copied().find(|kind| kind.name() == name)
 }
 
-/// Whether objects of the kind can be suspended.
+/// Returns true if objects of the kind can be suspended.
 pub fn suspends(kind: Served) -> bool {
     kind != Served::DatabaseRestore
 }
 
-/// The selected kinds, and the name of one object: all kinds without a word, one kind by its name, one object by
-/// `KIND/NAME`.
+/// Returns the selected kinds, and the name of one object: all kinds without a word, one kind by its name, one object
+/// by `KIND/NAME`.
 pub fn meant(word: Option<&str>) -> Result<(Vec<Served>, Option<String>), Error> {
     let Some(word) = word else { return Ok((all().to_vec(), None)) };
     let (kind, name) = word.split_once('/').map_or((word, None), |(kind, name)| (kind, Some(name)));
@@ -37,7 +37,7 @@ pub fn meant(word: Option<&str>) -> Result<(Vec<Served>, Option<String>), Error>
     }
 }
 
-/// Whether the word, in lower case, is the kind's name, plural or a short name.
+/// Returns true if the word, in lower case, is the kind's name, plural or a short name.
 fn is_called(kind: Served, lower: &str) -> bool {
     kind.name().to_lowercase() == lower || kind.resource().plural == lower || short_names(kind).contains(&lower)
 }

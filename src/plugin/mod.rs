@@ -36,7 +36,7 @@ use crate::terminal;
 /// The program's name as a plugin; Windows adds `.exe`.
 const NAME: &str = "kubectl-causeway";
 
-/// Whether the program was called by the plugin's name.
+/// Returns true if the program was called by the plugin's name.
 #[must_use]
 pub fn is_meant(program: &str) -> bool {
     program.rsplit(['/', '\\']).next().is_some_and(|name| name == NAME || name.strip_suffix(".exe") == Some(NAME))

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-/// What the user asks for.
+/// The command line.
 #[derive(Parser, Debug)]
 #[command(name = "kubectl-causeway", bin_name = "kubectl causeway", version, about = "Looks after objects of Causeway")]
 pub struct Cli {
@@ -13,7 +13,7 @@ pub struct Cli {
     pub(super) command: Command,
 }
 
-/// Which objects.
+/// The place of the objects.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Place {
     /// Namespace; unless given, that of the context
@@ -29,15 +29,15 @@ pub struct Place {
     pub context: Option<String>,
 }
 
-/// Form of what is printed.
+/// The form of the output.
 #[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
-    /// For people
+    /// For people, as columns
     #[default]
     Table,
-    /// For programs
+    /// For programs that read JSON
     Json,
-    /// For both
+    /// For people and programs
     Yaml,
 }
 
@@ -53,7 +53,7 @@ pub(super) enum Command {
         #[arg(short = 'o', long, value_enum, default_value_t)]
         output: Form,
     },
-    /// Why objects are not ready: the reasons that Causeway gives, and the newest warnings
+    /// Explain why objects are not ready: the reasons that Causeway gives, and the newest warnings
     Why {
         /// A kind, or one object; everything unless given
         object: Option<String>,
@@ -91,7 +91,7 @@ pub(super) enum Command {
     },
     /// Print a script that completes these commands, for example with: source <(kubectl causeway completion bash)
     Completion {
-        /// The shell
+        /// Name of the shell
         shell: Shell,
     },
 }
@@ -130,7 +130,7 @@ pub(super) enum EtcdCommand {
         /// The member whose data are kept, such as prod-etcd-0
         #[arg(long)]
         from: String,
-        /// What only the other members have is lost: yes
+        /// Confirm that writes which only the other members have are lost
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -153,7 +153,8 @@ mod tests {
     use super::super::kinds;
     use super::*;
 
-    /// Commands of this plugin in a text in Markdown: lines of blocks, with or without a prompt, and words in backticks.
+    /// Returns the commands of this plugin in a text in Markdown: lines of blocks, with or without a prompt, and words
+    /// in backticks.
     fn commands(text: &str) -> Vec<&str> {
         let mut found = Vec::new();
         let mut in_block = false;
@@ -170,7 +171,7 @@ mod tests {
         ours.map(|command| command.split(" #").next().unwrap_or_default().trim_end()).collect()
     }
 
-    /// Why the plugin would refuse the command.
+    /// Returns the reason for which the plugin would refuse the command.
     fn refusal(command: &str) -> Option<String> {
         let arguments = command.split_whitespace().skip(1);
         let cli = match Cli::try_parse_from(arguments) {

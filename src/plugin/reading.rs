@@ -33,26 +33,26 @@ const PARTS: [(&str, &str, &str); 9] = [
     ("apps", "v1", "ReplicaSet"),
     ("", "v1", "Pod"),
 ];
-/// How long the operator may take to react to a change. It reacts within a second, unless it is down or busy.
+/// The time that the operator may take to react to a change. It reacts within a second, unless it is down or busy.
 const REACTION: Duration = Duration::from_secs(30);
 /// The pause between two looks at an object that is to react.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Objects in one page of a list.
 const PAGE: u32 = 500;
 
-/// The cluster, with the rights of the user.
+/// Calls the cluster with the rights of the user.
 pub struct Cluster {
     client: Client,
     /// The namespace to read; `None` for all.
     namespace: Option<String>,
 }
 
-/// Objects of our kinds.
+/// Objects of our kinds that were found.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The objects that could be read.
     pub objects: Vec<DynamicObject>,
-    /// For each kind that could not be read, why.
+    /// The errors of kinds that could not be read.
     pub refused: Vec<String>,
 }
 
@@ -72,8 +72,8 @@ impl Cluster {
         Ok(Self { client, namespace })
     }
 
-    /// The objects that `word` selects. A kind that is not installed has none. A kind that may not be read is reported
-    /// beside the objects of the others.
+    /// Returns the objects that `word` selects. A kind that is not installed has none. A kind that may not be read is
+    /// reported beside the objects of the others.
     pub async fn objects(&self, word: Option<&str>) -> Result<Found, Error> {
         let (kinds, name) = kinds::meant(word)?;
         if let (Some(name), [kind]) = (name, &kinds[..]) {
@@ -83,7 +83,7 @@ impl Cluster {
         Ok(self.lists(&resources).await)
     }
 
-    /// The one object that `word` names.
+    /// Returns the one object that `word` names.
     pub async fn object(&self, word: &str) -> Result<DynamicObject, Error> {
         let (kinds, name) = kinds::meant(Some(word))?;
         match (&kinds[..], name) {
@@ -113,7 +113,7 @@ impl Cluster {
         object.map(|object| typed(object, &resource)).map_err(|source| Error::Read { what: what(), source })
     }
 
-    /// Everything in the object's namespace that may belong to it.
+    /// Lists everything in the object's namespace that may belong to it.
     pub async fn parts(&self, object: &DynamicObject) -> Found {
         let namespace = object.namespace().unwrap_or_default();
         let here = Self { client: self.client.clone(), namespace: Some(namespace) };
@@ -122,7 +122,7 @@ impl Cluster {
         here.lists(&resources).await
     }
 
-    /// All objects of these kinds, listed at the same time.
+    /// Lists all objects of these kinds at the same time.
     async fn lists(&self, resources: &[ApiResource]) -> Found {
         let mut found = Found::default();
         let lists = resources.iter().map(|resource| self.list(resource));
@@ -136,7 +136,7 @@ impl Cluster {
         found
     }
 
-    /// Warning events about the object; none if they may not be read, because they only add to its status.
+    /// Lists warning events about the object; none if they may not be read, because they only add to its status.
     pub async fn warnings(&self, object: &DynamicObject) -> Vec<Event> {
         let api: Api<Event> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
         let of = format!("involvedObject.uid={},type=Warning", object.uid().unwrap_or_default());
@@ -160,7 +160,7 @@ impl Cluster {
         done.map(drop).map_err(|source| Error::Write { what: title(object), source })
     }
 
-    /// All objects of a kind, page by page.
+    /// Lists all objects of a kind, page by page.
     async fn list(&self, resource: &ApiResource) -> Result<Vec<DynamicObject>, kube::Error> {
         let (api, mut all) = (self.api(resource), Vec::new());
         let mut parameters = ListParams::default().limit(PAGE);

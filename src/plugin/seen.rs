@@ -9,15 +9,15 @@ use serde_json::Value;
 use crate::api::{Polarity, polarity};
 use crate::terminal::{make_all_plain, make_plain};
 
-/// A condition.
+/// A condition, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Condition {
-    /// Its type.
+    /// The type of the condition.
     #[serde(rename = "type")]
     pub type_: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// A single word.
+    /// A single `CamelCase` word.
     pub reason: String,
     /// A sentence for users.
     pub message: String,
@@ -26,7 +26,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Whether it indicates trouble. A condition that Causeway does not write does so when it is false.
+    /// Returns true if it indicates trouble. A condition that Causeway does not write does so when it is false.
     pub fn is_trouble(&self) -> bool {
         let bad = if polarity(&self.type_) == Some(Polarity::AbnormalTrue) { "True" } else { "False" };
         self.status == bad
@@ -37,15 +37,15 @@ impl Condition {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Seen {
-    /// Its kind.
+    /// The name of the kind.
     pub kind: String,
-    /// Its namespace.
+    /// The namespace of the object.
     pub namespace: String,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
     /// `True`, `False`, or `Unknown` if the status is missing or about an earlier spec.
     pub ready: String,
-    /// A single word.
+    /// A single `CamelCase` word.
     pub reason: String,
     /// A sentence for users.
     pub message: String,
@@ -56,7 +56,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The state of the object at the time `now`.
+    /// Reads the state of the object at the time `now`.
     pub fn of(object: &DynamicObject, now: Timestamp) -> Self {
         let conditions = conditions(object);
         let observed = object.data["status"]["observedGeneration"].as_i64();
@@ -85,7 +85,7 @@ impl Seen {
         }
     }
 
-    /// The same, to be shown on a terminal.
+    /// Returns the same without control characters, to be shown on a terminal.
     pub fn printable(&self) -> Self {
         let mut shown = self.clone();
         let own = [&mut shown.kind, &mut shown.namespace, &mut shown.name, &mut shown.ready, &mut shown.reason];
@@ -98,12 +98,12 @@ impl Seen {
         shown
     }
 
-    /// Whether the object is ready and no condition indicates trouble.
+    /// Returns true if the object is ready and no condition indicates trouble.
     pub fn is_well(&self) -> bool {
         self.ready == "True" && !self.conditions.iter().any(Condition::is_trouble)
     }
 
-    /// The object's name for kubectl: `redis/cache`.
+    /// Returns the object's name for kubectl: `redis/cache`.
     pub fn word(&self) -> String {
         format!("{}/{}", self.kind.to_lowercase(), self.name)
     }
@@ -126,7 +126,7 @@ fn conditions(object: &DynamicObject) -> Vec<Condition> {
     object.data["status"]["conditions"].as_array().into_iter().flatten().map(of).collect()
 }
 
-/// The object, to be shown on a terminal.
+/// Returns the object without control characters, to be shown on a terminal.
 pub fn printable(object: &DynamicObject) -> DynamicObject {
     let mut shown = object.clone();
     make_all_plain(&mut shown.data);
@@ -134,18 +134,18 @@ pub fn printable(object: &DynamicObject) -> DynamicObject {
     shown
 }
 
-/// Kind, namespace and name, for messages.
+/// Returns kind, namespace and name, for messages.
 pub fn title(object: &DynamicObject) -> String {
     let kind = object.types.as_ref().map_or("object", |types| &types.kind);
     format!("{kind} {}/{}", object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// Whole seconds from one time to another; 0 if the clocks disagree.
+/// Returns the whole seconds from one time to another; 0 if the clocks disagree.
 pub fn seconds_between(from: Timestamp, to: Timestamp) -> i64 {
     to.duration_since(from).as_secs().max(0)
 }
 
-/// A duration in its two largest units, as kubectl writes it.
+/// Formats a duration in its two largest units, as kubectl writes it.
 pub fn age(seconds: i64) -> String {
     let units = [(86_400, 'd'), (3_600, 'h'), (60, 'm'), (1, 's')];
     let first = units.iter().position(|(unit, _)| seconds >= *unit).unwrap_or(units.len() - 1);

@@ -14,8 +14,8 @@ use crate::terminal::{self, plain};
 /// The greatest depth of children: a `CronJob` has Jobs, and those have pods.
 const DEEPEST: usize = 4;
 
-/// The object and everything that belongs to it.
-pub fn tree(seen: &Seen, object: &DynamicObject, parts: &Found, now: Timestamp) -> String {
+/// Shows the object and everything that belongs to it.
+pub fn tree(seen: &Seen, object: &DynamicObject, parts: &Found, now: Timestamp, paint: Paint) -> String {
     let (seen, object) = (&seen.printable(), &printable(object));
     let parts = &Found {
         objects: parts.objects.iter().map(printable).collect(),
@@ -40,7 +40,7 @@ pub fn tree(seen: &Seen, object: &DynamicObject, parts: &Found, now: Timestamp) 
     out
 }
 
-/// What the object's status says about things that are not objects in the cluster.
+/// Lists what the object's status says about things that are not objects in the cluster.
 fn known(status: &Value) -> Vec<String> {
     let items = |field: &str| status[field].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| match value {
@@ -85,8 +85,8 @@ fn known(status: &Value) -> Vec<String> {
     lines
 }
 
-/// The objects that this one controls, and the objects that those control.
-fn branch(out: &mut String, uid: &str, parts: &Found, depth: usize) {
+/// Shows the objects that this one controls, and the objects that those control.
+fn branch(out: &mut String, uid: &str, parts: &Found, depth: usize, paint: Paint) {
     let is_of = |part: &&DynamicObject| {
         part.owner_references().iter().any(|owner| owner.uid == uid && owner.controller == Some(true))
     };
@@ -105,7 +105,7 @@ fn branch(out: &mut String, uid: &str, parts: &Found, depth: usize) {
     }
 }
 
-/// Whether a child is healthy, and a short description of its state.
+/// Returns true if a child is healthy, with a short description of its state.
 fn health(kind: &str, data: &Value) -> (bool, String) {
     let (spec, status) = (&data["spec"], &data["status"]);
     let number = |value: &Value| value.as_i64().unwrap_or_default();
@@ -143,7 +143,7 @@ fn health(kind: &str, data: &Value) -> (bool, String) {
     }
 }
 
-/// The state of a pod, with what keeps its containers from running.
+/// Returns the state of a pod, with what keeps its containers from running.
 fn pod(spec: &Value, status: &Value) -> (bool, String) {
     let phase = status["phase"].as_str().unwrap_or("Unknown");
     let node = spec["nodeName"].as_str().map_or_else(|| "no node".into(), |node| format!("node {node}"));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_shows_what_an_object_consists_of_and_nothing_of_others() {
+    fn a_tree_shows_only_the_parts_of_an_object() {
         let now = "2026-11-25T08:00:00Z".parse().expect("a time");
         let owned = |uid: &str, by: &str, name: &str| {
             json!({ "name": name, "uid": uid, "ownerReferences": [{

@@ -10,7 +10,7 @@ use super::seen::{Condition, Seen, age, seconds_between};
 use crate::guardrails::DENIED;
 use crate::terminal::{health, plain, strong};
 
-/// How many of the newest warnings are shown.
+/// The number of newest warnings that are shown.
 const NEWEST: usize = 5;
 
 /// Describes what is wrong with the object.
@@ -35,7 +35,7 @@ pub fn why(seen: &Seen, events: &[Event], now: Timestamp) -> String {
     out
 }
 
-/// The policy that forbids the object, as its message names it.
+/// Returns the policy that forbids the object, as its message names it.
 fn policy(seen: &Seen) -> Option<&str> {
     // The last one: a value of the spec comes before it, and may say the same. Names have no other characters.
     let (_, rest) = seen.message.rsplit_once("CausewayPolicy ").filter(|_| seen.reason == DENIED)?;
@@ -52,7 +52,7 @@ pub fn summary(all: usize, well: usize) -> String {
     }
 }
 
-/// The newest warnings, each message once.
+/// Returns the newest warnings, each message once.
 fn newest(events: &[Event]) -> Vec<(Option<Timestamp>, &Event)> {
     let at = |event: &Event| {
         let series = event.series.as_ref().and_then(|series| Some(series.last_observed_time.as_ref()?.0));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_names_the_policy_and_nothing_that_a_shell_acts_on() {
+    fn a_command_names_the_policy_without_shell_syntax() {
         let mut seen = Seen {
             kind: "MyIngress".into(),
             namespace: "shop".into(),

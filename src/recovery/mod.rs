@@ -30,7 +30,7 @@ use programs::{Programs, Refusal};
 
 /// The report of a success.
 pub const SKIPPED: &str = "skipped";
-/// How many revisions are skipped: etcd's documentation recommends this number for a week of 1500 writes a second.
+/// The number of revisions that are skipped: etcd's documentation recommends it for a week of 1500 writes a second.
 /// <https://etcd.io/docs/v3.6/op-guide/recovery/#restoring-with-revision-bump>
 pub const REVISIONS: u64 = 1_000_000_000;
 /// The exit code after a signal.
@@ -47,15 +47,15 @@ pub struct SkipOptions {
     #[arg(long, env = "CAUSEWAY_ETCD_VERSION")]
     pub version: String,
 
-    /// The member's name
+    /// Name of the member
     #[arg(long, env = "ETCD_NAME")]
     pub name: String,
 
-    /// Where its peers will reach it
+    /// URL at which its peers will reach it
     #[arg(long, env = "ETCD_INITIAL_ADVERTISE_PEER_URLS")]
     pub peer_url: String,
 
-    /// Its data
+    /// Directory of its data
     #[arg(long, env = "ETCD_DATA_DIR")]
     pub data: PathBuf,
 
@@ -63,7 +63,7 @@ pub struct SkipOptions {
     #[arg(long, default_value = programs::DIRECTORY)]
     pub programs: PathBuf,
 
-    /// File for what came of it: Kubernetes keeps it with the pod
+    /// File for the outcome: Kubernetes keeps it with the pod
     #[arg(long, env = "CAUSEWAY_TERMINATION_LOG", default_value = report::PATH)]
     pub termination_log: PathBuf,
 
@@ -72,7 +72,7 @@ pub struct SkipOptions {
     pub log_format: LogFormat,
 }
 
-/// Why it is not known whether the data were changed. A retry finds out.
+/// A failure after which it is not known whether the data were changed. A retry finds out.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Logging could not be set up.
@@ -84,9 +84,9 @@ pub enum Error {
     /// A file could not be read or written.
     #[error("{path}: {source}")]
     File {
-        /// Its path.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operation.
         source: io::Error,
     },
 }
@@ -108,7 +108,7 @@ pub async fn skip(options: SkipOptions) -> Result<u8, Error> {
     Ok(0)
 }
 
-/// Raises the revision, or says why the data stay as they are.
+/// Raises the revision, or explains why the data stay as they are.
 async fn begin_above(options: &SkipOptions) -> Result<Result<(), Refusal>, Error> {
     let place = Place::new(&options.data, &options.recovery);
     place.finish()?;

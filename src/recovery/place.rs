@@ -26,7 +26,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The directories of a member, for a recovery.
+    /// Names the directories of a member, for a recovery.
     pub fn new(data: &Path, recovery: &str) -> Self {
         let beside = |end: &str| {
             let mut name = data.file_name().unwrap_or_default().to_owned();
@@ -36,18 +36,18 @@ impl Place {
         Self { data: data.to_owned(), new: beside("-new"), old: beside("-old"), recovery: recovery.to_owned() }
     }
 
-    /// Where to create the new data.
+    /// Returns the path at which to create the new data.
     pub fn made(&self) -> PathBuf {
         self.new.clone()
     }
 
-    /// Whether the member's data come from this recovery.
+    /// Returns true if the member's data come from this recovery.
     pub fn is_done(&self) -> Result<bool, Error> {
         Ok(note_in(&self.data)?.as_ref() == Some(&self.recovery))
     }
 
-    /// Whether a member has run on the data. Without a log, etcd begins an empty cluster, also with `--force-new-cluster`. A
-    /// database says nothing: etcd makes one before it finds out that it may not start.
+    /// Returns true if a member has run on the data. Without a log, etcd begins an empty cluster, also with
+    /// `--force-new-cluster`. A database says nothing: etcd makes one before it finds out that it may not start.
     /// <https://github.com/etcd-io/etcd/blob/v3.6.0/server/etcdserver/bootstrap.go> (`bootstrapCluster`)
     pub fn has_log(&self) -> Result<bool, Error> {
         let path = self.data.join(LOG);
@@ -104,7 +104,7 @@ impl Place {
     }
 }
 
-/// The recovery that the data come from, if they are complete.
+/// Returns the recovery that the data come from, if they are complete.
 fn note_in(directory: &Path) -> Result<Option<String>, Error> {
     let path = directory.join(NOTE);
     match fs::read_to_string(&path) {
@@ -166,7 +166,7 @@ mod tests {
             fs::read_to_string(self.0.join("data/member/db")).unwrap()
         }
 
-        /// The names of everything beside the data.
+        /// Lists the names of everything beside the data.
         fn beside(&self) -> Vec<String> {
             let names = fs::read_dir(&self.0).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
             names.filter(|name| name != "data").collect()
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_between_two_steps_leaves_the_old_data_or_the_new() {
+    fn a_crash_between_steps_leaves_old_data_or_new() {
         let volume = Volume::new("died");
         let place = volume.place("one");
         volume.put("data-new", "new");

@@ -21,14 +21,14 @@ const PEERS: &str = "http://127.0.0.1:2380";
 const PROGRAM_TIMEOUT: Duration = Duration::from_mins(30);
 /// A member that is asked to stop first writes its data to disk.
 const STOP_TIMEOUT: Duration = Duration::from_mins(1);
-/// The programs answer a question at once, or not at all.
+/// The time in which the programs answer a question, or not at all.
 const ANSWER: Duration = Duration::from_secs(5);
 /// The interval of checks whether a program has ended or answers.
 const PROGRAM_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The most characters of a program's output in a message.
 const LONGEST: usize = 200;
 
-/// Why the data were not changed.
+/// A reason for which the data were not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// No member has run on the volume.
@@ -40,23 +40,23 @@ pub enum Refusal {
     /// The image has another minor version, which would convert the data into a format that the member cannot read.
     #[error("the image holds etcd {held}, and the members run {wanted}: it must be of the same minor version")]
     Version {
-        /// The version in the image.
+        /// The version that the image has.
         held: String,
-        /// The version of the members.
+        /// The version that the members run.
         wanted: String,
     },
     /// A program could not be started.
     #[error("{program} cannot be started: {source}")]
     Start {
-        /// Its name.
+        /// The name of the program.
         program: &'static str,
-        /// Why.
+        /// The error of the start.
         source: io::Error,
     },
-    /// A program failed.
+    /// A program failed to do its part.
     #[error("{program} failed: {message}")]
     Ended {
-        /// Its name.
+        /// The name of the program.
         program: &'static str,
         /// Its exit status and output.
         message: String,
@@ -64,9 +64,9 @@ pub enum Refusal {
     /// A program did not end in time.
     #[error("{program} took longer than {} s", timeout.as_secs())]
     Hung {
-        /// Its name.
+        /// The name of the program.
         program: &'static str,
-        /// How long we waited.
+        /// The time that we waited.
         timeout: Duration,
     },
 }
@@ -75,7 +75,7 @@ pub enum Refusal {
 pub struct Programs<'a> {
     /// The directory of the programs.
     pub directory: &'a Path,
-    /// The member.
+    /// The options of the member.
     pub options: &'a SkipOptions,
 }
 
@@ -150,7 +150,7 @@ impl Programs<'_> {
         if status.success() { Ok(()) } else { Err(program.failed(status, "see the log of the container")) }
     }
 
-    /// The output of a program.
+    /// Returns the output of a program.
     async fn ask(&self, name: &'static str, question: &[&str]) -> Result<String, Refusal> {
         let arguments = question.iter().map(OsString::from).collect();
         let mut program = self.start(name, arguments, Stdio::piped())?;
@@ -177,7 +177,7 @@ struct Running {
 }
 
 impl Running {
-    /// Its exit status, if it has ended.
+    /// Returns its exit status, if it has ended.
     fn ended(&mut self) -> Result<Option<ExitStatus>, Refusal> {
         let program = self.name;
         let status = self.child.as_mut().map_or(Ok(None), Child::try_wait);
@@ -222,8 +222,8 @@ impl Drop for Running {
     }
 }
 
-/// Whether the member that runs alone has read all of its log. An error about a missing login counts too, because etcd
-/// checks the login only after that.
+/// Returns true if the member that runs alone has read all of its log. An error about a missing login counts too,
+/// because etcd checks the login only after that.
 async fn answers() -> bool {
     let endpoint = Endpoint { url: CLIENTS.into(), tls: None, login: None };
     let grpc = Grpc::default();
@@ -241,12 +241,12 @@ fn flag(name: &str, path: &Path) -> OsString {
     text
 }
 
-/// The version in the output of `etcd --version`.
+/// Returns the version in the output of `etcd --version`.
 fn version_in(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("etcd Version: ")).map(str::trim)
 }
 
-/// The first two numbers of a version.
+/// Returns the first two numbers of a version.
 fn minor(version: &str) -> Option<&str> {
     let (minor, _) = version.rsplit_once('.')?;
     Some(minor)

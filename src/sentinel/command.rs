@@ -8,7 +8,6 @@ use super::view::{Master, View};
 /// The version of Redis Sentinel whose commands are answered.
 pub const VERSION: &str = "7.0.15";
 
-/// The answer to a subcommand.
 pub fn answer(subcommand: &[u8], words: &[Vec<u8>], settings: &Settings, view: &View) -> Reply {
     let subcommand = shown(subcommand).to_lowercase();
     let known = || view.master.as_ref().ok_or_else(|| error("No such master with that name"));
@@ -40,8 +39,8 @@ fn fields<const COUNT: usize>(fields: [(&'static str, &str); COUNT]) -> Reply {
     Reply::Map(fields.map(|(name, value)| (name, Reply::text(value))).into())
 }
 
-/// What clients look at: redis-py at `flags` and `num-other-sentinels`, Lettuce at `ip`, `port` and `flags`.
-/// <https://github.com/redis/redis-py/blob/v5.0.0/redis/sentinel.py> (`check_master_state`)
+/// Answers with the fields that clients look at: redis-py at `flags` and `num-other-sentinels`, Lettuce at `ip`, `port`
+/// and `flags`. <https://github.com/redis/redis-py/blob/v5.0.0/redis/sentinel.py> (`check_master_state`)
 fn master(settings: &Settings, master: &Master) -> Reply {
     fields([
         ("name", &settings.name),
@@ -57,7 +56,7 @@ fn master(settings: &Settings, master: &Master) -> Reply {
     ])
 }
 
-/// One entry for all replicas that have all data: the Service that leads to them.
+/// Answers with one entry for all replicas that have all data: the Service that leads to them.
 fn replicas(settings: &Settings, master: &Master) -> Vec<Reply> {
     let (host, port) = (settings.replicas.as_str(), settings.port.to_string());
     let replica = || {
@@ -77,7 +76,7 @@ fn replicas(settings: &Settings, master: &Master) -> Vec<Reply> {
     master.followed.then(replica).into_iter().collect()
 }
 
-/// What `INFO` says.
+/// Answers to `INFO`.
 pub fn info(settings: &Settings, view: &View) -> String {
     let (count, line) = match &view.master {
         None => (0, String::new()),

@@ -7,8 +7,7 @@
 //! ```
 //!
 //! It detects no failures and fails nothing over: the operator does, and makes each node follow the master. So it asks
-//! the node beside it, and nobody else. While that node knows no master, it names none. Redis' own sentinel would decide
-//! by itself, and Redis' libraries are for clients: none bounds what a client may send before it has logged in.
+//! the node beside it, and no other. While that node knows no master, it names none.
 
 mod command;
 mod node;
@@ -47,7 +46,7 @@ pub const USER: &str = "causeway-sentinel";
 /// Options of `causeway sentinel`.
 #[derive(Args, Clone, Debug)]
 pub struct SentinelOptions {
-    /// What clients call the master: the name of the Redis object
+    /// Name by which clients call the master: that of the Redis object
     #[arg(long, env = "SENTINEL_MASTER")]
     pub master: String,
 
@@ -63,7 +62,7 @@ pub struct SentinelOptions {
     #[arg(long, env = "SENTINEL_NODE", default_value = "127.0.0.1:6379")]
     pub node: SocketAddr,
 
-    /// Where to listen; port 26379 of all addresses unless given
+    /// Address to listen at; port 26379 of all addresses unless given
     #[arg(long, env = "SENTINEL_LISTEN")]
     pub listen: Option<SocketAddr>,
 
@@ -79,7 +78,7 @@ pub struct SentinelOptions {
     #[arg(long, env = "SENTINEL_TLS_NAME")]
     pub tls_name: Option<String>,
 
-    /// Whether clients must show a certificate: Off, Optional or Required
+    /// Certificates that clients must show: Off, Optional or Required
     #[arg(long, env = "SENTINEL_CLIENT_CERTIFICATES", value_enum, ignore_case = true, default_value = "Off")]
     pub client_certificates: ClientCertificates,
 
@@ -92,7 +91,7 @@ pub struct SentinelOptions {
     pub log_level: String,
 }
 
-/// Why clients cannot be answered.
+/// A reason for which clients cannot be answered.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Logging could not be set up.
@@ -104,17 +103,17 @@ pub enum Error {
     /// The file with our password cannot be read.
     #[error("SENTINEL_PASSWORD_FILE {path}: {source}")]
     Password {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the read.
         source: io::Error,
     },
     /// The address is taken.
     #[error("cannot listen at {address}: {source}")]
     Listen {
-        /// The address.
+        /// The address to listen at.
         address: SocketAddr,
-        /// Why.
+        /// The error of the socket.
         source: io::Error,
     },
 }
@@ -133,7 +132,7 @@ pub async fn run(options: SentinelOptions) -> Result<(), Error> {
     Ok(())
 }
 
-/// The address that stands for all addresses of the same family.
+/// Returns the address that stands for all addresses of the same family.
 fn everywhere(address: IpAddr) -> SocketAddr {
     match address {
         IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, PORT).into(),

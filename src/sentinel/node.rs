@@ -1,4 +1,4 @@
-//! The node beside this sentinel: which master it names, and whether a password is right.
+//! Asks the node beside this sentinel which master it names, and whether a password is right.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,38 +12,38 @@ use super::tls::Files;
 use super::view::{self, View};
 use crate::external::redis::{Credentials, Endpoint, Info, Login, Reply, Request, Tcp, Transport, Trouble};
 
-/// How often it is asked.
+/// The interval of questions to the node.
 const OFTEN: Duration = Duration::from_millis(500);
-/// How long an answer is waited for.
+/// The time that an answer is waited for.
 const DEADLINE: Duration = Duration::from_secs(1);
-/// How many passwords are checked at the same time.
+/// The number of passwords that are checked at the same time.
 const CHECKS: usize = 16;
 
-/// How the node is reached.
+/// The address and the credentials with which the node is called.
 #[derive(Debug)]
 pub struct Node {
-    /// Such as `127.0.0.1:6379`.
+    /// Host and port, such as `127.0.0.1:6379`.
     pub address: String,
     /// The user as which it is asked for its master; `None` if it asks for no password.
     pub login: Option<Login>,
-    /// How it speaks TLS, if it does.
+    /// The settings of TLS, if the node speaks it.
     pub tls: Option<Tls>,
     checks: Semaphore,
 }
 
-/// How it speaks TLS.
+/// The settings of TLS with the node.
 #[derive(Debug)]
 pub struct Tls {
     /// The directory with the certificates, which change now and then.
     pub directory: PathBuf,
     /// The name that its certificate is valid for.
     pub name: String,
-    /// Whether it asks for a client certificate.
+    /// True if it asks for a client certificate.
     pub asks: bool,
 }
 
 impl Node {
-    /// A node that nobody has asked yet.
+    /// Describes a node that was not asked yet.
     pub fn new(address: String, login: Option<Login>, tls: Option<Tls>) -> Self {
         Self { address, login, tls, checks: Semaphore::new(CHECKS) }
     }
@@ -76,8 +76,8 @@ impl Node {
         }
     }
 
-    /// Whether clients log in to the node with that password. The node itself is asked: it knows a changed password at
-    /// once.
+    /// Checks whether clients log in to the node with that password. The node itself is asked: it knows a changed
+    /// password at once.
     pub async fn check(&self, password: &str) -> Verdict {
         let login = Login { user: "default".into(), password: password.to_owned() };
         let checked = timeout(DEADLINE, async {
@@ -92,7 +92,7 @@ impl Node {
         }
     }
 
-    /// What it says of itself.
+    /// Returns the node's answer to `INFO`.
     async fn info(&self, calls: &Tcp, login: Option<Login>) -> Result<Info, Trouble> {
         let endpoint = self.endpoint(login).map_err(|error| {
             tracing::warn!(%error, "the certificates cannot be read");

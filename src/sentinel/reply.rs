@@ -12,7 +12,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The number that `HELLO` has for it.
+    /// Returns the number that `HELLO` has for it.
     pub fn number(self) -> i64 {
         match self {
             Self::Two => 2,
@@ -28,15 +28,15 @@ pub enum Reply {
     Word(&'static str),
     /// An error, its code first.
     Error(String),
-    /// A number.
+    /// A signed number.
     Number(i64),
-    /// A text.
+    /// A bulk string.
     Text(Vec<u8>),
-    /// No text: null.
+    /// Null in place of a text.
     Nothing,
-    /// No list: null.
+    /// Null in place of a list.
     NoList,
-    /// A list.
+    /// A list of answers.
     List(Vec<Reply>),
     /// A map of values by names; RESP2 writes it as a list of both in turn.
     Map(Vec<(&'static str, Reply)>),
@@ -45,10 +45,10 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// All is well.
+    /// The answer that all is well.
     pub const OK: Self = Self::Word("OK");
 
-    /// A text.
+    /// Makes a bulk string.
     pub fn text(text: impl Into<Vec<u8>>) -> Self {
         Self::Text(text.into())
     }

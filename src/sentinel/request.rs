@@ -22,7 +22,7 @@ pub enum Malformed {
     TooLong,
 }
 
-/// The first request in `bytes`, and how many bytes it takes; `None` if it has not come whole yet.
+/// Returns the first request in `bytes`, and how many bytes it takes; `None` if it has not come whole yet.
 pub fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Malformed> {
     let mut rest = bytes;
     let read = read(&mut rest)?;
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// As a client writes it.
+    /// Encodes a request as a client writes it.
     fn packed(words: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_or_too_long_is_refused_before_more_of_it_is_read() {
+    fn an_invalid_or_long_request_is_refused_early() {
         for (bytes, error) in [
             (b"PING\r\n".as_slice(), Malformed::NoArray),
             (b"GET / HTTP/1.1\r\n", Malformed::NoArray),
@@ -123,7 +123,7 @@ mod tests {
         }
 
         #[test]
-        fn a_request_is_read_once_it_is_whole_and_what_follows_stays(
+        fn a_whole_request_is_read_and_the_rest_stays(
             words in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 1..8),
             more in prop::collection::vec(any::<u8>(), 0..8),
         ) {

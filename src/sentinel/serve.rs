@@ -29,15 +29,15 @@ const IDLE: Duration = Duration::from_mins(10);
 /// without a word.
 const LISTENING: Duration = Duration::from_hours(1);
 
-/// What all connections share.
+/// The state that all connections share.
 pub struct Shared {
-    /// What does not change.
+    /// The settings of the program.
     pub settings: Settings,
     /// The node beside this sentinel.
     pub node: Arc<Node>,
     /// TLS, if clients speak it.
     pub tls: Option<Server>,
-    /// What is known.
+    /// The latest view of the set.
     pub views: watch::Receiver<View>,
     /// A permit for each client that may still come.
     pub places: Arc<Semaphore>,

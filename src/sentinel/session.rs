@@ -10,10 +10,10 @@ use super::request::Request;
 use super::subscriptions::{Kind, Subscriptions};
 use super::view::View;
 
-/// What does not change while the program runs.
+/// The settings, which do not change while the program runs.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What clients call the master.
+    /// The name by which clients call the master.
     pub name: String,
     /// The port of nodes.
     pub port: u16,
@@ -21,57 +21,57 @@ pub struct Settings {
     pub replicas: String,
     /// The name of this sentinel, of 40 hexadecimal digits.
     pub id: String,
-    /// Clients must give a password.
+    /// True if clients must give a password.
     pub auth: bool,
 }
 
-/// One client.
+/// The state of one client.
 #[derive(Debug, Default)]
 pub struct Session {
-    /// Its number.
+    /// The number of the client.
     pub number: i64,
     /// The version of the protocol that it speaks.
     pub protocol: Protocol,
-    /// Whether it gave the right password.
+    /// True once it gave the right password.
     pub known: bool,
-    /// What it listens to.
+    /// The channels that it listens to.
     pub subscriptions: Subscriptions,
 }
 
-/// What to do about a request.
+/// The next step after a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Answer so.
+    /// Send these answers.
     Reply(Vec<Reply>),
-    /// Answer so, and hang up.
+    /// Send this answer, and hang up.
     End(Reply),
     /// Ask the node whether that password is right, and then [`Session::let_in`].
     Check(Check),
 }
 
-/// A password to check.
+/// A password to check, and the client's protocol.
 #[derive(PartialEq, Eq)]
 pub struct Check {
-    /// What was given.
+    /// The password that was given.
     pub password: String,
     /// The version of the protocol that the client wants to speak from then on, if it logs in by `HELLO`. It gets a
     /// greeting.
     hello: Option<Protocol>,
 }
 
-/// Without the password.
+/// Leaves out the password: checks are logged.
 impl std::fmt::Debug for Check {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "Check({:?})", self.hello)
     }
 }
 
-/// What the node says of a password.
+/// The node's verdict on a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is right.
+    /// The password is right.
     Right,
-    /// It is wrong.
+    /// The password is wrong.
     Wrong,
     /// The node does not answer.
     Unknown,
@@ -83,7 +83,7 @@ impl From<Reply> for Next {
     }
 }
 
-/// An error with the usual code.
+/// Makes an error with the usual code.
 pub fn error(words: impl AsRef<str>) -> Reply {
     Reply::Error(format!("ERR {}", words.as_ref()))
 }
@@ -92,13 +92,13 @@ fn wrong_count(command: &str) -> Reply {
     error(format!("wrong number of arguments for '{}' command", command.to_lowercase()))
 }
 
-/// A word of a client, in a form that is safe to show.
+/// Returns a word of a client in a form that is safe to show.
 pub fn shown(word: &[u8]) -> String {
     word.iter().take(64).map(|byte| if byte.is_ascii_graphic() { char::from(*byte) } else { '?' }).collect()
 }
 
 impl Session {
-    /// What to do about a request, by what is known.
+    /// Decides how to answer a request, by what is known.
     pub fn answer(&mut self, request: &Request, settings: &Settings, view: &View) -> Next {
         let Some((command, words)) = request.split_first() else { return Next::Reply(Vec::new()) };
         let command = shown(command).to_uppercase();
@@ -135,7 +135,7 @@ impl Session {
         }
     }
 
-    /// The answer after the node was asked for a password.
+    /// Answers after the node was asked for a password.
     pub fn let_in(&mut self, check: &Check, verdict: Verdict, settings: &Settings) -> Reply {
         match verdict {
             Verdict::Wrong => wrong_password(),
@@ -184,7 +184,7 @@ impl Session {
         }
         match login {
             Some((user, password)) => match check(user, password, Some(protocol), settings) {
-                // If nobody needs a password, any is right.
+                // If clients need no password, any is right.
                 Next::Reply(replies) if replies == [Reply::OK] => self.greet(protocol, settings).into(),
                 next => next,
             },

@@ -10,16 +10,16 @@ const CHANNEL: &[u8] = b"+switch-master";
 /// The most channels and patterns of a client.
 const MOST: usize = 64;
 
-/// What a client names.
+/// The kind of a name that a client gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A channel.
+    /// The name of a channel.
     Channel,
-    /// A pattern of channels.
+    /// A pattern of names.
     Pattern,
 }
 
-/// What a client subscribes to.
+/// The channels and patterns that a client subscribes to.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     channels: Vec<Vec<u8>>,
@@ -29,7 +29,7 @@ pub struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Whether the client subscribes to nothing.
+    /// Returns true if the client subscribes to nothing.
     pub fn is_empty(&self) -> bool {
         self.count() == 0
     }
@@ -82,7 +82,7 @@ impl Subscriptions {
         Reply::Push(vec![Reply::text(word), name, Reply::Number(count)])
     }
 
-    /// The messages about what is known now: some only if another node is the master.
+    /// Returns the messages about what is known now: some only if another node is the master.
     pub fn tell(&mut self, settings: &Settings, view: &View) -> Vec<Reply> {
         let Some(master) = &view.master else { return Vec::new() };
         let before = self.last.replace(master.address.clone());
@@ -101,7 +101,7 @@ impl Subscriptions {
     }
 }
 
-/// Whether a name matches a pattern, in which `*` stands for anything and `?` for one byte.
+/// Returns true if a name matches a pattern, in which `*` stands for anything and `?` for one byte.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     // Where the last `*` was, and how much of the name it stands for.
     let (mut at, mut from, mut star) = (0, 0, None);

@@ -18,28 +18,28 @@ use crate::api::redis::ClientCertificates;
 
 /// The certificates of the set, as PEM.
 pub struct Files {
-    /// Authorities.
+    /// The certificates of the authorities.
     pub trusted: String,
-    /// The set's own, with its chain.
+    /// The set's own certificate, with its chain.
     pub certificate: String,
-    /// Its key.
+    /// The key of that certificate.
     pub key: String,
 }
 
 impl Files {
-    /// Those in a directory.
+    /// Reads those in a directory.
     pub fn read(directory: &Path) -> io::Result<Self> {
         let read = |name: &str| std::fs::read_to_string(directory.join(name));
         Ok(Self { trusted: read("ca.crt")?, certificate: read("tls.crt")?, key: read("tls.key")? })
     }
 }
 
-/// Which certificate clients are presented, and whether they must present one.
+/// The certificate that clients are presented, and the one that they must present.
 #[derive(Clone, Debug)]
 pub struct Server {
     /// The directory with the certificates.
     pub directory: PathBuf,
-    /// Whether clients must show one.
+    /// Says which clients must show a certificate.
     pub clients: ClientCertificates,
 }
 

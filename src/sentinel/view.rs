@@ -1,15 +1,15 @@
-//! Which node is the master, as far as the node beside this sentinel knows. Pure.
+//! The master of the set, as far as the node beside this sentinel knows. Pure.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::external::redis::{Info, Role};
 
-/// How long the last answer of a node that does not answer still counts: on a busy machine, short silences happen all
-/// the time.
+/// The time for which the last answer of a node that does not answer still counts: on a busy machine, short silences
+/// happen all the time.
 const BRIEF_SILENCE: Duration = Duration::from_secs(2);
 
-/// What is known of the set.
+/// The known state of the set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
     /// The master, while there is one that the node knows.
@@ -18,12 +18,12 @@ pub struct View {
     pub last: Option<String>,
 }
 
-/// A master.
+/// A master of the set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Master {
-    /// Its address.
+    /// The address of the master.
     pub address: String,
-    /// Whether it may have replicas: it is another node, or reports some.
+    /// True if it may have replicas: it is another node, or reports some.
     pub followed: bool,
 }
 
@@ -37,12 +37,12 @@ pub struct Node {
 }
 
 impl View {
-    /// Address of the master, while there is one that the node knows.
+    /// Returns the address of the master, while there is one that the node knows.
     pub fn address(&self) -> Option<&str> {
         self.master.as_ref().map(|master| master.address.as_str())
     }
 
-    /// What is known after the node has answered with that.
+    /// Returns the view after the node has answered with that.
     pub fn answered(&self, node: &Node, info: &Info) -> Self {
         let master = match &info.role {
             _ if info.loading => None,
@@ -57,14 +57,14 @@ impl View {
         Self { last: view.address().map(str::to_owned).or_else(|| self.last.clone()), ..view }
     }
 
-    /// What is known after the node has been silent for so long.
+    /// Returns the view after the node has been silent for so long.
     pub fn silent(&self, silence: Duration) -> Self {
         Self { master: self.master.clone().filter(|_| silence < BRIEF_SILENCE), last: self.last.clone() }
     }
 }
 
-/// Whether a replica that names this host follows a node. One that was detached, as all are while another is promoted,
-/// names the loopback address.
+/// Returns true if a replica that names this host follows a node. One that was detached, as all are while another is
+/// promoted, names the loopback address.
 fn is_of_a_node(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok_and(|address| !address.is_loopback())
 }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_master_is_the_answer_itself_and_a_replica_names_its_master() {
+    fn a_master_names_itself_and_a_replica_its_master() {
         let own = after(&View::default(), "role:master\r\n");
         assert_eq!((own.address(), own.master.as_ref().map(|it| it.followed)), (Some("10.0.0.1"), Some(false)));
         let other = after(&View::default(), "role:slave\r\nmaster_host:10.0.0.2\r\nmaster_port:6379\r\n");
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_a_master_names_none_and_the_last_one_is_remembered() {
+    fn a_node_without_a_master_remembers_the_last_one() {
         let known = after(&View::default(), "role:slave\r\nmaster_host:10.0.0.2\r\nmaster_port:6379\r\n");
         for text in [
             "role:slave\r\nmaster_host:127.0.0.1\r\nmaster_port:1\r\n",
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_silent_for_a_moment_is_believed_and_not_for_longer() {
+    fn a_silent_node_is_believed_for_a_moment() {
         let known = after(&View::default(), "role:master\r\n");
         assert_eq!(known.silent(Duration::from_millis(1900)), known);
         let unknown = known.silent(Duration::from_secs(2));

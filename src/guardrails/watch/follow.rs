@@ -1,4 +1,4 @@
-//! Watches policies and namespaces, and tells who waits for news of them.
+//! Watches policies and namespaces, and wakes the tasks that wait for their changes.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -121,7 +121,7 @@ pub async fn namespaces(client: Client, inner: Arc<Inner>) {
     }
 }
 
-/// Keeps what is already known. Returns true if that changes what is said of policies.
+/// Records the error of a watch. What is already known stays. Returns true if that changes what is said of policies.
 fn failed(known: &mut Known, what: &'static str, problem: &watcher::Error) -> bool {
     let why = format!("cannot list {what}: {problem}");
     if known.troubles.get(what) == Some(&why) {

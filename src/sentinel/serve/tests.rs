@@ -13,9 +13,9 @@ use super::*;
 use crate::api::redis::ClientCertificates;
 use crate::external::redis::Login;
 
-/// The right password.
+/// The right password of the set.
 const PASSWORD: &str = "secret";
-/// The name in the certificate of the set.
+/// The name in the certificates of the set.
 const NAME: &str = "cache.shop.svc";
 
 /// A node that is the master, and whose clients give that password; it speaks TLS if `tls` is given.
@@ -78,7 +78,7 @@ fn connected(auth: bool, node: Node, views: watch::Receiver<View>) -> (DuplexStr
     (client, tokio::spawn(async move { converse(server, 1, &shared).await }))
 }
 
-fn nobody() -> Node {
+fn unreachable_node() -> Node {
     Node::new("127.0.0.1:1".into(), None, None)
 }
 
@@ -124,9 +124,9 @@ impl Drop for Certificates {
 }
 
 #[tokio::test]
-async fn requests_in_one_go_are_answered_in_turn_and_quit_hangs_up() {
+async fn pipelined_requests_are_answered_in_turn_until_quit() {
     let (_sender, views) = watch::channel(view("10.0.0.1"));
-    let (mut client, server) = connected(false, nobody(), views);
+    let (mut client, server) = connected(false, unreachable_node(), views);
     let ping = "*1\r\n$4\r\nPING\r\n";
     hears(&mut client, &format!("{ping}{ping}*1\r\n$4\r\nQUIT\r\n"), "+PONG\r\n+PONG\r\n+OK\r\n").await;
     assert_eq!(client.read(&mut [0; 8]).await.unwrap(), 0);
@@ -136,7 +136,7 @@ async fn requests_in_one_go_are_answered_in_turn_and_quit_hangs_up() {
 #[tokio::test]
 async fn what_is_no_request_is_refused_and_ends_the_connection() {
     let (_sender, views) = watch::channel(View::default());
-    let (mut client, server) = connected(false, nobody(), views);
+    let (mut client, server) = connected(false, unreachable_node(), views);
     client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     let mut said = String::new();
     client.read_to_string(&mut said).await.unwrap();
@@ -147,7 +147,7 @@ async fn what_is_no_request_is_refused_and_ends_the_connection() {
 #[tokio::test]
 async fn subscribers_get_a_message_when_another_node_is_the_master() {
     let (sender, views) = watch::channel(view("10.0.0.1"));
-    let (mut client, _server) = connected(false, nobody(), views);
+    let (mut client, _server) = connected(false, unreachable_node(), views);
     let subscribe = "*2\r\n$9\r\nSUBSCRIBE\r\n$14\r\n+switch-master\r\n";
     hears(&mut client, subscribe, "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n").await;
     sender.send_replace(View { master: None, ..view("10.0.0.1") });
@@ -157,10 +157,10 @@ async fn subscribers_get_a_message_when_another_node_is_the_master() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_asks_for_nothing_is_disconnected_and_one_that_does_not_log_in_sooner() {
+async fn a_silent_client_is_disconnected_sooner_without_a_login() {
     for (auth, limit) in [(false, IDLE), (true, DEADLINE)] {
         let (_sender, views) = watch::channel(View::default());
-        let (mut client, server) = connected(auth, nobody(), views);
+        let (mut client, server) = connected(auth, unreachable_node(), views);
         let begun = Instant::now();
         if auth {
             sleep(limit / 2).await;
@@ -177,8 +177,13 @@ async fn one_client_too_many_is_turned_away_until_another_leaves() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let places = Arc::new(Semaphore::new(1));
-    let shared =
-        Shared { settings: settings(false), node: Arc::new(nobody()), tls: None, views, places: places.clone() };
+    let shared = Shared {
+        settings: settings(false),
+        node: Arc::new(unreachable_node()),
+        tls: None,
+        views,
+        places: places.clone(),
+    };
     tokio::spawn(async move { serve(&listener, Arc::new(shared)).await });
     let ping = async || {
         let mut client = TcpStream::connect(address).await.unwrap();
@@ -198,7 +203,7 @@ async fn one_client_too_many_is_turned_away_until_another_leaves() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_is_disconnected() {
     let (_sender, views) = watch::channel(View::default());
-    let (mut client, server) = connected(false, nobody(), views);
+    let (mut client, server) = connected(false, unreachable_node(), views);
     client.write_all("*1\r\n$4\r\nINFO\r\n".as_bytes()).await.unwrap();
     assert_eq!(server.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
 }
@@ -207,7 +212,7 @@ async fn a_client_that_does_not_read_is_disconnected() {
 async fn a_password_is_right_if_the_node_says_so() {
     let node = Node::new(node_of(None).await, None, None);
     assert_eq!((node.check(PASSWORD).await, node.check("other").await), (Verdict::Right, Verdict::Wrong));
-    assert_eq!(nobody().check(PASSWORD).await, Verdict::Unknown);
+    assert_eq!(unreachable_node().check(PASSWORD).await, Verdict::Unknown);
     let (_sender, views) = watch::channel(view("10.0.0.1"));
     let (mut client, _server) = connected(true, node, views);
     let address = "*2\r\n$8\r\n10.0.0.1\r\n$4\r\n6379\r\n";
@@ -219,7 +224,7 @@ async fn a_password_is_right_if_the_node_says_so() {
 
 /// The node asks for certificates and a password, and the sentinel asks its clients for both as well.
 #[tokio::test]
-async fn with_tls_the_node_is_asked_and_clients_are_answered_by_the_certificates_of_the_set() {
+async fn with_tls_both_sides_use_the_certificates_of_the_set() {
     let certificates = Certificates::new("tls");
     let required = certificates.server(ClientCertificates::Required);
     let address = node_of(Some(required.clone())).await;

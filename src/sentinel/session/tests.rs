@@ -23,7 +23,7 @@ fn words(text: &str) -> Request {
     text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// What is written to a client in answer to that line.
+/// Returns what is written to a client in answer to that line.
 fn said(session: &mut Session, settings: &Settings, view: &View, line: &str) -> String {
     let replies = match session.answer(&words(line), settings, view) {
         Next::Reply(replies) => replies,
@@ -41,12 +41,12 @@ fn written(session: &Session, replies: &[Reply]) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The same for a new client of a set whose master is 10.0.0.1.
+/// Returns the same for a new client of a set whose master is 10.0.0.1.
 fn answer_to(line: &str) -> String {
     said(&mut Session::default(), &settings(), &view("10.0.0.1"), line)
 }
 
-/// As a map, whatever the version of the protocol.
+/// Returns the values by name, whatever the version of the protocol.
 fn fields(reply: &Reply) -> std::collections::BTreeMap<&str, String> {
     let Reply::Map(fields) = reply else { panic!("{reply:?}") };
     let text = |value: &Reply| match value {
@@ -64,7 +64,7 @@ fn reply(line: &str) -> Reply {
 }
 
 #[test]
-fn the_master_is_found_by_the_name_of_the_object_in_any_case_of_letters() {
+fn the_master_is_found_by_name_in_any_letter_case() {
     let address = "*2\r\n$8\r\n10.0.0.1\r\n$4\r\n6379\r\n";
     for line in ["SENTINEL get-master-addr-by-name cache", "sentinel GET-MASTER-ADDR-BY-NAME cache"] {
         assert_eq!(answer_to(line), address);
@@ -77,7 +77,7 @@ fn the_master_is_found_by_the_name_of_the_object_in_any_case_of_letters() {
     assert!(said(&mut session, &settings(), &unknown, "SENTINEL ckquorum cache").starts_with("-NOQUORUM"));
 }
 
-/// What redis-py and Lettuce take from it.
+/// The fields that redis-py and Lettuce take from it.
 #[test]
 fn masters_and_replicas_have_the_fields_that_clients_look_at() {
     let Reply::List(masters) = reply("SENTINEL masters") else { panic!("no list") };
@@ -107,7 +107,7 @@ fn masters_and_replicas_have_the_fields_that_clients_look_at() {
 }
 
 #[test]
-fn nobody_can_change_anything() {
+fn no_client_can_change_anything() {
     for line in
         ["SENTINEL failover cache", "SENTINEL set cache quorum 1", "SENTINEL reset *", "CONFIG GET *", "SHUTDOWN"]
     {
@@ -137,11 +137,11 @@ fn hello_chooses_the_protocol() {
     assert_eq!(said(&mut session, &settings(), &View::default(), "SENTINEL get-master-addr-by-name cache"), "_\r\n");
     assert!(answer_to("HELLO 4").starts_with("-NOPROTO"));
     assert!(answer_to("HELLO 3 AUTH x").starts_with("-ERR Syntax"));
-    assert!(answer_to("HELLO 3 AUTH default any").starts_with("%7"), "where nobody needs a password, any is right");
+    assert!(answer_to("HELLO 3 AUTH default any").starts_with("%7"), "where clients need no password, any is right");
 }
 
 #[test]
-fn where_the_set_asks_for_a_password_nothing_is_answered_before_the_node_has_checked_it() {
+fn nothing_is_answered_before_the_node_checked_the_password() {
     let settings = Settings { auth: true, ..settings() };
     let mut session = Session::default();
     for line in ["PING", "SENTINEL masters", "SUBSCRIBE +switch-master", "INFO", "HELLO 3"] {
@@ -164,7 +164,7 @@ fn where_the_set_asks_for_a_password_nothing_is_answered_before_the_node_has_che
 }
 
 #[test]
-fn subscribers_get_one_message_about_another_master_and_none_about_the_same() {
+fn subscribers_get_one_message_about_each_new_master() {
     let settings = settings();
     for (line, message) in [
         ("SUBSCRIBE +switch-master +sdown", "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n"),
