@@ -62,7 +62,7 @@ impl Pages {
         let known = self.fitting.lock().unwrap_or_else(PoisonError::into_inner).get(&resource).copied();
         let mut limit = known.unwrap_or(FIRST).clamp(1, asked.max(1));
         loop {
-            let answer = self.client.send(limited(&parts, limit)?).await?;
+            let answer = self.client.send(with_limit(&parts, limit)?).await?;
             if !answer.status().is_success() {
                 return Ok(answer);
             }
@@ -71,15 +71,16 @@ impl Pages {
             let text = {
                 // A page with one large object is received alone. The semaphore is never closed.
                 let _turn = self.turns.acquire_many(if limit == 1 { AT_ONCE } else { 1 }).await;
-                timeout(DEADLINE, received(body, most)).await
+                timeout(DEADLINE, receive(body, most)).await
             };
-            let text = text.map_err(|_| failed(format!("a page of {resource} did not arrive in {DEADLINE:?}")))??;
+            let text =
+                text.map_err(|_| page_error(format!("a page of {resource} did not arrive in {DEADLINE:?}")))??;
             let next = next_limit(limit, text.as_ref().map(Vec::len));
             self.fitting.lock().unwrap_or_else(PoisonError::into_inner).insert(resource.clone(), next);
             match text {
                 Some(text) => return Ok(Response::from_parts(head, Body::from(text))),
                 None if limit == 1 => {
-                    return Err(failed(format!("one of the {resource} is larger than {} MiB", OBJECT >> 20)));
+                    return Err(page_error(format!("one of the {resource} is larger than {} MiB", OBJECT >> 20)));
                 }
                 None => limit = next,
             }
@@ -87,12 +88,12 @@ impl Pages {
     }
 }
 
-fn failed(words: String) -> kube::Error {
+fn page_error(words: String) -> kube::Error {
     kube::Error::Service(words.into())
 }
 
 /// Receives the body; `None` if it has more than that many bytes.
-async fn received(mut body: Body, most: usize) -> Result<Option<Vec<u8>>, kube::Error> {
+async fn receive(mut body: Body, most: usize) -> Result<Option<Vec<u8>>, kube::Error> {
     let mut text = Vec::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else { continue };
@@ -122,14 +123,14 @@ fn limit_of(uri: &Uri) -> Option<u32> {
 }
 
 /// Returns the request with another `limit`.
-fn limited(parts: &Parts, limit: u32) -> Result<Request<Body>, kube::Error> {
+fn with_limit(parts: &Parts, limit: u32) -> Result<Request<Body>, kube::Error> {
     let (mut parts, limit) = (parts.clone(), format!("limit={limit}"));
     let query = parts.uri.query().unwrap_or_default().split('&');
     let query: Vec<&str> = query.map(|pair| if pair.starts_with("limit=") { limit.as_str() } else { pair }).collect();
     let path = format!("{}?{}", parts.uri.path(), query.join("&"));
     let mut uri = parts.uri.into_parts();
-    uri.path_and_query = Some(path.parse::<PathAndQuery>().map_err(|error| failed(error.to_string()))?);
-    parts.uri = Uri::from_parts(uri).map_err(|error| failed(error.to_string()))?;
+    uri.path_and_query = Some(path.parse::<PathAndQuery>().map_err(|error| page_error(error.to_string()))?);
+    parts.uri = Uri::from_parts(uri).map_err(|error| page_error(error.to_string()))?;
     Ok(Request::from_parts(parts, Body::empty()))
 }
 
@@ -225,7 +226,7 @@ mod tests {
     }
 
     /// Returns the names that a first list shows.
-    async fn listed(client: &Client) -> Vec<String> {
+    async fn list_names(client: &Client) -> Vec<String> {
         let mut events = pin!(watch_all(Api::<Service>::all(client.clone()), watcher::Config::default()));
         let mut names = Vec::new();
         while let Some(event) = events.next().await {
@@ -249,7 +250,7 @@ mod tests {
             [100; 300].into_iter().chain([255_000; 60]).chain([1_400_000; 3]).chain([100; 9]).collect();
         let many = sizes.len();
         let (client, sent) = apiserver(sizes);
-        assert_eq!(listed(&in_pages(&client)).await, names(many));
+        assert_eq!(list_names(&in_pages(&client)).await, names(many));
         let most = sent.most.load(Ordering::Relaxed);
         assert!(most <= PAGE + (1 << 16), "{most} bytes of an answer were taken");
     }
@@ -257,7 +258,7 @@ mod tests {
     #[tokio::test]
     async fn a_list_of_small_objects_takes_few_pages() {
         let (client, sent) = apiserver(vec![5_000; 10_000]);
-        assert_eq!(listed(&in_pages(&client)).await.len(), 10_000);
+        assert_eq!(list_names(&in_pages(&client)).await.len(), 10_000);
         let lists = sent.lists.load(Ordering::Relaxed);
         assert!(lists < 60, "{lists} lists");
     }
@@ -266,7 +267,7 @@ mod tests {
     async fn lists_that_start_together_take_turns() {
         let (client, sent) = apiserver(vec![255_000; 20]);
         let client = in_pages(&client);
-        let all = join_all((0..30).map(|_| listed(&client))).await;
+        let all = join_all((0..30).map(|_| list_names(&client))).await;
         assert!(all.iter().all(|listed| listed.len() == 20));
         let together = sent.together.load(Ordering::Relaxed);
         assert!((2..=AT_ONCE as usize).contains(&together), "{together} answers at the same time");
@@ -284,7 +285,7 @@ mod tests {
     fn other_parameters_of_a_list_stay() {
         let request =
             Request::get("http://a/api/v1/pods?&limit=500&continue=abc%3D&labelSelector=a%3Db").body(()).unwrap();
-        let uri = limited(&request.into_parts().0, 7).expect("a request").uri().to_string();
+        let uri = with_limit(&request.into_parts().0, 7).expect("a request").uri().to_string();
         assert_eq!(uri, "http://a/api/v1/pods?&limit=7&continue=abc%3D&labelSelector=a%3Db");
         assert_eq!(limit_of(&"/api/v1/pods?&watch=true&limit=5".parse().unwrap()), None);
     }
