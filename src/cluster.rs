@@ -28,7 +28,7 @@ impl From<&str> for Cluster {
 impl Cluster {
     /// Identifies the cluster `name` that `client` talks to. A uid in `user_provided` replaces the one read from the
     /// cluster.
-    pub async fn found(client: &Client, name: &str, user_provided: Option<&String>) -> Result<Self, kube::Error> {
+    pub async fn identify(client: &Client, name: &str, user_provided: Option<&String>) -> Result<Self, kube::Error> {
         let user_provided = user_provided.filter(|uid| !uid.is_empty()).cloned();
         let uid = match user_provided {
             Some(uid) => Some(uid),

@@ -117,7 +117,7 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
         () = stop.cancelled() => return Ok(()),
         known = async {
             definitions_served(&client, &options.namespaces(), &options.kinds).await;
-            tokio::join!(identified(&client, &options), own_image(&client, &options.namespace, &options.pod_name))
+            tokio::join!(identify_cluster(&client, &options), own_image(&client, &options.namespace, &options.pod_name))
         } => known,
     };
     health.set_ready(true);
@@ -207,9 +207,9 @@ async fn definitions_served(client: &Client, namespaces: &[String], kinds: &[Ser
 }
 
 /// Finds out which cluster this is. Nothing is changed in AWS before that.
-async fn identified(client: &Client, options: &RunOptions) -> Cluster {
+async fn identify_cluster(client: &Client, options: &RunOptions) -> Cluster {
     loop {
-        match Cluster::found(client, &options.cluster_name, options.cluster_uid.as_ref()).await {
+        match Cluster::identify(client, &options.cluster_name, options.cluster_uid.as_ref()).await {
             Ok(cluster) => {
                 info!(name = cluster.name, uid = cluster.uid, "read the identity of the cluster");
                 return cluster;

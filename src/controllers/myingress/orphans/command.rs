@@ -68,7 +68,7 @@ pub async fn run(options: OrphansOptions) -> Result<(), Error> {
         // No leadership is needed: orphans belong to no object, so no controller works on them.
         OrphansAction::Rm { .. } => Fence::unfenced(),
     };
-    let cluster = Cluster::found(&client, &options.cluster_name, options.cluster_uid.as_ref()).await;
+    let cluster = Cluster::identify(&client, &options.cluster_name, options.cluster_uid.as_ref()).await;
     let cluster = cluster.map_err(Error::Cluster)?;
     let budget = options.budget();
     let elb = Elbv2::new(&aws, metrics.clone(), fence.clone(), budget.clone());

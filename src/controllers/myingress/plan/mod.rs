@@ -102,7 +102,7 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
     options.files.iter().try_for_each(|file| documents.add(file))?;
     let metrics = Metrics::new();
     let (client, aws) = connect::user_clients(&metrics).await?;
-    let cluster = Cluster::found(&client, &options.cluster_name, options.cluster_uid.as_ref()).await;
+    let cluster = Cluster::identify(&client, &options.cluster_name, options.cluster_uid.as_ref()).await;
     let identity = cluster.map_err(Error::Cluster)?;
     let (fence, budget) = (Fence::closed(), options.budget());
     let elb = Elbv2::new(&aws, metrics.clone(), fence.clone(), budget.clone());
