@@ -40,8 +40,8 @@ pub async fn refusals(
             Ok(match api.get_metadata_opt(name).await {
                 Ok(Some(secret)) if consent.is_given(&secret.metadata, kind) => None,
                 Ok(Some(secret)) => Some(not_given(namespace, name, consent, &secret.metadata, kind)),
-                Ok(None) => Some(missing(name, consent, kind)),
-                Err(error) if class_of_kubernetes(&error) == Class::Denied => Some(denied(namespace, name)),
+                Ok(None) => Some(missing_secret(name, consent, kind)),
+                Err(error) if class_of_kubernetes(&error) == Class::Denied => Some(denied_secret(namespace, name)),
                 Err(error) => return Err(error),
             })
         }
@@ -57,7 +57,7 @@ fn not_given(namespace: &str, name: &str, consent: &Consent, secret: &ObjectMeta
 }
 
 /// A Secret that does not exist has not agreed either: its creator may not want it to be used.
-fn missing(name: &str, consent: &Consent, kind: &str) -> Refusal {
+fn missing_secret(name: &str, consent: &Consent, kind: &str) -> Refusal {
     let message = match consent {
         Consent::Named | Consent::Hooks => {
             format!("there is no Secret {name} in this namespace: make it, with the label {}={kind}", super::USABLE_BY)
@@ -69,7 +69,7 @@ fn missing(name: &str, consent: &Consent, kind: &str) -> Refusal {
     Refusal { reason: SECRET_MISSING, message }
 }
 
-fn denied(namespace: &str, name: &str) -> Refusal {
+fn denied_secret(namespace: &str, name: &str) -> Refusal {
     let message = format!(
         "Secret {name} may not be read, so it is not known whether it agrees to be used: let this namespace grant it ({}), or a \
          Role that names the Secret",
