@@ -47,13 +47,13 @@ pub async fn observe(client: &Client, object: &MyApp) -> Result<Observed, Error>
     let namespace = object.namespace().unwrap_or_default();
     let is_ours = |pod: &Pod| is_controlled_by(pod, object);
     let pods = list(client, &namespace, &selector(object), is_ours).await.map_err(Error::List)?;
-    let mut pods: Vec<ObservedPod> = pods.iter().map(|pod| observed(pod, object)).collect();
+    let mut pods: Vec<ObservedPod> = pods.iter().map(|pod| observe_pod(pod, object)).collect();
     pods.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Observed { pods, denied: None })
 }
 
 /// Reads from a pod of the object what decisions depend on.
-pub fn observed(pod: &Pod, object: &MyApp) -> ObservedPod {
+pub fn observe_pod(pod: &Pod, object: &MyApp) -> ObservedPod {
     let status = pod.status.clone().unwrap_or_default();
     let condition = |type_: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == type_);
     let waiting = status

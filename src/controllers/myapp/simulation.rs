@@ -62,7 +62,7 @@ impl Simulation {
         self.pods.sort_by(|a, b| a.name.cmp(&b.name));
     }
 
-    fn serving(&self) -> usize {
+    fn count_serving(&self) -> usize {
         self.pods.iter().filter(|pod| pod.ready && !pod.terminating).count()
     }
 }
@@ -133,7 +133,7 @@ proptest! {
                 break;
             }
             plan.actions.iter().for_each(|action| simulation.act(&object, action));
-            prop_assert!(simulation.serving() + 1 >= usize::try_from(replicas).unwrap(), "{simulation:#?}");
+            prop_assert!(simulation.count_serving() + 1 >= usize::try_from(replicas).unwrap(), "{simulation:#?}");
             simulation.pass_time();
         }
         prop_assert!(simulation.pods.iter().all(|pod| pod.revision == revision(&object)));
@@ -158,7 +158,7 @@ fn a_revision_that_does_not_get_ready_costs_one_pod() {
         let revision = revision(&bad);
         simulation.pods.iter_mut().filter(|pod| pod.revision == revision).for_each(|pod| pod.ready = false);
     }
-    assert_eq!(simulation.serving(), 2, "{simulation:#?}");
+    assert_eq!(simulation.count_serving(), 2, "{simulation:#?}");
     let plan = settle(&mut simulation, &app(3, "mended"), None);
     assert!(matches!(plan.health, Health::Ready(_)));
 }
@@ -174,7 +174,7 @@ fn the_revision_decides_which_pods_are_replaced() {
         pod.spec.as_mut().unwrap().containers[0].image = Some(image.into());
         let annotations = pod.metadata.annotations.as_mut().unwrap();
         annotations.extend(admitted.map(|image| (super::resources::ADMITTED.to_owned(), image.to_owned())));
-        let mut pod = super::observe::observed(&pod, &object);
+        let mut pod = super::observe::observe_pod(&pod, &object);
         pod.ready = true;
         decide(&object, &Observed { pods: vec![pod], denied: None }).actions
     };
