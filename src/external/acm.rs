@@ -42,7 +42,7 @@ impl Acm {
     }
 
     /// Every certificate of the region that is issued, whatever its key.
-    pub async fn issued(&self) -> Result<Vec<Certificate>, AwsError> {
+    pub async fn issued_certificates(&self) -> Result<Vec<Certificate>, AwsError> {
         let mut certificates = Vec::new();
         let mut token = None;
         loop {

@@ -150,7 +150,7 @@ impl Region {
     pub async fn certificates(&self, owner: &Owner) -> Result<Vec<Certificate>, AwsError> {
         let known = || self.known().lookups.certificates.as_ref().map(|it| it.found.clone());
         let read = async {
-            let found = self.acm.issued().await?;
+            let found = self.acm.issued_certificates().await?;
             self.known().lookups.certificates = Some(Answer::now(&found));
             Ok(found)
         };
