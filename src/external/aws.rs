@@ -81,13 +81,13 @@ impl AwsError {
 
     /// Returns the reason for which AWS accepts no signature of the operator, if that is the error. Only a person can
     /// resolve it.
-    pub fn unsigned(&self) -> Option<Unsigned> {
+    pub fn unsigned_reason(&self) -> Option<Unsigned> {
         self.code.as_deref().and_then(Unsigned::of_reason)
     }
 
     /// The word for metrics. AWS denies a call that it does not accept the signature of, although it may be tried again soon.
     fn outcome(&self) -> &'static str {
-        if self.unsigned().is_some() { Class::Denied.as_str() } else { self.class.as_str() }
+        if self.unsigned_reason().is_some() { Class::Denied.as_str() } else { self.class.as_str() }
     }
 
     /// The error of a call that does not fit the present state: observe again.
@@ -113,7 +113,7 @@ impl AwsError {
     }
 
     fn text(&self) -> String {
-        if let Some(unsigned) = self.unsigned() {
+        if let Some(unsigned) = self.unsigned_reason() {
             return unsigned.explained(&self.message);
         }
         match (self.class, &self.code) {

@@ -55,7 +55,7 @@ impl Failure for Error {
     }
 
     fn needs_person(&self) -> bool {
-        let unsigned = matches!(self, Self::Aws(error) if error.unsigned().is_some());
+        let unsigned = matches!(self, Self::Aws(error) if error.unsigned_reason().is_some());
         unsigned || self.class().needs_person()
     }
 
@@ -66,7 +66,7 @@ impl Failure for Error {
             Self::Start { .. } => "StartFailed",
             Self::NameTaken(_) => "NameTaken",
             Self::PlanChanged(_) => "PlanChanged",
-            Self::Aws(error) => match (error.unsigned(), error.class) {
+            Self::Aws(error) => match (error.unsigned_reason(), error.class) {
                 (Some(unsigned), _) => unsigned.reason(),
                 (None, Class::Denied) => "AccessDenied",
                 (None, Class::Throttled) => "Throttled",

@@ -254,7 +254,7 @@ impl Error {
     }
 
     fn describe(error: AwsError, field: Option<&str>) -> Self {
-        if error.unsigned().is_some() {
+        if error.unsigned_reason().is_some() {
             return Self::Unsigned(error);
         }
         let text = error.message.clone();
@@ -402,7 +402,7 @@ impl Failure for Error {
             Self::EndpointsUnread(_) => "EndpointsUnread",
             Self::GroupUnknown(_) => "GroupUnknown",
             Self::Refused(_) => "Refused",
-            Self::Unsigned(error) => error.unsigned().map_or("AwsUnavailable", Unsigned::reason),
+            Self::Unsigned(error) => error.unsigned_reason().map_or("AwsUnavailable", Unsigned::reason),
             Self::Denied(_) => PERMISSION_MISSING,
             Self::SecurityGroupInUse(_) | Self::Raced(_) => "Raced",
             Self::Throttled(_) => "Throttled",
