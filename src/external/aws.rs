@@ -91,7 +91,7 @@ impl AwsError {
     }
 
     /// The error of a call that does not fit the present state: observe again.
-    pub fn raced(operation: &'static str, message: String) -> Self {
+    pub fn stale(operation: &'static str, message: String) -> Self {
         Self { operation, service: "", code: None, message, class: Class::Conflict, ambiguous: false }
     }
 

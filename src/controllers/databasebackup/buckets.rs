@@ -125,7 +125,7 @@ mod tests {
         let s3 = S3::new(&SdkConfig::builder().build(), Metrics::new(), Fence::unfenced());
         let buckets = Buckets::new(s3, "prod".into(), Duration::from_mins(5));
         let used = buckets.known(&place(0)).await;
-        let fresh = AwsError::raced("HeadBucket", "no such bucket".into());
+        let fresh = AwsError::stale("HeadBucket", "no such bucket".into());
         buckets.known(&place(1)).await.0 = Some((Instant::now(), Err(fresh)));
         for number in 2..MANY * 2 {
             buckets.known(&place(number)).await;

@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn note(refusals: &Refusals, key: &str, class: Class) -> Noted {
-        let mut error = AwsError::raced("ModifyLoadBalancerAttributes", "no such key".into());
+        let mut error = AwsError::stale("ModifyLoadBalancerAttributes", "no such key".into());
         error.class = class;
         refusals.note(&owner(), &action(key), &Error::of(error), None, SWEEP)
     }
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn of_many_refused_certificates_one_is_tried_a_minute_and_none_right_after_another() {
         let refusals = Refusals::default();
-        let mut error = AwsError::raced("AddListenerCertificates", "it is not valid".into());
+        let mut error = AwsError::stale("AddListenerCertificates", "it is not valid".into());
         error.class = Class::Invalid;
         let error = Error::of(error);
         let refuse = |name: String| refusals.note(&owner(), &adding(&name), &error, None, SWEEP);

@@ -181,7 +181,7 @@ fn known<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
 
 /// A request that lacks a field is a bug of ours.
 fn built<T>(operation: &'static str, built: Result<T, aws_sdk_s3::error::BuildError>) -> Outcome<T> {
-    built.map_err(|error| AwsError::raced(operation, error.to_string()))
+    built.map_err(|error| AwsError::stale(operation, error.to_string()))
 }
 
 #[cfg(test)]

@@ -147,7 +147,7 @@ impl S3 {
         const OPERATION: &str = "DeleteObjects";
         let objects = keys.iter().filter_map(|key| ObjectIdentifier::builder().key(key).build().ok()).collect();
         let built = Delete::builder().set_objects(Some(objects)).quiet(true).build();
-        let delete = built.map_err(|error| AwsError::raced(OPERATION, error.to_string()))?;
+        let delete = built.map_err(|error| AwsError::stale(OPERATION, error.to_string()))?;
         self.delete_these(place, owner, delete).await
     }
 

@@ -165,7 +165,7 @@ mod tests {
     #[tokio::test]
     async fn a_cleanup_that_goes_on_is_not_given_up_for_what_failed_before() {
         let (object, (observer, _)) = (backup(), denied());
-        let error = AwsError::raced("DeleteObjects", "SlowDown".into());
+        let error = AwsError::stale("DeleteObjects", "SlowDown".into());
         let fails_since = || observer.failing.with("uid-1", |failing| failing.since);
         observer.cleanup_failed(&object, Step::Look, &error);
         observer.cleanup_goes_on(&object, Step::Look);

@@ -161,7 +161,7 @@ impl Region {
             return Ok(());
         }
         let there = format!("a load balancer {name} of the same settings was there before");
-        Err(AwsError::raced("CreateLoadBalancer", there))
+        Err(AwsError::stale("CreateLoadBalancer", there))
     }
 
     async fn change_balancer(&self, action: &BalancerAction) -> Result<Answer, AwsError> {
@@ -235,7 +235,7 @@ impl Region {
                     member.tags = tags;
                 }
                 known.written(arn);
-                Err(AwsError::raced(operation, NOT_OURS.into()))
+                Err(AwsError::stale(operation, NOT_OURS.into()))
             }
             None => Ok(false),
         }
@@ -253,7 +253,7 @@ impl Region {
             known.tags = group.tags;
         }
         known.written(id);
-        Err(AwsError::raced("DeleteSecurityGroup", NOT_OURS.into()))
+        Err(AwsError::stale("DeleteSecurityGroup", NOT_OURS.into()))
     }
 
     async fn change_group(&self, owner: &Owner, action: &GroupAction) -> Result<Answer, AwsError> {

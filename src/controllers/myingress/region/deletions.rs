@@ -24,7 +24,7 @@ impl Region {
     /// Begins a deletion; fails if another task is at it.
     pub fn begin_deletion<'a>(&'a self, arn: &'a str) -> Result<Deleting<'a>, AwsError> {
         let new = self.deleting.lock().unwrap_or_else(PoisonError::into_inner).insert(arn.to_owned());
-        let at_it = || AwsError::raced("Delete", format!("{arn} is being deleted already"));
+        let at_it = || AwsError::stale("Delete", format!("{arn} is being deleted already"));
         if new { Ok(Deleting { region: self, arn }) } else { Err(at_it()) }
     }
 

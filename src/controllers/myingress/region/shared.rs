@@ -130,7 +130,7 @@ mod tests {
             self.reads.fetch_add(1, Ordering::Relaxed);
             sleep(SLOWLY).await;
             if !succeeds {
-                return Err(AwsError::raced("DescribeSecurityGroups", "too late".into()));
+                return Err(AwsError::stale("DescribeSecurityGroups", "too late".into()));
             }
             *self.known.lock().unwrap() = Some(7);
             Ok(7)
@@ -166,7 +166,7 @@ mod tests {
         for _ in 0..60 {
             let denied = async {
                 asked += 1;
-                let mut error = AwsError::raced("DescribeSecurityGroups", "not authorized".into());
+                let mut error = AwsError::stale("DescribeSecurityGroups", "not authorized".into());
                 error.class = Class::Denied;
                 Err(error)
             };
@@ -218,7 +218,7 @@ mod tests {
     async fn names_of_objects_that_a_failure_holds_up_do_not_grow_without_end() {
         let shared = SharedRead::default();
         for number in 0..WOKEN + 10 {
-            let fails = async { Err(AwsError::raced("DescribeSubnets", "no such subnet".into())) };
+            let fails = async { Err(AwsError::stale("DescribeSubnets", "no such subnet".into())) };
             assert!(shared.get::<()>(&object(number), || None, fails).await.is_err());
         }
         assert_eq!(shared.failure().as_ref().unwrap().held_up.len(), WOKEN);

@@ -78,7 +78,7 @@ impl Region {
             };
             if tags.is_none() && unconfirmed.since.elapsed() < timeout {
                 let unknown = format!("whether {name} was created is not known yet");
-                return Err(AwsError::raced("Describe", unknown));
+                return Err(AwsError::stale("Describe", unknown));
             }
             if unconfirmed.under_way {
                 continue;
@@ -150,6 +150,6 @@ impl Region {
     pub(super) async fn tags_of(&self, arn: &str, name: &str) -> Result<Pairs, AwsError> {
         let mut tags = self.elb.tags(&[arn.to_owned()]).await?;
         // Reads lag behind writes. A resource without tags would count as somebody else's, so it must be read again.
-        tags.remove(arn).ok_or_else(|| AwsError::raced("DescribeTags", format!("{name} is not visible in AWS yet")))
+        tags.remove(arn).ok_or_else(|| AwsError::stale("DescribeTags", format!("{name} is not visible in AWS yet")))
     }
 }

@@ -296,7 +296,7 @@ impl Worker {
 
     /// Enters the outcome of a read; `None` if it panicked.
     fn looked(&self, group: &Group, outcome: Option<Read>) {
-        let panicked = || Err(AwsError::raced(READ, PANICKED.into()));
+        let panicked = || Err(AwsError::stale(READ, PANICKED.into()));
         let outcome = outcome.unwrap_or_else(panicked);
         let (mut state, now) = (group.state(), Instant::now());
         for recheck in state.take_rechecks() {
