@@ -96,7 +96,7 @@ impl AwsError {
     }
 
     /// The error of a call whose caller was dropped: the call may have been made or not.
-    pub fn abandoned() -> Self {
+    pub fn abandoned_call() -> Self {
         Self {
             operation: "",
             service: "",
@@ -198,11 +198,11 @@ impl Caller {
         loop {
             let came = Instant::now();
             if tokio::time::timeout(time_left, self.budget.taken(operation)).await.is_err() {
-                return Err(refusal.unwrap_or_else(|| self.crowded(operation)));
+                return Err(refusal.unwrap_or_else(|| self.crowded_error(operation)));
             }
             time_left = time_left.saturating_sub(came.elapsed());
             let Some(waited) = self.budget.wait(operation).await else {
-                return Err(self.crowded(operation));
+                return Err(self.crowded_error(operation));
             };
             self.metrics.aws_call_waited(operation, waited);
             let begun = Instant::now();
@@ -210,7 +210,7 @@ impl Caller {
             let answered = tokio::time::timeout(deadline(operation), Box::pin(send()));
             let outcome = match answered.await {
                 Ok(result) => self.account(operation, result, begun.elapsed()),
-                Err(_) => Err(self.unanswered(operation, begun.elapsed())),
+                Err(_) => Err(self.timeout_error(operation, begun.elapsed())),
             };
             match outcome {
                 Err(error) if error.class == Class::Throttled => {
@@ -231,7 +231,7 @@ impl Caller {
     }
 
     /// The error of a call that exceeded its deadline.
-    fn unanswered(&self, operation: &'static str, took: Duration) -> AwsError {
+    fn timeout_error(&self, operation: &'static str, took: Duration) -> AwsError {
         let error = AwsError {
             operation,
             service: self.service,
@@ -259,7 +259,7 @@ impl Caller {
         let sent = Box::pin(sent);
         async move {
             let Some(waited) = self.budget.wait(operation).await else {
-                return Err(self.crowded(operation));
+                return Err(self.crowded_error(operation));
             };
             self.metrics.aws_call_waited(operation, waited);
             let begun = Instant::now();
@@ -296,7 +296,7 @@ impl Caller {
     }
 
     /// The error of a call that was not made, because others already wait to make it.
-    fn crowded(&self, operation: &'static str) -> AwsError {
+    fn crowded_error(&self, operation: &'static str) -> AwsError {
         AwsError {
             operation,
             service: self.service,

@@ -30,7 +30,7 @@ impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         if !self.confirmed {
             tracing::warn!(action = ?self.action, "a change was abandoned: its result is read before anything else");
-            self.region.distrust(self.owner, self.action, &AwsError::abandoned());
+            self.region.distrust(self.owner, self.action, &AwsError::abandoned_call());
         }
     }
 }
