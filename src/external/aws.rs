@@ -197,7 +197,7 @@ impl Caller {
         let mut refusal = None;
         loop {
             let came = Instant::now();
-            if tokio::time::timeout(time_left, self.budget.taken(operation)).await.is_err() {
+            if tokio::time::timeout(time_left, self.budget.wait_until_accepted(operation)).await.is_err() {
                 return Err(refusal.unwrap_or_else(|| self.crowded_error(operation)));
             }
             time_left = time_left.saturating_sub(came.elapsed());
@@ -214,7 +214,7 @@ impl Caller {
             };
             match outcome {
                 Err(error) if error.class == Class::Throttled => {
-                    self.budget.refused(operation);
+                    self.budget.record_refusal(operation);
                     if time_left.is_zero() {
                         return Err(error);
                     }
@@ -223,7 +223,7 @@ impl Caller {
                 // Without an answer it is not known whether AWS accepts calls again.
                 Err(error) if error.ambiguous => return Err(error),
                 outcome => {
-                    self.budget.passed(operation);
+                    self.budget.record_success(operation);
                     return outcome;
                 }
             }

@@ -67,7 +67,7 @@ impl Bucket {
     }
 
     /// Returns the time until a tenant may take a token.
-    pub fn until(&self, tenant: &str) -> Duration {
+    pub fn time_until(&self, tenant: &str) -> Duration {
         let took_little = tenant.is_empty() || self.kept.get(tenant).is_none_or(|left| *left >= 1.0);
         let needed = if took_little { 1.0 } else { 1.0 + self.kept_tokens() };
         Duration::from_secs_f64((needed - self.tokens).max(0.0) / self.per_second)

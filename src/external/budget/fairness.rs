@@ -41,7 +41,11 @@ async fn busy(budget: &Budget, namespace: &str, operations: &[&'static str], don
 
 /// Measures how these namespaces disturb the calls of another one, after they had a minute to use up all tokens: how
 /// many of their calls came in between, and how long it took.
-async fn disturbed(namespaces: &[&str], theirs: &[&'static str], calls: &[&'static str]) -> (usize, Duration) {
+async fn measure_disturbance(
+    namespaces: &[&str],
+    theirs: &[&'static str],
+    calls: &[&'static str],
+) -> (usize, Duration) {
     let budget = Budget::aws();
     let done = RefCell::default();
     // As many reconciles and followers of targets as the operator runs.
@@ -71,13 +75,13 @@ const ALL: [&str; 6] =
 #[tokio::test(start_paused = true)]
 async fn a_busy_namespace_delays_no_targets_or_balancers_of_others() {
     for (attackers, target, balancer) in [(&["busy"][..], 2, 12), (&["busy", "busier", "busiest"], 6, 40)] {
-        let (between, took) = disturbed(attackers, &ALL, &["RegisterTargets"]).await;
+        let (between, took) = measure_disturbance(attackers, &ALL, &["RegisterTargets"]).await;
         println!(
             "» beside {} busy namespaces a target waits {took:?}, {between} calls of theirs go first",
             attackers.len()
         );
         assert!(between <= target, "{between} calls before one target");
-        let (between, took) = disturbed(attackers, &ALL, &CREATION).await;
+        let (between, took) = measure_disturbance(attackers, &ALL, &CREATION).await;
         println!("» beside {} busy namespaces a new balancer waits {took:?} in all", attackers.len());
         assert!(between <= balancer, "{between} calls before a new balancer");
         // The clock of this test moves only during these waits.

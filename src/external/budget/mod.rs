@@ -54,7 +54,7 @@ impl Class {
     const ALL: [Self; Self::COUNT] =
         [Self::Placements, Self::Registrations, Self::Reads, Self::Changes, Self::WebAclReads, Self::WebAclChanges];
 
-    fn of(operation: &str) -> Self {
+    fn of_operation(operation: &str) -> Self {
         match operation {
             "GetWebACLForResource" => Self::WebAclReads,
             "AssociateWebACL" | "DisassociateWebACL" => Self::WebAclChanges,
@@ -119,8 +119,8 @@ impl Budget {
     }
 
     /// Waits until AWS accepts such calls: not at all, unless it throttled the last one.
-    pub async fn taken(&self, operation: &str) {
-        self.refusals[Class::of(operation) as usize].wait().await;
+    pub async fn wait_until_accepted(&self, operation: &str) {
+        self.refusals[Class::of_operation(operation) as usize].wait().await;
     }
 
     /// Waits until the call may be made, and returns how long that took. A wait that is dropped costs no token. `None`
@@ -128,11 +128,11 @@ impl Budget {
     /// for the namespace that the task works for.
     pub async fn wait(&self, operation: &str) -> Option<Duration> {
         let came = Instant::now();
-        let class = Class::of(operation);
+        let class = Class::of_operation(operation);
         let Some(rates) = &self.rates else { return Some(came.elapsed()) };
         if self.background {
             loop {
-                let taken = locked(rates).take_what_is_left_over(class, Instant::now());
+                let taken = lock(rates).take_what_is_left_over(class, Instant::now());
                 match taken {
                     Ok(()) => return Some(came.elapsed()),
                     Err(pause) => sleep(pause).await,
@@ -140,13 +140,13 @@ impl Budget {
             }
         }
         let tenant = tenant::tenant();
-        let (number, mut turn) = locked(rates).join(class, &tenant, came)?;
+        let (number, mut turn) = lock(rates).join(class, &tenant, came)?;
         let mut waiting = Waiting { rates, class, number, over: false };
         loop {
             let pause = {
-                let mut rates = locked(rates);
+                let mut rates = lock(rates);
                 rates.hand_out(Instant::now());
-                rates.until(class, &tenant).max(SHORTEST_PAUSE)
+                rates.time_until(class, &tenant).max(SHORTEST_PAUSE)
             };
             tokio::select! {
                 biased;
@@ -161,17 +161,17 @@ impl Budget {
 
     /// Records that AWS throttled the call, so the next caller waits a little. AWS took no token for it. If a token
     /// takes seconds to come back, it is put back here as well.
-    pub fn refused(&self, operation: &str) {
-        let class = Class::of(operation);
-        self.refusals[class as usize].refused();
+    pub fn record_refusal(&self, operation: &str) {
+        let class = Class::of_operation(operation);
+        self.refusals[class as usize].record_refusal();
         if let Some(rates) = &self.rates {
-            locked(rates).refused(class);
+            lock(rates).record_refusal(class);
         }
     }
 
     /// Records that AWS accepted the call.
-    pub fn passed(&self, operation: &str) {
-        self.refusals[Class::of(operation) as usize].passed();
+    pub fn record_success(&self, operation: &str) {
+        self.refusals[Class::of_operation(operation) as usize].record_success();
     }
 }
 
@@ -186,12 +186,12 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if !self.over {
-            locked(self.rates).leave(self.class, self.number, Instant::now());
+            lock(self.rates).leave(self.class, self.number, Instant::now());
         }
     }
 }
 
-fn locked(rates: &Mutex<Rates>) -> MutexGuard<'_, Rates> {
+fn lock(rates: &Mutex<Rates>) -> MutexGuard<'_, Rates> {
     rates.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -207,7 +207,7 @@ mod tests {
         all.into_iter().map(|wait| wait.expect("no other call waits")).collect()
     }
 
-    fn about(duration: Duration, seconds: f64) -> bool {
+    fn is_about(duration: Duration, seconds: f64) -> bool {
         (duration.as_secs_f64() - seconds).abs() < 0.01
     }
 
@@ -215,7 +215,7 @@ mod tests {
     async fn a_burst_passes_and_the_rest_follows_in_order() {
         let waits = waits(&Budget::aws(), "DescribeTags", 56).await;
         assert!(waits[35].is_zero(), "{waits:?}");
-        assert!(about(waits[36], 0.1) && about(waits[55], 2.0), "{waits:?}");
+        assert!(is_about(waits[36], 0.1) && is_about(waits[55], 2.0), "{waits:?}");
         assert!(waits.is_sorted(), "{waits:?}");
     }
 
@@ -234,7 +234,7 @@ mod tests {
             ("GetWebACLForResource", 1, 1.0 / 0.9),
         ] {
             let waits = waits(&Budget::aws(), operation, burst + 1).await;
-            assert!(waits[burst - 1].is_zero() && about(waits[burst], next), "{operation}: {waits:?}");
+            assert!(waits[burst - 1].is_zero() && is_about(waits[burst], next), "{operation}: {waits:?}");
         }
     }
 
@@ -244,7 +244,7 @@ mod tests {
         waits(&budget, "DescribeTags", 36).await;
         let (reads, registrations) =
             join(waits(&budget, "DescribeTags", 20), waits(&budget, "RegisterTargets", 4)).await;
-        assert!(about(reads[19], 2.4), "{reads:?}");
+        assert!(is_about(reads[19], 2.4), "{reads:?}");
         assert!(registrations[3] <= Duration::from_millis(900), "{registrations:?}");
     }
 
@@ -252,7 +252,7 @@ mod tests {
     async fn a_slow_class_does_not_hold_up_the_others() {
         let budget = Budget::aws();
         let (created, read) = join(waits(&budget, "CreateLoadBalancer", 10), waits(&budget, "DescribeTags", 27)).await;
-        assert!(about(created[9], 5.0), "{created:?}");
+        assert!(is_about(created[9], 5.0), "{created:?}");
         assert!(read[26].is_zero(), "{read:?}");
     }
 
@@ -279,13 +279,13 @@ mod tests {
         for _ in 0..10 {
             assert!(budget.wait("RegisterTargets").now_or_never().is_none());
         }
-        assert!(about(budget.wait("RegisterTargets").await.unwrap(), 0.25));
+        assert!(is_about(budget.wait("RegisterTargets").await.unwrap(), 0.25));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_share_is_slower_and_no_limit_means_no_wait() {
         let half = waits(&Budget::from_share(0.5), "DescribeTags", 19).await;
-        assert!(half[17].is_zero() && about(half[18], 0.2), "{half:?}");
+        assert!(half[17].is_zero() && is_about(half[18], 0.2), "{half:?}");
         assert!(waits(&Budget::unlimited(), "DescribeTags", 1000).await.iter().all(Duration::is_zero));
     }
 
@@ -298,7 +298,7 @@ mod tests {
             background.wait("DescribeRules").await.unwrap();
         }
         // 8 of the 10 tokens a second.
-        assert!(about(begun.elapsed(), 79.0 / 8.0), "{:?}", begun.elapsed());
+        assert!(is_about(begun.elapsed(), 79.0 / 8.0), "{:?}", begun.elapsed());
         let waits = waits(&budget, "DescribeTags", 27).await;
         assert!(waits[26].is_zero(), "{waits:?}");
     }
@@ -318,7 +318,7 @@ mod tests {
         };
         tokio::time::advance(Duration::from_millis(1)).await;
         let (waits, first) = join(busy, spare).await;
-        assert!(about(waits[135], 10.0), "{:?}", waits[135]);
+        assert!(is_about(waits[135], 10.0), "{:?}", waits[135]);
         // The bucket is three quarters full again 2.7 s after the last of the others.
         assert!(first.as_secs_f64() > 12.5, "{first:?}");
     }
@@ -329,7 +329,7 @@ mod tests {
         // More than the class has tokens, fewer than all classes share.
         for _ in 0..20 {
             assert!(budget.wait("CreateLoadBalancer").await.unwrap().is_zero());
-            budget.refused("CreateLoadBalancer");
+            budget.record_refusal("CreateLoadBalancer");
         }
         let waits = waits(&budget, "CreateLoadBalancer", 9).await;
         assert!(waits[8].is_zero(), "{waits:?}");
@@ -338,8 +338,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_refusal_holds_up_its_class_only() {
         let budget = Budget::unlimited();
-        budget.refused("DescribeTags");
-        assert!(budget.taken("DescribeTags").now_or_never().is_none());
-        assert!(budget.taken("CreateRule").now_or_never().is_some());
+        budget.record_refusal("DescribeTags");
+        assert!(budget.wait_until_accepted("DescribeTags").now_or_never().is_none());
+        assert!(budget.wait_until_accepted("CreateRule").now_or_never().is_some());
     }
 }

@@ -47,7 +47,7 @@ impl Rates {
         self.hand_out(now);
         let queue = &self.queues[class as usize];
         let is_full = queue.waits(tenant) || queue.tenants() >= WAITING_FOR_SLOW;
-        if self.classes[class as usize].is_slow() && is_full && !self.until(class, tenant).is_zero() {
+        if self.classes[class as usize].is_slow() && is_full && !self.time_until(class, tenant).is_zero() {
             return None;
         }
         let (sender, turn) = oneshot::channel();
@@ -74,7 +74,7 @@ impl Rates {
     pub fn hand_out(&mut self, now: Instant) {
         self.load_balancing.refill(now);
         self.classes.iter_mut().for_each(|bucket| bucket.refill(now));
-        while let Some((class, tenant, number)) = self.next() {
+        while let Some((class, tenant, number)) = self.next_call() {
             self.classes[class as usize].take(&tenant);
             if class.is_of_load_balancing() {
                 self.load_balancing.take(&tenant);
@@ -89,18 +89,18 @@ impl Rates {
         }
     }
 
-    fn next(&self) -> Option<(Class, String, u64)> {
+    fn next_call(&self) -> Option<(Class, String, u64)> {
         self.turns.iter().find_map(|class| {
             let queue = &self.queues[*class as usize];
-            let (tenant, number) = queue.next(|tenant| self.until(*class, tenant).is_zero())?;
+            let (tenant, number) = queue.next(|tenant| self.time_until(*class, tenant).is_zero())?;
             Some((*class, tenant.to_owned(), number))
         })
     }
 
     /// Returns the time until a tenant may make a call of that class, if no other tenant does.
-    pub fn until(&self, class: Class, tenant: &str) -> Duration {
-        let own = self.classes[class as usize].until(tenant);
-        if class.is_of_load_balancing() { own.max(self.load_balancing.until(tenant)) } else { own }
+    pub fn time_until(&self, class: Class, tenant: &str) -> Duration {
+        let own = self.classes[class as usize].time_until(tenant);
+        if class.is_of_load_balancing() { own.max(self.load_balancing.time_until(tenant)) } else { own }
     }
 
     /// Takes tokens that no other caller needs, for work that can wait. Otherwise returns after what time to ask again.
@@ -125,7 +125,7 @@ impl Rates {
     }
 
     /// Records that AWS took no token for a call. If a token takes seconds to come back, it is put back here as well.
-    pub fn refused(&mut self, class: Class) {
+    pub fn record_refusal(&mut self, class: Class) {
         let bucket = &mut self.classes[class as usize];
         if bucket.is_slow() {
             bucket.give_back();

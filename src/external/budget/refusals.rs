@@ -58,14 +58,14 @@ impl Refusals {
     }
 
     /// Records that AWS throttled a call.
-    pub fn refused(&self) {
+    pub fn record_refusal(&self) {
         let mut state = self.state();
         state.pause = (state.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         state.until = Some(Instant::now() + state.pause);
     }
 
     /// Records that AWS accepted a call.
-    pub fn passed(&self) {
+    pub fn record_success(&self) {
         let mut state = self.state();
         if state.until.is_some() {
             *state = State::default();
@@ -89,9 +89,9 @@ mod tests {
     async fn no_call_waits_while_aws_takes_calls() {
         let refusals = Refusals::default();
         assert!(refusals.wait().now_or_never().is_some());
-        refusals.refused();
+        refusals.record_refusal();
         assert!(refusals.wait().now_or_never().is_none());
-        refusals.passed();
+        refusals.record_success();
         assert!(refusals.wait().now_or_never().is_some());
     }
 
@@ -100,7 +100,7 @@ mod tests {
         let refusals = Refusals::default();
         let mut pauses = Vec::new();
         for _ in 0..7 {
-            refusals.refused();
+            refusals.record_refusal();
             let begun = Instant::now();
             refusals.wait().await;
             pauses.push(begun.elapsed().as_millis());
@@ -111,7 +111,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_caller_tries_and_the_others_follow_when_it_passes() {
         let refusals = Refusals::default();
-        refusals.refused();
+        refusals.record_refusal();
         let begun = Instant::now();
         let waits = join_all((0..20).map(|number| {
             let refusals = &refusals;
@@ -119,7 +119,7 @@ mod tests {
                 refusals.wait().await;
                 let waited = begun.elapsed();
                 if number == 2 {
-                    refusals.passed();
+                    refusals.record_success();
                 }
                 waited
             }
@@ -134,7 +134,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_caller_that_gives_up_does_not_delay_others() {
         let refusals = Refusals::default();
-        refusals.refused();
+        refusals.record_refusal();
         assert!(refusals.wait().now_or_never().is_none());
         let begun = Instant::now();
         refusals.wait().await;
