@@ -37,7 +37,7 @@ impl Acm {
             client: Client::from_conf(
                 Builder::from(config).timeout_config(timeouts()).interceptor(FenceGuard(fence)).build(),
             ),
-            caller: Caller { service: "acm", metrics, class_of, budget: Budget::unlimited() },
+            caller: Caller { service: "acm", metrics, class_of, budget: Budget::without_limit() },
         }
     }
 

@@ -89,7 +89,7 @@ impl Budget {
     /// and 0 for no limit.
     pub fn from_share(share: f64) -> Self {
         if share <= 0.0 {
-            return Self::unlimited();
+            return Self::without_limit();
         }
         let bucket = |size: f64, per_second: f64| Bucket::new(size * share, per_second * share);
         let classes = [
@@ -103,11 +103,11 @@ impl Budget {
             bucket(1.0, 0.45),
         ];
         let rates = Rates::new(bucket(40.0, 10.0), classes);
-        Self { rates: Some(Arc::new(Mutex::new(rates))), ..Self::unlimited() }
+        Self { rates: Some(Arc::new(Mutex::new(rates))), ..Self::without_limit() }
     }
 
     /// Returns rates without a limit: calls never wait, unless AWS refuses some.
-    pub fn unlimited() -> Self {
+    pub fn without_limit() -> Self {
         Self { rates: None, refusals: Arc::default(), background: false }
     }
 
@@ -286,7 +286,7 @@ mod tests {
     async fn a_share_is_slower_and_no_limit_means_no_wait() {
         let half = waits(&Budget::from_share(0.5), "DescribeTags", 19).await;
         assert!(half[17].is_zero() && is_about(half[18], 0.2), "{half:?}");
-        assert!(waits(&Budget::unlimited(), "DescribeTags", 1000).await.iter().all(Duration::is_zero));
+        assert!(waits(&Budget::without_limit(), "DescribeTags", 1000).await.iter().all(Duration::is_zero));
     }
 
     #[tokio::test(start_paused = true)]
@@ -337,7 +337,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_refusal_holds_up_its_class_only() {
-        let budget = Budget::unlimited();
+        let budget = Budget::without_limit();
         budget.record_refusal("DescribeTags");
         assert!(budget.wait_until_accepted("DescribeTags").now_or_never().is_none());
         assert!(budget.wait_until_accepted("CreateRule").now_or_never().is_some());

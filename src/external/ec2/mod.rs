@@ -47,7 +47,7 @@ impl Ec2 {
     pub fn new(config: &SdkConfig, metrics: Metrics, fence: Fence) -> Self {
         Self {
             api: Api::new(config, FenceGuard(fence)),
-            caller: Caller { service: "ec2", metrics, class_of, budget: Budget::unlimited() },
+            caller: Caller { service: "ec2", metrics, class_of, budget: Budget::without_limit() },
         }
     }
 

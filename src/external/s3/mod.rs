@@ -78,7 +78,8 @@ struct Inner {
 impl S3 {
     /// A client that counts into `metrics` and changes things only while `fence` is open.
     pub fn new(config: &SdkConfig, metrics: Metrics, fence: Fence) -> Self {
-        let caller = |service, class_of, metrics| Caller { service, metrics, class_of, budget: Budget::unlimited() };
+        let caller =
+            |service, class_of, metrics| Caller { service, metrics, class_of, budget: Budget::without_limit() };
         Self(Arc::new(Inner {
             config: config.clone(),
             fence,

@@ -88,7 +88,7 @@ impl Operator {
             environment,
             aws,
             fence: Fence::unfenced(),
-            budget: Budget::unlimited(),
+            budget: Budget::without_limit(),
             cluster: Cluster { name: scene.namespace.clone(), uid: Some(CLUSTER_UID.into()) },
             databases: Rules::default(),
             backups: Settings {

@@ -18,8 +18,8 @@ pub async fn region_at(endpoint: String) -> Region {
     let credentials = Credentials::new("key", "secret", None, None, "test");
     let config = connect::aws().region("us-east-1").credentials_provider(credentials).endpoint_url(endpoint);
     let (config, metrics, fence) = (config.load().await, Metrics::new(), Fence::unfenced());
-    let elb = Elbv2::new(&config, metrics.clone(), fence.clone(), Budget::unlimited());
-    Region::new(&config, &metrics, &fence, Budget::unlimited(), elb, "prod".into())
+    let elb = Elbv2::new(&config, metrics.clone(), fence.clone(), Budget::without_limit());
+    Region::new(&config, &metrics, &fence, Budget::without_limit(), elb, "prod".into())
 }
 
 /// An active balancer.
