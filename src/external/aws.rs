@@ -55,7 +55,7 @@ impl AwsError {
         }
         let status = error.raw_response().map(|response| response.status().as_u16());
         let code = error.code().map(str::to_owned);
-        let message = error.message().map_or_else(|| root_cause(error), denial::lasting);
+        let message = error.message().map_or_else(|| root_cause(error), denial::lasting_text);
         if let Some((code, what)) = code.as_ref().and_then(|code| Some((code, Unsigned::of_answer(code, &message)?))) {
             let message = format!("{code}: {}", signing::without_times(&message));
             let code = Some(what.reason().to_owned());
@@ -114,11 +114,11 @@ impl AwsError {
 
     fn text(&self) -> String {
         if let Some(unsigned) = self.unsigned_reason() {
-            return unsigned.explained(&self.message);
+            return unsigned.explain(&self.message);
         }
         match (self.class, &self.code) {
             (Class::Denied, Some(code)) if code.starts_with("AccessDenied") || code == "UnauthorizedOperation" => {
-                denial::explained(self.service, self.operation, &self.message)
+                denial::explain(self.service, self.operation, &self.message)
             }
             (_, Some(code)) => format!("{code}: {}", self.message),
             (Class::Conflict, None) => self.message.clone(),

@@ -4,14 +4,14 @@
 /// so a status that contains it is not written again and again.
 ///
 /// EC2's details: <https://docs.aws.amazon.com/STS/latest/APIReference/API_DecodeAuthorizationMessage.html>
-pub fn lasting(text: &str) -> String {
+pub fn lasting_text(text: &str) -> String {
     let text = text.split("Encoded authorization failure message").next().unwrap_or_default();
     let text = without_request_ids(text);
     without_sessions(text.trim())
 }
 
 /// Tells the user what to do about a denial, with AWS's own message if it gives a reason.
-pub fn explained(service: &str, operation: &str, words: &str) -> String {
+pub fn explain(service: &str, operation: &str, words: &str) -> String {
     let Some(action) = denied_action(words) else {
         let action = format!("{service}:{}", permission(service, operation));
         let policy = policy(&action);
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn awss_words_are_kept_with_the_action_that_it_names() {
-        let message = explained("elasticloadbalancing", "CreateLoadBalancer", &lasting(GROUPS));
+        let message = explain("elasticloadbalancing", "CreateLoadBalancer", &lasting_text(GROUPS));
         assert_eq!(
             message,
             "AWS denies it: User: arn:aws:sts::111122223333:assumed-role/causeway is not authorized to perform: \
@@ -126,20 +126,20 @@ mod tests {
              iam/policy-network.json: its action, resource and tags"
         );
         let own = GROUPS.replace("ec2:GetSecurityGroupsForVpc", "elasticloadbalancing:SetRulePriorities");
-        assert!(explained("elasticloadbalancing", "SetRulePriorities", &own).contains("iam/policy.json"));
+        assert!(explain("elasticloadbalancing", "SetRulePriorities", &own).contains("iam/policy.json"));
     }
 
     #[test]
     fn a_deny_is_not_undone_by_an_allow() {
         let denied = "User: a is not authorized to perform: elasticloadbalancing:CreateLoadBalancer on resource: b with an \
                       explicit deny in a service control policy";
-        let message = explained("elasticloadbalancing", "CreateLoadBalancer", denied);
+        let message = explain("elasticloadbalancing", "CreateLoadBalancer", denied);
         assert!(message.contains("in a service control policy. An Allow does not undo that"), "{message}");
     }
 
     #[test]
     fn a_denial_without_a_reason_names_the_permission() {
-        let message = explained("s3", "PutBucketEncryption", "Access Denied");
+        let message = explain("s3", "PutBucketEncryption", "Access Denied");
         assert!(message.contains("(Access Denied): allow s3:PutEncryptionConfiguration"), "{message}");
         assert!(message.contains("iam/policy-backup-operator.json"), "{message}");
     }
@@ -150,12 +150,12 @@ mod tests {
             "You are not authorized to perform this operation. {GROUPS}. Encoded authorization failure message: aX9_"
         );
         let second = first.replace("aX9_", "Zk-3").replace("1732365432", "1732369999");
-        assert_eq!(lasting(&first), lasting(&second));
-        assert!(lasting(&first).ends_with("the ec2:GetSecurityGroupsForVpc action."), "{}", lasting(&first));
+        assert_eq!(lasting_text(&first), lasting_text(&second));
+        assert!(lasting_text(&first).ends_with("the ec2:GetSecurityGroupsForVpc action."), "{}", lasting_text(&first));
         let proxied = "You cannot (yet) do this (Service: Ec2, Status Code: 403, Request ID: 1-2-3) here";
-        assert_eq!(lasting(proxied), "You cannot (yet) do this here");
-        assert_eq!(lasting("no such thing\n\tstatus code: 403, request id: 1-2-3"), "no such thing");
-        assert_eq!(lasting("no such thing, request id: 1-2-3"), "no such thing");
+        assert_eq!(lasting_text(proxied), "You cannot (yet) do this here");
+        assert_eq!(lasting_text("no such thing\n\tstatus code: 403, request id: 1-2-3"), "no such thing");
+        assert_eq!(lasting_text("no such thing, request id: 1-2-3"), "no such thing");
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
             "",
             "User: arn:aws:iam::111122223333:user/ann",
         ] {
-            assert_eq!(lasting(text), text);
+            assert_eq!(lasting_text(text), text);
         }
     }
 }

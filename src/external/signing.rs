@@ -86,7 +86,7 @@ impl Unsigned {
     }
 
     /// A sentence with the cause, and what to do.
-    pub fn explained(self, words: &str) -> String {
+    pub fn explain(self, words: &str) -> String {
         match self {
             Self::NoCredentials => format!(
                 "the operator has no AWS credentials ({words}); let its service account assume an IAM role, see \
