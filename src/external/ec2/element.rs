@@ -20,11 +20,11 @@ impl Element {
     ///
     /// It is not well-formed, or defines entities of its own.
     pub fn parse(document: &str) -> Result<Self, roxmltree::Error> {
-        Ok(Self::of(Document::parse(document)?.root_element()))
+        Ok(Self::from_node(Document::parse(document)?.root_element()))
     }
 
-    fn of(node: Node) -> Self {
-        let children: Vec<_> = node.children().filter(Node::is_element).map(Self::of).collect();
+    fn from_node(node: Node) -> Self {
+        let children: Vec<_> = node.children().filter(Node::is_element).map(Self::from_node).collect();
         // White space between elements means nothing.
         let text = node.text().filter(|_| children.is_empty()).unwrap_or_default().to_owned();
         Self { name: node.tag_name().name().to_owned(), text, children }

@@ -70,7 +70,7 @@ impl Ec2 {
     }
 
     /// All entries of a list that comes in pages. `list` is its name in the answer.
-    async fn all(&self, action: &'static str, filters: &[Filter], list: &str) -> Outcome<Vec<Element>> {
+    async fn list_all(&self, action: &'static str, filters: &[Filter], list: &str) -> Outcome<Vec<Element>> {
         let mut found = Vec::new();
         let mut token = None;
         loop {

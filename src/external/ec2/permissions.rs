@@ -47,7 +47,7 @@ impl Permission {
     }
 
     /// Permits all traffic from this source, or to it.
-    pub fn all(source: Source) -> Self {
+    pub fn all_traffic(source: Source) -> Self {
         Self { protocol: ALL.into(), ports: None, source }
     }
 
@@ -65,7 +65,7 @@ impl Permission {
 
     /// From elements of EC2's answers, which join the sources of the same ports.
     pub(super) fn from_aws<'a>(permissions: impl Iterator<Item = &'a Element>) -> BTreeSet<Self> {
-        permissions.flat_map(each).collect()
+        permissions.flat_map(permissions_of).collect()
     }
 }
 
@@ -87,7 +87,7 @@ pub(super) fn head_of(permission: &Element) -> (String, Option<PortRange>) {
     (protocol, ports)
 }
 
-fn each(permission: &Element) -> impl Iterator<Item = Permission> {
+fn permissions_of(permission: &Element) -> impl Iterator<Item = Permission> {
     let (protocol, ports) = head_of(permission);
     let values = |list: &'static str, name: &'static str| permission.items(list).filter_map(move |it| it.value(name));
     let networks = values("ipRanges", "cidrIp").chain(values("ipv6Ranges", "cidrIpv6")).map(Source::Network);

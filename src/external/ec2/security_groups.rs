@@ -65,7 +65,7 @@ impl Ec2 {
     }
 
     async fn groups(&self, filters: &[Filter]) -> Outcome<Vec<Element>> {
-        self.all("DescribeSecurityGroups", filters, "securityGroupInfo").await
+        self.list_all("DescribeSecurityGroups", filters, "securityGroupInfo").await
     }
 
     /// Creates a security group without inbound rules, and with all outbound traffic, and returns its id. A name that

@@ -21,18 +21,18 @@ impl Ec2 {
     }
 
     /// The networks of all subnets of a VPC, IPv4 and IPv6.
-    pub async fn networks(&self, vpc: &str) -> Outcome<Vec<IpNet>> {
-        let found = self.filtered(&[filter("vpc-id", [vpc.to_owned()])]).await?;
+    pub async fn networks(&self, vpc: &str) -> Outcome<Vec<Network>> {
+        let found = self.list_filtered(&[filter("vpc-id", [vpc.to_owned()])]).await?;
         Ok(found.iter().flat_map(networks).collect())
     }
 
     /// The subnets that have all of these tags, each with one of the given values, or with any value if none is given.
     pub async fn subnets_tagged(&self, tags: &BTreeMap<String, Vec<String>>) -> Outcome<Vec<Subnet>> {
-        Ok(self.filtered(&filters(tags)).await?.iter().map(Subnet::from_aws).collect())
+        Ok(self.list_filtered(&filters(tags)).await?.iter().map(Subnet::from_aws).collect())
     }
 
-    async fn filtered(&self, filters: &[Filter]) -> Outcome<Vec<Element>> {
-        self.all("DescribeSubnets", filters, "subnetSet").await
+    async fn list_filtered(&self, filters: &[Filter]) -> Outcome<Vec<Element>> {
+        self.list_all("DescribeSubnets", filters, "subnetSet").await
     }
 }
 
@@ -53,10 +53,10 @@ fn networks(subnet: &Element) -> Vec<IpNet> {
 }
 
 fn ipv6_blocks(subnet: &Element) -> impl Iterator<Item = &Element> {
-    subnet.items("ipv6CidrBlockAssociationSet").filter(|block| associated(block))
+    subnet.items("ipv6CidrBlockAssociationSet").filter(|block| is_associated(block))
 }
 
-fn associated(block: &Element) -> bool {
+fn is_associated(block: &Element) -> bool {
     let state = block.child("ipv6CidrBlockState").and_then(|it| it.value("state"));
     state.is_none_or(|it| it == "associated")
 }

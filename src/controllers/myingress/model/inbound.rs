@@ -15,12 +15,12 @@ pub const MOST_RULES: usize = 60;
 /// The outbound rule that AWS gives to a new security group.
 /// <https://docs.aws.amazon.com/vpc/latest/userguide/creating-security-groups.html>
 pub fn everywhere() -> Permission {
-    Permission::all(Source::Network("0.0.0.0/0".into()))
+    Permission::all_traffic(Source::Network("0.0.0.0/0".into()))
 }
 
 /// The one that it gives to a new security group in a VPC with IPv6, in addition.
 pub fn everywhere_by_ipv6() -> Permission {
-    Permission::all(Source::Network("::/0".into()))
+    Permission::all_traffic(Source::Network("::/0".into()))
 }
 
 /// How many of the rules count for IPv4, and how many for IPv6. AWS counts the highest number of entries that a prefix
