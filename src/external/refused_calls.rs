@@ -41,7 +41,7 @@ async fn aws(refuses: fn(usize) -> bool) -> (Elbv2, Arc<AtomicUsize>) {
 #[tokio::test]
 async fn a_refused_call_is_made_again_until_it_passes() {
     let (elb, calls) = aws(|number| number < 3).await;
-    assert_eq!(elb.all().await.expect("an answer"), []);
+    assert_eq!(elb.balancers().await.expect("an answer"), []);
     assert_eq!(calls.load(Ordering::Relaxed), 4);
 }
 
@@ -49,7 +49,7 @@ async fn a_refused_call_is_made_again_until_it_passes() {
 async fn many_callers_make_few_calls_while_all_are_refused() {
     let (elb, calls) = aws(|_| true).await;
     let begun = Instant::now();
-    let outcomes = futures::future::join_all((0..50).map(|_| elb.all())).await;
+    let outcomes = futures::future::join_all((0..50).map(|_| elb.balancers())).await;
     assert!(begun.elapsed() >= Duration::from_secs(5), "{:?}", begun.elapsed());
     for outcome in outcomes {
         let error = outcome.expect_err("it is refused");

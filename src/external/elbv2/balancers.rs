@@ -14,7 +14,7 @@ use crate::api::myingress::Scheme;
 
 impl Elbv2 {
     /// Every balancer of the region, whatever its type, because all types share their names.
-    pub async fn all(&self) -> Outcome<Vec<Balancer>> {
+    pub async fn balancers(&self) -> Outcome<Vec<Balancer>> {
         let mut balancers = Vec::new();
         let mut marker = None;
         loop {
@@ -29,7 +29,7 @@ impl Elbv2 {
     }
 
     /// The balancer of that name.
-    pub async fn named(&self, name: &str) -> Outcome<Option<Balancer>> {
+    pub async fn balancer_named(&self, name: &str) -> Outcome<Option<Balancer>> {
         let call = self.client.describe_load_balancers().names(name);
         match self.caller.call_again("DescribeLoadBalancers", || call.clone().send()).await {
             Ok(page) => Ok(page.load_balancers.unwrap_or_default().into_iter().next().map(balancer)),
@@ -39,7 +39,7 @@ impl Elbv2 {
     }
 
     /// The balancers with these ARNs that exist, read 20 per call.
-    pub async fn described(&self, arns: &[String]) -> Outcome<Vec<Balancer>> {
+    pub async fn describe_balancers(&self, arns: &[String]) -> Outcome<Vec<Balancer>> {
         let mut balancers = Vec::new();
         for batch in arns.chunks(BATCH) {
             let call = self.client.describe_load_balancers().set_load_balancer_arns(Some(batch.to_vec()));
@@ -49,7 +49,7 @@ impl Elbv2 {
                 Err(error) if error.is("LoadBalancerNotFound") && batch.len() == 1 => {}
                 Err(error) if error.is("LoadBalancerNotFound") => {
                     for arn in batch {
-                        balancers.extend(Box::pin(self.described(std::slice::from_ref(arn))).await?);
+                        balancers.extend(Box::pin(self.describe_balancers(std::slice::from_ref(arn))).await?);
                     }
                 }
                 Err(error) => return Err(error),

@@ -84,7 +84,7 @@ impl Region {
 
     async fn read_balancers(&self) -> Result<(), AwsError> {
         let begun = Instant::now();
-        let balancers: Vec<Balancer> = self.elb.all().await?;
+        let balancers: Vec<Balancer> = self.elb.balancers().await?;
         let unknown_or_ours = |arn: &String| {
             let known = self.known();
             let ours = |member: &Member| self.concerned(&member.tags).is_some();
@@ -126,7 +126,7 @@ impl Region {
             return Ok(false);
         }
         let mut woken = BTreeSet::new();
-        for balancer in self.elb.described(&arns).await? {
+        for balancer in self.elb.describe_balancers(&arns).await? {
             let mut known = self.known();
             known.shown(&balancer.arn);
             let Some(member) = known.assets.balancers.get_mut(&balancer.arn) else { continue };

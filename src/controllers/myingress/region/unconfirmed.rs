@@ -106,7 +106,7 @@ impl Region {
 
     /// Looks the name up in AWS, enters what has it, and returns its tags.
     pub(super) async fn look_for_balancer(&self, name: &str) -> Result<Option<Pairs>, AwsError> {
-        let member = match self.elb.named(name).await? {
+        let member = match self.elb.balancer_named(name).await? {
             Some(balancer) => Some(self.with_tags(balancer).await?),
             None => None,
         };
