@@ -8,7 +8,7 @@ use aws_sdk_elasticloadbalancingv2::types::{
 };
 
 use super::balancer::{Balancer, IpAddressType, NewBalancer, State};
-use super::pages::{BATCH, PAGE, next};
+use super::pages::{BATCH, PAGE, next_marker};
 use super::{Elbv2, Outcome, Pairs, tags};
 use crate::api::myingress::Scheme;
 
@@ -21,7 +21,7 @@ impl Elbv2 {
             let call = self.client.describe_load_balancers().page_size(PAGE).set_marker(marker);
             let page = self.caller.call_again("DescribeLoadBalancers", || call.clone().send()).await?;
             balancers.extend(page.load_balancers.unwrap_or_default().into_iter().map(balancer));
-            marker = next(page.next_marker);
+            marker = next_marker(page.next_marker);
             if marker.is_none() {
                 return Ok(balancers);
             }
@@ -81,13 +81,13 @@ impl Elbv2 {
             .ip_address_type(new.ip_address_type.as_str().into())
             .set_tags(Some(tags::list(&new.tags)));
         let answer = self.caller.call_again("CreateLoadBalancer", || call.clone().send()).await?;
-        self.first("CreateLoadBalancer", answer.load_balancers, |described| Some(balancer(described)))
+        self.first_result("CreateLoadBalancer", answer.load_balancers, |described| Some(balancer(described)))
     }
 
     /// Deletes a balancer; deleting one that is gone succeeds.
     pub async fn delete(&self, arn: &str) -> Outcome<()> {
         let call = self.client.delete_load_balancer().load_balancer_arn(arn);
-        self.deleted(arn, self.caller.call_again("DeleteLoadBalancer", || call.clone().send()).await).await
+        self.accept_gone(arn, self.caller.call_again("DeleteLoadBalancer", || call.clone().send()).await).await
     }
 
     /// Moves a balancer into exactly these subnets.

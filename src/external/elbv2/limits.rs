@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::pages::next;
+use super::pages::next_marker;
 use super::{Elbv2, Outcome};
 
 impl Elbv2 {
@@ -16,7 +16,7 @@ impl Elbv2 {
             let page = self.caller.call("DescribeAccountLimits", call.send()).await?;
             let answer = page.limits.unwrap_or_default().into_iter();
             limits.extend(answer.filter_map(|limit| Some((limit.name?, limit.max?.parse().ok()?))));
-            marker = next(page.next_marker);
+            marker = next_marker(page.next_marker);
             if marker.is_none() {
                 return Ok(limits);
             }

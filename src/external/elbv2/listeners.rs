@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use aws_sdk_elasticloadbalancingv2::types as aws;
 
 use super::listener::{Listener, ListenerSettings, MutualAuthentication, Protocol};
-use super::pages::{PAGE, next};
+use super::pages::{PAGE, next_marker};
 use super::{Elbv2, Outcome, Pairs, actions_wire};
 
 impl Elbv2 {
@@ -18,7 +18,7 @@ impl Elbv2 {
             let call = call.page_size(PAGE).set_marker(marker);
             let page = self.caller.call_again("DescribeListeners", || call.clone().send()).await?;
             listeners.extend(page.listeners.unwrap_or_default().into_iter().filter_map(Listener::from_aws));
-            marker = next(page.next_marker);
+            marker = next_marker(page.next_marker);
             if marker.is_none() {
                 return Ok(listeners);
             }
@@ -44,7 +44,7 @@ impl Elbv2 {
             .set_default_actions(Some(actions_wire::to_aws(&settings.default_actions)))
             .set_tags(Some(super::tags::list(tags)));
         let answer = self.caller.call_again("CreateListener", || call.clone().send()).await?;
-        self.first("CreateListener", answer.listeners, Listener::from_aws)
+        self.first_result("CreateListener", answer.listeners, Listener::from_aws)
     }
 
     /// Sets a listener to exactly this; rules, attributes and further certificates stay.
@@ -60,13 +60,13 @@ impl Elbv2 {
             .set_mutual_authentication(settings.mutual_authentication())
             .set_default_actions(Some(actions_wire::to_aws(&settings.default_actions)));
         let answer = self.caller.call_again("ModifyListener", || call.clone().send()).await?;
-        self.first("ModifyListener", answer.listeners, Listener::from_aws)
+        self.first_result("ModifyListener", answer.listeners, Listener::from_aws)
     }
 
     /// Deletes a listener with its rules; deleting one that is gone succeeds.
     pub async fn delete_listener(&self, arn: &str) -> Outcome<()> {
         let call = self.client.delete_listener().listener_arn(arn);
-        self.deleted(arn, self.caller.call_again("DeleteListener", || call.clone().send()).await).await
+        self.accept_gone(arn, self.caller.call_again("DeleteListener", || call.clone().send()).await).await
     }
 
     /// The attributes of a listener.
@@ -95,7 +95,7 @@ impl Elbv2 {
             let page = self.caller.call_again("DescribeListenerCertificates", || call.clone().send()).await?;
             let further = page.certificates.unwrap_or_default().into_iter().filter(|it| it.is_default != Some(true));
             certificates.extend(further.filter_map(|certificate| certificate.certificate_arn));
-            marker = next(page.next_marker);
+            marker = next_marker(page.next_marker);
             if marker.is_none() {
                 return Ok(certificates);
             }

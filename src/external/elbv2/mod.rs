@@ -75,7 +75,7 @@ impl Elbv2 {
     }
 
     /// The resource that was created or changed, from the answer of a call.
-    fn first<A, T>(
+    fn first_result<A, T>(
         &self,
         operation: &'static str,
         answered: Option<Vec<A>>,

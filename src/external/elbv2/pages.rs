@@ -9,6 +9,6 @@ pub(super) const PAGE: i32 = 400;
 pub(super) const BATCH: usize = 20;
 
 /// Returns the marker of the next page, if there is one.
-pub(super) fn next(marker: Option<String>) -> Option<String> {
+pub(super) fn next_marker(marker: Option<String>) -> Option<String> {
     marker.filter(|marker| !marker.is_empty())
 }

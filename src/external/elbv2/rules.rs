@@ -6,7 +6,7 @@ use aws_sdk_elasticloadbalancingv2::types as aws;
 
 use super::actions_wire;
 use super::conditions::Condition;
-use super::pages::{PAGE, next};
+use super::pages::{PAGE, next_marker};
 use super::rule::{Rule, RuleSettings};
 use super::transforms::Transform;
 use super::{Elbv2, Outcome, Pairs};
@@ -20,7 +20,7 @@ impl Elbv2 {
             let call = self.client.describe_rules().listener_arn(listener_arn).page_size(PAGE).set_marker(marker);
             let page = self.caller.call_again("DescribeRules", || call.clone().send()).await?;
             rules.extend(page.rules.unwrap_or_default().into_iter().filter_map(Rule::from_aws));
-            marker = next(page.next_marker);
+            marker = next_marker(page.next_marker);
             if marker.is_none() {
                 return Ok(rules);
             }
@@ -45,7 +45,7 @@ impl Elbv2 {
             .set_actions(Some(actions_wire::to_aws(&settings.actions)))
             .set_tags(Some(super::tags::list(tags)));
         let answer = self.caller.call_again("CreateRule", || call.clone().send()).await?;
-        self.first("CreateRule", answer.rules, Rule::from_aws)
+        self.first_result("CreateRule", answer.rules, Rule::from_aws)
     }
 
     /// Makes a rule do exactly this; its priority stays.
@@ -61,7 +61,7 @@ impl Elbv2 {
             .set_reset_transforms(transforms.is_none().then_some(true))
             .set_transforms(transforms);
         let answer = self.caller.call_again("ModifyRule", || call.clone().send()).await?;
-        self.first("ModifyRule", answer.rules, Rule::from_aws)
+        self.first_result("ModifyRule", answer.rules, Rule::from_aws)
     }
 
     /// Gives rules of one listener other priorities, all at once, so they can change places.
@@ -76,7 +76,7 @@ impl Elbv2 {
     /// Deletes a rule; deleting one that is gone succeeds.
     pub async fn delete_rule(&self, arn: &str) -> Outcome<()> {
         let call = self.client.delete_rule().rule_arn(arn);
-        self.deleted(arn, self.caller.call_again("DeleteRule", || call.clone().send()).await).await
+        self.accept_gone(arn, self.caller.call_again("DeleteRule", || call.clone().send()).await).await
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
     use proptest::collection::btree_set;
     use proptest::prelude::*;
 
-    fn described(rule: &RuleSettings) -> aws::Rule {
+    fn describe(rule: &RuleSettings) -> aws::Rule {
         aws::Rule::builder()
             .rule_arn("arn")
             .priority("7")
@@ -136,7 +136,7 @@ mod tests {
             actions in any_actions(),
         ) {
             let settings = RuleSettings { conditions, transforms, actions };
-            let read = Rule::from_aws(described(&settings)).unwrap();
+            let read = Rule::from_aws(describe(&settings)).unwrap();
             let settings = RuleSettings { actions: without_secrets(settings.actions), ..settings };
             prop_assert_eq!(read, Rule { arn: "arn".into(), priority: 7, settings });
         }
@@ -150,7 +150,7 @@ mod tests {
         };
         let conditions = BTreeSet::from([header("X-A"), header("X-B")]);
         let settings = RuleSettings { conditions: conditions.clone(), transforms: Vec::new(), actions: Vec::new() };
-        assert_eq!(Rule::from_aws(described(&settings)).unwrap().settings.conditions, conditions);
+        assert_eq!(Rule::from_aws(describe(&settings)).unwrap().settings.conditions, conditions);
     }
 
     #[test]

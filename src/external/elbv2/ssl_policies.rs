@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::pages::{PAGE, next};
+use super::pages::{PAGE, next_marker};
 use super::{Elbv2, Outcome};
 
 impl Elbv2 {
@@ -15,7 +15,7 @@ impl Elbv2 {
             let call = self.client.describe_ssl_policies().page_size(PAGE).set_marker(marker);
             let page = self.caller.call("DescribeSSLPolicies", call.send()).await?;
             names.extend(page.ssl_policies.unwrap_or_default().into_iter().filter_map(|policy| policy.name));
-            marker = next(page.next_marker);
+            marker = next_marker(page.next_marker);
             if marker.is_none() {
                 return Ok(names);
             }

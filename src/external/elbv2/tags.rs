@@ -51,7 +51,7 @@ impl Elbv2 {
 
     /// Takes a resource that is gone for deleted. A policy that asks for tags denies the deletion of a resource that is
     /// gone, since that has no tags. So after a denial the tags are looked up.
-    pub(super) async fn deleted<T>(&self, arn: &str, outcome: Outcome<T>) -> Outcome<()> {
+    pub(super) async fn accept_gone<T>(&self, arn: &str, outcome: Outcome<T>) -> Outcome<()> {
         match outcome {
             Err(error) if error.class == Class::Denied && !self.tags(&[arn.to_owned()]).await?.is_empty() => Err(error),
             Err(error) if !matches!(error.class, Class::Denied | Class::NotFound) => Err(error),

@@ -2,7 +2,7 @@
 
 use aws_sdk_elasticloadbalancingv2::types as aws;
 
-use super::pages::{PAGE, next};
+use super::pages::{PAGE, next_marker};
 use super::target_group::{GroupKind, HealthCheck, NewTargetGroup, TargetGroup};
 use super::{Elbv2, Outcome, Pairs, target_groups_wire as wire};
 use crate::runtime::Class;
@@ -16,7 +16,7 @@ impl Elbv2 {
             let call = self.client.describe_target_groups().page_size(PAGE).set_marker(marker);
             let page = self.caller.call_again("DescribeTargetGroups", || call.clone().send()).await?;
             groups.extend(page.target_groups.unwrap_or_default().into_iter().map(wire::target_group));
-            marker = next(page.next_marker);
+            marker = next_marker(page.next_marker);
             if marker.is_none() {
                 return Ok(groups);
             }
@@ -69,7 +69,7 @@ impl Elbv2 {
             .matcher(wire::matcher(kind.version, &check.codes))
             .set_tags(Some(super::tags::list(&new.tags)));
         let answer = self.caller.call_again("CreateTargetGroup", || call.clone().send()).await?;
-        self.first("CreateTargetGroup", answer.target_groups, |group| Some(wire::target_group(group)))
+        self.first_result("CreateTargetGroup", answer.target_groups, |group| Some(wire::target_group(group)))
     }
 
     /// Changes the health check of a group of this kind.
@@ -110,6 +110,6 @@ impl Elbv2 {
     /// Deletes a target group; deleting one that is gone succeeds.
     pub async fn delete_target_group(&self, arn: &str) -> Outcome<()> {
         let call = self.client.delete_target_group().target_group_arn(arn);
-        self.deleted(arn, self.caller.call_again("DeleteTargetGroup", || call.clone().send()).await).await
+        self.accept_gone(arn, self.caller.call_again("DeleteTargetGroup", || call.clone().send()).await).await
     }
 }

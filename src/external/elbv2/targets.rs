@@ -79,7 +79,7 @@ fn health(described: aws::TargetHealthDescription) -> Option<(Target, TargetHeal
 mod tests {
     use super::*;
 
-    fn described(state: &str) -> aws::TargetHealthDescription {
+    fn describe(state: &str) -> aws::TargetHealthDescription {
         let target = Target { id: "10.0.0.1".into(), port: 8080 };
         aws::TargetHealthDescription::builder()
             .target(descriptions(&[target]).remove(0))
@@ -107,7 +107,7 @@ mod tests {
             ("unavailable", TargetState::Unavailable),
             ("a state of the future", TargetState::Unavailable),
         ] {
-            let (target, health) = health(described(word)).unwrap();
+            let (target, health) = health(describe(word)).unwrap();
             assert_eq!(target, Target { id: "10.0.0.1".into(), port: 8080 });
             assert_eq!(health, TargetHealth { state, description: Some("why".into()) }, "{word}");
         }
