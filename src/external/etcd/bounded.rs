@@ -31,7 +31,7 @@ pub struct Route(Sender<Change<Uri, tonic::transport::Endpoint>>);
 pub fn channel() -> (Channel, Route) {
     // One that is balanced: the member behind it can be replaced by another one.
     let (channel, changes) = tonic::transport::Channel::balance_channel(CHANGES);
-    let bounded = MapErr::new(MapResponse::new(channel, bound), boxed);
+    let bounded = MapErr::new(MapResponse::new(channel, bound), box_error);
     (Channel::Custom(BoxCloneSyncService::new(bounded)), Route(changes))
 }
 
@@ -60,7 +60,7 @@ impl Route {
 }
 
 /// Describes an answer that no etcd gives.
-pub fn refused(what: &str) -> Error {
+pub fn refusal(what: &str) -> Error {
     Error::GRpcStatus(no_etcd(what))
 }
 
@@ -69,17 +69,17 @@ fn no_etcd(what: &str) -> Status {
 }
 
 fn bound(response: Response<Body>) -> Response<Body> {
-    response.map(|body| Body::new(Limited::new(body, LONGEST).map_err(why)))
+    response.map(|body| Body::new(Limited::new(body, LONGEST).map_err(status_of)))
 }
 
-fn why(error: BoxError) -> Status {
+fn status_of(error: BoxError) -> Status {
     if error.is::<LengthLimitError>() {
         return no_etcd(&format!("it answers with more than {} KiB", LONGEST / 1024));
     }
     Status::from_error(error)
 }
 
-fn boxed(error: tonic::transport::Error) -> BoxError {
+fn box_error(error: tonic::transport::Error) -> BoxError {
     error.into()
 }
 
@@ -100,7 +100,7 @@ mod tests {
     const NO_WORDS: [u8; 2] = [0x42, 0];
 
     /// A server that gives this answer to every call.
-    async fn answering(content: &[u8]) -> Endpoint {
+    async fn serve_answer(content: &[u8]) -> Endpoint {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         // <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses>
@@ -132,15 +132,15 @@ mod tests {
         body.send_trailers(trailers).expect("the end is sent");
     }
 
-    async fn asked(member: &Endpoint, request: Request) -> Result<Reply, EtcdError> {
+    async fn ask(member: &Endpoint, request: Request) -> Result<Reply, EtcdError> {
         Grpc::default().call(member, &request).await
     }
 
     #[tokio::test]
     async fn an_answer_that_is_too_long_is_not_read() {
         for (field, request) in [(NO_NAME, Request::Members), (NO_WORDS, Request::Status), (NO_WORDS, Request::Pulse)] {
-            let member = answering(&field.repeat(512 * 1024)).await;
-            let error = asked(&member, request).await.expect_err("1 MiB is too long");
+            let member = serve_answer(&field.repeat(512 * 1024)).await;
+            let error = ask(&member, request).await.expect_err("1 MiB is too long");
             assert_eq!(error.trouble, Trouble::Other, "{error}");
             assert!(error.message.contains("more than 64 KiB"), "{error}");
         }
@@ -148,22 +148,22 @@ mod tests {
 
     #[tokio::test]
     async fn of_many_small_parts_few_are_kept() {
-        let member = answering(&NO_NAME.repeat(10_000)).await;
-        let error = asked(&member, Request::Members).await.expect_err("10,000 members are too many");
+        let member = serve_answer(&NO_NAME.repeat(10_000)).await;
+        let error = ask(&member, Request::Members).await.expect_err("10,000 members are too many");
         assert!(error.message.contains("10000 members"), "{error}");
-        let member = answering(&NO_WORDS.repeat(10_000)).await;
-        let Ok(Reply::Status(status)) = asked(&member, Request::Status).await else { panic!("no status") };
+        let member = serve_answer(&NO_WORDS.repeat(10_000)).await;
+        let Ok(Reply::Status(status)) = ask(&member, Request::Status).await else { panic!("no status") };
         assert_eq!(status.errors.len(), 16);
     }
 
     #[tokio::test]
     async fn what_an_etcd_answers_is_read() {
-        let member = answering(&NO_NAME.repeat(9)).await;
-        let Ok(Reply::Members(members)) = asked(&member, Request::Members).await else { panic!("no members") };
+        let member = serve_answer(&NO_NAME.repeat(9)).await;
+        let Ok(Reply::Members(members)) = ask(&member, Request::Members).await else { panic!("no members") };
         assert_eq!(members.len(), 9);
         // The version is field 2, and `errors` field 8.
-        let member = answering(b"\x12\x063.6.16\x42\x02no").await;
-        let Ok(Reply::Status(status)) = asked(&member, Request::Status).await else { panic!("no status") };
+        let member = serve_answer(b"\x12\x063.6.16\x42\x02no").await;
+        let Ok(Reply::Status(status)) = ask(&member, Request::Status).await else { panic!("no status") };
         assert_eq!((status.version.as_str(), status.errors), ("3.6.16", vec!["no".to_owned()]));
     }
 }

@@ -7,7 +7,7 @@ use etcd_client::{
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::bounded::{Route, channel, refused};
+use super::bounded::{Route, channel, refusal};
 use super::error::{EtcdError, Trouble};
 use super::sessions::Sessions;
 use super::{Alarm, AlarmKind, Endpoint, Member, Password, ROOT, Reply, Request, Status, Transport};
@@ -229,7 +229,7 @@ fn status_of(status: &StatusResponse) -> Status {
 /// Fails rather than leaves members out: a member that is missing would count as removed.
 fn members_of(members: &[etcd_client::Member]) -> Result<Vec<Member>, Error> {
     if members.len() > MOST_MEMBERS {
-        return Err(refused(&format!("it names {} members", members.len())));
+        return Err(refusal(&format!("it names {} members", members.len())));
     }
     Ok(members.iter().map(member_of).collect())
 }
