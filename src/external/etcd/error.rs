@@ -58,7 +58,7 @@ impl EtcdError {
     }
 
     /// Describes an answer that belongs to another call.
-    pub(super) fn unexpected(operation: &'static str) -> Self {
+    pub(super) fn unexpected_answer(operation: &'static str) -> Self {
         Self::new(operation, Trouble::Other, "the answer belongs to another call".into())
     }
 

@@ -74,7 +74,7 @@ impl Etcd {
     async fn status_by(&self, member: &Endpoint, request: Request) -> Result<Status, EtcdError> {
         match self.call(member, request).await? {
             Reply::Status(status) => Ok(status),
-            _ => Err(EtcdError::unexpected("Status")),
+            _ => Err(EtcdError::unexpected_answer("Status")),
         }
     }
 
@@ -89,7 +89,7 @@ impl Etcd {
     pub async fn known_members(&self, member: &Endpoint) -> Result<Vec<Member>, EtcdError> {
         match self.call(member, Request::Members).await? {
             Reply::Members(members) => Ok(members),
-            _ => Err(EtcdError::unexpected("MemberList")),
+            _ => Err(EtcdError::unexpected_answer("MemberList")),
         }
     }
 
@@ -115,7 +115,7 @@ impl Etcd {
     pub async fn alarms(&self, member: &Endpoint) -> Result<Vec<Alarm>, EtcdError> {
         match self.call(member, Request::Alarms).await? {
             Reply::Alarms(alarms) => Ok(alarms),
-            _ => Err(EtcdError::unexpected("Alarm")),
+            _ => Err(EtcdError::unexpected_answer("Alarm")),
         }
     }
 

@@ -43,7 +43,7 @@ impl RedisError {
     }
 
     /// Describes an answer that belongs to another call.
-    pub(super) fn unexpected(operation: &'static str) -> Self {
+    pub(super) fn unexpected_answer(operation: &'static str) -> Self {
         Self::new(operation, Trouble::Refused, "the answer belongs to another call")
     }
 

@@ -84,7 +84,7 @@ impl Redis {
     pub async fn role(&self, node: &Endpoint) -> Result<Position, RedisError> {
         match self.call(node, Request::Role).await? {
             Reply::Role(position) => Ok(position),
-            _ => Err(RedisError::unexpected("ROLE")),
+            _ => Err(RedisError::unexpected_answer("ROLE")),
         }
     }
 
@@ -92,7 +92,7 @@ impl Redis {
     pub async fn info(&self, node: &Endpoint) -> Result<Info, RedisError> {
         match self.call(node, Request::Info).await? {
             Reply::Info(info) => Ok(*info),
-            _ => Err(RedisError::unexpected("INFO")),
+            _ => Err(RedisError::unexpected_answer("INFO")),
         }
     }
 
@@ -100,7 +100,7 @@ impl Redis {
     pub async fn keys(&self, node: &Endpoint) -> Result<u64, RedisError> {
         match self.call(node, Request::Keys).await? {
             Reply::Info(info) => Ok(info.keys),
-            _ => Err(RedisError::unexpected("INFO")),
+            _ => Err(RedisError::unexpected_answer("INFO")),
         }
     }
 
@@ -108,7 +108,7 @@ impl Redis {
     pub async fn clients(&self, node: &Endpoint) -> Result<usize, RedisError> {
         match self.call(node, Request::Clients).await? {
             Reply::Clients(count) => Ok(count),
-            _ => Err(RedisError::unexpected("CLIENT LIST")),
+            _ => Err(RedisError::unexpected_answer("CLIENT LIST")),
         }
     }
 
@@ -140,7 +140,7 @@ impl Redis {
     pub async fn settings(&self, node: &Endpoint, names: Vec<String>) -> Result<BTreeMap<String, String>, RedisError> {
         match self.call(node, Request::Settings(names)).await? {
             Reply::Settings(settings) => Ok(settings),
-            _ => Err(RedisError::unexpected("CONFIG GET")),
+            _ => Err(RedisError::unexpected_answer("CONFIG GET")),
         }
     }
 

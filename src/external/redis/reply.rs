@@ -27,19 +27,19 @@ pub fn reply(request: &Request, value: Value) -> Result<Reply, RedisError> {
     match (request, value) {
         (_, Value::ServerError(error)) => Err(error_of(request.name(), &error.into())),
         (Request::Role, value) => {
-            let position = position_of(&value).ok_or_else(|| RedisError::unexpected(request.name()))?;
+            let position = position_of(&value).ok_or_else(|| RedisError::unexpected_answer(request.name()))?;
             Ok(Reply::Role(position))
         }
-        (Request::Info | Request::Keys | Request::Memory, value) => {
-            let info = info_of(&value).ok_or_else(|| RedisError::unexpected(request.name()))?;
+        (Request::Info | Request::Keys, value) => {
+            let info = info_of(&value).ok_or_else(|| RedisError::unexpected_answer(request.name()))?;
             Ok(Reply::Info(Box::new(info)))
         }
         (Request::Clients, value) => {
-            let list = text_of(&value).ok_or_else(|| RedisError::unexpected(request.name()))?;
+            let list = text_of(&value).ok_or_else(|| RedisError::unexpected_answer(request.name()))?;
             Ok(Reply::Clients(clients::count(&list)))
         }
         (Request::Settings(_), value) => {
-            let pairs = value.into_map_iter().map_err(|_| RedisError::unexpected(request.name()))?;
+            let pairs = value.into_map_iter().map_err(|_| RedisError::unexpected_answer(request.name()))?;
             let text = |value: &Value| redis::from_redis_value_ref::<String>(value).ok();
             let settings = pairs.filter_map(|(name, value)| Some((text(&name)?, text(&value)?)));
             Ok(Reply::Settings(settings.collect()))
