@@ -110,7 +110,7 @@ impl Grpc {
     /// Opens a connection to a learner. A learner takes no logins, but accepts those that other members took: this logs
     /// in at another member, and then moves the connection to the learner. `None` if no other member is known.
     async fn lead_in(&self, to: &Endpoint, request: &Request, password: &Password) -> Result<Option<Client>, Error> {
-        let Some(other) = self.sessions.beside(to) else { return Ok(None) };
+        let Some(other) = self.sessions.other_member(to) else { return Ok(None) };
         let (client, route) = open(&other, request, Some(password)).await?;
         route.add(to, request.deadline()).await?;
         route.remove(&other).await?;

@@ -41,7 +41,7 @@ impl Sessions {
     }
 
     /// Returns another member to which there is a connection with the same login.
-    pub fn beside(&self, to: &Endpoint) -> Option<Endpoint> {
+    pub fn other_member(&self, to: &Endpoint) -> Option<Endpoint> {
         let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let alike = |other: &&Endpoint| other.url != to.url && other.login == to.login && other.tls == to.tls;
         sessions.values().map(|session| &session.endpoint).find(alike).cloned()
