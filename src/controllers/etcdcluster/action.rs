@@ -96,7 +96,7 @@ impl Action {
             }
             Self::Compact { revision, .. } => ("Compacted", format!("Forgot what was before revision {revision}")),
             Self::Defragment { name, .. } => ("Defragmented", format!("Defragmented {name}")),
-            Self::Disarm { alarm, why, .. } => ("Disarmed", format!("Ended the alarm {}: {why}", alarm.kind.word())),
+            Self::Disarm { alarm, why, .. } => ("Disarmed", format!("Ended the alarm {}: {why}", alarm.kind.as_str())),
             Self::EnableDowngrade { from, to, .. } => (
                 "DowngradeEnabled",
                 format!(

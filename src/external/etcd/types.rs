@@ -216,7 +216,7 @@ pub enum AlarmKind {
 impl AlarmKind {
     /// Returns etcd's name of the alarm.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::NoSpace => "NOSPACE",
             Self::Corrupt => "CORRUPT",
