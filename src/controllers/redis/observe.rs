@@ -255,7 +255,7 @@ impl Observer {
         let left = last.map(|last| last.left.as_slice()).unwrap_or_default();
         let looks = observed.set.pods.values_mut().filter(|pod| left.contains(&pod.name)).map(|pod| async move {
             let Some((node, info)) = pod.endpoint().zip(pod.info()) else { return };
-            let others = info.others();
+            let others = info.other_clients();
             // If the list cannot be read, because it is too long for example, the number in `INFO` counts.
             pod.own.clients = if others == 0 { 0 } else { self.redis.clients(&node).await.unwrap_or(others) };
         });

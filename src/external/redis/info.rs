@@ -145,7 +145,7 @@ impl Info {
 
     /// Counts the other connections: without the operator, replicas, and the master, which Redis counts on a replica.
     /// <https://github.com/redis/redis/blob/7.0/src/server.c> (`connected_clients` in `genRedisInfoString`)
-    pub fn others(&self) -> usize {
+    pub fn other_clients(&self) -> usize {
         let known = 1 + u64::from(self.link().is_some_and(|link| link.up));
         usize::try_from(self.clients.saturating_sub(known)).unwrap_or(usize::MAX)
     }
