@@ -355,7 +355,7 @@ mod tests {
             .boxed()
         }
 
-        fn broken<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, ()> {
+        fn until_broken<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, ()> {
             std::future::pending().boxed()
         }
 
@@ -384,7 +384,7 @@ mod tests {
             std::future::ready(answer.map_err(refusal)).boxed()
         }
 
-        fn broken<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, ()> {
+        fn until_broken<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, ()> {
             std::future::pending().boxed()
         }
 

@@ -214,7 +214,7 @@ impl Probe {
                 State::Is(_) => {
                     tokio::select! {
                         () = sleep(POLL_INTERVAL) => {}
-                        () = self.redis.broken(&self.node) => {}
+                        () = self.redis.until_broken(&self.node) => {}
                     }
                 }
             }
@@ -271,7 +271,7 @@ mod tests {
             pending().boxed()
         }
 
-        fn broken<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, ()> {
+        fn until_broken<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, ()> {
             pending().boxed()
         }
 
@@ -303,7 +303,7 @@ mod tests {
             std::future::ready(answer).boxed()
         }
 
-        fn broken<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, ()> {
+        fn until_broken<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, ()> {
             pending().boxed()
         }
 
@@ -327,7 +327,7 @@ mod tests {
             }
         }
 
-        fn broken<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, ()> {
+        fn until_broken<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, ()> {
             pending().boxed()
         }
 

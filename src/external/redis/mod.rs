@@ -34,7 +34,7 @@ pub trait Transport: Send + Sync {
     fn call<'a>(&'a self, to: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, RedisError>>;
 
     /// Ends when the connection that is held to the node breaks; at once where none is held.
-    fn broken<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, ()>;
+    fn until_broken<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, ()>;
 
     /// Makes no more calls over the connection that is held to the node, and keeps it for [`Request::StepDown`]: a hung
     /// node accepts no other.
@@ -155,8 +155,8 @@ impl Redis {
     }
 
     /// Ends when the connection that is held to a node breaks.
-    pub async fn broken(&self, node: &Endpoint) {
-        self.transport.broken(node).await;
+    pub async fn until_broken(&self, node: &Endpoint) {
+        self.transport.until_broken(node).await;
     }
 
     /// Closes the connection that is held to a node.

@@ -93,7 +93,7 @@ impl Transport for Tcp {
         .boxed()
     }
 
-    fn broken<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, ()> {
+    fn until_broken<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, ()> {
         async move {
             let held = self.line(to).held.lock().await.clone();
             if let Some(held) = held {

@@ -355,8 +355,8 @@ impl redis::Transport for Nodes {
         self.interception.pass(name, self.inner.call(to, request)).boxed()
     }
 
-    fn broken<'a>(&'a self, to: &'a redis::Endpoint) -> BoxFuture<'a, ()> {
-        self.inner.broken(to)
+    fn until_broken<'a>(&'a self, to: &'a redis::Endpoint) -> BoxFuture<'a, ()> {
+        self.inner.until_broken(to)
     }
 
     fn put_aside(&self, to: &redis::Endpoint) {
