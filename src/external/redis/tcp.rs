@@ -81,7 +81,7 @@ impl Transport for Tcp {
             }
             let mut tries = 1;
             loop {
-                match self.once(to, request).await {
+                match self.call_once(to, request).await {
                     // Clients can close connections (`CLIENT KILL`): a process is gone only if it accepts no other one.
                     Err(error) if error.trouble == Trouble::Broken && !request.is_change() && tries < TRIES => {
                         tries += 1;
@@ -124,7 +124,7 @@ impl Transport for Tcp {
 }
 
 impl Tcp {
-    async fn once(&self, to: &Endpoint, request: &Request) -> Result<Reply, RedisError> {
+    async fn call_once(&self, to: &Endpoint, request: &Request) -> Result<Reply, RedisError> {
         if let Request::StepDown { .. } = request {
             return self.leave_word(to, request).await;
         }
@@ -194,7 +194,7 @@ impl Tcp {
     /// Returns the connection that the process has accepted, else one that the kernel made for it. No connection is
     /// made for this: a process that wakes up reads from one that it has yet to accept only after it has answered what
     /// waited.
-    async fn there(&self, to: &Endpoint) -> Option<Held> {
+    async fn existing_connection(&self, to: &Endpoint) -> Option<Held> {
         // A caller that is just connecting holds the lock for as long as that takes.
         let line = self.line(to);
         let held = timeout(LINE, line.held.lock()).await.ok().and_then(|held| held.clone());
@@ -207,7 +207,7 @@ impl Tcp {
     /// that.
     async fn leave_word(&self, to: &Endpoint, request: &Request) -> Result<Reply, RedisError> {
         let failed = |message: &str| RedisError::new(request.name(), Trouble::Broken, message.to_owned());
-        let held = self.there(to).await.ok_or_else(|| failed("there is no connection"))?;
+        let held = self.existing_connection(to).await.ok_or_else(|| failed("there is no connection"))?;
         let is_taken = held.is_taken();
         let left = write_word(held, request).await?;
         if is_taken { Ok(left) } else { Err(failed("the process has not taken the connection: it finds it late")) }
@@ -326,7 +326,7 @@ async fn write_word(held: Held, request: &Request) -> Result<Reply, RedisError> 
     for command in commands(request) {
         all.add_command(command);
     }
-    let written = held.outgoing.written(all.get_packed_pipeline());
+    let written = held.outgoing.when_written(all.get_packed_pipeline());
     let mut connection = held.connection.clone();
     let name = request.name();
     tokio::spawn(async move {

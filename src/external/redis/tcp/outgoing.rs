@@ -23,18 +23,18 @@ struct Awaited {
 impl Outgoing {
     /// Resolves once these bytes have been written from now on, and flushed. It fails if another caller waits for other
     /// bytes, or if the connection ends.
-    pub fn written(&self, words: Vec<u8>) -> oneshot::Receiver<()> {
+    pub fn when_written(&self, words: Vec<u8>) -> oneshot::Receiver<()> {
         let (done, written) = oneshot::channel();
-        *self.awaited() = Some(Awaited { words, tail: Vec::new(), found: false, done });
+        *self.lock() = Some(Awaited { words, tail: Vec::new(), found: false, done });
         written
     }
 
-    fn awaited(&self) -> std::sync::MutexGuard<'_, Option<Awaited>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Awaited>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wrote(&self, bytes: &[u8]) {
-        let mut awaited = self.awaited();
+        let mut awaited = self.lock();
         let Some(awaited) = awaited.as_mut().filter(|awaited| !awaited.found) else { return };
         awaited.tail.extend_from_slice(bytes);
         awaited.found = awaited.tail.windows(awaited.words.len()).any(|window| window == awaited.words);
@@ -42,8 +42,8 @@ impl Outgoing {
         awaited.tail.drain(..surplus);
     }
 
-    fn flushed(&self) {
-        let mut awaited = self.awaited();
+    fn report_flush(&self) {
+        let mut awaited = self.lock();
         if awaited.as_ref().is_some_and(|awaited| awaited.found)
             && let Some(awaited) = awaited.take()
         {
@@ -81,7 +81,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.inner).poll_flush(cx))?;
-        self.outgoing.flushed();
+        self.outgoing.report_flush();
         Poll::Ready(Ok(()))
     }
 

@@ -11,7 +11,7 @@ use super::*;
 const MASTER: &[u8] = b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
 
 /// A listener that closes the first `most` connections when it is asked something. It counts all connections.
-async fn closing(most: usize) -> (Endpoint, Arc<AtomicUsize>) {
+async fn closing_listener(most: usize) -> (Endpoint, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let count = Arc::new(AtomicUsize::new(0));
@@ -30,27 +30,27 @@ async fn closing(most: usize) -> (Endpoint, Arc<AtomicUsize>) {
     (Endpoint { address, login: None, tls: None }, count)
 }
 
-async fn asked(node: &Endpoint) -> Result<Reply, Trouble> {
+async fn ask(node: &Endpoint) -> Result<Reply, Trouble> {
     Tcp::default().call(node, &Request::Role).await.map_err(|error| error.trouble)
 }
 
 #[tokio::test]
 async fn a_process_that_accepts_another_connection_is_not_gone() {
-    let (node, count) = closing(TRIES - 1).await;
-    assert!(matches!(asked(&node).await, Ok(Reply::Role(Position { role: Role::Master, .. }))));
+    let (node, count) = closing_listener(TRIES - 1).await;
+    assert!(matches!(ask(&node).await, Ok(Reply::Role(Position { role: Role::Master, .. }))));
     assert_eq!(count.load(Ordering::SeqCst), TRIES);
 }
 
 #[tokio::test]
 async fn a_process_that_closes_every_connection_may_live() {
-    let (node, count) = closing(usize::MAX).await;
-    assert_eq!(asked(&node).await, Err(Trouble::Broken));
+    let (node, count) = closing_listener(usize::MAX).await;
+    assert_eq!(ask(&node).await, Err(Trouble::Broken));
     assert_eq!(count.load(Ordering::SeqCst), TRIES);
 }
 
 #[tokio::test]
 async fn a_change_is_not_made_twice() {
-    let (node, count) = closing(usize::MAX).await;
+    let (node, count) = closing_listener(usize::MAX).await;
     let answer = Tcp::default().call(&node, &Request::KeepMastership).await;
     assert_eq!(answer.map_err(|error| error.trouble), Err(Trouble::Broken));
     assert_eq!(count.load(Ordering::SeqCst), 1);
@@ -62,7 +62,7 @@ async fn without_a_listener_the_process_is_gone() {
     let held = TcpSocket::new_v4().expect("a socket");
     held.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
     let address = held.local_addr().expect("an address").to_string();
-    assert_eq!(asked(&Endpoint { address, login: None, tls: None }).await, Err(Trouble::Gone));
+    assert_eq!(ask(&Endpoint { address, login: None, tls: None }).await, Err(Trouble::Gone));
 }
 
 /// A listener that answers the first question with a bulk string without end; it counts what it could send.
@@ -119,12 +119,12 @@ async fn answers_that_are_whole_may_be_many() {
 async fn an_unreachable_address_says_nothing_about_the_process() {
     // No client can connect to a broadcast address: the kernel refuses at once.
     let node = Endpoint { address: "255.255.255.255:6379".into(), login: None, tls: None };
-    assert_eq!(asked(&node).await, Err(Trouble::Unanswered));
+    assert_eq!(ask(&node).await, Err(Trouble::Unanswered));
 }
 
 #[tokio::test]
 async fn a_hung_node_finds_the_step_down_in_its_connection() {
-    let (node, taken) = hanging().await;
+    let (node, taken) = hanging_node().await;
     let tcp = Tcp::default();
     let heir = step_down();
     let trouble = tcp.call(&node, &heir).await.map_err(|error| error.trouble);
@@ -166,7 +166,7 @@ async fn a_step_down_over_an_unaccepted_connection_is_an_error() {
 }
 
 /// A node that takes one connection, answers one question over it, and hangs from then on.
-async fn hanging() -> (Endpoint, tokio::task::JoinHandle<(TcpStream, TcpListener)>) {
+async fn hanging_node() -> (Endpoint, tokio::task::JoinHandle<(TcpStream, TcpListener)>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let node = Endpoint { address: listener.local_addr().expect("an address").to_string(), login: None, tls: None };
     let taken = tokio::spawn(async move {
@@ -180,7 +180,7 @@ async fn hanging() -> (Endpoint, tokio::task::JoinHandle<(TcpStream, TcpListener
 
 /// The same node after its answer: it is connected, and silent from here on.
 async fn hung() -> (Tcp, Endpoint, TcpStream, TcpListener) {
-    let (node, taken) = hanging().await;
+    let (node, taken) = hanging_node().await;
     let tcp = Tcp::default();
     tcp.call(&node, &Request::Role).await.expect("a role");
     let (stream, listener) = taken.await.expect("it took the connection");
