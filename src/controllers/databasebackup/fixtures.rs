@@ -88,7 +88,7 @@ pub fn prepared() -> Observed {
     let mut observed = Observed { in_use: Some(InUse::default()), ..observed() };
     if let Some(bucket) = &mut observed.bucket {
         let facts = BucketFacts { tags: tags(), private: true, owner_enforced: true, ..BucketFacts::default() };
-        bucket.found = Some(Found::There(Box::new(facts.hardened(&bucket.place.bucket))));
+        bucket.found = Some(Found::There(Box::new(facts.after_hardening(&bucket.place.bucket))));
     }
     observed
 }

@@ -48,8 +48,9 @@ impl S3 {
         Ok(Found::There(Box::new(BucketFacts {
             tags,
             empty: false,
-            private: block.and_then(|answer| answer.public_access_block_configuration).as_ref() == Some(&blocked()),
-            owner_enforced: ownership.is_some() && ownership == enforced(),
+            private: block.and_then(|answer| answer.public_access_block_configuration).as_ref()
+                == Some(&access_block()),
+            owner_enforced: ownership.is_some() && ownership == ownership_controls(),
             encryption: encryption.and_then(|it| it.rules.into_iter().next()).and_then(algorithm_of),
             policy: policy.and_then(|answer| serde_json::from_str(&answer.policy?).ok()),
             rules: rules.and_then(|answer| answer.rules).unwrap_or_default(),
@@ -61,13 +62,13 @@ impl S3 {
     /// begins without tags, and such a bucket is taken up again as its creator left it.
     pub async fn create_bucket(&self, place: &Place, tags: &Tags) -> Outcome<()> {
         let set = tag_set(tags);
-        match self.created(place, Some(set)).await {
-            Err(error) if error.is("MalformedXML") => self.created(place, None).await,
+        match self.create_tagged(place, Some(set)).await {
+            Err(error) if error.is("MalformedXML") => self.create_tagged(place, None).await,
             outcome => outcome,
         }
     }
 
-    async fn created(&self, place: &Place, tags: Option<Vec<Tag>>) -> Outcome<()> {
+    async fn create_tagged(&self, place: &Place, tags: Option<Vec<Tag>>) -> Outcome<()> {
         let location = (place.region != FIRST_REGION).then(|| BucketLocationConstraint::from(place.region.as_str()));
         let configured = location.is_some() || tags.is_some();
         let configuration =
@@ -94,14 +95,14 @@ impl S3 {
     /// Blocks all public access.
     pub async fn block_public_access(&self, place: &Place, owner: &str) -> Outcome<()> {
         let call = self.client(place).put_public_access_block().bucket(&place.bucket).expected_bucket_owner(owner);
-        let call = call.public_access_block_configuration(blocked());
+        let call = call.public_access_block_configuration(access_block());
         self.caller().call("PutPublicAccessBlock", call.send()).await.map(drop)
     }
 
     /// Makes access control lists not count.
     pub async fn enforce_owner(&self, place: &Place, owner: &str) -> Outcome<()> {
         let call = self.client(place).put_bucket_ownership_controls().bucket(&place.bucket);
-        let call = call.expected_bucket_owner(owner).set_ownership_controls(enforced());
+        let call = call.expected_bucket_owner(owner).set_ownership_controls(ownership_controls());
         self.caller().call("PutBucketOwnershipControls", call.send()).await.map(drop)
     }
 
@@ -148,7 +149,7 @@ fn tag_set(tags: &Tags) -> Vec<Tag> {
     tags.iter().filter_map(|(key, value)| Tag::builder().key(key).value(value).build().ok()).collect()
 }
 
-fn blocked() -> PublicAccessBlockConfiguration {
+fn access_block() -> PublicAccessBlockConfiguration {
     PublicAccessBlockConfiguration::builder()
         .block_public_acls(true)
         .ignore_public_acls(true)
@@ -157,7 +158,7 @@ fn blocked() -> PublicAccessBlockConfiguration {
         .build()
 }
 
-fn enforced() -> Option<OwnershipControls> {
+fn ownership_controls() -> Option<OwnershipControls> {
     let rule = OwnershipControlsRule::builder().object_ownership(ObjectOwnership::BucketOwnerEnforced).build().ok()?;
     OwnershipControls::builder().rules(rule).build().ok()
 }

@@ -72,7 +72,7 @@ impl BucketFacts {
     /// The settings after everything was done.
     #[cfg(test)]
     #[must_use]
-    pub fn hardened(self, bucket: &str) -> Self {
+    pub fn after_hardening(self, bucket: &str) -> Self {
         Self {
             private: true,
             owner_enforced: true,

@@ -316,7 +316,7 @@ mod tests {
             let lock = Some(Lock { compliance: true, days });
             let facts =
                 BucketFacts { tags: tags(), keeping: Keeping { versions: Some(true), lock }, ..BucketFacts::default() };
-            Some(Found::There(Box::new(facts.hardened("locked"))))
+            Some(Found::There(Box::new(facts.after_hardening("locked"))))
         };
         assert_eq!(verdict_on(&object, "locked", true, locked(3650)), Some(Verdict::Usable("Owned")), "as it is");
         assert!(matches!(verdict_on(&object, "locked", true, locked(30)), Some(Verdict::Refused("BucketShared", _))));
