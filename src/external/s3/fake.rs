@@ -34,8 +34,8 @@ impl Fake {
     /// # Panics
     ///
     /// If this machine gives it no port.
-    pub async fn with(keys: impl IntoIterator<Item = String>, modified: &str) -> Self {
-        Self::failing(keys, modified, |_| false).await
+    pub async fn with_keys(keys: impl IntoIterator<Item = String>, modified: &str) -> Self {
+        Self::with_failures(keys, modified, |_| false).await
     }
 
     /// Creates the same, but the calls fail whose numbers, from 0, `fails` chooses.
@@ -43,7 +43,11 @@ impl Fake {
     /// # Panics
     ///
     /// If this machine gives it no port.
-    pub async fn failing(keys: impl IntoIterator<Item = String>, modified: &str, fails: fn(usize) -> bool) -> Self {
+    pub async fn with_failures(
+        keys: impl IntoIterator<Item = String>,
+        modified: &str,
+        fails: fn(usize) -> bool,
+    ) -> Self {
         let keys: Arc<BTreeSet<String>> = Arc::new(keys.into_iter().collect());
         let (calls, modified): (Arc<AtomicUsize>, Arc<str>) = (Arc::default(), modified.into());
         let counted = calls.clone();
@@ -54,7 +58,7 @@ impl Fake {
                 if fails(number) {
                     return (StatusCode::SERVICE_UNAVAILABLE, String::new());
                 }
-                (StatusCode::OK, listed(&keys, request.uri().query().unwrap_or_default(), &modified))
+                (StatusCode::OK, list_keys(&keys, request.uri().query().unwrap_or_default(), &modified))
             }
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -69,12 +73,12 @@ impl Fake {
     }
 
     /// Counts the calls that it answered so far.
-    pub fn answered(&self) -> usize {
+    pub fn count_answers(&self) -> usize {
         self.calls.load(Ordering::Relaxed)
     }
 }
 
-fn listed(keys: &BTreeSet<String>, query: &str, modified: &str) -> String {
+fn list_keys(keys: &BTreeSet<String>, query: &str, modified: &str) -> String {
     if query.split('&').any(|it| it.trim_end_matches('=') == "uploads") {
         return "<ListMultipartUploadsResult></ListMultipartUploadsResult>".into();
     }
@@ -118,15 +122,15 @@ mod tests {
     async fn a_call_that_fails_is_made_again() {
         let keys = (0..3 * PAGE).map(|number| format!("p/{number:06}"));
         // Two of three calls fail.
-        let fake = Fake::failing(keys, "2026-11-22T00:00:00Z", |number| number % 3 < 2).await;
+        let fake = Fake::with_failures(keys, "2026-11-22T00:00:00Z", |number| number % 3 < 2).await;
         let listing = fake.s3.list(&fake.place, "1", "p/").await.expect("a list");
-        assert_eq!((listing.objects.len(), fake.answered()), (3 * PAGE, 9));
+        assert_eq!((listing.objects.len(), fake.count_answers()), (3 * PAGE, 9));
     }
 
     #[tokio::test]
     async fn an_s3_that_only_fails_is_not_asked_for_ever() {
-        let fake = Fake::failing([], "2026-11-22T00:00:00Z", |_| true).await;
+        let fake = Fake::with_failures([], "2026-11-22T00:00:00Z", |_| true).await;
         fake.s3.list(&fake.place, "1", "p/").await.expect_err("it fails");
-        assert_eq!(fake.answered(), 4);
+        assert_eq!(fake.count_answers(), 4);
     }
 }

@@ -119,7 +119,7 @@ mod tests {
         let due = |number: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_mins(5 * number);
         let id = |number: i64| format!("{}/{FOLDER}/{}", prefix(&object), id_of(due(number)));
         let keys = (0..8000).flat_map(|number| ["data", "manifest.json"].map(|file| format!("{}/{file}", id(number))));
-        let fake = Fake::with(keys, "1971-01-01T00:00:00Z").await;
+        let fake = Fake::with_keys(keys, "1971-01-01T00:00:00Z").await;
         let (reader, _) = denied_beside(fake.s3.clone());
         let mut observed = observed();
         let bucket = Bucket { place: fake.place.clone(), ..observed.bucket.clone().expect("a bucket") };
@@ -128,12 +128,12 @@ mod tests {
         reader.forget_catalog(&object);
         let newest = BTreeMap::from([(due(7999), Evidence::Manifest("ab".repeat(32)))]);
         observed.recorded = Some(Record { backups: [(FOLDER.to_owned(), newest)].into(), ..Record::default() });
-        let before = fake.answered();
+        let before = fake.count_answers();
         let known = reader.catalog(&object, &bucket, &observed).await.expect("an answer");
         assert!(known.cut && !known.lacks_newest);
         let complete = known.complete(FOLDER);
         assert!(complete.contains(&due(0)) && complete.contains(&due(7999)), "{}", complete.len());
-        assert_eq!(fake.answered() - before, 14, "eleven pages, uploads, and two pages of the newest");
+        assert_eq!(fake.count_answers() - before, 14, "eleven pages, uploads, and two pages of the newest");
     }
 
     #[test]

@@ -32,7 +32,7 @@ fn keys(folder: &str, numbers: std::ops::Range<i64>) -> impl Iterator<Item = Str
 }
 
 async fn observing(keys: impl IntoIterator<Item = String>) -> (Observer, At, Fake) {
-    let fake = Fake::with(keys, &due(MANY).to_string()).await;
+    let fake = Fake::with_keys(keys, &due(MANY).to_string()).await;
     let (client, _) = denied();
     let observer = Observer::new(client, fake.s3.clone(), Settings::default(), Guardrails::default());
     let at = At { place: fake.place.clone(), owner: "111122223333".into() };
@@ -65,12 +65,12 @@ async fn all_of_a_folder_is_read_however_much_that_is_and_of_a_log_what_a_base_b
     let all = observer.in_folder(&at, &base(), Part { folder: WAL, since: None }, None).await.expect("an answer");
     let all = all.expect("all of it");
     assert!(!all.cut && all.complete(WAL).len() == 8000, "{}", all.complete(WAL).len());
-    let before = fake.answered();
+    let before = fake.count_answers();
     let since = Some(due(MANY - 10));
     let log =
         observer.in_folder(&at, &base(), Part { folder: WAL, since }, None).await.expect("an answer").expect("some");
     assert_eq!(log.complete(WAL).len(), 2602, "9 days and the ten after them");
-    assert_eq!(fake.answered() - before, 6, "a thousand keys in each call");
+    assert_eq!(fake.count_answers() - before, 6, "a thousand keys in each call");
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn names_beside_ids_and_ids_beside_names_hide_no_log() {
     let (observer, at, fake) = observing(all).await;
     let found = observer.objects_with(&at, "shop", WAL).await.expect("an answer").expect("objects");
     assert_eq!(found, Holders { all: vec![base(), below, beside], cut: false });
-    assert!(fake.answered() < 40, "{}", fake.answered());
+    assert!(fake.count_answers() < 40, "{}", fake.count_answers());
     let part = Part { folder: BASE, since: None };
     let none = observer.catalogs(&at, "shop", Some(part)).await.expect("an answer").expect("a whole search");
     assert!(none.all.is_empty() && !none.cut, "it is certain that there is none");
