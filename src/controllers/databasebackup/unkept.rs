@@ -94,7 +94,7 @@ fn unkept<'a>(
 /// Until when Object Lock holds a backup and its signature; none where the bucket locks nothing. The signature is
 /// written within a minute after the backup, and `LATE` allows for a wrong clock.
 fn lock_of(bucket: &Bucket, backup: &Stored) -> Option<Timestamp> {
-    bucket.keeping().lock.map(|lock| lock.until(backup.modified + LATE))
+    bucket.keeping().lock.map(|lock| lock.locked_until(backup.modified + LATE))
 }
 
 /// The backup as S3 refused to delete it; none where that is to be tried.

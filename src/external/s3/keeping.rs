@@ -20,7 +20,7 @@ impl Lock {
     }
 
     /// Returns the time until which an object is locked that was written at that time.
-    pub fn until(&self, written: Timestamp) -> Timestamp {
+    pub fn locked_until(&self, written: Timestamp) -> Timestamp {
         let days = SignedDuration::from_hours(24 * i64::from(self.days));
         written.checked_add(days).unwrap_or(Timestamp::MAX)
     }
@@ -44,6 +44,6 @@ mod tests {
         let lock = |compliance, days| Lock { compliance, days };
         assert_eq!(lock(true, 7).stricter(lock(false, 30)), lock(true, 30));
         let written: Timestamp = "2026-11-01T00:00:00Z".parse().unwrap();
-        assert_eq!(lock(false, 30).until(written).to_string(), "2026-12-01T00:00:00Z");
+        assert_eq!(lock(false, 30).locked_until(written).to_string(), "2026-12-01T00:00:00Z");
     }
 }

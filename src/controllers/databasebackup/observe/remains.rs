@@ -131,9 +131,9 @@ impl Observer {
             let found = remains.objects.len();
             if let Some(lock) = facts.keeping.lock {
                 let now = Timestamp::now();
-                let locks = remains.objects.iter().map(|object| lock.until(object.modified));
+                let locks = remains.objects.iter().map(|object| lock.locked_until(object.modified));
                 remains.locked = locks.filter(|until| *until > now).max();
-                remains.objects.retain(|object| lock.until(object.modified) <= now);
+                remains.objects.retain(|object| lock.locked_until(object.modified) <= now);
             }
             // S3 also refuses what the bucket's own lock does not explain: a legal hold, or a lock of an earlier setting.
             let (undeleted, now) = (self.undeleted.of(&object.uid().unwrap_or_default()), Timestamp::now());
