@@ -8,7 +8,7 @@ use aws_sdk_s3::types::{
 
 use super::bucket_facts::{BucketFacts, Found};
 use super::keeping::Keeping;
-use super::{Outcome, Place, S3, Tags, built, known};
+use super::{Outcome, Place, S3, Tags, built, if_set};
 use crate::runtime::Class;
 
 /// The region of buckets that name no region.
@@ -29,20 +29,20 @@ impl S3 {
         };
         if !all(&tags) {
             let empty = tags.is_empty() && self.is_empty(place, owner).await?;
-            let keeping = if tags.is_empty() { Keeping::default() } else { self.keeping(place, owner).await? };
+            let keeping = if tags.is_empty() { Keeping::default() } else { self.read_keeping(place, owner).await? };
             return Ok(Found::There(Box::new(BucketFacts { tags, empty, keeping, ..BucketFacts::default() })));
         }
-        let keeping = self.keeping(place, owner).await?;
+        let keeping = self.read_keeping(place, owner).await?;
         let block = client.get_public_access_block().bucket(&place.bucket).expected_bucket_owner(owner);
-        let block = known(caller.call("GetPublicAccessBlock", block.send()).await)?;
+        let block = if_set(caller.call("GetPublicAccessBlock", block.send()).await)?;
         let controls = client.get_bucket_ownership_controls().bucket(&place.bucket).expected_bucket_owner(owner);
-        let controls = known(caller.call("GetBucketOwnershipControls", controls.send()).await)?;
+        let controls = if_set(caller.call("GetBucketOwnershipControls", controls.send()).await)?;
         let encryption = client.get_bucket_encryption().bucket(&place.bucket).expected_bucket_owner(owner);
-        let encryption = known(caller.call("GetBucketEncryption", encryption.send()).await)?;
+        let encryption = if_set(caller.call("GetBucketEncryption", encryption.send()).await)?;
         let policy = client.get_bucket_policy().bucket(&place.bucket).expected_bucket_owner(owner);
-        let policy = known(caller.call("GetBucketPolicy", policy.send()).await)?;
+        let policy = if_set(caller.call("GetBucketPolicy", policy.send()).await)?;
         let rules = client.get_bucket_lifecycle_configuration().bucket(&place.bucket).expected_bucket_owner(owner);
-        let rules = known(caller.call("GetBucketLifecycleConfiguration", rules.send()).await)?;
+        let rules = if_set(caller.call("GetBucketLifecycleConfiguration", rules.send()).await)?;
         let encryption = encryption.and_then(|answer| answer.server_side_encryption_configuration);
         let ownership = controls.and_then(|answer| answer.ownership_controls);
         Ok(Found::There(Box::new(BucketFacts {

@@ -107,10 +107,10 @@ impl S3 {
 
     fn client(&self, place: &Place) -> Client {
         let mut clients = self.0.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        kept(&mut clients, place, || self.made(place))
+        kept_client(&mut clients, place, || self.make_client(place))
     }
 
-    fn made(&self, place: &Place) -> Client {
+    fn make_client(&self, place: &Place) -> Client {
         let retries = RetryConfig::standard().with_max_attempts(ATTEMPTS).with_initial_backoff(FIRST_PAUSE);
         let mut builder = Builder::from(&self.0.config)
             .region(Region::new(place.region.clone()))
@@ -130,7 +130,7 @@ impl S3 {
 }
 
 /// Returns the client of a place, which is made if it is not kept. Where too many are kept, all are made again.
-fn kept<C: Clone>(clients: &mut Clients<C>, place: &Place, make: impl FnOnce() -> C) -> C {
+fn kept_client<C: Clone>(clients: &mut Clients<C>, place: &Place, make: impl FnOnce() -> C) -> C {
     let key = (place.region.clone(), place.endpoint.clone());
     if clients.len() >= CLIENTS && !clients.contains_key(&key) {
         clients.clear();
@@ -164,7 +164,7 @@ fn class_of(code: &str) -> Option<Class> {
 }
 
 /// Returns the answer; `None` if it says that nothing is set.
-fn known<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
+fn if_set<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
     const UNSET: [&str; 6] = [
         "ObjectLockConfigurationNotFoundError",
         "NoSuchPublicAccessBlockConfiguration",
@@ -194,8 +194,8 @@ mod tests {
         let mut clients = Clients::new();
         let place = |number: usize| Place { bucket: "b".into(), region: format!("r-{number}"), endpoint: None };
         for number in 0..3 * CLIENTS {
-            assert_eq!(kept(&mut clients, &place(number), || number), number);
-            assert_eq!(kept(&mut clients, &place(number), || 0), number, "it is kept");
+            assert_eq!(kept_client(&mut clients, &place(number), || number), number);
+            assert_eq!(kept_client(&mut clients, &place(number), || 0), number, "it is kept");
             assert!(clients.len() <= CLIENTS);
         }
     }

@@ -13,12 +13,12 @@ use aws_sdk_s3::types::{
 use super::keeping::{Keeping, Lock};
 use super::object::{DELETED_AT_ONCE, Refusals};
 use super::objects::PAGES;
-use super::{Outcome, Place, S3, built, known};
+use super::{Outcome, Place, S3, built, if_set};
 use crate::runtime::Class;
 
 impl S3 {
     /// The versioning and the locks of the bucket. Nothing is known if we may not ask.
-    pub(super) async fn keeping(&self, place: &Place, owner: &str) -> Outcome<Keeping> {
+    pub(super) async fn read_keeping(&self, place: &Place, owner: &str) -> Outcome<Keeping> {
         let (client, caller) = (self.client(place), self.caller());
         let call = client.get_bucket_versioning().bucket(&place.bucket).expected_bucket_owner(owner);
         let status = match caller.call("GetBucketVersioning", call.send()).await {
@@ -28,7 +28,7 @@ impl S3 {
         };
         let Some(status) = status else { return Ok(Keeping::default()) };
         let call = client.get_object_lock_configuration().bucket(&place.bucket).expected_bucket_owner(owner);
-        let lock = match known(caller.call("GetObjectLockConfiguration", call.send()).await) {
+        let lock = match if_set(caller.call("GetObjectLockConfiguration", call.send()).await) {
             Err(error) if error.class == Class::Denied || error.is("NotImplemented") => None,
             answer => answer?,
         };
