@@ -67,7 +67,7 @@ fn ask(topic: Topic, field: impl Into<String>, value: impl Into<String>) -> Ask 
     Ask { topic, field: field.into(), value: Some(value.into()) }
 }
 
-fn all<'a>(topic: Topic, field: &'a str, values: &'a [String]) -> impl Iterator<Item = Ask> + 'a {
+fn asks_for_all<'a>(topic: Topic, field: &'a str, values: &'a [String]) -> impl Iterator<Item = Ask> + 'a {
     values.iter().enumerate().map(move |(at, value)| ask(topic, format!("{field}[{at}]"), value))
 }
 
@@ -80,25 +80,25 @@ pub fn of_my_ingress(spec: &MyIngressSpec, namespace: &str) -> Vec<Ask> {
     if !spec.subnets.is_empty() || spec.subnet_selector.is_some() {
         asks.push(ask(Topic::Scheme, "spec.scheme", spec.scheme.as_str()));
     }
-    asks.extend(all(Topic::Subnet, "spec.subnets", &spec.subnets));
+    asks.extend(asks_for_all(Topic::Subnet, "spec.subnets", &spec.subnets));
     if spec.subnet_selector.is_some() {
         asks.push(Ask { topic: Topic::Subnet, field: "spec.subnetSelector".into(), value: None });
     }
-    asks.extend(all(Topic::SecurityGroup, "spec.securityGroups", &spec.security_groups));
-    asks.extend(all(Topic::SecurityGroup, "spec.targetSecurityGroups", &spec.target_security_groups));
+    asks.extend(asks_for_all(Topic::SecurityGroup, "spec.securityGroups", &spec.security_groups));
+    asks.extend(asks_for_all(Topic::SecurityGroup, "spec.targetSecurityGroups", &spec.target_security_groups));
     if !spec.subnets.is_empty() || spec.subnet_selector.is_some() {
         asks.extend(groups_of_others(spec));
     }
-    asks.extend(all(Topic::Network, "spec.inboundCidrs", &spec.inbound_cidrs));
-    asks.extend(all(Topic::Network, "spec.inboundPrefixLists", &spec.inbound_prefix_lists));
+    asks.extend(asks_for_all(Topic::Network, "spec.inboundCidrs", &spec.inbound_cidrs));
+    asks.extend(asks_for_all(Topic::Network, "spec.inboundPrefixLists", &spec.inbound_prefix_lists));
     asks.extend(spec.waf_acl_arn.iter().map(|arn| ask(Topic::Waf, "spec.wafAclArn", arn)));
     asks.extend(spec.access_logs.iter().map(|logs| ask(Topic::LogBucket, "spec.accessLogs.bucket", &logs.bucket)));
     let buckets = spec.attributes.iter().filter(|(key, _)| key.ends_with(".s3.bucket"));
     asks.extend(buckets.map(|(key, bucket)| ask(Topic::LogBucket, format!("spec.attributes.{key}"), bucket)));
     for (at, listener) in spec.listeners.iter().enumerate() {
         let field = |name: &str| format!("spec.listeners[{at}].{name}");
-        asks.extend(all(Topic::Certificate, &field("certificateArns"), &listener.certificate_arns));
-        asks.extend(all(Topic::Network, &field("inboundCidrs"), &listener.inbound_cidrs));
+        asks.extend(asks_for_all(Topic::Certificate, &field("certificateArns"), &listener.certificate_arns));
+        asks.extend(asks_for_all(Topic::Network, &field("inboundCidrs"), &listener.inbound_cidrs));
         let store = listener.mutual_authentication.iter().filter_map(|it| it.trust_store_arn.as_ref());
         asks.extend(store.map(|arn| ask(Topic::TrustStore, field("mutualAuthentication.trustStoreArn"), arn)));
         asks.extend(listener.default_action.iter().flat_map(|action| of_action(action, &field("defaultAction"))));
@@ -250,7 +250,7 @@ mod tests {
 
     use super::*;
 
-    fn asked<S: DeserializeOwned>(of: fn(&S) -> Vec<Ask>, spec: Value) -> Vec<String> {
+    fn list_asks<S: DeserializeOwned>(of: fn(&S) -> Vec<Ask>, spec: Value) -> Vec<String> {
         let spec: S = serde_json::from_value(spec).unwrap();
         let describe = |ask: Ask| format!("{:?} {} {}", ask.topic, ask.field, ask.value.unwrap_or_else(|| "?".into()));
         of(&spec).into_iter().map(describe).collect()
@@ -272,25 +272,22 @@ mod tests {
                 { "port": 8443, "protocol": "HTTPS" },
             ],
         });
-        insta::assert_yaml_snapshot!(asked(of_shop, spec));
+        insta::assert_yaml_snapshot!(list_asks(of_shop, spec));
         let hidden = json!({ "subnetSelector": { "tags": { "a": [] } }, "scheme": "internal" });
-        let hidden = asked(of_shop, hidden);
+        let hidden = list_asks(of_shop, hidden);
         assert_eq!(hidden[..2], ["Scheme spec.scheme internal", "Subnet spec.subnetSelector ?"]);
         assert!(hidden[2].starts_with("SecurityGroup spec.securityGroups (left out"), "{hidden:?}");
         assert!(hidden[3].starts_with("LetInByGroups spec.securityGroups (left out"), "{hidden:?}");
-        let own = asked(of_shop, json!({ "subnets": ["subnet-1"], "inboundPrefixLists": ["pl-1"] }));
+        let own = list_asks(of_shop, json!({ "subnets": ["subnet-1"], "inboundPrefixLists": ["pl-1"] }));
         assert!(!own.iter().any(|it| it.contains("securityGroups")), "its group is made: {own:?}");
         let joining = json!({ "group": { "name": "g" }, "listeners": [{ "port": 80 }] });
-        assert_eq!(asked(of_shop, joining), [""; 0], "who stands nowhere decides nothing");
+        assert_eq!(list_asks(of_shop, joining), [""; 0], "who stands nowhere decides nothing");
     }
 
     #[test]
     fn a_found_certificate_is_asked_for_only_at_home() {
-        let of = |group: Value| asked(of_shop, json!({ "group": group, "listeners": [{ "port": 443 }] }));
-        let found = [
-            "SslPolicy spec.listeners[0].sslPolicy (left out) ?",
-            "Certificate spec.listeners[0].certificateArns (found by AWS) ?",
-        ];
+        let of = |group: Value| list_asks(of_shop, json!({ "group": group, "listeners": [{ "port": 443 }] }));
+        let found = ["Certificate spec.listeners[0].certificateArns (found by AWS) ?"];
         assert_eq!(of(json!({ "name": "g" })), found, "a group of one is no way around");
         assert_eq!(of(json!({ "name": "g", "namespace": "shop" })), found);
         assert_eq!(of(json!({ "name": "g", "namespace": "edge" })), [""; 0]);
@@ -298,14 +295,14 @@ mod tests {
 
     #[test]
     fn pods_ask_for_the_images_that_they_will_run() {
-        assert_eq!(asked(of_redis, json!({})), ["Image spec.version, whose image redis:7.0.15"]);
-        let own = asked(of_redis, json!({ "sentinel": {} }));
+        assert_eq!(list_asks(of_redis, json!({})), ["Image spec.version, whose image redis:7.0.15"]);
+        let own = list_asks(of_redis, json!({ "sentinel": {} }));
         assert_eq!(own, ["Image spec.version, whose image redis:7.0.15"], "the operator's own image is its own");
         let given = json!({
             "image": "evil/redis", "exporter": {}, "sentinel": { "image": "evil/causeway" }, "priorityClassName": "high",
         });
         assert_eq!(
-            asked(of_redis, given),
+            list_asks(of_redis, given),
             [
                 "Image spec.image evil/redis",
                 "Image spec.exporter, whose image oliver006/redis_exporter:v1.88.0",
@@ -318,7 +315,7 @@ mod tests {
             "serviceAccountName": "admin", "replicaService": { "type": "LoadBalancer", "annotations": { "a/b": "c" } },
         });
         assert_eq!(
-            asked(of_redis, around)[1..],
+            list_asks(of_redis, around)[1..],
             [
                 "PodMetadata spec.podMetadata.labels, key team",
                 "PodMetadata spec.podMetadata.annotations, key example.com/inject",
@@ -328,10 +325,10 @@ mod tests {
             ]
         );
         let etcd = json!({ "version": "3.5.9", "recovery": { "fromMember": "a", "token": "t", "image": "evil/etcd" } });
-        let etcd = asked(of_etcd_cluster, etcd);
+        let etcd = list_asks(of_etcd_cluster, etcd);
         assert_eq!(etcd[0], "Image spec.version, whose image quay.io/coreos/etcd:v3.5.9");
         assert_eq!(etcd[1], "Image spec.recovery.image evil/etcd");
-        assert_eq!(asked(of_my_app, json!({ "image": "nginx" })), ["Image spec.image nginx"]);
+        assert_eq!(list_asks(of_my_app, json!({ "image": "nginx" })), ["Image spec.image nginx"]);
     }
 
     #[test]
@@ -341,7 +338,7 @@ mod tests {
             "schedule": "@daily", "source": { "postgresql": server },
             "destination": { "bucket": "b", "endpoint": "https://e", "kmsKeyId": "arn:k" },
         });
-        let asks = asked(of_backup, spec);
+        let asks = list_asks(of_backup, spec);
         assert_eq!(
             asks,
             [
@@ -354,18 +351,18 @@ mod tests {
         let scratch: Vec<String> = of_scratch(["evil/redis:7"]).into_iter().filter_map(|ask| ask.value).collect();
         assert_eq!(scratch, ["evil/redis:7"]);
         let restore = json!({ "from": { "backup": "n" }, "target": { "mysql": server } });
-        assert_eq!(asked(of_restore, restore), ["Image spec.target.mysql.image evil/postgres"]);
+        assert_eq!(list_asks(of_restore, restore), ["Image spec.target.mysql.image evil/postgres"]);
         let instant = json!({
             "from": { "backup": "base" }, "pointInTime": { "image": "evil/server" }, "target": { "postgresql": {
                 "host": "db", "image": "evil/postgres", "authSecretName": "a",
             } },
         });
-        let asks = asked(of_restore, instant);
+        let asks = list_asks(of_restore, instant);
         assert!(asks.contains(&"Image spec.pointInTime.image evil/server".to_owned()), "{asks:?}");
         let elsewhere = json!({
             "from": { "s3": { "bucket": "theirs", "endpoint": "https://e" } }, "target": { "redis": { "name": "a" } },
         });
-        let asks = asked(of_restore, elsewhere);
+        let asks = list_asks(of_restore, elsewhere);
         assert_eq!(asks, ["Bucket spec.from.s3.bucket theirs", "Endpoint spec.from.s3.endpoint https://e"]);
     }
 }
