@@ -50,13 +50,13 @@ impl Census {
     }
 
     /// Records that the kind was listed in that namespace, or in all.
-    pub fn listed(&mut self, kind: &'static str, namespace: Option<&str>) {
+    pub fn record_list(&mut self, kind: &'static str, namespace: Option<&str>) {
         self.0.entry(kind).or_default().unlisted.remove(&namespace.map(str::to_owned));
     }
 
     /// Records an object and the storage that it asks for; `None` if the object cannot be decoded. Returns true if it
     /// asks for less than before.
-    pub fn seen(&mut self, kind: &'static str, object: &impl Resource, storage: Option<i128>) -> bool {
+    pub fn record_object(&mut self, kind: &'static str, object: &impl Resource, storage: Option<i128>) -> bool {
         let of_kind = self.0.entry(kind).or_default();
         let objects = of_kind.objects.entry(object.namespace().unwrap_or_default()).or_default();
         let before = objects.get(&object.name_any()).map_or(0, |before| before.storage);
@@ -67,7 +67,7 @@ impl Census {
     }
 
     /// Removes an object that was deleted. One of its name that was made since is still there.
-    pub fn gone(&mut self, kind: &'static str, object: &impl Resource) {
+    pub fn remove_object(&mut self, kind: &'static str, object: &impl Resource) {
         let namespace = object.namespace().unwrap_or_default();
         let Some(objects) = self.0.get_mut(kind).and_then(|kind| kind.objects.get_mut(&namespace)) else { return };
         let name = object.name_any();
@@ -77,7 +77,7 @@ impl Census {
     }
 
     /// Returns the rank of an object; fails if it is not known.
-    pub fn standing(&self, kind: &str, object: &impl Resource) -> Result<Standing, String> {
+    pub fn standing_of(&self, kind: &str, object: &impl Resource) -> Result<Standing, String> {
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         // Limits count the objects of one namespace, so others that cannot be listed do not matter.
         let is_here = |unlisted: &Option<String>| unlisted.as_ref().is_none_or(|unlisted| *unlisted == namespace);
@@ -129,17 +129,17 @@ mod tests {
         census.expect("EtcdCluster", &[]);
         let all = [redis("shop", "b", 1), redis("shop", "a", 1), redis("shop", "young", 9), redis("bank", "a", 0)];
         for object in &all {
-            census.seen("Redis", object, Some(10));
+            census.record_object("Redis", object, Some(10));
         }
-        census.seen("EtcdCluster", &etcd("kept", 5), Some(100));
-        census.listed("Redis", Some("shop"));
-        assert!(census.standing("Redis", &all[0]).is_err(), "the other kind is still to be listed");
-        census.listed("EtcdCluster", None);
-        assert!(census.standing("Redis", &all[0]).is_ok(), "another namespace does not matter");
-        assert!(census.standing("Redis", &all[3]).is_err(), "this one is still to be listed");
-        census.listed("Redis", Some("bank"));
+        census.record_object("EtcdCluster", &etcd("kept", 5), Some(100));
+        census.record_list("Redis", Some("shop"));
+        assert!(census.standing_of("Redis", &all[0]).is_err(), "the other kind is still to be listed");
+        census.record_list("EtcdCluster", None);
+        assert!(census.standing_of("Redis", &all[0]).is_ok(), "another namespace does not matter");
+        assert!(census.standing_of("Redis", &all[3]).is_err(), "this one is still to be listed");
+        census.record_list("Redis", Some("bank"));
         let stands = |census: &Census, object: &Redis| {
-            let standing = census.standing("Redis", object).unwrap();
+            let standing = census.standing_of("Redis", object).unwrap();
             (standing.place, standing.own, standing.sum)
         };
         assert_eq!(stands(&census, &all[1]), (1, 10, 10));
@@ -148,25 +148,25 @@ mod tests {
         assert_eq!(stands(&census, &all[3]), (1, 10, 10), "each namespace for itself");
         let mut future = redis("shop", "aa", 1);
         future.metadata.creation_timestamp = None;
-        census.seen("Redis", &future, Some(10));
+        census.record_object("Redis", &future, Some(10));
         assert_eq!(stands(&census, &future), (4, 10, 140), "what is not made yet comes last");
-        assert_eq!(census.standing("EtcdCluster", &etcd("kept", 5)).unwrap().sum, 120);
-        assert!(census.standing("Redis", &redis("shop", "new", 9)).is_err(), "who was not seen stands nowhere");
+        assert_eq!(census.standing_of("EtcdCluster", &etcd("kept", 5)).unwrap().sum, 120);
+        assert!(census.standing_of("Redis", &redis("shop", "new", 9)).is_err(), "who was not seen stands nowhere");
     }
 
     #[test]
     fn what_goes_or_shrinks_makes_room() {
         let mut census = Census::default();
         let (old, young) = (redis("shop", "old", 1), redis("shop", "young", 2));
-        assert!(!census.seen("Redis", &old, Some(10)));
-        assert!(!census.seen("Redis", &young, Some(10)));
-        assert!(!census.seen("Redis", &old, Some(20)));
-        assert!(!census.seen("Redis", &old, None), "what cannot be decoded asks for what it asked for");
-        assert_eq!(census.standing("Redis", &young).unwrap().sum, 30);
-        assert!(census.seen("Redis", &old, Some(5)));
-        assert_eq!(census.standing("Redis", &young).unwrap().sum, 15);
-        census.gone("Redis", &old);
-        assert_eq!(census.standing("Redis", &young).unwrap().place, 1);
+        assert!(!census.record_object("Redis", &old, Some(10)));
+        assert!(!census.record_object("Redis", &young, Some(10)));
+        assert!(!census.record_object("Redis", &old, Some(20)));
+        assert!(!census.record_object("Redis", &old, None), "what cannot be decoded asks for what it asked for");
+        assert_eq!(census.standing_of("Redis", &young).unwrap().sum, 30);
+        assert!(census.record_object("Redis", &old, Some(5)));
+        assert_eq!(census.standing_of("Redis", &young).unwrap().sum, 15);
+        census.remove_object("Redis", &old);
+        assert_eq!(census.standing_of("Redis", &young).unwrap().place, 1);
     }
 
     /// A new list shows the second before it shows that the first is gone.
@@ -179,11 +179,11 @@ mod tests {
             object
         };
         let (first, second) = (with_uid("1"), with_uid("2"));
-        census.seen("Redis", &first, Some(10));
-        census.seen("Redis", &second, Some(10));
-        census.gone("Redis", &first);
-        assert_eq!(census.standing("Redis", &second).map(|standing| standing.place), Ok(1));
-        census.gone("Redis", &second);
-        assert!(census.standing("Redis", &second).is_err());
+        census.record_object("Redis", &first, Some(10));
+        census.record_object("Redis", &second, Some(10));
+        census.remove_object("Redis", &first);
+        assert_eq!(census.standing_of("Redis", &second).map(|standing| standing.place), Ok(1));
+        census.remove_object("Redis", &second);
+        assert!(census.standing_of("Redis", &second).is_err());
     }
 }

@@ -104,7 +104,7 @@ impl Guardrails {
         let known = self.0.as_ref()?.known();
         match known.labels(&object.namespace().unwrap_or_default()) {
             Ok(Some(labels)) => {
-                let standing = || known.census.standing(&K::kind(&()), object);
+                let standing = || known.census.standing_of(&K::kind(&()), object);
                 known.policies.denial(labels, &asks(), standing)
             }
             Ok(None) => None,
@@ -152,23 +152,23 @@ impl Guardrails {
     }
 
     /// Records that the kind was listed in that namespace, or in all.
-    pub fn listed(&self, kind: &'static str, namespace: Option<&str>) {
+    pub fn record_list(&self, kind: &'static str, namespace: Option<&str>) {
         self.count(|census| {
-            census.listed(kind, namespace);
+            census.record_list(kind, namespace);
             true
         });
     }
 
     /// Records an object and the storage that its volumes ask for, in thousandths of a byte; `None` if the object
     /// cannot be decoded.
-    pub fn seen(&self, kind: &'static str, object: &impl Resource, storage: Option<i128>) {
-        self.count(|census| census.seen(kind, object, storage));
+    pub fn record_object(&self, kind: &'static str, object: &impl Resource, storage: Option<i128>) {
+        self.count(|census| census.record_object(kind, object, storage));
     }
 
     /// Removes an object that was deleted.
-    pub fn gone(&self, kind: &'static str, object: &impl Resource) {
+    pub fn remove_object(&self, kind: &'static str, object: &impl Resource) {
         self.count(|census| {
-            census.gone(kind, object);
+            census.remove_object(kind, object);
             true
         });
     }

@@ -117,7 +117,7 @@ impl<K: Kind> Watched<K> {
                 let known = self.known(object.meta());
                 self.gone_if_lost(&object.uid().unwrap_or_default());
                 self.kept.gone(&object);
-                self.guardrails.gone(K::NAME, &object);
+                self.guardrails.remove_object(K::NAME, &object);
                 let object = object.object().or(known)?;
                 self.reconciler.gone(&object);
                 Event::Delete(object)
@@ -136,7 +136,7 @@ impl<K: Kind> Watched<K> {
                     .into_iter()
                     .filter(|object| object.uid().is_none_or(|uid| !listed.contains(&uid)));
                 vanished.for_each(|object| {
-                    self.guardrails.gone(K::NAME, &*object);
+                    self.guardrails.remove_object(K::NAME, &*object);
                     self.reconciler.gone(&object);
                 });
                 let lost: Vec<_> = self.lost.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
@@ -144,7 +144,7 @@ impl<K: Kind> Watched<K> {
                     self.gone_if_lost(&uid);
                 }
                 if !std::mem::replace(&mut self.was_listed, true) {
-                    self.guardrails.listed(K::NAME, self.scope.as_deref());
+                    self.guardrails.record_list(K::NAME, self.scope.as_deref());
                 }
                 Event::InitDone
             }
@@ -184,7 +184,7 @@ impl<K: Kind> Watched<K> {
         );
         // Limits of other kinds need not wait for a count of these.
         if !self.was_listed {
-            self.guardrails.listed(K::NAME, self.scope.as_deref());
+            self.guardrails.record_list(K::NAME, self.scope.as_deref());
         }
     }
 
@@ -200,7 +200,7 @@ impl<K: Kind> Watched<K> {
     fn gone_if_lost(&mut self, uid: &str) {
         if let Some(metadata) = self.lost.remove(uid) {
             let object: PartialObjectMeta<K::Object> = metadata.into_response_partial();
-            self.guardrails.gone(K::NAME, &object);
+            self.guardrails.remove_object(K::NAME, &object);
             self.reconciler.kind.note_lost(object.meta(), false);
             self.reconciler.note_undecodable(uid, false);
         }
@@ -227,7 +227,7 @@ impl<K: Kind> Watched<K> {
             Decoded::Object(object) if problem.is_none() => Some(K::storage(object)),
             _ => None,
         };
-        self.guardrails.seen(K::NAME, &object, storage);
+        self.guardrails.record_object(K::NAME, &object, storage);
         let meta = object.meta();
         let uid = meta.uid.clone().unwrap_or_default();
         if let Some(problem) = problem {

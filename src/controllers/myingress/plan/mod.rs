@@ -136,7 +136,7 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
     let environment = environment(client, metrics, &options, &known);
     show(writer, &known);
     for object in &known {
-        guardrails.seen(MyIngressKind::NAME, object, None);
+        guardrails.record_object(MyIngressKind::NAME, object, None);
     }
     kind.region.sweep().await.map_err(Error::Aws)?;
     let result = async {
