@@ -18,7 +18,7 @@ pub fn limits(spec: &CausewayPolicySpec) -> bool {
 }
 
 /// Returns the reason for which an object exceeds the limits of a policy, if it does.
-pub fn refused(name: &str, spec: &CausewayPolicySpec, standing: &Standing) -> Option<Denial> {
+pub fn refusal(name: &str, spec: &CausewayPolicySpec, standing: &Standing) -> Option<Denial> {
     let Standing { kind, namespace, place, own, sum } = standing;
     let fix = "What exists already is not changed; delete an older one, or ask for a higher limit";
     let most = spec.max_objects.as_ref().and_then(|most| most.get(kind));
@@ -56,10 +56,10 @@ mod tests {
 
     use super::*;
 
-    fn said(limits: Value, standing: &Standing) -> Option<String> {
+    fn message_of(limits: Value, standing: &Standing) -> Option<String> {
         let mut spec = limits;
         spec["namespaceSelector"] = json!({});
-        refused("p", &serde_json::from_value(spec).unwrap(), standing).map(|(_, message)| message)
+        refusal("p", &serde_json::from_value(spec).unwrap(), standing).map(|(_, message)| message)
     }
 
     fn stands(place: usize, own: i128, sum: i128) -> Standing {
@@ -71,26 +71,26 @@ mod tests {
     #[test]
     fn a_policy_limits_the_number_of_objects_of_a_kind() {
         let two = json!({ "maxObjects": { "Redis": 2 } });
-        assert_eq!(said(two.clone(), &stands(2, 1, 9)), None);
-        let words = said(two, &stands(3, 1, 9)).unwrap();
+        assert_eq!(message_of(two.clone(), &stands(2, 1, 9)), None);
+        let words = message_of(two, &stands(3, 1, 9)).unwrap();
         for word in ["Redis number 3 of namespace shop", "CausewayPolicy p (spec.maxObjects.Redis) allows 2"] {
             assert!(words.contains(word), "{word}: {words}");
         }
-        assert_eq!(said(json!({ "maxObjects": { "MyApp": 0 } }), &stands(3, 1, 9)), None, "another kind's limit");
-        assert!(said(json!({ "maxObjects": { "Redis": 0 } }), &stands(1, 1, 9)).is_some());
+        assert_eq!(message_of(json!({ "maxObjects": { "MyApp": 0 } }), &stands(3, 1, 9)), None, "another kind's limit");
+        assert!(message_of(json!({ "maxObjects": { "Redis": 0 } }), &stands(1, 1, 9)).is_some());
     }
 
     #[test]
     fn databases_have_so_much_storage_together_as_the_policy_says() {
         let ten = || json!({ "maxStorage": "10Gi" });
-        assert_eq!(said(ten(), &stands(1, 4, 10)), None);
-        let words = said(ten(), &stands(1, 4, 11)).unwrap();
+        assert_eq!(message_of(ten(), &stands(1, 4, 10)), None);
+        let words = message_of(ten(), &stands(1, 4, 11)).unwrap();
         for word in ["volumes of 4Gi", "ask for 11Gi", "CausewayPolicy p (spec.maxStorage) allows 10Gi"] {
             assert!(words.contains(word), "{word}: {words}");
         }
-        assert_eq!(said(ten(), &stands(1, 0, 11)), None, "an object without storage exceeds no limit");
+        assert_eq!(message_of(ten(), &stands(1, 0, 11)), None, "an object without storage exceeds no limit");
         assert!(
-            said(json!({ "maxStorage": "much" }), &stands(1, 1, 1)).is_some(),
+            message_of(json!({ "maxStorage": "much" }), &stands(1, 1, 1)).is_some(),
             "what cannot be read allows nothing"
         );
         assert_eq!(in_words(1536 * 1000), "1536");

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::allowed::{contains, matches};
 use super::asks::{Ask, Topic};
 use super::census::Standing;
-use super::limits::{limits, refused as no_room};
+use super::limits::{limits, refusal as no_room};
 use super::problems::read;
 use super::selector::selects;
 use super::{Beyond, DENIED, Denial, UNKNOWN};
@@ -73,7 +73,7 @@ impl Policies {
         self.0.iter().find_map(|(name, policy)| match policy {
             Policy::Unreadable { about, why } => selects(about, labels).then(|| (DENIED, unreadable(name, why))),
             Policy::Read(spec) if selects(&spec.namespace_selector, labels) => {
-                asks.iter().find_map(|ask| refused(name, spec, ask)).or_else(|| beyond_limits(name, spec))
+                asks.iter().find_map(|ask| refusal(name, spec, ask)).or_else(|| beyond_limits(name, spec))
             }
             Policy::Read(_) => None,
         })
@@ -101,7 +101,7 @@ fn unreadable(name: &str, why: &str) -> String {
     format!("CausewayPolicy {name} cannot be read, so nothing new is made: {why}; correct the policy")
 }
 
-fn refused(name: &str, spec: &CausewayPolicySpec, ask: &Ask) -> Option<Denial> {
+fn refusal(name: &str, spec: &CausewayPolicySpec, ask: &Ask) -> Option<Denial> {
     let schemes = spec.schemes.as_ref().map(|all| all.iter().map(|scheme| scheme.as_str().to_owned()).collect());
     let types = spec.service_types.as_ref().map(|all| all.iter().map(|kind| kind.as_str().to_owned()).collect());
     let (list, field) = match ask.topic {
