@@ -17,7 +17,7 @@ pub struct Required {
 
 impl Required {
     /// Parses the annotation's value. An unknown word demands both, because its author may have meant either.
-    pub fn of(namespace: &str, value: Option<&str>) -> Self {
+    pub fn parse(namespace: &str, value: Option<&str>) -> Self {
         let Some(value) = value else { return Self::default() };
         let words: Vec<&str> = value.split(',').map(str::trim).collect();
         let wrong = words.iter().any(|word| !["auth", "tls"].contains(word));
@@ -37,10 +37,10 @@ mod tests {
     #[test]
     fn a_wrong_annotation_demands_everything() {
         let demands = |value: &str| {
-            let required = Required::of("shop", Some(value));
+            let required = Required::parse("shop", Some(value));
             (required.auth, required.tls, required.by.contains("must be auth, tls or auth,tls"))
         };
-        assert_eq!(Required::of("shop", None), Required::default());
+        assert_eq!(Required::parse("shop", None), Required::default());
         assert_eq!(demands("auth"), (true, false, false));
         assert_eq!(demands("tls"), (false, true, false));
         assert_eq!(demands("auth, tls"), (true, true, false));

@@ -132,7 +132,7 @@ impl Guardrails {
             return Err(unlisted);
         }
         if let Some(facts) = known.namespaces.get(namespace) {
-            return Ok(Required::of(namespace, facts.require.as_deref()));
+            return Ok(Required::parse(namespace, facts.require.as_deref()));
         }
         known.awaited.insert(namespace.to_owned());
         Err((

@@ -99,7 +99,7 @@ mod tests {
     fn a_namespace_asks_for_them_as_the_operator_does() {
         let words = |spec: Value, value: &str| {
             let object = Redis::new("cache", serde_json::from_value(spec).unwrap());
-            Rules::default().complaint(&object, &Required::of("shop", Some(value))).unwrap_or_default()
+            Rules::default().complaint(&object, &Required::parse("shop", Some(value))).unwrap_or_default()
         };
         let (reason, message) = words(json!({}), "auth");
         assert_eq!(reason, "AuthRequired");
