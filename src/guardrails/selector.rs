@@ -12,7 +12,7 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// everything. It is not known what they were meant to select, and a policy must not miss it.
 /// <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#resources-that-support-set-based-requirements>
 pub fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
-    let contradicted = contradicted(selector);
+    let contradicted = contradictory_keys(selector);
     let is_meant = |key: &str| !contradicted.contains(key);
     let equal = |(key, value): (&String, &String)| {
         labels.get(key) == Some(value) || problem_of_label(key, value).is_some() || !is_meant(key)
@@ -49,7 +49,7 @@ pub fn problem(selector: &LabelSelector) -> Option<String> {
         })
     };
     let of_both = || {
-        let key = contradicted(selector).into_iter().next()?;
+        let key = contradictory_keys(selector).into_iter().next()?;
         Some(format!("the requirements of key {key} contradict each other, so that no namespace is selected"))
     };
     of_labels.or_else(of_expressions).or_else(of_both)
@@ -88,7 +88,7 @@ fn problem_of_requirement(requirement: &LabelSelectorRequirement) -> Option<Stri
 }
 
 /// Returns the keys with requirements that no value meets, and no absence either.
-fn contradicted(selector: &LabelSelector) -> BTreeSet<&str> {
+fn contradictory_keys(selector: &LabelSelector) -> BTreeSet<&str> {
     let labels = selector.match_labels.iter().flatten();
     let expressions = || selector.match_expressions.iter().flatten();
     let keys = labels.map(|(key, _)| key.as_str()).chain(expressions().map(|it| it.key.as_str()));
