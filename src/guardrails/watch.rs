@@ -60,19 +60,19 @@ struct Facts {
 
 impl Guardrails {
     /// Watches through `client` until the runtime ends.
-    pub fn watching(client: &Client) -> Self {
-        Self::following(client, None)
+    pub fn watch(client: &Client) -> Self {
+        Self::follow(client, None)
     }
 
-    /// Like [`Self::watching`]. Once the fence opens, it also reports in the status of each policy whether the policy
+    /// Like [`Self::watch`]. Once the fence opens, it also reports in the status of each policy whether the policy
     /// is in force.
-    pub fn telling(client: &Client, fence: Fence) -> Self {
+    pub fn watch_and_report(client: &Client, fence: Fence) -> Self {
         let (policies, receiver) = unbounded_channel();
         tokio::spawn(tell(client.clone(), fence, receiver));
-        Self::following(client, Some(policies))
+        Self::follow(client, Some(policies))
     }
 
-    fn following(client: &Client, teller: Option<UnboundedSender<DynamicObject>>) -> Self {
+    fn follow(client: &Client, teller: Option<UnboundedSender<DynamicObject>>) -> Self {
         let inner =
             Arc::new(Inner { known: Mutex::default(), begun: Instant::now(), changed: watch::Sender::default() });
         tokio::spawn(follow::policies(client.clone(), inner.clone(), teller));
@@ -297,7 +297,7 @@ mod tests {
     }
 
     async fn reason(client: Client, namespace: &str) -> Option<&'static str> {
-        let guardrails = Guardrails::watching(&client);
+        let guardrails = Guardrails::watch(&client);
         guardrails.ready().await;
         let ask = Ask { topic: Topic::Image, field: "spec.image".into(), value: Some("evil".into()) };
         let mut object = Redis::new("cache", RedisSpec::default());
@@ -321,7 +321,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn denied_lists_of_policies_are_reported_with_the_grant() {
-        let guardrails = Guardrails::watching(&apiserver(403, json!([])));
+        let guardrails = Guardrails::watch(&apiserver(403, json!([])));
         guardrails.ready().await;
         let (_, why) = guardrails.denial(&Redis::new("cache", RedisSpec::default()), Vec::new).expect("a denial");
         for remedy in ["deploy/base/clusterrole.yaml", "deploy/components/some-namespaces", "GUARDRAILS=false"] {
@@ -331,7 +331,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_what_begins_waits_for_policies_that_cannot_be_listed() {
-        let guardrails = Guardrails::watching(&apiserver(403, json!([])));
+        let guardrails = Guardrails::watch(&apiserver(403, json!([])));
         guardrails.ready().await;
         let before = Instant::now();
         guardrails.ready().await;

@@ -167,7 +167,7 @@ impl Process {
             }
         };
         let aws = connect::aws().load().await;
-        let telling = || Guardrails::telling(&client, fence.clone());
+        let telling = || Guardrails::watch_and_report(&client, fence.clone());
         let guardrails = options.guardrails.then(telling).unwrap_or_default();
         let environment = Environment {
             guardrails,

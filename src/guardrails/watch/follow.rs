@@ -168,7 +168,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_cannot_be_listed_is_new_once() {
         for (policies, namespaces) in [(404, 200), (403, 200), (403, 403)] {
-            let guardrails = Guardrails::watching(&apiserver(policies, namespaces));
+            let guardrails = Guardrails::watch(&apiserver(policies, namespaces));
             let news = guardrails.changes().take_until(sleep(Duration::from_mins(10))).count().await;
             assert!((1..=2).contains(&news), "{news} with {policies} and {namespaces}");
         }

@@ -52,7 +52,7 @@ where
 async fn what_a_policy_does_not_allow_is_not_made_and_what_was_made_stays() {
     let scene = Scene::new("security-policies").await;
     let mut context = Operator::context(&scene, Operator::client().await, scene.aws.clone(), Duration::from_secs(2));
-    context.environment.guardrails = Guardrails::watching(&Operator::client().await);
+    context.environment.guardrails = Guardrails::watch(&Operator::client().await);
     let _operator = Operator::start_in(context);
     let rules = json!([
         { "apiGroups": ["demo.rtfm.co.ua", "example.com"], "resources": ["*"], "verbs": ["create", "get", "patch"] },
@@ -117,7 +117,7 @@ async fn a_backup_is_loaded_into_no_server_whose_image_a_policy_denies() {
     const EVIL: &str = "evil.example.org/redis:7";
     let stage = Stage::new("security-scratch").await;
     let mut context = Operator::context(&stage, Operator::client().await, stage.aws.clone(), Duration::from_secs(2));
-    context.environment.guardrails = Guardrails::watching(&Operator::client().await);
+    context.environment.guardrails = Guardrails::watch(&Operator::client().await);
     let _operator = Operator::start_in(context);
     stage.redis("cache").await;
     stage.backed_up(json!({ "redis": { "name": "cache" } })).await;
@@ -152,7 +152,7 @@ async fn a_backup_is_loaded_into_no_server_whose_image_a_policy_denies() {
 async fn what_is_left_out_is_no_way_around_a_policy() {
     let scene = Scene::new("security-left-out").await;
     let mut context = Operator::context(&scene, Operator::client().await, scene.aws.clone(), Duration::from_secs(2));
-    context.environment.guardrails = Guardrails::watching(&Operator::client().await);
+    context.environment.guardrails = Guardrails::watch(&Operator::client().await);
     let _operator = Operator::start_in(context);
     let policies = Api::<CausewayPolicy>::all(scene.client.clone());
     let name = scene.namespace.as_str();

@@ -44,7 +44,7 @@ async fn targets(scene: &Scene, wanted: &[&str]) {
 async fn addresses_that_are_no_pods_of_the_namespace_are_no_targets_unless_a_policy_allows_them() {
     let scene = Scene::new("security-targets").await;
     let mut context = Operator::context(&scene, Operator::client().await, scene.aws.clone(), Duration::from_secs(2));
-    context.environment.guardrails = Guardrails::watching(&Operator::client().await);
+    context.environment.guardrails = Guardrails::watch(&Operator::client().await);
     let _operator = Operator::start_in(context);
     let rules = json!([
         { "apiGroups": ["demo.rtfm.co.ua"], "resources": ["myingresses"], "verbs": ["create", "get", "patch"] },

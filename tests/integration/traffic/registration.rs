@@ -26,7 +26,7 @@ async fn pods_become_targets_soon_after_their_readiness() {
     let scene = Stage::new("registration").await;
     // With guardrails, as in an installed operator: each target is looked up among the pods.
     let mut context = Operator::context(&scene, Operator::client().await, scene.aws.clone(), Duration::from_secs(2));
-    context.environment.guardrails = Guardrails::watching(&Operator::client().await);
+    context.environment.guardrails = Guardrails::watch(&Operator::client().await);
     let _operator = Operator::start_in(context);
     let mut servers = Servers::plain("web", 1);
     balanced(&scene, &servers).await;

@@ -107,7 +107,7 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
     let (fence, budget) = (Fence::closed(), options.budget());
     let elb = Elbv2::new(&aws, metrics.clone(), fence.clone(), budget.clone());
     let (store, writer) = reflector::store();
-    let guardrails = if options.guardrails { Guardrails::watching(&client) } else { Guardrails::default() };
+    let guardrails = if options.guardrails { Guardrails::watch(&client) } else { Guardrails::default() };
     let (guardrails, unasked) = match guardrails.known().await {
         Ok(guardrails) => (guardrails, None),
         Err(why) => (Guardrails::default(), Some(checks::policies_unasked(&why))),
