@@ -88,10 +88,10 @@ impl Guardrails {
     }
 
     /// Returns itself once policies and namespaces are listed; fails with the reason if they cannot be.
-    pub async fn known(self) -> Result<Self, String> {
+    pub async fn once_known(self) -> Result<Self, String> {
         if let Some(inner) = &self.0 {
             inner.becomes(|known| known.listed == (true, true) || known.trouble().is_some()).await;
-            let known = inner.known();
+            let known = inner.lock();
             if known.listed != (true, true) {
                 return Err(known.trouble().unwrap_or("they were not listed in time").to_owned());
             }
@@ -101,7 +101,7 @@ impl Guardrails {
 
     /// Returns the reason for which an object may not ask for these, or may not exist at all.
     pub fn denial<K: Resource<DynamicType = ()>>(&self, object: &K, asks: impl FnOnce() -> Vec<Ask>) -> Option<Denial> {
-        let known = self.0.as_ref()?.known();
+        let known = self.0.as_ref()?.lock();
         match known.labels(&object.namespace().unwrap_or_default()) {
             Ok(Some(labels)) => {
                 let standing = || known.census.standing_of(&K::kind(&()), object);
@@ -115,7 +115,7 @@ impl Guardrails {
     /// Returns the addresses that belong to no pod of that namespace and may be targets there.
     pub fn beyond_pods(&self, namespace: &str) -> Beyond {
         let Some(inner) = &self.0 else { return Beyond::All };
-        let known = inner.known();
+        let known = inner.lock();
         match known.labels(namespace) {
             Ok(Some(labels)) => known.policies.beyond_pods(labels),
             Ok(None) => Beyond::Within(Vec::new()),
@@ -124,10 +124,10 @@ impl Guardrails {
     }
 
     /// Returns the demands of that namespace on its databases.
-    pub fn required(&self, namespace: &str) -> Result<Required, Denial> {
+    pub fn requirements(&self, namespace: &str) -> Result<Required, Denial> {
         let Some(inner) = &self.0 else { return Ok(Required::default()) };
-        let mut known = inner.known();
-        let unlisted = known.unlisted().map(|why| (UNKNOWN, why));
+        let mut known = inner.lock();
+        let unlisted = known.missing_list().map(|why| (UNKNOWN, why));
         if let Some(unlisted) = unlisted {
             return Err(unlisted);
         }
@@ -147,7 +147,7 @@ impl Guardrails {
     /// are not known before all kinds are listed there.
     pub fn expect(&self, kinds: impl Iterator<Item = &'static str>, namespaces: &[String]) {
         let Some(inner) = &self.0 else { return };
-        let mut known = inner.known();
+        let mut known = inner.lock();
         kinds.for_each(|kind| known.census.expect(kind, namespaces));
     }
 
@@ -176,7 +176,7 @@ impl Guardrails {
     /// Notifies subscribers if the change may free room within a limit.
     fn count(&self, change: impl FnOnce(&mut Census) -> bool) {
         let Some(inner) = &self.0 else { return };
-        let mut known = inner.known();
+        let mut known = inner.lock();
         let makes_room = change(&mut known.census) && known.policies.limit();
         drop(known);
         if makes_room {
@@ -198,7 +198,7 @@ impl Known {
     /// Returns the labels of a namespace; `None` if there are no policies, which would need them. Fails if they are not
     /// known.
     fn labels(&self, namespace: &str) -> Result<Option<&BTreeMap<String, String>>, String> {
-        if let Some(why) = self.unlisted() {
+        if let Some(why) = self.missing_list() {
             return Err(why);
         }
         if self.policies.is_empty() {
@@ -219,7 +219,7 @@ impl Known {
     }
 
     /// Returns the reason for which policies and namespaces are not known, if they are not.
-    fn unlisted(&self) -> Option<String> {
+    fn missing_list(&self) -> Option<String> {
         let trouble = self.trouble().unwrap_or("they were not listed yet");
         (self.listed != (true, true)).then(|| {
             format!(
@@ -235,11 +235,11 @@ impl Inner {
     /// Waits until the condition `so` holds, until 10 s after the start at the latest.
     async fn becomes(&self, so: impl Fn(&Known) -> bool) {
         let mut changed = self.changed.subscribe();
-        let wait = async { while !so(&self.known()) && changed.changed().await.is_ok() {} };
+        let wait = async { while !so(&self.lock()) && changed.changed().await.is_ok() {} };
         let _ = timeout_at(self.begun + LISTED, wait).await;
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -90,7 +90,7 @@ impl<D: Database> Sets<D> {
         self.guardrails.ready().await;
         let namespace = object.namespace().unwrap_or_default();
         let denied = self.guardrails.denial(object, || object.asks());
-        let (required, unknown) = match self.guardrails.required(&namespace) {
+        let (required, unknown) = match self.guardrails.requirements(&namespace) {
             Ok(required) => (required, None),
             Err(unknown) => (Required::default(), Some(unknown)),
         };

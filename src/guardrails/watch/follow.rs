@@ -34,7 +34,7 @@ pub async fn policies(client: Client, inner: Arc<Inner>, teller: Option<Unbounde
             // The receiver ends only together with the runtime.
             let _ = teller.send(policy.clone());
         }
-        let mut known = inner.known();
+        let mut known = inner.lock();
         let is_new = match event {
             Ok(Event::Init) => {
                 fresh = Policies::default();
@@ -63,7 +63,7 @@ pub async fn policies(client: Client, inner: Arc<Inner>, teller: Option<Unbounde
                 let before = std::mem::take(&mut known.policies);
                 !was_listed || !before.is_empty()
             }
-            Err(problem) => failed(&mut known, POLICIES, &problem),
+            Err(problem) => record_failure(&mut known, POLICIES, &problem),
         };
         drop(known);
         if is_new {
@@ -78,7 +78,7 @@ pub async fn namespaces(client: Client, inner: Arc<Inner>) {
     let mut events = pin!(watch_all(api, watcher::Config::default()).backoff(WatchBackoff::default()));
     let mut fresh = HashMap::new();
     while let Some(event) = events.next().await {
-        let mut known = inner.known();
+        let mut known = inner.lock();
         let facts = |mut metadata: ObjectMeta| {
             let require = metadata.annotations.as_mut().and_then(|annotations| annotations.remove(REQUIRE));
             Facts { labels: metadata.labels.unwrap_or_default(), require }
@@ -112,7 +112,7 @@ pub async fn namespaces(client: Client, inner: Arc<Inner>) {
                 known.namespaces.remove(&namespace.name_any());
                 false
             }
-            Err(problem) => failed(&mut known, NAMESPACES, &problem),
+            Err(problem) => record_failure(&mut known, NAMESPACES, &problem),
         };
         drop(known);
         if is_new {
@@ -122,7 +122,7 @@ pub async fn namespaces(client: Client, inner: Arc<Inner>) {
 }
 
 /// Records the error of a watch. What is already known stays. Returns true if that changes what is said of policies.
-fn failed(known: &mut Known, what: &'static str, problem: &watcher::Error) -> bool {
+fn record_failure(known: &mut Known, what: &'static str, problem: &watcher::Error) -> bool {
     let why = format!("cannot list {what}: {problem}");
     if known.troubles.get(what) == Some(&why) {
         return false;

@@ -108,7 +108,7 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
     let elb = Elbv2::new(&aws, metrics.clone(), fence.clone(), budget.clone());
     let (store, writer) = reflector::store();
     let guardrails = if options.guardrails { Guardrails::watch(&client) } else { Guardrails::default() };
-    let (guardrails, unasked) = match guardrails.known().await {
+    let (guardrails, unasked) = match guardrails.once_known().await {
         Ok(guardrails) => (guardrails, None),
         Err(why) => (Guardrails::default(), Some(checks::policies_unasked(&why))),
     };
