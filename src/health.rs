@@ -90,7 +90,7 @@ pub struct WatchHealth {
 
 impl WatchHealth {
     /// Records that the API server answered.
-    pub fn answered(&mut self) {
+    pub fn record_answer(&mut self) {
         if !self.answered {
             self.answered = true;
             let mut condition = self.health.condition();
@@ -100,7 +100,7 @@ impl WatchHealth {
     }
 
     /// Records that the watch failed.
-    pub fn failed(&mut self, why: WatchFailure) {
+    pub fn record_failure(&mut self, why: WatchFailure) {
         self.answered = false;
         let mut condition = self.health.condition();
         condition.answered.remove(&self.key);
@@ -266,17 +266,17 @@ mod tests {
         let mut watch = health.watch("Redis", Some("shop"));
         fails_for(WATCH_TIMEOUT, &mut watch, Other).await;
         assert!(health.healthy().is_err_and(|why| why.ends_with("5 minutes: Redis")), "{:?}", health.healthy());
-        watch.answered();
+        watch.record_answer();
         assert_eq!(health.healthy(), Ok(()));
     }
 
     /// The watch fails as often as a watcher tries.
     async fn fails_for(time: Duration, watch: &mut WatchHealth, why: WatchFailure) {
         const PAUSE: Duration = Duration::from_secs(30);
-        watch.failed(why);
+        watch.record_failure(why);
         for _ in 0..time.as_secs() / PAUSE.as_secs() {
             tokio::time::advance(PAUSE).await;
-            watch.failed(why);
+            watch.record_failure(why);
         }
     }
 
@@ -288,7 +288,7 @@ mod tests {
         tokio::time::advance(Duration::from_hours(1)).await;
         assert_eq!(health.healthy(), Ok(()));
         // What failed an hour ago does not count for another failure.
-        watch.failed(Other);
+        watch.record_failure(Other);
         assert_eq!(health.healthy(), Ok(()));
         fails_for(WATCH_TIMEOUT, &mut watch, Other).await;
         assert!(health.healthy().is_err());
@@ -298,14 +298,14 @@ mod tests {
     async fn a_denied_namespace_beside_a_served_one_is_healthy() {
         let health = Health::default();
         let (mut shop, mut blog) = (health.watch("Redis", Some("shop")), health.watch("Redis", Some("blog")));
-        blog.answered();
+        blog.record_answer();
         fails_for(Duration::from_mins(6), &mut shop, Denied).await;
         assert_eq!(health.healthy(), Ok(()));
         // The other one fails for a moment, and the apiserver does not answer about the denied one either.
-        blog.failed(Other);
+        blog.record_failure(Other);
         assert_eq!(health.healthy(), Ok(()));
-        shop.failed(Other);
-        blog.answered();
+        shop.record_failure(Other);
+        blog.record_answer();
         assert_eq!(health.healthy(), Ok(()));
         fails_for(Duration::from_mins(6), &mut shop, Other).await;
         assert!(health.healthy().is_err(), "this is another failure than a denial");
@@ -315,12 +315,12 @@ mod tests {
     async fn an_operator_that_is_denied_all_namespaces_is_unhealthy() {
         let health = Health::default();
         let mut watches = ["shop", "blog"].map(|namespace| health.watch("Redis", Some(namespace)));
-        watches.iter_mut().for_each(WatchHealth::answered);
+        watches.iter_mut().for_each(WatchHealth::record_answer);
         // Another kind does not speak for this one.
-        health.watch("MyApp", Some("blog")).answered();
+        health.watch("MyApp", Some("blog")).record_answer();
         for _ in 0..12 {
             for watch in &mut watches {
-                watch.failed(Denied);
+                watch.record_failure(Denied);
             }
             tokio::time::advance(Duration::from_secs(30)).await;
         }
@@ -333,8 +333,8 @@ mod tests {
         (other, because): (&mut WatchHealth, WatchFailure),
     ) {
         for _ in 0..12 {
-            one.failed(why);
-            other.failed(because);
+            one.record_failure(why);
+            other.record_failure(because);
             tokio::time::advance(Duration::from_secs(30)).await;
         }
     }
@@ -343,16 +343,16 @@ mod tests {
     async fn a_missing_kind_beside_a_served_one_is_healthy() {
         let health = Health::default();
         let (mut apps, mut caches) = (health.watch("MyApp", None), health.watch("Redis", None));
-        caches.answered();
+        caches.record_answer();
         fails_for(Duration::from_hours(1), &mut apps, Missing).await;
         assert_eq!(health.healthy(), Ok(()));
         // The API server is away for a moment.
-        caches.failed(Other);
-        apps.failed(Other);
+        caches.record_failure(Other);
+        apps.record_failure(Other);
         assert_eq!(health.healthy(), Ok(()));
         both_fail((&mut apps, Missing), (&mut caches, Other)).await;
         assert!(health.healthy().is_err_and(|why| why.ends_with(": MyApp, Redis")), "{:?}", health.healthy());
-        caches.answered();
+        caches.record_answer();
         assert_eq!(health.healthy(), Ok(()));
     }
 
@@ -361,7 +361,7 @@ mod tests {
         let health = Health::default();
         let (mut shop, mut blog) = (health.watch("MyApp", Some("shop")), health.watch("MyApp", Some("blog")));
         let mut caches = health.watch("Redis", Some("blog"));
-        caches.answered();
+        caches.record_answer();
         both_fail((&mut shop, Denied), (&mut blog, Missing)).await;
         assert_eq!(health.healthy(), Ok(()));
     }

@@ -75,7 +75,7 @@ impl<K: Kind> Watched<K> {
             Ok(event) => event,
             Err(error) => {
                 let why = failure(&error);
-                self.health.failed(why);
+                self.health.record_failure(why);
                 match why {
                     WatchFailure::Denied => self.note_denied(true),
                     // The watch itself tries again. A kind that is missing needs no warning at every attempt.
@@ -90,7 +90,7 @@ impl<K: Kind> Watched<K> {
         };
         // A watcher sends `Init` before the list that may fail.
         if !matches!(event, Event::Init) {
-            self.health.answered();
+            self.health.record_answer();
             self.note_denied(false);
             if std::mem::take(&mut self.missing) {
                 info!(

@@ -103,7 +103,7 @@ async fn a_denied_namespace_is_named_and_stops_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn a_missing_kind_is_served_once_it_is_there() {
     let health = Health::default();
-    health.watch("Redis", None).answered();
+    health.watch("Redis", None).record_answer();
     let (store, _writer) = reflector::store();
     let (of_apps, guardrails) = (health.watch("MyApp", None), Guardrails::default());
     let mut watched = Watched::new(reconciler(&apiserver(Arc::default())), None, store, of_apps, guardrails);
