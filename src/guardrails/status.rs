@@ -26,7 +26,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 /// Writes the status of every policy that it receives, once this process leads.
 pub async fn tell(client: Client, fence: Fence, mut policies: UnboundedReceiver<DynamicObject>) {
     let api: Api<DynamicObject> = Api::all_with(client, &ApiResource::erase::<CausewayPolicy>(&()));
-    fence.opened().await;
+    fence.wait_until_open().await;
     let mut unwritten: HashMap<String, DynamicObject> = HashMap::new();
     let mut last_reported: HashMap<String, Instant> = HashMap::new();
     loop {

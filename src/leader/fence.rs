@@ -26,7 +26,7 @@ struct Gate {
     origin: Instant,
     /// Nanoseconds after `origin` at which the gate closes.
     open_for: AtomicU64,
-    /// Wakes tasks in [`Fence::opened`].
+    /// Wakes tasks in [`Fence::wait_until_open`].
     opened: Notify,
 }
 
@@ -52,7 +52,7 @@ impl Fence {
     }
 
     /// Waits until this process leads.
-    pub async fn opened(&self) {
+    pub async fn wait_until_open(&self) {
         let Some(gate) = &self.0 else { return };
         loop {
             let mut opened = pin!(gate.opened.notified());
@@ -96,7 +96,7 @@ mod tests {
         let fence = Fence::closed();
         let waits = tokio::spawn({
             let fence = fence.clone();
-            async move { fence.opened().await }
+            async move { fence.wait_until_open().await }
         });
         tokio::time::sleep(Duration::from_mins(1)).await;
         fence.open_until(None);
@@ -104,7 +104,7 @@ mod tests {
         assert!(!waits.is_finished());
         fence.open_until(Some(crate::leader::now() + Duration::from_secs(5)));
         waits.await.expect("it goes on");
-        Fence::unfenced().opened().await;
+        Fence::unfenced().wait_until_open().await;
     }
 
     #[test]

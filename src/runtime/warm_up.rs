@@ -65,7 +65,7 @@ impl<K: Kind> Reconciler<K> {
             let _turn = self.turns.acquire(namespace).await;
             self.kind.warm_up(object).await;
         }
-        self.warm_up.fence.opened().await;
+        self.warm_up.fence.wait_until_open().await;
         let api: Api<Decoded<K::Object>> = Api::namespaced(self.client.clone(), namespace);
         loop {
             match api.get_opt(&object.name_any()).await {
