@@ -81,7 +81,7 @@ impl Election {
     }
 
     /// Reports whether this process leads or may soon lead: the leader let two renewals pass.
-    pub fn near(&self) -> watch::Receiver<bool> {
+    pub fn watch_near(&self) -> watch::Receiver<bool> {
         self.near.subscribe()
     }
 

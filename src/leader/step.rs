@@ -43,7 +43,7 @@ impl Timing {
     }
 
     /// A standby may soon lead if at most this time is left: the holder let two renewals pass.
-    fn near(&self) -> Duration {
+    fn near_margin(&self) -> Duration {
         self.lease_duration.saturating_sub(self.retry_period * 2)
     }
 
@@ -154,7 +154,7 @@ impl View {
 
     /// Reports whether this candidate leads or may soon lead.
     pub fn is_near(&self, timing: &Timing, now: Instant) -> bool {
-        self.renewed_at.is_some() || (self.record.is_some() && now + timing.near() >= self.free_at)
+        self.renewed_at.is_some() || (self.record.is_some() && now + timing.near_margin() >= self.free_at)
     }
 
     /// The holder of the lease, as far as we know.
@@ -248,7 +248,7 @@ fn stand_by(candidate: &Candidate, view: &View, now: Instant, wall: Timestamp) -
     }
     // Wake first when the turn becomes near, so that a warm-up can begin; then wait until the lease is free.
     let left = view.free_at - now;
-    Action::Wait(left.checked_sub(candidate.timing.near()).filter(|far| !far.is_zero()).unwrap_or(left))
+    Action::Wait(left.checked_sub(candidate.timing.near_margin()).filter(|far| !far.is_zero()).unwrap_or(left))
 }
 
 /// The record that releases the lease, so that the next leader does not have to wait.

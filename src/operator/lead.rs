@@ -73,7 +73,7 @@ pub async fn serve(process: Process, group: Group, client: Client) -> Result<End
     let mut election = Election::new(client, namespace, &group.lease, identity, group.timing);
     process.metrics.set_leader(&group.lease, false);
     loop {
-        let (mut near, fence) = (election.near(), election.fence());
+        let (mut near, fence) = (election.watch_near(), election.fence());
         let (mut warm, mut rests_until) = (None, Instant::now());
         let mut leadership = {
             let mut acquiring = pin!(election.acquire());
