@@ -38,7 +38,7 @@ impl Timing {
     /// A lease of this duration, with five renewals within it. Its holder stops two fifths of the duration before a
     /// rival may begin.
     #[must_use]
-    pub fn lasting(lease_duration: Duration) -> Self {
+    pub fn of_duration(lease_duration: Duration) -> Self {
         Self { lease_duration, renew_deadline: lease_duration * 3 / 5, retry_period: lease_duration / 5 }
     }
 

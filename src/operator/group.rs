@@ -34,7 +34,7 @@ impl Group {
         let common = options.lease_name.clone();
         let databases = Self {
             lease: format!("{common}-databases"),
-            timing: Timing::lasting(options.database_lease_duration),
+            timing: Timing::of_duration(options.database_lease_duration),
             drain: DATABASE_DRAIN,
             warms_up: true,
             kinds: databases,
@@ -88,7 +88,8 @@ mod tests {
     #[test]
     fn calls_of_a_database_leader_end_before_the_next_begins() {
         for seconds in [5, 60] {
-            let Timing { lease_duration, renew_deadline, retry_period } = Timing::lasting(Duration::from_secs(seconds));
+            let Timing { lease_duration, renew_deadline, retry_period } =
+                Timing::of_duration(Duration::from_secs(seconds));
             assert!(retry_period * 2 < renew_deadline);
             // A command to a Redis node times out after one second.
             assert!(renew_deadline + Duration::from_secs(2) <= lease_duration);

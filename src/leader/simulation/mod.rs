@@ -14,7 +14,7 @@ const TIMING: Timing = Timing::DEFAULT;
 
 /// The timing of the lease for databases by default.
 fn short() -> Timing {
-    Timing::lasting(Duration::from_secs(5))
+    Timing::of_duration(Duration::from_secs(5))
 }
 
 fn seconds(seconds: f64) -> Duration {
@@ -141,10 +141,10 @@ struct Pair {
 
 impl Pair {
     fn new(leader_clock_error: i64, rival_clock_error: i64) -> Self {
-        Self::of(TIMING, ["leader", "rival"], [leader_clock_error, rival_clock_error])
+        Self::with_timing(TIMING, ["leader", "rival"], [leader_clock_error, rival_clock_error])
     }
 
-    fn of(timing: Timing, identities: [&str; 2], clock_errors: [i64; 2]) -> Self {
+    fn with_timing(timing: Timing, identities: [&str; 2], clock_errors: [i64; 2]) -> Self {
         let now = Instant::now();
         let wall = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(500_000);
         let mut cluster = Cluster::default();

@@ -6,7 +6,7 @@ use super::*;
 /// The shortest and the longest time from the death of a leader until the rival takes its lease.
 fn gaps(timing: Timing, identities: [&str; 2]) -> (Duration, Duration) {
     let gaps = (0..20).map(|phase| {
-        let mut pair = Pair::of(timing, identities, [3_600, -3_600]);
+        let mut pair = Pair::with_timing(timing, identities, [3_600, -3_600]);
         pair.run(seconds(60.0) + seconds(0.1) * phase, true);
         assert!(pair.leader.leads(pair.now), "a living leader stays");
         let died = pair.now;
@@ -72,7 +72,7 @@ fn a_process_soon_follows_another_of_its_own_pod() {
 
 #[test]
 fn a_restarted_process_waits_for_requests_of_its_predecessor() {
-    let mut pair = Pair::of(short(), ["a_1_x", "a_1_y"], [0, 0]);
+    let mut pair = Pair::with_timing(short(), ["a_1_x", "a_1_y"], [0, 0]);
     pair.run(seconds(0.7), true);
     let died = pair.now;
     pair.leader.view = View::new(died);
@@ -85,7 +85,7 @@ fn a_restarted_process_waits_for_requests_of_its_predecessor() {
 
 #[test]
 fn a_restarted_process_counts_from_its_start() {
-    let mut pair = Pair::of(short(), ["a_1_x", "a_1_y"], [0, 0]);
+    let mut pair = Pair::with_timing(short(), ["a_1_x", "a_1_y"], [0, 0]);
     pair.run(seconds(0.7), true);
     let died = pair.now;
     pair.leader.view = View::new(died);
@@ -170,7 +170,7 @@ fn a_leader_writes_a_deleted_lease_again() {
 /// A standby that warms up before it leads has about three seconds for that.
 #[test]
 fn a_standbys_turn_is_near_after_two_missed_renewals() {
-    let mut pair = Pair::of(short(), ["a_1_x", "b_2_y"], [0, 0]);
+    let mut pair = Pair::with_timing(short(), ["a_1_x", "b_2_y"], [0, 0]);
     let is_near = |pair: &Pair| pair.rival.view.is_near(&short(), pair.now);
     for _ in 0..100 {
         pair.run(seconds(0.1), true);
