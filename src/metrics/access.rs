@@ -79,16 +79,16 @@ impl Access {
     }
 
     /// The verdict about a request with that `Authorization` header.
-    pub async fn of(&self, header: Option<&str>) -> Verdict {
+    pub async fn verdict_on(&self, header: Option<&str>) -> Verdict {
         let Some(token) = header.and_then(token_in) else { return Verdict::Unknown };
         let key: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-        if let Some(verdict) = self.remembered(&key) {
+        if let Some(verdict) = self.cached_verdict(&key) {
             return verdict;
         }
         let asked = timeout(DEADLINE, async {
             let _turn = self.asking.acquire().await;
             // Another request with the same token may have been answered meanwhile.
-            if let Some(verdict) = self.remembered(&key) {
+            if let Some(verdict) = self.cached_verdict(&key) {
                 return Ok(verdict);
             }
             let verdict = self.ask(token).await;
@@ -122,12 +122,12 @@ impl Access {
         let Some(user) = status.user.filter(|_| status.authenticated == Some(true)) else {
             return Ok(Verdict::Unknown);
         };
-        let review = Api::all(self.client.clone()).create(&PostParams::default(), &about(user)).await?;
+        let review = Api::all(self.client.clone()).create(&PostParams::default(), &review_of(user)).await?;
         let allowed = review.status.is_some_and(|status| status.allowed);
         Ok(if allowed { Verdict::Allowed } else { Verdict::Forbidden })
     }
 
-    fn remembered(&self, key: &[u8; 32]) -> Option<Verdict> {
+    fn cached_verdict(&self, key: &[u8; 32]) -> Option<Verdict> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(key).filter(|(at, _)| at.elapsed() < HOLDS).map(|(_, verdict)| *verdict)
     }
@@ -142,7 +142,7 @@ impl Access {
 }
 
 /// Asks whether that user may `get` the path.
-fn about(user: UserInfo) -> SubjectAccessReview {
+fn review_of(user: UserInfo) -> SubjectAccessReview {
     SubjectAccessReview {
         spec: SubjectAccessReviewSpec {
             user: user.username,
@@ -217,25 +217,25 @@ mod tests {
             (Some("Bearer other"), Verdict::Forbidden, 0),
         ] {
             let before = asked.load(Ordering::SeqCst);
-            assert_eq!(access.of(header).await, verdict, "{header:?}");
+            assert_eq!(access.verdict_on(header).await, verdict, "{header:?}");
             assert_eq!(asked.load(Ordering::SeqCst) - before, calls, "{header:?}");
         }
         tokio::time::advance(HOLDS).await;
-        assert_eq!(access.of(Some("Bearer reader")).await, Verdict::Allowed);
+        assert_eq!(access.verdict_on(Some("Bearer reader")).await, Verdict::Allowed);
         assert_eq!(asked.load(Ordering::SeqCst), 8, "an answer does not count for ever");
     }
 
     #[tokio::test(start_paused = true)]
     async fn guesses_are_slow_and_hold_up_nobody_who_is_known() {
         let (access, asked) = apiserver();
-        assert_eq!(access.of(Some("Bearer reader")).await, Verdict::Allowed);
+        assert_eq!(access.verdict_on(Some("Bearer reader")).await, Verdict::Allowed);
         let (access, begun) = (Arc::new(access), Instant::now());
         let guesses = (0..40).map(|guess| {
             let access = access.clone();
-            tokio::spawn(async move { access.of(Some(&format!("Bearer {guess}"))).await })
+            tokio::spawn(async move { access.verdict_on(Some(&format!("Bearer {guess}"))).await })
         });
         let guesses: Vec<_> = guesses.collect();
-        assert_eq!(access.of(Some("Bearer reader")).await, Verdict::Allowed);
+        assert_eq!(access.verdict_on(Some("Bearer reader")).await, Verdict::Allowed);
         assert_eq!(begun.elapsed(), Duration::ZERO);
         for guess in guesses {
             assert_eq!(guess.await.unwrap(), Verdict::Unknown);
@@ -249,6 +249,6 @@ mod tests {
         let broken =
             |_: Request<Body>| async { Err::<Response<Body>, _>(kube::Error::LinesCodecMaxLineLengthExceeded) };
         let access = Access::new(Client::new(service_fn(broken), "default"));
-        assert_eq!(access.of(Some("Bearer reader")).await, Verdict::Unanswered);
+        assert_eq!(access.verdict_on(Some("Bearer reader")).await, Verdict::Unanswered);
     }
 }

@@ -93,7 +93,7 @@ pub fn serve(
 
 async fn answer(State(served): State<Served>, headers: HeaderMap) -> Response {
     let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    match served.access.of(header).await.refusal() {
+    match served.access.verdict_on(header).await.refusal() {
         Some(refusal) => refusal.into_response(),
         None => scrape(&served.metrics).into_response(),
     }
