@@ -28,7 +28,7 @@ fn named(section: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_page_names_every_metric() {
-    let text = metrics::tests::populated().encode().expect("metrics are encoded");
+    let text = metrics::tests::filled_metrics().encode().expect("metrics are encoded");
     // Samples of counters end with `_total`, and those of info metrics with `_info`.
     let named_so = |line: &str| {
         let (name, kind) = line.split_once(' ')?;

@@ -51,7 +51,7 @@ impl Backups {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(read));
     }
 
-    fn all(&self) -> Vec<BackupTimes> {
+    fn read_all(&self) -> Vec<BackupTimes> {
         let read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = read.as_ref().map(|read| read()).unwrap_or_default();
         all.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
@@ -67,7 +67,7 @@ impl fmt::Debug for Backups {
 
 impl Collector for Backups {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let all = self.all();
+        let all = self.read_all();
         // Always reported, so that an alert ends with the last of them.
         let mut count = |name, help, counts: fn(&BackupTimes) -> bool| {
             let number = all.iter().filter(|it| counts(it)).count();

@@ -126,7 +126,7 @@ impl Metrics {
     }
 
     /// Counts a reconcile that ended, in success or with an error of `class`.
-    pub fn reconciled(&self, kind: &'static str, result: Result<(), &'static str>, took: Duration) {
+    pub fn count_reconcile(&self, kind: &'static str, result: Result<(), &'static str>, took: Duration) {
         let outcome = if result.is_ok() { OK } else { "error" };
         self.0.reconciles.get_or_create(&KindOutcome { kind, outcome }).inc();
         self.0.reconcile_duration.get_or_create(&Kind { kind }).observe(took.as_secs_f64());
@@ -182,7 +182,7 @@ impl Metrics {
     }
 
     /// Counts one more object of that kind that waits for its reconcile, until the returned value is dropped.
-    pub fn queued(&self, kind: &'static str) -> Queued {
+    pub fn count_queued(&self, kind: &'static str) -> Queued {
         let depth = self.0.queue_depth.get_or_create_owned(&Kind { kind });
         depth.inc();
         Queued(depth)

@@ -67,7 +67,7 @@ pub fn serve(
     metrics: Metrics,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    let acceptor = TlsAcceptor::from(Arc::new(certified()?));
+    let acceptor = TlsAcceptor::from(Arc::new(self_signed()?));
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let work = async move {
@@ -99,7 +99,7 @@ async fn answer(State(served): State<Served>, headers: HeaderMap) -> Response {
     }
 }
 
-fn certified() -> Result<ServerConfig, Error> {
+fn self_signed() -> Result<ServerConfig, Error> {
     let made = rcgen::generate_simple_self_signed(vec!["causeway-metrics".to_owned()])?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
     let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))

@@ -3,13 +3,13 @@
 use super::*;
 
 /// Metrics of a process in which everything happened that is counted.
-pub(crate) fn populated() -> Metrics {
+pub(crate) fn filled_metrics() -> Metrics {
     let metrics = Metrics::new();
-    metrics.reconciled("MyApp", Ok(()), Duration::from_millis(3));
-    metrics.reconciled("MyApp", Err("throttled"), Duration::from_secs(2));
+    metrics.count_reconcile("MyApp", Ok(()), Duration::from_millis(3));
+    metrics.count_reconcile("MyApp", Err("throttled"), Duration::from_secs(2));
     // These stay queued for ever.
-    std::mem::forget([metrics.queued("MyApp"), metrics.queued("MyApp")]);
-    drop(metrics.queued("MyApp"));
+    std::mem::forget([metrics.count_queued("MyApp"), metrics.count_queued("MyApp")]);
+    drop(metrics.count_queued("MyApp"));
     metrics.set_failing_objects("MyApp", 3);
     metrics.set_stalled_objects("EtcdCluster", || BTreeMap::from([("QuorumLost", 2)]));
     let since = jiff::Timestamp::from_second(8).unwrap();
@@ -41,7 +41,7 @@ pub(crate) fn populated() -> Metrics {
 
 #[test]
 fn everything_that_happened_is_reported() {
-    let text = populated().encode().unwrap();
+    let text = filled_metrics().encode().unwrap();
     for line in [
         r#"causeway_reconciles_total{kind="MyApp",outcome="ok"} 1"#,
         r#"causeway_reconciles_total{kind="MyApp",outcome="error"} 1"#,
@@ -178,11 +178,11 @@ fn alerts_ask_for_metrics_that_there_are() {
     metrics.set_undecodable("MyApp", 1);
     metrics.set_quota("target-groups", 7, 3000);
     metrics.aws_call("elbv2", "CreateLoadBalancer", Err("denied"), Duration::ZERO);
-    metrics.reconciled("MyApp", Ok(()), Duration::ZERO);
+    metrics.count_reconcile("MyApp", Ok(()), Duration::ZERO);
     metrics.drift_repaired("rule");
     metrics.event("Redis", true, "FailedOver");
     metrics.verification_ended(false);
-    let _queued = metrics.queued("MyApp");
+    let _queued = metrics.count_queued("MyApp");
     let text = metrics.encode().unwrap();
     // A line is `# TYPE name kind`; samples of counters end with `_total`.
     let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
@@ -199,10 +199,10 @@ fn alerts_ask_for_metrics_that_there_are() {
 fn repetition_adds_no_series() {
     let metrics = Metrics::new();
     let series = || metrics.encode().unwrap().lines().filter(|line| !line.starts_with('#')).count();
-    metrics.reconciled("MyApp", Err("transient"), Duration::from_secs(1));
+    metrics.count_reconcile("MyApp", Err("transient"), Duration::from_secs(1));
     let before = series();
     for _ in 0..1000 {
-        metrics.reconciled("MyApp", Err("transient"), Duration::from_secs(1));
+        metrics.count_reconcile("MyApp", Err("transient"), Duration::from_secs(1));
     }
     assert_eq!(series(), before);
 }

@@ -173,7 +173,7 @@ pub(super) async fn reconcile<K: Kind>(
         () = reconciler.stop.cancelled() => return Ok(Action::await_change()),
     }
     let turn = async {
-        let _queued = reconciler.metrics.queued(K::NAME);
+        let _queued = reconciler.metrics.count_queued(K::NAME);
         let mut turn = pin!(reconciler.turns.acquire(&namespace));
         tokio::select! {
             turn = &mut turn => turn,

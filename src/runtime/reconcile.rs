@@ -167,7 +167,7 @@ impl<K: Kind> Reconciler<K> {
         let next = match outcome {
             Ok(requeue) => {
                 self.failures.succeeded(&uid);
-                self.metrics.reconciled(K::NAME, Ok(()), begun.elapsed());
+                self.metrics.count_reconcile(K::NAME, Ok(()), begun.elapsed());
                 debug!("reconciled");
                 requeue.unwrap_or(self.sweep)
             }
@@ -180,7 +180,7 @@ impl<K: Kind> Reconciler<K> {
             }
             Err(failed) => {
                 let class = failed.trouble.class();
-                self.metrics.reconciled(K::NAME, Err(class.as_str()), begun.elapsed());
+                self.metrics.count_reconcile(K::NAME, Err(class.as_str()), begun.elapsed());
                 let mut delay = self.failures.version_failed(&uid, version(object), class, self.sweep);
                 if object.meta().deletion_timestamp.is_some() {
                     delay = delay.min(REMOVAL_RETRY);
