@@ -29,7 +29,7 @@ pub struct Group {
 
 impl Group {
     /// Returns the groups of the kinds to serve.
-    pub fn all(options: &RunOptions) -> Vec<Self> {
+    pub fn of_options(options: &RunOptions) -> Vec<Self> {
         let (databases, others): (Vec<_>, Vec<_>) = options.kinds.iter().copied().partition(|kind| kind.is_database());
         let common = options.lease_name.clone();
         let databases = Self {
@@ -64,7 +64,7 @@ mod tests {
     fn groups(arguments: &[&str]) -> Vec<(String, Vec<Served>)> {
         let named = ["causeway", "--cluster-name", "prod"].iter().chain(arguments);
         let options = Command::try_parse_from(named).expect("options").options;
-        Group::all(&options).into_iter().map(|group| (group.lease, group.kinds)).collect()
+        Group::of_options(&options).into_iter().map(|group| (group.lease, group.kinds)).collect()
     }
 
     #[test]

@@ -101,7 +101,7 @@ pub async fn serve(process: Process, group: Group, client: Client) -> Result<End
         };
         let end = tokio::select! {
             lost = leadership.hold() => End::Lost(lost),
-            () = term.done() => End::Done,
+            () = term.wait_done() => End::Done,
             () = async { process.stop.cancelled().await; sleep(group.drain).await } => End::CutOff,
         };
         let ended = term.end().await;

@@ -136,7 +136,7 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
         );
     }
     let identity = leader::unique_identity(&options.pod_name, options.pod_uid.as_deref());
-    let groups = Group::all(&options);
+    let groups = Group::of_options(&options);
     let process = Process { options, config, cluster, image, egress, identity, metrics, health, stop };
     let serve = |group: Group| lead::serve(process.clone(), group, lease_client.clone());
     // If the work of a lost term does not end, the process exits at once, and its other lease expires.
@@ -292,11 +292,11 @@ mod tests {
 
     /// An apiserver that answers lists in the namespace `shop` with this status code, and lists nothing in others.
     fn apiserver(shop: u16) -> Client {
-        answering("/namespaces/shop/", shop)
+        apiserver_answering("/namespaces/shop/", shop)
     }
 
     /// An apiserver that answers lists with this code if their path has this part.
-    fn answering(part: &'static str, refusal: u16) -> Client {
+    fn apiserver_answering(part: &'static str, refusal: u16) -> Client {
         let answer = move |request: Request<Body>| async move {
             let (code, body) = if request.uri().path().contains(part) && refusal != 200 {
                 let status =
@@ -330,16 +330,20 @@ mod tests {
     async fn the_operator_waits_for_definitions_that_are_missing() {
         assert!(!are_served(&apiserver(404), &["shop", "blog"]).await);
         assert!(are_served(&apiserver(200), &["shop"]).await);
-        assert!(!are_served(&answering("/apis/", 404), &[]).await);
+        assert!(!are_served(&apiserver_answering("/apis/", 404), &[]).await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_missing_definition_does_not_stop_service_of_other_kinds() {
         for namespaces in [&[][..], &["shop"]] {
-            assert!(are_served(&answering("/myingresses", 404), namespaces).await);
-            assert!(!are_served(&answering("/myingresses", 500), namespaces).await, "it is not known what is there");
+            assert!(are_served(&apiserver_answering("/myingresses", 404), namespaces).await);
+            assert!(
+                !are_served(&apiserver_answering("/myingresses", 500), namespaces).await,
+                "it is not known what is there"
+            );
         }
-        let missing = list_somewhere(&answering("/myingresses", 404), &[], &[Served::Redis, Served::MyIngress]).await;
+        let missing =
+            list_somewhere(&apiserver_answering("/myingresses", 404), &[], &[Served::Redis, Served::MyIngress]).await;
         assert_eq!(missing.unwrap(), ["MyIngress"]);
     }
 }

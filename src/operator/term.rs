@@ -83,15 +83,15 @@ impl Workers {
 
     /// Waits for the last worker to begin. A thread that blocks only after that does not count as a worker.
     async fn all_begun(&self) {
-        self.until(|seen| seen.begun == self.count).await;
+        self.wait_until(|seen| seen.begun == self.count).await;
     }
 
     /// Waits for the last worker to end.
     async fn all_ended(&self) {
-        self.until(|seen| seen.ended == self.count).await;
+        self.wait_until(|seen| seen.ended == self.count).await;
     }
 
-    async fn until(&self, so: impl Fn(&Seen) -> bool) {
+    async fn wait_until(&self, so: impl Fn(&Seen) -> bool) {
         let mut seen = self.seen.subscribe();
         // `self` has the sender, so the channel is open.
         let _ = seen.wait_for(so).await;
@@ -124,7 +124,7 @@ impl Term {
     }
 
     /// Waits until the work is done. A panic in it is logged.
-    pub async fn done(&mut self) {
+    pub async fn wait_done(&mut self) {
         if let Err(problem) = (&mut self.work).await {
             error!(%problem, "the controllers died");
         }
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     /// Counts for ever, in a task of its own.
-    fn counting(counter: &Arc<AtomicU64>) -> impl Future<Output = ()> + Send + 'static {
+    fn count_for_ever(counter: &Arc<AtomicU64>) -> impl Future<Output = ()> + Send + 'static {
         let counter = counter.clone();
         async move {
             let counts = async move {
@@ -173,7 +173,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_of_a_term_goes_on_after_its_end() {
         let counter = Arc::new(AtomicU64::new(0));
-        let term = Term::begin(counting(&counter)).unwrap();
+        let term = Term::begin(count_for_ever(&counter)).unwrap();
         while counter.load(Ordering::SeqCst) < 1000 {
             tokio::task::yield_now().await;
         }
