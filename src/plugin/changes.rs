@@ -46,7 +46,7 @@ pub fn patch(change: &Change, object: &DynamicObject) -> Result<Patch, Error> {
     let (body, done) = match change {
         Change::Suspend(suspend) => {
             let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
-            if !kinds::named(&kind).is_some_and(kinds::suspends) {
+            if !kinds::kind_named(&kind).is_some_and(kinds::suspends) {
                 return Err(Error::NotSuspendable { kind });
             }
             let done = if *suspend { "suspended: Causeway changes nothing until it is resumed" } else { "resumed" };

@@ -8,13 +8,13 @@ use crate::api::Served;
 use crate::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
 
 /// Every kind that is served. Policies are not: they are cluster-scoped, and `kubectl get causewaypolicies` lists them.
-pub fn all() -> &'static [Served] {
+pub fn served_kinds() -> &'static [Served] {
     Served::value_variants()
 }
 
 /// Returns the kind of that name.
-pub fn named(name: &str) -> Option<Served> {
-    all().iter().copied().find(|kind| kind.name() == name)
+pub fn kind_named(name: &str) -> Option<Served> {
+    served_kinds().iter().copied().find(|kind| kind.name() == name)
 }
 
 /// Returns true if objects of the kind can be suspended.
@@ -25,11 +25,11 @@ pub fn suspends(kind: Served) -> bool {
 /// Returns the selected kinds, and the name of one object: all kinds without a word, one kind by its name, one object
 /// by `KIND/NAME`.
 pub fn meant(word: Option<&str>) -> Result<(Vec<Served>, Option<String>), Error> {
-    let Some(word) = word else { return Ok((all().to_vec(), None)) };
+    let Some(word) = word else { return Ok((served_kinds().to_vec(), None)) };
     let (kind, name) = word.split_once('/').map_or((word, None), |(kind, name)| (kind, Some(name)));
     let lower = kind.to_lowercase();
-    let found = all().iter().copied().find(|kind| is_called(*kind, &lower));
-    let known = || all().iter().map(|kind| kind.name().to_lowercase()).collect::<Vec<_>>().join(", ");
+    let found = served_kinds().iter().copied().find(|kind| is_called(*kind, &lower));
+    let known = || served_kinds().iter().map(|kind| kind.name().to_lowercase()).collect::<Vec<_>>().join(", ");
     let found = found.ok_or_else(|| Error::Kind { word: kind.to_owned(), known: known() })?;
     match name {
         Some("") => Err(Error::NoName(word.to_owned())),
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn kinds_are_as_their_definitions_say() {
         for spec in definitions().into_iter().map(|it| it.spec).filter(|spec| spec.scope == "Namespaced") {
-            let kind = named(&spec.names.kind).expect("it is known");
+            let kind = kind_named(&spec.names.kind).expect("it is known");
             let schema = spec.versions[0].schema.clone().unwrap().open_api_v3_schema.unwrap();
             let fields = schema.properties.unwrap()["spec"].properties.clone().unwrap();
             assert_eq!(suspends(kind), fields.contains_key("suspend"), "{kind:?}");

@@ -52,11 +52,11 @@ pub async fn run(cli: Cli) -> Result<u8, Error> {
             match (&found.objects[..], output) {
                 ([one], Form::Table) if object.as_ref().is_some_and(|word| word.contains('/')) => {
                     let parts = cluster.parts(one).await;
-                    terminal::print(&tree::tree(&Seen::of(one, now), one, &parts, now))?;
+                    print(&tree::tree(&Seen::read(one, now), one, &parts, now, paint()))?;
                 }
                 (objects, form) => {
-                    let seen: Vec<Seen> = objects.iter().map(|object| Seen::of(object, now)).collect();
-                    terminal::print(&table::print(&seen, form, place.all_namespaces)?)?;
+                    let seen: Vec<Seen> = objects.iter().map(|object| Seen::read(object, now)).collect();
+                    print(&table::print(&seen, form, place.all_namespaces, paint())?)?;
                 }
             }
             report(&found.refused)
@@ -66,13 +66,13 @@ pub async fn run(cli: Cli) -> Result<u8, Error> {
             let found = cluster.objects(object.as_deref()).await?;
             let mut healthy = 0;
             for object in &found.objects {
-                let seen = Seen::of(object, now);
+                let seen = Seen::read(object, now);
                 if seen.is_well() {
                     healthy += 1;
                     continue;
                 }
                 let events = cluster.warnings(object).await;
-                terminal::print(&why::why(&seen, &events, now))?;
+                print(&why::explain(&seen, &events, now, paint()))?;
             }
             terminal::print(&why::summary(found.objects.len(), healthy))?;
             report(&found.refused)

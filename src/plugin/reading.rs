@@ -110,7 +110,7 @@ impl Cluster {
         let resource = kind.resource();
         let what = || format!("{} {name}", kind.name());
         let object = self.api(&resource).get(name).await;
-        object.map(|object| typed(object, &resource)).map_err(|source| Error::Read { what: what(), source })
+        object.map(|object| with_type(object, &resource)).map_err(|source| Error::Read { what: what(), source })
     }
 
     /// Lists everything in the object's namespace that may belong to it.
@@ -149,7 +149,7 @@ impl Cluster {
         let mut body = body.clone();
         body["metadata"]["uid"] = object.uid().into();
         let types = object.types.clone().unwrap_or_default();
-        let Some(kind) = kinds::named(&types.kind) else {
+        let Some(kind) = kinds::kind_named(&types.kind) else {
             return Err(Error::Kind { word: types.kind, known: String::new() });
         };
         let parameters =
@@ -166,7 +166,7 @@ impl Cluster {
         let mut parameters = ListParams::default().limit(PAGE);
         loop {
             let page = api.list(&parameters).await?;
-            all.extend(page.items.into_iter().map(|object| typed(object, resource)));
+            all.extend(page.items.into_iter().map(|object| with_type(object, resource)));
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => parameters = parameters.continue_token(&token),
                 None => return Ok(all),
@@ -183,7 +183,7 @@ impl Cluster {
 }
 
 /// Adds the type, which items of a list do not have.
-fn typed(mut object: DynamicObject, resource: &ApiResource) -> DynamicObject {
+fn with_type(mut object: DynamicObject, resource: &ApiResource) -> DynamicObject {
     object.types =
         Some(kube::core::TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() });
     object

@@ -57,7 +57,7 @@ pub struct Seen {
 
 impl Seen {
     /// Reads the state of the object at the time `now`.
-    pub fn of(object: &DynamicObject, now: Timestamp) -> Self {
+    pub fn read(object: &DynamicObject, now: Timestamp) -> Self {
         let conditions = conditions(object);
         let observed = object.data["status"]["observedGeneration"].as_i64();
         let ready = conditions.iter().find(|condition| condition.type_ == "Ready");
@@ -66,9 +66,9 @@ impl Seen {
                 let why = ready.map_or("waiting for the deletion of what belongs to it", |it| it.message.as_str());
                 ("False", "Deleting", why.to_owned())
             }
-            None => ("Unknown", "Unseen", unseen(object, "no operator has looked at it yet")),
+            None => ("Unknown", "Unseen", unseen_message(object, "no operator has looked at it yet")),
             Some(_) if observed != object.metadata.generation => {
-                ("Unknown", "Unseen", unseen(object, "the operator has not looked at the newest spec yet"))
+                ("Unknown", "Unseen", unseen_message(object, "the operator has not looked at the newest spec yet"))
             }
             Some(ready) => (ready.status.as_str(), ready.reason.as_str(), ready.message.clone()),
         };
@@ -109,7 +109,7 @@ impl Seen {
     }
 }
 
-fn unseen(object: &DynamicObject, what: &str) -> String {
+fn unseen_message(object: &DynamicObject, what: &str) -> String {
     let made = object.metadata.generation.unwrap_or_default();
     format!("{what} (generation {made}): is one running that serves this namespace and this kind?")
 }
@@ -185,25 +185,25 @@ mod tests {
         }))
     }
 
-    fn at(text: &str) -> Timestamp {
+    fn instant(text: &str) -> Timestamp {
         text.parse().expect("a time")
     }
 
     #[test]
     fn an_object_is_as_its_newest_status_says() {
-        let seen = Seen::of(&redis(2, "True"), at("2026-11-25T08:02:00Z"));
+        let seen = Seen::read(&redis(2, "True"), instant("2026-11-25T08:02:00Z"));
         assert_eq!(
             (seen.ready.as_str(), seen.reason.as_str(), seen.word().as_str()),
             ("True", "Serving", "redis/cache")
         );
         assert!(seen.is_well());
         assert_eq!(age(seen.age_seconds), "1h2m");
-        assert!(!Seen::of(&redis(2, "False"), at("2026-11-25T08:02:00Z")).is_well());
+        assert!(!Seen::read(&redis(2, "False"), instant("2026-11-25T08:02:00Z")).is_well());
     }
 
     #[test]
     fn a_status_of_an_earlier_spec_is_not_believed() {
-        let seen = Seen::of(&redis(1, "True"), at("2026-11-25T08:00:00Z"));
+        let seen = Seen::read(&redis(1, "True"), instant("2026-11-25T08:00:00Z"));
         assert_eq!((seen.ready.as_str(), seen.reason.as_str()), ("Unknown", "Unseen"));
         assert!(seen.message.contains("generation 2") && !seen.is_well(), "{}", seen.message);
     }

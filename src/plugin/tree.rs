@@ -30,7 +30,7 @@ pub fn tree(seen: &Seen, object: &DynamicObject, parts: &Found, now: Timestamp, 
         let (type_, reason, message) = (&condition.type_, &condition.reason, &condition.message);
         let _ = writeln!(out, "  {type_} {status} {reason} for {}: {message}", age(since));
     }
-    for line in known(&object.data["status"]) {
+    for line in status_lines(&object.data["status"]) {
         let _ = writeln!(out, "  {line}");
     }
     branch(&mut out, object.uid().as_deref().unwrap_or_default(), parts, 1);
@@ -41,7 +41,7 @@ pub fn tree(seen: &Seen, object: &DynamicObject, parts: &Found, now: Timestamp, 
 }
 
 /// Lists what the object's status says about things that are not objects in the cluster.
-fn known(status: &Value) -> Vec<String> {
+fn status_lines(status: &Value) -> Vec<String> {
     let items = |field: &str| status[field].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
@@ -193,7 +193,7 @@ mod tests {
             }));
             let found = Found { objects: vec![part], refused: vec![text.to_owned()] };
             let now = Timestamp::UNIX_EPOCH;
-            uncoloured(&tree(&Seen::of(&object, now), &object, &found, now))
+            tree(&Seen::read(&object, now), &object, &found, now, Paint { terminal: false })
         };
         let usual = lines_of("x").lines().count();
         for hostile in ["x\n  Ready True", "x\r\u{1b}[2K", "\u{9b}1A\u{202e}x", "x\u{2028}\u{7f}"] {
@@ -236,8 +236,8 @@ mod tests {
             json!({ "apiVersion": "v1", "kind": "Pod", "metadata": owned("q", "other", "web-1"), "status": {} }),
         ];
         let found = Found { objects: parts.map(object).into(), refused: vec!["cannot list jobs: forbidden".into()] };
-        let seen = Seen::of(&redis, now);
-        insta::assert_snapshot!(uncoloured(&tree(&seen, &redis, &found, now)), @r"
+        let seen = Seen::read(&redis, now);
+        insta::assert_snapshot!(tree(&seen, &redis, &found, now, Paint { terminal: false }), @r"
         redis/cache -n shop, 1h old
           Ready True Serving: cache-0 serves
           Replicated False Syncing for 1m: cache-1 is behind
