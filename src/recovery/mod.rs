@@ -123,7 +123,7 @@ async fn begin_above(options: &SkipOptions) -> Result<Result<(), Refusal>, Error
     let made = async {
         programs.can_skip(&options.version).await?;
         programs.apply_log().await?;
-        programs.restore(&place.made()).await
+        programs.restore(&place.new_data()).await
     };
     let made = made.await;
     match &made {

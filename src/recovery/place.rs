@@ -37,7 +37,7 @@ impl Place {
     }
 
     /// Returns the path at which to create the new data.
-    pub fn made(&self) -> PathBuf {
+    pub fn new_data(&self) -> PathBuf {
         self.new.clone()
     }
 
@@ -167,7 +167,7 @@ mod tests {
         }
 
         /// Lists the names of everything beside the data.
-        fn beside(&self) -> Vec<String> {
+        fn names_beside(&self) -> Vec<String> {
             let names = fs::read_dir(&self.0).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
             names.filter(|name| name != "data").collect()
         }
@@ -190,7 +190,7 @@ mod tests {
         for _ in 0..2 {
             place.finish().unwrap();
             assert!(place.is_done().unwrap() && !volume.place("another").is_done().unwrap());
-            assert_eq!((volume.data().as_str(), volume.beside()), ("new", Vec::new()));
+            assert_eq!((volume.data().as_str(), volume.names_beside()), ("new", Vec::new()));
         }
     }
 
@@ -202,7 +202,7 @@ mod tests {
         place.finish().unwrap();
         assert!(!place.is_done().unwrap());
         place.clear().unwrap();
-        assert_eq!((volume.data().as_str(), volume.beside()), ("old", Vec::new()));
+        assert_eq!((volume.data().as_str(), volume.names_beside()), ("old", Vec::new()));
     }
 
     #[test]
@@ -220,6 +220,6 @@ mod tests {
         assert_eq!(volume.data(), "new");
         assert!(place.is_done().unwrap());
         place.finish().unwrap();
-        assert_eq!(volume.beside(), Vec::<String>::new());
+        assert_eq!(volume.names_beside(), Vec::<String>::new());
     }
 }

@@ -112,8 +112,8 @@ impl Programs<'_> {
         let mut member = self.start("etcd", arguments, Stdio::inherit())?;
         let begun = Instant::now();
         while !answers().await {
-            if let Some(status) = member.ended()? {
-                return Err(member.failed(status, ""));
+            if let Some(status) = member.exit_status()? {
+                return Err(member.failure(status, ""));
             }
             if begun.elapsed() > PROGRAM_TIMEOUT {
                 return Err(Refusal::Hung { program: "etcd", timeout: PROGRAM_TIMEOUT });
@@ -124,7 +124,7 @@ impl Programs<'_> {
         // After an orderly shutdown, etcd ends by the signal that it received.
         let status = member.end(STOP_TIMEOUT).await?;
         let in_order = status.success() || by_signal(status) == Some(Signal::TERM.as_raw());
-        if in_order { Ok(()) } else { Err(member.failed(status, "")) }
+        if in_order { Ok(()) } else { Err(member.failure(status, "")) }
     }
 
     /// Creates new data from the database, in a directory that must not exist yet.
@@ -147,7 +147,7 @@ impl Programs<'_> {
         ];
         let mut program = self.start("etcdutl", arguments, Stdio::inherit())?;
         let status = program.end(PROGRAM_TIMEOUT).await?;
-        if status.success() { Ok(()) } else { Err(program.failed(status, "see the log of the container")) }
+        if status.success() { Ok(()) } else { Err(program.failure(status, "see the log of the container")) }
     }
 
     /// Returns the output of a program.
@@ -158,7 +158,7 @@ impl Programs<'_> {
         let Some(child) = program.child.take() else { return Ok(String::new()) };
         let output: Output = child.wait_with_output().map_err(|source| Refusal::Start { program: name, source })?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        if status.success() { Ok(text) } else { Err(program.failed(status, &text)) }
+        if status.success() { Ok(text) } else { Err(program.failure(status, &text)) }
     }
 
     /// Starts a program without our environment: its variables configure the member's real run.
@@ -178,7 +178,7 @@ struct Running {
 
 impl Running {
     /// Returns its exit status, if it has ended.
-    fn ended(&mut self) -> Result<Option<ExitStatus>, Refusal> {
+    fn exit_status(&mut self) -> Result<Option<ExitStatus>, Refusal> {
         let program = self.name;
         let status = self.child.as_mut().map_or(Ok(None), Child::try_wait);
         status.map_err(|source| Refusal::Start { program, source })
@@ -188,7 +188,7 @@ impl Running {
     async fn end(&mut self, timeout: Duration) -> Result<ExitStatus, Refusal> {
         let begun = Instant::now();
         loop {
-            if let Some(status) = self.ended()? {
+            if let Some(status) = self.exit_status()? {
                 return Ok(status);
             }
             if begun.elapsed() > timeout {
@@ -205,7 +205,7 @@ impl Running {
         }
     }
 
-    fn failed(&self, status: ExitStatus, words: &str) -> Refusal {
+    fn failure(&self, status: ExitStatus, words: &str) -> Refusal {
         let words: String = words.trim().chars().take(LONGEST).collect();
         let message = [status.to_string(), words].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
         Refusal::Ended { program: self.name, message: message.join("; ") }
