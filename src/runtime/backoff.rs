@@ -47,14 +47,14 @@ struct Entry {
 }
 
 impl Failures {
-    /// Records a failure of something that has no versions. See [`Self::version_failed`].
-    pub fn failed(&self, uid: &str, class: Class, sweep: Duration) -> Duration {
-        self.version_failed(uid, 0, class, sweep)
+    /// Records a failure of something that has no versions. See [`Self::record_version_failure`].
+    pub fn record_failure(&self, uid: &str, class: Class, sweep: Duration) -> Duration {
+        self.record_version_failure(uid, 0, class, sweep)
     }
 
     /// Records a failure of this version of the object; returns how long to wait before the next attempt. `sweep` is the
     /// delay for errors that only a change in the cluster or in AWS resolves.
-    pub fn version_failed(&self, uid: &str, version: u64, class: Class, sweep: Duration) -> Duration {
+    pub fn record_version_failure(&self, uid: &str, version: u64, class: Class, sweep: Duration) -> Duration {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = entries.entry(uid.to_owned()).or_insert_with(|| Entry {
             delays: ExponentialBuilder::default()
@@ -95,7 +95,7 @@ impl Failures {
     }
 
     /// Resets an object's failures.
-    pub fn succeeded(&self, uid: &str) {
+    pub fn record_success(&self, uid: &str) {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
@@ -110,7 +110,7 @@ impl Failures {
     }
 
     /// Counts the objects that wait for a user, an administrator or another system, by reason.
-    pub fn stalled(&self) -> BTreeMap<&'static str, usize> {
+    pub fn stalled_by_reason(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
         for reason in self.stalled.lock().unwrap_or_else(PoisonError::into_inner).values() {
             *counts.entry(*reason).or_default() += 1;
@@ -140,7 +140,7 @@ impl Failures {
 
     /// Forgets an object that was deleted.
     pub fn forget(&self, uid: &str) {
-        self.succeeded(uid);
+        self.record_success(uid);
         self.set_stalled(uid, None);
         self.set_unready(uid, None);
     }
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn delays_grow_and_never_pass_thirty_seconds() {
         let failures = Failures::default();
-        let delays: Vec<_> = (0..40).map(|_| failures.failed("a", Class::Transient, SWEEP)).collect();
+        let delays: Vec<_> = (0..40).map(|_| failures.record_failure("a", Class::Transient, SWEEP)).collect();
         assert!(delays[0] < Duration::from_secs(1));
         assert!(delays[39] >= LONGEST_DELAY);
         assert!(delays.iter().all(|delay| *delay <= Duration::from_secs(30)), "{delays:?}");
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_throttled_object_never_waits_for_more_than_four_seconds() {
         let failures = Failures::default();
-        let delays: Vec<_> = (0..40).map(|_| failures.failed("a", Class::Throttled, SWEEP)).collect();
+        let delays: Vec<_> = (0..40).map(|_| failures.record_failure("a", Class::Throttled, SWEEP)).collect();
         assert!(delays[0] < Duration::from_secs(1));
         assert_eq!(delays.iter().max(), Some(&LONGEST_THROTTLED), "{delays:?}");
     }
@@ -179,18 +179,22 @@ mod tests {
     #[test]
     fn a_stalled_object_counts_once_after_a_successful_reconcile() {
         let failures = Failures::default();
-        failures.failed("a", Class::Denied, SWEEP);
+        failures.record_failure("a", Class::Denied, SWEEP);
         failures.set_stalled("a", Some("PermissionMissing"));
         failures.set_stalled("b", Some("QuorumLost"));
         assert_eq!(failures.count(), 2);
-        failures.succeeded("b");
+        failures.record_success("b");
         failures.set_stalled("b", Some("PermissionMissing"));
-        assert_eq!(failures.stalled(), BTreeMap::from([("PermissionMissing", 2)]), "each by its newest reason");
+        assert_eq!(
+            failures.stalled_by_reason(),
+            BTreeMap::from([("PermissionMissing", 2)]),
+            "each by its newest reason"
+        );
         assert_eq!(failures.count(), 2, "what AWS refused is set aside, and waits");
         failures.set_stalled("b", None);
         assert_eq!(failures.count(), 1);
         failures.forget("a");
-        assert_eq!((failures.count(), failures.stalled()), (0, BTreeMap::new()));
+        assert_eq!((failures.count(), failures.stalled_by_reason()), (0, BTreeMap::new()));
     }
 
     #[test]
@@ -213,13 +217,13 @@ mod tests {
     fn objects_wait_on_their_own_account_and_a_success_forgets() {
         let failures = Failures::default();
         for _ in 0..20 {
-            failures.failed("a", Class::Transient, SWEEP);
+            failures.record_failure("a", Class::Transient, SWEEP);
         }
-        assert!(failures.failed("b", Class::Transient, SWEEP) < Duration::from_secs(1));
-        failures.succeeded("a");
-        assert!(failures.failed("a", Class::Transient, SWEEP) < Duration::from_secs(1));
-        failures.succeeded("a");
-        failures.succeeded("b");
+        assert!(failures.record_failure("b", Class::Transient, SWEEP) < Duration::from_secs(1));
+        failures.record_success("a");
+        assert!(failures.record_failure("a", Class::Transient, SWEEP) < Duration::from_secs(1));
+        failures.record_success("a");
+        failures.record_success("b");
         assert_eq!(failures.count(), 0);
     }
 
@@ -227,16 +231,16 @@ mod tests {
     fn a_conflict_is_retried_at_once_but_not_forever() {
         let failures = Failures::default();
         for _ in 0..CONFLICTS_AT_ONCE {
-            assert_eq!(failures.failed("a", Class::Conflict, SWEEP), AT_ONCE);
+            assert_eq!(failures.record_failure("a", Class::Conflict, SWEEP), AT_ONCE);
         }
-        assert!(failures.failed("a", Class::Conflict, SWEEP) > AT_ONCE);
+        assert!(failures.record_failure("a", Class::Conflict, SWEEP) > AT_ONCE);
     }
 
     #[test]
     fn what_only_the_user_can_mend_waits_for_the_sweep() {
         let failures = Failures::default();
-        assert_eq!(failures.failed("a", Class::Invalid, SWEEP), SWEEP);
-        assert_eq!(failures.failed("a", Class::Denied, SWEEP), SLOW);
+        assert_eq!(failures.record_failure("a", Class::Invalid, SWEEP), SWEEP);
+        assert_eq!(failures.record_failure("a", Class::Denied, SWEEP), SLOW);
     }
 
     #[tokio::test(start_paused = true)]
@@ -246,21 +250,21 @@ mod tests {
         let pause = |version| failures.pause("a", version, LONGEST);
         assert_eq!(pause(1), None, "it has not failed");
         for class in [Class::Transient, Class::Throttled, Class::NotYet, Class::Conflict] {
-            let delay = failures.version_failed("a", 1, class, SWEEP);
+            let delay = failures.record_version_failure("a", 1, class, SWEEP);
             assert_eq!((pause(1), pause(2)), (Some(delay), None), "{class:?}");
             assert_eq!(failures.pause("a", 1, AT_ONCE), Some(AT_ONCE.min(delay)), "for those who cannot wait");
             tokio::time::advance(delay).await;
             assert_eq!(pause(1), None);
         }
         for class in [Class::Invalid, Class::Denied] {
-            let delay = failures.version_failed("a", 1, class, SWEEP);
+            let delay = failures.record_version_failure("a", 1, class, SWEEP);
             assert!(pause(1).is_some_and(|pause| pause < delay), "an event may be what resolves it");
         }
         for _ in 0..20 {
-            failures.version_failed("a", 1, Class::Invalid, SWEEP);
+            failures.record_version_failure("a", 1, Class::Invalid, SWEEP);
         }
         assert!(pause(1).is_some_and(|pause| pause >= LONGEST_DELAY), "but not again and again");
-        failures.succeeded("a");
+        failures.record_success("a");
         assert_eq!(pause(1), None);
     }
 }

@@ -166,7 +166,7 @@ impl<K: Kind> Reconciler<K> {
         };
         let next = match outcome {
             Ok(requeue) => {
-                self.failures.succeeded(&uid);
+                self.failures.record_success(&uid);
                 self.metrics.count_reconcile(K::NAME, Ok(()), begun.elapsed());
                 debug!("reconciled");
                 requeue.unwrap_or(self.sweep)
@@ -174,14 +174,14 @@ impl<K: Kind> Reconciler<K> {
             // The object is deleted, so there is nothing to report. Its resources are removed once the watch shows the
             // deletion.
             Err(Failed { trouble: Trouble::Gone, .. }) => {
-                self.failures.succeeded(&uid);
+                self.failures.record_success(&uid);
                 debug!("gone");
                 self.sweep
             }
             Err(failed) => {
                 let class = failed.trouble.class();
                 self.metrics.count_reconcile(K::NAME, Err(class.as_str()), begun.elapsed());
-                let mut delay = self.failures.version_failed(&uid, version(object), class, self.sweep);
+                let mut delay = self.failures.record_version_failure(&uid, version(object), class, self.sweep);
                 if object.meta().deletion_timestamp.is_some() {
                     delay = delay.min(REMOVAL_RETRY);
                 }
@@ -210,7 +210,7 @@ impl<K: Kind> Reconciler<K> {
     /// Reports how many objects fail, are stalled, or are not ready.
     fn count_failures(&self) {
         self.metrics.set_failing_objects(K::NAME, self.failures.count());
-        self.metrics.set_stalled_objects(K::NAME, || self.failures.stalled());
+        self.metrics.set_stalled_objects(K::NAME, || self.failures.stalled_by_reason());
         self.metrics.set_unready_objects(K::NAME, || self.failures.unready());
     }
 

@@ -54,8 +54,10 @@ impl<K: Kind> Reconciler<K> {
                 done
             };
             let Err(Failed { trouble, .. }) = done else { break };
-            let delay =
-                self.failures.version_failed(&uid, version(&object), trouble.class(), self.sweep).min(REMOVAL_RETRY);
+            let delay = self
+                .failures
+                .record_version_failure(&uid, version(&object), trouble.class(), self.sweep)
+                .min(REMOVAL_RETRY);
             let (namespace, name) = (object.namespace(), object.name_any());
             warn!(kind = K::NAME, namespace, name, error = %trouble, "cannot clean up yet after a deleted object");
             tokio::select! {

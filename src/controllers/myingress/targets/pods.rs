@@ -63,10 +63,10 @@ impl Gates {
         let uid = gates_of(&group.arn);
         // The soonest decides: one pod whose gate nobody may write does not hold up the others.
         let Some(class) = failed.iter().find(|class| !class.needs_person()).or(failed.first()) else {
-            self.failures.succeeded(&uid);
+            self.failures.record_success(&uid);
             return;
         };
-        let delay = self.failures.failed(&uid, *class, self.sweep);
+        let delay = self.failures.record_failure(&uid, *class, self.sweep);
         tracing::warn!(group = group.arn, gates = failed.len(), ?delay, "readiness gates not written, trying again");
         group.state().gates_at = Some(Instant::now() + delay);
     }

@@ -104,8 +104,8 @@ async fn keep(worker: Arc<Worker>, group: Arc<Group>) {
             () = sleep_until(due.into()) => {}
         }
         if worker.shared.registry.retire(&group) {
-            worker.failures.succeeded(&group.arn);
-            worker.failures.succeeded(&reads_of(&group.arn));
+            worker.failures.record_success(&group.arn);
+            worker.failures.record_success(&reads_of(&group.arn));
             worker.gates.forget(&group);
             return;
         }
@@ -276,20 +276,20 @@ impl Worker {
             }
             state.changing.over();
             state.full.over();
-            self.failures.succeeded(&group.arn);
+            self.failures.record_success(&group.arn);
         }
     }
 
     /// Notes that a change failed. It is made again after a pause.
     fn not_changed(&self, group: &Group, class: Class, why: String) {
-        let delay = self.failures.failed(&group.arn, class, self.sweep);
+        let delay = self.failures.record_failure(&group.arn, class, self.sweep);
         tracing::warn!(group = group.arn, error = why, class = class.as_str(), ?delay, "targets not changed");
         group.state().changing.suffer(why, delay, Instant::now());
     }
 
     /// Notes that a quota has no room for more targets. It is tried again after a pause; all other changes go on.
     fn no_room(&self, group: &Group, error: &AwsError) {
-        let delay = self.failures.failed(&group.arn, error.class, self.sweep);
+        let delay = self.failures.record_failure(&group.arn, error.class, self.sweep);
         tracing::warn!(group = group.arn, %error, ?delay, "no room for more targets");
         group.state().full.suffer(error.to_string(), delay, Instant::now());
     }
@@ -310,10 +310,10 @@ impl Worker {
                 let news = state.planner.cache.states() != before;
                 state.looked(now, news);
                 state.reading.over();
-                self.failures.succeeded(&reads_of(&group.arn));
+                self.failures.record_success(&reads_of(&group.arn));
             }
             Err(error) => {
-                let delay = self.failures.failed(&reads_of(&group.arn), error.class, self.sweep);
+                let delay = self.failures.record_failure(&reads_of(&group.arn), error.class, self.sweep);
                 state.reading.suffer(error.to_string(), delay, now);
                 let woken = if error.is(GONE) { state.everybody() } else { BTreeSet::new() };
                 drop(state);

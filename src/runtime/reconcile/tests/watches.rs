@@ -125,7 +125,7 @@ async fn an_object_that_a_list_leaves_out_is_forgotten() {
     let reconciler = reconciler(&apiserver(Arc::default()));
     let mut watch = Watch::of(&reconciler);
     watch.list([Decoded::Object(object(&json!([])))]);
-    reconciler.failures.failed("uid-1", Class::Transient, reconciler.sweep);
+    reconciler.failures.record_failure("uid-1", Class::Transient, reconciler.sweep);
     assert_eq!((watch.store.state().len(), reconciler.failures.count()), (1, 1));
     watch.list([]);
     assert!(!reconciler.alive.lock().unwrap().contains("uid-1"));
