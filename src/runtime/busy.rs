@@ -11,7 +11,7 @@ pub struct Busy(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
 
 impl Busy {
     /// Waits until no other task works for the object. No other task starts until the guard is dropped.
-    pub async fn alone(&self, uid: &str) -> OwnedMutexGuard<()> {
+    pub async fn lock(&self, uid: &str) -> OwnedMutexGuard<()> {
         let lock = {
             let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             // Drop locks that no task holds or waits for.
@@ -31,10 +31,10 @@ mod tests {
     #[tokio::test]
     async fn the_same_object_waits_and_another_does_not() {
         let busy = Busy::default();
-        let first = busy.alone("a").await;
-        assert!(busy.alone("a").now_or_never().is_none());
-        assert!(busy.alone("b").now_or_never().is_some());
+        let first = busy.lock("a").await;
+        assert!(busy.lock("a").now_or_never().is_none());
+        assert!(busy.lock("b").now_or_never().is_some());
         drop(first);
-        assert!(busy.alone("a").now_or_never().is_some());
+        assert!(busy.lock("a").now_or_never().is_some());
     }
 }

@@ -156,7 +156,7 @@ impl<K: Kind> Reconciler<K> {
     pub async fn reconcile(&self, object: &K::Object) -> Duration {
         let begun = Instant::now();
         let uid = object.uid().unwrap_or_default();
-        let _alone = self.busy.alone(&uid).await;
+        let _alone = self.busy.lock(&uid).await;
         let mut news = PendingEvents::default();
         let attempt = AssertUnwindSafe(self.attempt(object, &mut news)).catch_unwind();
         let outcome = match tokio::time::timeout(DEADLINE, attempt).await {

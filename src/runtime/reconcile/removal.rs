@@ -41,7 +41,7 @@ impl<K: Kind> Reconciler<K> {
             let done = {
                 let namespace = object.namespace().unwrap_or_default();
                 let _turn = self.turns.acquire(&namespace).await;
-                let _alone = self.busy.alone(&uid).await;
+                let _alone = self.busy.lock(&uid).await;
                 let mut news = PendingEvents::default();
                 let attempt = on_behalf_of(&namespace, self.dismantle(&object, &mut news));
                 let attempt = AssertUnwindSafe(attempt).catch_unwind();
