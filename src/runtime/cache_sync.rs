@@ -17,7 +17,7 @@ pub struct CacheSync(Shared<BoxFuture<'static, ()>>);
 
 impl CacheSync {
     /// Waits for the first list of that store.
-    pub fn of<K>(store: Store<K>) -> Self
+    pub fn for_store<K>(store: Store<K>) -> Self
     where
         K: Resource<DynamicType = ()> + Lookup<DynamicType = ()> + Clone + Send + Sync + 'static,
     {
@@ -30,11 +30,11 @@ impl CacheSync {
 
     /// Waits for the first list of that store, or for the first notification that its kind is not installed, so that it
     /// has no objects.
-    pub fn of_optional<K>(store: Store<K>, missing: Arc<Notify>) -> Self
+    pub fn for_optional_store<K>(store: Store<K>, missing: Arc<Notify>) -> Self
     where
         K: Resource<DynamicType = ()> + Lookup<DynamicType = ()> + Clone + Send + Sync + 'static,
     {
-        let listed = Self::of(store);
+        let listed = Self::for_store(store);
         let either = async move {
             tokio::select! {
                 () = listed.wait() => {}
@@ -69,7 +69,7 @@ mod tests {
     #[tokio::test]
     async fn all_tasks_that_wait_for_a_list_are_woken() {
         let (reader, mut writer) = reflector::store::<ConfigMap>();
-        let listed = CacheSync::of(reader);
+        let listed = CacheSync::for_store(reader);
         let mut waiting = JoinSet::new();
         for _ in 0..10 {
             let listed = listed.clone();

@@ -35,7 +35,7 @@ where
 {
     /// Adds the store of a namespace, or of all.
     pub fn add(&self, namespace: Option<&str>, store: Store<K>) {
-        let listed = CacheSync::of(store.clone());
+        let listed = CacheSync::for_store(store.clone());
         self.add_listed(namespace, store, listed);
     }
 

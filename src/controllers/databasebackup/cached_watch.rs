@@ -57,7 +57,7 @@ impl<K: Owner> CachedWatch<K> {
     ) -> impl Stream<Item = Result<K, watcher::Error>> + Send + use<K> {
         let (reader, writer) = reflector::store();
         let (missing, noticed) = (self.missing.clone(), Arc::new(Notify::new()));
-        self.stores.add_listed(namespace, reader.clone(), CacheSync::of_optional(reader, noticed.clone()));
+        self.stores.add_listed(namespace, reader.clone(), CacheSync::for_optional_store(reader, noticed.clone()));
         let events = watch_all(api(client, namespace), watcher::Config::default())
             .backoff(SlowBackoff::default())
             .filter_map(move |event| ready(of_installed(event, &missing, &noticed)));
