@@ -69,7 +69,7 @@ where
 
     /// Sets the function that removes fields from children before they are stored.
     #[must_use]
-    pub fn pruned(self, prune: fn(&mut K, &str)) -> Self {
+    pub fn prune_with(self, prune: fn(&mut K, &str)) -> Self {
         Self { prune, ..self }
     }
 
@@ -96,7 +96,7 @@ where
             .filter_map(move |event| ready(kept.take(event)))
             .reflect(writer)
             .touched_objects();
-        controller.watches_stream(seen, move |child: K| concerned(&child, label))
+        controller.watches_stream(seen, move |child: K| owners_to_wake(&child, label))
     }
 
     /// Waits until the first list of the object's namespace is complete.
@@ -106,11 +106,11 @@ where
 
     /// Returns the child with the object's own name.
     pub fn get(&self, object: &O) -> Option<Arc<K>> {
-        self.named(object, &object.name_any())
+        self.get_named(object, &object.name_any())
     }
 
     /// Returns the child of that name in the object's namespace.
-    pub fn named(&self, object: &O, name: &str) -> Option<Arc<K>> {
+    pub fn get_named(&self, object: &O, name: &str) -> Option<Arc<K>> {
         self.stores.get(&object.namespace().unwrap_or_default(), name)
     }
 
@@ -120,12 +120,12 @@ where
     }
 
     /// Returns all that are known in the object's namespace.
-    pub fn beside(&self, object: &O) -> Vec<Arc<K>> {
+    pub fn in_namespace_of(&self, object: &O) -> Vec<Arc<K>> {
         self.stores.all().into_iter().filter(|child| child.namespace() == object.namespace()).collect()
     }
 
     /// Returns the children with the object's label.
-    pub fn of(&self, object: &O) -> Vec<Arc<K>> {
+    pub fn children_of(&self, object: &O) -> Vec<Arc<K>> {
         let is_of = |child: &Arc<K>| {
             child.namespace() == object.namespace() && child.labels().get(self.label) == Some(&object.name_any())
         };
@@ -135,7 +135,7 @@ where
 
 /// Returns the objects to wake for a child: the one that its label names, and the one that controls it. They differ if
 /// a user changed the label.
-pub fn concerned<O: Owner, K: Resource>(child: &K, label: &str) -> Vec<ObjectRef<O>> {
+pub fn owners_to_wake<O: Owner, K: Resource>(child: &K, label: &str) -> Vec<ObjectRef<O>> {
     let labelled = child.labels().get(label);
     let is_controller = |owner: &&OwnerReference| owner.controller == Some(true) && owner.kind == O::kind(&());
     let controlling = child.owner_references().iter().find(is_controller).map(|owner| &owner.name);
@@ -158,7 +158,7 @@ mod tests {
     fn names(metadata: &serde_json::Value) -> Vec<String> {
         let child = json!({ "apiVersion": "v1", "kind": "Service", "metadata": metadata });
         let child: Service = serde_json::from_value(child).expect("a Service");
-        concerned::<EtcdCluster, _>(&child, LABEL).into_iter().map(|object| object.name).collect()
+        owners_to_wake::<EtcdCluster, _>(&child, LABEL).into_iter().map(|object| object.name).collect()
     }
 
     #[test]

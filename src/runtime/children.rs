@@ -37,7 +37,7 @@ impl<O: Owner> Children<O> {
             policies: Watch::new(label),
             config_maps: has_settings.then(|| ConfigMaps::new(label)),
             services: Watch::new(label),
-            pods: Watch::new(label).pruned(prune_pod),
+            pods: Watch::new(label).prune_with(prune_pod),
             claims: Watch::new(label),
         }
     }

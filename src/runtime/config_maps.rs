@@ -33,7 +33,7 @@ pub struct ConfigMaps<O> {
 impl<O: Owner> ConfigMaps<O> {
     /// Watches `ConfigMap`s whose `label` names their object.
     pub fn new(label: &'static str) -> Self {
-        Self { seen: Watch::new(label).pruned(prune), read: Mutex::default() }
+        Self { seen: Watch::new(label).prune_with(prune), read: Mutex::default() }
     }
 
     /// Adds the watch to the controller, so that the `ConfigMap`s wake it.
@@ -51,7 +51,7 @@ impl<O: Owner> ConfigMaps<O> {
     /// nothing urgent depends on it.
     pub async fn named(&self, client: &Client, object: &O, name: &str) -> Result<Option<Arc<ConfigMap>>, kube::Error> {
         let key = (object.namespace().unwrap_or_default(), name.to_owned());
-        let Some(seen) = self.seen.named(object, name) else {
+        let Some(seen) = self.seen.get_named(object, name) else {
             self.known().remove(&key);
             return Ok(None);
         };

@@ -96,7 +96,7 @@ impl<D: Database> Sets<D> {
         };
         let mut set = Set { restore, rules: self.rules.clone(), required, denied: denied.or(unknown), ..set? };
         self.find_unlabelled(object, &mut set).await?;
-        set.rivals = rivals::of(object, &set, self.watches.budgets.beside(object).iter().map(Arc::as_ref));
+        set.rivals = rivals::of(object, &set, self.watches.budgets.in_namespace_of(object).iter().map(Arc::as_ref));
         let uid = object.uid().unwrap_or_default();
         for (ordinal, pod) in &mut set.pods {
             let room = self.revivals.room(&uid, pod, set.claims.get(ordinal));
@@ -119,7 +119,7 @@ impl<D: Database> Sets<D> {
         let mut set = Set::default();
         set.add(watches.statefulsets.get(object).as_deref(), object);
         set.add(watches.budgets.get(object).as_deref(), object);
-        let policy = watches.policies.named(object, &network::name(object));
+        let policy = watches.policies.get_named(object, &network::name(object));
         set.add_optional(policy.as_deref(), network::is_wanted(object, &self.rules), object);
         if let Some(config_maps) = &watches.config_maps {
             let settings = config_maps.named(&self.client, object, &object.name_any()).await;
@@ -127,11 +127,12 @@ impl<D: Database> Sets<D> {
             set.add(settings.as_deref(), object);
         }
         for (name, wanted) in object.services() {
-            set.add_optional(watches.services.named(object, &name).as_deref(), wanted, object);
+            set.add_optional(watches.services.get_named(object, &name).as_deref(), wanted, object);
         }
-        let pods: Vec<CorePod> = watches.pods.of(object).into_iter().map(|pod| self.newest(object, pod)).collect();
+        let pods: Vec<CorePod> =
+            watches.pods.children_of(object).into_iter().map(|pod| self.newest(object, pod)).collect();
         set.pods = pods_of(object, &pods);
-        set.claims = claims_of(object, watches.claims.of(object).iter().map(Arc::as_ref));
+        set.claims = claims_of(object, watches.claims.children_of(object).iter().map(Arc::as_ref));
         Ok(set)
     }
 

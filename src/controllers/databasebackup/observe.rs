@@ -287,7 +287,7 @@ impl Observer {
 
     fn watched(&self, object: &DatabaseBackup) -> Observed {
         let watches = &self.watches;
-        let jobs = watches.jobs.of(object);
+        let jobs = watches.jobs.children_of(object);
         let account = watches.accounts.get(&object.namespace().unwrap_or_default(), SERVICE_ACCOUNT);
         observed(object, watches.cron_jobs.get(object).as_deref(), account.as_deref(), jobs.iter().map(Arc::as_ref))
     }

@@ -53,7 +53,7 @@ impl Slices {
     /// The slices as the watch has them, or as this process has written them since.
     async fn watched(&self, object: &Object) -> BTreeMap<String, Child> {
         self.watch.ready(object).await;
-        let seen = self.watch.of(object);
+        let seen = self.watch.children_of(object);
         let written = self.of(object);
         let newest = |seen: Arc<EndpointSlice>| {
             let newer = |ours: &&EndpointSlice| ours.uid() == seen.uid() && version_of(*ours) > version_of(&*seen);

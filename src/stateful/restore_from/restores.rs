@@ -16,8 +16,8 @@ use super::decide::matters;
 use super::facts::{Live, Seen};
 use crate::api::DatabaseRestore;
 use crate::api::databaserestore::Restored;
-use crate::runtime::child_watch::{Owner, concerned};
-use crate::runtime::manifest::{delete_exactly, patch_exactly};
+use crate::runtime::child_watch::{Owner, owners_to_wake};
+use crate::runtime::manifest::delete_exactly;
 use crate::runtime::{Class, Decoded, PerObject, SlowBackoff, class_of_kubernetes, decoded, of_metadata};
 
 /// How long to wait for an answer: a failover may be due.
@@ -54,7 +54,7 @@ impl Restores {
             .touched_objects()
             // Errors are dropped: a kind that is missing needs no warning at every attempt.
             .filter(|seen| ready(seen.is_ok()));
-        let owners = move |restore: PartialObjectMeta<DatabaseRestore>| concerned(&restore, label);
+        let owners = move |restore: PartialObjectMeta<DatabaseRestore>| owners_to_wake(&restore, label);
         controller.watches_stream(seen, owners)
     }
 

@@ -132,7 +132,7 @@ impl Observer {
 
     /// Jobs of another object that take backups.
     fn jobs_of(&self, backup: &DatabaseBackup) -> Vec<Job> {
-        let (schedule, jobs) = (self.watches.cron_jobs.get(backup), self.watches.jobs.of(backup));
+        let (schedule, jobs) = (self.watches.cron_jobs.get(backup), self.watches.jobs.children_of(backup));
         observed(backup, schedule.as_deref(), None, jobs.iter().map(Arc::as_ref)).jobs
     }
 
