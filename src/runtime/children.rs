@@ -30,7 +30,7 @@ pub struct Children<O> {
 
 impl<O: Owner> Children<O> {
     /// Watches children whose `label` names their object, with or without a `ConfigMap` of settings.
-    pub fn labelled(label: &'static str, has_settings: bool) -> Self {
+    pub fn with_label(label: &'static str, has_settings: bool) -> Self {
         Self {
             statefulsets: Watch::new(label),
             budgets: Watch::new(label).with_others(),

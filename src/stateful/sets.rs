@@ -42,7 +42,7 @@ impl<D: Database> Sets<D> {
         Self {
             rules: Arc::new(rules),
             guardrails,
-            watches: Children::labelled(D::LABEL, D::SETTINGS_MAP),
+            watches: Children::with_label(D::LABEL, D::SETTINGS_MAP),
             restores: Restores::labelled(client.clone(), D::LABEL),
             revivals: Revivals::default(),
             refusals: Refusals::new(client.clone()),
