@@ -49,37 +49,42 @@ impl<O: Owner> ConfigMaps<O> {
     /// Returns the `ConfigMap` of that name in the object's namespace, read if its version changed. If the object does
     /// not control it, only its metadata is returned. If it cannot be read, an earlier content is returned, because
     /// nothing urgent depends on it.
-    pub async fn named(&self, client: &Client, object: &O, name: &str) -> Result<Option<Arc<ConfigMap>>, kube::Error> {
+    pub async fn read_named(
+        &self,
+        client: &Client,
+        object: &O,
+        name: &str,
+    ) -> Result<Option<Arc<ConfigMap>>, kube::Error> {
         let key = (object.namespace().unwrap_or_default(), name.to_owned());
         let Some(seen) = self.seen.get_named(object, name) else {
-            self.known().remove(&key);
+            self.lock().remove(&key);
             return Ok(None);
         };
         if !is_controlled_by(&*seen, object) {
-            self.known().remove(&key);
+            self.lock().remove(&key);
             return Ok(Some(Arc::new(ConfigMap { metadata: seen.metadata.clone(), ..ConfigMap::default() })));
         }
         let version = seen.resource_version();
-        if let Some((_, known)) = self.known().get(&key).filter(|(of, _)| *of == version) {
+        if let Some((_, known)) = self.lock().get(&key).filter(|(of, _)| *of == version) {
             return Ok(Some(known.clone()));
         }
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), &key.0);
         let content = match api.get_opt(name).await {
             Ok(content) => content,
-            Err(error) => match self.known().get(&key) {
+            Err(error) => match self.lock().get(&key) {
                 Some((_, earlier)) => return Ok(Some(earlier.clone())),
                 None => return Err(error),
             },
         };
         let Some(content) = content else { return Ok(None) };
         let content = Arc::new(cut(content, MOST));
-        let mut known = self.known();
+        let mut known = self.lock();
         known.retain(|(namespace, name), _| self.seen.has(namespace, name));
         known.insert(key, (content.resource_version(), content.clone()));
         Ok(Some(content))
     }
 
-    fn known(&self) -> MutexGuard<'_, Contents> {
+    fn lock(&self) -> MutexGuard<'_, Contents> {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -122,7 +122,7 @@ impl<D: Database> Sets<D> {
         let policy = watches.policies.get_named(object, &network::name(object));
         set.add_optional(policy.as_deref(), network::is_wanted(object, &self.rules), object);
         if let Some(config_maps) = &watches.config_maps {
-            let settings = config_maps.named(&self.client, object, &object.name_any()).await;
+            let settings = config_maps.read_named(&self.client, object, &object.name_any()).await;
             let settings = settings.map_err(|source| Error::Read { what: "children", source })?;
             set.add(settings.as_deref(), object);
         }
