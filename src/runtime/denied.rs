@@ -14,7 +14,7 @@ use tower::service_fn;
 /// # Panics
 ///
 /// Its answers do, if they cannot be made.
-pub fn denied() -> (Client, Arc<AtomicUsize>) {
+pub fn denying_apiserver() -> (Client, Arc<AtomicUsize>) {
     let calls: Arc<AtomicUsize> = Arc::default();
     let counted = calls.clone();
     let answer = move |_: Request<Body>| {

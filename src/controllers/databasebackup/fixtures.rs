@@ -28,7 +28,7 @@ pub fn denied() -> (Observer, Arc<AtomicUsize>) {
 
 /// The same with that S3.
 pub fn denied_beside(s3: S3) -> (Observer, Arc<AtomicUsize>) {
-    let (client, calls) = denied::denied();
+    let (client, calls) = denied::denying_apiserver();
     (Observer::new(client, s3, Settings::default(), Duration::from_mins(5), Guardrails::default(), true), calls)
 }
 

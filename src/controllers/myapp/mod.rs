@@ -177,11 +177,11 @@ mod tests {
     use crate::leader::Fence;
     use crate::metrics::Metrics;
     use crate::runtime::Environment;
-    use crate::runtime::denied::denied;
+    use crate::runtime::denied::denying_apiserver;
 
     #[tokio::test(start_paused = true)]
     async fn a_denied_list_is_retried_slowly() {
-        let (client, lists) = denied();
+        let (client, lists) = denying_apiserver();
         let environment = Environment {
             client: client.clone(),
             metrics: Metrics::new(),

@@ -10,7 +10,7 @@ use crate::backup::plan::{BASE, WAL};
 use crate::backup::record::Evidence;
 use crate::external::s3::fake::Fake;
 use crate::guardrails::Guardrails;
-use crate::runtime::denied::denied;
+use crate::runtime::denied::denying_apiserver;
 
 /// More of them than are read at once, for their keys are long.
 const MANY: i64 = 8000;
@@ -33,7 +33,7 @@ fn keys(folder: &str, numbers: std::ops::Range<i64>) -> impl Iterator<Item = Str
 
 async fn observing(keys: impl IntoIterator<Item = String>) -> (Observer, At, Fake) {
     let fake = Fake::with_keys(keys, &due(MANY).to_string()).await;
-    let (client, _) = denied();
+    let (client, _) = denying_apiserver();
     let observer = Observer::new(client, fake.s3.clone(), Settings::default(), Guardrails::default());
     let at = At { place: fake.place.clone(), owner: "111122223333".into() };
     (observer, at, fake)

@@ -149,11 +149,11 @@ mod tests {
 
     use super::*;
     use crate::guardrails::Guardrails;
-    use crate::runtime::denied::denied;
+    use crate::runtime::denied::denying_apiserver;
 
     #[tokio::test(start_paused = true)]
     async fn a_namespace_that_is_denied_is_listed_seldom() {
-        let (client, lists) = denied();
+        let (client, lists) = denying_apiserver();
         let services: Api<LeanService> = Api::namespaced(client, "shop");
         let shared = Arc::new(Shared::new(Guardrails::default()));
         let watch = follow(&shared, Some("shop"), services, |service: LeanService| Some(Service::from(service)));
