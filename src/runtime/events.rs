@@ -121,10 +121,10 @@ fn headline<'a>(conditions: &'a [Condition], trouble: &[&str]) -> Option<(EventT
 fn event_of(Item { type_, reason, note, grows: _ }: Item) -> Event {
     // The recorder groups events with the same action as repetitions, and would show the first note for all of them.
     let action = format!("{reason}-{}", fingerprint(&[note.as_bytes()], 8));
-    Event { type_, reason, note: Some(clipped(note)), action, secondary: None }
+    Event { type_, reason, note: Some(clip(note)), action, secondary: None }
 }
 
-fn clipped(mut note: String) -> String {
+fn clip(mut note: String) -> String {
     if note.len() > MOST_BYTES {
         let end = (0..=MOST_BYTES - '…'.len_utf8()).rev().find(|index| note.is_char_boundary(*index)).unwrap_or(0);
         note.truncate(end);
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_long_note_is_clipped_at_a_character() {
-        let clipped = clipped("🚀".repeat(1000));
+        let clipped = clip("🚀".repeat(1000));
         assert!(clipped.len() <= 1024);
         assert!(clipped.ends_with('…'));
     }
