@@ -67,7 +67,7 @@ pub trait Kind: Send + Sync + Sized + 'static {
     fn refresh(_object: &mut Self::Object, _status: Self::Status) {}
 
     /// Returns true if the spec asks to leave everything as it is.
-    fn suspended(object: &Self::Object) -> bool;
+    fn is_suspended(object: &Self::Object) -> bool;
 
     /// The storage of all volumes of the object together, in thousandths of a byte, like [`super::quantity::amount`].
     fn storage(_object: &Self::Object) -> i128 {

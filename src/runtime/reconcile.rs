@@ -256,7 +256,7 @@ impl<K: Kind> Reconciler<K> {
         let generation = object.meta().generation;
         let conditions = current.as_ref().map(Conditioned::conditions).unwrap_or_default();
         let known = find(conditions, "Ready").is_some_and(|ready| ready.observed_generation == generation);
-        if known || object.meta().deletion_timestamp.is_some() || K::suspended(object) {
+        if known || object.meta().deletion_timestamp.is_some() || K::is_suspended(object) {
             return;
         }
         let waiting = Health::progressing("Waiting", "the operator waits for answers about what is there already");
@@ -285,7 +285,7 @@ impl<K: Kind> Reconciler<K> {
                 let message = format!("{problem}: correct the field; until then nothing of this object is changed");
                 self.stand_still(object, &Health::stalled(UNDECODABLE, message), news).await
             }
-            (_, false) if K::suspended(object) => {
+            (_, false) if K::is_suspended(object) => {
                 self.stand_still(object, &Health::suspended(K::SUSPENDED), news).await
             }
             (finalizer, false) => {

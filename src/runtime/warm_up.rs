@@ -61,7 +61,7 @@ impl<K: Kind> Reconciler<K> {
         if !self.warm_up.is_pending(&uid) {
             return true;
         }
-        if !K::suspended(object) && object.meta().deletion_timestamp.is_none() {
+        if !K::is_suspended(object) && object.meta().deletion_timestamp.is_none() {
             let _turn = self.turns.acquire(namespace).await;
             self.kind.warm_up(object).await;
         }

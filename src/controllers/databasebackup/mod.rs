@@ -112,7 +112,7 @@ impl Kind for DatabaseBackupKind {
     }
 
     /// Never: the runtime leaves a suspended object alone, but the controller has to suspend its `CronJob` first.
-    fn suspended(_: &DatabaseBackup) -> bool {
+    fn is_suspended(_: &DatabaseBackup) -> bool {
         false
     }
 

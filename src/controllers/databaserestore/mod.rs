@@ -82,7 +82,7 @@ impl Kind for DatabaseRestoreKind {
         object.status = Some(status);
     }
 
-    fn suspended(_: &DatabaseRestore) -> bool {
+    fn is_suspended(_: &DatabaseRestore) -> bool {
         false
     }
 

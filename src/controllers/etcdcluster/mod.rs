@@ -108,7 +108,7 @@ impl Kind for EtcdClusterKind {
         object.status = Some(status);
     }
 
-    fn suspended(object: &EtcdCluster) -> bool {
+    fn is_suspended(object: &EtcdCluster) -> bool {
         object.spec.suspend
     }
 

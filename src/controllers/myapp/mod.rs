@@ -123,7 +123,7 @@ impl Kind for MyAppKind {
         object.status.as_ref()
     }
 
-    fn suspended(object: &MyApp) -> bool {
+    fn is_suspended(object: &MyApp) -> bool {
         object.spec.suspend
     }
 

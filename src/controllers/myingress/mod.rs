@@ -259,7 +259,7 @@ impl Kind for MyIngressKind {
         object.status.as_ref()
     }
 
-    fn suspended(object: &MyIngress) -> bool {
+    fn is_suspended(object: &MyIngress) -> bool {
         object.spec.suspend
     }
 

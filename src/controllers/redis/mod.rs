@@ -119,7 +119,7 @@ impl Kind for RedisKind {
         object.status = Some(status);
     }
 
-    fn suspended(object: &api::Redis) -> bool {
+    fn is_suspended(object: &api::Redis) -> bool {
         object.spec.suspend
     }
 

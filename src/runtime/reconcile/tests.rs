@@ -65,7 +65,7 @@ impl Kind for Waiting {
     fn status(object: &MyApp) -> Option<&MyAppStatus> {
         object.status.as_ref()
     }
-    fn suspended(object: &MyApp) -> bool {
+    fn is_suspended(object: &MyApp) -> bool {
         object.spec.suspend
     }
     async fn stand_by(&self, _: &MyApp) -> Result<(), Conflict> {

@@ -42,7 +42,7 @@ impl Kind for Refusing {
     fn status(object: &Redis) -> Option<&RedisStatus> {
         object.status.as_ref()
     }
-    fn suspended(_: &Redis) -> bool {
+    fn is_suspended(_: &Redis) -> bool {
         false
     }
     async fn observe(&self, _: &Redis) -> Result<(), Refused> {

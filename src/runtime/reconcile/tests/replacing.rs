@@ -22,7 +22,7 @@ impl Kind for Replacing {
     fn status(object: &MyApp) -> Option<&MyAppStatus> {
         object.status.as_ref()
     }
-    fn suspended(_: &MyApp) -> bool {
+    fn is_suspended(_: &MyApp) -> bool {
         false
     }
     async fn observe(&self, _: &MyApp) -> Result<(), Conflict> {
