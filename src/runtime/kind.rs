@@ -98,7 +98,7 @@ pub trait Kind: Send + Sync + Sized + 'static {
     fn decide(object: &Self::Object, observed: &Self::Observed, now: Timestamp) -> Plan<Self::Action, Self::Status>;
 
     /// Called with each plan before it is carried out; returns events about it.
-    fn decided(
+    fn review_plan(
         &self,
         _object: &Self::Object,
         _observed: &Self::Observed,

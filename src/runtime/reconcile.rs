@@ -326,7 +326,7 @@ impl<K: Kind> Reconciler<K> {
                 Err(error) => return Err(Failed { trouble: Trouble::Kind(error), planned }),
             };
             let plan = K::decide(&current, &observed, Timestamp::now());
-            for event in self.kind.decided(&current, &observed, &plan) {
+            for event in self.kind.review_plan(&current, &observed, &plan) {
                 news.action(event);
             }
             let Plan { actions, status, health, parts, write_status_first, requeue } = plan;

@@ -321,7 +321,7 @@ impl Kind for MyIngressKind {
         Some(decide::remains(object, observed))
     }
 
-    fn decided(
+    fn review_plan(
         &self,
         object: &MyIngress,
         observed: &Observed,
