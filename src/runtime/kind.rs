@@ -180,7 +180,7 @@ impl<Action, Status> Plan<Action, Status> {
     /// Returns the same plan for a state that may change in a moment. Nothing is reported, the status stays as it was
     /// `before`, and the object is observed again soon.
     #[must_use]
-    pub fn unchanged(self, before: Status, soon: Duration) -> Self {
+    pub fn leave_unchanged(self, before: Status, soon: Duration) -> Self {
         Self {
             status: before,
             health: Health::Unchanged(Box::new(self.health)),

@@ -127,7 +127,7 @@ pub fn decide(object: &EtcdCluster, observed: &Observed, now: Timestamp) -> Plan
 fn unless_unsure(view: &View<'_>, plan: Plan<Action, EtcdClusterStatus>) -> Plan<Action, EtcdClusterStatus> {
     let idle = plan.actions.is_empty() && !plan.write_status_first;
     let Some(before) = view.object.status.clone().filter(|_| idle && view.observed.unsure) else { return plan };
-    plan.unchanged(before, SOON / 2)
+    plan.leave_unchanged(before, SOON / 2)
 }
 
 /// What comes before everything else, whatever the spec says.

@@ -96,7 +96,7 @@ pub fn failover_state(object: &Redis, observed: &Observed, now: Timestamp) -> &'
 fn unless_briefly_silent(view: &View<'_>, plan: Plan<Action, RedisStatus>) -> Plan<Action, RedisStatus> {
     let idle = plan.actions.is_empty() && !plan.write_status_first && view.before.failover.is_none();
     let is_unsure = idle && view.observed.set.pods.values().any(Pod::is_briefly_silent);
-    if is_unsure { plan.unchanged(view.before.clone(), AT_ONCE * 4) } else { plan }
+    if is_unsure { plan.leave_unchanged(view.before.clone(), AT_ONCE * 4) } else { plan }
 }
 
 /// The step, preceded by the actions that take nodes out of Services in which clients must not find them.
