@@ -37,21 +37,21 @@ impl Manifest {
     pub fn new<K: Resource<DynamicType = ()>>(mut value: Value) -> Self {
         value["apiVersion"] = K::api_version(&()).into();
         value["kind"] = K::kind(&()).into();
-        Self::of(ApiResource::erase::<K>(&()), value)
+        Self::of_resource(ApiResource::erase::<K>(&()), value)
     }
 
     /// A child of a kind known only at run time; `value` must name the kind.
-    pub fn of(resource: ApiResource, value: Value) -> Self {
+    pub fn of_resource(resource: ApiResource, value: Value) -> Self {
         Self { resource, value, shared: false }
     }
 
     /// A child that several objects share. Each of them adds its own owner reference, and removes none.
-    pub fn shared<K: Resource<DynamicType = ()>>(value: Value) -> Self {
+    pub fn of_shared<K: Resource<DynamicType = ()>>(value: Value) -> Self {
         Self { shared: true, ..Self::new::<K>(value) }
     }
 
     /// A child with a hash of itself in an annotation, which reveals when a field is no longer wanted.
-    pub fn hashed<K: Resource<DynamicType = ()> + Serialize>(child: &K) -> Self {
+    pub fn with_hash<K: Resource<DynamicType = ()> + Serialize>(child: &K) -> Self {
         let mut value = serde_json::to_value(child).unwrap_or_default();
         let hash = fingerprint(&[value.to_string().as_bytes()], 16);
         value["metadata"]["annotations"][applied()] = Value::String(hash);

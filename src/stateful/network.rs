@@ -49,7 +49,7 @@ pub fn is_wanted<D: Database>(object: &D, rules: &Rules) -> bool {
 
 /// The policy, where there is to be one.
 pub fn policy<D: Database>(object: &D, rules: &Rules) -> Option<Manifest> {
-    is_wanted(object, rules).then(|| Manifest::hashed(&built(object, rules)))
+    is_wanted(object, rules).then(|| Manifest::with_hash(&built(object, rules)))
 }
 
 /// Deletes the policy of a database that is to have none any more.

@@ -30,5 +30,5 @@ pub fn service_account(object: &impl Resource<DynamicType = ()>) -> Manifest {
         automount_service_account_token: Some(false),
         ..ServiceAccount::default()
     };
-    Manifest::shared::<ServiceAccount>(serde_json::to_value(account).unwrap_or_default())
+    Manifest::of_shared::<ServiceAccount>(serde_json::to_value(account).unwrap_or_default())
 }

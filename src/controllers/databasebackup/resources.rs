@@ -36,7 +36,7 @@ const VERIFICATION: &str = "causeway.example.com/verification";
 /// The schedule.
 pub fn cron_job(object: &DatabaseBackup, observed: &Observed, plan: &BackupPlan) -> Manifest {
     let spec = &object.spec;
-    Manifest::hashed(&CronJob {
+    Manifest::with_hash(&CronJob {
         metadata: metadata(object, object.name_any()),
         spec: Some(CronJobSpec {
             schedule: spec.schedule.trim().to_owned(),
@@ -57,7 +57,7 @@ pub fn cron_job(object: &DatabaseBackup, observed: &Observed, plan: &BackupPlan)
 
 /// The Job of a backup that is asked for at once.
 pub fn job_now(object: &DatabaseBackup, observed: &Observed, plan: &BackupPlan, token: &str, id: &str) -> Manifest {
-    Manifest::hashed(&Job {
+    Manifest::with_hash(&Job {
         metadata: metadata(object, names::job_now(object, token)),
         spec: Some(job(object, observed, plan, Some(id))),
         status: None,
@@ -119,7 +119,7 @@ pub fn job_verify(
     let annotations = [(names::FOLDER, folder), (names::SOURCE, &backup.source)];
     let annotations = annotations.into_iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
     let metadata = ObjectMeta { labels: Some(labels), annotations: Some(annotations), ..metadata(object, name) };
-    Manifest::hashed(&Job { metadata, spec: Some(spec), status: None })
+    Manifest::with_hash(&Job { metadata, spec: Some(spec), status: None })
 }
 
 /// The Job that drops the replication slot of an object that is deleted. Its plan is in an annotation, as in
@@ -154,7 +154,7 @@ pub fn job_slot(object: &DatabaseBackup, settings: &Settings, database: &Databas
     let pods = spec.template.metadata.get_or_insert_default();
     pods.annotations.get_or_insert_default().insert(PLAN.into(), text);
     let metadata = ObjectMeta { labels: Some(labels), ..metadata(object, names::job_slot(object)) };
-    Manifest::hashed(&Job { metadata, spec: Some(spec), status: None })
+    Manifest::with_hash(&Job { metadata, spec: Some(spec), status: None })
 }
 
 /// The plan of the Jobs that take backups; none while the bucket is not known.

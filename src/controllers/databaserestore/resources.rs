@@ -67,7 +67,7 @@ fn plan_name(object: &DatabaseRestore, sha256: &str) -> String {
 /// The plan of the Job. The Job refuses any other content by the sum in the template of its pods.
 pub fn config_map(object: &DatabaseRestore, chosen: &Chosen) -> Manifest {
     let (text, sha256) = plan(object, chosen);
-    Manifest::hashed(&ConfigMap {
+    Manifest::with_hash(&ConfigMap {
         metadata: controlled(object, plan_name(object, &sha256), labels(object)),
         data: Some(plan_map(text)),
         immutable: Some(true),
@@ -108,7 +108,7 @@ pub fn job(object: &DatabaseRestore, settings: &Settings, chosen: &Chosen) -> Ma
     for owner in metadata.owner_references.iter_mut().flatten() {
         owner.block_owner_deletion = Some(true);
     }
-    Manifest::hashed(&Job {
+    Manifest::with_hash(&Job {
         metadata,
         spec: Some(job_spec(pod, &labels(object), RETRIES, object.spec.deadline.signed_seconds())),
         status: None,

@@ -33,5 +33,5 @@ pub fn backup(object: &EtcdCluster, schedule: &str) -> Manifest {
     });
     let hash = fingerprint(&[value.to_string().as_bytes()], 16);
     value["metadata"]["annotations"] = json!({ applied(): hash });
-    Manifest::of(resource, value)
+    Manifest::of_resource(resource, value)
 }

@@ -18,9 +18,9 @@ pub use statefulset::{revision, statefulset};
 /// Services, disruption budget and network policy: they do not change with the members.
 pub fn around(object: &EtcdCluster, rules: &Rules) -> Vec<Manifest> {
     let mut all = vec![
-        Manifest::hashed(&services::peers(object)),
-        Manifest::hashed(&services::clients(object)),
-        Manifest::hashed(&services::disruption_budget(object)),
+        Manifest::with_hash(&services::peers(object)),
+        Manifest::with_hash(&services::clients(object)),
+        Manifest::with_hash(&services::disruption_budget(object)),
     ];
     all.extend(network::policy(object, rules));
     all
@@ -28,7 +28,7 @@ pub fn around(object: &EtcdCluster, rules: &Rules) -> Vec<Manifest> {
 
 /// The settings of the members.
 pub fn config_map(object: &EtcdCluster, start: &Start, transport: &Transport) -> Manifest {
-    Manifest::hashed(&builders::config_map(object, settings(object, start, transport)))
+    Manifest::with_hash(&builders::config_map(object, settings(object, start, transport)))
 }
 
 /// How pods start.
@@ -63,7 +63,7 @@ pub struct Shape<'a> {
 
 /// The pods, and the claims of their volumes.
 pub fn pods(object: &EtcdCluster, shape: Shape<'_>, transport: &Transport) -> Manifest {
-    Manifest::hashed(&statefulset(object, shape, transport))
+    Manifest::with_hash(&statefulset(object, shape, transport))
 }
 
 #[cfg(test)]

@@ -26,29 +26,29 @@ const TLS_VOLUME: &str = "tls";
 /// Services and network policy: they do not change with the nodes.
 pub fn around(object: &Redis, rules: &Rules) -> Vec<Manifest> {
     let mut all = vec![
-        Manifest::hashed(&services::peers(object)),
-        Manifest::hashed(&services::master(object)),
-        Manifest::hashed(&services::replicas(object)),
+        Manifest::with_hash(&services::peers(object)),
+        Manifest::with_hash(&services::master(object)),
+        Manifest::with_hash(&services::replicas(object)),
     ];
-    all.extend(object.spec.sentinel.as_ref().map(|_| Manifest::hashed(&services::sentinel(object))));
+    all.extend(object.spec.sentinel.as_ref().map(|_| Manifest::with_hash(&services::sentinel(object))));
     all.extend(network::policy(object, rules));
     all
 }
 
 /// How many pods may be evicted at the same time: none or one.
 pub fn disruption_budget(object: &Redis, allowed: i32) -> Manifest {
-    Manifest::hashed(&services::disruption_budget(object, allowed))
+    Manifest::with_hash(&services::disruption_budget(object, allowed))
 }
 
 /// `count` pods, and the claims of their volumes. `own_image` is the operator's image, and `file` has the settings that their
 /// processes start with.
 pub fn pods(object: &Redis, count: i32, own_image: &str, file: String) -> Manifest {
-    Manifest::hashed(&statefulset(object, count, own_image, file))
+    Manifest::with_hash(&statefulset(object, count, own_image, file))
 }
 
 /// The users that processes know, and their passwords' hashes.
 pub fn users_secret(object: &Redis, users: &Users) -> Manifest {
-    Manifest::hashed(&Secret {
+    Manifest::with_hash(&Secret {
         metadata: builders::metadata(object, names::users(object)),
         data: Some(users::data(users)),
         ..Secret::default()
@@ -104,7 +104,7 @@ mod tests {
         object.spec.sentinel = Some(Sentinel::default());
         object.spec.auth.enabled = true;
         object.spec.tls = Some(Tls { client_certificates: ClientCertificates::Required, ..Tls::default() });
-        let service = Manifest::hashed(&services::sentinel(&object)).value;
+        let service = Manifest::with_hash(&services::sentinel(&object)).value;
         let policy = network::policy(&object, &Rules::default()).unwrap().value["spec"]["ingress"][0]["ports"].take();
         let mut pod = pods(&object, 2, "causeway:1", String::new()).value["spec"]["template"]["spec"].take();
         let container = pod["containers"][1].take();
