@@ -19,7 +19,7 @@ impl<T> Default for PerObject<T> {
 impl<T> PerObject<T> {
     /// Stores a value, and returns the previous one.
     pub fn set(&self, uid: &str, value: T) -> Option<T> {
-        self.locked().insert(uid.to_owned(), value)
+        self.lock().insert(uid.to_owned(), value)
     }
 
     /// Returns a copy of the value.
@@ -27,12 +27,12 @@ impl<T> PerObject<T> {
     where
         T: Clone,
     {
-        self.locked().get(uid).cloned()
+        self.lock().get(uid).cloned()
     }
 
     /// Removes and returns the value.
     pub fn take(&self, uid: &str) -> Option<T> {
-        self.locked().remove(uid)
+        self.lock().remove(uid)
     }
 
     /// Removes the value, if there is one.
@@ -42,16 +42,16 @@ impl<T> PerObject<T> {
 
     /// Reads or changes the value, if there is one. `with` must not block.
     pub fn with<R>(&self, uid: &str, with: impl FnOnce(&mut T) -> R) -> Option<R> {
-        self.locked().get_mut(uid).map(with)
+        self.lock().get_mut(uid).map(with)
     }
 
     /// Like [`Self::with`], but inserts a value first if there is none.
     pub fn change<R>(&self, uid: &str, begin: impl FnOnce() -> T, change: impl FnOnce(&mut T) -> R) -> R {
-        change(self.locked().entry(uid.to_owned()).or_insert_with(begin))
+        change(self.lock().entry(uid.to_owned()).or_insert_with(begin))
     }
 
     /// Each change is a single call that cannot panic half-way, so the map is valid even after a panic.
-    fn locked(&self) -> MutexGuard<'_, HashMap<String, T>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
