@@ -22,7 +22,7 @@ type Taken = HashMap<(bool, String), usize>;
 /// The bytes that all stores keep.
 static KEPT: LazyLock<Mutex<Taken>> = LazyLock::new(Mutex::default);
 
-fn kept() -> MutexGuard<'static, Taken> {
+fn lock_kept() -> MutexGuard<'static, Taken> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -55,14 +55,14 @@ impl Kept {
     ) -> Option<Result<Event<K>, watcher::Error>> {
         let event = match event {
             Ok(Event::Apply(object)) if self.has_room(&object) => Event::Apply(object),
-            Ok(Event::Apply(object)) => self.gone(&object).then_some(Event::Delete(object))?,
+            Ok(Event::Apply(object)) => self.remove(&object).then_some(Event::Delete(object))?,
             Ok(Event::InitApply(object)) if self.has_room(&object) => Event::InitApply(object),
             Ok(Event::InitApply(object)) => {
-                self.gone(&object);
+                self.remove(&object);
                 return None;
             }
             Ok(Event::Delete(object)) => {
-                self.gone(&object);
+                self.remove(&object);
                 Event::Delete(object)
             }
             Ok(Event::Init) => {
@@ -88,7 +88,7 @@ impl Kept {
     pub fn fits(&mut self, key: &Key, size: usize) -> bool {
         let before = self.sizes.get(key).copied();
         let has_room = {
-            let mut kept = kept();
+            let mut kept = lock_kept();
             let taken = kept.entry((self.ours, key.0.clone())).or_default();
             let after = *taken - before.unwrap_or_default() + size;
             let has_room = after <= ROOM;
@@ -117,7 +117,7 @@ impl Kept {
     }
 
     /// Frees the room of an object that is not kept any more. Returns true if it was kept.
-    pub fn gone(&mut self, object: &impl Resource) -> bool {
+    pub fn remove(&mut self, object: &impl Resource) -> bool {
         self.free(&key_of(object))
     }
 
@@ -149,7 +149,7 @@ impl Kept {
     /// Frees the room of that namespace and name. Returns true if it was kept.
     pub fn free(&mut self, key: &Key) -> bool {
         let Some(size) = self.sizes.remove(key) else { return false };
-        let (mut kept, place) = (kept(), (self.ours, key.0.clone()));
+        let (mut kept, place) = (lock_kept(), (self.ours, key.0.clone()));
         if let Some(taken) = kept.get_mut(&place) {
             *taken -= size;
             if *taken == 0 {
@@ -207,7 +207,7 @@ mod tests {
         serde_json::from_value(value).expect("a ConfigMap")
     }
 
-    fn taken(kept: &mut Kept, event: Event<ConfigMap>) -> Option<&'static str> {
+    fn take(kept: &mut Kept, event: Event<ConfigMap>) -> Option<&'static str> {
         match kept.take(Ok(event))?.expect("no error") {
             Event::Apply(_) | Event::InitApply(_) => Some("kept"),
             Event::Delete(_) => Some("removed"),
@@ -220,15 +220,15 @@ mod tests {
         let (mut one, mut other) = (Kept::default(), Kept::default());
         for number in 0..15 {
             let event = Event::Apply(object("room-a", &format!("x{number}"), 1 << 20));
-            assert_eq!(taken(if number % 2 == 0 { &mut one } else { &mut other }, event), Some("kept"));
+            assert_eq!(take(if number % 2 == 0 { &mut one } else { &mut other }, event), Some("kept"));
         }
-        assert_eq!(taken(&mut one, Event::Apply(object("room-a", "y", 1 << 20))), None);
-        assert_eq!(taken(&mut one, Event::Apply(object("room-b", "y", 1 << 20))), Some("kept"));
+        assert_eq!(take(&mut one, Event::Apply(object("room-a", "y", 1 << 20))), None);
+        assert_eq!(take(&mut one, Event::Apply(object("room-b", "y", 1 << 20))), Some("kept"));
         // One that grows leaves the store, and what is freed is free for all.
-        assert_eq!(taken(&mut one, Event::Apply(object("room-a", "x0", 3 << 20))), Some("removed"));
-        assert_eq!(taken(&mut other, Event::Apply(object("room-a", "y", 1 << 20))), Some("kept"));
+        assert_eq!(take(&mut one, Event::Apply(object("room-a", "x0", 3 << 20))), Some("removed"));
+        assert_eq!(take(&mut other, Event::Apply(object("room-a", "y", 1 << 20))), Some("kept"));
         drop(other);
-        assert_eq!(taken(&mut one, Event::Apply(object("room-a", "x0", 3 << 20))), Some("kept"));
+        assert_eq!(take(&mut one, Event::Apply(object("room-a", "x0", 3 << 20))), Some("kept"));
     }
 
     #[test]
@@ -257,14 +257,14 @@ mod tests {
     fn what_a_new_list_lacks_is_free_again() {
         let mut kept = Kept::default();
         for number in 0..15 {
-            taken(&mut kept, Event::Apply(object("room-c", &format!("x{number}"), 1 << 20)));
+            take(&mut kept, Event::Apply(object("room-c", &format!("x{number}"), 1 << 20)));
         }
-        taken(&mut kept, Event::Init);
-        assert_eq!(taken(&mut kept, Event::InitApply(object("room-c", "x0", 1 << 20))), Some("kept"));
-        assert_eq!(taken(&mut kept, Event::InitApply(object("room-c", "y", 1 << 20))), None);
-        taken(&mut kept, Event::InitDone);
-        assert_eq!(taken(&mut kept, Event::Apply(object("room-c", "y", 1 << 20))), Some("kept"));
-        taken(&mut kept, Event::Delete(object("room-c", "x0", 1)));
+        take(&mut kept, Event::Init);
+        assert_eq!(take(&mut kept, Event::InitApply(object("room-c", "x0", 1 << 20))), Some("kept"));
+        assert_eq!(take(&mut kept, Event::InitApply(object("room-c", "y", 1 << 20))), None);
+        take(&mut kept, Event::InitDone);
+        assert_eq!(take(&mut kept, Event::Apply(object("room-c", "y", 1 << 20))), Some("kept"));
+        take(&mut kept, Event::Delete(object("room-c", "x0", 1)));
         assert_eq!(kept.sizes.len(), 1);
     }
 }

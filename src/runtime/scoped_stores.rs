@@ -69,7 +69,7 @@ where
         let scopes = self.scopes();
         let unlisted = scopes.iter().filter(|scope| !scope.listed.is_over());
         let unlisted = unlisted.map(|scope| scope.namespace.clone());
-        let lost: BTreeSet<String> = self.lost.known().values().cloned().collect();
+        let lost: BTreeSet<String> = self.lost.lock().values().cloned().collect();
         Unlisted(unlisted.chain(lost.into_iter().map(Some)).collect())
     }
 
@@ -104,13 +104,13 @@ impl Lost {
     pub fn note(&self, metadata: &ObjectMeta, lost: bool) {
         let uid = metadata.uid.clone().unwrap_or_default();
         if lost {
-            self.known().insert(uid, metadata.namespace.clone().unwrap_or_default());
+            self.lock().insert(uid, metadata.namespace.clone().unwrap_or_default());
         } else {
-            self.known().remove(&uid);
+            self.lock().remove(&uid);
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -116,7 +116,7 @@ impl<K: Kind> Watched<K> {
                 // If the deleted object cannot be decoded, use the version in the store.
                 let known = self.known(object.meta());
                 self.gone_if_lost(&object.uid().unwrap_or_default());
-                self.kept.gone(&object);
+                self.kept.remove(&object);
                 self.guardrails.remove_object(K::NAME, &object);
                 let object = object.object().or(known)?;
                 self.reconciler.gone(&object);
