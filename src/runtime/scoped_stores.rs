@@ -122,7 +122,7 @@ pub struct Unlisted(Vec<Option<String>>);
 impl Unlisted {
     /// The namespaces of these names.
     #[cfg(test)]
-    pub fn of(namespaces: &[&str]) -> Self {
+    pub fn new(namespaces: &[&str]) -> Self {
         Self(namespaces.iter().map(|namespace| Some((*namespace).to_owned())).collect())
     }
 
@@ -161,7 +161,7 @@ mod tests {
         stores.add(Some("shop"), shop);
         stores.add(Some("blog"), blog);
         let is_ready = async |namespace: &str| timeout(Duration::from_mins(6), stores.ready(namespace)).await.is_ok();
-        assert_eq!(stores.unlisted(), Unlisted::of(&["shop", "blog"]));
+        assert_eq!(stores.unlisted(), Unlisted::new(&["shop", "blog"]));
         writer.apply_watcher_event(&watcher::Event::Init);
         assert!(!is_ready("blog").await);
         writer.apply_watcher_event(&watcher::Event::InitDone);
@@ -190,7 +190,7 @@ mod tests {
             |uid: &str| ObjectMeta { uid: Some(uid.into()), namespace: Some("shop".into()), ..ObjectMeta::default() };
         stores.lost().note(&metadata("1"), true);
         stores.lost().note(&metadata("2"), true);
-        assert_eq!(stores.unlisted(), Unlisted::of(&["shop"]));
+        assert_eq!(stores.unlisted(), Unlisted::new(&["shop"]));
         stores.lost().note(&metadata("1"), false);
         assert!(stores.unlisted().contains("shop"));
         stores.lost().note(&metadata("2"), false);

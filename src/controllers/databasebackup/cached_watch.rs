@@ -269,6 +269,6 @@ mod tests {
         }
         assert!(is_ready(&clusters, "blog").await);
         assert!(!is_ready(&clusters, "shop").await);
-        assert_eq!(clusters.unlisted(), Unlisted::of(&["shop"]));
+        assert_eq!(clusters.unlisted(), Unlisted::new(&["shop"]));
     }
 }

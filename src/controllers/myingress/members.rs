@@ -213,10 +213,10 @@ mod tests {
     #[test]
     fn a_group_is_left_alone_while_its_own_namespace_is_not_known() {
         let guest = member("b", "two", &json!({ "name": "shared", "namespace": "a" }));
-        assert_eq!(members_but(&guest, &[], Unlisted::of(&["a", "c"])).err().as_deref(), Some("a"));
-        assert!(members_but(&guest, &[], Unlisted::of(&["c"])).is_ok_and(|members| members.is_deserted()));
+        assert_eq!(members_but(&guest, &[], Unlisted::new(&["a", "c"])).err().as_deref(), Some("a"));
+        assert!(members_but(&guest, &[], Unlisted::new(&["c"])).is_ok_and(|members| members.is_deserted()));
         let alone = member("b", "three", &json!(null));
-        assert!(members_but(&alone, &[], Unlisted::of(&["a"])).is_ok());
+        assert!(members_but(&alone, &[], Unlisted::new(&["a"])).is_ok());
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
         let home = |allowed: &[&str]| member("a", "one", &json!({ "name": "shared", "allowedNamespaces": allowed }));
         let (of_b, of_c) = (("b".to_owned(), "two".to_owned()), ("c".to_owned(), "two".to_owned()));
         let unseen = |allowed: &[&str]| {
-            let members = members_but(&home(allowed), &[], Unlisted::of(&["b"])).unwrap();
+            let members = members_but(&home(allowed), &[], Unlisted::new(&["b"])).unwrap();
             (members.may_be_unseen(&of_b), members.may_be_unseen(&of_c))
         };
         assert_eq!(unseen(&["b", "c"]), (true, false), "the objects of the other namespace are known");

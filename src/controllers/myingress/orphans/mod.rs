@@ -286,7 +286,7 @@ mod tests {
             let found = orphans(&assets, &"prod".into(), &BTreeSet::new(), (&[], unlisted));
             found.iter().map(|orphan| orphan.owner.uid.clone()).collect::<Vec<_>>()
         };
-        assert_eq!(found(&Unlisted::of(&["shop"])), ["2"]);
+        assert_eq!(found(&Unlisted::new(&["shop"])), ["2"]);
         assert_eq!(found(&Unlisted::default()), ["1", "2", "group-3", "group-4"]);
     }
 

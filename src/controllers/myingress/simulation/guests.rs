@@ -301,7 +301,7 @@ fn guests_in_a_namespace_that_cannot_be_listed_keep_what_they_have() {
     assert_eq!((evaluated(&simulation), groups.len()), (vec!["home a".to_owned(), "guest shop".to_owned()], 1));
     // The operator starts again, and is denied the namespace of the guest.
     simulation.objects.remove(0);
-    simulation.unlisted = Unlisted::of(&["guests"]);
+    simulation.unlisted = Unlisted::new(&["guests"]);
     simulation.die();
     edit(&mut simulation, "home", &[rule("a.example.com", None), rule("b.example.com", None)]);
     simulation.settle(None);
