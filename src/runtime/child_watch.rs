@@ -121,7 +121,7 @@ where
 
     /// Returns all that are known in the object's namespace.
     pub fn in_namespace_of(&self, object: &O) -> Vec<Arc<K>> {
-        self.stores.all().into_iter().filter(|child| child.namespace() == object.namespace()).collect()
+        self.stores.all_objects().into_iter().filter(|child| child.namespace() == object.namespace()).collect()
     }
 
     /// Returns the children with the object's label.
@@ -129,7 +129,7 @@ where
         let is_of = |child: &Arc<K>| {
             child.namespace() == object.namespace() && child.labels().get(self.label) == Some(&object.name_any())
         };
-        self.stores.all().into_iter().filter(is_of).collect()
+        self.stores.all_objects().into_iter().filter(is_of).collect()
     }
 }
 

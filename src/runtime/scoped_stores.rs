@@ -65,7 +65,7 @@ where
     }
 
     /// Namespaces of which not all objects are known: those that have not been listed yet, and those with lost objects.
-    pub fn unlisted(&self) -> Unlisted {
+    pub fn unlisted_namespaces(&self) -> Unlisted {
         let scopes = self.scopes();
         let unlisted = scopes.iter().filter(|scope| !scope.listed.is_over());
         let unlisted = unlisted.map(|scope| scope.namespace.clone());
@@ -74,7 +74,7 @@ where
     }
 
     /// Returns all objects that are known.
-    pub fn all(&self) -> Vec<Arc<K>> {
+    pub fn all_objects(&self) -> Vec<Arc<K>> {
         self.scopes().iter().flat_map(|scope| scope.store.state()).collect()
     }
 
@@ -89,7 +89,7 @@ where
     }
 
     /// The objects that no store has although they are there.
-    pub fn lost(&self) -> &Lost {
+    pub fn lost_objects(&self) -> &Lost {
         &self.lost
     }
 }
@@ -161,12 +161,12 @@ mod tests {
         stores.add(Some("shop"), shop);
         stores.add(Some("blog"), blog);
         let is_ready = async |namespace: &str| timeout(Duration::from_mins(6), stores.ready(namespace)).await.is_ok();
-        assert_eq!(stores.unlisted(), Unlisted::new(&["shop", "blog"]));
+        assert_eq!(stores.unlisted_namespaces(), Unlisted::new(&["shop", "blog"]));
         writer.apply_watcher_event(&watcher::Event::Init);
         assert!(!is_ready("blog").await);
         writer.apply_watcher_event(&watcher::Event::InitDone);
         assert!(is_ready("blog").await && !is_ready("shop").await);
-        let unlisted = stores.unlisted();
+        let unlisted = stores.unlisted_namespaces();
         assert!(unlisted.contains("shop") && !unlisted.contains("blog"));
         assert_eq!(unlisted.names().as_deref(), Some("shop"));
     }
@@ -176,11 +176,11 @@ mod tests {
         let stores = ScopedStores::<ConfigMap>::default();
         let (all, mut writer) = reflector::store();
         stores.add(None, all);
-        assert!(stores.unlisted().contains("shop"));
+        assert!(stores.unlisted_namespaces().contains("shop"));
         writer.apply_watcher_event(&watcher::Event::Init);
         writer.apply_watcher_event(&watcher::Event::InitDone);
         assert!(timeout(Duration::from_mins(6), stores.ready("shop")).await.is_ok());
-        assert!(stores.unlisted().is_empty());
+        assert!(stores.unlisted_namespaces().is_empty());
     }
 
     #[test]
@@ -188,12 +188,12 @@ mod tests {
         let stores = ScopedStores::<ConfigMap>::default();
         let metadata =
             |uid: &str| ObjectMeta { uid: Some(uid.into()), namespace: Some("shop".into()), ..ObjectMeta::default() };
-        stores.lost().note(&metadata("1"), true);
-        stores.lost().note(&metadata("2"), true);
-        assert_eq!(stores.unlisted(), Unlisted::new(&["shop"]));
-        stores.lost().note(&metadata("1"), false);
-        assert!(stores.unlisted().contains("shop"));
-        stores.lost().note(&metadata("2"), false);
-        assert!(stores.unlisted().is_empty());
+        stores.lost_objects().note(&metadata("1"), true);
+        stores.lost_objects().note(&metadata("2"), true);
+        assert_eq!(stores.unlisted_namespaces(), Unlisted::new(&["shop"]));
+        stores.lost_objects().note(&metadata("1"), false);
+        assert!(stores.unlisted_namespaces().contains("shop"));
+        stores.lost_objects().note(&metadata("2"), false);
+        assert!(stores.unlisted_namespaces().is_empty());
     }
 }

@@ -45,7 +45,7 @@ impl<K: Owner> CachedWatch<K> {
         let (reader, writer) = reflector::store();
         self.stores.add(namespace, reader);
         let events = watch_all(api(client, namespace), config).backoff(WatchBackoff::default());
-        news(events, writer, self.stores.lost().clone(), version)
+        news(events, writer, self.stores.lost_objects().clone(), version)
     }
 
     /// The same for a kind that need not be installed. Then there are no objects, and the kind is looked for seldom.
@@ -61,7 +61,7 @@ impl<K: Owner> CachedWatch<K> {
         let events = watch_all(api(client, namespace), watcher::Config::default())
             .backoff(SlowBackoff::default())
             .filter_map(move |event| ready(of_installed(event, &missing, &noticed)));
-        news(events, writer, self.stores.lost().clone(), version)
+        news(events, writer, self.stores.lost_objects().clone(), version)
     }
 
     /// Waits until the objects of that namespace have been listed once.
@@ -71,7 +71,7 @@ impl<K: Owner> CachedWatch<K> {
 
     /// Namespaces whose objects are not known.
     pub fn unlisted(&self) -> Unlisted {
-        self.stores.unlisted()
+        self.stores.unlisted_namespaces()
     }
 
     /// Whether the kind was not installed when it was last looked for.
@@ -81,7 +81,7 @@ impl<K: Owner> CachedWatch<K> {
 
     /// All that there are.
     pub fn all(&self) -> Vec<Arc<K>> {
-        self.stores.all()
+        self.stores.all_objects()
     }
 
     /// The one of that name.

@@ -164,7 +164,7 @@ struct MyIngressKind {
 impl MyIngressKind {
     /// All objects that are served.
     fn objects(&self) -> Vec<Arc<MyIngress>> {
-        self.stores.all()
+        self.stores.all_objects()
     }
 
     /// Uids of all owners: the served objects, and the groups that they are in.
@@ -176,7 +176,7 @@ impl MyIngressKind {
     /// denied must not hold up groups of others. Returns the namespaces that are not known.
     async fn listed(&self) -> Unlisted {
         let _ = timeout_at(self.begun + LISTED, self.stores.all_ready()).await;
-        self.stores.unlisted()
+        self.stores.unlisted_namespaces()
     }
 
     /// Wakes an object, or its group.
@@ -264,7 +264,7 @@ impl Kind for MyIngressKind {
     }
 
     fn note_lost(&self, metadata: &ObjectMeta, lost: bool) {
-        self.stores.lost().note(metadata, lost);
+        self.stores.lost_objects().note(metadata, lost);
     }
 
     fn forget(&self, uid: &str) {

@@ -157,7 +157,7 @@ pub(super) async fn watch(kind: &MyIngressKind, environment: &Environment) {
         let (living, orphans) = kind.region.found(|assets| {
             // The objects are read after the snapshot and after what is unlisted, so every object that has something in
             // the snapshot is known, or may be in a namespace that is not.
-            let unlisted = kind.stores.unlisted();
+            let unlisted = kind.stores.unlisted_namespaces();
             let living = kind.living();
             let orphans = orphans(assets, kind.region.cluster(), &living, (&environment.namespaces, &unlisted));
             (living, orphans)
