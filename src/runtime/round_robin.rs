@@ -26,7 +26,7 @@ impl RoundRobin {
     }
 
     /// Returns the next entry, among the tenants that `may` accepts.
-    pub fn next(&self, mut may: impl FnMut(&str) -> bool) -> Option<(&str, u64)> {
+    pub fn next_entry(&self, mut may: impl FnMut(&str) -> bool) -> Option<(&str, u64)> {
         let (tenant, queue) = self.waiting.iter().find(|(tenant, _)| may(tenant))?;
         queue.front().map(|number| (tenant.as_str(), *number))
     }
@@ -64,9 +64,11 @@ mod tests {
 
     use super::*;
 
-    fn served(queue: &mut RoundRobin) -> Vec<u64> {
+    fn serve_all(queue: &mut RoundRobin) -> Vec<u64> {
         let mut order = Vec::new();
-        while let Some((tenant, number)) = queue.next(|_| true).map(|(tenant, number)| (tenant.to_owned(), number)) {
+        while let Some((tenant, number)) =
+            queue.next_entry(|_| true).map(|(tenant, number)| (tenant.to_owned(), number))
+        {
             queue.had_its_turn(&tenant);
             order.push(number);
         }
@@ -79,7 +81,7 @@ mod tests {
         (0..4).for_each(|number| queue.join("busy", number));
         queue.join("calm", 10);
         queue.join("calm", 11);
-        assert_eq!(served(&mut queue), [0, 10, 1, 11, 2, 3]);
+        assert_eq!(serve_all(&mut queue), [0, 10, 1, 11, 2, 3]);
         assert!(queue.is_empty());
     }
 
@@ -90,10 +92,10 @@ mod tests {
         queue.join("b", 2);
         queue.join("b", 3);
         queue.leave(2);
-        assert_eq!(queue.next(|tenant| tenant != "a"), Some(("b", 3)));
+        assert_eq!(queue.next_entry(|tenant| tenant != "a"), Some(("b", 3)));
         queue.leave(1);
         assert!(!queue.waits("a") && queue.waits("b"));
-        assert_eq!(served(&mut queue), [3]);
+        assert_eq!(serve_all(&mut queue), [3]);
     }
 
     proptest! {
@@ -107,7 +109,7 @@ mod tests {
                 queue.join(tenants[tenant], number as u64);
                 for _ in 0..served {
                     let waiting = tenants.iter().filter(|it| queue.waits(it)).map(|it| (*it).to_owned()).collect();
-                    let Some(next) = queue.next(|_| true).map(|(tenant, _)| tenant.to_owned()) else { break };
+                    let Some(next) = queue.next_entry(|_| true).map(|(tenant, _)| tenant.to_owned()) else { break };
                     queue.had_its_turn(&next);
                     turns.push((next, waiting));
                 }

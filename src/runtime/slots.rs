@@ -88,7 +88,7 @@ impl Slots {
 impl State {
     fn take(&mut self) -> Option<(String, oneshot::Sender<Slot>)> {
         let (free, kept, had) = (self.free, self.kept, &self.had);
-        let (namespace, number) = self.queue.next(|it| free > kept || (free > 0 && !had.contains_key(it)))?;
+        let (namespace, number) = self.queue.next_entry(|it| free > kept || (free > 0 && !had.contains_key(it)))?;
         let namespace = namespace.to_owned();
         self.queue.had_its_turn(&namespace);
         self.free -= 1;

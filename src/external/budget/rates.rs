@@ -92,7 +92,7 @@ impl Rates {
     fn next_call(&self) -> Option<(Class, String, u64)> {
         self.turns.iter().find_map(|class| {
             let queue = &self.queues[*class as usize];
-            let (tenant, number) = queue.next(|tenant| self.time_until(*class, tenant).is_zero())?;
+            let (tenant, number) = queue.next_entry(|tenant| self.time_until(*class, tenant).is_zero())?;
             Some((*class, tenant.to_owned(), number))
         })
     }
