@@ -37,11 +37,11 @@ pub struct Slot {
 impl Slots {
     /// Creates `count` slots, a quarter of which is reserved for namespaces that hold none.
     pub fn new(count: usize) -> Self {
-        Self::keeping(count, count / KEPT)
+        Self::with_reserve(count, count / KEPT)
     }
 
     /// Creates `count` slots, `kept` of which are reserved for namespaces that hold none.
-    pub fn keeping(count: usize, kept: usize) -> Self {
+    pub fn with_reserve(count: usize, kept: usize) -> Self {
         Self(Arc::new(Mutex::new(State {
             free: count,
             kept,
@@ -136,7 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn those_who_wait_have_turns() {
-        let slots = Slots::keeping(1, 0);
+        let slots = Slots::with_reserve(1, 0);
         let first = slot(&slots, "busy").await;
         let (mut busy, mut calm) = (Box::pin(slots.acquire("busy")), Box::pin(slots.acquire("calm")));
         let mut more = Box::pin(slots.acquire("busy"));
@@ -151,7 +151,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_task_that_gives_up_holds_no_slot() {
-        let slots = Slots::keeping(1, 0);
+        let slots = Slots::with_reserve(1, 0);
         let first = slot(&slots, "a").await;
         for _ in 0..5 {
             assert!(slots.acquire("a").now_or_never().is_none());

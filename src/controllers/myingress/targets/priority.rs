@@ -31,12 +31,12 @@ impl Default for Priorities {
     fn default() -> Self {
         Self {
             // One of these slots is for namespaces of which no target is being changed.
-            follow: Slots::keeping(4, 1),
-            gate: Slots::keeping(2, 0),
+            follow: Slots::with_reserve(4, 1),
+            gate: Slots::with_reserve(2, 0),
             // Here as well.
-            fill: Slots::keeping(3, 1),
-            status: Slots::keeping(1, 0),
-            recheck: Slots::keeping(1, 0),
+            fill: Slots::with_reserve(3, 1),
+            status: Slots::with_reserve(1, 0),
+            recheck: Slots::with_reserve(1, 0),
         }
     }
 }
