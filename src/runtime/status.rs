@@ -70,7 +70,7 @@ impl<K: Kind> Statuses<K> {
 
     /// Counts the objects for which a status is remembered.
     #[cfg(test)]
-    pub fn remembered(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 

@@ -214,10 +214,10 @@ async fn an_object_deleted_during_its_reconcile_is_forgotten() {
     let (reconciler, object) = (reconciler(&client), object(&json!([])));
     reconciler.alive.lock().unwrap().insert("uid-1".into());
     reconcile(&reconciler, &object, || reconciler.gone(&object)).await;
-    assert_eq!(reconciler.statuses.remembered(), 0);
+    assert_eq!(reconciler.statuses.count(), 0);
     reconciler.alive.lock().unwrap().insert("uid-1".into());
     reconcile(&reconciler, &object, || {}).await;
-    assert_eq!(reconciler.statuses.remembered(), 1, "what we wrote and the watch has not shown yet");
+    assert_eq!(reconciler.statuses.count(), 1, "what we wrote and the watch has not shown yet");
 }
 
 /// A watch may not show yet what the previous leader wrote in its last moment.
