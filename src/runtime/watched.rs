@@ -101,25 +101,25 @@ impl<K: Kind> Watched<K> {
             }
         }
         let event = match event {
-            Event::Apply(object) => Event::Apply(self.decoded(object)?),
+            Event::Apply(object) => Event::Apply(self.record_decoded(object)?),
             Event::InitApply(object) => {
                 self.listed.extend(object.uid());
                 // A list replaces the whole store: without the object as it was, a living object would seem deleted.
-                let known = self.known(object.meta());
+                let known = self.find_stored(object.meta());
                 let meta = object.meta().clone();
-                Event::InitApply(self.decoded(object).or_else(|| {
+                Event::InitApply(self.record_decoded(object).or_else(|| {
                     self.kept.stays(&meta);
                     known
                 })?)
             }
             Event::Delete(object) => {
                 // If the deleted object cannot be decoded, use the version in the store.
-                let known = self.known(object.meta());
+                let known = self.find_stored(object.meta());
                 self.gone_if_lost(&object.uid().unwrap_or_default());
                 self.kept.remove(&object);
                 self.guardrails.remove_object(K::NAME, &object);
                 let object = object.object().or(known)?;
-                self.reconciler.gone(&object);
+                self.reconciler.handle_deletion(&object);
                 Event::Delete(object)
             }
             Event::Init => {
@@ -137,7 +137,7 @@ impl<K: Kind> Watched<K> {
                     .filter(|object| object.uid().is_none_or(|uid| !listed.contains(&uid)));
                 vanished.for_each(|object| {
                     self.guardrails.remove_object(K::NAME, &*object);
-                    self.reconciler.gone(&object);
+                    self.reconciler.handle_deletion(&object);
                 });
                 let lost: Vec<_> = self.lost.keys().filter(|uid| !listed.contains(*uid)).cloned().collect();
                 for uid in lost {
@@ -189,7 +189,7 @@ impl<K: Kind> Watched<K> {
     }
 
     /// Returns the object as the store has it. One of the same name that was made since is another object.
-    fn known(&self, meta: &ObjectMeta) -> Option<K::Object> {
+    fn find_stored(&self, meta: &ObjectMeta) -> Option<K::Object> {
         let name = meta.name.as_deref().unwrap_or_default();
         let known = self.store.get(&ObjectRef::new(name).within(meta.namespace.as_deref().unwrap_or_default()))?;
         (known.uid() == meta.uid).then(|| (*known).clone())
@@ -208,7 +208,7 @@ impl<K: Kind> Watched<K> {
 
     /// Records whether the object could be decoded as a whole, and returns it. If nothing of it could be decoded, the
     /// store keeps the one before.
-    fn decoded(&mut self, object: Decoded<K::Object>) -> Option<K::Object> {
+    fn record_decoded(&mut self, object: Decoded<K::Object>) -> Option<K::Object> {
         let object = match object {
             Decoded::Object(object) if !self.kept.has_room(&object) => Decoded::Lost {
                 metadata: Box::new(object.meta().clone()),
@@ -245,7 +245,7 @@ impl<K: Kind> Watched<K> {
             }
             Decoded::Lost { metadata, problem } => {
                 // If the store has an earlier version of the object, that one is used.
-                if self.known(&metadata).is_none() {
+                if self.find_stored(&metadata).is_none() {
                     self.reconciler.kind.note_lost(&metadata, true);
                 }
                 self.lost.insert(uid, (*metadata).clone());

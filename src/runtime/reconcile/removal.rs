@@ -19,7 +19,7 @@ use crate::runtime::tenant::on_behalf_of;
 impl<K: Kind> Reconciler<K> {
     /// Handles the deletion of an object: drops what is remembered about it, and removes what it owned if that has not
     /// been done.
-    pub fn gone(self: &Arc<Self>, object: &K::Object) {
+    pub fn handle_deletion(self: &Arc<Self>, object: &K::Object) {
         let uid = object.uid().unwrap_or_default();
         self.note_undecodable(&uid, false);
         self.alive.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);

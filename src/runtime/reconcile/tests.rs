@@ -213,7 +213,7 @@ async fn an_object_deleted_during_its_reconcile_is_forgotten() {
     let client = apiserver(Arc::default());
     let (reconciler, object) = (reconciler(&client), object(&json!([])));
     reconciler.alive.lock().unwrap().insert("uid-1".into());
-    reconcile(&reconciler, &object, || reconciler.gone(&object)).await;
+    reconcile(&reconciler, &object, || reconciler.handle_deletion(&object)).await;
     assert_eq!(reconciler.statuses.count(), 0);
     reconciler.alive.lock().unwrap().insert("uid-1".into());
     reconcile(&reconciler, &object, || {}).await;
@@ -311,7 +311,7 @@ async fn a_stalled_object_counts_by_reason_until_it_is_gone() {
     object.annotations_mut().insert(MARK.into(), "spec.image: no text".into());
     reconciler.reconcile(&object).await;
     assert!(counted());
-    reconciler.gone(&object);
+    reconciler.handle_deletion(&object);
     assert!(!counted(), "the object was deleted");
 }
 
