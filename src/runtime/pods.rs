@@ -96,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    fn lost(conditions: &Value) -> bool {
+    fn is_lost(conditions: &Value) -> bool {
         let pod = json!({ "metadata": {}, "spec": { "containers": [], "nodeName": "a" }, "status": { "conditions": conditions } });
         lost_node(&serde_json::from_value(pod).unwrap()).is_some()
     }
@@ -105,12 +105,12 @@ mod tests {
     fn a_node_is_lost_when_no_kubelet_explains_unready_pods() {
         let containers = |status: &str| json!({ "type": "ContainersReady", "status": status });
         let ready = |status: &str, reason: Option<&str>| json!({ "type": "Ready", "status": status, "reason": reason });
-        assert!(lost(&json!([ready("False", None), containers("True")])));
-        assert!(lost(&json!([ready("Unknown", None), containers("True")])));
-        assert!(!lost(&json!([ready("True", None), containers("True")])));
-        assert!(!lost(&json!([ready("False", Some("ContainersNotReady")), containers("False")])));
-        assert!(!lost(&json!([ready("False", Some("ReadinessGatesNotReady")), containers("True")])));
-        assert!(!lost(&json!([ready("False", None), containers("False")])));
-        assert!(!lost(&json!([])));
+        assert!(is_lost(&json!([ready("False", None), containers("True")])));
+        assert!(is_lost(&json!([ready("Unknown", None), containers("True")])));
+        assert!(!is_lost(&json!([ready("True", None), containers("True")])));
+        assert!(!is_lost(&json!([ready("False", Some("ContainersNotReady")), containers("False")])));
+        assert!(!is_lost(&json!([ready("False", Some("ReadinessGatesNotReady")), containers("True")])));
+        assert!(!is_lost(&json!([ready("False", None), containers("False")])));
+        assert!(!is_lost(&json!([])));
     }
 }

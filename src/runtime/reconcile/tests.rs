@@ -162,10 +162,10 @@ async fn a_status_that_is_refused_for_a_value_leaves_events() {
 }
 
 fn reconciler(client: &Client) -> Arc<Reconciler<Waiting>> {
-    fenced(client, Fence::unfenced())
+    reconciler_with(client, Fence::unfenced())
 }
 
-fn fenced<K: Kind + Default>(client: &Client, fence: Fence) -> Arc<Reconciler<K>> {
+fn reconciler_with<K: Kind + Default>(client: &Client, fence: Fence) -> Arc<Reconciler<K>> {
     Arc::new(Reconciler {
         kind: Arc::default(),
         client: client.clone(),
@@ -233,7 +233,7 @@ async fn an_object_observed_before_leading_is_read_again() {
     };
     let (fence, stale) = (Fence::closed(), object(&json!([])));
     let client = Client::new(tower::service_fn(answer), "default");
-    let reconciler: Arc<Reconciler<Waiting>> = fenced(&client, fence.clone());
+    let reconciler: Arc<Reconciler<Waiting>> = reconciler_with(&client, fence.clone());
     {
         let mut warming_up = Box::pin(reconciler.warmed_up(&stale, "default"));
         tokio::select! {

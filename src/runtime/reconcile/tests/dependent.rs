@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kube::runtime::Controller;
 use serde_json::json;
 
-use super::{Health, Reconciler, apiserver, fenced, object};
+use super::{Health, Reconciler, apiserver, object, reconciler_with};
 use crate::api::{MyApp, MyAppStatus};
 use crate::leader::Fence;
 use crate::runtime::{ActionEvent, Class, Failure, Kind, Plan};
@@ -84,7 +84,7 @@ impl Kind for Replacing {
 
 #[tokio::test]
 async fn only_actions_that_depend_on_a_refused_one_are_skipped() {
-    let reconciler: Arc<Reconciler<Replacing>> = fenced(&apiserver(Arc::default()), Fence::unfenced());
+    let reconciler: Arc<Reconciler<Replacing>> = reconciler_with(&apiserver(Arc::default()), Fence::unfenced());
     reconciler.reconcile(&object(&json!([]))).await;
     assert_eq!(*reconciler.kind.applied.lock().unwrap(), ["tag"]);
 }

@@ -25,7 +25,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn of(reconciler: &Arc<Reconciler<Waiting>>) -> Self {
+    fn new(reconciler: &Arc<Reconciler<Waiting>>) -> Self {
         let (store, writer) = reflector::store();
         let health = Health::default().watch("MyApp", None);
         let watched = Watched::new(reconciler.clone(), None, store.clone(), health, Guardrails::default());
@@ -47,7 +47,7 @@ impl Watch {
 }
 
 /// An object of which only the metadata can be decoded.
-fn lost(name: &str, uid: &str) -> Decoded<MyApp> {
+fn lost_object(name: &str, uid: &str) -> Decoded<MyApp> {
     let metadata = ObjectMeta {
         namespace: Some("default".into()),
         name: Some(name.into()),
@@ -61,9 +61,9 @@ fn lost(name: &str, uid: &str) -> Decoded<MyApp> {
 async fn an_object_that_cannot_be_decoded_is_reported_once() {
     let sent: Arc<Mutex<Vec<Value>>> = Arc::default();
     let reconciler = reconciler(&apiserver(sent.clone()));
-    let mut watch = Watch::of(&reconciler);
+    let mut watch = Watch::new(&reconciler);
     for _ in 0..2 {
-        assert!(watch.watched.take(Ok(Event::Apply(lost("app", "uid-1")))).is_none());
+        assert!(watch.watched.take(Ok(Event::Apply(lost_object("app", "uid-1")))).is_none());
         tokio::task::yield_now().await;
     }
     let events = || sent.lock().unwrap().clone();
@@ -123,7 +123,7 @@ async fn a_missing_kind_is_served_once_it_is_there() {
 #[tokio::test]
 async fn an_object_that_a_list_leaves_out_is_forgotten() {
     let reconciler = reconciler(&apiserver(Arc::default()));
-    let mut watch = Watch::of(&reconciler);
+    let mut watch = Watch::new(&reconciler);
     watch.list([Decoded::Object(object(&json!([])))]);
     reconciler.failures.record_failure("uid-1", Class::Transient, reconciler.sweep);
     assert_eq!((watch.store.state().len(), reconciler.failures.count()), (1, 1));
@@ -135,17 +135,17 @@ async fn an_object_that_a_list_leaves_out_is_forgotten() {
 #[tokio::test]
 async fn an_undecodable_object_in_a_list_does_not_seem_deleted() {
     let reconciler = reconciler(&apiserver(Arc::default()));
-    let mut watch = Watch::of(&reconciler);
+    let mut watch = Watch::new(&reconciler);
     watch.list([Decoded::Object(object(&json!([])))]);
-    watch.list([lost("app", "uid-1"), lost("never-decoded", "uid-2")]);
+    watch.list([lost_object("app", "uid-1"), lost_object("never-decoded", "uid-2")]);
     let names: Vec<_> = watch.store.state().iter().map(|it| it.name_any()).collect();
     assert_eq!(names, ["app"], "the store keeps it as it was");
     assert_eq!(reconciler.undecodable.lock().unwrap().len(), 2);
     // Another object of the same name is not the earlier one.
-    watch.list([lost("app", "uid-3")]);
+    watch.list([lost_object("app", "uid-3")]);
     assert_eq!(watch.store.state().len(), 0);
     let undecodable = reconciler.undecodable.lock().unwrap().clone();
     assert_eq!(undecodable, ["uid-3".to_owned()].into(), "what a list leaves out counts no longer");
-    watch.pass(Event::Delete(lost("app", "uid-3")));
+    watch.pass(Event::Delete(lost_object("app", "uid-3")));
     assert!(reconciler.undecodable.lock().unwrap().is_empty());
 }
