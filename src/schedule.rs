@@ -104,7 +104,7 @@ impl Schedule {
             weekdays: named("day of the week (Sunday is 0)", weekdays, Field::read(weekdays, 0, 6, &WEEKDAYS))?,
             zone,
         };
-        schedule.next(Timestamp::UNIX_EPOCH).ok_or(Mistake::Never)?;
+        schedule.next_after(Timestamp::UNIX_EPOCH).ok_or(Mistake::Never)?;
         Ok(schedule)
     }
 
@@ -116,7 +116,7 @@ impl Schedule {
     /// Returns the first instant after `after`; `None` if there is none within about five years. This is step by step
     /// what the library does, because on days when clocks change its results follow from its steps alone: half hours of
     /// Lord Howe, midnights that do not exist. <https://github.com/robfig/cron/blob/v3.0.1/spec.go#L58>
-    pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
+    pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
         let mut at = i64::try_from(after.as_nanosecond().div_euclid(NANOSECONDS)).ok()? + 1;
         let last_year = self.clock(at)?.year() + YEARS;
         let mut is_cut = false;
@@ -180,9 +180,9 @@ impl Schedule {
     }
 
     /// Returns the last instant at or before `before`; `None` if there is none within nine years.
-    pub fn last(&self, before: Timestamp) -> Option<Timestamp> {
+    pub fn last_before(&self, before: Timestamp) -> Option<Timestamp> {
         let end = before.as_second() + 1;
-        let found = |at: i64| self.next(Timestamp::from_second(at).ok()?).filter(|next| *next <= before);
+        let found = |at: i64| self.next_after(Timestamp::from_second(at).ok()?).filter(|next| *next <= before);
         let mut from = BACK.iter().map(|seconds| end - seconds).find(|from| found(*from).is_some())?;
         let mut to = end;
         while to - from > 1 {
@@ -292,8 +292,8 @@ mod tests {
         let mut at: Timestamp = from.parse().expect("an instant");
         let mut all = Vec::new();
         for _ in 0..count {
-            at = schedule.next(at).expect("a next one");
-            assert_eq!(schedule.last(at), Some(at));
+            at = schedule.next_after(at).expect("a next one");
+            assert_eq!(schedule.last_before(at), Some(at));
             all.push(at.to_string());
         }
         all
@@ -380,7 +380,7 @@ mod tests {
                     let end = Timestamp::from_second(day + 48 * HOUR).unwrap();
                     let mut at = Timestamp::from_second(day - 36 * HOUR).unwrap();
                     while at <= end {
-                        at = schedule.next(at).unwrap();
+                        at = schedule.next_after(at).unwrap();
                         sum.update(format!("{}\n", at.as_second()));
                         count += 1;
                     }
@@ -444,7 +444,7 @@ mod tests {
             let from = Timestamp::from_second(second).unwrap();
             let theirs = croner::Cron::from_str(&text).unwrap();
             let theirs = theirs.find_next_occurrence(&from.to_zoned(TimeZone::UTC), false).map(|it| it.timestamp()).ok();
-            prop_assert_eq!(Schedule::read(&text, None).unwrap().next(from), theirs, "{}", text);
+            prop_assert_eq!(Schedule::read(&text, None).unwrap().next_after(from), theirs, "{}", text);
         }
     }
 }

@@ -38,7 +38,7 @@ pub fn of(object: &DatabaseBackup, now: Timestamp) -> BackupTimes {
 /// The instant for which every database must have a backup by now; none where none was due since the object was made.
 pub fn due(object: &DatabaseBackup, schedule: &Schedule, now: Timestamp) -> Option<Timestamp> {
     let deadline = SignedDuration::from_secs(object.spec.retry.deadline.signed_seconds());
-    let due = now.checked_sub(deadline).ok().and_then(|then| schedule.last(then));
+    let due = now.checked_sub(deadline).ok().and_then(|then| schedule.last_before(then));
     let made = object.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0);
     due.filter(|due| *due >= made)
 }

@@ -35,7 +35,7 @@ pub fn status(view: &View<'_>, schedule: &Schedule, results: Vec<BackupVerificat
         status.prefix = Some(view.prefix.clone());
     }
     status.sources = observed.sources.iter().map(|it| it.access.source.title.clone()).collect();
-    status.next_run = schedule.next(view.now).filter(|_| !observed.sources.is_empty()).map(Time);
+    status.next_run = schedule.next_after(view.now).filter(|_| !observed.sources.is_empty()).map(Time);
     status.backup_now = runs::begun(view);
     let ended: Vec<&Job> = observed.jobs.iter().filter(|job| job.end.is_some()).collect();
     status.ended = ended.iter().rev().take(ENDED).rev().map(|job| job.name.clone()).collect();

@@ -28,9 +28,9 @@ pub fn agenda(view: &View<'_>, when: Option<&When>) -> Agenda {
     let Some(When::On(schedule)) = when else { return Agenda::default() };
     let promised = view.before.next_verification.as_ref().map(|time| time.0).filter(|promised| *promised <= view.now);
     // If the schedule was changed meanwhile, no instant of the new one may have come yet.
-    let come = promised.and_then(|promised| schedule.last(view.now).filter(|last| *last >= promised));
+    let come = promised.and_then(|promised| schedule.last_before(view.now).filter(|last| *last >= promised));
     let due = come.or_else(|| view.before.verification_due.as_ref().map(|time| time.0));
-    Agenda { due, next: schedule.next(view.now) }
+    Agenda { due, next: schedule.next_after(view.now) }
 }
 
 impl Agenda {

@@ -81,7 +81,7 @@ pub fn takes_turn(view: &View<'_>, step: &Step) -> bool {
 
 /// How long it is until the next scheduled time.
 pub fn next(view: &View<'_>) -> Option<Duration> {
-    let next = Schedule::read(&view.object.spec.defrag.as_ref()?.schedule, None).ok()?.next(view.now)?;
+    let next = Schedule::read(&view.object.spec.defrag.as_ref()?.schedule, None).ok()?.next_after(view.now)?;
     Duration::try_from(next.duration_since(view.now)).ok()
 }
 
@@ -107,7 +107,7 @@ fn followed<'a>(view: &View<'a>) -> Option<&'a DefragStatus> {
 
 /// How long ago the last scheduled time was, if its turns are not over yet.
 fn overdue(view: &View<'_>, asked: &Defrag, followed: &DefragStatus) -> Option<SignedDuration> {
-    let last = Schedule::read(&asked.schedule, None).ok()?.last(view.now)?;
+    let last = Schedule::read(&asked.schedule, None).ok()?.last_before(view.now)?;
     (last > followed.done_until.0).then(|| view.now.duration_since(last))
 }
 
