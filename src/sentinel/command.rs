@@ -2,14 +2,14 @@
 //! <https://github.com/redis/redis/blob/7.0/src/sentinel.c> (`sentinelCommand`, `addReplySentinelRedisInstance`)
 
 use super::reply::Reply;
-use super::session::{Settings, error, shown};
+use super::session::{Settings, error, printable_word};
 use super::view::{Master, View};
 
 /// The version of Redis Sentinel whose commands are answered.
 pub const VERSION: &str = "7.0.15";
 
 pub fn answer(subcommand: &[u8], words: &[Vec<u8>], settings: &Settings, view: &View) -> Reply {
-    let subcommand = shown(subcommand).to_lowercase();
+    let subcommand = printable_word(subcommand).to_lowercase();
     let known = || view.master.as_ref().ok_or_else(|| error("No such master with that name"));
     let reply = match (subcommand.as_str(), words) {
         ("myid", []) => return Reply::text(settings.id.clone()),

@@ -61,7 +61,7 @@ impl Node {
                 let now = match &reply {
                     Ok(info) => {
                         last_answer = Instant::now();
-                        view.answered(node, info)
+                        view.after_answer(node, info)
                     }
                     Err(_) => view.silent(last_answer.elapsed()),
                 };

@@ -94,7 +94,7 @@ impl Reply {
 mod tests {
     use super::*;
 
-    fn written(reply: &Reply, protocol: Protocol) -> String {
+    fn encode(reply: &Reply, protocol: Protocol) -> String {
         let mut out = Vec::new();
         reply.write(protocol, &mut out);
         String::from_utf8(out).unwrap()
@@ -109,12 +109,12 @@ mod tests {
             (&push, "*3\r\n$-1\r\n*-1\r\n:-1\r\n", ">3\r\n_\r\n_\r\n:-1\r\n"),
             (&Reply::List(vec![Reply::OK]), "*1\r\n+OK\r\n", "*1\r\n+OK\r\n"),
         ] {
-            assert_eq!((written(reply, Protocol::Two), written(reply, Protocol::Three)), (two.into(), three.into()));
+            assert_eq!((encode(reply, Protocol::Two), encode(reply, Protocol::Three)), (two.into(), three.into()));
         }
     }
 
     #[test]
     fn an_error_is_one_line_whatever_a_client_said() {
-        assert_eq!(written(&Reply::Error("ERR no\r\n+OK".into()), Protocol::Two), "-ERR no  +OK\r\n");
+        assert_eq!(encode(&Reply::Error("ERR no\r\n+OK".into()), Protocol::Two), "-ERR no  +OK\r\n");
     }
 }

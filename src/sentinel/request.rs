@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     /// Encodes a request as a client writes it.
-    fn packed(words: &[Vec<u8>]) -> Vec<u8> {
+    fn pack(words: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
             bytes.extend(format!("${}\r\n", word.len()).bytes());
@@ -127,7 +127,7 @@ mod tests {
             words in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 1..8),
             more in prop::collection::vec(any::<u8>(), 0..8),
         ) {
-            let bytes = packed(&words);
+            let bytes = pack(&words);
             for end in 0..bytes.len() {
                 prop_assert_eq!(parse(&bytes[..end]), Ok(None));
             }

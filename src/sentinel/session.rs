@@ -93,7 +93,7 @@ fn wrong_count(command: &str) -> Reply {
 }
 
 /// Returns a word of a client in a form that is safe to show.
-pub fn shown(word: &[u8]) -> String {
+pub fn printable_word(word: &[u8]) -> String {
     word.iter().take(64).map(|byte| if byte.is_ascii_graphic() { char::from(*byte) } else { '?' }).collect()
 }
 
@@ -101,7 +101,7 @@ impl Session {
     /// Decides how to answer a request, by what is known.
     pub fn answer(&mut self, request: &Request, settings: &Settings, view: &View) -> Next {
         let Some((command, words)) = request.split_first() else { return Next::Reply(Vec::new()) };
-        let command = shown(command).to_uppercase();
+        let command = printable_word(command).to_uppercase();
         match command.as_str() {
             "QUIT" => return Next::End(Reply::OK),
             "AUTH" => return Self::authenticate(words, settings),
@@ -212,7 +212,7 @@ impl Session {
     }
 
     fn client(&self, subcommand: &[u8], words: &[Vec<u8>]) -> Reply {
-        match (shown(subcommand).to_uppercase().as_str(), words) {
+        match (printable_word(subcommand).to_uppercase().as_str(), words) {
             ("SETNAME", [_]) | ("SETINFO", [_, _]) => Reply::OK,
             ("ID", []) => Reply::Number(self.number),
             (subcommand, _) => error(format!("unknown subcommand or wrong number of arguments for '{subcommand}'")),

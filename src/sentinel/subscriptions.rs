@@ -38,7 +38,7 @@ impl Subscriptions {
         self.channels.len() + self.patterns.len()
     }
 
-    fn of(&mut self, kind: Kind) -> &mut Vec<Vec<u8>> {
+    fn names_of(&mut self, kind: Kind) -> &mut Vec<Vec<u8>> {
         match kind {
             Kind::Channel => &mut self.channels,
             Kind::Pattern => &mut self.patterns,
@@ -55,10 +55,10 @@ impl Subscriptions {
         }
         let word = if kind == Kind::Channel { "subscribe" } else { "psubscribe" };
         let add = |name: &Vec<u8>| {
-            if !self.of(kind).contains(name) {
-                self.of(kind).push(name.clone());
+            if !self.names_of(kind).contains(name) {
+                self.names_of(kind).push(name.clone());
             }
-            self.counted(word, Reply::Text(name.clone()))
+            self.with_count(word, Reply::Text(name.clone()))
         };
         names.iter().map(add).collect()
     }
@@ -66,18 +66,18 @@ impl Subscriptions {
     /// Unsubscribes from these, or from all if none is named.
     pub fn remove(&mut self, kind: Kind, names: &[Vec<u8>]) -> Vec<Reply> {
         let word = if kind == Kind::Channel { "unsubscribe" } else { "punsubscribe" };
-        let names = if names.is_empty() { self.of(kind).clone() } else { names.to_vec() };
+        let names = if names.is_empty() { self.names_of(kind).clone() } else { names.to_vec() };
         if names.is_empty() {
-            return vec![self.counted(word, Reply::Nothing)];
+            return vec![self.with_count(word, Reply::Nothing)];
         }
         let remove = |name: Vec<u8>| {
-            self.of(kind).retain(|it| *it != name);
-            self.counted(word, Reply::Text(name))
+            self.names_of(kind).retain(|it| *it != name);
+            self.with_count(word, Reply::Text(name))
         };
         names.into_iter().map(remove).collect()
     }
 
-    fn counted(&self, word: &str, name: Reply) -> Reply {
+    fn with_count(&self, word: &str, name: Reply) -> Reply {
         let count = i64::try_from(self.count()).unwrap_or(i64::MAX);
         Reply::Push(vec![Reply::text(word), name, Reply::Number(count)])
     }

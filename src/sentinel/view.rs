@@ -43,7 +43,7 @@ impl View {
     }
 
     /// Returns the view after the node has answered with that.
-    pub fn answered(&self, node: &Node, info: &Info) -> Self {
+    pub fn after_answer(&self, node: &Node, info: &Info) -> Self {
         let master = match &info.role {
             _ if info.loading => None,
             Role::Master => Some(Master { address: node.address.clone(), followed: !info.attached.is_empty() }),
@@ -77,21 +77,21 @@ mod tests {
         Node { address: "10.0.0.1".into(), port: 6379 }
     }
 
-    fn after(view: &View, text: &str) -> View {
-        view.answered(&node(), &Info::parse(text))
+    fn answer(view: &View, text: &str) -> View {
+        view.after_answer(&node(), &Info::parse(text))
     }
 
     #[test]
     fn a_master_names_itself_and_a_replica_its_master() {
-        let own = after(&View::default(), "role:master\r\n");
+        let own = answer(&View::default(), "role:master\r\n");
         assert_eq!((own.address(), own.master.as_ref().map(|it| it.followed)), (Some("10.0.0.1"), Some(false)));
-        let other = after(&View::default(), "role:slave\r\nmaster_host:10.0.0.2\r\nmaster_port:6379\r\n");
+        let other = answer(&View::default(), "role:slave\r\nmaster_host:10.0.0.2\r\nmaster_port:6379\r\n");
         assert_eq!((other.address(), other.last.as_deref()), (Some("10.0.0.2"), Some("10.0.0.2")));
     }
 
     #[test]
     fn a_node_without_a_master_remembers_the_last_one() {
-        let known = after(&View::default(), "role:slave\r\nmaster_host:10.0.0.2\r\nmaster_port:6379\r\n");
+        let known = answer(&View::default(), "role:slave\r\nmaster_host:10.0.0.2\r\nmaster_port:6379\r\n");
         for text in [
             "role:slave\r\nmaster_host:127.0.0.1\r\nmaster_port:1\r\n",
             "role:slave\r\nmaster_host:127.0.0.1\r\nmaster_port:6379\r\n",
@@ -100,14 +100,14 @@ mod tests {
             "role:sentinel\r\n",
             "",
         ] {
-            let view = after(&known, text);
+            let view = answer(&known, text);
             assert_eq!((view.address(), view.last.as_deref()), (None, Some("10.0.0.2")), "{text}");
         }
     }
 
     #[test]
     fn a_silent_node_is_believed_for_a_moment() {
-        let known = after(&View::default(), "role:master\r\n");
+        let known = answer(&View::default(), "role:master\r\n");
         assert_eq!(known.silent(Duration::from_millis(1900)), known);
         let unknown = known.silent(Duration::from_secs(2));
         assert_eq!((unknown.address(), unknown.last.as_deref()), (None, Some("10.0.0.1")));

@@ -66,7 +66,7 @@ fn view(address: &str) -> View {
 }
 
 /// A client, and the task that answers it.
-fn connected(auth: bool, node: Node, views: watch::Receiver<View>) -> (DuplexStream, JoinHandle<io::Result<()>>) {
+fn connect(auth: bool, node: Node, views: watch::Receiver<View>) -> (DuplexStream, JoinHandle<io::Result<()>>) {
     let (client, server) = duplex(64);
     let shared = Shared {
         settings: settings(auth),
@@ -126,7 +126,7 @@ impl Drop for Certificates {
 #[tokio::test]
 async fn pipelined_requests_are_answered_in_turn_until_quit() {
     let (_sender, views) = watch::channel(view("10.0.0.1"));
-    let (mut client, server) = connected(false, unreachable_node(), views);
+    let (mut client, server) = connect(false, unreachable_node(), views);
     let ping = "*1\r\n$4\r\nPING\r\n";
     hears(&mut client, &format!("{ping}{ping}*1\r\n$4\r\nQUIT\r\n"), "+PONG\r\n+PONG\r\n+OK\r\n").await;
     assert_eq!(client.read(&mut [0; 8]).await.unwrap(), 0);
@@ -136,7 +136,7 @@ async fn pipelined_requests_are_answered_in_turn_until_quit() {
 #[tokio::test]
 async fn what_is_no_request_is_refused_and_ends_the_connection() {
     let (_sender, views) = watch::channel(View::default());
-    let (mut client, server) = connected(false, unreachable_node(), views);
+    let (mut client, server) = connect(false, unreachable_node(), views);
     client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     let mut said = String::new();
     client.read_to_string(&mut said).await.unwrap();
@@ -147,7 +147,7 @@ async fn what_is_no_request_is_refused_and_ends_the_connection() {
 #[tokio::test]
 async fn subscribers_get_a_message_when_another_node_is_the_master() {
     let (sender, views) = watch::channel(view("10.0.0.1"));
-    let (mut client, _server) = connected(false, unreachable_node(), views);
+    let (mut client, _server) = connect(false, unreachable_node(), views);
     let subscribe = "*2\r\n$9\r\nSUBSCRIBE\r\n$14\r\n+switch-master\r\n";
     hears(&mut client, subscribe, "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n").await;
     sender.send_replace(View { master: None, ..view("10.0.0.1") });
@@ -160,7 +160,7 @@ async fn subscribers_get_a_message_when_another_node_is_the_master() {
 async fn a_silent_client_is_disconnected_sooner_without_a_login() {
     for (auth, limit) in [(false, IDLE), (true, DEADLINE)] {
         let (_sender, views) = watch::channel(View::default());
-        let (mut client, server) = connected(auth, unreachable_node(), views);
+        let (mut client, server) = connect(auth, unreachable_node(), views);
         let begun = Instant::now();
         if auth {
             sleep(limit / 2).await;
@@ -203,7 +203,7 @@ async fn one_client_too_many_is_turned_away_until_another_leaves() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_read_is_disconnected() {
     let (_sender, views) = watch::channel(View::default());
-    let (mut client, server) = connected(false, unreachable_node(), views);
+    let (mut client, server) = connect(false, unreachable_node(), views);
     client.write_all("*1\r\n$4\r\nINFO\r\n".as_bytes()).await.unwrap();
     assert_eq!(server.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
 }
@@ -214,7 +214,7 @@ async fn a_password_is_right_if_the_node_says_so() {
     assert_eq!((node.check(PASSWORD).await, node.check("other").await), (Verdict::Right, Verdict::Wrong));
     assert_eq!(unreachable_node().check(PASSWORD).await, Verdict::Unknown);
     let (_sender, views) = watch::channel(view("10.0.0.1"));
-    let (mut client, _server) = connected(true, node, views);
+    let (mut client, _server) = connect(true, node, views);
     let address = "*2\r\n$8\r\n10.0.0.1\r\n$4\r\n6379\r\n";
     let ask = "*3\r\n$8\r\nSENTINEL\r\n$23\r\nget-master-addr-by-name\r\n$5\r\ncache\r\n";
     hears(&mut client, ask, "-NOAUTH Authentication required.\r\n").await;

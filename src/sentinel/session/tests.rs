@@ -24,16 +24,16 @@ fn words(text: &str) -> Request {
 }
 
 /// Returns what is written to a client in answer to that line.
-fn said(session: &mut Session, settings: &Settings, view: &View, line: &str) -> String {
+fn reply_to(session: &mut Session, settings: &Settings, view: &View, line: &str) -> String {
     let replies = match session.answer(&words(line), settings, view) {
         Next::Reply(replies) => replies,
         Next::End(reply) => vec![reply],
         Next::Check(_) => panic!("{line} asks the node"),
     };
-    written(session, &replies)
+    encode_all(session, &replies)
 }
 
-fn written(session: &Session, replies: &[Reply]) -> String {
+fn encode_all(session: &Session, replies: &[Reply]) -> String {
     let mut out = Vec::new();
     for reply in replies {
         reply.write(session.protocol, &mut out);
@@ -43,7 +43,7 @@ fn written(session: &Session, replies: &[Reply]) -> String {
 
 /// Returns the same for a new client of a set whose master is 10.0.0.1.
 fn answer_to(line: &str) -> String {
-    said(&mut Session::default(), &settings(), &view("10.0.0.1"), line)
+    reply_to(&mut Session::default(), &settings(), &view("10.0.0.1"), line)
 }
 
 /// Returns the values by name, whatever the version of the protocol.
@@ -72,9 +72,9 @@ fn the_master_is_found_by_name_in_any_letter_case() {
     assert_eq!(answer_to("SENTINEL get-master-addr-by-name mymaster"), "*-1\r\n");
     let unknown = View { master: None, ..view("10.0.0.1") };
     let mut session = Session::default();
-    assert_eq!(said(&mut session, &settings(), &unknown, "SENTINEL get-master-addr-by-name cache"), "*-1\r\n");
-    assert_eq!(said(&mut session, &settings(), &unknown, "SENTINEL masters"), "*0\r\n");
-    assert!(said(&mut session, &settings(), &unknown, "SENTINEL ckquorum cache").starts_with("-NOQUORUM"));
+    assert_eq!(reply_to(&mut session, &settings(), &unknown, "SENTINEL get-master-addr-by-name cache"), "*-1\r\n");
+    assert_eq!(reply_to(&mut session, &settings(), &unknown, "SENTINEL masters"), "*0\r\n");
+    assert!(reply_to(&mut session, &settings(), &unknown, "SENTINEL ckquorum cache").starts_with("-NOQUORUM"));
 }
 
 /// The fields that redis-py and Lettuce take from it.
@@ -98,7 +98,7 @@ fn masters_and_replicas_have_the_fields_that_clients_look_at() {
     }
     let mut alone = view("10.0.0.1");
     alone.master.as_mut().unwrap().followed = false;
-    assert_eq!(said(&mut Session::default(), &settings(), &alone, "SENTINEL replicas cache"), "*0\r\n");
+    assert_eq!(reply_to(&mut Session::default(), &settings(), &alone, "SENTINEL replicas cache"), "*0\r\n");
     assert_eq!(answer_to("SENTINEL sentinels cache"), "*0\r\n");
     assert_eq!(answer_to("SENTINEL myid"), format!("$40\r\n{}\r\n", "0".repeat(40)));
     assert!(answer_to("SENTINEL ckquorum cache").starts_with("+OK "));
@@ -130,11 +130,14 @@ fn clients_may_say_what_they_are() {
 #[test]
 fn hello_chooses_the_protocol() {
     let mut session = Session::default();
-    let greeting = said(&mut session, &settings(), &View::default(), "HELLO 3 SETNAME x");
+    let greeting = reply_to(&mut session, &settings(), &View::default(), "HELLO 3 SETNAME x");
     assert!(greeting.starts_with("%7\r\n") && greeting.contains("$4\r\nmode\r\n$8\r\nsentinel\r\n"), "{greeting}");
-    let masters = said(&mut session, &settings(), &view("10.0.0.1"), "SENTINEL masters");
+    let masters = reply_to(&mut session, &settings(), &view("10.0.0.1"), "SENTINEL masters");
     assert!(masters.starts_with("*1\r\n%10\r\n"), "{masters}");
-    assert_eq!(said(&mut session, &settings(), &View::default(), "SENTINEL get-master-addr-by-name cache"), "_\r\n");
+    assert_eq!(
+        reply_to(&mut session, &settings(), &View::default(), "SENTINEL get-master-addr-by-name cache"),
+        "_\r\n"
+    );
     assert!(answer_to("HELLO 4").starts_with("-NOPROTO"));
     assert!(answer_to("HELLO 3 AUTH x").starts_with("-ERR Syntax"));
     assert!(answer_to("HELLO 3 AUTH default any").starts_with("%7"), "where clients need no password, any is right");
@@ -145,9 +148,9 @@ fn nothing_is_answered_before_the_node_checked_the_password() {
     let settings = Settings { auth: true, ..settings() };
     let mut session = Session::default();
     for line in ["PING", "SENTINEL masters", "SUBSCRIBE +switch-master", "INFO", "HELLO 3"] {
-        assert!(said(&mut session, &settings, &view("10.0.0.1"), line).starts_with("-NOAUTH"), "{line}");
+        assert!(reply_to(&mut session, &settings, &view("10.0.0.1"), line).starts_with("-NOAUTH"), "{line}");
     }
-    assert!(said(&mut session, &settings, &view("10.0.0.1"), "AUTH causeway secret").starts_with("-WRONGPASS"));
+    assert!(reply_to(&mut session, &settings, &view("10.0.0.1"), "AUTH causeway secret").starts_with("-WRONGPASS"));
     for line in ["AUTH secret", "AUTH default secret", "HELLO 3 AUTH default secret SETNAME x"] {
         for (verdict, start) in [(Verdict::Wrong, "-WRONGPASS"), (Verdict::Unknown, "-LOADING"), (Verdict::Right, "")] {
             let mut session = Session::default();
@@ -156,8 +159,8 @@ fn nothing_is_answered_before_the_node_checked_the_password() {
             let Next::Check(check) = next else { panic!("{line}: {next:?}") };
             assert_eq!(check.password, "secret");
             let reply = session.let_in(&check, verdict, &settings);
-            assert!(written(&session, &[reply]).starts_with(start));
-            let asked = said(&mut session, &settings, &view("10.0.0.1"), "SENTINEL get-master-addr-by-name cache");
+            assert!(encode_all(&session, &[reply]).starts_with(start));
+            let asked = reply_to(&mut session, &settings, &view("10.0.0.1"), "SENTINEL get-master-addr-by-name cache");
             assert_eq!(asked.contains("10.0.0.1"), verdict == Verdict::Right, "{line}: {asked}");
         }
     }
@@ -172,12 +175,12 @@ fn subscribers_get_one_message_about_each_new_master() {
     ] {
         let mut session = Session::default();
         // When it subscribes, the node knows no master: the last known one counts.
-        let answer = said(&mut session, &settings, &View { master: None, ..view("10.0.0.1") }, line);
+        let answer = reply_to(&mut session, &settings, &View { master: None, ..view("10.0.0.1") }, line);
         assert!(answer.ends_with(&format!(":{}\r\n", line.split(' ').count() - 1)), "{answer}");
         assert_eq!(session.subscriptions.tell(&settings, &view("10.0.0.1")), []);
         let moved = session.subscriptions.tell(&settings, &view("10.0.0.2"));
         let text = "cache 10.0.0.1 6379 10.0.0.2 6379";
-        assert_eq!(written(&session, &moved), format!("{message}${}\r\n{text}\r\n", text.len()));
+        assert_eq!(encode_all(&session, &moved), format!("{message}${}\r\n{text}\r\n", text.len()));
         assert_eq!(session.subscriptions.tell(&settings, &view("10.0.0.2")), []);
     }
 }
@@ -186,21 +189,21 @@ fn subscribers_get_one_message_about_each_new_master() {
 fn subscribers_may_do_little_else_until_they_unsubscribe() {
     let (settings, view) = (settings(), view("10.0.0.1"));
     let mut session = Session::default();
-    said(&mut session, &settings, &view, "SUBSCRIBE a b");
-    assert_eq!(said(&mut session, &settings, &view, "PING"), "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
-    assert!(said(&mut session, &settings, &view, "SENTINEL masters").starts_with("-ERR Can't execute"));
+    reply_to(&mut session, &settings, &view, "SUBSCRIBE a b");
+    assert_eq!(reply_to(&mut session, &settings, &view, "PING"), "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+    assert!(reply_to(&mut session, &settings, &view, "SENTINEL masters").starts_with("-ERR Can't execute"));
     assert_eq!(
-        said(&mut session, &settings, &view, "UNSUBSCRIBE"),
+        reply_to(&mut session, &settings, &view, "UNSUBSCRIBE"),
         "*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$11\r\nunsubscribe\r\n$1\r\nb\r\n:0\r\n"
     );
-    assert_eq!(said(&mut session, &settings, &view, "PUNSUBSCRIBE"), "*3\r\n$12\r\npunsubscribe\r\n$-1\r\n:0\r\n");
-    assert_eq!(said(&mut session, &settings, &view, "PING"), "+PONG\r\n");
+    assert_eq!(reply_to(&mut session, &settings, &view, "PUNSUBSCRIBE"), "*3\r\n$12\r\npunsubscribe\r\n$-1\r\n:0\r\n");
+    assert_eq!(reply_to(&mut session, &settings, &view, "PING"), "+PONG\r\n");
     let many = format!("SUBSCRIBE{}", " x".repeat(65));
-    assert!(said(&mut session, &settings, &view, &many).starts_with("-ERR too many"));
+    assert!(reply_to(&mut session, &settings, &view, &many).starts_with("-ERR too many"));
 }
 
 /// Words that are nearly right.
-fn word() -> impl Strategy<Value = Vec<u8>> {
+fn any_word() -> impl Strategy<Value = Vec<u8>> {
     let known = [
         "SENTINEL",
         "masters",
@@ -239,7 +242,7 @@ fn word() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn whatever_clients_say_they_are_answered_in_whole_replies(
-        requests in prop::collection::vec(prop::collection::vec(word(), 0..6), 1..12),
+        requests in prop::collection::vec(prop::collection::vec(any_word(), 0..6), 1..12),
         auth in any::<bool>(),
         changes in prop::collection::vec(0..4_u8, 12),
     ) {
