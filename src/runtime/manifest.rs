@@ -54,7 +54,7 @@ impl Manifest {
     pub fn with_hash<K: Resource<DynamicType = ()> + Serialize>(child: &K) -> Self {
         let mut value = serde_json::to_value(child).unwrap_or_default();
         let hash = fingerprint(&[value.to_string().as_bytes()], 16);
-        value["metadata"]["annotations"][applied()] = Value::String(hash);
+        value["metadata"]["annotations"][hash_annotation()] = Value::String(hash);
         Self::new::<K>(value)
     }
 
@@ -172,7 +172,7 @@ impl Manifest {
 }
 
 /// Returns the metadata of a child of that name, which is deleted with its owner.
-pub fn controlled(
+pub fn controlled_metadata(
     owner: &impl Resource<DynamicType = ()>,
     name: String,
     labels: BTreeMap<String, String>,
@@ -211,7 +211,7 @@ where
 }
 
 /// Returns the name of the annotation with the hash of what was applied.
-pub fn applied() -> String {
+pub fn hash_annotation() -> String {
     format!("{PREFIX}/applied")
 }
 

@@ -11,7 +11,7 @@ use super::quantity::canonical;
 
 /// The security context of our containers: no privileges, no capabilities and a read-only root file system.
 /// <https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>
-pub fn unprivileged() -> SecurityContext {
+pub fn unprivileged_context() -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),
         read_only_root_filesystem: Some(true),
@@ -22,7 +22,7 @@ pub fn unprivileged() -> SecurityContext {
 
 /// The security context of our pods: nothing runs as root, and all processes run as that user and group.
 /// <https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>
-pub fn restricted(user: i64) -> PodSecurityContext {
+pub fn restricted_context(user: i64) -> PodSecurityContext {
     PodSecurityContext {
         run_as_non_root: Some(true),
         run_as_user: Some(user),

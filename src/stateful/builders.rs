@@ -23,8 +23,8 @@ use super::placement::Placement;
 use super::{Database, names};
 use crate::api::DeletionPolicy;
 use crate::api::pods::{PodMetadata, ServiceTemplate, ServiceType};
-use crate::runtime::manifest::controlled;
-use crate::runtime::restricted;
+use crate::runtime::manifest::controlled_metadata;
+use crate::runtime::restricted_context;
 
 /// The service account of pods whose spec names none.
 const DEFAULT_ACCOUNT: &str = "default";
@@ -34,7 +34,7 @@ const STOP_SECONDS: i64 = 30;
 
 /// Metadata of a child of that name.
 pub fn metadata<D: Database>(object: &D, name: String) -> ObjectMeta {
-    controlled(object, name, names::labels(object))
+    controlled_metadata(object, name, names::labels(object))
 }
 
 /// The settings that processes start with.
@@ -207,7 +207,7 @@ pub fn pod_spec<D: Database>(object: &D, user: i64, containers: Vec<Container>, 
             fs_group: Some(user),
             // Changing the owner of every file takes long on a large volume, and is needed only once.
             fs_group_change_policy: Some("OnRootMismatch".into()),
-            ..restricted(user)
+            ..restricted_context(user)
         }),
         priority_class_name: spec.priority_class.cloned(),
         service_account_name: spec.service_account.cloned(),

@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::names::{RESTARTED, REVISION};
 use super::{Child, ChildAction, Pod, Set, Step};
 use crate::runtime::fingerprint;
-use crate::runtime::manifest::{Manifest, applied};
+use crate::runtime::manifest::{Manifest, hash_annotation};
 
 /// Annotation of a `StatefulSet`: the pods' template of the last spec that worked.
 const WORKED: &str = "causeway.example.com/last-worked";
@@ -88,7 +88,7 @@ impl<N> Set<N> {
             wanted.value["metadata"]["annotations"][FAILED] = note.into();
         }
         let hash = fingerprint(&[wanted.value.to_string().as_bytes()], 16);
-        wanted.value["metadata"]["annotations"][applied()] = hash.into();
+        wanted.value["metadata"]["annotations"][hash_annotation()] = hash.into();
         wanted
     }
 

@@ -13,7 +13,7 @@ use super::names::{self, INCARNATION, RESTARTED, VOLUME};
 use super::pod_trouble::Unmade;
 use super::{Child, ChildAction, Claim, Database, Error, Pod, Set};
 use crate::runtime::Health;
-use crate::runtime::manifest::{Manifest, applied};
+use crate::runtime::manifest::{Manifest, hash_annotation};
 use crate::stateful::restore_from::Seen;
 use crate::stateful::restore_from::fixtures::happen;
 
@@ -279,7 +279,7 @@ fn ordinals(set: &Value) -> std::ops::Range<i32> {
 pub fn is_as_wanted(child: &Manifest, live: &Child) -> bool {
     let mut child = child.clone();
     if child.kind() == "StatefulSet" {
-        child.value["metadata"]["annotations"][applied()] = Value::Null;
+        child.value["metadata"]["annotations"][hash_annotation()] = Value::Null;
     }
     child.is_met_by(&live.value)
 }

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, PodSecurityContext, PodSpec}
 use super::run::Run;
 use super::{SERVICE_ACCOUNT, volumes};
 use crate::backup::plan;
-use crate::runtime::{requirements, restricted, unprivileged};
+use crate::runtime::{requirements, restricted_context, unprivileged_context};
 
 /// An unprivileged user that owns no files in any image.
 const USER: i64 = 65_532;
@@ -27,7 +27,7 @@ pub fn base() -> PodSpec {
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
         termination_grace_period_seconds: Some(STOP_SECONDS),
-        security_context: Some(PodSecurityContext { fs_group: Some(USER), ..restricted(USER) }),
+        security_context: Some(PodSecurityContext { fs_group: Some(USER), ..restricted_context(USER) }),
         ..PodSpec::default()
     }
 }
@@ -43,7 +43,7 @@ pub fn ours(run: Run<'_>, command: &str) -> Container {
         resources: Some(requirements(run.resources, USUAL, MOST_OURS)),
         // If it leaves no report, the end of its log is the termination message.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
-        security_context: Some(unprivileged()),
+        security_context: Some(unprivileged_context()),
         ..Container::default()
     }
 }
@@ -85,7 +85,7 @@ pub fn server(name: &str, image: &str, command: &[&str], most: u64) -> Container
         command: Some(command.iter().map(|word| (*word).to_owned()).collect()),
         resources: Some(requirements(None, USUAL, &format!("{}Mi", most >> 20))),
         termination_message_policy: Some("FallbackToLogsOnError".into()),
-        security_context: Some(unprivileged()),
+        security_context: Some(unprivileged_context()),
         ..Container::default()
     }
 }

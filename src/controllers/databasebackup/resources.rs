@@ -16,7 +16,7 @@ use crate::backup::jobs::{
 };
 use crate::backup::manifest::Document;
 use crate::backup::plan::{self, BackupPlan, Destination, RestorePlan};
-use crate::runtime::manifest::{Manifest, controlled};
+use crate::runtime::manifest::{Manifest, controlled_metadata};
 
 /// How many failed Jobs of the schedule Kubernetes keeps.
 const FAILED: i32 = 3;
@@ -202,7 +202,7 @@ fn job(
 }
 
 fn metadata(object: &DatabaseBackup, name: String) -> ObjectMeta {
-    controlled(object, name, names::labels(object))
+    controlled_metadata(object, name, names::labels(object))
 }
 
 #[cfg(test)]

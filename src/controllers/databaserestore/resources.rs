@@ -12,7 +12,7 @@ use super::facts::{Chosen, Note};
 use crate::api::DatabaseRestore;
 use crate::backup::jobs::{IDENTITY, PlanIn, Run, Scratch, Settings, WORK, job_spec, plan_map, plan_text, restore_pod};
 use crate::backup::plan::RestorePlan;
-use crate::runtime::manifest::{Manifest, controlled};
+use crate::runtime::manifest::{Manifest, controlled_metadata};
 
 /// Label of every child, with the object's name.
 pub const LABEL: &str = "causeway.example.com/restore";
@@ -68,7 +68,7 @@ fn plan_name(object: &DatabaseRestore, sha256: &str) -> String {
 pub fn config_map(object: &DatabaseRestore, chosen: &Chosen) -> Manifest {
     let (text, sha256) = plan(object, chosen);
     Manifest::with_hash(&ConfigMap {
-        metadata: controlled(object, plan_name(object, &sha256), labels(object)),
+        metadata: controlled_metadata(object, plan_name(object, &sha256), labels(object)),
         data: Some(plan_map(text)),
         immutable: Some(true),
         ..ConfigMap::default()
@@ -134,5 +134,5 @@ fn labels(object: &DatabaseRestore) -> BTreeMap<String, String> {
 }
 
 fn metadata(object: &DatabaseRestore, annotations: BTreeMap<String, String>) -> ObjectMeta {
-    ObjectMeta { annotations: Some(annotations), ..controlled(object, name(object), labels(object)) }
+    ObjectMeta { annotations: Some(annotations), ..controlled_metadata(object, name(object), labels(object)) }
 }

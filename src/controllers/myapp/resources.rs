@@ -7,7 +7,7 @@ use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
 use crate::api::MyApp;
-use crate::runtime::{fingerprint, requirements, restricted};
+use crate::runtime::{fingerprint, requirements, restricted_context};
 
 /// Label by which an object's pods are found.
 pub const APP_LABEL: &str = "causeway.example.com/app";
@@ -91,7 +91,7 @@ fn pod_spec(object: &MyApp) -> PodSpec {
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
         termination_grace_period_seconds: Some(STOP_SECONDS),
-        security_context: Some(restricted(USER)),
+        security_context: Some(restricted_context(USER)),
         containers: vec![Container {
             name: CONTAINER.into(),
             image: Some(object.spec.image.clone()),

@@ -12,7 +12,7 @@ use super::super::settings::{AT_FIRST_START, Start};
 use super::super::tls::{Mode, Side};
 use super::{OFTEN, Step, View, recovery};
 use crate::external::etcd::Member;
-use crate::runtime::manifest::{Manifest, applied};
+use crate::runtime::manifest::{Manifest, hash_annotation};
 use crate::stateful::foreign::{self, NAME_TAKEN};
 use crate::stateful::last_worked::Present;
 use crate::stateful::network::surplus;
@@ -141,7 +141,7 @@ fn restarted(view: &View<'_>, start: &Start) -> Option<Manifest> {
         }
     }
     // This does not match the spec: as soon as that is accepted and all pods are made from it, all of it is applied.
-    child.value["metadata"]["annotations"][applied()] = Value::String("kept".into());
+    child.value["metadata"]["annotations"][hash_annotation()] = Value::String("kept".into());
     Some(child)
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::super::names;
 use crate::api::EtcdCluster;
 use crate::runtime::fingerprint;
-use crate::runtime::manifest::{Manifest, applied};
+use crate::runtime::manifest::{Manifest, hash_annotation};
 
 /// The kind.
 pub fn backup_kind() -> ApiResource {
@@ -32,6 +32,6 @@ pub fn backup(object: &EtcdCluster, schedule: &str) -> Manifest {
         "spec": { "schedule": schedule, "source": { "etcdCluster": { "name": object.name_any() } } },
     });
     let hash = fingerprint(&[value.to_string().as_bytes()], 16);
-    value["metadata"]["annotations"] = json!({ applied(): hash });
+    value["metadata"]["annotations"] = json!({ hash_annotation(): hash });
     Manifest::of_resource(resource, value)
 }

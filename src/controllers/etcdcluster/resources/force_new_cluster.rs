@@ -9,7 +9,7 @@ use super::super::settings::VOLUME_PATH;
 use super::member::{USUAL, requirements_of, variable};
 use crate::api::EtcdCluster;
 use crate::backup::install::{DIRECTORY, command};
-use crate::runtime::{fingerprint, requirements, unprivileged};
+use crate::runtime::{fingerprint, requirements, unprivileged_context};
 use crate::stateful::builders::mount;
 
 /// The volume with our program.
@@ -25,7 +25,7 @@ pub fn above(object: &EtcdCluster, mut pod: PodSpec, own_image: &str, member: Ve
         volume_mounts: Some(vec![mount(TOOLS, DIRECTORY, false)]),
         resources: Some(requirements(None, USUAL, "128Mi")),
         termination_message_policy: Some("FallbackToLogsOnError".into()),
-        security_context: Some(unprivileged()),
+        security_context: Some(unprivileged_context()),
         ..Container::default()
     };
     let mut environment = member;
@@ -44,7 +44,7 @@ pub fn above(object: &EtcdCluster, mut pod: PodSpec, own_image: &str, member: Ve
         // A member runs in it for a while, and needs as much as usual.
         resources: Some(requirements_of(object)),
         termination_message_policy: Some("FallbackToLogsOnError".into()),
-        security_context: Some(unprivileged()),
+        security_context: Some(unprivileged_context()),
         ..Container::default()
     };
     pod.init_containers = Some(vec![install, skip]);

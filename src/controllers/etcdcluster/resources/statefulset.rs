@@ -18,7 +18,7 @@ use super::super::tls::{Side, Transport};
 use super::member::{requirements_of, variable};
 use super::{Begin, Shape, force_new_cluster};
 use crate::api::EtcdCluster;
-use crate::runtime::{fingerprint, unprivileged};
+use crate::runtime::{fingerprint, unprivileged_context};
 use crate::stateful::Database;
 use crate::stateful::builders::{self, Pods, container_port, mount};
 
@@ -126,7 +126,7 @@ fn container(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> C
         resources: Some(requirements_of(object)),
         // etcd's last output says why it gave up.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
-        security_context: Some(unprivileged()),
+        security_context: Some(unprivileged_context()),
         ..Container::default()
     }
 }

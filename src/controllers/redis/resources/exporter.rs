@@ -8,7 +8,7 @@ use super::super::settings::{EXPORTER_FILE, EXPORTER_PATH, TLS_PATH};
 use super::{certificates, password};
 use crate::api::Redis;
 use crate::api::redis::{ClientCertificates, Exporter};
-use crate::runtime::{requirements, unprivileged};
+use crate::runtime::{requirements, unprivileged_context};
 use crate::stateful::builders::{container_port, mount};
 
 /// Memory limit unless the spec says otherwise; its metrics take little.
@@ -31,7 +31,7 @@ pub fn exporter(object: &Redis) -> Option<Container> {
         ports: Some(vec![container_port("metrics", EXPORTER_PORT)]),
         volume_mounts: mounts(object),
         resources: Some(requirements(spec.resources.as_ref(), ("10m", "32Mi"), MOST_MEMORY)),
-        security_context: Some(unprivileged()),
+        security_context: Some(unprivileged_context()),
         ..Container::default()
     })
 }

@@ -7,7 +7,7 @@ use super::super::names::{self, PORT as NODE_PORT};
 use super::super::settings::{SENTINEL_FILE, SENTINEL_PATH, TLS_PATH};
 use super::{certificates, password, statefulset};
 use crate::api::Redis;
-use crate::runtime::{requirements, unprivileged};
+use crate::runtime::{requirements, unprivileged_context};
 use crate::sentinel::PORT;
 use crate::stateful::builders::{container_port, mount};
 
@@ -34,7 +34,7 @@ pub fn sentinel(object: &Redis, own_image: &str) -> Option<Container> {
         lifecycle: Some(statefulset::hand_over()),
         volume_mounts: Some(mounts).filter(|all| !all.is_empty()),
         resources: Some(requirements(spec.resources.as_ref(), ("10m", "16Mi"), MOST_MEMORY)),
-        security_context: Some(unprivileged()),
+        security_context: Some(unprivileged_context()),
         ..Container::default()
     })
 }

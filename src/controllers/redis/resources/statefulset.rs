@@ -17,7 +17,7 @@ use super::super::tls;
 use super::exporter::{self, exporter};
 use super::sentinel::{self, sentinel};
 use crate::api::Redis;
-use crate::runtime::{fingerprint, unprivileged};
+use crate::runtime::{fingerprint, unprivileged_context};
 use crate::stateful::Database;
 use crate::stateful::builders::{self, Pods, container_port, mount};
 
@@ -141,7 +141,7 @@ fn container(object: &Redis) -> Container {
         resources: Some(memory::of_node(object)),
         // The end of the log says why Redis refused a setting.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
-        security_context: Some(unprivileged()),
+        security_context: Some(unprivileged_context()),
         ..Container::default()
     }
 }
