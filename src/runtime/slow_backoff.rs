@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use kube::runtime::utils::Backoff;
 
 /// The longest delay between two attempts.
-const SELDOM: Duration = Duration::from_mins(5);
+const LONGEST_DELAY: Duration = Duration::from_mins(5);
 /// The delay before the first retry.
-const SOON: Duration = Duration::from_secs(1);
+const FIRST_DELAY: Duration = Duration::from_secs(1);
 
 /// Delays that grow. A watcher emits `Init` before the list fails, so a back-off that every good event resets would
 /// never grow. This one starts over only after no failure for a while.
@@ -21,8 +21,8 @@ impl Iterator for SlowBackoff {
 
     fn next(&mut self) -> Option<Duration> {
         let now = Instant::now();
-        let recent = self.last.filter(|(at, _)| now.duration_since(*at) < 2 * SELDOM);
-        let delay = recent.map_or(SOON, |(_, delay)| (2 * delay).min(SELDOM));
+        let recent = self.last.filter(|(at, _)| now.duration_since(*at) < 2 * LONGEST_DELAY);
+        let delay = recent.map_or(FIRST_DELAY, |(_, delay)| (2 * delay).min(LONGEST_DELAY));
         self.last = Some((now, delay));
         Some(delay)
     }
@@ -44,6 +44,6 @@ mod tests {
             delays.extend(backoff.next());
             backoff.reset();
         }
-        assert_eq!((delays.first(), delays.last()), (Some(&SOON), Some(&SELDOM)));
+        assert_eq!((delays.first(), delays.last()), (Some(&FIRST_DELAY), Some(&LONGEST_DELAY)));
     }
 }

@@ -13,7 +13,7 @@ use super::view::{self, View};
 use crate::external::redis::{Credentials, Endpoint, Info, Login, Reply, Request, Tcp, Transport, Trouble};
 
 /// The interval of questions to the node.
-const OFTEN: Duration = Duration::from_millis(500);
+const INTERVAL: Duration = Duration::from_millis(500);
 /// The time that an answer is waited for.
 const DEADLINE: Duration = Duration::from_secs(1);
 /// The number of passwords that are checked at the same time.
@@ -51,7 +51,7 @@ impl Node {
     /// Asks it again and again, and publishes what is known whenever that changes.
     pub async fn watch(&self, node: &view::Node, views: &watch::Sender<View>) {
         let calls = Tcp::default();
-        let mut ticks = interval(OFTEN);
+        let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last_answer = Instant::now();
         loop {
