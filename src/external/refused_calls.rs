@@ -34,7 +34,7 @@ async fn aws(refuses: fn(usize) -> bool) -> (Elbv2, Arc<AtomicUsize>) {
     tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await });
     let credentials = Credentials::new("key", "secret", None, None, "test");
     let config = connect::aws().region("us-east-1").credentials_provider(credentials).endpoint_url(endpoint);
-    let elb = Elbv2::new(&config.load().await, Metrics::new(), Fence::unfenced(), Budget::without_limit());
+    let elb = Elbv2::new(&config.load().await, Metrics::new(), Fence::always_open(), Budget::without_limit());
     (elb, calls)
 }
 

@@ -165,7 +165,7 @@ mod tests {
             async move { Ok::<_, kube::Error>(answer) }
         };
         let (sender, receiver) = unbounded_channel();
-        tokio::spawn(tell(Client::new(service_fn(apiserver), "default"), Fence::unfenced(), receiver));
+        tokio::spawn(tell(Client::new(service_fn(apiserver), "default"), Fence::always_open(), receiver));
         let mut counts = Vec::new();
         for pause in [1, 1, 1, 40] {
             sender.send(serde_json::from_value(contested.clone()).unwrap()).unwrap();

@@ -32,7 +32,7 @@ struct Gate {
 
 impl Fence {
     /// A fence that is always open, for a process that needs no lease: tests and one-shot commands.
-    pub fn unfenced() -> Self {
+    pub fn always_open() -> Self {
         Self(None)
     }
 
@@ -104,11 +104,11 @@ mod tests {
         assert!(!waits.is_finished());
         fence.open_until(Some(crate::leader::now() + Duration::from_secs(5)));
         waits.await.expect("it goes on");
-        Fence::unfenced().wait_until_open().await;
+        Fence::always_open().wait_until_open().await;
     }
 
     #[test]
     fn a_process_without_rivals_is_not_fenced() {
-        assert_eq!(Fence::unfenced().check(), Ok(()));
+        assert_eq!(Fence::always_open().check(), Ok(()));
     }
 }

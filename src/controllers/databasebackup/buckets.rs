@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_bucket_that_cannot_be_used_is_soon_looked_at_again() {
-        let s3 = S3::new(&SdkConfig::builder().build(), Metrics::new(), Fence::unfenced());
+        let s3 = S3::new(&SdkConfig::builder().build(), Metrics::new(), Fence::always_open());
         let buckets = Buckets::new(s3, "prod".into(), Duration::from_mins(5));
         assert_eq!(buckets.valid(&Found::Forbidden("Forbidden".into())), UNUSABLE);
         let there = |tags: Tags| Found::There(Box::new(BucketFacts { tags, ..BucketFacts::default() }));
@@ -122,7 +122,7 @@ mod tests {
 
     #[tokio::test]
     async fn buckets_that_nobody_uses_any_more_make_room() {
-        let s3 = S3::new(&SdkConfig::builder().build(), Metrics::new(), Fence::unfenced());
+        let s3 = S3::new(&SdkConfig::builder().build(), Metrics::new(), Fence::always_open());
         let buckets = Buckets::new(s3, "prod".into(), Duration::from_mins(5));
         let used = buckets.known(&place(0)).await;
         let fresh = AwsError::stale("HeadBucket", "no such bucket".into());

@@ -191,7 +191,7 @@ mod tests {
             concurrency: 1,
             instance: "test".into(),
             guardrails: Guardrails::default(),
-            fence: Fence::unfenced(),
+            fence: Fence::always_open(),
             stop: CancellationToken::new(),
         };
         let kind = Arc::new(MyAppKind::new(client, Guardrails::default()));

@@ -400,7 +400,7 @@ mod tests {
 
     #[tokio::test]
     async fn directives_that_need_another_process_do_not_keep_the_others_from_being_set() {
-        let redis = Redis::new(Arc::new(Rigid(&["one", "two"])), Fence::unfenced(), Metrics::new());
+        let redis = Redis::new(Arc::new(Rigid(&["one", "two"])), Fence::always_open(), Metrics::new());
         let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };
@@ -417,7 +417,7 @@ mod tests {
     async fn left(takes: Duration) -> (bool, Duration) {
         let has_word = Arc::new(AtomicBool::new(false));
         let transport = Arc::new(Slow { takes, has_word: has_word.clone() });
-        let redis = Redis::new(transport, Fence::unfenced(), Metrics::new());
+        let redis = Redis::new(transport, Fence::always_open(), Metrics::new());
         let node = target();
         let begun = Instant::now();
         leave_word(&redis, &node, "10.0.0.2").await.expect("the change of masters goes on");

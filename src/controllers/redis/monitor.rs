@@ -338,7 +338,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_answer_to_new_clients_is_told_within_three_seconds() {
-        let monitor = Monitor::new(Redis::new(Arc::new(Walled), Fence::unfenced(), Metrics::new()));
+        let monitor = Monitor::new(Redis::new(Arc::new(Walled), Fence::always_open(), Metrics::new()));
         let node = Endpoint { address: "10.0.0.1:6379".into(), login: None, tls: None };
         let key = ("shop".to_owned(), "cache".to_owned());
         let followed = Node::new("cache-0".into(), node.clone(), Some(node.clone()), Duration::from_secs(7));
@@ -351,7 +351,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_busy_node_is_silent_and_a_full_one_turns_clients_away() {
-        let monitor = Monitor::new(Redis::new(Arc::new(Scripted::default()), Fence::unfenced(), Metrics::new()));
+        let monitor = Monitor::new(Redis::new(Arc::new(Scripted::default()), Fence::always_open(), Metrics::new()));
         let node = Endpoint { address: "10.0.0.1:6379".into(), login: None, tls: None };
         let key = ("shop".to_owned(), "cache".to_owned());
         let followed = Node::new("cache-0".into(), node.clone(), Some(node.clone()), Duration::from_secs(7));
@@ -370,7 +370,7 @@ mod tests {
     async fn connections_that_a_last_reconcile_makes_to_a_deleted_object_are_closed_too() {
         let network = Arc::new(Silent::default());
         let closed = || network.0.lock().unwrap().drain(..).count();
-        let monitor = Monitor::new(Redis::new(network.clone(), Fence::unfenced(), Metrics::new()));
+        let monitor = Monitor::new(Redis::new(network.clone(), Fence::always_open(), Metrics::new()));
         let nodes = ["10.0.0.1:6379", "10.0.0.2:6379"].map(|address| Endpoint {
             address: address.into(),
             login: None,

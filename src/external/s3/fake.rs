@@ -69,7 +69,7 @@ impl Fake {
             .behavior_version(BehaviorVersion::latest())
             .credentials_provider(SharedCredentialsProvider::new(credentials));
         let place = Place { bucket: "b".into(), region: "eu-west-1".into(), endpoint: Some(endpoint) };
-        Self { s3: S3::new(&config.build(), Metrics::new(), Fence::unfenced()), place, calls }
+        Self { s3: S3::new(&config.build(), Metrics::new(), Fence::always_open()), place, calls }
     }
 
     /// Counts the calls that it answered so far.

@@ -162,7 +162,7 @@ async fn a_status_that_is_refused_for_a_value_leaves_events() {
 }
 
 fn reconciler(client: &Client) -> Arc<Reconciler<Waiting>> {
-    reconciler_with(client, Fence::unfenced())
+    reconciler_with(client, Fence::always_open())
 }
 
 fn reconciler_with<K: Kind + Default>(client: &Client, fence: Fence) -> Arc<Reconciler<K>> {

@@ -80,14 +80,14 @@ impl Operator {
             concurrency: 16,
             guardrails: Guardrails::default(),
             instance: "test".into(),
-            fence: Fence::unfenced(),
+            fence: Fence::always_open(),
             stop: CancellationToken::new(),
         };
         Context {
             kinds: scene.kinds.clone(),
             environment,
             aws,
-            fence: Fence::unfenced(),
+            fence: Fence::always_open(),
             budget: Budget::without_limit(),
             cluster: Cluster { name: scene.namespace.clone(), uid: Some(CLUSTER_UID.into()) },
             databases: Rules::default(),

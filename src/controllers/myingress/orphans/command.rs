@@ -66,7 +66,7 @@ pub async fn run(options: OrphansOptions) -> Result<(), Error> {
     let fence = match options.action {
         OrphansAction::Ls => Fence::closed(),
         // No leadership is needed: orphans belong to no object, so no controller works on them.
-        OrphansAction::Rm { .. } => Fence::unfenced(),
+        OrphansAction::Rm { .. } => Fence::always_open(),
     };
     let cluster = Cluster::identify(&client, &options.cluster_name, options.cluster_uid.as_ref()).await;
     let cluster = cluster.map_err(Error::Cluster)?;

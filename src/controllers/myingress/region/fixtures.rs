@@ -17,7 +17,7 @@ use crate::metrics::Metrics;
 pub async fn region_at(endpoint: String) -> Region {
     let credentials = Credentials::new("key", "secret", None, None, "test");
     let config = connect::aws().region("us-east-1").credentials_provider(credentials).endpoint_url(endpoint);
-    let (config, metrics, fence) = (config.load().await, Metrics::new(), Fence::unfenced());
+    let (config, metrics, fence) = (config.load().await, Metrics::new(), Fence::always_open());
     let elb = Elbv2::new(&config, metrics.clone(), fence.clone(), Budget::without_limit());
     Region::new(&config, &metrics, &fence, Budget::without_limit(), elb, "prod".into())
 }

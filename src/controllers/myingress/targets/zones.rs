@@ -165,7 +165,7 @@ mod tests {
             .region("us-east-1")
             .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
             .http_client(http_client_fn(|_, _| SharedHttpConnector::new(Silent)));
-        let zones = Zones::new(Ec2::new(&config.load().await, Metrics::new(), Fence::unfenced()));
+        let zones = Zones::new(Ec2::new(&config.load().await, Metrics::new(), Fence::always_open()));
         zones.known("known").send_replace(Vpc { asked: None, ..vpc(Instant::now()) });
         zones
     }

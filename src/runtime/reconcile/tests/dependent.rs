@@ -84,7 +84,7 @@ impl Kind for Replacing {
 
 #[tokio::test]
 async fn only_actions_that_depend_on_a_refused_one_are_skipped() {
-    let reconciler: Arc<Reconciler<Replacing>> = reconciler_with(&apiserver(Arc::default()), Fence::unfenced());
+    let reconciler: Arc<Reconciler<Replacing>> = reconciler_with(&apiserver(Arc::default()), Fence::always_open());
     reconciler.reconcile(&object(&json!([]))).await;
     assert_eq!(*reconciler.kind.applied.lock().unwrap(), ["tag"]);
 }

@@ -86,7 +86,7 @@ async fn conditions_show_what_was_observed_before_an_action_failed() {
         "spec": {},
         "status": { "conditions": replicated },
     }));
-    let reconciler: Arc<Reconciler<Refusing>> = reconciler_with(&apiserver(Arc::clone(&sent)), Fence::unfenced());
+    let reconciler: Arc<Reconciler<Refusing>> = reconciler_with(&apiserver(Arc::clone(&sent)), Fence::always_open());
     reconciler.reconcile(&object.expect("an object")).await;
     assert_eq!(last_condition(&sent, "Ready")["reason"], "ApplyFailed");
     let replicated = last_condition(&sent, "Replicated");
@@ -99,7 +99,7 @@ async fn events_wait_for_the_pause_of_a_failing_object() {
         let metadata = json!({ "name": "cache", "namespace": "default", "uid": "uid-1", "resourceVersion": "1", "generation": generation });
         Arc::new(serde_json::from_value(json!({ "metadata": metadata, "spec": {} })).expect("an object"))
     };
-    let reconciler: Arc<Reconciler<Refusing>> = reconciler_with(&apiserver(Arc::default()), Fence::unfenced());
+    let reconciler: Arc<Reconciler<Refusing>> = reconciler_with(&apiserver(Arc::default()), Fence::always_open());
     reconciler.alive.lock().unwrap().insert("uid-1".into());
     let attempts = || reconciler.kind.0.load(Ordering::Relaxed);
     for _ in 0..50 {

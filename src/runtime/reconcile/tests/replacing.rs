@@ -56,7 +56,7 @@ impl Kind for Replacing {
 #[tokio::test(start_paused = true)]
 async fn a_child_that_is_never_as_wanted_is_reported() {
     let sent = Arc::default();
-    let reconciler = reconciler_with::<Replacing>(&apiserver(Arc::clone(&sent)), Fence::unfenced());
+    let reconciler = reconciler_with::<Replacing>(&apiserver(Arc::clone(&sent)), Fence::always_open());
     let object = object(&json!([]));
     reconciler.alive.lock().unwrap().insert("uid-1".into());
     let begun = tokio::time::Instant::now();
