@@ -114,7 +114,7 @@ mod tests {
     async fn a_process_that_does_not_lead_reads_and_changes_nothing() {
         let answer = tower::service_fn(|_: Request<()>| async { Ok::<_, BoxError>(Response::new(())) });
         let metrics = Metrics::new();
-        let mut client = Counted { inner: answer, metrics: metrics.clone(), fence: Fence::closed() };
+        let mut client = Counted { inner: answer, metrics: metrics.clone(), fence: Fence::closed_until_lease() };
         let request = |method| Request::builder().method(method).body(()).unwrap();
         assert!(client.call(request(Method::GET)).await.is_ok());
         for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {

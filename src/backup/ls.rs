@@ -72,7 +72,7 @@ impl Shelf {
         let keys: Vec<PublicKey> = keys.collect::<Result<_, _>>()?;
         let aws = connect::aws().load().await;
         let region = options.region.clone().or_else(|| aws.region().map(ToString::to_string)).ok_or(Error::Region)?;
-        let s3 = S3::new(&aws, Metrics::new(), Fence::closed());
+        let s3 = S3::new(&aws, Metrics::new(), Fence::closed_until_lease());
         let place = Place { bucket: options.bucket.clone(), region, endpoint: options.endpoint.clone() };
         let owner = match &options.owner {
             Some(owner) => owner.clone(),

@@ -38,7 +38,7 @@ impl Fence {
 
     /// A fence that is closed until the lease is held. Without an election it stays closed, for a process that must
     /// change nothing.
-    pub fn closed() -> Self {
+    pub fn closed_until_lease() -> Self {
         Self(Some(Arc::new(Gate { origin: super::now(), open_for: AtomicU64::new(0), opened: Notify::new() })))
     }
 
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn follows_the_clock_and_its_clones() {
-        let fence = Fence::closed();
+        let fence = Fence::closed_until_lease();
         let clone = fence.clone();
         assert_eq!(clone.check(), Err(NotLeading));
         fence.open_until(Some(Instant::now() + Duration::from_mins(1)));
@@ -93,7 +93,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_waiting_task_goes_on_when_the_fence_opens() {
-        let fence = Fence::closed();
+        let fence = Fence::closed_until_lease();
         let waits = tokio::spawn({
             let fence = fence.clone();
             async move { fence.wait_until_open().await }

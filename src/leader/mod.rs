@@ -68,7 +68,7 @@ impl Election {
             candidate: Candidate { identity, timing },
             view: View::new(now()),
             lease: LeaseObject::new(client, namespace, name),
-            fence: Fence::closed(),
+            fence: Fence::closed_until_lease(),
             near: watch::Sender::new(false),
             complaint: Complaint::default(),
             answer_timeout: timing.renew_deadline / ATTEMPTS,
@@ -211,7 +211,7 @@ impl Leadership {
     pub fn stand_by(self) -> Election {
         let mut election = self.0;
         election.fence.open_until(None);
-        election.fence = Fence::closed();
+        election.fence = Fence::closed_until_lease();
         election.near.send_replace(false);
         election
     }

@@ -148,7 +148,8 @@ mod tests {
     }
 
     async fn waited(busy: usize) -> (Result<(), Trouble>, u64) {
-        let etcd = Etcd::new(Arc::new(Members { busy, ..Members::default() }), Fence::closed(), Metrics::new());
+        let etcd =
+            Etcd::new(Arc::new(Members { busy, ..Members::default() }), Fence::closed_until_lease(), Metrics::new());
         let members = ["well", "busy"].map(|url| Endpoint { url: url.into(), ..Endpoint::default() });
         let begun = Instant::now();
         let outcome = until_all_serve(&etcd, &members).await;

@@ -241,7 +241,7 @@ mod tests {
         async fn new() -> Self {
             let well = Status { member_id: 7, leader: 7, ..Status::default() };
             let member = Member(Arc::new(Mutex::new((Some(Ok(well)), 0, false))));
-            let etcd = Etcd::new(Arc::new(member.clone()), Fence::closed(), Metrics::new());
+            let etcd = Etcd::new(Arc::new(member.clone()), Fence::closed_until_lease(), Metrics::new());
             let monitor = Monitor::new(etcd);
             let woken = monitor.wake.subscribe().boxed();
             let mut scene = Self { member, monitor, woken };

@@ -231,7 +231,7 @@ async fn an_object_observed_before_leading_is_read_again() {
         let answer = http::Response::new(Body::from(live.to_string().into_bytes()));
         async move { Ok::<_, Infallible>(answer) }
     };
-    let (fence, stale) = (Fence::closed(), object(&json!([])));
+    let (fence, stale) = (Fence::closed_until_lease(), object(&json!([])));
     let client = Client::new(tower::service_fn(answer), "default");
     let reconciler: Arc<Reconciler<Waiting>> = reconciler_with(&client, fence.clone());
     {

@@ -64,7 +64,7 @@ pub async fn run(options: OrphansOptions) -> Result<(), Error> {
     let metrics = Metrics::new();
     let (client, aws) = connect::user_clients(&metrics).await?;
     let fence = match options.action {
-        OrphansAction::Ls => Fence::closed(),
+        OrphansAction::Ls => Fence::closed_until_lease(),
         // No leadership is needed: orphans belong to no object, so no controller works on them.
         OrphansAction::Rm { .. } => Fence::always_open(),
     };

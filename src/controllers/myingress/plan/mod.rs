@@ -104,7 +104,7 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
     let (client, aws) = connect::user_clients(&metrics).await?;
     let cluster = Cluster::identify(&client, &options.cluster_name, options.cluster_uid.as_ref()).await;
     let identity = cluster.map_err(Error::Cluster)?;
-    let (fence, budget) = (Fence::closed(), options.budget());
+    let (fence, budget) = (Fence::closed_until_lease(), options.budget());
     let elb = Elbv2::new(&aws, metrics.clone(), fence.clone(), budget.clone());
     let (store, writer) = reflector::store();
     let guardrails = if options.guardrails { Guardrails::watch(&client) } else { Guardrails::default() };
@@ -234,7 +234,7 @@ fn environment(client: Client, metrics: Metrics, options: &PlanOptions, known: &
         concurrency: 1,
         guardrails: Guardrails::default(),
         instance: "plan".into(),
-        fence: Fence::closed(),
+        fence: Fence::closed_until_lease(),
         stop: CancellationToken::new(),
     }
 }
