@@ -28,8 +28,8 @@ impl Entry {
     /// The parameters of a call that adds or removes the rule.
     pub(super) fn to_aws(&self) -> Parameters {
         let description = Some(&self.description).filter(|it| !it.is_empty());
-        head(&self.protocol, self.ports, 1, Parameters::default().with("GroupId", &self.group))
-            .with("IpPermissions.1.Groups.1.GroupId", &self.from)
+        head(&self.protocol, self.ports, 1, Parameters::default().add("GroupId", &self.group))
+            .add("IpPermissions.1.Groups.1.GroupId", &self.from)
             .maybe("IpPermissions.1.Groups.1.Description", description)
     }
 
@@ -78,12 +78,12 @@ mod tests {
     fn a_rule_is_said_as_awss_page_shows_it() {
         // <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_UserIdGroupPair.html>
         let expected = Parameters::default()
-            .with("GroupId", "sg-nodes")
-            .with("IpPermissions.1.IpProtocol", "tcp")
-            .with("IpPermissions.1.FromPort", "0")
-            .with("IpPermissions.1.ToPort", "65535")
-            .with("IpPermissions.1.Groups.1.GroupId", "sg-1");
+            .add("GroupId", "sg-nodes")
+            .add("IpPermissions.1.IpProtocol", "tcp")
+            .add("IpPermissions.1.FromPort", "0")
+            .add("IpPermissions.1.ToPort", "65535")
+            .add("IpPermissions.1.Groups.1.GroupId", "sg-1");
         assert_eq!(entry("sg-1", "").to_aws(), expected);
-        assert_eq!(entry("sg-1", "a b").to_aws(), expected.with("IpPermissions.1.Groups.1.Description", "a b"));
+        assert_eq!(entry("sg-1", "a b").to_aws(), expected.add("IpPermissions.1.Groups.1.Description", "a b"));
     }
 }

@@ -53,14 +53,14 @@ impl Ec2 {
 
     /// Adds or changes tags; others stay.
     pub async fn tag(&self, id: &str, tags: &Pairs) -> Outcome<()> {
-        self.call("CreateTags", Parameters::default().with("ResourceId.1", id).tags("Tag", tags)).await.map(drop)
+        self.call("CreateTags", Parameters::default().add("ResourceId.1", id).tags("Tag", tags)).await.map(drop)
     }
 
     /// Removes tags, whatever their values. Missing keys are no error.
     pub async fn untag(&self, id: &str, keys: &BTreeSet<String>) -> Outcome<()> {
-        let parameters = Parameters::default().with("ResourceId.1", id);
+        let parameters = Parameters::default().add("ResourceId.1", id);
         let keys = keys.iter().zip(1..).map(|(key, at)| (format!("Tag.{at}.Key"), key));
-        let parameters = keys.fold(parameters, |all, (name, key)| all.with(name, key));
+        let parameters = keys.fold(parameters, |all, (name, key)| all.add(name, key));
         self.call("DeleteTags", parameters).await.map(drop)
     }
 
@@ -74,7 +74,7 @@ impl Ec2 {
         let mut found = Vec::new();
         let mut token = None;
         loop {
-            let parameters = Parameters::default().filters(filters).with("MaxResults", PAGE).maybe("NextToken", token);
+            let parameters = Parameters::default().filters(filters).add("MaxResults", PAGE).maybe("NextToken", token);
             let page = self.call(action, parameters).await?;
             found.extend(page.items(list).cloned());
             token = page.value("nextToken");

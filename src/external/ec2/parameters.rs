@@ -27,7 +27,7 @@ pub type Filter = (String, Vec<String>);
 impl Parameters {
     /// Adds a parameter.
     #[must_use]
-    pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+    pub fn add(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.0.push((name.into(), value.into()));
         self
     }
@@ -36,7 +36,7 @@ impl Parameters {
     #[must_use]
     pub fn maybe(self, name: impl Into<String>, value: Option<impl Into<String>>) -> Self {
         match value {
-            Some(value) => self.with(name, value),
+            Some(value) => self.add(name, value),
             None => self,
         }
     }
@@ -44,14 +44,14 @@ impl Parameters {
     /// Adds a list of values.
     #[must_use]
     pub fn list(self, name: &str, values: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        values.into_iter().zip(1..).fold(self, |all, (value, at)| all.with(format!("{name}.{at}"), value))
+        values.into_iter().zip(1..).fold(self, |all, (value, at)| all.add(format!("{name}.{at}"), value))
     }
 
     /// Adds filters, which must all hold.
     #[must_use]
     pub fn filters(self, filters: &[Filter]) -> Self {
         filters.iter().zip(1..).fold(self, |all, ((name, values), at)| {
-            all.with(format!("Filter.{at}.Name"), name).list(&format!("Filter.{at}.Value"), values)
+            all.add(format!("Filter.{at}.Name"), name).list(&format!("Filter.{at}.Value"), values)
         })
     }
 
@@ -59,7 +59,7 @@ impl Parameters {
     #[must_use]
     pub fn tags(self, list: &str, tags: &Pairs) -> Self {
         tags.iter().zip(1..).fold(self, |all, ((key, value), at)| {
-            all.with(format!("{list}.{at}.Key"), key).with(format!("{list}.{at}.Value"), value)
+            all.add(format!("{list}.{at}.Key"), key).add(format!("{list}.{at}.Value"), value)
         })
     }
 

@@ -60,7 +60,7 @@ impl Permission {
             Source::PrefixList(id) => ("PrefixListIds.1.PrefixListId", id),
         };
         let of = |name| format!("IpPermissions.{at}.{name}");
-        head(&self.protocol, self.ports, at, parameters).with(of(source.0), source.1)
+        head(&self.protocol, self.ports, at, parameters).add(of(source.0), source.1)
     }
 
     /// From elements of EC2's answers, which join the sources of the same ports.
@@ -73,7 +73,7 @@ impl Permission {
 pub(super) fn head(protocol: &str, ports: Option<PortRange>, at: usize, parameters: Parameters) -> Parameters {
     let of = |name| format!("IpPermissions.{at}.{name}");
     parameters
-        .with(of("IpProtocol"), protocol)
+        .add(of("IpProtocol"), protocol)
         .maybe(of("FromPort"), ports.map(|ports| ports.from.to_string()))
         .maybe(of("ToPort"), ports.map(|ports| ports.to.to_string()))
 }
@@ -119,15 +119,15 @@ mod tests {
             (4, "PrefixListIds.1.PrefixListId", "pl-1"),
         ];
         let expected = expected.into_iter().fold(Parameters::default(), |all, (at, name, value)| {
-            let all = all.with(place(at, "IpProtocol"), "tcp").with(place(at, "FromPort"), "22");
-            all.with(place(at, "ToPort"), "22").with(place(at, name), value)
+            let all = all.add(place(at, "IpProtocol"), "tcp").add(place(at, "FromPort"), "22");
+            all.add(place(at, "ToPort"), "22").add(place(at, name), value)
         });
         assert_eq!(parameters, expected);
         let all = Permission { protocol: "-1".into(), ports: None, source: Source::Group("sg-1".into()) };
-        let expected = Parameters::default().with("IpPermissions.1.IpProtocol", "-1");
+        let expected = Parameters::default().add("IpPermissions.1.IpProtocol", "-1");
         assert_eq!(
             all.to_aws(1, Parameters::default()),
-            expected.with("IpPermissions.1.Groups.1.GroupId", "sg-1"),
+            expected.add("IpPermissions.1.Groups.1.GroupId", "sg-1"),
             "a protocol without ports names none"
         );
     }

@@ -78,10 +78,10 @@ impl Ec2 {
         tags: &Pairs,
     ) -> Outcome<String> {
         let parameters = Parameters::default()
-            .with("GroupName", name)
-            .with("GroupDescription", description)
-            .with("VpcId", vpc)
-            .with("TagSpecification.1.ResourceType", "security-group")
+            .add("GroupName", name)
+            .add("GroupDescription", description)
+            .add("VpcId", vpc)
+            .add("TagSpecification.1.ResourceType", "security-group")
             .tags("TagSpecification.1.Tag", tags);
         let answer = self.call("CreateSecurityGroup", parameters).await?;
         answer.value("groupId").ok_or_else(|| self.caller.empty_answer("CreateSecurityGroup"))
@@ -120,7 +120,7 @@ impl Ec2 {
 
     /// Deletes a security group. Deleting one that is gone succeeds; one that is in use is a conflict.
     pub async fn delete_security_group(&self, id: &str) -> Outcome<()> {
-        match self.call("DeleteSecurityGroup", Parameters::default().with("GroupId", id)).await {
+        match self.call("DeleteSecurityGroup", Parameters::default().add("GroupId", id)).await {
             // A policy that asks for tags denies the deletion of a group that is gone, since that has no tags.
             Err(error) if error.class == Class::Denied && self.exists(id).await? => Err(error),
             Err(error) if !matches!(error.class, Class::Denied | Class::NotFound) => Err(error),
@@ -134,6 +134,6 @@ impl Ec2 {
 }
 
 fn list(id: &str, permissions: &BTreeSet<Permission>) -> Parameters {
-    let parameters = Parameters::default().with("GroupId", id);
+    let parameters = Parameters::default().add("GroupId", id);
     permissions.iter().zip(1..).fold(parameters, |all, (permission, at)| permission.to_aws(at, all))
 }

@@ -10,17 +10,17 @@ use crate::support::{Account, Operator, Scene, wait_for};
 /// Makes a group of that name in the VPC; returns its id.
 pub async fn group(scene: &Scene, name: &str) -> String {
     let parameters = Parameters::default()
-        .with("VpcId", "vpc-causeway")
-        .with("GroupName", format!("group of {name}"))
-        .with("GroupDescription", "-")
-        .with("TagSpecification.1.ResourceType", "security-group")
-        .with("TagSpecification.1.Tag.1.Key", "Name")
-        .with("TagSpecification.1.Tag.1.Value", name);
+        .add("VpcId", "vpc-causeway")
+        .add("GroupName", format!("group of {name}"))
+        .add("GroupDescription", "-")
+        .add("TagSpecification.1.ResourceType", "security-group")
+        .add("TagSpecification.1.Tag.1.Key", "Name")
+        .add("TagSpecification.1.Tag.1.Value", name);
     scene.ec2("CreateSecurityGroup", parameters).await.value("groupId").expect("an id")
 }
 
 pub async fn rules(scene: &Scene, group: &str) -> Vec<Element> {
-    let by_id = Parameters::default().with("Filter.1.Name", "group-id").with("Filter.1.Value.1", group);
+    let by_id = Parameters::default().add("Filter.1.Name", "group-id").add("Filter.1.Value.1", group);
     let found = scene.ec2("DescribeSecurityGroups", by_id).await;
     found.items("securityGroupInfo").flat_map(|group| group.items("ipPermissions")).cloned().collect()
 }
@@ -47,8 +47,8 @@ async fn the_nodes_let_the_balancer_in_once_they_agree_and_forget_it() {
     assert!(words.starts_with("spec.targetSecurityGroups: ") && words.contains(&fix), "{words}");
     assert_eq!(let_in(&scene, &nodes).await, []);
 
-    let consent = Parameters::default().with("ResourceId.1", &nodes).with("Tag.1.Key", "causeway.example.com/let-in");
-    scene.ec2("CreateTags", consent.with("Tag.1.Value", &scene.namespace)).await;
+    let consent = Parameters::default().add("ResourceId.1", &nodes).add("Tag.1.Key", "causeway.example.com/let-in");
+    scene.ec2("CreateTags", consent.add("Tag.1.Value", &scene.namespace)).await;
     ready(&scene, "app").await;
     let object = scene.api::<MyIngress>().get("app").await.expect("the object");
     let own = object.status.and_then(|status| status.security_group).expect("a group of its own");
@@ -60,12 +60,12 @@ async fn the_nodes_let_the_balancer_in_once_they_agree_and_forget_it() {
     let rule = rules(&scene, &nodes).await.remove(0);
     let said = |name| rule.value(name).expect("protocol and ports");
     let taken = Parameters::default()
-        .with("GroupId", &nodes)
-        .with("IpPermissions.1.IpProtocol", said("ipProtocol"))
-        .with("IpPermissions.1.FromPort", said("fromPort"))
-        .with("IpPermissions.1.ToPort", said("toPort"))
-        .with("IpPermissions.1.Groups.1.GroupId", &wanted[0].0)
-        .with("IpPermissions.1.Groups.1.Description", &wanted[0].1);
+        .add("GroupId", &nodes)
+        .add("IpPermissions.1.IpProtocol", said("ipProtocol"))
+        .add("IpPermissions.1.FromPort", said("fromPort"))
+        .add("IpPermissions.1.ToPort", said("toPort"))
+        .add("IpPermissions.1.Groups.1.GroupId", &wanted[0].0)
+        .add("IpPermissions.1.Groups.1.Description", &wanted[0].1);
     scene.ec2("RevokeSecurityGroupIngress", taken).await;
     wait_for("the rule to be put back", || let_in(&scene, &nodes), |seen| *seen == wanted).await;
     scene.has_event("app", "DriftRepaired", "let").await;

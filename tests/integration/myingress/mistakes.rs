@@ -33,7 +33,7 @@ async fn changes(scene: &Scene) -> Vec<String> {
 
 /// Makes a target group as somebody else would; returns its ARN.
 async fn target_group(scene: &Scene, name: &str) -> String {
-    let vpc = scene.ec2("DescribeSubnets", Parameters::default().with("SubnetId.1", "subnet-abc")).await;
+    let vpc = scene.ec2("DescribeSubnets", Parameters::default().add("SubnetId.1", "subnet-abc")).await;
     let vpc = vpc.items("subnetSet").next().and_then(|it| it.value("vpcId")).expect("a VPC");
     let call = scene.elb.create_target_group().name(name).port(80).vpc_id(vpc);
     let call = call.protocol(aws_sdk_elasticloadbalancingv2::types::ProtocolEnum::Http);
@@ -134,8 +134,8 @@ async fn a_target_group_that_vanished_since_the_last_list_is_a_mistake_and_no_ra
 async fn a_prefix_list_that_does_not_exist_is_told_the_member_that_names_it() {
     let scene = Scene::new("mistakes").await;
     let _operator = operator_without_sweeps(&scene).await;
-    let list = Parameters::default().with("PrefixListName", "offices").with("MaxEntries", "1");
-    let made = scene.ec2("CreateManagedPrefixList", list.with("AddressFamily", "IPv4")).await;
+    let list = Parameters::default().add("PrefixListName", "offices").add("MaxEntries", "1");
+    let made = scene.ec2("CreateManagedPrefixList", list.add("AddressFamily", "IPv4")).await;
     let known = made.child("prefixList").and_then(|it| it.value("prefixListId")).expect("an id");
     let member = |lists: &[&str]| json!({ "group": { "name": "site" }, "listeners": [{ "port": 80 }], "inboundPrefixLists": lists });
     created(&scene, "home", spec(member(&[&known]))).await;

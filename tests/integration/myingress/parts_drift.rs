@@ -54,8 +54,8 @@ async fn everything() -> (Scene, Operator, String) {
     import(&scene, EXAMPLE_COM).await;
     import(&scene, EXAMPLE_ORG).await;
     let nodes = let_in::group(&scene, "nodes").await;
-    let consent = Parameters::default().with("ResourceId.1", nodes).with("Tag.1.Key", "causeway.example.com/let-in");
-    scene.ec2("CreateTags", consent.with("Tag.1.Value", &scene.namespace)).await;
+    let consent = Parameters::default().add("ResourceId.1", nodes).add("Tag.1.Key", "causeway.example.com/let-in");
+    scene.ec2("CreateTags", consent.add("Tag.1.Value", &scene.namespace)).await;
     let operator = Operator::start(&scene).await;
     full::stage(&scene).await;
     let mut spec = full::spec(&scene);
@@ -130,11 +130,11 @@ async fn security_group(scene: &Scene, balancer: &str) -> String {
 
 pub async fn ingress(scene: &Scene, balancer: &str, cidr: &str, port: i32, let_in: bool) {
     let permission = Parameters::default()
-        .with("GroupId", security_group(scene, balancer).await)
-        .with("IpPermissions.1.IpProtocol", "tcp")
-        .with("IpPermissions.1.FromPort", port.to_string())
-        .with("IpPermissions.1.ToPort", port.to_string())
-        .with("IpPermissions.1.IpRanges.1.CidrIp", cidr);
+        .add("GroupId", security_group(scene, balancer).await)
+        .add("IpPermissions.1.IpProtocol", "tcp")
+        .add("IpPermissions.1.FromPort", port.to_string())
+        .add("IpPermissions.1.ToPort", port.to_string())
+        .add("IpPermissions.1.IpRanges.1.CidrIp", cidr);
     let action = if let_in { "AuthorizeSecurityGroupIngress" } else { "RevokeSecurityGroupIngress" };
     scene.ec2(action, permission).await;
 }

@@ -191,8 +191,8 @@ async fn a_pod_with_the_readiness_gate_is_ready_only_when_its_target_is_healthy(
 
 /// Starts an EC2 instance, and creates a Node without a kubelet that claims to be this instance; returns their names.
 async fn paper_node(scene: &Scene, number: usize) -> (String, String) {
-    let run = Parameters::default().with("ImageId", "ami-12345678").with("SubnetId", "subnet-abc");
-    let run = scene.ec2("RunInstances", run.with("MinCount", "1").with("MaxCount", "1")).await;
+    let run = Parameters::default().add("ImageId", "ami-12345678").add("SubnetId", "subnet-abc");
+    let run = scene.ec2("RunInstances", run.add("MinCount", "1").add("MaxCount", "1")).await;
     let instance = run.items("instancesSet").next().and_then(|it| it.value("instanceId")).expect("an instance");
     let name = format!("paper-{number}-{}", scene.namespace);
     let node = json!({

@@ -13,9 +13,9 @@ use crate::support::wait_for;
 /// All outbound traffic of the balancer's own group.
 async fn all_outbound(scene: &Scene, balancer: &str) -> Parameters {
     Parameters::default()
-        .with("GroupId", security_group(scene, balancer).await)
-        .with("IpPermissions.1.IpProtocol", "-1")
-        .with("IpPermissions.1.IpRanges.1.CidrIp", "0.0.0.0/0")
+        .add("GroupId", security_group(scene, balancer).await)
+        .add("IpPermissions.1.IpProtocol", "-1")
+        .add("IpPermissions.1.IpRanges.1.CidrIp", "0.0.0.0/0")
 }
 
 /// The rule in the group of the targets that lets in the balancer's own group, as parameters; `None` if it is gone.
@@ -27,12 +27,12 @@ async fn letting_in(scene: &Scene) -> Option<Parameters> {
         let value = |name| rule.value(name).unwrap_or_default();
         let pair: Element = rule.items("groups").next().cloned().expect("it lets in a group");
         Parameters::default()
-            .with("GroupId", &nodes)
-            .with("IpPermissions.1.IpProtocol", value("ipProtocol"))
-            .with("IpPermissions.1.FromPort", value("fromPort"))
-            .with("IpPermissions.1.ToPort", value("toPort"))
-            .with("IpPermissions.1.Groups.1.GroupId", pair.value("groupId").unwrap_or_default())
-            .with("IpPermissions.1.Groups.1.Description", pair.value("description").unwrap_or_default())
+            .add("GroupId", &nodes)
+            .add("IpPermissions.1.IpProtocol", value("ipProtocol"))
+            .add("IpPermissions.1.FromPort", value("fromPort"))
+            .add("IpPermissions.1.ToPort", value("toPort"))
+            .add("IpPermissions.1.Groups.1.GroupId", pair.value("groupId").unwrap_or_default())
+            .add("IpPermissions.1.Groups.1.Description", pair.value("description").unwrap_or_default())
     })
 }
 
@@ -46,7 +46,7 @@ async fn delete_group(scene: &Scene, balancer: &str) {
             scene.ec2("RevokeSecurityGroupIngress", rule).await;
         }
         bystander::set_security_groups(scene, balancer, &["sg-other"]).await;
-        let deleted = api.call("DeleteSecurityGroup", Parameters::default().with("GroupId", &id)).await;
+        let deleted = api.call("DeleteSecurityGroup", Parameters::default().add("GroupId", &id)).await;
         deleted.map(drop).map_err(|error| format!("{error:?}"))
     };
     wait_for("the security group to be deleted", look, Result::is_ok).await.expect("just seen");
@@ -67,18 +67,18 @@ pub const CHANGES: &[Change] = &[
     change("outbound rule, added", "AuthorizeSecurityGroupEgress", "security_group_rule", |scene, balancer| {
         Box::pin(async move {
             let rule = Parameters::default()
-                .with("GroupId", security_group(scene, balancer).await)
-                .with("IpPermissions.1.IpProtocol", "tcp")
-                .with("IpPermissions.1.FromPort", "25")
-                .with("IpPermissions.1.ToPort", "25")
-                .with("IpPermissions.1.IpRanges.1.CidrIp", "192.0.2.0/24");
+                .add("GroupId", security_group(scene, balancer).await)
+                .add("IpPermissions.1.IpProtocol", "tcp")
+                .add("IpPermissions.1.FromPort", "25")
+                .add("IpPermissions.1.ToPort", "25")
+                .add("IpPermissions.1.IpRanges.1.CidrIp", "192.0.2.0/24");
             scene.ec2("AuthorizeSecurityGroupEgress", rule).await;
         })
     }),
     change("tag of the security group", "CreateTags", "tag", |scene, balancer| {
         Box::pin(async move {
-            let tagged = Parameters::default().with("ResourceId.1", security_group(scene, balancer).await);
-            scene.ec2("CreateTags", tagged.with("Tag.1.Key", "team").with("Tag.1.Value", "pirates")).await;
+            let tagged = Parameters::default().add("ResourceId.1", security_group(scene, balancer).await);
+            scene.ec2("CreateTags", tagged.add("Tag.1.Key", "team").add("Tag.1.Value", "pirates")).await;
         })
     }),
     change(
