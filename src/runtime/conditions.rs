@@ -215,7 +215,7 @@ fn order(type_: &str) -> (u8, &str) {
 mod tests {
     use super::*;
 
-    fn at(second: i64) -> Timestamp {
+    fn instant(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
 
@@ -225,27 +225,28 @@ mod tests {
 
     #[test]
     fn ready_stands_alone() {
-        let stalled = merge_conditions(&[], &Health::stalled("SubnetNotFound", "…"), &[], Some(1), at(1));
+        let stalled = merge_conditions(&[], &Health::stalled("SubnetNotFound", "…"), &[], Some(1), instant(1));
         assert_eq!(statuses(&stalled), [("Ready", "False", "SubnetNotFound"), ("Stalled", "True", "SubnetNotFound")]);
-        let ready = merge_conditions(&stalled, &Health::ready("Active", "…"), &[], Some(2), at(2));
+        let ready = merge_conditions(&stalled, &Health::ready("Active", "…"), &[], Some(2), instant(2));
         assert_eq!(statuses(&ready), [("Ready", "True", "Active")]);
     }
 
     #[test]
     fn the_transition_time_changes_only_with_the_status() {
-        let first = merge_conditions(&[], &Health::progressing("Provisioning", "a"), &[], Some(1), at(1));
-        let second = merge_conditions(&first, &Health::progressing("Provisioning", "b"), &[], Some(2), at(2));
-        assert_eq!(find(&second, "Ready").unwrap().last_transition_time, Time(at(1)));
-        let third = merge_conditions(&second, &Health::ready("Active", "c"), &[], Some(2), at(3));
-        assert_eq!(find(&third, "Ready").unwrap().last_transition_time, Time(at(3)));
+        let first = merge_conditions(&[], &Health::progressing("Provisioning", "a"), &[], Some(1), instant(1));
+        let second = merge_conditions(&first, &Health::progressing("Provisioning", "b"), &[], Some(2), instant(2));
+        assert_eq!(find(&second, "Ready").unwrap().last_transition_time, Time(instant(1)));
+        let third = merge_conditions(&second, &Health::ready("Active", "c"), &[], Some(2), instant(3));
+        assert_eq!(find(&third, "Ready").unwrap().last_transition_time, Time(instant(3)));
     }
 
     #[test]
     fn a_passing_error_leaves_ready_only_for_the_same_generation() {
-        let ready = merge_conditions(&[], &Health::ready("Active", "ok"), &[], Some(1), at(1));
-        let throttled = merge_conditions(&ready, &Health::retrying("Throttled", "slow down"), &[], Some(1), at(2));
+        let ready = merge_conditions(&[], &Health::ready("Active", "ok"), &[], Some(1), instant(1));
+        let throttled = merge_conditions(&ready, &Health::retrying("Throttled", "slow down"), &[], Some(1), instant(2));
         assert_eq!(statuses(&throttled), [("Ready", "True", "Active"), ("Reconciling", "True", "Throttled")]);
-        let edited = merge_conditions(&throttled, &Health::retrying("Throttled", "slow down"), &[], Some(2), at(3));
+        let edited =
+            merge_conditions(&throttled, &Health::retrying("Throttled", "slow down"), &[], Some(2), instant(3));
         assert_eq!(statuses(&edited), [("Ready", "False", "Throttled"), ("Reconciling", "True", "Throttled")]);
     }
 
@@ -258,25 +259,28 @@ mod tests {
             message: String::new(),
         };
         let unsure = Health::Unchanged(Box::new(Health::progressing("Electing", "…")));
-        let ready = merge_conditions(&[], &Health::ready("Active", "ok"), &[], Some(1), at(1));
-        assert_eq!(merge_conditions(&ready, &unsure, std::slice::from_ref(&part), Some(1), at(2)), ready);
-        let edited = merge_conditions(&ready, &unsure, std::slice::from_ref(&part), Some(2), at(2));
+        let ready = merge_conditions(&[], &Health::ready("Active", "ok"), &[], Some(1), instant(1));
+        assert_eq!(merge_conditions(&ready, &unsure, std::slice::from_ref(&part), Some(1), instant(2)), ready);
+        let edited = merge_conditions(&ready, &unsure, std::slice::from_ref(&part), Some(2), instant(2));
         assert_eq!(find(&edited, "Ready").unwrap().reason, "Electing");
-        assert_eq!(find(&merge_conditions(&[], &unsure, &[part], Some(1), at(2)), "Ready").unwrap().status, "False");
+        assert_eq!(
+            find(&merge_conditions(&[], &unsure, &[part], Some(1), instant(2)), "Ready").unwrap().status,
+            "False"
+        );
     }
 
     #[test]
     fn conditions_of_others_stay() {
-        let mut before = merge_conditions(&[], &Health::ready("Active", ""), &[], Some(1), at(1));
+        let mut before = merge_conditions(&[], &Health::ready("Active", ""), &[], Some(1), instant(1));
         before.push(Condition {
             type_: "Audited".into(),
             status: "True".into(),
             reason: "ByHand".into(),
             message: String::new(),
             observed_generation: None,
-            last_transition_time: Time(at(0)),
+            last_transition_time: Time(instant(0)),
         });
-        let after = merge_conditions(&before, &Health::progressing("Updating", ""), &[], Some(2), at(2));
+        let after = merge_conditions(&before, &Health::progressing("Updating", ""), &[], Some(2), instant(2));
         assert!(find(&after, "Audited").is_some());
     }
 
@@ -285,11 +289,11 @@ mod tests {
         let part =
             |status| ExtraCondition { type_: "TargetsHealthy", status, reason: "AllHealthy", message: String::new() };
         let ready = Health::ready("Active", "");
-        let first = merge_conditions(&[], &ready, &[part(ConditionStatus::True)], Some(1), at(1));
+        let first = merge_conditions(&[], &ready, &[part(ConditionStatus::True)], Some(1), instant(1));
         assert_eq!(statuses(&first), [("Ready", "True", "Active"), ("TargetsHealthy", "True", "AllHealthy")]);
-        let left_out = merge_conditions(&first, &ready, &[], Some(1), at(2));
+        let left_out = merge_conditions(&first, &ready, &[], Some(1), instant(2));
         assert_eq!(left_out, first);
-        let gone = merge_conditions(&first, &ready, &[part(ConditionStatus::Absent)], Some(1), at(2));
+        let gone = merge_conditions(&first, &ready, &[part(ConditionStatus::Absent)], Some(1), instant(2));
         assert_eq!(statuses(&gone), [("Ready", "True", "Active")]);
     }
 
@@ -297,9 +301,9 @@ mod tests {
     fn observed_conditions_are_unknown_without_observing() {
         let part = |type_| ExtraCondition { type_, status: ConditionStatus::True, reason: "R", message: String::new() };
         let ready = Health::ready("Active", "");
-        let before = merge_conditions(&[], &ready, &[part("Replicated"), part("DataLost")], Some(1), at(1));
+        let before = merge_conditions(&[], &ready, &[part("Replicated"), part("DataLost")], Some(1), instant(1));
         let parts = not_observed(&before, &["Replicated", "NodeFailureRisk"]);
-        let after = merge_conditions(&before, &Health::suspended(SUSPENDED), &parts, Some(2), at(2));
+        let after = merge_conditions(&before, &Health::suspended(SUSPENDED), &parts, Some(2), instant(2));
         let expected =
             [("Ready", "Unknown", "Suspended"), ("DataLost", "True", "R"), ("Replicated", "Unknown", "NotObserved")];
         assert_eq!(statuses(&after), expected);
@@ -308,7 +312,7 @@ mod tests {
             &Health::suspended(SUSPENDED),
             &not_observed(&after, &["Replicated"]),
             Some(2),
-            at(3),
+            instant(3),
         );
         assert_eq!(again, after);
     }
@@ -321,13 +325,16 @@ mod tests {
             reason: "NotTried",
             message: String::new(),
         };
-        let text = merge_conditions(&[], &Health::ready("Active", ""), &[part], Some(1), at(1));
+        let text = merge_conditions(&[], &Health::ready("Active", ""), &[part], Some(1), instant(1));
         assert_eq!(statuses(&text), [("Ready", "True", "Active"), ("Verified", "Unknown", "NotTried")]);
     }
 
     #[test]
     fn the_same_health_gives_the_same_conditions() {
-        let first = merge_conditions(&[], &Health::progressing("Provisioning", "a"), &[], Some(1), at(1));
-        assert_eq!(first, merge_conditions(&first, &Health::progressing("Provisioning", "a"), &[], Some(1), at(9)));
+        let first = merge_conditions(&[], &Health::progressing("Provisioning", "a"), &[], Some(1), instant(1));
+        assert_eq!(
+            first,
+            merge_conditions(&first, &Health::progressing("Provisioning", "a"), &[], Some(1), instant(9))
+        );
     }
 }
