@@ -92,7 +92,7 @@ fn pod_uid(identity: &str) -> Option<&str> {
 /// The memory of a candidate between steps.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// When the candidate joined the election.
+    /// The time at which the candidate joined the election.
     began: Instant,
     record: Option<LeaseSpec>,
     /// The time at which the lease may be taken if it does not change.

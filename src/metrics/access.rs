@@ -67,7 +67,7 @@ impl Verdict {
 
 pub struct Access {
     client: Client,
-    /// By the hash of the token. Tokens themselves are not stored.
+    /// Verdicts by the hash of the token. Tokens themselves are not stored.
     known: Mutex<HashMap<[u8; 32], (Instant, Verdict)>>,
     asking: Semaphore,
 }

@@ -58,7 +58,7 @@ pub enum Refusal {
     Ended {
         /// The name of the program.
         program: &'static str,
-        /// Its exit status and output.
+        /// The exit status and the output.
         message: String,
     },
     /// A program did not end in time.

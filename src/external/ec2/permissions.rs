@@ -51,7 +51,7 @@ impl Permission {
         Self { protocol: ALL.into(), ports: None, source }
     }
 
-    /// These parameters and, as entry `at` of the list, this permission.
+    /// Adds this permission to the parameters, as entry `at` of the list.
     pub(super) fn to_aws(&self, at: usize, parameters: Parameters) -> Parameters {
         let source = match &self.source {
             Source::Network(cidr) if cidr.contains(':') => ("Ipv6Ranges.1.CidrIpv6", cidr),
@@ -63,13 +63,13 @@ impl Permission {
         head(&self.protocol, self.ports, at, parameters).add(of(source.0), source.1)
     }
 
-    /// From elements of EC2's answers, which join the sources of the same ports.
+    /// Reads elements of EC2's answers, which join the sources of the same ports.
     pub(super) fn from_aws<'a>(permissions: impl Iterator<Item = &'a Element>) -> BTreeSet<Self> {
         permissions.flat_map(permissions_of).collect()
     }
 }
 
-/// These parameters and, for entry `at` of the list of permissions, its protocol and ports.
+/// Adds protocol and ports to the parameters, for entry `at` of the list of permissions.
 pub(super) fn head(protocol: &str, ports: Option<PortRange>, at: usize, parameters: Parameters) -> Parameters {
     let of = |name| format!("IpPermissions.{at}.{name}");
     parameters

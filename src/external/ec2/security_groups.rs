@@ -13,7 +13,7 @@ use crate::runtime::Class;
 const MOST_VALUES: usize = 200;
 
 impl SecurityGroup {
-    /// From an element of EC2's answers.
+    /// Reads an element of EC2's answers.
     pub fn from_aws(group: &Element) -> Self {
         Self {
             id: group.value("groupId").unwrap_or_default(),

@@ -42,7 +42,7 @@ pub enum Match {
 }
 
 impl Condition {
-    /// In AWS's form, with the values in the newer of AWS's two places.
+    /// Converts into AWS's form, with the values in the newer of AWS's two places.
     pub(super) fn to_aws(&self) -> RuleCondition {
         let condition = RuleCondition::builder();
         match self {
@@ -82,7 +82,7 @@ impl Condition {
         .build()
     }
 
-    /// From AWS's form. The values for a host or a path may be in either of two places, or in both.
+    /// Converts from AWS's form. The values for a host or a path may be in either of two places, or in both.
     pub(super) fn from_aws(condition: RuleCondition) -> Self {
         let outer = (condition.values, condition.regex_values);
         match condition.field.unwrap_or_default().as_str() {

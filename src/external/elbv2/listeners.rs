@@ -120,7 +120,7 @@ impl Elbv2 {
 }
 
 impl Listener {
-    /// From AWS's form; `None` for a listener that no Application Load Balancer has.
+    /// Converts from AWS's form; `None` for a listener that no Application Load Balancer has.
     fn from_aws(listener: aws::Listener) -> Option<Self> {
         let certificates = listener.certificates.unwrap_or_default();
         Some(Self {

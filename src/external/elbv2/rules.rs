@@ -81,7 +81,7 @@ impl Elbv2 {
 }
 
 impl Rule {
-    /// From AWS's form; `None` for a default rule.
+    /// Converts from AWS's form; `None` for a default rule.
     fn from_aws(rule: aws::Rule) -> Option<Self> {
         Some(Self {
             arn: rule.rule_arn?,

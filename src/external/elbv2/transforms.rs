@@ -44,7 +44,7 @@ impl Transform {
         .build()
     }
 
-    /// From AWS's form, sorted by part. A rule has at most one of each, and AWS promises no order.
+    /// Converts from AWS's form, sorted by part. A rule has at most one of each, and AWS promises no order.
     pub(super) fn from_aws(transforms: Vec<RuleTransform>) -> Vec<Self> {
         let mut read: Vec<Self> = transforms.into_iter().flat_map(one_from_aws).collect();
         read.sort_by_key(|transform| transform.part);

@@ -83,7 +83,7 @@ impl BucketFacts {
         }
     }
 
-    /// Its policy with our statements. Other statements stay.
+    /// Returns its policy with our statements. Other statements stay.
     pub(super) fn guarding_policy(&self, bucket: &str) -> Value {
         let mut policy = self.policy.clone().unwrap_or_else(|| json!({ "Version": "2012-10-17" }));
         let is_ours = |it: &&Value| it["Sid"] == ONLY_BY_TLS || it["Sid"] == WRITE_ONCE;
@@ -93,7 +93,7 @@ impl BucketFacts {
         policy
     }
 
-    /// Its lifecycle rules with ours. Other rules stay.
+    /// Returns its lifecycle rules with ours. Other rules stay.
     pub(super) fn rules_with_abort(&self) -> Vec<LifecycleRule> {
         let others = self.rules.iter().filter(|rule| rule.id() != Some(RULE));
         others.cloned().chain(abort_rule()).collect()
