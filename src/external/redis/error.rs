@@ -19,7 +19,7 @@ pub struct RedisError {
 pub enum Trouble {
     /// The connection is refused: the process is gone, or a firewall rejects packets.
     Gone,
-    /// The connection ended before the answer: a user or a firewall closed it, or the process has just died.
+    /// The connection ended before the answer: another client closed it, or the process has just died.
     Broken,
     /// No answer came in time; the call may have had its effect, or may have it later.
     Unanswered,
