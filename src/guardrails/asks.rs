@@ -285,9 +285,12 @@ mod tests {
     }
 
     #[test]
-    fn a_found_certificate_is_asked_for_only_at_home() {
+    fn defaults_of_a_listener_are_asked_for_only_at_home() {
         let of = |group: Value| list_asks(of_shop, json!({ "group": group, "listeners": [{ "port": 443 }] }));
-        let found = ["Certificate spec.listeners[0].certificateArns (found by AWS) ?"];
+        let found = [
+            "SslPolicy spec.listeners[0].sslPolicy (left out) ?",
+            "Certificate spec.listeners[0].certificateArns (found by AWS) ?",
+        ];
         assert_eq!(of(json!({ "name": "g" })), found, "a group of one is no way around");
         assert_eq!(of(json!({ "name": "g", "namespace": "shop" })), found);
         assert_eq!(of(json!({ "name": "g", "namespace": "edge" })), [""; 0]);

@@ -52,11 +52,11 @@ pub async fn run(cli: Cli) -> Result<u8, Error> {
             match (&found.objects[..], output) {
                 ([one], Form::Table) if object.as_ref().is_some_and(|word| word.contains('/')) => {
                     let parts = cluster.parts(one).await;
-                    print(&tree::tree(&Seen::read(one, now), one, &parts, now, paint()))?;
+                    terminal::print(&tree::tree(&Seen::read(one, now), one, &parts, now))?;
                 }
                 (objects, form) => {
                     let seen: Vec<Seen> = objects.iter().map(|object| Seen::read(object, now)).collect();
-                    print(&table::print(&seen, form, place.all_namespaces, paint())?)?;
+                    terminal::print(&table::print(&seen, form, place.all_namespaces)?)?;
                 }
             }
             report(&found.refused)
@@ -72,7 +72,7 @@ pub async fn run(cli: Cli) -> Result<u8, Error> {
                     continue;
                 }
                 let events = cluster.warnings(object).await;
-                print(&why::explain(&seen, &events, now, paint()))?;
+                terminal::print(&why::explain(&seen, &events, now))?;
             }
             terminal::print(&why::summary(found.objects.len(), healthy))?;
             report(&found.refused)

@@ -15,7 +15,7 @@ use crate::terminal::{self, plain};
 const DEEPEST: usize = 4;
 
 /// Shows the object and everything that belongs to it.
-pub fn tree(seen: &Seen, object: &DynamicObject, parts: &Found, now: Timestamp, paint: Paint) -> String {
+pub fn tree(seen: &Seen, object: &DynamicObject, parts: &Found, now: Timestamp) -> String {
     let (seen, object) = (&seen.printable(), &printable(object));
     let parts = &Found {
         objects: parts.objects.iter().map(printable).collect(),
@@ -86,7 +86,7 @@ fn status_lines(status: &Value) -> Vec<String> {
 }
 
 /// Shows the objects that this one controls, and the objects that those control.
-fn branch(out: &mut String, uid: &str, parts: &Found, depth: usize, paint: Paint) {
+fn branch(out: &mut String, uid: &str, parts: &Found, depth: usize) {
     let is_of = |part: &&DynamicObject| {
         part.owner_references().iter().any(|owner| owner.uid == uid && owner.controller == Some(true))
     };
@@ -193,7 +193,7 @@ mod tests {
             }));
             let found = Found { objects: vec![part], refused: vec![text.to_owned()] };
             let now = Timestamp::UNIX_EPOCH;
-            tree(&Seen::read(&object, now), &object, &found, now, Paint { terminal: false })
+            uncoloured(&tree(&Seen::read(&object, now), &object, &found, now))
         };
         let usual = lines_of("x").lines().count();
         for hostile in ["x\n  Ready True", "x\r\u{1b}[2K", "\u{9b}1A\u{202e}x", "x\u{2028}\u{7f}"] {
@@ -237,7 +237,7 @@ mod tests {
         ];
         let found = Found { objects: parts.map(object).into(), refused: vec!["cannot list jobs: forbidden".into()] };
         let seen = Seen::read(&redis, now);
-        insta::assert_snapshot!(tree(&seen, &redis, &found, now, Paint { terminal: false }), @r"
+        insta::assert_snapshot!(uncoloured(&tree(&seen, &redis, &found, now)), @r"
         redis/cache -n shop, 1h old
           Ready True Serving: cache-0 serves
           Replicated False Syncing for 1m: cache-1 is behind

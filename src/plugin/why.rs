@@ -14,7 +14,7 @@ use crate::terminal::{health, plain, strong};
 const NEWEST: usize = 5;
 
 /// Describes what is wrong with the object.
-pub fn explain(seen: &Seen, events: &[Event], now: Timestamp, paint: Paint) -> String {
+pub fn explain(seen: &Seen, events: &[Event], now: Timestamp) -> String {
     let seen = &seen.printable();
     let mut out = format!("{}\n", strong(&format!("{} -n {}", seen.word(), seen.namespace)));
     let _ = writeln!(out, "  Ready is {}, {}: {}", seen.ready, health(false, &seen.reason), seen.message);
@@ -95,7 +95,7 @@ mod tests {
             let seen = Seen { kind, namespace, name, ready, reason, message, age_seconds: 1, conditions };
             let event = json!({ "metadata": {}, "involvedObject": {}, "reason": hostile, "message": hostile, "type": "Warning" });
             let events = [serde_json::from_value(event).expect("an event")];
-            let shown = explain(&seen, &events, Timestamp::UNIX_EPOCH, Paint { terminal: false });
+            let shown = uncoloured(&explain(&seen, &events, Timestamp::UNIX_EPOCH));
             assert_eq!(shown.lines().count(), 5, "{shown}");
             assert!(shown.lines().all(|line| *line == *plain(line)), "{shown:?}");
         }
@@ -152,7 +152,7 @@ mod tests {
             event("Created", "a CronJob", "2026-11-25T07:00:00Z", "Normal"),
         ];
         let now = "2026-11-25T07:01:30Z".parse().expect("a time");
-        insta::assert_snapshot!(explain(&seen, &events, now, Paint { terminal: false }), @r"
+        insta::assert_snapshot!(uncoloured(&explain(&seen, &events, now)), @r"
         databasebackup/nightly -n shop
           Ready is False, SecretMissing: there is no Secret login
           BackupOverdue is True, SecretMissing: no backup since Monday

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! It detects no failures and fails nothing over: the operator does, and makes each node follow the master. So it asks
-//! the node beside it, and no other. While that node knows no master, it names none.
+//! the node beside it, and no other. While that node knows no master, it names none. Redis' own sentinel would decide
+//! by itself, and Redis' libraries are for clients: none bounds what a client may send before it has logged in.
 
 mod command;
 mod node;

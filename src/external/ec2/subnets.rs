@@ -21,7 +21,7 @@ impl Ec2 {
     }
 
     /// The networks of all subnets of a VPC, IPv4 and IPv6.
-    pub async fn networks(&self, vpc: &str) -> Outcome<Vec<Network>> {
+    pub async fn networks(&self, vpc: &str) -> Outcome<Vec<IpNet>> {
         let found = self.list_filtered(&[filter("vpc-id", [vpc.to_owned()])]).await?;
         Ok(found.iter().flat_map(networks).collect())
     }

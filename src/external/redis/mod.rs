@@ -104,6 +104,14 @@ impl Redis {
         }
     }
 
+    /// The bytes of memory that the data of a node take, without buffers that do not count against `maxmemory`.
+    pub async fn used_memory(&self, node: &Endpoint) -> Result<u64, RedisError> {
+        match self.call(node, Request::Memory).await? {
+            Reply::Info(info) => info.used_memory.ok_or_else(|| RedisError::unexpected_answer("INFO")),
+            _ => Err(RedisError::unexpected_answer("INFO")),
+        }
+    }
+
     /// Counts the clients that are connected to a node, without the operator, other nodes and probes.
     pub async fn clients(&self, node: &Endpoint) -> Result<usize, RedisError> {
         match self.call(node, Request::Clients).await? {

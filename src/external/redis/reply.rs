@@ -30,7 +30,7 @@ pub fn reply(request: &Request, value: Value) -> Result<Reply, RedisError> {
             let position = position_of(&value).ok_or_else(|| RedisError::unexpected_answer(request.name()))?;
             Ok(Reply::Role(position))
         }
-        (Request::Info | Request::Keys, value) => {
+        (Request::Info | Request::Keys | Request::Memory, value) => {
             let info = info_of(&value).ok_or_else(|| RedisError::unexpected_answer(request.name()))?;
             Ok(Reply::Info(Box::new(info)))
         }

@@ -97,6 +97,8 @@ pub enum Request {
     Info,
     /// Count the keys.
     Keys,
+    /// Report how much memory the data take.
+    Memory,
     /// List the connected clients.
     Clients,
     /// Try a write that changes nothing. It has a connection of its own: while writes have to wait, so would everything
@@ -222,7 +224,7 @@ impl Request {
 pub enum Reply {
     /// The answer to [`Request::Role`].
     Role(Position),
-    /// The answer to [`Request::Info`] and [`Request::Keys`].
+    /// The answer to [`Request::Info`], [`Request::Keys`] and [`Request::Memory`].
     Info(Box<Info>),
     /// The answer to [`Request::Clients`]: how many.
     Clients(usize),

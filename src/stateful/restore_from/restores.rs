@@ -17,7 +17,7 @@ use super::facts::{Live, Seen};
 use crate::api::DatabaseRestore;
 use crate::api::databaserestore::Restored;
 use crate::runtime::child_watch::{Owner, owners_to_wake};
-use crate::runtime::manifest::delete_exactly;
+use crate::runtime::manifest::{delete_exactly, patch_exactly};
 use crate::runtime::{Class, Decoded, PerObject, SlowBackoff, class_of_kubernetes, decoded, of_metadata};
 
 /// How long to wait for an answer: a failover may be due.
