@@ -55,7 +55,7 @@ fn arn(services: &[&str], resource: &str, text: &str, is_whole: bool) -> bool {
         return false;
     }
     parts.iter().enumerate().all(|(place, part)| {
-        // What comes after the last part is not known, unless the text is whole.
+        // The text after the last part is not known, unless the text is whole.
         let is_open = place + 1 == parts.len() && !is_whole;
         let is_one = |words: &[&str]| words.iter().any(|word| word == part || is_open && word.starts_with(part));
         match place {

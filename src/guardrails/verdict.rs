@@ -116,7 +116,8 @@ fn refusal(name: &str, spec: &CausewayPolicySpec, ask: &Ask) -> Option<Denial> {
         Topic::KmsKey => (&spec.kms_keys, "kmsKeys"),
         Topic::Image => (&spec.images, "images"),
         Topic::PriorityClass => (&spec.priority_classes, "priorityClasses"),
-        // What groups let in follows from the groups: it is checked only where no list says which groups may be used.
+        // The networks that groups let in follow from the groups: they are checked only where no list says which groups
+        // may be used.
         Topic::LetInByGroups if spec.security_groups.is_some() => return None,
         Topic::Network | Topic::LetInByGroups => (&spec.inbound_cidrs, "inboundCidrs"),
         Topic::TargetGroup => (&spec.target_groups, "targetGroups"),

@@ -165,7 +165,7 @@ impl Action {
         }
     }
 
-    /// Whether it creates a resource of its own: a balancer, a target group or a security group.
+    /// Reports whether it creates a resource of its own: a balancer, a target group or a security group.
     pub fn creates(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! What exists in AWS, and how a change alters it.
+//! The resources that exist in AWS, and how a change alters it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +16,8 @@ pub struct Member {
     pub balancer: Balancer,
     /// Its tags.
     pub tags: Pairs,
-    /// Whether AWS has shown these tags. Until then they are the ones that we asked for. AWS answers a create call with
-    /// an older balancer if there is one of the same name and settings.
+    /// True once AWS has shown these tags. Until then they are the ones that we asked for. AWS answers a create call
+    /// with an older balancer if there is one of the same name and settings.
     pub verified: bool,
     /// Its attributes.
     pub attributes: Option<Pairs>,
@@ -119,7 +119,7 @@ impl Assets {
         self.entries.iter().filter(move |entry| entry.description == mark)
     }
 
-    /// Whether there is no balancer, target group or security group.
+    /// Reports whether there is no balancer, target group or security group.
     pub fn is_empty(&self) -> bool {
         self.balancers.is_empty() && self.groups.is_empty() && self.security_groups.is_empty()
     }

@@ -12,7 +12,7 @@ use super::targets::Binding;
 #[derive(Clone, Debug, Default)]
 pub struct Bound(HashMap<ObjectKey, Decided>);
 
-/// What was decided about an owner.
+/// The decision about an owner.
 #[derive(Clone, Debug, Default)]
 struct Decided {
     bindings: Vec<Binding>,
@@ -39,7 +39,7 @@ impl Bound {
         self.0.values().flat_map(|decided| &decided.bindings)
     }
 
-    /// Whether its bindings were decided, even if there are none.
+    /// Reports whether its bindings were decided, even if there are none.
     pub fn knows(&self, owner: &ObjectKey) -> bool {
         self.0.contains_key(owner)
     }

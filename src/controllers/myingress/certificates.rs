@@ -35,7 +35,7 @@ pub fn chosen(
     Ok(all)
 }
 
-/// Whether one of the chosen certificates covers the host.
+/// Reports whether one of the chosen certificates covers the host.
 pub fn is_covered(host: &str, chosen: &[String], known: &[Certificate]) -> bool {
     let mut given = known.iter().filter(|certificate| chosen.contains(&certificate.arn));
     given.any(|certificate| certificate.names.iter().any(|name| covers(name, host)))

@@ -2,7 +2,7 @@
 
 use super::action::{Action, BalancerAction, ListenerAction, SecurityAction};
 
-/// Whether `later` must not be carried out because `refused`, which comes before it in the same plan, was not.
+/// Reports whether `later` must not be carried out because `refused`, which comes before it in the same plan, was not.
 pub fn depends(refused: &Action, later: &Action) -> bool {
     match (refused, later) {
         (Action::Security(refused), Action::Security(later)) => in_security_group(refused, later),

@@ -34,17 +34,17 @@ const MOST_NAMED: usize = 6;
 /// Drift of the same kind is reported at most once in this many minutes, however often a rival repeats it.
 const PAUSE: i64 = 10;
 
-/// What was decided, as far as drift depends on it.
+/// The decisions, as far as drift depends on it.
 pub struct Decided<'a> {
     /// A hash of everything that AWS should follow.
     pub basis: u64,
-    /// What exists in AWS.
+    /// The resources that exist in AWS.
     pub assets: &'a Assets,
     /// The planned changes of all that belongs to a balancer.
     pub changes: Vec<&'a Action>,
     /// The present values of what the spec leaves open, if everything is right.
     pub open: Open,
-    /// Whether everything is right, and nothing is waited for.
+    /// True if everything is right, and no change is waited for.
     pub right: bool,
     /// When AWS was looked at.
     pub looked: Timestamp,
@@ -77,7 +77,7 @@ impl<'a> Decided<'a> {
     }
 }
 
-/// Whether an action changes what belongs to a balancer.
+/// Reports whether an action changes what belongs to a balancer.
 pub fn alters(action: &Action) -> bool {
     !matches!(action, Action::Bind(_) | Action::Balancer(BalancerAction::Verify { .. } | BalancerAction::Adopt { .. }))
 }
@@ -93,13 +93,13 @@ pub struct Drift {
     pub left: Option<String>,
 }
 
-/// What is known of one owner.
+/// Everything known about one owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     standing: Standing,
     /// When each kind of part was reported last, and how often it was changed since.
     reported: BTreeMap<&'static str, (Timestamp, u32)>,
-    /// What the spec left open when everything was right last for this basis, and when a change of that was reported.
+    /// The values that the spec left open when everything was right last for this basis, with the hash of that basis.
     open: Option<(u64, Open)>,
     open_reported: Option<Timestamp>,
 }
@@ -192,7 +192,7 @@ impl State {
     }
 }
 
-/// Whether to report again what was reported then.
+/// Reports whether to report again what was reported then.
 fn is_due(reported: Option<Timestamp>, now: Timestamp) -> bool {
     reported.is_none_or(|at| at.checked_add(PAUSE.minutes()).is_ok_and(|due| due <= now))
 }
@@ -222,7 +222,7 @@ fn listed(mut messages: Vec<String>) -> String {
     messages.join("; ")
 }
 
-/// What is known of all owners.
+/// Everything known about all owners.
 #[derive(Debug, Default)]
 pub struct DriftCache(Mutex<HashMap<ObjectKey, State>>);
 
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(state.take(&decided), Drift::default());
     }
 
-    /// What makes it [`GOOD`].
+    /// The action that makes it [`GOOD`].
     fn repair(found: Option<&str>) -> Action {
         let tags = Pairs::from([("team".to_owned(), "shop".to_owned())]);
         Action::Security(match found {

@@ -1,4 +1,4 @@
-//! What can go wrong with a balancer, reported with field and fix.
+//! The errors of a balancer, reported with field and fix.
 
 use super::action::{Action, SecurityAction};
 use super::lacking::TARGET_GROUP_NOT_FOUND;
@@ -23,10 +23,10 @@ pub const PERMISSION_MISSING: &str = "PermissionMissing";
 /// Condition reason while AWS WAF does not know a new balancer or web ACL yet.
 pub const WEB_ACL_PENDING: &str = "WebAclPending";
 
-/// What to do about a certificate that AWS does not take.
+/// The fix for a certificate that AWS does not take.
 const ISSUED: &str = "name issued certificates of the operator's account and region";
 
-/// Why observing or changing a balancer failed.
+/// The reason why observing or changing a balancer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A subnet does not exist, or not in this account and region.
@@ -56,7 +56,7 @@ pub enum Error {
     DeletionProtected {
         /// AWS's words.
         api_message: String,
-        /// What to do.
+        /// The fix.
         fix: String,
     },
     /// A certificate does not exist, or does not fit.
@@ -240,8 +240,8 @@ impl Error {
         Self::describe(error, None)
     }
 
-    /// Whether AWS may only not know yet what the spec names: it learns of something new a little late. Terraform tries
-    /// new certificates again, too.
+    /// Reports whether AWS may only not know yet what the spec names: it learns of something new a little late.
+    /// Terraform tries new certificates again, too.
     /// <https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/elbv2/listener_certificate.go>
     pub fn may_be_too_early(&self) -> bool {
         matches!(

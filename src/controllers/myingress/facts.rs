@@ -1,4 +1,4 @@
-//! What is known about one object, its group and its balancer.
+//! Everything known about one object, its group and its balancer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,18 +17,18 @@ use crate::api::myingress::AlbStatus;
 use crate::external::acm::Certificate;
 use crate::external::ec2::{SecurityGroup, Subnet};
 
-/// What matters to one object.
+/// The observations that matter to one object.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// The object, or its group, as an owner.
     pub owner: Owner,
-    /// What another cluster with our name has, if that keeps the owner from doing anything.
+    /// A resource of another cluster with our name, if that keeps the owner from doing anything.
     pub rival: Option<Rival>,
     /// Who shares the balancer.
     pub members: Members,
-    /// What they want together.
+    /// The wanted state that they describe together.
     pub built: Built,
-    /// What exists in AWS for the owner.
+    /// The owner's resources in AWS.
     pub assets: Assets,
     /// Names that our balancer might use and that anybody has taken.
     pub taken: BTreeSet<String>,
@@ -45,9 +45,9 @@ pub struct Observed {
     pub security_groups: Vec<SecurityGroup>,
     /// Certificates of AWS Certificate Manager, where they matter.
     pub certificates: Vec<Certificate>,
-    /// What the cluster says of the backends, by name of their target group.
+    /// The endpoints of the backends, by name of their target group.
     pub endpoints: BTreeMap<String, Endpoints>,
-    /// What AWS says of the targets, by ARN of their group.
+    /// Summaries of the targets' health in AWS, by ARN of their group.
     pub summaries: BTreeMap<String, Summary>,
     /// The bindings that are in force.
     pub bound: Vec<Binding>,
@@ -99,7 +99,7 @@ impl Observed {
         }
     }
 
-    /// What is wrong with the object itself.
+    /// Returns the complaint about the object itself.
     pub fn complaint(&self, object: &MyIngress) -> Option<&Complaint> {
         let key = key(object);
         self.members.refused.get(&key).or_else(|| self.built.complaints.get(&key))

@@ -37,7 +37,7 @@ pub fn unfollowable(
     (complaints, backends)
 }
 
-/// Whether the spec asks for what the cluster does not have.
+/// Reports whether the spec asks for what the cluster does not have.
 fn is_mistake(found: &Endpoints, object: &MyIngress, followed: bool) -> bool {
     match found {
         // Before it has listeners, the object may have been created before its Service. It loses nothing by that.
@@ -48,7 +48,7 @@ fn is_mistake(found: &Endpoints, object: &MyIngress, followed: bool) -> bool {
     }
 }
 
-/// Whether the target group exists and followed that backend before, as its tag says.
+/// Reports whether the target group exists and followed that backend before, as its tag says.
 fn is_followed(assets: &Assets, name: &str, group: &GroupModel) -> bool {
     let (tag, value) = backend_tag(&group.backend);
     assets.group_named(name).is_some_and(|member| member.tags.get(&tag) == Some(&value))
@@ -104,7 +104,7 @@ mod tests {
         object
     }
 
-    /// What is there once the target group of the object's backend follows it.
+    /// The resources once the target group of the object's backend follows it.
     fn following(object: &MyIngress) -> Assets {
         let mut assets = Assets::default();
         for (name, group) in &built(&[object]).model.unwrap().groups {

@@ -20,7 +20,7 @@ pub struct Members {
     pub refused: BTreeMap<ObjectKey, Complaint>,
     /// Those of `refused` that the group does not allow to join. The group keeps nothing for them.
     pub strangers: BTreeSet<ObjectKey>,
-    /// Whether they are a group.
+    /// True if they are a group.
     pub grouped: bool,
     /// The group's own namespace; `None` where there is no group.
     pub home: Option<String>,
@@ -35,14 +35,14 @@ impl Members {
         self.present.iter().filter(takes_part).map(AsRef::as_ref).collect()
     }
 
-    /// Whether that object belongs to the group of another namespace. A guest brings rules and backends, and decides
-    /// nothing else.
+    /// Reports whether that object belongs to the group of another namespace. A guest brings rules and backends, and
+    /// decides nothing else.
     pub fn is_guest(&self, member: &ObjectKey) -> bool {
         self.home.as_ref().is_some_and(|home| member.0 != *home)
     }
 
-    /// Whether a guest may be there that is not among those present, because the objects of its namespace are not
-    /// known. Guests that the group does not allow are left out: it keeps nothing for them.
+    /// Reports whether a guest may be there that is not among those present, because the objects of its namespace are
+    /// not known. Guests that the group does not allow are left out: it keeps nothing for them.
     pub fn may_be_unseen(&self, member: &ObjectKey) -> bool {
         self.unlisted.contains(&member.0) && self.is_guest(member) && self.may_allow(&member.0)
     }
@@ -55,7 +55,7 @@ impl Members {
         })
     }
 
-    /// Whether no member is left that the balancer must stay for.
+    /// Reports whether no member is left that the balancer must stay for.
     pub fn is_deserted(&self) -> bool {
         self.present.iter().all(|object| self.strangers.contains(&key(object)))
     }
@@ -65,8 +65,8 @@ impl Members {
         self.present.iter().map(|object| key(object)).collect()
     }
 
-    /// What specs have set in AWS, by the records of all members: another member may have acted before. Guests bring
-    /// listeners, and nothing else that is recorded.
+    /// The keys that specs have set in AWS, by the records of all members: another member may have acted before. Guests
+    /// bring listeners, and nothing else that is recorded.
     pub fn recorded(&self) -> ManagedKeys {
         let at_home = self.present.iter().filter(|member| !self.is_guest(&key(member)));
         let records = at_home.filter_map(|member| member.status.as_ref()?.managed.as_ref());
@@ -88,7 +88,7 @@ impl Members {
         all
     }
 
-    /// Whether no member takes part, because each is suspended.
+    /// Reports whether no member takes part, because each is suspended.
     pub fn all_suspended(&self) -> bool {
         self.present.iter().all(|member| member.spec.suspend)
     }

@@ -144,11 +144,11 @@ struct MyIngressKind {
     begun: Instant,
     /// The version of each group member for which the other members were woken last.
     groups_seen: Mutex<HashMap<String, (Option<i64>, bool)>>,
-    /// What AWS refused.
+    /// The actions that AWS refused.
     refusals: Refusals,
     /// The objects for which this process created something.
     journal: Journal,
-    /// What was right before, to recognise what somebody else changes in AWS.
+    /// The state that was right before, to recognise changes that others make in AWS.
     drift: drift::DriftCache,
     metrics: Metrics,
     /// How often everything is checked.
@@ -157,7 +157,7 @@ struct MyIngressKind {
     replacement_grace: Duration,
     /// Rules that a security group may have for each address family.
     security_group_rules: u16,
-    /// What objects are allowed to name.
+    /// The policies on what objects may name.
     guardrails: Guardrails,
 }
 

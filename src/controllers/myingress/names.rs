@@ -44,13 +44,13 @@ pub struct TargetGroupIdentity<'a> {
     pub backend: &'a str,
     /// The balancer's scheme: while one balancer replaces another, each has its own groups.
     pub scheme: Scheme,
-    /// What the targets are.
+    /// The type of the targets: IP addresses or instances.
     pub target_type: TargetType,
     /// Protocol of requests to them.
     pub protocol: Protocol,
     /// Its version.
     pub version: ProtocolVersion,
-    /// Whether their addresses are IPv6.
+    /// True if their addresses are IPv6.
     pub ipv6: bool,
     /// Port on which targets tell the balancer how many requests they take.
     pub control_port: Option<u16>,

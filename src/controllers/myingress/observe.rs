@@ -90,7 +90,7 @@ pub struct Wanted {
     pub members: Members,
     /// Client secrets that they name.
     secrets: Secrets,
-    /// What they want.
+    /// The wanted state that they describe together.
     pub built: Built,
 }
 
@@ -261,7 +261,7 @@ async fn look_up(kind: &MyIngressKind, object: &MyIngress, observed: &mut Observ
     Ok(())
 }
 
-/// Whether there is or was a security group of our own. The status says so before one is created.
+/// Reports whether there is or was a security group of our own. The status says so before one is created.
 fn had_security_group(object: &MyIngress) -> bool {
     let managed = |status: &MyIngressStatus| {
         status.security_group.is_some() || status.managed.as_ref().is_some_and(|managed| managed.security_group)
@@ -269,7 +269,7 @@ fn had_security_group(object: &MyIngress) -> bool {
     object.status.as_ref().is_some_and(managed)
 }
 
-/// Whether there may be a security group of our own.
+/// Reports whether there may be a security group of our own.
 fn may_have_security_group(object: &MyIngress, built: &Built) -> bool {
     !object.spec.inbound_cidrs.is_empty()
         || !object.spec.inbound_prefix_lists.is_empty()

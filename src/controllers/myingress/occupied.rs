@@ -20,8 +20,9 @@ pub struct Occupied {
 }
 
 impl Occupied {
-    /// What the owner's target groups occupy. A group counts as a member's if its tags name the member, and that
-    /// member's rules or a default action forward to it. If only the tags do, somebody changed them: they are repaired.
+    /// Collects the names that the owner's target groups occupy. A group counts as a member's if its tags name the
+    /// member, and that member's rules or a default action forward to it. If only the tags do, another client changed
+    /// them: they are repaired.
     pub fn by(assets: &Assets, owner: &Owner) -> Self {
         let mut forwarding: BTreeSet<(&String, Option<ObjectKey>)> = BTreeSet::new();
         for (_, listener) in assets.balancers.values().flat_map(|it| it.listeners.iter().flatten()) {

@@ -82,18 +82,18 @@ impl Owner {
         tags
     }
 
-    /// Whether something with these tags belongs to this owner. Only cluster and uid count. The other tags are for
-    /// people to read; they are repaired like any other tag.
+    /// Reports whether something with these tags belongs to this owner. Only cluster and uid count. The other tags are
+    /// for people to read; they are repaired like any other tag.
     pub fn owns(&self, tags: &Pairs) -> bool {
         self.is_named_by(tags) && is_of(&self.cluster, tags)
     }
 
-    /// Whether these tags name this owner, possibly in another cluster with the same name.
+    /// Reports whether these tags name this owner, possibly in another cluster with the same name.
     pub fn is_named_by(&self, tags: &Pairs) -> bool {
         !self.uid.is_empty() && tags.get(UID) == Some(&self.uid) && has_name_of(&self.cluster, tags)
     }
 
-    /// Whether the owner is a group.
+    /// Reports whether the owner is a group.
     pub fn is_group(&self) -> bool {
         self.uid.starts_with(GROUP_UID)
     }
@@ -115,13 +115,13 @@ pub fn group_of(object: &MyIngress) -> Option<ObjectKey> {
     Some((namespace, group.name.clone()))
 }
 
-/// Whether these tags have the name of that cluster. Another cluster may have the same name.
+/// Reports whether these tags have the name of that cluster. Another cluster may have the same name.
 fn has_name_of(cluster: &Cluster, tags: &Pairs) -> bool {
     tags.get(CLUSTER) == Some(&cluster.name)
 }
 
-/// Whether something with these tags belongs to that cluster. Tags without a cluster's uid are from before that tag
-/// existed, and count as its own.
+/// Reports whether something with these tags belongs to that cluster. Tags without a cluster's uid are from before that
+/// tag existed, and count as its own.
 fn is_of(cluster: &Cluster, tags: &Pairs) -> bool {
     has_name_of(cluster, tags) && tags.get(CLUSTER_UID).is_none_or(|uid| Some(uid) == cluster.uid.as_ref())
 }
@@ -141,7 +141,7 @@ pub fn cluster_named_by(tags: &Pairs) -> Option<(&String, &String)> {
     tags.get(CLUSTER).zip(tags.get(CLUSTER_UID))
 }
 
-/// Whether these tags say for sure that something belongs to that cluster, and not to another of the same name.
+/// Reports whether these tags say for sure that something belongs to that cluster, and not to another of the same name.
 pub fn is_surely_of(cluster: &Cluster, tags: &Pairs) -> bool {
     tags.contains_key(CLUSTER_UID) && is_of(cluster, tags)
 }

@@ -31,7 +31,7 @@ const FORGOTTEN: Duration = Duration::from_mins(10);
 /// An action that is not tried now, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What was refused, or a [`pause`].
+    /// The refused action, or a [`pause`].
     pub action: Action,
     /// Stable `CamelCase` word.
     pub reason: &'static str,
@@ -59,7 +59,7 @@ struct Entry {
     wait: Duration,
 }
 
-/// What [`Refusals::note`] did with a failure.
+/// The way in which [`Refusals::note`] took a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noted {
     /// The reconcile fails because of it.
@@ -158,7 +158,7 @@ impl Refusals {
 }
 
 impl Entry {
-    /// Whether AWS refused to add a certificate to the listener, for another reason than a quota.
+    /// Reports whether AWS refused to add a certificate to the listener, for another reason than a quota.
     fn lacks_certificate(&self, listener: &str) -> bool {
         let refused = !self.wait.is_zero() && self.reason != QUOTA_REACHED;
         refused && gets_certificates(&self.action) == Some(listener)

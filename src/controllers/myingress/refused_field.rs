@@ -61,7 +61,7 @@ fn inbound_field(error: &AwsError, permissions: &BTreeSet<Permission>, spec: &My
     named.or(only).map(|it| it.field.clone())
 }
 
-/// Whether a text names this value, and not only a longer one that contains it.
+/// Reports whether a text names this value, and not only a longer one that contains it.
 pub fn is_named(value: &str, text: &str) -> bool {
     let belongs = |it: char| it.is_alphanumeric() || matches!(it, '-' | '_' | '/');
     !value.is_empty()

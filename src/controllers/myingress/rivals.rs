@@ -28,7 +28,7 @@ pub const REASON: &str = "ClusterNameShared";
 pub struct Rival {
     /// The other cluster's uid.
     pub uid: String,
-    /// What it has.
+    /// A resource that it has.
     pub what: String,
 }
 
@@ -52,8 +52,8 @@ impl Rival {
     }
 }
 
-/// What another cluster has and what keeps this owner from doing anything. That is something with the name that the
-/// owner's would have. If the owner has nothing in AWS, it is anything at all, unless our cluster was here before.
+/// Returns a resource of another cluster that keeps this owner from changing anything: one with the name that the
+/// owner's would have. If the owner has nothing in AWS, any resource does, unless our cluster was here before.
 pub fn rival(assets: &Assets, owner: &Owner, owns: bool) -> Option<Rival> {
     let cluster = &owner.cluster;
     let mut newcomer = None;

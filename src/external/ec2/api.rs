@@ -45,7 +45,7 @@ pub struct Api {
     plugin: SharedRuntimePlugin,
 }
 
-/// What EC2 answered.
+/// The answer of EC2.
 #[derive(Debug)]
 pub struct Answer {
     /// The document's root.
@@ -143,7 +143,7 @@ fn answer(response: &HttpResponse) -> Result<Answer, OrchestratorError<Refused>>
     if response.status().is_success() {
         return Ok(Answer { root: root?, request_id: response.request_id().map(str::to_owned) });
     }
-    // Something between us and EC2 may answer with something that is not XML. Then nobody knows what became of the
+    // Something between us and EC2 may answer with something that is not XML. Then it is not known what became of the
     // call.
     let error = root.ok().and_then(|root| Some(root.child("Errors")?.child("Error")?.clone())).unwrap_or_default();
     let text = |name| error.child(name).map(|it| it.text.clone());

@@ -1,4 +1,4 @@
-//! What others do in AWS, beside Causeway.
+//! The changes that others make in AWS, beside Causeway.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub async fn attributes(scene: &Scene, arn: &str) -> BTreeMap<String, String> {
     pairs.map(|pair| (pair.key.unwrap_or_default(), pair.value.unwrap_or_default())).collect()
 }
 
-/// Creates a balancer as somebody else would; returns its ARN.
+/// Creates a balancer as another client would; returns its ARN.
 pub async fn create(scene: &Scene, name: &str, subnets: &[&str], tags: &[(&str, &str)]) -> String {
     let tags = tags.iter().map(|(key, value)| tag(key, value)).collect();
     let call = scene.elb.create_load_balancer().name(name).scheme(LoadBalancerSchemeEnum::InternetFacing);

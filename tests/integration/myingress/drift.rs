@@ -1,4 +1,4 @@
-//! What somebody else changes in AWS is put back within one sweep; what is theirs stays.
+//! Changes of others in AWS are put back within one sweep; what is theirs stays.
 
 use std::time::Instant;
 

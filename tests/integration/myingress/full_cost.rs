@@ -1,4 +1,4 @@
-//! What the full example costs in calls to AWS.
+//! The cost of the full example in calls to AWS.
 
 use std::collections::BTreeMap;
 

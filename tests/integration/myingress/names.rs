@@ -7,7 +7,7 @@ use super::bystander::{self, seen};
 use super::{created, ready, spec};
 use crate::support::{Operator, Scene};
 
-/// Whether a name ends in a hash of eight hexadecimal digits after this beginning.
+/// Reports whether a name ends in a hash of eight hexadecimal digits after this beginning.
 fn is_hashed(name: &str, beginning: &str) -> bool {
     let hash = name.strip_prefix(beginning).and_then(|rest| rest.strip_prefix('-'));
     hash.is_some_and(|hash| hash.len() == 8 && hash.chars().all(|c| c.is_ascii_hexdigit()))

@@ -25,12 +25,12 @@ use crate::support::account::{becomes, listeners as listeners_of, rules as rules
 use crate::support::certificates::{EXAMPLE_COM, EXAMPLE_ORG, import};
 use crate::support::{Account, Operator, Scene, full, wait_for};
 
-/// What is done to the balancer with that ARN.
+/// A change by hand to the balancer with that ARN.
 type Deed = for<'a> fn(&'a Scene, &'a str) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// A change by hand that Causeway puts back.
 struct Change {
-    /// What is changed, as docs/myingress.md names it.
+    /// The changed part, as docs/myingress.md names it.
     what: &'static str,
     /// The operations that do it.
     calls: &'static str,

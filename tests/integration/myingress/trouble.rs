@@ -1,4 +1,5 @@
-//! What only a person can fix is reported with the field and the fix. The object goes on as soon as it is fixed.
+//! Trouble that only a person can fix is reported with the field and the fix. The object goes on as soon as it is
+//! fixed.
 
 use causeway::api::MyIngress;
 use serde_json::{Value, json};

@@ -23,7 +23,7 @@ async fn a_check_that_all_targets_fail_is_told_before_the_next_sweep() {
             condition(&conditions, "TargetsHealthy").is_some_and(|(it, ..)| it == status)
         }
     };
-    // What the servers answer is no success any more; then it is again.
+    // The servers' answers are no success any more; then they are again.
     let check = json!({ "interval": "5s", "timeout": "2s", "successCodes": "299" });
     let edited = json!({ "backends": [backend("web", json!({ "healthCheck": check }))] });
     scene.edit::<MyIngress>("web", edited).await;

@@ -17,10 +17,10 @@ const CLIENTS: u32 = 8;
 const RATE: u32 = 200;
 /// A request without an answer has failed.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
-/// Clients that nobody stopped stop by themselves, after all that a test may wait for.
+/// Clients that the test did not stop end by themselves, after all that a test may wait for.
 const LONGEST: Duration = Duration::from_mins(40);
 
-/// What a client got, or why it got nothing.
+/// The answer that a client got, or why it got none.
 pub type Outcome = Result<Answer, String>;
 
 /// An answer.
@@ -41,7 +41,7 @@ pub struct Answer {
 pub struct Exchange {
     /// The path that was asked for.
     pub path: &'static str,
-    /// Whether the client keeps its connection: then an earlier request may have used it.
+    /// True if the client keeps its connection: then an earlier request may have used it.
     pub kept: bool,
     /// When it was sent.
     pub sent: Instant,
@@ -52,7 +52,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// No answer, or one that says that nobody could answer.
+    /// Reports whether there was no answer, or one that says that no server could answer.
     pub fn failed(&self) -> bool {
         self.outcome.as_ref().map_or(true, |answer| answer.code >= 500)
     }
@@ -179,7 +179,7 @@ fn agent(kept: bool) -> Agent {
         .new_agent()
 }
 
-/// What became of all requests.
+/// The outcome of all requests.
 pub struct Record {
     /// The requests, in the order in which they were sent.
     pub exchanges: Vec<Exchange>,

@@ -28,7 +28,7 @@ struct Browser {
     jar: BTreeMap<String, String>,
 }
 
-/// What a client got.
+/// The answer that a client got.
 #[derive(Debug)]
 struct Answer {
     status: u16,
@@ -142,7 +142,7 @@ async fn clients_log_in_and_another_client_secret_is_used() {
     let inside = browser.get("/private/cart?item=1", "").await;
     assert!(inside.status == 200 && inside.text.contains("shop"), "{inside:?}");
 
-    // Somebody changes the client's secret at the provider, and then in the Secret.
+    // An administrator changes the client's secret at the provider, and then in the Secret.
     provider.change_secret("the-second");
     assert_eq!(browser.log_in("/private").await.status, 561, "the balancer has the first secret");
     let changed = Instant::now();

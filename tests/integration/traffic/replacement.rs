@@ -1,4 +1,4 @@
-//! What cannot be changed in place is replaced while requests go on.
+//! A part that cannot be changed in place is replaced while requests go on.
 
 use std::time::Instant;
 

@@ -19,9 +19,9 @@ pub struct Servers {
     pub replicas: u32,
     /// A new version is a new roll-out.
     pub version: u32,
-    /// Whether pods wait at our readiness gate.
+    /// True if pods wait at our readiness gate.
     pub gated: bool,
-    /// Whether they speak HTTPS as well, with the certificate of the Secret [`TLS`].
+    /// True if they speak HTTPS as well, with the certificate of the Secret [`TLS`].
     pub tls: bool,
 }
 
@@ -150,7 +150,7 @@ pub fn address(pod: &Pod) -> Option<String> {
     pod.status.as_ref()?.pod_ip.clone()
 }
 
-/// Whether the pod's condition of that type is true.
+/// True if the pod's condition of that type is true.
 pub fn is(pod: &Pod, condition: &str) -> bool {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.into_iter().any(|it| it.type_ == condition && it.status == "True")

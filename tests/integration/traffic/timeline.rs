@@ -8,7 +8,7 @@ use super::load::{Exchange, Record};
 /// For each path, who may answer.
 pub type Right = &'static [(&'static str, &'static [&'static str])];
 
-/// What was right, one edit after the other.
+/// The right answers, one edit after the other.
 pub struct Timeline {
     phases: Vec<Phase>,
 }

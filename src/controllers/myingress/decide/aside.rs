@@ -42,13 +42,13 @@ impl<'a> Aside<'a> {
         }
     }
 
-    /// Whether the action was refused and is not to be tried now.
+    /// Reports whether the action was refused and is not to be tried now.
     pub fn holds(&self, action: &Action) -> bool {
         self.meets(|refusal| refusal.action == *action)
     }
 
-    /// Whether a rule that does this was refused on the listener. A rule that only the quota of rules keeps out is still
-    /// wanted: old ones make room for it.
+    /// Reports whether a rule that does this was refused on the listener. A rule that only the quota of rules keeps out
+    /// is still wanted: old ones make room for it.
     pub fn holds_rule(&self, on: &str, wanted: &RuleSettings) -> bool {
         self.meets(|refusal| match &refusal.action {
             Action::Listener(ListenerAction::CreateRule { listener, settings, .. }) => {
@@ -61,7 +61,7 @@ impl<'a> Aside<'a> {
         })
     }
 
-    /// Whether AWS refused a rule of the balancer because of a quota.
+    /// Reports whether AWS refused a rule of the balancer because of a quota.
     pub fn is_full_of_rules(&self, of: &str) -> bool {
         let needs_room = |action: &Action| match action {
             Action::Listener(ListenerAction::CreateRule { balancer, .. }) => balancer == of,
@@ -70,7 +70,7 @@ impl<'a> Aside<'a> {
         self.refusals.iter().any(|refusal| refusal.reason == QUOTA_REACHED && needs_room(&refusal.action))
     }
 
-    /// Whether AWS refused a certificate beside the default ones of the balancer because of a quota.
+    /// Reports whether AWS refused a certificate beside the default ones of the balancer because of a quota.
     pub fn is_full_of_certificates(&self, of: &str) -> bool {
         self.refusals.iter().any(|refusal| lacks_room(refusal, of))
     }
@@ -104,8 +104,8 @@ impl<'a> Aside<'a> {
         all
     }
 
-    /// Whether the plan adds no certificate to the listener now: AWS has just refused one of several, or the permission is
-    /// missing.
+    /// Reports whether the plan adds no certificate to the listener now: AWS has just refused one of several, or the
+    /// permission is missing.
     pub fn holds_further_certificates(&self, on: &str) -> bool {
         self.meets(|refusal| match &refusal.action {
             Action::Listener(ListenerAction::AddCertificates { arn, certificates, .. }) => {
@@ -115,17 +115,18 @@ impl<'a> Aside<'a> {
         })
     }
 
-    /// Whether AWS refused to create a target group of that name.
+    /// Reports whether AWS refused to create a target group of that name.
     pub fn holds_group(&self, name: &str) -> bool {
         self.meets(|refusal| matches!(&refusal.action, Action::Group(GroupAction::Create(new)) if new.name == name))
     }
 
-    /// Whether the plan would contain nothing that was refused.
+    /// Reports whether the plan would contain nothing that was refused.
     pub fn is_empty(&self) -> bool {
         self.met.borrow().is_empty()
     }
 
-    /// Whether the plan would contain something refused that concerns such a member, or no member in particular.
+    /// Reports whether the plan would contain something refused that concerns such a member, or no member in
+    /// particular.
     pub fn holds_for(&self, concerns: impl Fn(&ObjectKey) -> bool) -> bool {
         self.met().into_iter().any(|refusal| refusal.blamed.as_ref().is_none_or(&concerns))
     }
@@ -164,8 +165,8 @@ impl<'a> Aside<'a> {
         }
     }
 
-    /// Whether the action adds certificates that the quota alone kept out, and an earlier action removes some of that
-    /// balancer.
+    /// Reports whether the action adds certificates that the quota alone kept out, and an earlier action removes some
+    /// of that balancer.
     fn fits_after(&self, action: &Action, before: &[Action]) -> bool {
         let Action::Listener(ListenerAction::AddCertificates { balancer, .. }) = action else { return false };
         let makes_room = |it: &Action| match it {
@@ -247,12 +248,12 @@ fn adds_certificates_to(action: &Action) -> Option<&str> {
     }
 }
 
-/// Whether AWS refused to add a certificate to the balancer because of a quota.
+/// Reports whether AWS refused to add a certificate to the balancer because of a quota.
 fn lacks_room(refusal: &Refusal, of: &str) -> bool {
     refusal.reason == QUOTA_REACHED && adds_certificates_to(&refusal.action) == Some(of)
 }
 
-/// Whether the object cannot do without what this action makes.
+/// Reports whether the object cannot do without what this action makes.
 fn needs(object: &MyIngress, observed: &Observed, action: &Action) -> bool {
     let listens = |on: u16| object.spec.listeners.iter().any(|listener| listener.port == on);
     let listener = |balancer: &str, arn: &str| {
@@ -285,7 +286,7 @@ fn needs(object: &MyIngress, observed: &Observed, action: &Action) -> bool {
     }
 }
 
-/// Whether the action deletes a rule that the object had.
+/// Reports whether the action deletes a rule that the object had.
 fn deletes_rule_of(object: &MyIngress, observed: &Observed, action: &Action) -> bool {
     let Action::Listener(ListenerAction::DeleteRule { balancer, listener, arn, .. }) = action else { return false };
     let listeners = observed.assets.balancers.get(balancer).and_then(|member| member.listeners.as_ref());
@@ -293,7 +294,8 @@ fn deletes_rule_of(object: &MyIngress, observed: &Observed, action: &Action) -> 
     rule.and_then(|rule| member_of(&rule.tags)).is_some_and(|member| member == key(object))
 }
 
-/// Whether the listener lacks a certificate that the spec names, or one of the `refused` ones for a host of the spec.
+/// Reports whether the listener lacks a certificate that the spec names, or one of the `refused` ones for a host of the
+/// spec.
 fn lacks(spec: &ListenerSpec, present: &ListenerMember, refused: &BTreeSet<String>, observed: &Observed) -> bool {
     let default = present.listener.settings.certificate.iter();
     let there: Vec<String> = present.certificates.iter().chain(default).cloned().collect();

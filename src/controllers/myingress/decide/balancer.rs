@@ -213,8 +213,8 @@ fn repairs(
     actions
 }
 
-/// What the member that decides about the balancer, and cannot take part now, has in its status. What only others have
-/// recorded was set without it, and is theirs to change.
+/// The record in the status of the member that decides about the balancer and cannot take part now. Settings that only
+/// others have recorded were set without it, and are theirs to change.
 fn holders_record<'a>(scene: &Scene<'a>) -> Option<&'a ManagedKeys> {
     let holder = scene.observed.built.held_by.as_ref()?;
     let object = scene.observed.members.present.iter().find(|object| key(object) == *holder)?;
@@ -244,7 +244,7 @@ fn subnets(scene: &Scene, member: Option<&Member>) -> Result<BTreeSet<String>, C
     }
 }
 
-/// Whether a balancer is to have IPv6 addresses, and whether it has some.
+/// The IPv6 addresses of a balancer: wanted, and present.
 #[derive(Clone, Copy, Default)]
 struct Ipv6 {
     wanted: bool,

@@ -26,9 +26,9 @@ struct Targets<'a> {
     found: BTreeSet<&'a str>,
     /// Ids of those that agree.
     agreed: BTreeSet<&'a str>,
-    /// What is wrong with the others.
+    /// The complaints about the others.
     complaints: Vec<Complaint>,
-    /// Whether some name could not be resolved to one group.
+    /// True if some name could not be resolved to one group.
     unclear: bool,
 }
 
@@ -108,7 +108,7 @@ pub fn clear(scene: &Scene, own: &SecurityGroup, actions: &mut Vec<Action>) {
     actions.extend(surplus.map(Action::shut_out));
 }
 
-/// What keeps our group from being let in.
+/// Returns reason and message if something keeps our group from being let in.
 pub fn trouble(scene: &Scene, current: &Member) -> Option<(&'static str, String)> {
     let own = scene.observed.assets.security_group_in(&current.balancer.vpc)?;
     let first = targets(scene, own).complaints.into_iter().next()?;

@@ -44,7 +44,7 @@ fn unseen(observed: &Observed) -> BTreeSet<ObjectKey> {
     owned.filter_map(member_of).filter(|member| observed.members.may_be_unseen(member)).collect()
 }
 
-/// Whether AWS's limits allow what is wanted together with what these members had.
+/// Reports whether AWS's limits allow what is wanted together with what these members had.
 fn fits(observed: &Observed, model: &Model, frozen: &[ObjectKey]) -> bool {
     let theirs = |tags: &Pairs| observed.owner.owns(tags) && member_of(tags).is_some_and(|it| frozen.contains(&it));
     let wanted: usize = model.listeners.values().map(|listener| listener.rules.len()).sum();

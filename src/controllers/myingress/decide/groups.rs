@@ -149,7 +149,7 @@ fn kind(wanted: &GroupModel, current: &Member) -> GroupKind {
 /// and rules to be read nor for a mistake in a spec to be corrected. Groups that no valid spec wants follow the backend
 /// that their tag names.
 pub fn bindings(model: Option<&Model>, members: &Members, owner: &Owner, assets: &Assets) -> Vec<Binding> {
-    // What is left in AWS after the last member at home is nobody's any more.
+    // After the last member at home, no member owns the rest in AWS.
     if members.is_deserted() {
         return Vec::new();
     }
@@ -192,7 +192,7 @@ fn binding(model: &Model, members: &Members, member: &GroupMember) -> Option<Bin
     })
 }
 
-/// Whether these are other ports of Services, or other nodes.
+/// Reports whether these are other ports of Services, or other nodes.
 fn is_another(one: &Backend, other: &Backend) -> bool {
     let named = |it: &Backend| (it.namespace.clone(), it.service.clone(), it.port.clone(), it.nodes.clone());
     named(one) != named(other)
@@ -235,7 +235,7 @@ pub fn bindings_without(object: &MyIngress, bound: &[Binding], assets: &Assets) 
     bound.iter().filter(stays).cloned().collect()
 }
 
-/// Whether a group belongs to a suspended member, so that even its targets stay as they are.
+/// Reports whether a group belongs to a suspended member, so that even its targets stay as they are.
 fn stands_still(members: &Members, tags: &Pairs) -> bool {
     let member = member_of(tags);
     members.suspended().any(|suspended| !members.grouped || member.as_ref() == Some(&suspended))
@@ -327,7 +327,7 @@ fn replaced(scene: &Scene, current: &Member, member: &GroupMember) -> Option<Bac
 /// Deletes groups that no spec wants and nothing forwards to, once they are drained. Returns how soon the next one is.
 pub fn clear(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Option<Duration> {
     let used = used(scene.observed);
-    // What a balancer forwards to is not known before its listeners are read.
+    // Before its listeners are read, the groups that a balancer forwards to are not known.
     let unread = |arn: &String| scene.observed.assets.balancers.get(arn).is_some_and(|it| it.listeners.is_none());
     let surplus = scene.observed.assets.groups.values().filter(|member| {
         !scene.model.groups.contains_key(&member.group.name)

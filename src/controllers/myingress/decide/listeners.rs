@@ -86,7 +86,7 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Resul
     Ok(())
 }
 
-/// Whether the owner's balancers have listeners of ours. Where listeners were not read, the record decides.
+/// Reports whether the owner's balancers have listeners of ours. Where listeners were not read, the record decides.
 pub fn exist(observed: &Observed, recorded: bool) -> bool {
     observed.assets.balancers.values().any(|member| match &member.listeners {
         Some(listeners) => listeners.values().any(|it| observed.owner.owns(&it.tags)),
@@ -94,22 +94,22 @@ pub fn exist(observed: &Observed, recorded: bool) -> bool {
     })
 }
 
-/// Whether a member of the group's own namespace that cannot take part now needs the listener: because of its spec, or
-/// of the rules or targets that it had there.
+/// Reports whether a member of the group's own namespace that cannot take part now needs the listener: because of its
+/// spec, or of the rules or targets that it had there.
 pub fn is_kept(scene: &Scene, member: &ListenerMember) -> bool {
     member.rules.values().any(|rule| scene.is_frozen_at_home(&rule.tags))
         || keeps_default(scene, member)
         || is_listed(scene, member.listener.settings.port)
 }
 
-/// Whether the spec of such a member has the port. The listener keeps what that member may have set and no other one
-/// sets.
+/// Reports whether the spec of such a member has the port. The listener keeps what that member may have set and no
+/// other one sets.
 fn is_listed(scene: &Scene, port: u16) -> bool {
     let has_port = |object: &MyIngress| object.spec.listeners.iter().any(|listener| listener.port == port);
     scene.frozen_at_home().any(has_port)
 }
 
-/// Whether the default action forwards to targets of a member that can take part.
+/// Reports whether the default action forwards to targets of a member that can take part.
 fn forwards_to_active(scene: &Scene, member: &ListenerMember) -> bool {
     member.listener.settings.default_actions.iter().flat_map(RuleAction::forwarded_to).any(|arn| {
         let group = scene.observed.assets.groups.get(arn);
@@ -117,7 +117,7 @@ fn forwards_to_active(scene: &Scene, member: &ListenerMember) -> bool {
     })
 }
 
-/// Whether the default action forwards to targets of such a member.
+/// Reports whether the default action forwards to targets of such a member.
 fn keeps_default(scene: &Scene, member: &ListenerMember) -> bool {
     member.listener.settings.default_actions.iter().flat_map(RuleAction::forwarded_to).any(|arn| {
         let group = scene.observed.assets.groups.get(arn);
@@ -144,7 +144,7 @@ pub fn awaited(object: Option<&ObjectKey>, scene: &Scene, current: &Member) -> B
     awaited
 }
 
-/// What keeps a rule of a group's member from having its priority.
+/// Explains what keeps a rule of a group's member from having its priority.
 pub fn taken(object: &ObjectKey, scene: &Scene, current: &Member) -> Option<String> {
     // Outside of a group it is a complaint about the object, and no plan is made.
     if !scene.observed.members.grouped {
@@ -161,7 +161,7 @@ pub fn taken(object: &ObjectKey, scene: &Scene, current: &Member) -> Option<Stri
     })
 }
 
-/// Whether there is a certificate for every host that needs one.
+/// Checks that there is a certificate for every host that needs one.
 pub fn certified(scene: &Scene) -> Result<(), Complaint> {
     for (port, listener) in &scene.model.listeners {
         if let CertificatesModel::Chosen { given, hosts } = &listener.certificates {
@@ -179,7 +179,7 @@ struct Listener<'a> {
     arns: &'a BTreeMap<&'a str, &'a str>,
     /// Rules that stay as they are, because what they should become was refused.
     kept: BTreeSet<String>,
-    /// Whether the default action stays as it is, because new rules cannot be made.
+    /// True if the default action stays as it is, because new rules cannot be made.
     default_stays: bool,
     /// Rules and the default action that wait for targets.
     waiting: Waiting,
@@ -275,8 +275,8 @@ impl<'a> Listener<'a> {
         Ok(())
     }
 
-    /// Whether the rule is that of a frozen member, and stays so. One that becomes another member's gets the tags of that
-    /// member: otherwise it would go with the rules of the former one.
+    /// Reports whether the rule is that of a frozen member, and stays so. One that becomes another member's gets the
+    /// tags of that member: otherwise it would go with the rules of the former one.
     fn keeps_tags(&self, rule: &RuleMember, wanted: &RuleModel) -> bool {
         self.scene.is_frozen(&rule.tags) && member_of(&rule.tags).is_none_or(|member| member == wanted.member)
     }
@@ -349,7 +349,7 @@ impl<'a> Listener<'a> {
         self.wanted.ssl_policy.as_ref().or(present).cloned().or_else(recommended)
     }
 
-    /// Whether the listener's settings differ from these.
+    /// Reports whether the listener's settings differ from these.
     fn differs(&self, member: &ListenerMember, settings: &ListenerSettings) -> bool {
         let mut known = member.listener.settings.clone();
         let tags = fingerprint_of(&self.scene.observed.owner, &settings.default_actions).map(secret_tag);

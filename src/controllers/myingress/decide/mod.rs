@@ -59,7 +59,7 @@ pub const ASKED_AGAIN: Duration = Duration::from_secs(30);
 /// How soon the operator checks again whether another cluster still has our name. The check uses what was read already.
 const RIVAL_RETRY: Duration = Duration::from_mins(1);
 
-/// What to do to bring AWS in line with the object, or with its group.
+/// Plans how to bring AWS in line with the object, or with its group.
 pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<Action, MyIngressStatus> {
     let mut plan = Plan {
         actions: Vec::new(),
@@ -130,7 +130,7 @@ fn recheck(reason: &str) -> Option<Duration> {
     }
 }
 
-/// Whether requests of some member wait for targets, so that AWS will be changed once these are healthy.
+/// Reports whether requests of some member wait for targets, so that AWS will be changed once these are healthy.
 pub fn waits(object: &MyIngress, observed: &Observed, now: Timestamp) -> bool {
     let Some((model, current)) = observed.built.model.as_ref().zip(balancer::current(object, observed)) else {
         return false;
@@ -140,7 +140,7 @@ pub fn waits(object: &MyIngress, observed: &Observed, now: Timestamp) -> bool {
     !status::awaited(None, &scene, current).is_empty()
 }
 
-/// Whether the object acts for its group. One member does: the first valid one.
+/// Reports whether the object acts for its group. One member does: the first valid one.
 pub fn leads(object: &MyIngress, observed: &Observed) -> bool {
     let acting = observed.members.active().into_iter().map(key).find(|it| !observed.built.complaints.contains_key(it));
     acting == Some(key(object))
@@ -218,7 +218,7 @@ fn changes(
     Ok(())
 }
 
-/// What the planning steps work on.
+/// The input of the planning steps.
 struct Scene<'a> {
     observed: &'a Observed,
     model: &'a Model,
@@ -227,7 +227,7 @@ struct Scene<'a> {
     /// Tag keys that a spec once set.
     once_set: BTreeSet<String>,
     now: Timestamp,
-    /// What AWS refused.
+    /// The actions that AWS refused.
     aside: Aside<'a>,
 }
 
@@ -236,8 +236,8 @@ impl Scene<'_> {
         member_of(tags).is_some_and(|member| self.frozen.contains(&member))
     }
 
-    /// Whether the tags name a frozen member that is no guest. Its parts keep their positions, and so do the shared
-    /// parts it needs.
+    /// Reports whether the tags name a frozen member that is no guest. Its parts keep their positions, and so do the
+    /// shared parts it needs.
     fn is_frozen_at_home(&self, tags: &Pairs) -> bool {
         member_of(tags).is_some_and(|member| self.frozen.contains(&member) && !self.is_guest(&member))
     }
@@ -248,7 +248,7 @@ impl Scene<'_> {
         present.filter(move |object| self.frozen.contains(&key(object)) && !self.is_guest(&key(object)))
     }
 
-    /// Whether the balancer itself stays as it is: the member that decides about it cannot take part now.
+    /// Reports whether the balancer itself stays as it is: the member that decides about it cannot take part now.
     fn is_held(&self) -> bool {
         self.observed.built.held_by.is_some()
     }

@@ -1,4 +1,4 @@
-//! Whether clients can connect to a balancer at all. AWS calls a balancer active even if no client can reach it.
+//! Checks whether clients can connect to a balancer at all. AWS calls a balancer active even if no client can reach it.
 
 use std::collections::BTreeSet;
 
@@ -52,8 +52,8 @@ fn known_groups<'a>(scene: &Scene<'a>, current: &Member) -> Option<Vec<&'a Secur
     (!groups.is_empty()).then_some(groups)
 }
 
-/// Whether one of these groups lets something in on that port. The default group of a VPC lets in what has the group
-/// itself: usually no client, so that does not count where nobody chose the group.
+/// Reports whether one of these groups lets something in on that port. The default group of a VPC lets in what has the
+/// group itself: usually no client, so that does not count where no object chose the group.
 fn is_open(groups: &[&SecurityGroup], port: u16, by_default: bool) -> bool {
     let opens = |group: &SecurityGroup, permission: &Permission| {
         let of_tcp = matches!(permission.protocol.as_str(), "tcp" | "6" | "-1");

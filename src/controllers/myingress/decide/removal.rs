@@ -61,7 +61,7 @@ pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action
     removal
 }
 
-/// Whether the balancer stays in AWS although its last object is deleted.
+/// Reports whether the balancer stays in AWS although its last object is deleted.
 pub fn retains(object: &MyIngress, observed: &Observed) -> bool {
     object.metadata.deletion_timestamp.is_some()
         && observed.members.is_deserted()

@@ -86,13 +86,13 @@ fn whole_second(now: Timestamp) -> Time {
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
-/// Whether the balancer can take over from the ones that it replaces: it is active, has all its parts, and waits for no
-/// targets.
+/// Reports whether the balancer can take over from the ones that it replaces: it is active, has all its parts, and
+/// waits for no targets.
 pub fn replaces(observed: &Observed, current: &Member) -> bool {
     serves(current) && is_whole(observed, current) && awaited(observed).is_empty()
 }
 
-/// Whether the balancer has all listeners, rules and target groups. Parts of guests do not count.
+/// Reports whether the balancer has all listeners, rules and target groups. Parts of guests do not count.
 fn is_whole(observed: &Observed, current: &Member) -> bool {
     let Some(model) = &observed.built.model else { return true };
     let present = |port: u16| {

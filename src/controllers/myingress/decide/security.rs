@@ -140,13 +140,13 @@ fn of_frozen(scene: &Scene, group: &SecurityGroup) -> BTreeSet<Permission> {
     group.ingress.iter().filter(stays).cloned().collect()
 }
 
-/// Whether a listener in the spec of such a member names the network.
+/// Reports whether a listener in the spec of such a member names the network.
 fn names(scene: &Scene, port: u16, source: &Source) -> bool {
     let listeners = scene.frozen_at_home().flat_map(|object| &object.spec.listeners);
     listeners.filter(|it| it.port == port).flat_map(|it| &it.inbound_cidrs).any(|cidr| is(source, cidr))
 }
 
-/// Whether such a member has let in networks of its own on the port, which replace those of the balancer.
+/// Reports whether such a member has let in networks of its own on the port, which replace those of the balancer.
 fn is_narrowed(scene: &Scene, group: &SecurityGroup, on: u16) -> bool {
     let others = scene.model.listeners.get(&on).is_some_and(|listener| !listener.inbound.is_empty());
     !others && group.ingress.iter().any(|it| port(it) == Some(on) && names(scene, on, &it.source))
@@ -200,7 +200,7 @@ fn vpc<'a>(scene: &Scene<'a>, current: Option<&'a Member>) -> Result<&'a str, Co
     })
 }
 
-/// Whether a balancer of the owner is in the group's VPC. No other balancer can have the group.
+/// Reports whether a balancer of the owner is in the group's VPC. No other balancer can have the group.
 pub fn is_needed(scene: &Scene, group: &SecurityGroup) -> bool {
     scene.observed.assets.balancers.values().any(|member| member.balancer.vpc == group.vpc)
 }

@@ -68,8 +68,8 @@ impl Groups<'_> {
         summary.map_or(Fitness::Empty, fitness)
     }
 
-    /// Whether the group still follows a former backend although nothing forwards to it, so that those targets are about to
-    /// be deregistered (see `groups::former`).
+    /// Reports whether the group still follows a former backend although nothing forwards to it, so that those targets
+    /// are about to be deregistered (see `groups::former`).
     fn leaves_former(&self, arn: &str) -> bool {
         let mut bound = self.bound.iter().filter(|it| it.former.is_some());
         let uses = |it: &Member| match &it.listeners {
@@ -98,7 +98,7 @@ impl Groups<'_> {
         sent(wanted).into_iter().filter(|arn| !known.contains(arn) && self.then(arn) < before).collect()
     }
 
-    /// Whether AWS lets clients wander among groups of which this is one only if they stay with their group.
+    /// Reports whether AWS lets clients wander among groups of which this is one only if they stay with their group.
     /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/edit-target-group-attributes.html>
     fn is_sticky(&self, arn: &str) -> bool {
         let attributes = self.assets.groups.get(arn).and_then(|member| member.attributes.as_ref());
@@ -124,9 +124,9 @@ impl Groups<'_> {
         (all != *present).then(|| first.iter().cloned().chain([forward]).collect())
     }
 
-    /// What happens to requests until they may go to the wanted groups: they go where they went. The wanted groups are
-    /// added with weight 0 where that is possible, and what happens before requests are forwarded is what is wanted. Where
-    /// a log-in goes or changes, all stays as it is: the present groups would serve clients that they are protected from.
+    /// Returns the actions until requests may go to the wanted groups: they go where they went. The wanted groups are
+    /// added with weight 0 where that is possible, and the wanted checks come before requests are forwarded. Where a
+    /// log-in goes or changes, all stays as it is: the present groups would serve clients that they are protected from.
     pub fn held(&self, wanted: &[RuleAction], present: &[RuleAction]) -> Vec<RuleAction> {
         self.merged(wanted, present).unwrap_or_else(|| present.to_vec())
     }
@@ -154,7 +154,7 @@ impl Groups<'_> {
         Some(others.chain([RuleAction::Forward { groups, stickiness }]).collect())
     }
 
-    /// Whether the held actions take the wanted groups along.
+    /// Reports whether the held actions take the wanted groups along.
     pub fn takes_along(&self, wanted: &[RuleAction], present: &[RuleAction]) -> bool {
         self.merged(wanted, present).is_some()
     }
@@ -178,7 +178,7 @@ pub fn unused(actions: &[RuleAction]) -> BTreeSet<String> {
     actions.iter().flat_map(weights).filter(|(_, weight)| **weight == 0).map(|(arn, _)| arn.clone()).collect()
 }
 
-/// Whether AWS returned all of these actions: it never returns a client secret.
+/// Reports whether AWS returned all of these actions: it never returns a client secret.
 fn can_be_sent(actions: &[RuleAction]) -> bool {
     !actions.iter().any(|action| matches!(action, RuleAction::AuthenticateOidc(oidc) if oidc.client_secret.is_none()))
 }
@@ -191,18 +191,19 @@ pub fn room(actions: &[RuleAction]) -> usize {
     }
 }
 
-/// Whether the wanted actions lack a log-in or another check of the present ones, or have it with other settings.
+/// Reports whether the wanted actions lack a log-in or another check of the present ones, or have it with other
+/// settings.
 fn unprotects(wanted: &[RuleAction], present: &[RuleAction]) -> bool {
     let kept: Vec<RuleAction> = checks(wanted).collect();
     checks(present).any(|check| !kept.contains(&check))
 }
 
-/// What happens to a request before it is forwarded.
+/// The actions on a request before it is forwarded.
 fn checks(actions: &[RuleAction]) -> impl Iterator<Item = RuleAction> {
     actions.iter().filter(|action| !matches!(action, RuleAction::Forward { .. })).map(without_secret)
 }
 
-/// Whether these actions are the same, as far as AWS shows them.
+/// Reports whether these actions are the same, as far as AWS shows them.
 pub fn are_same(wanted: &[RuleAction], present: &[RuleAction]) -> bool {
     wanted.iter().map(without_secret).eq(present.iter().map(without_secret))
 }

@@ -259,7 +259,7 @@ fn without_targets(backend: &Backend, endpoints: Option<&Endpoints>) -> Option<S
     })
 }
 
-/// Why the balancer itself stays as it is. Guests decide nothing about it.
+/// Explains why the balancer itself stays as it is; `None` if it does not. Guests decide nothing about it.
 fn held_by(object: &MyIngress, scene: &Scene) -> Option<String> {
     let holder = scene.observed.built.held_by.as_ref().filter(|_| !scene.is_guest(&key(object)))?;
     let all = &scene.observed.members;
@@ -346,7 +346,7 @@ pub fn backend_trouble(
     })
 }
 
-/// Why an address is not a target, and what to do about it.
+/// Explains why an address is not a target, and how to fix that.
 fn no_pod(Refused { address, slice, others }: &Refused, namespace: &str) -> String {
     let others = if *others == 0 { String::new() } else { format!(" (and {others} more)") };
     format!(
@@ -356,7 +356,7 @@ fn no_pod(Refused { address, slice, others }: &Refused, namespace: &str) -> Stri
     )
 }
 
-/// What is wrong with the named port of checks.
+/// Returns reason and message if the named port of checks cannot be used.
 fn unfit_check_port(port: &CheckPort, service: &str, name: &str) -> Option<(&'static str, String)> {
     match port {
         CheckPort::Unknown | CheckPort::Is(_) => None,

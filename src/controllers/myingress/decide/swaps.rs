@@ -84,8 +84,8 @@ fn first_to_go(surplus: &BTreeSet<Permission>, missing: &BTreeSet<Permission>) -
     unneeded
 }
 
-/// Whether the same client may come in by both rules. The members of a prefix list or a security group are unknown, so
-/// any client may be one.
+/// Reports whether the same client may come in by both rules. The members of a prefix list or a security group are
+/// unknown, so any client may be one.
 fn overlap(one: &Permission, other: &Permission) -> bool {
     let protocols = one.protocol == other.protocol || [&one.protocol, &other.protocol].iter().any(|it| *it == "-1");
     let ports = match (one.ports, other.ports) {

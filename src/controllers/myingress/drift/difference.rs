@@ -12,7 +12,7 @@ use crate::controllers::myingress::predicted::PredictedAws;
 pub struct Difference {
     /// The kind of part, as the metric of drift labels it.
     pub part: &'static str,
-    /// What it is and how it differed.
+    /// The part and how it differed.
     pub message: String,
 }
 

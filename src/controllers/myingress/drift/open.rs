@@ -77,7 +77,7 @@ fn of_others(owner: &Owner, model: &Model, assets: &Assets, member: &Member) -> 
     ])
 }
 
-/// Whether Causeway sets tags with this key.
+/// Reports whether Causeway sets tags with this key.
 fn sets(model: &Model, key: &str) -> bool {
     key.starts_with(PREFIX) || key == MANAGED_BY || model.balancer.tags.contains_key(key)
 }

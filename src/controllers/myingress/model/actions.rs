@@ -1,4 +1,4 @@
-//! What happens to requests.
+//! The actions on requests.
 //!
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/rule-action-types.html>
 

@@ -49,7 +49,7 @@ fn of_balancer(key: &str) -> Option<Values> {
     })
 }
 
-/// Whether the spec turns deletion protection off. Only then may the operator turn it off before a deletion.
+/// Reports whether the spec turns deletion protection off. Only then may the operator turn it off before a deletion.
 pub fn unprotects(spec: &MyIngressSpec) -> bool {
     spec.deletion_protection == Some(false)
         || spec.attributes.get(DELETION_PROTECTION).map(String::as_str) == Some("false")

@@ -1,4 +1,4 @@
-//! What the spec of one object says about the balancer itself.
+//! The part of one object's spec that describes the balancer itself.
 
 use std::collections::BTreeSet;
 
@@ -16,12 +16,12 @@ const MOST_TAGS: usize = 50;
 const OWN_TAGS: usize = 7;
 const LEAST_CAPACITY: u32 = 100;
 
-/// What an object says about the balancer. Fields that it leaves out are `None` or empty.
+/// The settings of the balancer in one object. Fields that it leaves out are `None` or empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BalancerPart {
-    /// Whether the object shares its balancer.
+    /// True if the object shares its balancer.
     pub grouped: bool,
-    /// Whether it faces the internet.
+    /// The scheme: internet-facing or internal.
     pub scheme: Scheme,
     /// Its IP address type.
     pub ip_address_type: Option<IpAddressType>,
@@ -45,7 +45,7 @@ pub struct BalancerPart {
     pub adopt: Option<String>,
 }
 
-/// What the spec says about the balancer.
+/// Reads the settings of the balancer from the spec.
 pub fn balancer(spec: &MyIngressSpec, field: &Field<'_>) -> Result<BalancerPart, Complaint> {
     if let Some(name) = &spec.adopt {
         let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';

@@ -22,7 +22,7 @@ const NOWHERE: &str = "SubnetsMissing";
 /// Client secrets of log-ins by (namespace, name of the Secret, key), where they could be read.
 pub type Secrets = BTreeMap<(String, String, String), String>;
 
-/// What the builder needs besides the objects.
+/// The input of the builder besides the objects.
 pub struct Inputs<'a> {
     /// The owner of the balancer.
     pub owner: &'a Owner,
@@ -48,7 +48,7 @@ pub struct Held {
 /// The outcome of [`build`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
-    /// What AWS should have; `None` where no valid member says where the balancer stands.
+    /// The state that AWS should have; `None` where no valid member says where the balancer stands.
     pub model: Option<Model>,
     /// Members that were left out, and why.
     pub complaints: BTreeMap<ObjectKey, Complaint>,
@@ -161,7 +161,7 @@ fn attempt(
         candidates.partition(|object| key(object).0 == context.owner.namespace);
     let others = !candidates.is_empty() || !guests.is_empty();
     let begun = anchor(&candidates, held, context, &mut complaints).map(|(place, draft)| (Some(place), draft));
-    // What nobody else says about the balancer stays as it is.
+    // Settings of the balancer that no other member gives stay as they are.
     let begun = begun.or_else(|| held.filter(|_| others).map(|held| (None, Draft::kept(held))));
     let Some((anchor, start)) = begun else {
         let message =

@@ -27,8 +27,8 @@ const OF_BALANCERS: [(&str, &str); 18] = [
     ("zonal_shift.config.enabled", "false"),
 ];
 
-/// Whether traffic from an internet gateway is blocked. "It is set to `false` for internet-facing load balancers and `true`
-/// for internal load balancers".
+/// The attribute that blocks traffic from an internet gateway. "It is set to `false` for internet-facing load balancers
+/// and `true` for internal load balancers".
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_LoadBalancerAttribute.html>
 const DENY_GATEWAY: &str = "ipv6.deny_all_igw_traffic";
 

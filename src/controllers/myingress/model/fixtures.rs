@@ -87,7 +87,7 @@ pub fn built(members: &[&MyIngress]) -> Built {
     build(members, &inputs)
 }
 
-/// What AWS should have for this one object.
+/// The state that AWS should have for this one object.
 pub fn model(spec: Value) -> Model {
     let built = built(&[&standing("web", spec)]);
     assert!(built.complaints.is_empty(), "{:?}", built.complaints);

@@ -185,12 +185,12 @@ pub fn answers_nothing_of<'a>(
 struct Claim<'a> {
     hosts: Vec<Option<&'a str>>,
     paths: Vec<Option<&'a str>>,
-    /// Whether the rule has other conditions besides them.
+    /// True if the rule has other conditions besides them.
     narrowed: bool,
 }
 
 impl<'a> Claim<'a> {
-    /// What the rule is about; `None` if it has a regular expression for host or path.
+    /// Returns the hosts and paths of the rule; `None` if it has a regular expression for host or path.
     fn of(rule: &'a RuleModel) -> Option<Self> {
         let mut claim = Self { hosts: vec![None], paths: vec![None], narrowed: false };
         let all = |patterns: &'a BTreeSet<String>| patterns.iter().map(|it| Some(it.as_str())).collect();
@@ -205,7 +205,7 @@ impl<'a> Claim<'a> {
         Some(claim)
     }
 
-    /// Whether a guest's rule with that claim must be refused because of this rule.
+    /// Reports whether a guest's rule with that claim must be refused because of this rule.
     ///
     /// A rule that has only hosts and paths answers all requests for them, so nothing is left to the guest. A rule that
     /// names a host and has other conditions, such as client networks, must not be bypassed: a client that it does not
@@ -221,7 +221,7 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// Whether the outer pattern matches everything that the inner one matches.
+/// Reports whether the outer pattern matches everything that the inner one matches.
 pub fn covers(outer: Option<&str>, inner: Option<&str>) -> bool {
     match (outer, inner) {
         (None, _) => true,
@@ -230,8 +230,8 @@ pub fn covers(outer: Option<&str>, inner: Option<&str>) -> bool {
     }
 }
 
-/// Whether a pattern with `*` and `?` matches a text. Wildcards in the text stand for themselves: a `?` there is no
-/// `*`.
+/// Reports whether a pattern with `*` and `?` matches a text. Wildcards in the text stand for themselves: a `?` there
+/// is no `*`.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     // The position of the last `*`, and how much of the text it takes.
     let (mut at, mut read, mut star) = (0, 0, None);

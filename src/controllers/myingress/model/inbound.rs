@@ -78,7 +78,7 @@ pub struct Inbound<'a> {
 }
 
 impl Inbound<'_> {
-    /// Whether it asks for that inbound rule.
+    /// Reports whether it asks for that inbound rule.
     pub fn asks_for(&self, permission: &Permission) -> bool {
         let port = permission.ports.map(|ports| ports.from);
         self.source == permission.source && self.port.is_none_or(|own| port == Some(own.into()))

@@ -23,7 +23,7 @@ const HIGHEST_PRIORITY: u16 = 50_000;
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/describe-ssl-policies.html>
 pub const RECOMMENDED_SSL_POLICY: &str = "ELBSecurityPolicy-TLS13-1-2-Res-PQ-2025-09";
 
-/// What one object wants a listener to be.
+/// The settings of a listener in one object.
 #[derive(Clone, Debug)]
 pub struct ListenerPart {
     /// Where it is in the spec: `spec.listeners[0]`.
@@ -42,7 +42,7 @@ pub struct ListenerPart {
     pub inbound: BTreeSet<String>,
     /// Attributes.
     pub attributes: Pairs,
-    /// What happens to requests that no rule matches.
+    /// The actions on requests that no rule matches.
     pub default_actions: Option<Vec<RuleAction>>,
     /// Rules in the order of the spec.
     pub rules: Vec<RuleModel>,

@@ -1,4 +1,4 @@
-//! What the actions of a listener and of its rules need to know.
+//! The context in which the actions of a listener and of its rules are built.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +19,6 @@ pub struct Listening<'a> {
     pub namespace: &'a str,
     /// The object's backends by name.
     pub backends: &'a BTreeMap<String, Named>,
-    /// What is known besides the objects.
+    /// The input besides the objects.
     pub context: &'a Inputs<'a>,
 }

@@ -1,4 +1,4 @@
-//! What one object contributes to the balancer.
+//! The contribution of one object to the balancer.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const LONGEST_VALUE: usize = 256;
 pub struct Part {
     /// The object.
     pub member: ObjectKey,
-    /// What it says about the balancer itself.
+    /// Its settings of the balancer itself.
     pub balancer: BalancerPart,
     /// Target groups by name: only those that requests are forwarded to. The others would never have a healthy target.
     pub groups: BTreeMap<String, GroupModel>,
@@ -27,7 +27,7 @@ pub struct Part {
     pub listeners: BTreeMap<u16, ListenerPart>,
 }
 
-/// What the object with this spec contributes to a balancer of this scheme.
+/// Builds the contribution of the object with this spec to a balancer of this scheme.
 pub fn part(member: &ObjectKey, spec: &MyIngressSpec, scheme: Scheme, context: &Inputs<'_>) -> Result<Part, Complaint> {
     let field = Field::spec();
     let balancer = balancer(spec, &field)?;

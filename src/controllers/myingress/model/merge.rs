@@ -29,7 +29,7 @@ const CONFLICT: &str = "GroupConflict";
 pub struct Draft {
     /// The member that says where the balancer stands.
     anchor: ObjectKey,
-    /// Whether the balancer itself stays as it is. Nothing that members say about it is compared but the scheme.
+    /// True if the balancer itself stays as it is. Of the members' settings of it, only the scheme is compared.
     held: bool,
     balancer: BalancerModel,
     /// The member that gave a tag first.
@@ -92,7 +92,7 @@ impl Draft {
         Some(if contradicts { Ok(draft) } else { draft.with(part, place, limits) })
     }
 
-    /// A balancer that stays as it is, about which nobody else says anything.
+    /// Begins with a balancer that stays as it is and that no other member describes.
     pub fn kept(held: &Held) -> Self {
         Self {
             anchor: held.holder.clone(),
@@ -301,7 +301,7 @@ impl Draft {
         members.map(|(member, field)| (member.clone(), complaint(field))).chain(uncovered).collect()
     }
 
-    /// What AWS should have; `None` if rules cannot be put in order, which [`Draft::with`] prevents.
+    /// Returns the state that AWS should have; `None` if rules cannot be put in order, which [`Draft::with`] prevents.
     pub fn model(self) -> Option<Model> {
         let listeners = self.listeners.into_iter().map(|(port, listener)| Some((port, listener.model()?)));
         Some(Model { balancer: self.balancer, groups: self.groups, listeners: listeners.collect::<Option<_>>()? })

@@ -1,4 +1,4 @@
-//! What AWS should have, worked out from the objects alone. Pure.
+//! Works out, from the objects alone, the state that AWS should have. Pure.
 
 mod actions;
 mod attributes;
@@ -74,7 +74,7 @@ pub struct Model {
 /// A balancer without its listeners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BalancerModel {
-    /// Whether it faces the internet.
+    /// The scheme: internet-facing or internal.
     pub scheme: Scheme,
     /// IP address type; `None` leaves it as it is.
     pub ip_address_type: Option<IpAddressType>,
@@ -117,7 +117,7 @@ pub enum SecurityModel {
     Managed { cidrs: BTreeSet<String>, prefix_lists: BTreeSet<String>, targets: BTreeSet<String> },
 }
 
-/// Whether that is the id of a security group, and not a name: the value of its tag `Name`.
+/// Reports whether that is the id of a security group, and not a name: the value of its tag `Name`.
 pub fn is_group_id(called: &str) -> bool {
     called.starts_with("sg-")
 }
@@ -132,8 +132,8 @@ impl SecurityModel {
         }
     }
 
-    /// Whether the VPC of a balancer that is still to be created must be known. A group of our own may be in another
-    /// one.
+    /// Reports whether the VPC of a balancer that is still to be created must be known. A group of our own may be in
+    /// another one.
     pub fn needs_vpc(&self) -> bool {
         match self {
             Self::Default => false,
@@ -152,7 +152,7 @@ pub struct GroupModel {
     pub member: (String, String),
     /// Where its targets come from.
     pub backend: Backend,
-    /// What the targets are.
+    /// The type of the targets: IP addresses or instances.
     pub target_type: TargetType,
     /// Protocol of requests to them.
     pub protocol: Protocol,
@@ -169,7 +169,7 @@ pub struct GroupModel {
 /// A listener with its rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerModel {
-    /// What clients speak.
+    /// The protocol that clients speak.
     pub protocol: Protocol,
     /// Its certificates.
     pub certificates: CertificatesModel,
@@ -181,7 +181,7 @@ pub struct ListenerModel {
     pub inbound: BTreeSet<String>,
     /// Attributes that the spec names.
     pub attributes: Pairs,
-    /// What happens to requests that no rule matches. Forward actions refer to target groups by name.
+    /// The actions on requests that no rule matches. Forward actions refer to target groups by name.
     pub default_actions: Vec<RuleAction>,
     /// Rules in the order of their evaluation.
     pub rules: Vec<RuleModel>,
@@ -206,11 +206,11 @@ pub struct RuleModel {
     pub field: String,
     /// The priority that the spec asks for.
     pub priority: Option<u16>,
-    /// What it does. Forward actions refer to target groups by name.
+    /// The conditions and actions. Forward actions refer to target groups by name.
     pub settings: RuleSettings,
 }
 
-/// Why an object, or a part of it, cannot be built. The text names the field and the fix.
+/// The reason why an object, or a part of it, cannot be built. The text names the field and the fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
     /// Stable `CamelCase` word.

@@ -6,7 +6,7 @@ use super::RuleModel;
 
 const HIGHEST: u16 = 50_000;
 
-/// Why rules cannot be put in order.
+/// The reason why rules cannot be put in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misplaced<'a> {
     /// The first rule has the priority of the second.

@@ -14,7 +14,7 @@ pub fn member(name: &'static str) -> impl Strategy<Value = MyIngress> {
     (prop_oneof![4 => spec(false), 1 => spec(true)], 0..3_i64).prop_map(move |(spec, second)| born(name, second, spec))
 }
 
-/// Whether wild values are drawn besides the usual ones.
+/// The values to draw: the usual ones, or wild ones as well.
 #[derive(Clone, Copy)]
 struct Taste {
     wild: bool,

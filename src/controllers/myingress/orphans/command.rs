@@ -20,7 +20,7 @@ use crate::metrics::Metrics;
 use crate::runtime::{Decoded, Unlisted, api_message};
 use crate::terminal::line;
 
-/// Why orphans could not be listed or removed.
+/// The reason why orphans could not be listed or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no way to reach the cluster or AWS.

@@ -138,8 +138,8 @@ impl Journal {
     }
 }
 
-/// Whether the object has a say in what becomes of the owner's resources. In a group, those of its own namespace have:
-/// anybody may name a group of another one.
+/// Reports whether the object has a say in what becomes of the owner's resources. In a group, those of its own
+/// namespace have: anybody may name a group of another one.
 fn decides(owner: &Owner, object: &MyIngress) -> bool {
     object.metadata.namespace.as_ref() == Some(&owner.namespace)
 }
@@ -316,7 +316,7 @@ mod tests {
         journal.says(&owner, &object("guests"));
         journal.makes(&owner, &object("guests"));
         assert!(!journal.may_remove("group-1"));
-        // What was kept when its last object went is not removed because of the next one.
+        // Resources that were kept when the last object went are not removed because of the next one.
         journal.forget(&owner);
         journal.says(&owner, &object("shop"));
         assert!(!journal.may_remove("group-1"));

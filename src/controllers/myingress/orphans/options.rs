@@ -24,7 +24,7 @@ pub struct OrphansOptions {
     #[arg(long, env = "AWS_RATE_SHARE", default_value_t = 1.0, value_parser = parse_share)]
     pub aws_rate_share: f64,
 
-    /// What to do
+    /// The action to take
     #[command(subcommand)]
     pub action: OrphansAction,
 }

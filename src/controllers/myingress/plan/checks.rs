@@ -18,7 +18,7 @@ use crate::external::elbv2::ListenerSettings;
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html>
 const FREE_ADDRESSES: u32 = 8;
 
-/// What is wrong with the spec according to AWS, and what was not checked.
+/// Lists what is wrong with the spec according to AWS, and what was not checked.
 pub async fn checks(kind: &MyIngressKind, object: &MyIngress) -> Vec<Check> {
     let (spec, owner) = (&object.spec, Owner::of(kind.region.cluster(), object));
     let mut found = Vec::new();
@@ -138,7 +138,7 @@ fn is_acm(arn: &str) -> bool {
     arn.split(':').nth(2) == Some("acm")
 }
 
-/// What a plan assumes to be right without asking AWS.
+/// Lists what a plan assumes to be right without asking AWS.
 fn not_asked(spec: &MyIngressSpec) -> Vec<Check> {
     let mut found = Vec::new();
     let mut note = |field: String, what: &str| {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::report::Skipped;
 use crate::api::MyIngress;
 
-/// Why a file cannot be planned with.
+/// The reason why a file cannot be planned with.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be read.

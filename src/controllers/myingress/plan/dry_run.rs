@@ -36,7 +36,7 @@ pub struct DryRun<'a> {
 pub struct DryRunResult {
     /// The object, as the changes so far would leave it.
     pub object: MyIngress,
-    /// What the plan reports about it.
+    /// The report of the plan about it.
     pub report: ObjectReport,
 }
 

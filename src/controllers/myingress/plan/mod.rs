@@ -64,7 +64,7 @@ const PASSES: usize = 5;
 /// The uid of an object that is not in the cluster yet.
 const FUTURE_UID: &str = "(given by Kubernetes)";
 
-/// Why nothing could be planned.
+/// The reason why nothing could be planned.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is neither a file nor `--all`.

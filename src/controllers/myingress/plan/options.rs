@@ -38,7 +38,7 @@ pub struct PlanOptions {
     #[arg(long, env = "SECURITY_GROUP_RULES", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub security_group_rules: u16,
 
-    /// Whether `CausewayPolicies` are enforced, as the operator has it
+    /// Enforce `CausewayPolicies`, as the operator does
     #[arg(long, env = "GUARDRAILS", action = ArgAction::Set, default_value_t = true)]
     pub guardrails: bool,
 

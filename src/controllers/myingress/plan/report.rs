@@ -14,7 +14,7 @@ pub struct Report {
     pub skipped: Vec<Skipped>,
 }
 
-/// What would happen because of one object.
+/// The changes that one object would cause.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectReport {
@@ -26,7 +26,7 @@ pub struct ObjectReport {
     pub origin: Origin,
     /// The calls and writes, in order.
     pub changes: Vec<Change>,
-    /// What AWS finds wrong with the spec, and what was not checked.
+    /// The answers of AWS about the spec, and what was not checked.
     pub checks: Vec<Check>,
     /// How the object would be in the end.
     pub result: Outcome,
@@ -48,7 +48,7 @@ pub enum Origin {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
-    /// Whether somebody must act before it can be ready.
+    /// True if a user must act before it can be ready.
     pub stalled: bool,
     /// The reason of its condition.
     pub reason: String,
@@ -56,7 +56,7 @@ pub struct Outcome {
     pub message: String,
 }
 
-/// What AWS says about a field, or why it was not asked.
+/// The answer of AWS about a field, or why it was not asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
@@ -88,9 +88,9 @@ pub struct Change {
     pub system: System,
     /// The API's name for the call.
     pub call: &'static str,
-    /// What it is about.
+    /// The resource that it changes.
     pub subject: String,
-    /// What it changes.
+    /// The fields that it changes.
     pub fields: Vec<Field>,
 }
 

@@ -31,7 +31,7 @@ pub fn condition(condition: &Condition) -> (String, String) {
     }
 }
 
-/// What happens to requests. `group` names a target group by its ARN.
+/// Describes an action on requests. `group` names a target group by its ARN.
 pub fn action(action: &RuleAction, group: impl Fn(&str) -> String) -> String {
     match action {
         RuleAction::Forward { groups, stickiness } => {

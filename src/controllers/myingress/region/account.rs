@@ -11,12 +11,12 @@ use crate::controllers::myingress::model::{Limits, is_nearly_used};
 const FRESH: Duration = Duration::from_hours(1);
 const LIMITS_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What is known about the account.
+/// Everything known about the account.
 #[derive(Default)]
 pub struct Account {
     limits: Limits,
     read: Option<Instant>,
-    /// Whether the log says already that the quotas could not be read.
+    /// True if the log says already that the quotas could not be read.
     logged: bool,
     /// Quotas that are nearly used up, as the log says already.
     nearly_used: BTreeSet<&'static str>,

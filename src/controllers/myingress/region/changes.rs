@@ -16,7 +16,7 @@ use crate::external::elbv2::{NewBalancer, State};
 use crate::external::wafv2::NONEXISTENT;
 use crate::runtime::Class;
 
-/// Why something is not deleted.
+/// The reason why a resource is not deleted.
 const NOT_OURS: &str = "its tags no longer name this object";
 
 impl Region {
@@ -223,7 +223,7 @@ impl Region {
         Err(of_association(error, state))
     }
 
-    /// Whether AWS's tags still name the owner; false when the resource is gone.
+    /// Reports whether AWS's tags still name the owner; false when the resource is gone.
     async fn still_owned(&self, owner: &Owner, arn: &str, operation: &'static str) -> Result<bool, AwsError> {
         match self.elb.tags(&[arn.to_owned()]).await?.remove(arn) {
             Some(tags) if owner.owns(&tags) => Ok(true),
@@ -241,7 +241,7 @@ impl Region {
         }
     }
 
-    /// Whether AWS's tags of a security group still name the owner; false when it is gone.
+    /// Reports whether AWS's tags of a security group still name the owner; false when it is gone.
     async fn security_group_still_owned(&self, owner: &Owner, id: &str) -> Result<bool, AwsError> {
         let found = self.ec2.security_groups_called(&[id.to_owned()], &[]).await?;
         let Some(group) = found.into_iter().find(|group| group.id == id) else { return Ok(false) };

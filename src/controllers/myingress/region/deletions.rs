@@ -28,7 +28,7 @@ impl Region {
         if new { Ok(Deleting { region: self, arn }) } else { Err(at_it()) }
     }
 
-    /// Whether the action deletes what was deleted before. What has not been read may be there.
+    /// Reports whether the action deletes what was deleted before. What has not been read may be there.
     pub fn is_deleted(&self, action: &Action) -> bool {
         let known = self.known();
         match action {

@@ -45,12 +45,12 @@ impl Depth {
         }
     }
 
-    /// Whether there is anything to read at all.
+    /// Reports whether there is anything to read at all.
     pub fn is_empty(self) -> bool {
         self == Self::default()
     }
 
-    /// Whether there is nothing to read but what belongs to target groups.
+    /// Reports whether there is nothing to read but what belongs to target groups.
     pub fn is_of_groups_alone(self) -> bool {
         self == Self { groups: true, ..Self::default() }
     }
@@ -78,7 +78,8 @@ impl Region {
         Ok(())
     }
 
-    /// What was not read yet of the owner's balancers, and the owner's target groups whose attributes were not read.
+    /// Returns the details of the owner's balancers that were not read yet, and the owner's target groups whose
+    /// attributes were not read.
     fn unread(&self, owner: &Owner, depth: Depth) -> (Vec<(String, Depth)>, Vec<String>) {
         let mut known = self.known();
         let own: Vec<String> = known.assets.balancers_of(owner).into_iter().cloned().collect();
@@ -195,7 +196,7 @@ impl Region {
     }
 }
 
-/// What of these details of a balancer was not read yet.
+/// Returns those of these details of a balancer that were not read yet.
 fn missing_of(member: &Member, depth: Depth) -> Depth {
     let listeners = member.listeners.as_ref();
     let without =
@@ -210,7 +211,7 @@ fn missing_of(member: &Member, depth: Depth) -> Depth {
     }
 }
 
-/// What was read. Keys that the answer lacks keep their known values, because an absent key has not changed.
+/// Completes an answer: keys that it lacks keep their known values, because an absent key has not changed.
 fn with_absent(mut read: Pairs, known: Option<&Pairs>) -> Pairs {
     for (key, value) in known.into_iter().flatten() {
         read.entry(key.clone()).or_insert_with(|| value.clone());
@@ -218,7 +219,7 @@ fn with_absent(mut read: Pairs, known: Option<&Pairs>) -> Pairs {
     read
 }
 
-/// What was read of a balancer; `None` is what was not read.
+/// The details of a balancer; `None` for those that were not read.
 #[expect(clippy::option_option, reason = "not read, none, and some are three different things")]
 struct Details {
     attributes: Option<Pairs>,

@@ -79,7 +79,7 @@ impl Indexed {
         names.iter().filter(|name| index.names.contains(*name)).cloned().collect()
     }
 
-    /// What another cluster of the same name has and what keeps this owner from doing anything.
+    /// Returns a resource of another cluster of the same name that keeps this owner from changing anything.
     pub fn rival(&self, owner: &Owner, owns: bool) -> Option<rivals::Rival> {
         let nobody = self.index().is_some_and(|index| !index.names_rival(&owner.cluster));
         if nobody { None } else { rivals::rival(&self.assets, owner, owns) }

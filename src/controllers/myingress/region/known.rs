@@ -21,7 +21,7 @@ pub const READ_LAG: Duration = Duration::from_mins(1);
 /// How much is known of security groups.
 #[derive(Debug, Default)]
 pub struct SecurityGroupsKnown {
-    /// Whether all of the cluster's have been read.
+    /// True if all of the cluster's have been read.
     pub listed: bool,
     /// Uids of owners that had none when they were first looked at. This process created everything that they have.
     pub complete: BTreeSet<String>,
@@ -29,7 +29,7 @@ pub struct SecurityGroupsKnown {
     pub unconfirmed: HashMap<String, Instant>,
 }
 
-/// What is known of the region.
+/// Everything known about the region.
 #[derive(Default)]
 pub struct Known {
     pub assets: Indexed,
@@ -104,7 +104,7 @@ impl Known {
         self.marks.entry(id.to_owned()).or_default()
     }
 
-    /// Whether it was written so lately that a read may not show it yet.
+    /// Reports whether it was written so lately that a read may not show it yet.
     pub fn written_lately(&self, id: &str) -> bool {
         self.marks.get(id).is_some_and(Mark::written_lately)
     }
@@ -222,8 +222,8 @@ impl Mark {
         self.written.is_some_and(|written| written.elapsed() < READ_LAG)
     }
 
-    /// Whether the resource stays although a list that was begun at that time does not show it: we changed it or
-    /// another read showed it since then, or we created it a moment ago.
+    /// Reports whether the resource stays although a list that was begun at that time does not show it: we changed it
+    /// or another read showed it since then, or we created it a moment ago.
     fn outlives(&self, begun: Instant) -> bool {
         let since = |at: Option<Instant>| at.is_some_and(|at| at > begun);
         since(self.written) || since(self.shown) || (self.shown.is_none() && self.written_lately())

@@ -29,7 +29,7 @@ pub struct Lookups {
     target_groups: HashMap<String, Answer<Option<String>>>,
     /// Security groups of balancers that are not Causeway's, by id; `None` if there is none with that id.
     balancer_groups: HashMap<String, Answer<Option<SecurityGroup>>>,
-    /// Whether these may not be read. They are not needed, so they are not requested again.
+    /// True if these may not be read. They are not needed, so they are not requested again.
     balancer_groups_denied: bool,
     /// Names that no balancer had, and when that was read.
     no_balancers: HashMap<String, Answer<()>>,
@@ -45,7 +45,7 @@ impl<T: Clone> Answer<T> {
         Self { found: found.clone(), at: Instant::now() }
     }
 
-    /// Whether some of those who waited for it may not have taken it yet.
+    /// Reports whether some of those who waited for it may not have taken it yet.
     fn is_new(&self) -> bool {
         self.at.elapsed() < TAKEN_WITHIN
     }

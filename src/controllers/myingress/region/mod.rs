@@ -1,4 +1,4 @@
-//! What we know about the region: one snapshot that serves every object, so a reconcile with nothing to do calls
+//! Everything known about the region: one snapshot that serves every object, so a reconcile with nothing to do calls
 //! nothing in AWS. It is read again in batches every sweep. Our own changes are entered as they are made.
 
 mod account;
@@ -143,7 +143,7 @@ impl Region {
         self.known().assets.of(owner)
     }
 
-    /// Whether the owner has target groups.
+    /// Reports whether the owner has target groups.
     pub fn has_groups(&self, owner: &Owner) -> bool {
         !self.known().assets.groups_of(owner).is_empty()
     }
@@ -177,8 +177,8 @@ impl Region {
         Some((member.balancer.arn.clone(), member.tags.clone()))
     }
 
-    /// Whether a balancer with that ARN exists and does not belong to the owner. If so, its tags are read in every
-    /// sweep from now on.
+    /// Reports whether a balancer with that ARN exists and does not belong to the owner. If so, its tags are read in
+    /// every sweep from now on.
     pub fn disowned(&self, owner: &Owner, arn: &str) -> bool {
         let mut known = self.known();
         let disowned = known.assets.balancers.get(arn).is_some_and(|member| !owner.owns(&member.tags));
@@ -206,8 +206,8 @@ impl Region {
         self.known().taken_groups(owner, names)
     }
 
-    /// What another cluster of the same name has and what keeps this owner from doing anything. `owns` says whether the
-    /// owner has something in AWS.
+    /// Returns a resource of another cluster of the same name that keeps this owner from changing anything. `owns` says
+    /// whether the owner has something in AWS.
     pub fn rival(&self, owner: &Owner, owns: bool) -> Option<Rival> {
         self.known().assets.rival(owner, owns)
     }

@@ -72,7 +72,7 @@ fn ids(groups: &[SecurityGroup]) -> BTreeSet<String> {
 }
 
 impl SecurityGroupsKnown {
-    /// Whether somebody needs to know security groups. From then on they are read in every sweep.
+    /// Reports whether somebody needs to know security groups. From then on they are read in every sweep.
     pub fn matters(&self) -> bool {
         self.listed || !self.complete.is_empty()
     }

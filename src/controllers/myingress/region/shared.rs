@@ -77,7 +77,7 @@ impl SharedRead {
         }
     }
 
-    /// Whether somebody waits for it, or got its error lately.
+    /// Reports whether somebody waits for it, or got its error lately.
     pub fn matters(&self) -> bool {
         let failed_lately = |failure: &Failure| failure.until + UNASKED > Instant::now();
         self.failure().as_ref().is_some_and(failed_lately) || self.reading.try_lock().is_err()

@@ -10,7 +10,7 @@ use crate::controllers::myingress::assets::Member;
 use crate::external::aws::AwsError;
 use crate::external::elbv2::{Balancer, Pairs, State, TargetGroup};
 
-/// What AWS lists at once.
+/// A list that AWS returns at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum List {
     /// Balancers, with the tags of ours.

@@ -9,31 +9,31 @@ use crate::controllers::myingress::ownership::Owner;
 use crate::external::aws::AwsError;
 use crate::external::elbv2::{Balancer, Pairs};
 
-/// What is not known about a name.
+/// A name of which it is not known which resource has it.
 #[derive(Clone, Debug)]
 pub struct Unconfirmed {
     /// When it became unconfirmed.
     since: Instant,
-    /// What may have the name.
+    /// The kind of resource that may have the name.
     what: Named,
     /// Uid of the owner that would have it.
     uid: String,
-    /// Whether a create call of ours may have created it.
+    /// True if a create call of ours may have created it.
     created: bool,
-    /// Whether that call is still under way: for another member of the group, its answer is not lost.
+    /// True if that call is still under way: for another member of the group, its answer is not lost.
     under_way: bool,
 }
 
 /// A resource that was created by a call whose answer was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// What it is.
+    /// The kind of resource.
     pub what: Named,
     /// Its name.
     pub name: String,
 }
 
-/// What may have a name.
+/// The kind of resource that may have a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
     /// A load balancer.

@@ -13,7 +13,7 @@
 //! 2. From the first wanted rule to the last: it is created at its number, or modified where it stands and then moved
 //!    up to its number. Moves wait for each other and go in one call, at the latest before the next create or modify.
 //! 3. The default actions change.
-//! 4. Rules that nobody wants go, from the last to the first.
+//! 4. Unwanted rules go, from the last to the first.
 //!
 //! # Why no request meets a third answer
 //! Call wanted rules that step 2 has dealt with *done*, all others that are there *old*. Old rules keep their order
@@ -33,10 +33,10 @@
 //! Step 2 comes before step 4, so for a moment there are more rules than before and after.
 //!
 //! # Where AWS's quota of rules has no room for that
-//! The last of the new rules are not created: each of them is put in the place of an old rule that nobody wants, by one
-//! call that changes conditions and actions together. The old rule is gone before step 4 then, so a request that it
-//! answered may meet a third answer. The module `room` chooses rules for which that does not happen, if there are such:
-//! those whose requests no other old rule is for, and no rule that is still to be made. No other request meets one.
+//! The last of the new rules are not created: each of them is put in the place of an old unwanted rule, by one call
+//! that changes conditions and actions together. The old rule is gone before step 4 then, so a request that it answered
+//! may meet a third answer. The module `room` chooses rules for which that does not happen, if there are such: those
+//! whose requests no other old rule is for, and no rule that is still to be made. No other request meets one.
 
 mod layout;
 mod numbers;
@@ -62,12 +62,12 @@ pub struct Wanted {
     pub key: String,
     /// The priority that the user asked for.
     pub priority: Option<u16>,
-    /// Whether it comes after all rules for which this is false, whatever their numbers. Such a rule has no priority,
+    /// True if it comes after all rules for which this is false, whatever their numbers. Such a rule has no priority,
     /// and is listed after the others.
     pub last: bool,
     /// The member that it belongs to.
     pub member: Option<ObjectKey>,
-    /// What it does. Target groups are given by ARN.
+    /// Its conditions and actions. Target groups are given by ARN.
     pub settings: RuleSettings,
     /// Tags that it is created with.
     pub tags: BTreeMap<String, String>,
@@ -81,9 +81,9 @@ pub struct Present {
     pub rule: Rule,
     /// The member that it belongs to; `None` outside of a group.
     pub member: Option<ObjectKey>,
-    /// Whether it may be changed. A rule that may not be changed keeps its priority.
+    /// True if it may be changed. A rule that may not be changed keeps its priority.
     pub ours: bool,
-    /// Whether rules that come last follow it, although it may not be changed.
+    /// True if rules that come last follow it, although it may not be changed.
     pub held: bool,
 }
 
@@ -94,7 +94,7 @@ pub enum Step {
     Create {
         /// Its number.
         priority: u16,
-        /// What it does.
+        /// Its conditions and actions.
         settings: RuleSettings,
         /// Its tags.
         tags: BTreeMap<String, String>,
@@ -103,7 +103,7 @@ pub enum Step {
     Modify {
         /// ARN of the rule.
         arn: String,
-        /// What it does from now on. Its conditions stay, unless it takes the place of a rule that nobody wants.
+        /// Its new conditions and actions. The conditions stay, unless it takes the place of an unwanted rule.
         settings: RuleSettings,
     },
     /// Give these rules, by ARN, these priorities in one call. AWS looks only at the outcome, so rules can change

@@ -19,7 +19,7 @@ impl Taken {
         Self(numbers)
     }
 
-    /// Whether this one is taken.
+    /// Reports whether this one is taken.
     pub fn has(&self, number: u16) -> bool {
         self.0.binary_search(&number).is_ok()
     }

@@ -8,7 +8,7 @@ use super::Wanted;
 use super::numbers::{HIGHEST, Taken};
 use crate::external::elbv2::Rule;
 
-/// Why there is no plan, and the wanted rule whose removal may help.
+/// The reason why there is no plan, and the wanted rule whose removal may help.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{key}: {reason}")]
 pub struct Clash {
@@ -16,11 +16,11 @@ pub struct Clash {
     pub index: usize,
     /// Its key.
     pub key: String,
-    /// What is wrong with it.
+    /// The defect of its priority.
     pub reason: Reason,
 }
 
-/// What is wrong with the priority of a rule.
+/// A defect of the priority of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Reason {
     /// AWS does not allow this priority.

@@ -41,7 +41,7 @@ fn harm(goals: &[Goal], index: usize, ours: &[&Rule], old: &[usize]) -> usize {
     to_come.chain(behind).filter(|conditions| may_share(given_up, conditions)).count()
 }
 
-/// Whether one request may fulfil both. Only hosts, paths and methods are compared.
+/// Reports whether one request may fulfil both. Only hosts, paths and methods are compared.
 pub fn may_share(one: &BTreeSet<Condition>, other: &BTreeSet<Condition>) -> bool {
     let exclude = |(one, other): (&Condition, &Condition)| match (one, other) {
         (Condition::Host(Match::Wildcards(one)), Condition::Host(Match::Wildcards(other)))
@@ -54,7 +54,7 @@ pub fn may_share(one: &BTreeSet<Condition>, other: &BTreeSet<Condition>) -> bool
     !one.iter().any(|one| other.iter().any(|other| exclude((one, other))))
 }
 
-/// Whether no text matches both patterns, as far as their beginnings and ends show that.
+/// Reports whether no text matches both patterns, as far as their beginnings and ends show that.
 fn are_apart(one: &str, other: &str) -> bool {
     // Hosts are compared without regard to case. For paths that only finds fewer differences.
     let (one, other) = (one.to_ascii_lowercase(), other.to_ascii_lowercase());
@@ -102,7 +102,7 @@ mod tests {
         format!("h{number}.example.com")
     }
 
-    /// What answers requests for a host; `None` stands for the default action.
+    /// Returns the settings of the rule that answers requests for a host; `None` stands for the default action.
     fn answer(listener: &Listener, host: &str) -> Option<RuleSettings> {
         let is_for = |condition: &Condition| matches!(condition, Condition::Host(Match::Wildcards(hosts)) if hosts.contains(host));
         let mut rules = listener.rules.values().map(|standing| &standing.settings);

@@ -9,7 +9,7 @@ use proptest::test_runner::TestCaseResult;
 use super::{Clash, Present, Step, Wanted, plan};
 use crate::external::elbv2::{Condition, FixedResponse, Match, Rule, RuleAction, RuleSettings};
 
-/// What a rule requires of host, path, a header and method. There are two values of each.
+/// The values that a rule requires of host, path, a header and method. There are two values of each.
 type Pattern = [Option<bool>; 4];
 
 fn one(text: &str) -> BTreeSet<String> {
@@ -175,7 +175,7 @@ impl Listener {
         self.of(true).into_iter().map(|(_, standing)| &standing.settings).collect()
     }
 
-    /// Whether each request is answered by a rule of ours that is none of the wanted ones.
+    /// Reports for each request whether it is answered by a rule of ours that is none of the wanted ones.
     fn answered_in_vain(&self, wanted: &[Wanted]) -> Vec<bool> {
         let vain = |actions: &[RuleAction]| {
             let unwanted =

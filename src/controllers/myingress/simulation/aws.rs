@@ -1,4 +1,4 @@
-//! What AWS allows and refuses.
+//! A model of AWS, with the changes that it allows and refuses.
 
 use std::collections::BTreeSet;
 
@@ -213,8 +213,8 @@ impl Aws {
         Ok(())
     }
 
-    /// Whether an action forwards to this group and to others, and lets clients wander among them. Whether AWS counts
-    /// groups of weight 0 is not known.
+    /// Reports whether an action forwards to this group and to others, and lets clients wander among them. Whether AWS
+    /// counts groups of weight 0 is not known.
     fn shares_without_stickiness(&self, group: &str) -> bool {
         let listeners = self.assets.balancers.values().flat_map(|it| &it.listeners).flat_map(|it| it.values());
         let mut actions = listeners.flat_map(|it| {

@@ -179,7 +179,7 @@ fn arn(name: &&str) -> String {
     format!("arn:aws:acm:eu-west-1:000000000000:certificate/{name}")
 }
 
-/// What a member of a group asks for that has a rule for the host, and names these certificates.
+/// The spec of a member of a group that has a rule for the host, and names these certificates.
 fn of_group(names: &[&str], host: &str) -> Value {
     let certificates: Vec<String> = names.iter().map(arn).collect();
     let listener = json!({ "port": 443, "certificateArns": certificates, "rules": [rule(host, None)] });

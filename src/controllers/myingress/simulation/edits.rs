@@ -27,7 +27,7 @@ use crate::runtime::Health;
 /// A request: port, host and path.
 type Request = (u16, String, String);
 
-/// What answered each request before an edit, and the requests that were lost since.
+/// The answer to each request before an edit, and the requests that were lost since.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
     before: BTreeMap<Request, Answer>,
@@ -113,7 +113,7 @@ impl Simulation {
         self.watch = Some(watch);
     }
 
-    /// Whether AWS allows these actions on an HTTPS listener only.
+    /// Reports whether AWS allows these actions on an HTTPS listener only.
     pub(super) fn needs_https(&self, actions: &[RuleAction]) -> bool {
         let newer = |arn: &String| {
             let kind = self.aws.assets.groups.get(arn).and_then(|it| it.group.kind.as_ref());
@@ -144,8 +144,8 @@ impl Simulation {
         }
     }
 
-    /// Whether another member answers now what this one answered before and gave up. The default action of a suspended
-    /// member stays, though no spec sets it: there the target groups say whose it is.
+    /// Reports whether another member answers now what this one answered before and gave up. The default action of a
+    /// suspended member stays, though no spec sets it: there the target groups say whose it is.
     fn is_given_up(&self, before: &Answer, port: u16, (actions, now): (&[RuleAction], Option<&ObjectKey>)) -> bool {
         let Some(former) = &before.given_up_by else { return false };
         let mut groups = sent(actions).into_iter().filter_map(|arn| self.aws.assets.groups.get(&arn));
@@ -232,7 +232,8 @@ impl Simulation {
         }
     }
 
-    /// What answers a request that goes to the balancer in the status, with the member and the conditions of the rule.
+    /// Returns the rule that answers a request that goes to the balancer in the status, with the member and the
+    /// conditions of the rule.
     fn answer(&self, owner: &Owner, request: &Request) -> Option<Answered> {
         let shown = self.objects.iter().filter_map(|object| object.status.as_ref()?.alb.as_ref());
         let member = shown.into_iter().find_map(|alb| self.aws.assets.balancers.get(&alb.arn))?;

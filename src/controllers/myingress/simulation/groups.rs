@@ -52,7 +52,7 @@ fn parts(assets: &Assets, owner: &Owner, name: &str) -> Vec<String> {
     groups.chain(rules.into_iter().map(|(arn, (settings, _))| format!("{arn} {settings:?}"))).collect()
 }
 
-/// Whether some member is left out.
+/// Reports whether some member is left out.
 pub fn complains(simulation: &mut Simulation) -> bool {
     let object = simulation.objects[0].clone();
     !simulation.observe(&object).built.complaints.is_empty()
@@ -103,7 +103,7 @@ fn a_member_that_cannot_take_part_keeps_its_ports_open() {
     let [before, mut after] = with_b_left_out(a, b);
     assert_eq!(doors(&before).0, [80, 81, 8080, 8081]);
     assert_eq!(doors(&after), doors(&before));
-    // What only other members have changes as their specs say.
+    // Listeners that only other members have change as their specs say.
     let listeners = json!([{ "port": 80, "inboundCidrs": ["172.17.0.0/16"] }]);
     after.object("a").spec.listeners = serde_json::from_value(listeners).unwrap();
     after.settle(None);

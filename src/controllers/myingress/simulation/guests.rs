@@ -1,4 +1,4 @@
-//! What guests of a group can do to the other members, step by step.
+//! The effects of a group's guests on the other members, step by step.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ pub fn evaluated(simulation: &Simulation) -> Vec<String> {
     rules.iter().map(name).collect()
 }
 
-/// Why the object with that name is stalled; nothing if it is not.
+/// Returns the reason why the object with that name is stalled; an empty text if it is not.
 pub fn reason(simulation: &Simulation, name: &str) -> &'static str {
     let health = simulation.health.iter().find(|((_, it), _)| it == name).map(|(_, health)| health);
     match health {

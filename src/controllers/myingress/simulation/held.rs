@@ -1,4 +1,4 @@
-//! What stays as it is while a member of a group cannot take part, though it is shared: the balancer itself, settings of
+//! Shared parts that stay as they are while a member of a group cannot take part: the balancer itself, settings of
 //! listeners, and open ports.
 
 use std::collections::BTreeSet;
@@ -184,7 +184,7 @@ fn a_listener_keeps_what_a_member_set_that_cannot_take_part_and_no_other_one_set
         leave_out(&mut simulation, "b", suspended);
         let after = listener(&simulation, 443);
         assert_eq!((&after.listener, &after.attributes), (&before.listener, &before.attributes), "{suspended}");
-        // What another member sets applies.
+        // Settings of another member apply.
         let listeners = json!([{ "port": 443, "defaultAction": { "fixedResponse": { "statusCode": 410 } },
             "certificateArns": ["arn:aws:acm:eu-west-1:000000000000:certificate/two"], "rules": rule("a.example.com") }]);
         simulation.object("a").spec.listeners = serde_json::from_value(listeners).unwrap();
@@ -193,7 +193,7 @@ fn a_listener_keeps_what_a_member_set_that_cannot_take_part_and_no_other_one_set
         assert!(matches!(after.default_actions[..], [RuleAction::FixedResponse(_)]), "{after:?}");
         assert!(after.certificate.unwrap().ends_with("/two"));
         assert_eq!(after.mutual_authentication, Some(MutualAuthentication::Passthrough));
-        // What the member no longer has when it is gone goes with it.
+        // Settings of the suspended member that no other has go with it.
         simulation.object("b").spec.suspend = false;
         simulation.delete("b");
         simulation.settle(None);

@@ -44,7 +44,7 @@ fn join(simulation: &mut Simulation, name: &str, second: i64, rules: &[Value]) {
     simulation.settle(None);
 }
 
-/// What the listener answers where no rule does.
+/// The answer of the listener where no rule matches.
 fn default_answer(simulation: &Simulation) -> String {
     let mut listeners = simulation.aws.assets.balancers.values().flat_map(|it| it.listeners.iter().flatten());
     let (_, listener) = listeners.next().unwrap();
@@ -150,7 +150,7 @@ fn a_rule_that_asks_for_the_number_of_one_that_stays_holds_up_only_its_member() 
     join(&mut simulation, "second", 10, &[]);
     edit_refused(&mut simulation, "home", &[numbered(public(REFUSED), 30)]);
     assert_eq!(answers(&simulation), ["home 401", "a 200"]);
-    // What AWS refused is not tried again meanwhile.
+    // A refused action is not tried again meanwhile.
     let mut other = all(203);
     other["paths"] = json!([{ "value": "/other" }]);
     edit(&mut simulation, "second", &[numbered(other, 10)]);

@@ -65,7 +65,7 @@ const ROUNDS: usize = 12;
 /// After this many reconciles of every object without an end, something is wrong.
 const PASSES: usize = 40;
 
-/// Whether AWS refuses an action.
+/// Reports whether AWS refuses an action.
 pub type Refused = fn(&Action) -> bool;
 
 /// AWS, the objects with the status that is kept from plan to plan, and what the operator keeps in memory.
@@ -76,7 +76,7 @@ pub struct Simulation {
     /// The health of each object when it was last decided about.
     pub health: BTreeMap<ObjectKey, Health>,
     bound: Bound,
-    /// Whether the security groups were read, as they are once somebody needs one.
+    /// True if the security groups were read, as they are once an object needs one.
     security_groups_known: bool,
     /// The balancers whose listeners the operator has not read since it started.
     unread: BTreeSet<String>,
@@ -91,11 +91,11 @@ pub struct Simulation {
     due: Option<Timestamp>,
     /// The actions that were carried out.
     pub journal: Vec<Action>,
-    /// What AWS refused, and is not tried now.
+    /// The actions that AWS refused, and that are not tried now.
     pub refusals: Vec<Refusal>,
-    /// What AWS will refuse, and the reason.
+    /// The actions that AWS will refuse, and the reason.
     pub refuses: Option<(Refused, &'static str)>,
-    /// What the operator found right.
+    /// The state that the operator found right.
     drift: BTreeMap<ObjectKey, drift_memory::State>,
     /// Drift that was reported.
     pub repaired: Vec<Drift>,
@@ -105,9 +105,9 @@ pub struct Simulation {
     pub unlisted: Unlisted,
     /// Number of the port called `metrics` on all pods.
     pub metrics: CheckPort,
-    /// What the cluster has behind each Service, where that is not a healthy pod.
+    /// The supply behind each Service, where that is not a healthy pod.
     pub supplies: BTreeMap<String, Supply>,
-    /// What answered each request before an edit; and what went wrong since.
+    /// The answer to each request before an edit, and the losses since.
     pub watch: Option<edits::Watch>,
 }
 
@@ -139,7 +139,7 @@ impl Simulation {
         self.object(name).metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     }
 
-    /// What `observe` would return.
+    /// Returns the observation that `observe` would make.
     pub fn observe(&mut self, object: &MyIngress) -> Observed {
         let object = &counted(object);
         let owner = self.owner_of(object);

@@ -106,7 +106,7 @@ fn greedy() -> MyIngress {
     greedy
 }
 
-/// Why the object called `home` in that namespace is stalled; nothing if it is not.
+/// Returns the reason why the object called `home` in that namespace is stalled; an empty text if it is not.
 fn stalled(simulation: &Simulation, namespace: &str) -> &'static str {
     match simulation.health.get(&(namespace.to_owned(), "home".to_owned())) {
         Some(Health::Stalled(cause)) => cause.reason,

@@ -70,7 +70,7 @@ fn grouped(mut spec: Value) -> Value {
     spec
 }
 
-/// What each rule of that object does, in the order of their evaluation.
+/// The actions of each rule of that object, in the order of their evaluation.
 fn rules_of(simulation: &Simulation, name: &str) -> Vec<Vec<RuleAction>> {
     let listeners = simulation.aws.assets.balancers.values().flat_map(|it| it.listeners.iter().flatten());
     let rules = listeners.flat_map(|(_, listener)| listener.rules.values());

@@ -25,7 +25,7 @@ pub struct Addition {
 }
 
 impl Addition {
-    /// Whether it says something about the balancer as a whole.
+    /// Reports whether it says something about the balancer as a whole.
     pub fn is_about_balancer(&self) -> bool {
         !self.place.contains('*')
     }
@@ -33,7 +33,7 @@ impl Addition {
 
 const CERTIFICATE: &str = "arn:aws:acm:eu-west-1:000000000000:certificate/a";
 
-/// What each part of a spec may have besides the usual, with the place of the part.
+/// The rare settings of each part of a spec, with the place of the part.
 fn vocabulary() -> Vec<(&'static str, Value)> {
     let session = json!({
         "cookieName": "shop", "scope": "openid", "timeout": "1h", "unauthenticatedRequests": "deny", "parameters": { "ui": "a" },

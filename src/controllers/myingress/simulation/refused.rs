@@ -1,4 +1,4 @@
-//! What AWS refuses stays as it is, and everything else goes on.
+//! A part that AWS refuses to change stays as it is, and everything else goes on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -59,7 +59,7 @@ pub(super) fn reason(simulation: &Simulation) -> &'static str {
     }
 }
 
-/// What AWS carries out of an action, and what it refuses of it, and why. It takes certificates one by one.
+/// Splits an action into what AWS carries out, and what it refuses and why. AWS takes certificates one by one.
 pub(super) fn split(
     action: &Action,
     refusing: Option<(Refused, &'static str)>,

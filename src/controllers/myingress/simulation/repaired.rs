@@ -1,4 +1,4 @@
-//! What is reported as drift, and what is not.
+//! Reports of drift, and differences that are none.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -32,7 +32,7 @@ proptest! {
             }
             simulation.settle(None);
             let repairs = simulation.journal.iter().any(alters);
-            // What the spec leaves open is reported too, and is no repair.
+            // A change of what the spec leaves open is reported too, and is no repair.
             let mut repaired = std::mem::take(&mut simulation.repaired);
             repaired.retain(|drift| !drift.repaired.is_empty());
             prop_assert_eq!(repaired.len(), usize::from(repairs && !restarts), "{:#?}\n{:#?}", drift, simulation.journal);

@@ -1,4 +1,4 @@
-//! What a new process finds that has not read listeners yet.
+//! A new process that has not read listeners yet.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! What an owner has in AWS, without what may differ between two ways to get there: ARNs, names with a hash, numbers.
+//! The resources of an owner in AWS, without what may differ between two ways to get there: ARNs, names with a hash,
+//! numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -38,7 +38,7 @@ fn create_sick_groups(simulation: &mut Simulation) {
     assert!(!simulation.aws.sick.is_empty(), "there are new groups");
 }
 
-/// What an action makes requests do.
+/// The actions on requests that a change brings.
 fn sent(action: &Action) -> &[RuleAction] {
     match action {
         Action::Listener(ListenerAction::CreateRule { settings, .. } | ListenerAction::ModifyRule { settings, .. }) => {

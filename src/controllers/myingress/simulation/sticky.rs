@@ -40,7 +40,7 @@ fn group_stickiness(simulation: &Simulation) -> Vec<Option<u32>> {
     actions.map(of).collect()
 }
 
-/// Whether targets of some group are sticky.
+/// Reports whether targets of some group are sticky.
 fn is_sticky(simulation: &Simulation) -> bool {
     let mut attributes = simulation.aws.assets.groups.values().filter_map(|member| member.attributes.as_ref());
     attributes.any(|it| it["stickiness.enabled"] == "true")

@@ -1,4 +1,4 @@
-//! What the cluster has behind a Service.
+//! The supply of targets that the cluster has behind a Service.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::Simulation;
 use crate::controllers::myingress::targets::{Backend, CheckPort, Endpoints, Summary, Wanted};
 use crate::external::elbv2::{Target, TargetType};
 
-/// What the cluster has behind a Service.
+/// The supply of targets that the cluster has behind a Service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Supply {
     /// A pod that passes its checks.
@@ -43,7 +43,7 @@ impl Supply {
         Self::NoNodes,
     ];
 
-    /// What the watches show.
+    /// The endpoints that the watches show.
     pub fn endpoints(self, check: CheckPort) -> Endpoints {
         let pod = Target { id: "10.0.0.1".into(), port: 80 };
         let known = |targets| Endpoints::Known(Wanted { targets, check, ..Wanted::default() });
@@ -74,7 +74,7 @@ impl Supply {
 }
 
 impl Simulation {
-    /// What there is for a backend.
+    /// Returns the supply for a backend.
     pub fn supply(&self, backend: &Backend) -> Supply {
         match self.supplies.get(&backend.service).copied().unwrap_or_default() {
             Supply::NoNodes if backend.target_type == TargetType::Ip => Supply::Serves,

@@ -1,5 +1,5 @@
-//! What we believe AWS has in a target group. It is read once, then updated by our own calls. Pure: the time is a
-//! parameter.
+//! The targets that AWS has in a group, as we believe. It is read once, then updated by our own calls. Pure: the time
+//! is a parameter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Whether there is nothing to do.
+    /// Reports whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.register.is_empty() && self.deregister.is_empty()
     }
@@ -47,7 +47,7 @@ impl TargetCache {
         Self { targets: BTreeMap::new(), read: Some(now) }
     }
 
-    /// Whether the group must be read before anything is done.
+    /// Reports whether the group must be read before anything is done.
     pub fn unknown(&self) -> bool {
         self.read.is_none()
     }
@@ -109,7 +109,7 @@ impl TargetCache {
         }
     }
 
-    /// Whether a wanted target is registered.
+    /// Reports whether a wanted target is registered.
     pub fn serves(&self, wanted: &BTreeSet<Target>) -> bool {
         self.targets.iter().any(|(target, entry)| registered(&entry.health) && wanted.contains(target))
     }

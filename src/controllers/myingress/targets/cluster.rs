@@ -1,4 +1,4 @@
-//! What we know about the cluster: facts by name, and the Services that a change of a fact concerns. Pure.
+//! Everything known about the cluster: facts by name, and the Services that a change of a fact concerns. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use crate::external::elbv2::TargetType;
 /// Namespace and name; the namespace of a node is empty.
 pub type Key = (String, String);
 
-/// What is watched.
+/// A kind of object that is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Services.
@@ -49,7 +49,7 @@ impl Concerned {
 /// The facts.
 #[derive(Default)]
 pub struct Cluster {
-    /// What has been listed, with the namespace; `None` stands for all namespaces.
+    /// The kinds that have been listed, with the namespace; `None` stands for all namespaces.
     listed: BTreeSet<(Kind, Option<String>)>,
     services: HashMap<Key, Service>,
     /// Slices by Service, then by their own name.
@@ -69,7 +69,7 @@ impl Cluster {
         self.listed.insert((kind, namespace.map(str::to_owned)))
     }
 
-    /// Whether everything that decides about such targets in that namespace has been seen.
+    /// Reports whether everything that decides about such targets in that namespace has been seen.
     pub fn complete(&self, targets: TargetType, namespace: &str) -> bool {
         let needed: &[Kind] = match targets {
             TargetType::Ip => &[Kind::Services, Kind::Slices, Kind::Pods],
@@ -98,8 +98,8 @@ impl Cluster {
         slices.into_iter().flatten().map(|(name, slice)| (name.as_str(), slice))
     }
 
-    /// Whether the endpoint is what it claims to be: a pod of that namespace, with an address that this pod has. Anyone
-    /// who writes a slice may name any pod and any address.
+    /// Reports whether the endpoint is what it claims to be: a pod of that namespace, with an address that this pod
+    /// has. Anyone who writes a slice may name any pod and any address.
     pub fn is_of_its_pod(&self, namespace: &str, endpoint: &Endpoint) -> bool {
         let Some((name, _)) = &endpoint.pod else { return false };
         let addresses = self.addresses.get(&(namespace.to_owned(), name.to_string()));

@@ -26,7 +26,7 @@ impl Targets {
         }
     }
 
-    /// Whether a bound group must be read before a dry run can use it.
+    /// Reports whether a bound group must be read before a dry run can use it.
     pub fn unread(&self, group_arn: &str) -> bool {
         let group = self.shared.registry.group(group_arn);
         group.is_some_and(|group| group.state().planner.cache.unknown())

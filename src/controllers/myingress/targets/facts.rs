@@ -29,17 +29,17 @@ const GOING: &str = "ToBeDeletedByClusterAutoscaler";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a Service")]
 pub struct Service {
-    /// Whether it is only a name for something outside the cluster.
+    /// True if it is only a name for something outside the cluster.
     pub external_name: bool,
     /// Its address families; empty if the cluster does not say.
     pub families: BTreeSet<Family>,
     /// Its ports.
     pub ports: Vec<ServicePort>,
-    /// Whether endpoints count as ready even when they are not.
+    /// True if endpoints count as ready even when they are not.
     pub publish_not_ready: bool,
-    /// Whether traffic from outside reaches only endpoints on the node that it came to.
+    /// True if traffic from outside reaches only endpoints on the node that it came to.
     pub local_only: bool,
-    /// Whether Kubernetes finds its endpoints by a selector.
+    /// True if Kubernetes finds its endpoints by a selector.
     pub selects: bool,
 }
 
@@ -73,7 +73,7 @@ pub struct ServicePort {
     pub node_port: Option<u16>,
     /// The port of the pods that it leads to, if the Service gives it as a number.
     pub target: Option<u16>,
-    /// Whether it is a TCP port.
+    /// True if it is a TCP port.
     pub tcp: bool,
 }
 
@@ -116,7 +116,7 @@ pub struct Slice {
     pub ports: Vec<(String, u16)>,
     /// The endpoints.
     pub endpoints: Vec<Endpoint>,
-    /// Whether its labels say that Kubernetes wrote it for a Service with a selector.
+    /// True if its labels say that Kubernetes wrote it for a Service with a selector.
     pub by_kubernetes: bool,
 }
 
@@ -125,9 +125,9 @@ pub struct Slice {
 pub struct Endpoint {
     /// Its address.
     pub address: Box<str>,
-    /// Whether the slice says that it can serve.
+    /// True if the slice says that it can serve.
     pub ready: bool,
-    /// Whether it is terminating.
+    /// True if it is terminating.
     pub terminating: bool,
     /// Its node.
     pub node: Option<Box<str>>,
@@ -177,7 +177,7 @@ pub const CONDITION: &str = "causeway.example.com/target-health";
 /// Our condition of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gate {
-    /// Whether its status is `True`.
+    /// True if its status is `True`.
     pub open: bool,
     /// Stable `CamelCase` word.
     pub reason: String,
@@ -199,11 +199,11 @@ pub struct Pod {
 pub struct GatedPod {
     /// Its uid. A successor of the same name is another pod.
     pub uid: String,
-    /// Whether its containers are ready, and so is everything else that it waits for: only our gate may be missing.
+    /// True if its containers are ready, and so is everything else that it waits for: only our gate may be missing.
     pub able: bool,
     /// Since when we have known it to be able.
     pub able_since: Option<Instant>,
-    /// Whether it is being deleted, or has ended.
+    /// True if it is being deleted, or has ended.
     pub leaving: bool,
     /// Our condition, as it is in the cluster.
     pub gate: Option<Gate>,
@@ -212,7 +212,7 @@ pub struct GatedPod {
 }
 
 impl LeanPod {
-    /// Whether it has ended, and only its object is left.
+    /// True if it has ended, and only its object is left.
     fn is_over(&self) -> bool {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
     }
@@ -267,9 +267,9 @@ pub fn version_of(metadata: &ObjectMeta) -> u64 {
 pub struct Node {
     /// Its EC2 instance.
     pub instance: String,
-    /// Whether it is ready.
+    /// True if it is ready.
     pub ready: bool,
-    /// Whether load balancers must leave it out.
+    /// True if load balancers must leave it out.
     pub excluded: bool,
     /// Its labels, by which backends choose nodes.
     pub labels: BTreeMap<String, String>,

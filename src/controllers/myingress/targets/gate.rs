@@ -16,11 +16,11 @@ use crate::external::elbv2::{Target, TargetHealth, TargetState};
 pub struct Standing {
     /// The pod's target.
     pub target: Target,
-    /// Whether it is to be registered.
+    /// True if it is to be registered.
     pub wanted: bool,
     /// Its health in a read since the pod became able to serve; `None` before the first one.
     pub health: Option<TargetHealth>,
-    /// What keeps the group from following its endpoints.
+    /// The reason why the group does not follow its endpoints.
     pub trouble: Option<String>,
 }
 
@@ -58,7 +58,7 @@ fn healthy(standing: &Standing) -> bool {
     standing.health.as_ref().is_some_and(|health| health.state == TargetState::Healthy)
 }
 
-/// Why a pod waits; `None` if the wait is over in a moment and not worth a write for each of many pods.
+/// Explains why a pod waits; `None` if the wait is over in a moment and not worth a write for each of many pods.
 fn explained(standing: &Standing) -> Option<Gate> {
     let target = format!("{}:{}", standing.target.id, standing.target.port);
     let Some(health) = &standing.health else {

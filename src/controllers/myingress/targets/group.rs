@@ -26,7 +26,7 @@ pub struct Group {
     state: Mutex<State>,
 }
 
-/// What is known of a group.
+/// Everything known about a group.
 pub struct State {
     /// Its VPC, where that is known.
     pub vpc: Option<String>,
@@ -38,9 +38,9 @@ pub struct State {
     wake: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// Plans how it comes to agree with its endpoints.
     pub planner: Planner,
-    /// Whether it has agreed with its endpoints before: then requests may depend on it.
+    /// True if it has agreed with its endpoints before: then requests may depend on it.
     pub established: bool,
-    /// Whether its endpoints are not known. Then it loses the targets of pods that go.
+    /// True if its endpoints are not known. Then it loses the targets of pods that go.
     pub adrift: bool,
     /// Since when there have been endpoints that it does not follow yet.
     pub behind_since: Option<Instant>,
@@ -50,7 +50,7 @@ pub struct State {
     pub full: Setback,
     /// Failures of reading it.
     pub reading: Setback,
-    /// Whether pods of it wait for their targets' health.
+    /// True if pods of it wait for their targets' health.
     pub pods_wait: bool,
     /// When to try again to write a readiness gate, if that failed.
     pub gates_at: Option<Instant>,
@@ -116,7 +116,7 @@ impl Group {
         released
     }
 
-    /// Whether any owner binds it.
+    /// Reports whether any owner binds it.
     pub fn bound(&self) -> bool {
         !self.state().wake.is_empty()
     }
@@ -170,7 +170,7 @@ impl State {
         summary(&self.planner.cache, endpoints, trouble)
     }
 
-    /// What keeps the group from having these targets.
+    /// Explains what keeps the group from having these targets.
     pub fn trouble(&self, wanted: &BTreeSet<Target>) -> Option<&str> {
         let change = self.changing.text().or_else(|| self.full.text());
         change.or_else(|| self.planner.refusal(wanted)).or_else(|| self.reading.text())
@@ -215,7 +215,7 @@ impl State {
         std::mem::take(&mut self.rechecks)
     }
 
-    /// Whether a read is due, and how urgent it is.
+    /// Returns how urgent a read is, if one is due.
     pub fn look_due(&self, now: Instant) -> Option<Priority> {
         let due = self.look_at().is_some_and(|at| at <= now);
         if !due && !self.rechecks.is_empty() && !self.planner.cache.unknown() {
@@ -270,7 +270,7 @@ impl Setback {
         *self = Self::default();
     }
 
-    /// Whether to wait. Once the delay is over, it is over for good.
+    /// Reports whether to wait. Once the delay is over, it is over for good.
     pub fn holds_back(&mut self, now: Instant) -> bool {
         self.again_at = self.again_at.filter(|again| *again > now);
         self.again_at.is_some()

@@ -64,9 +64,9 @@ pub struct Backend {
     pub service: String,
     /// Its port.
     pub port: PortName,
-    /// What the targets are.
+    /// The type of the targets: IP addresses or instances.
     pub target_type: TargetType,
-    /// Whether the targets are IPv6 addresses instead of IPv4.
+    /// True if the targets are IPv6 addresses instead of IPv4.
     pub ipv6: bool,
     /// Labels that nodes must have to be targets.
     pub nodes: BTreeMap<String, String>,
@@ -92,7 +92,7 @@ impl fmt::Display for PortName {
     }
 }
 
-/// What the cluster says about a backend.
+/// The endpoints of a backend, as the cluster has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoints {
     /// The cluster has not been read yet.
@@ -125,7 +125,7 @@ pub struct Binding {
     pub backend: Backend,
     /// The backend that it followed before: its targets stay until one of the new backend is healthy.
     pub former: Option<Backend>,
-    /// Whether this process has just created the group: then it is filled without being read first.
+    /// True if this process has just created the group: then it is filled without being read first.
     pub created: bool,
     /// Objects to wake.
     pub owners: BTreeSet<ObjectKey>,
@@ -144,11 +144,11 @@ pub struct Summary {
     pub total: usize,
     /// Former targets that finish their requests.
     pub draining: usize,
-    /// Whether the group has been read, so the health of its targets is known.
+    /// True if the group has been read, so the health of its targets is known.
     pub known: bool,
-    /// Whether the group has exactly the targets that it should have, and none of them waits for its first checks.
+    /// True if the group has exactly the targets that it should have, and none of them waits for its first checks.
     pub settled: bool,
-    /// What is wrong, in readable words: the last error, or a target that fails its checks.
+    /// The present trouble, in readable words: the last error, or a target that fails its checks.
     pub trouble: Option<String>,
 }
 
@@ -159,17 +159,17 @@ pub struct Targets {
     shared: Arc<Shared>,
 }
 
-/// Why watches fail; the namespace is `None` for a watch of all.
+/// The reasons why watches fail; the namespace is `None` for a watch of all.
 type Troubles = BTreeMap<(cluster::Kind, Option<String>), String>;
 
-/// What the watches and the groups share.
+/// The state that the watches and the groups share.
 struct Shared {
     cluster: Mutex<Cluster>,
     registry: Registry,
     /// Changes whenever a kind has been listed in a namespace.
     listed: watch::Sender<()>,
     nodes_matter: watch::Sender<bool>,
-    /// Why watches fail, by kind and namespace.
+    /// The reasons why watches fail, by kind and namespace.
     watch_trouble: Mutex<Troubles>,
     guardrails: Guardrails,
 }
@@ -277,14 +277,14 @@ impl Targets {
         }
     }
 
-    /// Why that namespace cannot be read, if it cannot.
+    /// Explains why that namespace cannot be read, if it cannot.
     pub fn watch_trouble(&self, namespace: &str) -> Option<String> {
         let troubles = self.shared.watch_trouble();
         let mut here = troubles.iter().filter(|((_, of), _)| of.as_deref().is_none_or(|of| of == namespace));
         here.next().map(|(_, trouble)| trouble.clone())
     }
 
-    /// What the cluster says about a backend, as far as the watches have shown it. No call is made.
+    /// Returns the endpoints of a backend, as far as the watches have shown them. No call is made.
     pub fn endpoints(&self, backend: &Backend) -> Endpoints {
         self.note_nodes(backend);
         self.shared.endpoints(backend)
@@ -322,7 +322,7 @@ impl Targets {
         let Some(group) = self.shared.registry.group(group_arn) else { return Ok(()) };
         let (answer, answered) = oneshot::channel();
         group.recheck(answer);
-        // If the group is released meanwhile, nobody answers. It must not be kept alive here, because it holds the
+        // If the group is released meanwhile, no task answers. It must not be kept alive here, because it holds the
         // sender.
         drop(group);
         answered.await.unwrap_or(Ok(()))

@@ -34,10 +34,10 @@ pub enum Step {
     Rest,
 }
 
-/// What is known about the way of a group to its endpoints.
+/// Everything known about the way of a group to its endpoints.
 #[derive(Debug, Default)]
 pub struct Planner {
-    /// What AWS has.
+    /// The targets that AWS has.
     pub cache: TargetCache,
     refused: BTreeMap<Target, Refusal>,
     batch: usize,
@@ -45,9 +45,9 @@ pub struct Planner {
     room: Option<usize>,
     /// How many targets were deregistered to make room, and are not replaced yet.
     owed: usize,
-    /// Whether registering failed in this attempt, and not for a quota.
+    /// True if registering failed in this attempt, and not for a quota.
     stuck: bool,
-    /// Whether deregistering failed in this attempt.
+    /// True if deregistering failed in this attempt.
     kept: bool,
 }
 
@@ -74,8 +74,8 @@ impl Planner {
         }
     }
 
-    /// The next call. `gone` are registered targets that serve nobody any more; they matter only while the planner is
-    /// [full](Self::full).
+    /// The next call. `gone` are registered targets that serve no client any more; they matter only while the planner
+    /// is [full](Self::full).
     pub fn next(&self, wanted: &BTreeSet<Target>, gone: &BTreeSet<Target>) -> Step {
         if self.cache.unknown() {
             return Step::Read;
@@ -119,7 +119,7 @@ impl Planner {
         alive
     }
 
-    /// Whether nothing is left to do, except for targets that AWS refuses. If so, forgets what a quota refused.
+    /// Reports whether nothing is left to do, except for targets that AWS refuses. If so, forgets what a quota refused.
     pub fn arrived(&mut self, wanted: &BTreeSet<Target>) -> bool {
         let difference = self.cache.difference(wanted);
         let arrived = !self.cache.unknown()
@@ -186,12 +186,12 @@ impl Planner {
         }
     }
 
-    /// Why AWS refuses a wanted target.
+    /// Returns the reason why AWS refuses a wanted target.
     pub fn refusal(&self, wanted: &BTreeSet<Target>) -> Option<&str> {
         self.refused.iter().find(|(target, _)| wanted.contains(*target)).map(|(_, refusal)| refusal.why.as_str())
     }
 
-    /// Whether a quota refused targets, so others may have to give way.
+    /// Reports whether a quota refused targets, so others may have to give way.
     pub fn full(&self) -> bool {
         self.room.is_some()
     }

@@ -3,7 +3,7 @@
 
 use crate::runtime::{Slot, Slots};
 
-/// What a call is for, the most urgent first.
+/// The purpose of a call, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
     /// Following the endpoints of a group that once agreed with them: requests may be failing right now.
@@ -14,7 +14,7 @@ pub enum Priority {
     Fill,
     /// Asking for health that only a status waits for.
     Status,
-    /// Asking once in a sweep whether others changed the group. This uses only calls that nobody else needs.
+    /// Asking once in a sweep whether others changed the group. This uses only calls that no other read needs.
     Recheck,
 }
 
@@ -42,7 +42,7 @@ impl Default for Priorities {
 }
 
 impl Priorities {
-    /// Waits for a turn of that namespace. `None` is never returned, for nobody closes the slots.
+    /// Waits for a turn of that namespace. `None` is never returned, for no task closes the slots.
     pub async fn turn(&self, priority: Priority, namespace: &str) -> Option<Slot> {
         let slots = match priority {
             Priority::Follow => &self.follow,

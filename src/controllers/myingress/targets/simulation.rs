@@ -22,7 +22,7 @@ mod quota;
 
 const PODS: usize = 6;
 
-/// A change that somebody else makes in the cluster or in AWS.
+/// A change that another client makes in the cluster or in AWS.
 #[derive(Clone, Debug)]
 enum Event {
     ServiceAppears { number: u16 },
@@ -114,11 +114,11 @@ struct Simulation {
     /// The fewest targets that were registered after one was deregistered.
     fewest: usize,
     planner: Planner,
-    /// Whether a quota refused targets, and the pause after that is not over yet.
+    /// True if a quota refused targets, and the pause after that is not over yet.
     full: bool,
     /// How many calls a quota refused.
     in_vain: usize,
-    /// Whether somebody removed a target and no read has shown that yet.
+    /// True if another client removed a target and no read has shown that yet.
     robbed: bool,
     /// The pods that exist.
     pods: BTreeSet<usize>,
@@ -204,8 +204,8 @@ impl Simulation {
         there.difference(&remaining).cloned().collect()
     }
 
-    /// Whether a registered target stays although the endpoints are not known: its pod exists, or its address is one of
-    /// the four that a policy allows.
+    /// Reports whether a registered target stays although the endpoints are not known: its pod exists, or its address
+    /// is one of the four that a policy allows.
     fn may_stay(&self, it: &Target) -> bool {
         self.pods.iter().copied().chain(0..4).any(|pod| target(pod) == *it)
     }

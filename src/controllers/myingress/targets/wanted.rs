@@ -18,7 +18,7 @@ pub struct Wanted {
     pub gated: BTreeMap<String, Target>,
     /// The port on which they are checked, if the backend names one.
     pub check: CheckPort,
-    /// An address that somebody wrote into a slice and that may not be a target.
+    /// An address that a client wrote into a slice and that may not be a target.
     pub refused: Option<Refused>,
 }
 
@@ -52,8 +52,8 @@ pub enum CheckPort {
     Unsuitable(String),
 }
 
-/// What the cluster says about a backend. `beyond` returns the addresses besides those of pods that may be targets in a
-/// namespace.
+/// Returns the endpoints of a backend, as the cluster has them. `beyond` returns the addresses besides those of pods
+/// that may be targets in a namespace.
 pub fn endpoints(cluster: &Cluster, backend: &Backend, beyond: impl Fn(&str) -> Beyond) -> Endpoints {
     if !cluster.complete(backend.target_type, &backend.namespace) {
         return Endpoints::NotReadyYet;
@@ -87,7 +87,7 @@ pub fn endpoints(cluster: &Cluster, backend: &Backend, beyond: impl Fn(&str) -> 
 }
 
 /// The registered targets that stay while the endpoints of their backend are not known: those at an address that a pod
-/// of its namespace has, and those that policies allow besides. Another pod, possibly of somebody else, may get the
+/// of its namespace has, and those that policies allow besides. Another pod, possibly of another user, may get the
 /// address of a pod that is gone, and must not get these requests. `None` if all stay, because pods or policies are not
 /// known, or because the targets are nodes.
 pub fn remaining(

@@ -68,7 +68,7 @@ where
 {
     let mut events = pin!(watcher(api, watcher::Config::default()).backoff(WatchBackoff::default()));
     let watch = (F::KIND, scope.map(str::to_owned));
-    // What a list has shown so far. The rest is removed when the list ends, not before.
+    // The keys that a list has shown so far. The rest is removed when the list ends, not before.
     let mut seen: HashSet<Key> = HashSet::new();
     let mut kept = Kept::default();
     while let Some(event) = events.next().await {

@@ -38,11 +38,11 @@ const PANICKED: &str = "following the endpoints panicked; this is a bug in Cause
 
 type Read = Result<BTreeMap<Target, TargetHealth>, AwsError>;
 
-/// What the tasks share.
+/// The state that the tasks share.
 struct Worker {
     shared: Arc<Shared>,
     elb: Elbv2,
-    /// Makes only calls that nobody else needs.
+    /// Makes only calls that no other read needs.
     spare: Elbv2,
     zones: Arc<Zones>,
     priorities: Arc<Priorities>,

@@ -23,13 +23,13 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// A read that has not ended after this was dropped, because calls have shorter deadlines.
 const LOST: Duration = Duration::from_mins(5);
 
-/// What is known about the subnets of VPCs.
+/// Everything known about the subnets of VPCs.
 pub struct Zones {
     ec2: Ec2,
     vpcs: Mutex<HashMap<String, Known>>,
 }
 
-/// What is known about a VPC. Many groups wait for one read.
+/// Everything known about a VPC. Many groups wait for one read.
 type Known = Arc<watch::Sender<Vpc>>;
 
 #[derive(Default)]
@@ -105,7 +105,7 @@ impl Vpc {
         Some(begun + LOOKUP_TIMEOUT)
     }
 
-    /// Whether what is known is enough to judge these targets.
+    /// Reports whether what is known is enough to judge these targets.
     fn settles(&self, targets: &[Target], now: Instant) -> bool {
         let fresh = self.asked.is_some_and(|asked| now.duration_since(asked) < FRESH);
         fresh || (self.networks.is_some() && self.outside(targets).is_empty())

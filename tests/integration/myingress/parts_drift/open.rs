@@ -16,7 +16,7 @@ use crate::support::{Operator, Scene};
 
 const TOLD: &str = "leaves it, event `DriftLeft`";
 
-/// What changes, by which operations, and what Causeway does.
+/// Each change, the operations that make it, and the reaction of Causeway.
 pub const LEFT: &[(&str, &str, &str)] = &[
     ("IP address type without `ipAddressType`", "SetIpAddressType", TOLD),
     ("security groups without `securityGroups` and `inboundCidrs`", "SetSecurityGroups", TOLD),

@@ -10,7 +10,7 @@ use crate::controllers::myingress::model::{CertificatesModel, Complaint};
 use crate::external::acm::Certificate;
 use crate::external::elbv2::ListenerSettings;
 
-/// What a listener should have.
+/// The certificates that a listener should have.
 pub(super) struct Certificates {
     /// The default certificate; `None` without TLS.
     pub default: Option<String>,
@@ -78,7 +78,8 @@ impl Listener<'_> {
         let mut served: Vec<String> = member.certificates.intersection(&wanted.further).cloned().collect();
         served.extend(member.listener.settings.certificate.clone().filter(becomes_default));
         let (mut steps, left) = swaps(&tried, spare, served, room, &self.scene.observed.certificates);
-        // What becomes the default makes room then. Otherwise the call is made anyway, so AWS's error is reported.
+        // A certificate that becomes the default makes room then. Otherwise the call is made anyway, so AWS's error is
+        // reported.
         if !left.is_empty() && !member.certificates.iter().any(becomes_default) {
             if self.scene.aside.holds_for_room(self.balancer) {
                 waits = true;
@@ -137,7 +138,7 @@ fn swaps(
     (steps, left)
 }
 
-/// Whether these certificates cover all hosts of another one. Of a certificate that is not known, nobody can say so.
+/// Reports whether these certificates cover all hosts of another one. An unknown certificate is not covered.
 fn covers(these: &[String], other: &str, known: &[Certificate]) -> bool {
     let other = known.iter().find(|certificate| certificate.arn == other);
     other.is_some_and(|other| other.names.iter().all(|host| is_covered(host, these, known)))

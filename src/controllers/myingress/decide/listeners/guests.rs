@@ -66,8 +66,8 @@ impl Listener<'_> {
         (rules != self.wanted.rules).then(|| ListenerModel { rules, ..self.wanted.clone() })
     }
 
-    /// Whether the wanted listener cannot have the rule as it is. AWS turns no listener to HTTP that has a rule for HTTPS,
-    /// so guests could keep one from it.
+    /// Reports whether the wanted listener cannot have the rule as it is. AWS turns no listener to HTTP that has a rule
+    /// for HTTPS, so guests could keep one from it.
     fn must_close(&self, rule: &RuleMember) -> bool {
         self.wanted.protocol == Protocol::Http && self.needs_https(&rule.rule.settings.actions)
     }

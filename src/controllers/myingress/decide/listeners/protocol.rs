@@ -20,7 +20,7 @@ impl Listener<'_> {
         Some(ListenerAction::Modify { balancer: self.balancer.to_owned(), arn: member.listener.arn.clone(), settings })
     }
 
-    /// Whether a listener of the wanted protocol can have this default action.
+    /// Reports whether a listener of the wanted protocol can have this default action.
     pub(super) fn can_have_by_default(&self, actions: &[RuleAction]) -> bool {
         let impossible = |it: &RuleAction| matches!(it, RuleAction::Redirect(to) if !suits_https(to, self.port));
         match self.wanted.protocol {
@@ -49,7 +49,7 @@ impl Listener<'_> {
         steps.splice(place..place, closing);
     }
 
-    /// Whether only an HTTPS listener can have a rule that does this.
+    /// Reports whether only an HTTPS listener can have a rule that does this.
     pub(super) fn needs_https(&self, actions: &[RuleAction]) -> bool {
         let groups = &self.scene.observed.assets.groups;
         let newer = |arn: &String| {
@@ -68,7 +68,7 @@ pub(super) fn closed(rule: &RuleSettings) -> RuleSettings {
     RuleSettings { transforms: Vec::new(), actions: nothing_here(), conditions: rule.conditions.clone() }
 }
 
-/// Whether an HTTPS listener on that port can redirect so. AWS redirects none to HTTP, and none to itself.
+/// Reports whether an HTTPS listener on that port can redirect so. AWS redirects none to HTTP, and none to itself.
 fn suits_https(to: &Redirect, port: u16) -> bool {
     let same_port = to.port == "#{port}" || to.port == port.to_string();
     let to_itself = to.host == "#{host}" && same_port && to.path == "/#{path}";

@@ -12,7 +12,7 @@ use crate::controllers::myingress::ownership::{ObjectKey, member_of};
 use crate::controllers::myingress::rules::Wanted;
 use crate::external::elbv2::RuleAction;
 
-/// What is wanted without the rules that cannot be made now.
+/// The wanted listener without the rules that cannot be made now.
 pub(super) struct Reduced {
     /// The listener without them.
     pub listener: ListenerModel,
@@ -27,7 +27,7 @@ pub(super) struct Reduced {
 }
 
 impl Reduced {
-    /// Whether a rule of that member with the conditions of this one was left out.
+    /// Reports whether a rule of that member with the conditions of this one was left out.
     fn lacks(&self, member: &ObjectKey, rule: &RuleMember) -> bool {
         let same = |it: &RuleModel| it.member == *member && it.settings.conditions == rule.rule.settings.conditions;
         self.left_out.iter().any(same)
@@ -91,8 +91,8 @@ impl Listener<'_> {
         member.rules.values().find(|it| it.rule.priority == wanted && !self.is_ours(it))
     }
 
-    /// What keeps a rule of the object from having its priority. If a rule of its own stays because of something refused,
-    /// that is reported instead.
+    /// Explains what keeps a rule of the object from having its priority. If a rule of its own stays because of
+    /// something refused, that is reported instead.
     pub(super) fn trouble(&self, object: &ObjectKey, member: &ListenerMember) -> Option<String> {
         let is_own = |it: &RuleMember| self.kept.contains(&it.rule.arn) && member_of(&it.tags).as_ref() == Some(object);
         let mut own = self.wanted.rules.iter().filter(|rule| rule.member == *object);
@@ -104,8 +104,9 @@ impl Listener<'_> {
         Some(format!("{field}.priority: priority {priority} is taken by {}, {whose}: choose another one", by.rule.arn))
     }
 
-    /// Whether the default action stays as it is while these members lack new rules. It may answer the requests that
-    /// these rules are for, and a new one would answer them otherwise. What another member sets applies nevertheless.
+    /// Reports whether the default action stays as it is while these members lack new rules. It may answer the requests
+    /// that these rules are for, and a new one would answer them otherwise. What another member sets applies
+    /// nevertheless.
     pub(super) fn default_waits_for(&self, lacking: &BTreeSet<ObjectKey>) -> bool {
         let at_home = || lacking.iter().any(|member| !self.scene.is_guest(member));
         self.setter().map_or_else(at_home, |setter| lacking.contains(&setter))
@@ -145,9 +146,9 @@ impl Listener<'_> {
         member.rules.iter().filter(|(_, rule)| stays(rule)).map(|(arn, _)| arn.clone()).collect()
     }
 
-    /// Whether a rule of a member of which something was left out stays as it is. It becomes another member's only if
-    /// its own member does not want its conditions any more: otherwise a broader rule of that member might answer its
-    /// requests, perhaps without its log-in.
+    /// Reports whether a rule of a member of which something was left out stays as it is. It becomes another member's
+    /// only if its own member does not want its conditions any more: otherwise a broader rule of that member might
+    /// answer its requests, perhaps without its log-in.
     pub(super) fn stays(&self, rule: &RuleMember, becoming: &BTreeMap<&str, usize>, reduced: &Reduced) -> bool {
         let Some(wanted) = becoming.get(rule.rule.arn.as_str()).map(|index| &self.wanted.rules[*index].member) else {
             return true;
@@ -157,8 +158,8 @@ impl Listener<'_> {
         other.is_some_and(|member| reduced.lacks(&member, rule)) && !self.is_anothers(rule, becoming)
     }
 
-    /// Whether the rule was made another member's already, all but its tags: where the quota has no room, present rules
-    /// are changed into new ones, and a process may end in between.
+    /// Reports whether the rule was made another member's already, all but its tags: where the quota has no room,
+    /// present rules are changed into new ones, and a process may end in between.
     pub(super) fn is_anothers(&self, rule: &RuleMember, becoming: &BTreeMap<&str, usize>) -> bool {
         let Some(wanted) = becoming.get(rule.rule.arn.as_str()).map(|index| &self.wanted.rules[*index]) else {
             return false;

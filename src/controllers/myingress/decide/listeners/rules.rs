@@ -59,7 +59,7 @@ impl Listener<'_> {
         }
     }
 
-    /// Whether a target group is to be created before the listener can name it.
+    /// Reports whether a target group is to be created before the listener can name it.
     fn is_to_come(&self, name: &str) -> bool {
         !name.starts_with("arn:") && !self.arns.contains_key(name) && !self.scene.aside.holds_group(name)
     }

@@ -218,7 +218,7 @@ impl Listener<'_> {
         pending
     }
 
-    /// Whether something with these tags has a member that stays.
+    /// Reports whether something with these tags has a member that stays.
     fn remains(&self, tags: &Pairs) -> bool {
         let members = &self.scene.observed.members;
         let is_there = |member: ObjectKey| members.everybody().contains(&member) || members.may_be_unseen(&member);

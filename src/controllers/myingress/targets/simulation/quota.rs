@@ -1,4 +1,4 @@
-//! What becomes of a group where a quota has no room for all of its targets.
+//! The course of a group where a quota has no room for all of its targets.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What a small cluster says about a backend.
+//! The endpoints of a backend in a small cluster.
 
 use std::time::Instant;
 

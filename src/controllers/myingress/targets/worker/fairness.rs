@@ -1,4 +1,4 @@
-//! What a namespace whose endpoints change all the time costs the others.
+//! The cost to the others of a namespace whose endpoints change all the time.
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
