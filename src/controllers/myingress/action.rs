@@ -44,9 +44,9 @@ pub enum SecurityAction {
     AddTags { id: String, tags: Pairs },
     /// Remove tags that the spec no longer has.
     RemoveTags { id: String, keys: BTreeSet<String> },
-    /// Let it in to somebody else's security group, which agrees to that by a tag.
+    /// Let it in to a security group that is not ours and agrees to that by a tag.
     LetIn(Entry),
-    /// Remove the rule by which somebody else's security group lets it in.
+    /// Remove the rule by which a security group that is not ours lets it in.
     ShutOut(Entry),
     /// Delete it, if it still carries the owner's tags.
     Delete { id: String, name: String },
@@ -137,7 +137,7 @@ impl Action {
         }
     }
 
-    /// Takes away the rule by which somebody else's security group lets ours in.
+    /// Takes away the rule by which a security group that is not ours lets ours in.
     pub fn shut_out(entry: &Entry) -> Self {
         Self::Security(SecurityAction::ShutOut(entry.clone()))
     }

@@ -38,7 +38,7 @@ pub struct ListenerMember {
     pub tags: Pairs,
     /// Its certificates beside the default one.
     pub certificates: BTreeSet<String>,
-    /// Its attributes, where somebody asked for them.
+    /// Its attributes, where an object needed them.
     pub attributes: Option<Pairs>,
     /// Its rules by ARN, without the default one.
     pub rules: BTreeMap<String, RuleMember>,
@@ -60,7 +60,7 @@ pub struct GroupMember {
     pub group: TargetGroup,
     /// Its tags.
     pub tags: Pairs,
-    /// Its attributes, where somebody asked for them.
+    /// Its attributes, where an object needed them.
     pub attributes: Option<Pairs>,
     /// This process has just made it: nothing is registered in it.
     pub fresh: bool,

@@ -4,7 +4,7 @@
 //! A difference is drift only if this process found everything right before, and nothing that AWS should follow has
 //! changed since: no spec, security group, Secret, certificate or subnet. What a restarted operator finds is no drift,
 //! nor is what the operator has begun itself. The difference is taken between the states before and after the repair,
-//! so intermediate steps are nobody's drift.
+//! so intermediate steps are no drift.
 
 mod difference;
 mod open;
@@ -238,7 +238,7 @@ impl DriftCache {
     }
 }
 
-/// A hash of everything that AWS should follow. As long as it is the same, nobody asked the operator for a change. The
+/// A hash of everything that AWS should follow. As long as it is the same, no user asked the operator for a change. The
 /// model is left out: it is large, and follows from what is hashed.
 fn basis(observed: &Observed) -> u64 {
     let mut all = DefaultHasher::new();

@@ -110,7 +110,7 @@ pub enum Error {
         /// AWS's words.
         api_message: String,
     },
-    /// A security group of somebody else has the name of ours.
+    /// A security group of another owner has the name of ours.
     #[error("{0}")]
     SecurityGroupTaken(String),
     /// A Secret may not be read.

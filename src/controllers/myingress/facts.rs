@@ -30,9 +30,9 @@ pub struct Observed {
     pub built: Built,
     /// The owner's resources in AWS.
     pub assets: Assets,
-    /// Names that our balancer might use and that anybody has taken.
+    /// Names that our balancer might use and that are taken.
     pub taken: BTreeSet<String>,
-    /// Target groups of somebody else that have names which ours would have: their ARNs by name.
+    /// Target groups of others that have names which ours would have: their ARNs by name.
     pub taken_groups: BTreeMap<String, String>,
     /// The status names a balancer that exists and does not carry our tags.
     pub disowned: Option<AlbStatus>,

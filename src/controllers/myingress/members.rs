@@ -122,7 +122,7 @@ pub fn members_of(object: &MyIngress, known: &[Arc<MyIngress>]) -> Members {
         let mut allowed = at_home.flat_map(|member| &member.spec.group).flat_map(|group| &group.allowed_namespaces);
         allowed.any(|allowed| allowed == "*" || allowed == namespace)
     };
-    // A member of the group's namespace that cannot be read may allow further namespaces. While there is one, nobody
+    // A member of the group's namespace that cannot be read may allow further namespaces. While there is one, no member
     // counts as a stranger.
     let sure = !all.iter().any(|it| it.namespace().as_ref() == Some(&group.0) && unreadable(it).is_some());
     let (mut refused, mut strangers) = (BTreeMap::new(), BTreeSet::new());

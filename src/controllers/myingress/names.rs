@@ -13,10 +13,10 @@ const LONGEST: usize = 32;
 
 /// Names to try, in this order. First the one that the spec gives, or `<name>-alb`. If that is not allowed or taken,
 /// one with a hash of the owner. If the owner's own balancer of the other scheme has that one, one with a hash of owner
-/// and scheme. The last one is for groups: all that the hashes before depend on is known to anybody who knows namespace
-/// and name of the group, so another tenant may have taken these names by its `spec.name`. This hash depends on the
-/// cluster's uid, too, which tenants do not know.
-/// The same owner and scheme always give the same names, so a balancer is found again after a crash.
+/// and scheme. The last one is for groups: all that the hashes before depend on is known to any user who knows
+/// namespace and name of the group, so another tenant may have taken these names by its `spec.name`. This hash depends
+/// on the cluster's uid, too, which tenants do not know. The same owner and scheme always give the same names, so a
+/// balancer is found again after a crash.
 pub fn candidates(owner: &Owner, scheme: Scheme, user_provided: Option<&str>) -> Vec<String> {
     let Owner { cluster, namespace, name, uid } = owner;
     let plain = user_provided.map_or_else(|| format!("{name}-alb"), str::to_owned);

@@ -26,7 +26,7 @@ use crate::guardrails::asks;
 use crate::runtime::Unlisted;
 
 /// A create call whose answer was lost may take effect, and become visible, up to this long after it was sent. Only a
-/// deletion waits for that, because nobody looks again after it.
+/// deletion waits for that, because no reconcile looks again after it.
 const CREATE_LAG: Duration = Duration::from_secs(30);
 
 /// How long to wait for the first list of the cluster's Services and endpoints before its absence is reported.

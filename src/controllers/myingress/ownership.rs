@@ -190,8 +190,8 @@ pub fn letting_in_tag(owner: &Owner) -> (String, String) {
     (key("let-in"), owner.cluster.name.clone())
 }
 
-/// The description that marks a rule in somebody else's security group as made for this owner. AWS takes 255 characters
-/// of a limited set, and all characters of the mark belong to it.
+/// The description that marks a rule in a security group that is not ours as made for this owner. AWS takes 255
+/// characters of a limited set, and all characters of the mark belong to it.
 /// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_UserIdGroupPair.html>
 pub fn entry_mark(owner: &Owner) -> String {
     let Owner { namespace, name, uid, .. } = owner;

@@ -24,8 +24,8 @@ const STRIKES: u32 = 3;
 const BETWEEN: Duration = Duration::from_mins(1);
 /// Once AWS has refused this many certificates of a listener, no other one is tried for 30 seconds after a refusal.
 pub(super) const SEVERAL: usize = 2;
-/// A refusal is forgotten if it has not come again for this long after its wait: the action went well, or nobody wants
-/// it any more.
+/// A refusal is forgotten if it has not come again for this long after its wait: the action went well, or no object
+/// wants it any more.
 const FORGOTTEN: Duration = Duration::from_mins(10);
 
 /// An action that is not tried now, and why.
@@ -145,8 +145,8 @@ impl Refusals {
         waiting
     }
 
-    /// Forgets what was refused to owners that no longer exist as an object or as a group of objects. Nobody asks for
-    /// it any more, and an entry holds a whole action, such as a rule with its body.
+    /// Forgets what was refused to owners that no longer exist as an object or as a group of objects. No object asks
+    /// for it any more, and an entry holds a whole action, such as a rule with its body.
     pub fn retain(&self, living: &BTreeSet<String>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(_, uid), _| living.contains(uid));
     }

@@ -1,6 +1,6 @@
 //! Client secrets that log-ins need. A Secret is read by its name when a spec refers to it, and checked every few
 //! seconds from then on. A watch would need more than the right to `get`, and with `get` alone a namespace does not let
-//! anybody list its Secrets.
+//! a client list its Secrets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

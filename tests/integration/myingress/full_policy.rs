@@ -12,7 +12,7 @@ use crate::support::certificates::{EXAMPLE_COM_RENEWED, EXAMPLE_ORG, import};
 use crate::support::role::Session;
 use crate::support::{Account, Operator, Scene, full, wait_for};
 
-/// Creates a regional web ACL of that name that lets everybody in; returns its ARN.
+/// Creates a regional web ACL of that name that lets every request in; returns its ARN.
 pub async fn web_acl(scene: &Scene, name: &str) -> String {
     let seen = VisibilityConfig::builder().sampled_requests_enabled(false).cloud_watch_metrics_enabled(false);
     let call = scene.waf().create_web_acl().name(name).scope(Scope::Regional);
@@ -60,7 +60,7 @@ async fn the_published_policy_is_enough_for_the_full_example() {
     assert_eq!(edited.0["balancers"]["shop-alb"]["webAcl"], spec["wafAclArn"]);
     assert_eq!(edited.0["balancers"]["shop-alb"]["capacity"], 500);
 
-    // Somebody else changes every part.
+    // Another client changes every part.
     let edited = edited.facts(&scene);
     scene.waf().disassociate_web_acl().resource_arn(&arn).send().await.expect("no web ACL");
     bystander::set_attribute(&scene, &arn, "idle_timeout.timeout_seconds", "300").await;

@@ -56,7 +56,7 @@ async fn the_nodes_let_the_balancer_in_once_they_agree_and_forget_it() {
     let wanted = vec![(own, mark)];
     assert_eq!(let_in(&scene, &nodes).await, wanted);
 
-    // Somebody takes the rule away.
+    // An administrator takes the rule away.
     let rule = rules(&scene, &nodes).await.remove(0);
     let said = |name| rule.value(name).expect("protocol and ports");
     let taken = Parameters::default()

@@ -31,7 +31,7 @@ async fn changes(scene: &Scene) -> Vec<String> {
     calls.filter(|it| !["Describe", "Get", "List"].iter().any(|read| it.starts_with(read))).collect()
 }
 
-/// Makes a target group as somebody else would; returns its ARN.
+/// Makes a target group as another client would; returns its ARN.
 async fn target_group(scene: &Scene, name: &str) -> String {
     let vpc = scene.ec2("DescribeSubnets", Parameters::default().add("SubnetId.1", "subnet-abc")).await;
     let vpc = vpc.items("subnetSet").next().and_then(|it| it.value("vpcId")).expect("a VPC");

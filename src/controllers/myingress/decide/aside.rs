@@ -235,7 +235,7 @@ fn counted(number: usize, what: &str) -> String {
     format!("{number} {changes} that {what}")
 }
 
-/// How an object reports a refusal. While AWS WAF does not know a new balancer yet, nobody has to do anything.
+/// How an object reports a refusal. While AWS WAF does not know a new balancer yet, the user has to do nothing.
 fn reported(refusal: &Refusal, reason: &'static str, message: String) -> Health {
     if refusal.reason == WEB_ACL_PENDING { Health::retrying(reason, message) } else { Health::stalled(reason, message) }
 }

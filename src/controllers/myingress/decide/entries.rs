@@ -1,4 +1,4 @@
-//! Rules in the security groups of the targets that let the balancer in. These groups belong to somebody else.
+//! Rules in the security groups of the targets that let the balancer in. These groups belong to others.
 //!
 //! - A group is changed only if its owner agrees by a tag. The operator may do nothing else to it (see `iam/`).
 //! - A rule is ours if it lets in the security group that was created for this balancer, and its description says so.
@@ -86,8 +86,8 @@ fn missing(scene: &Scene, own: &SecurityGroup, targets: &Targets) -> Vec<Entry> 
     wanted.filter(|entry| !scene.observed.assets.entries.iter().any(|it| it.is_same_rule(entry))).collect()
 }
 
-/// Removes those of our rules that nobody asks for any more. They stay as long as that is not certain, and while AWS
-/// refuses others that are to replace them. Nobody asks for rules for a group in a VPC without a balancer.
+/// Removes those of our rules that no member asks for any more. They stay as long as that is not certain, and while AWS
+/// refuses others that are to replace them. No member asks for rules for a group in a VPC without a balancer.
 pub fn clear(scene: &Scene, own: &SecurityGroup, actions: &mut Vec<Action>) {
     let targets = targets(scene, own);
     let needed = security::is_needed(scene, own);

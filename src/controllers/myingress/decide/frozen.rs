@@ -12,7 +12,7 @@ use crate::external::elbv2::Pairs;
 ///
 /// A member that is no longer allowed to join keeps nothing. If AWS's limits leave no room for both, what guests had
 /// gives way to what the others want, starting with the last guest. What guests have whose namespace cannot be listed
-/// does not even give way: nobody there did anything.
+/// does not even give way: no user there did anything.
 pub fn frozen(observed: &Observed, model: &Model) -> BTreeSet<ObjectKey> {
     let members = &observed.members;
     let suspended: BTreeSet<ObjectKey> = members.suspended().collect();
@@ -32,7 +32,7 @@ pub fn frozen(observed: &Observed, model: &Model) -> BTreeSet<ObjectKey> {
     frozen.into_iter().collect()
 }
 
-/// The guests that have rules or target groups and that may be there, although nobody sees them.
+/// The guests that have rules or target groups and that may be there, although the operator cannot see them.
 fn unseen(observed: &Observed) -> BTreeSet<ObjectKey> {
     if observed.members.unlisted.is_empty() {
         return BTreeSet::new();

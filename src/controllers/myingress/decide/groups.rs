@@ -242,7 +242,7 @@ fn stands_still(members: &Members, tags: &Pairs) -> bool {
 }
 
 /// Binds each existing group to its backend. Groups of members with a mistake stay bound as they are; those of
-/// suspended members are not bound. Groups that nobody wants any more stay bound while requests still go to them.
+/// suspended members are not bound. Groups that no member wants any more stay bound while requests still go to them.
 pub fn bind(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
     let observed = scene.observed;
     let used: BTreeSet<&String> = used_by(current).collect();
@@ -262,7 +262,7 @@ pub fn bind(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
             wanted.extend(observed.bound.iter().find(|binding| binding.group_arn.as_ref() == Some(arn)).cloned());
         }
     }
-    // Requests still go to a group whose tags somebody changed. Targets that are gone must not stay in it.
+    // Requests still go to a group whose tags another client changed. Targets that are gone must not stay in it.
     let taken: BTreeSet<&String> = observed.taken_groups.values().collect();
     let is_taken = |binding: &&Binding| binding.group_arn.as_ref().is_some_and(|arn| taken.contains(arn));
     wanted.extend(observed.bound.iter().filter(is_taken).cloned());

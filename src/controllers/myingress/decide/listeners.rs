@@ -29,7 +29,7 @@ use certificates::{Certificates, Swap};
 use room::Room;
 use waiting::Waiting;
 
-/// Creates and changes listeners and rules, and deletes those that nobody wants.
+/// Creates and changes listeners and rules, and deletes those that no member wants.
 pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Result<(), Complaint> {
     let Some(present) = &current.listeners else { return Ok(()) };
     let arns = scene.group_arns();

@@ -2,7 +2,7 @@
 //!
 //! Each step plans what can be done with what exists now. What needs the ARN of something still to be created follows
 //! when AWS is observed again, which costs no call. The order is: security group, balancer, target groups, their
-//! bindings, listeners, rules. What nobody wants any more is removed last.
+//! bindings, listeners, rules. Unwanted parts are removed last.
 
 mod aside;
 mod attributes;

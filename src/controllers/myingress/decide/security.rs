@@ -205,8 +205,9 @@ pub fn is_needed(scene: &Scene, group: &SecurityGroup) -> bool {
     scene.observed.assets.balancers.values().any(|member| member.balancer.vpc == group.vpc)
 }
 
-/// Deletes the group once nobody wants it, or once no balancer is left in its VPC. The rules that let it in are removed
-/// before, but not while a balancer needs them that is being replaced, or to which AWS refuses to give other groups.
+/// Deletes the group once no member wants it, or once no balancer is left in its VPC. The rules that let it in are
+/// removed before, but not while a balancer needs them that is being replaced, or to which AWS refuses to give other
+/// groups.
 pub fn clear(scene: &Scene, actions: &mut Vec<Action>) {
     let kept = |id: &String| {
         scene.observed.assets.balancers.values().any(|member| member.balancer.security_groups.contains(id))

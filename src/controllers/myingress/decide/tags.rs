@@ -1,5 +1,5 @@
-//! Tags that nobody wants any more. Only two kinds are removed: keys that the spec once set according to the record in
-//! the status, and our own fingerprint of a client secret. All others belong to somebody else.
+//! Tags that no member wants any more. Only two kinds are removed: keys that the spec once set according to the record
+//! in the status, and our own fingerprint of a client secret. All others belong to other clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 

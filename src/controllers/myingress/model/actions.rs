@@ -31,7 +31,7 @@ pub fn actions(spec: &ActionSpec, listening: &Listening<'_>, field: &Field<'_>) 
     Ok(found)
 }
 
-/// The answer to requests that no rule matches if nobody gives a default action: 404.
+/// The answer to requests that no rule matches if no member gives a default action: 404.
 pub fn nothing_here() -> Vec<RuleAction> {
     vec![RuleAction::FixedResponse(FixedResponse { status: 404, content_type: Some("text/plain".into()), body: None })]
 }

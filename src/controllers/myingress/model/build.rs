@@ -16,7 +16,7 @@ use crate::controllers::myingress::ownership::{ObjectKey, Owner};
 use crate::external::acm::Certificate;
 use crate::runtime::undecodable;
 
-/// The reason of a group in which nobody says where the balancer stands.
+/// The reason of a group in which no member says where the balancer stands.
 const NOWHERE: &str = "SubnetsMissing";
 
 /// Client secrets of log-ins by (namespace, name of the Secret, key), where they could be read.

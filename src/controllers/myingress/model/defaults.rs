@@ -77,7 +77,7 @@ const RESPONSE_HEADERS: [&str; 10] = [
     "x_frame_options",
 ];
 
-/// The value of an attribute that nobody has set, of a balancer with this scheme; `None` if the default is not known here.
+/// The value of an unset attribute of a balancer with this scheme; `None` if the default is not known here.
 pub fn default_balancer_attribute(key: &str, scheme: Scheme) -> Option<&'static str> {
     of_balancer(scheme).find(|(known, _)| *known == key).map(|(_, value)| value)
 }

@@ -11,7 +11,7 @@ use crate::controllers::myingress::ownership::Owner;
 use crate::external::elbv2::{Condition, Match, Protocol};
 
 const REASON: &str = "GuestRefused";
-/// The reason of a guest while nobody in the group's own namespace says where the balancer stands.
+/// The reason of a guest while no member in the group's own namespace says where the balancer stands.
 pub const WITHOUT_BALANCER: &str = "GroupWithoutBalancer";
 
 /// The complaint about a guest while no member of the group's own namespace says where the balancer stands.

@@ -73,7 +73,7 @@ impl Limits {
 /// From this percentage on the use of a region's quota is logged: AWS takes hours to days to raise one.
 const NEARLY_ALL: usize = 90;
 
-/// Reports whether so much of a quota is used that somebody should ask for more.
+/// Reports whether so much of a quota is used that an administrator should ask for more.
 pub fn is_nearly_used(used: usize, limit: usize) -> bool {
     used.saturating_mul(100) >= limit.saturating_mul(NEARLY_ALL)
 }

@@ -29,7 +29,7 @@ pub enum Error {
     /// The uid of the cluster could not be read.
     #[error("cannot read the namespace kube-system, whose uid stands for the cluster: {}", api_message(.0))]
     Cluster(#[source] kube::Error),
-    /// Without a list of all objects nobody knows what is an orphan.
+    /// Without a list of all objects it is not known what is an orphan.
     #[error("cannot list MyIngress objects of {place}: {}", api_message(.source))]
     Listing {
         /// The namespace, or all.

@@ -139,7 +139,7 @@ impl Journal {
 }
 
 /// Reports whether the object has a say in what becomes of the owner's resources. In a group, those of its own
-/// namespace have: anybody may name a group of another one.
+/// namespace have: any user may name a group of another one.
 fn decides(owner: &Owner, object: &MyIngress) -> bool {
     object.metadata.namespace.as_ref() == Some(&owner.namespace)
 }

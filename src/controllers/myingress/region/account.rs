@@ -34,7 +34,7 @@ impl Region {
         if self.known().account.read.is_some_and(|read| read.elapsed() < FRESH) {
             return;
         }
-        // A missing answer holds nobody up: the next sweep asks again.
+        // A missing answer holds no object up: the next sweep asks again.
         let Ok(answer) = timeout(LIMITS_TIMEOUT, self.elb.account_limits()).await else { return };
         let mut known = self.known();
         match answer {
@@ -59,8 +59,8 @@ impl Region {
         }
     }
 
-    /// Reports how much of the region's quotas is used, by anybody: always as metrics, and in the log when a quota is
-    /// nearly used up.
+    /// Reports how much of the region's quotas is used, by all clients together: always as metrics, and in the log when
+    /// a quota is nearly used up.
     pub(super) fn tell_quotas(&self) {
         let mut known = self.known();
         let limits = known.account.limits.clone();

@@ -134,7 +134,7 @@ impl Region {
 
     /// Creates a balancer. [`Self::verify`] finds out whether AWS answered with one that existed before.
     async fn create_balancer(&self, owner: &Owner, new: &NewBalancer) -> Result<Answer, AwsError> {
-        // Until the outcome is entered, nobody knows what has that name.
+        // Until the outcome is entered, it is not known what has that name.
         self.mark_created(Named::Balancer, &new.name, &owner.uid);
         match self.elb.create(new).await {
             Ok(balancer) => Ok(Answer::Balancer(balancer, new.tags.clone())),
@@ -319,7 +319,7 @@ impl Region {
         Ok(Answer::Done)
     }
 
-    /// The error of a security group whose name is taken. If it is somebody else's, looking again changes nothing.
+    /// The error of a security group whose name is taken. If it is another owner's, looking again changes nothing.
     async fn duplicate(&self, owner: &Owner, error: AwsError, name: &str, vpc: &str) -> Result<AwsError, AwsError> {
         let there = self.ec2.security_group_named(name, vpc).await?;
         let Some(foreign) = there.filter(|group| !owner.owns(&group.tags)) else { return Ok(error) };

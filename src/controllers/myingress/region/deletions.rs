@@ -1,6 +1,6 @@
 //! Deletions of what several objects may want to delete: members of a group share rules and target groups, and each
-//! decides from the same snapshot. AWS is asked once. To somebody who may delete only what is tagged it answers a second
-//! call with `AccessDenied`, because what is gone has no tags.
+//! decides from the same snapshot. AWS is asked once. A second call by a client that may delete only tagged resources
+//! gets `AccessDenied`, because what is gone has no tags.
 
 use std::sync::PoisonError;
 

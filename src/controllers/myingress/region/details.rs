@@ -1,4 +1,4 @@
-//! Details that AWS shows of only one balancer per call: listeners, rules, attributes. They are read when somebody
+//! Details that AWS shows of only one balancer per call: listeners, rules, attributes. They are read when an object
 //! needs them, and from then on again in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use crate::runtime::Class;
 /// A read is tried at most this many times in a row.
 const ATTEMPTS: usize = 3;
 
-/// The details of a balancer that somebody needs to know.
+/// The details of a balancer that an object needs to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a call of its own that may be spared")]
 pub struct Depth {

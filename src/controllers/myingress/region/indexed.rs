@@ -70,7 +70,7 @@ impl Indexed {
         found.into_iter().map(|(arn, _)| arn).collect()
     }
 
-    /// The names among these that a balancer has, whoever owns it.
+    /// The names among these that a balancer has, no matter which owner it has.
     pub fn taken(&self, names: &[String]) -> BTreeSet<String> {
         let Some(index) = self.index() else {
             let taken = self.balancers.values().map(|member| &member.balancer.name);

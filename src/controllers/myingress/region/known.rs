@@ -37,8 +37,8 @@ pub struct Known {
     pub marks: HashMap<String, Mark>,
     /// Names for which the outcome of a call is not known.
     pub unconfirmed: HashMap<String, Unconfirmed>,
-    /// Resources that were found although the answer to their create call was lost, by uid of the owner, until somebody
-    /// asks.
+    /// Resources that were found although the answer to their create call was lost, by uid of the owner, until an
+    /// object asks.
     pub found_made: HashMap<String, Vec<Made>>,
     /// ARNs of balancers and target groups that an object claims although their tags name another owner. The tags may
     /// be put back.
@@ -64,12 +64,12 @@ pub struct Mark {
     pub read: Option<Instant>,
     /// When it last had its turn to be looked at, whether that succeeded or not.
     pub turn: Option<Instant>,
-    /// The details that somebody needs to know.
+    /// The details that an object needs to know.
     pub depth: Depth,
 }
 
 impl Known {
-    /// The target groups of somebody else that have one of these names: their ARNs by name. They are noted as disowned.
+    /// The target groups of others that have one of these names: their ARNs by name. They are noted as disowned.
     pub fn taken_groups(&mut self, owner: &Owner, names: &BTreeSet<&String>) -> BTreeMap<String, String> {
         let mut taken = BTreeMap::new();
         for (arn, member) in self.assets.groups.iter().filter(|(_, it)| names.contains(&it.group.name)) {
@@ -162,7 +162,7 @@ impl Known {
             return;
         }
         let Some(member) = self.assets.balancers.get_mut(&arn) else {
-            // Without tags it would count as somebody else's. The next list shows it again.
+            // Without tags it would count as another owner's. The next list shows it again.
             let Some(tags) = tags else { return };
             wake(&tags);
             // Its listeners and rules are not known.

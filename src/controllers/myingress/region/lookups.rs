@@ -51,7 +51,7 @@ impl<T: Clone> Answer<T> {
     }
 }
 
-/// Whoever waited for an answer takes it within this time, however often the region is swept.
+/// An object that waited for an answer takes it within this time, however often the region is swept.
 const TAKEN_WITHIN: Duration = Duration::from_secs(1);
 
 /// A filter takes at most so many ids.

@@ -56,7 +56,7 @@ pub struct Region {
     pub elb: Elbv2,
     ec2: Ec2,
     wafv2: Wafv2,
-    /// Reads details in turn, with calls that nobody else needs.
+    /// Reads details in turn, with calls that no other read needs.
     spare: Reader,
     acm: Acm,
     cluster: Cluster,
@@ -129,7 +129,7 @@ impl Region {
     pub fn recovered(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut loaded = self.loaded.subscribe();
         async move {
-            // Without a sender the region is never read again, so nobody may be woken.
+            // Without a sender the region is never read again, so no object may be woken.
             if loaded.wait_for(|loaded| matches!(loaded, Some(Err(_)))).await.is_err()
                 || loaded.wait_for(|loaded| matches!(loaded, Some(Ok(())))).await.is_err()
             {
@@ -163,8 +163,8 @@ impl Region {
         ages.max().unwrap_or_default()
     }
 
-    /// Searches everything that was read, whoever owns it. It is not copied, for it is large. Nothing else can be
-    /// entered meanwhile.
+    /// Searches everything that was read, of all owners. It is not copied, for it is large. Nothing else can be entered
+    /// meanwhile.
     pub fn found<T>(&self, look: impl FnOnce(&Assets) -> T) -> T {
         look(&self.known().assets)
     }
@@ -190,18 +190,18 @@ impl Region {
         disowned
     }
 
-    /// Reads the tags of that balancer in every sweep from now on, whoever owns it.
+    /// Reads the tags of that balancer in every sweep from now on, no matter which owner it has.
     pub fn watch_tags(&self, arn: &str) {
         self.known().disowned.insert(arn.to_owned());
     }
 
-    /// The names among these that a balancer has, whoever owns it.
+    /// The names among these that a balancer has, no matter which owner it has.
     pub fn taken(&self, names: &[String]) -> BTreeSet<String> {
         self.known().assets.taken(names)
     }
 
-    /// The target groups of somebody else that have one of these names: their ARNs by name. Their tags are read in every
-    /// sweep from now on.
+    /// The target groups of others that have one of these names: their ARNs by name. Their tags are read in every sweep
+    /// from now on.
     pub fn taken_groups(&self, owner: &Owner, names: &BTreeSet<&String>) -> BTreeMap<String, String> {
         self.known().taken_groups(owner, names)
     }

@@ -1,4 +1,4 @@
-//! Security groups. All of the cluster's are read at once when somebody first needs one, and in every sweep from then
+//! Security groups. All of the cluster's are read at once when an object first needs one, and in every sweep from then
 //! on. If only one owner's are unconfirmed, only that owner's are read. The rules of any group that let them in are
 //! read with them. So a rule is found again whichever process made it, and whatever its object says now.
 
@@ -72,7 +72,7 @@ fn ids(groups: &[SecurityGroup]) -> BTreeSet<String> {
 }
 
 impl SecurityGroupsKnown {
-    /// Reports whether somebody needs to know security groups. From then on they are read in every sweep.
+    /// Reports whether an object needs to know security groups. From then on they are read in every sweep.
     pub fn matters(&self) -> bool {
         self.listed || !self.complete.is_empty()
     }

@@ -1,5 +1,5 @@
 //! Reads whose answer many objects wait for. One is under way at a time, and all of them share its failure. For a while
-//! after a failure nobody asks again. Otherwise each object in turn would wait for an answer that does not come.
+//! after a failure no object asks again. Otherwise each object in turn would wait for an answer that does not come.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,12 +12,12 @@ use crate::external::aws::AwsError;
 use crate::runtime::Class;
 use crate::runtime::tenant::for_everybody;
 
-/// After a failure nobody asks again for this long. The pause doubles with each failure in a row.
+/// After a failure no object asks again for this long. The pause doubles with each failure in a row.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Errors that only a person can fix are tried again twice a minute.
 const LASTING_PAUSE: Duration = Duration::from_secs(30);
-/// A failure that nobody asked about again for this long is forgotten: the objects that got it are gone, or ask for
+/// A failure that no object asked about again for this long is forgotten: the objects that got it are gone, or ask for
 /// something else. It is longer than any object waits before it tries again.
 const UNASKED: Duration = Duration::from_mins(15);
 /// At most so many objects are woken after a failure. Others try again by themselves.
@@ -77,7 +77,7 @@ impl SharedRead {
         }
     }
 
-    /// Reports whether somebody waits for it, or got its error lately.
+    /// Reports whether an object waits for it, or got its error lately.
     pub fn matters(&self) -> bool {
         let failed_lately = |failure: &Failure| failure.until + UNASKED > Instant::now();
         self.failure().as_ref().is_some_and(failed_lately) || self.reading.try_lock().is_err()

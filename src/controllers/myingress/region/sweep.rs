@@ -17,7 +17,7 @@ pub enum List {
     Balancers,
     /// Target groups, with the tags of new ones, and of those whose names are taken from us.
     Groups,
-    /// Security groups of the cluster, once somebody needed one.
+    /// Security groups of the cluster, once an object needed one.
     SecurityGroups,
 }
 

@@ -1,5 +1,5 @@
 //! Looks in turn at the details that AWS shows of only one balancer per call. The balancer that has waited longest
-//! comes first. Each has its turn once in a sweep, or as often as the calls allow that nobody else needs (see
+//! comes first. Each has its turn once in a sweep, or as often as the calls allow that no other read needs (see
 //! [`Budget::in_background`]).
 //!
 //! [`Budget::in_background`]: crate::external::budget::Budget::in_background

@@ -99,7 +99,7 @@ impl Region {
         self.known().found_made.remove(uid).unwrap_or_default()
     }
 
-    /// Forgets such resources of owners that no longer exist: nobody asks for them any more.
+    /// Forgets such resources of owners that no longer exist: no object asks for them any more.
     pub fn retain_found_made(&self, living: &BTreeSet<String>) {
         self.known().found_made.retain(|uid, _| living.contains(uid));
     }
@@ -149,7 +149,7 @@ impl Region {
 
     pub(super) async fn tags_of(&self, arn: &str, name: &str) -> Result<Pairs, AwsError> {
         let mut tags = self.elb.tags(&[arn.to_owned()]).await?;
-        // Reads lag behind writes. A resource without tags would count as somebody else's, so it must be read again.
+        // Reads lag behind writes. A resource without tags would count as another owner's, so it must be read again.
         tags.remove(arn).ok_or_else(|| AwsError::stale("DescribeTags", format!("{name} is not visible in AWS yet")))
     }
 }

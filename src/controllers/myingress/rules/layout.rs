@@ -104,7 +104,7 @@ fn lowest(places: &[Place], taken: &Taken) -> Option<Vec<u16>> {
     places.iter().map(&mut number).collect()
 }
 
-/// Our present rules that nobody wants, in their order.
+/// Our present unwanted rules, in their order.
 pub fn leftovers(goals: &[Goal], present: usize) -> impl DoubleEndedIterator<Item = usize> {
     let reused: BTreeSet<usize> = goals.iter().filter_map(|goal| goal.reused).collect();
     (0..present).filter(move |index| !reused.contains(index))

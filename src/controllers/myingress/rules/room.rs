@@ -9,8 +9,8 @@ use crate::external::elbv2::{Condition, Match, Rule};
 /// The wildcards of hosts and paths.
 const WILDCARDS: [char; 2] = ['*', '?'];
 
-/// Lets the last new rules take the places of rules that nobody wants, as many as exceed `room`. Of these old rules,
-/// that one is given up first whose requests the fewest other rules are for that are still to be made.
+/// Lets the last new rules take the places of unwanted rules, as many as exceed `room`. Of these old rules, that one is
+/// given up first whose requests the fewest other rules are for that are still to be made.
 pub fn make(goals: &mut [Goal], ours: &[&Rule], room: usize) {
     let new: Vec<usize> = (0..goals.len()).filter(|index| goals[*index].reused.is_none()).collect();
     let mut old: Vec<usize> = leftovers(goals, ours.len()).collect();

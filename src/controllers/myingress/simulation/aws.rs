@@ -92,7 +92,7 @@ impl Aws {
         changed
     }
 
-    /// Notes that somebody else changed something.
+    /// Notes that another client changed something.
     pub fn disturbed(&mut self) {
         let balancers: Vec<String> = self.assets.balancers.keys().cloned().collect();
         for arn in &balancers {

@@ -10,7 +10,7 @@ use crate::controllers::myingress::ownership::Owner;
 use crate::external::ec2::{Permission, Source};
 use crate::external::elbv2::{FixedResponse, Pairs, Rule, RuleAction, RuleSettings};
 
-/// A change that somebody makes in AWS's console.
+/// A change that an administrator makes in AWS's console.
 #[derive(Clone, Debug)]
 pub enum Drift {
     DeleteBalancer,

@@ -179,7 +179,7 @@ impl Simulation {
                 let same = backend.as_ref().and_then(|backend| before.groups.get(backend));
                 let have = self.fitness(owner, &arn);
                 let need = match before.groups.get(&arn) {
-                    // It may follow another Service. Targets of a group that nobody binds stay as they are.
+                    // It may follow another Service. Targets of a group that no owner binds stay as they are.
                     Some(fitness) => self.summary(owner, &arn).map_or(0, |_| *fitness),
                     None if busy.contains(&arn) || backend.is_some_and(|backend| busy.contains(&backend)) => {
                         // From here on what this rule becomes is compared with this backend.

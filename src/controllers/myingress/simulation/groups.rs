@@ -120,7 +120,7 @@ fn a_member_that_cannot_take_part_keeps_its_ports_open() {
     assert_eq!((doors(&after).0, doors(&after).2.len()), (vec![80, 81], 2));
 }
 
-/// The names that anybody can foresee of the balancer of the group `all`.
+/// The names that any user can foresee of the balancer of the group `all`.
 const FORESEEN: [&str; 4] = ["all-alb", "all-57e8a002", "all-01978df6", "all-10f87d65"];
 
 #[test]

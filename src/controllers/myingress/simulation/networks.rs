@@ -76,7 +76,7 @@ fn a_balancer_in_another_vpc_gets_its_groups_there_and_those_of_the_former_one_g
         spec["listeners"][0]["defaultAction"] = json!({ "forward": { "backends": [{ "name": "app" }] } });
         spec
     };
-    // Either somebody deletes the balancer in AWS, or one of the other scheme replaces it.
+    // Either an administrator deletes the balancer in AWS, or one of the other scheme replaces it.
     for (is_deleted, scheme) in [(true, "internal"), (false, "internet-facing")] {
         let before = placed(["subnet-a", "subnet-b"], "internal", &["sg-nodes"]);
         let mut simulation = Simulation::with(vec![standing("web", before)]);

@@ -140,7 +140,7 @@ fn a_guest_does_not_get_the_target_group_of_a_member_that_cannot_take_part() {
         let arn = before.keys().next().unwrap();
         let follows = if suspended { Vec::new() } else { vec!["shop".to_owned()] };
         assert_eq!(followed_in(&simulation, arn), follows);
-        // After a restart, nobody knows yet where requests go.
+        // After a restart, the operator does not know yet where requests go.
         let second = simulation.object("second").clone();
         let observed = simulation.observe(&second);
         let (secrets, limits, occupied) = (secrets(), Limits::default(), Occupied::default());

@@ -220,7 +220,7 @@ fn tags_that_the_spec_drops_go_from_every_part_and_foreign_ones_stay() {
     let managed = simulation.objects[0].status.clone().unwrap().managed.unwrap();
     assert_eq!(managed.tags, ["cost"], "what is gone everywhere is forgotten");
 
-    // From now on somebody else uses that key.
+    // From now on another client uses that key.
     every_part(&mut simulation.aws, &owner, |tags| drop(tags.insert("team".into(), "theirs".into())));
     simulation.settle(None);
     assert!(keys(&simulation).iter().all(|keys| keys.contains("team")));

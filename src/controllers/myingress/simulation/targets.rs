@@ -1,5 +1,4 @@
-//! Security groups of somebody else: those that a spec names, and those of the targets. Also named ports of health
-//! checks.
+//! Security groups of others: those that a spec names, and those of the targets. Also named ports of health checks.
 
 use serde_json::{Value, json};
 

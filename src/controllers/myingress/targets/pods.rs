@@ -61,7 +61,7 @@ impl Gates {
         let written = stream::iter(decisions).map(|decision| self.write(shared, decision)).buffer_unordered(AT_ONCE);
         let failed: Vec<Class> = written.filter_map(std::future::ready).collect().await;
         let uid = gates_of(&group.arn);
-        // The soonest decides: one pod whose gate nobody may write does not hold up the others.
+        // The soonest decides: one pod whose gate we may not write does not hold up the others.
         let Some(class) = failed.iter().find(|class| !class.needs_person()).or(failed.first()) else {
             self.failures.record_success(&uid);
             return;

@@ -76,14 +76,14 @@ impl Registry {
         std::mem::take(&mut self.known().unkept)
     }
 
-    /// Forgets a group if nobody binds it any more. Returns whether that is so.
+    /// Forgets a group if no owner binds it any more. Returns whether that is so.
     pub fn retire(&self, group: &Group) -> bool {
         // The registry stays locked, so the group cannot be bound again in between.
         let mut known = self.known();
         let retired = !group.bound();
         if retired {
             known.groups.remove(&group.arn);
-            // Nobody reads the group any more. Dropping the senders ends the wait for a read, even if somebody still
+            // No task reads the group any more. Dropping the senders ends the wait for a read, even if a task still
             // holds the group.
             drop(group.state().take_rechecks());
         }

@@ -64,8 +64,7 @@ impl Listener<'_> {
     }
 
     /// The steps that add what is missing, and whether some of it waits because AWS refused it or others. `room` is for
-    /// how many certificates the balancer has room beside its present ones. The rest of those that nobody wants go
-    /// later.
+    /// how many certificates the balancer has room beside its present ones. The rest of the unwanted ones go later.
     pub(super) fn swaps(&self, member: &ListenerMember, wanted: &Certificates, room: usize) -> (Vec<Swap>, bool) {
         let missing: BTreeSet<String> = wanted.further.difference(&member.certificates).cloned().collect();
         let tried = self.tried(member, &missing);

@@ -39,7 +39,7 @@ impl Listener<'_> {
             .collect();
         let becoming = self.becoming(member);
         let places = self.places();
-        // Rules of the group's own namespace come first. Those of guests that nobody sees come last.
+        // Rules of the group's own namespace come first. Those of guests that the operator cannot see come last.
         let place =
             |member: &ObjectKey| self.scene.is_guest(member).then(|| places.get(member).copied().unwrap_or(usize::MAX));
         let mut stuck = BTreeSet::new();

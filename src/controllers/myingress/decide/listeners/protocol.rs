@@ -29,9 +29,9 @@ impl Listener<'_> {
         }
     }
 
-    /// Where the listener turns to HTTP, closes the rules that HTTP cannot have and that nobody wants, or whose member
-    /// at home cannot take part now. If the former were deleted before, what they protect might be open until the
-    /// listener has its new default action. The latter stay closed: another rule might answer their requests.
+    /// Where the listener turns to HTTP, closes the rules that HTTP cannot have and that no member wants, or whose
+    /// member at home cannot take part now. If the former were deleted before, what they protect might be open until
+    /// the listener has its new default action. The latter stay closed: another rule might answer their requests.
     pub(super) fn close_before_http(&self, member: &ListenerMember, steps: &mut Vec<Step>) {
         let turns = member.listener.settings.protocol == Protocol::Https && self.wanted.protocol == Protocol::Http;
         let place = steps.iter().position(|step| *step == Step::SetDefault);
