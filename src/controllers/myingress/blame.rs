@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_tag_is_blamed_on_the_member_that_gives_it_whoever_has_the_part() {
+    fn a_refused_tag_is_blamed_on_the_member_with_it() {
         let group = members(vec![standing("a", json!({ "tags": { "team": "x" } })), joining("b", json!({}))]);
         let tags = Pairs::from([member_tag(&("shop".into(), "b".into())), ("team".into(), "x".into())]);
         let settings = RuleSettings { conditions: BTreeSet::new(), actions: Vec::new(), transforms: Vec::new() };

@@ -61,7 +61,7 @@ impl Members {
     }
 
     /// The keys of all present members.
-    pub fn everybody(&self) -> BTreeSet<ObjectKey> {
+    pub fn all_keys(&self) -> BTreeSet<ObjectKey> {
         self.present.iter().map(|object| key(object)).collect()
     }
 

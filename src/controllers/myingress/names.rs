@@ -176,7 +176,7 @@ mod tests {
         let last = BTreeSet::from([&one[3], &other[3], &replacement[3]]);
         assert_eq!(last.len(), 3, "{last:?}");
         assert_eq!(of(None, "group-1", Scheme::Internal), one[..3], "the cluster's uid is not known");
-        assert_eq!(of(Some("a"), "u-1", Scheme::Internal).len(), 3, "nobody foresees an object's uid");
+        assert_eq!(of(Some("a"), "u-1", Scheme::Internal).len(), 3, "no tenant foresees an object's uid");
     }
 
     fn group_of<'a>(owner: &'a Owner, member: &'a ObjectKey, backend: &'a str) -> TargetGroupIdentity<'a> {

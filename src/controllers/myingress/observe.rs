@@ -156,7 +156,7 @@ async fn buildable(
         waiting.extend(backends);
         members.refused.extend(complaints);
     };
-    let owners = members.everybody();
+    let owners = members.all_keys();
     let wakes =
         |backend| Binding { group_arn: None, vpc: None, backend, former: None, created: false, owners: owners.clone() };
     kind.targets.bind(waiting.into_iter().map(wakes).collect(), &waiting_key(owner));

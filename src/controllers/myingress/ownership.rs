@@ -280,8 +280,8 @@ mod tests {
 
     #[test]
     fn an_owner_without_uid_owns_nothing() {
-        let nobody = Owner { uid: String::new(), ..owner() };
-        assert!(!nobody.owns(&nobody.tags()));
+        let unknown = Owner { uid: String::new(), ..owner() };
+        assert!(!unknown.owns(&unknown.tags()));
     }
 
     #[test]

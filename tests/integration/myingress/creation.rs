@@ -56,13 +56,13 @@ async fn what_was_made_by_a_call_whose_answer_was_lost_is_told_of() {
 }
 
 #[tokio::test]
-async fn a_balancer_has_the_name_that_the_spec_gives_and_one_of_somebody_else_is_told_and_left_alone() {
+async fn a_balancer_has_the_specs_name_unless_another_balancer_has_it() {
     let scene = Scene::new("create").await;
     let _operator = Operator::start(&scene).await;
     let alb_of = |object: &MyIngress| object.status.clone().unwrap_or_default().alb;
     assert_eq!(created(&scene, "one", spec(json!({ "name": "shop-public" }))).await.name, "shop-public");
     let foreign = scene.elb.create_load_balancer().name("theirs").subnets("subnet-abc").subnets("subnet-def");
-    foreign.send().await.expect("somebody else's balancer");
+    foreign.send().await.expect("another client's balancer");
     scene.create::<MyIngress>("two", spec(json!({ "name": "theirs" }))).await;
     let is_taken = |object: &MyIngress| {
         let conditions = object.status.clone().unwrap_or_default().conditions;

@@ -45,7 +45,7 @@ async fn a_balancer_that_lost_our_tags_survives_the_deletion_of_the_object() {
     let _operator = super::operator_without_sweeps(&scene).await;
     let alb = created(&scene, "app", spec(json!({}))).await;
     // No sweep shows this change to the operator: the deletion itself must check the tags.
-    bystander::add_tag(&scene, &alb.arn, UID, "somebody-else").await;
+    bystander::add_tag(&scene, &alb.arn, UID, "another-owner").await;
     let before = seen(&scene, &alb.arn).await;
     scene.delete::<MyIngress>("app").await;
     scene.gone::<MyIngress>("app").await;

@@ -53,7 +53,7 @@ async fn members_of_a_group_are_served_by_one_balancer_and_do_not_disturb_one_an
 
     let begun = Instant::now();
     let unknown =
-        json!([{ "port": 80, "rules": [{ "paths": [{ "value": "/cart" }], "action": forward(&[("nobody", 1)]) }] }]);
+        json!([{ "port": 80, "rules": [{ "paths": [{ "value": "/cart" }], "action": forward(&[("missing", 1)]) }] }]);
     scene.edit::<MyIngress>("cart", json!({ "listeners": unknown })).await;
     scene.ingress("cart", "cart to be stalled", |object| stalled(object).is_some()).await;
     scene.ingress("shop", "shop to be ready", is_ready).await;

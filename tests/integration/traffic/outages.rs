@@ -107,7 +107,7 @@ async fn all_pods_gone_and_back_fail_requests_only_in_between() {
     servers.settle(&scene).await;
     wait_for("no targets", || entrance::registered(&scene, "web"), BTreeSet::is_empty).await;
     entrance::in_force(&scene).await;
-    load.until("nobody to answer", |exchanges| {
+    load.until("no server to answer", |exchanges| {
         exchanges.len() > 20 && exchanges.iter().all(|it| it.describe() == "503 No")
     })
     .await;

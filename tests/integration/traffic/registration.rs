@@ -35,7 +35,7 @@ async fn pods_become_targets_soon_after_their_readiness() {
     let ready: Mutex<Vec<(String, Timestamp)>> = Mutex::default();
     let watch = watcher(scene.api::<Pod>(), watcher::Config::default()).applied_objects().for_each(async |pod| {
         let Ok(pod) = pod else { return };
-        let mut ready = ready.lock().expect("nobody panics");
+        let mut ready = ready.lock().expect("no task panics");
         if servers::is(&pod, "Ready") && ready.iter().all(|(name, _)| *name != pod.name_any()) {
             ready.push((pod.name_any(), Timestamp::now()));
         }
@@ -48,14 +48,14 @@ async fn pods_become_targets_soon_after_their_readiness() {
             wait_for("the new target", || entrance::registered(&scene, "web"), |targets| targets.len() == count).await;
         }
         // The operator may see pods before this test does.
-        let shown = || async { ready.lock().expect("nobody panics").len() };
+        let shown = || async { ready.lock().expect("no task panics").len() };
         wait_for("the watch to show all pods", shown, |count| *count == 1 + STARTS).await;
     };
     tokio::select! { () = watch => unreachable!("the watch never ends"), () = starts => {} }
 
     let calls = scene.emulator.journal().await.into_iter().filter(|call| call.operation == "RegisterTargets");
     let registered: Vec<Timestamp> = calls.map(|call| call.time.parse().expect("a time")).collect();
-    let ready = ready.into_inner().expect("nobody panics");
+    let ready = ready.into_inner().expect("no task panics");
     // The first pod was ready before.
     let ready: Vec<Timestamp> = ready.into_iter().skip(1).map(|(_, at)| at).collect();
     assert_eq!(ready.len(), STARTS);

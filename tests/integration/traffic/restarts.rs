@@ -10,7 +10,7 @@ use super::servers::{self, Servers};
 use crate::support::{Operator, wait_for};
 
 #[tokio::test]
-async fn nobody_notices_that_the_operator_was_away() {
+async fn no_client_notices_that_the_operator_was_away() {
     let scene = Stage::new("restart").await;
     let operator = Operator::start(&scene).await;
     let mut servers = Servers::gated("web", 3);

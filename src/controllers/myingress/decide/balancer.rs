@@ -147,7 +147,7 @@ fn without_a_name(owner: &Owner, names: &[String]) -> Complaint {
         reason: "NameTaken",
         message: format!(
             "every name for the load balancer is taken in this region: see `aws elbv2 describe-load-balancers --names \
-             {names}`. Delete one that nobody needs, or {other}"
+             {names}`. Delete one that is not needed, or {other}"
         ),
     }
 }

@@ -171,7 +171,7 @@ fn first_binding(model: Option<&Model>, members: &Members, owner: &Owner, member
         backend: before?,
         former: None,
         created: false,
-        owners: members.everybody(),
+        owners: members.all_keys(),
     })
 }
 
@@ -188,7 +188,7 @@ fn binding(model: &Model, members: &Members, member: &GroupMember) -> Option<Bin
         backend: wanted.backend.clone(),
         former: None,
         created: member.fresh,
-        owners: members.everybody(),
+        owners: members.all_keys(),
     })
 }
 
@@ -256,7 +256,7 @@ pub fn bind(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
             let former = group.and_then(|group| former(scene, current, group, member));
             wanted.push(Binding { former, ..binding });
         } else if let Some(backend) = replaced(scene, current, member) {
-            let (group_arn, owners) = (Some(arn.clone()), observed.members.everybody());
+            let (group_arn, owners) = (Some(arn.clone()), observed.members.all_keys());
             wanted.push(Binding { group_arn, vpc: vpc(member), backend, former: None, created: false, owners });
         } else if stays(scene, member) || used.contains(arn) {
             wanted.extend(observed.bound.iter().find(|binding| binding.group_arn.as_ref() == Some(arn)).cloned());

@@ -319,7 +319,7 @@ mod tests {
         ] {
             assert_eq!(!worse(&new, present, groups).is_empty(), waits, "{present:?} {groups:?}");
         }
-        let elsewhere = forward(&[("arn:of:somebody-else", 1)]);
+        let elsewhere = forward(&[("arn:of:another", 1)]);
         assert!(worse(&elsewhere, &old, &[("old", 1, 1)]).is_empty(), "nothing is known of it");
         let mut unread = summaries(&[("old", 0, 2)]);
         for summary in unread.values_mut() {
@@ -347,7 +347,7 @@ mod tests {
             log_in.into_iter().chain(forward(groups)).collect()
         };
         let present = after(Some(log_in("staff", None)), &[("old", 1)]);
-        for log_in in [None, Some(log_in("everybody", Some("secret")))] {
+        for log_in in [None, Some(log_in("all", Some("secret")))] {
             assert_eq!(held(&after(log_in, &[("new", 1)]), &present), present);
         }
         let same = || Some(log_in("staff", Some("another secret")));

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_room_everybody_is_let_in_before_anybody_goes() {
+    fn where_there_is_room_permissions_are_added_before_any_goes() {
         let (present, wanted) = (networks(0, 2), networks(1, 2));
         let steps = [Swap::In(networks(2, 1)), Swap::Out(networks(0, 1))];
         assert_eq!(swaps(&present, &wanted), steps);
@@ -171,7 +171,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_moment_exceeds_the_limit_and_nobody_who_stays_is_shut_out(present in any_rules(), wanted in any_rules()) {
+        fn no_moment_exceeds_the_limit_or_shuts_out_one_that_stays(present in any_rules(), wanted in any_rules()) {
             let stays: BTreeSet<Permission> = present.intersection(&wanted).cloned().collect();
             let mut now = present;
             for step in swaps(&now, &wanted) {

@@ -49,7 +49,7 @@ fn only_a_refusal_is_blamed_on_a_field() {
 }
 
 #[test]
-fn a_security_group_of_somebody_else_with_our_name_is_reported_and_not_tried_for_ever() {
+fn a_foreign_security_group_with_our_name_is_reported() {
     let error = AwsError {
         operation: "CreateSecurityGroup",
         service: "ec2",

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_without_certificate_leaves_its_members_out_and_nobody_else() {
+    fn a_listener_without_certificate_leaves_only_its_members_out() {
         let bare = standing("a", json!({ "listeners": [{ "port": 443 }] }));
         let fine = standing("b", json!({ "listeners": [{ "port": 80 }] }));
         let built = built(&[&bare, &fine]);

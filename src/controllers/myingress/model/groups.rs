@@ -54,7 +54,7 @@ fn rules_of_a_shared_port_follow_each_other() {
 }
 
 #[test]
-fn rules_keep_the_order_of_their_members_whoever_says_where_the_balancer_stands() {
+fn rules_keep_the_order_of_their_members_under_any_anchor() {
     let first = joining("a", on_80(&[("rules", json!([answering("a.x", None)]))]));
     let second = standing("b", on_80(&[("rules", json!([answering("b.x", None)]))]));
     let rules = &both(&first, &second).listeners[&80].rules;
@@ -190,7 +190,7 @@ fn the_member_that_overflows_a_limit_is_the_one_left_out() {
 }
 
 #[test]
-fn a_member_that_no_tag_can_name_is_left_out_and_nobody_else() {
+fn only_a_member_that_no_tag_can_name_is_left_out() {
     let (first, spec) = (standing("a", on_80(&[])), json!({ "listeners": [{ "port": 81 }] }));
     let (longest, longer) = ("x".repeat(256 - "shop/".len()), "x".repeat(257 - "shop/".len()));
     let with = |name: &str| built(&[&first, &joining(name, spec.clone())]);

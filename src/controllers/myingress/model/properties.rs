@@ -32,7 +32,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn everybody_gets_what_they_want_or_a_complaint(members in members()) {
+    fn every_member_gets_what_it_wants_or_a_complaint(members in members()) {
         let built = built_in_order(&members);
         let Some(model) = built.model else {
             prop_assert_eq!(built.complaints.len(), members.len());

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_this_process_made_and_nobody_wants_to_keep_is_removed() {
+    fn only_unwanted_resources_that_this_process_made_are_removed() {
         let (journal, owner) = (Journal::default(), owner("shop", "1"));
         let mut object = object("shop");
         journal.says(&owner, &object);

@@ -81,8 +81,8 @@ impl Indexed {
 
     /// Returns a resource of another cluster of the same name that keeps this owner from changing anything.
     pub fn rival(&self, owner: &Owner, owns: bool) -> Option<rivals::Rival> {
-        let nobody = self.index().is_some_and(|index| !index.names_rival(&owner.cluster));
-        if nobody { None } else { rivals::rival(&self.assets, owner, owns) }
+        let no_rival = self.index().is_some_and(|index| !index.names_rival(&owner.cluster));
+        if no_rival { None } else { rivals::rival(&self.assets, owner, owns) }
     }
 
     fn index(&self) -> Option<&Index> {

@@ -358,12 +358,12 @@ mod tests {
         let mut tags = BTreeMap::from([("tg".to_owned(), owner.tags())]);
         known.refresh_groups(vec![group("tg")], &mut tags, Instant::now(), &mut |tags| woken.push(tags.clone()));
         assert!(woken.contains(&owner.tags()), "the object is looked at again");
-        assert!(!known.disowned.contains("gone"), "nobody can put back the tags of what is gone");
+        assert!(!known.disowned.contains("gone"), "no client can put back the tags of what is gone");
         assert_eq!((taken(&mut known), known.disowned.contains("tg")), (0, false));
     }
 
     #[test]
-    fn what_aws_shows_without_an_answer_about_its_tags_is_nobodys_yet() {
+    fn a_resource_without_known_tags_has_no_owner_yet() {
         let mut known = Known::default();
         known.refresh_balancers(vec![balancer("lb")], &mut BTreeMap::new(), Instant::now(), &mut |_| {});
         known.refresh_groups(vec![group("tg")], &mut BTreeMap::new(), Instant::now(), &mut |_| {});

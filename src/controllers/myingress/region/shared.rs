@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_failure_is_that_of_all_who_wait_and_nobody_asks_again_at_once() {
+    async fn all_who_wait_share_a_failure_and_do_not_ask_again() {
         let (shared, source) = (SharedRead::default(), Source::default());
         let begun = Instant::now();
         let got = all(&shared, &source, false).await;
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!((source.reads(), begun.elapsed()), (1, SLOWLY));
         let got = all(&shared, &source, false).await;
         assert!(got.iter().all(Result::is_err));
-        assert_eq!((source.reads(), begun.elapsed()), (1, SLOWLY), "within the pause nobody asks");
+        assert_eq!((source.reads(), begun.elapsed()), (1, SLOWLY), "within the pause no object asks");
         advance(FIRST_PAUSE).await;
         all(&shared, &source, false).await;
         assert_eq!(source.reads(), 2);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failure_that_nobody_asks_about_again_is_forgotten() {
+    async fn a_failure_is_forgotten_once_no_object_asks_again() {
         let (shared, source) = (SharedRead::default(), Source::default());
         all(&shared, &source, false).await;
         advance(UNASKED).await;

@@ -20,7 +20,7 @@ use crate::external::elbv2::Pairs;
 /// A group whose targets cannot be read holds up the others for at most this long.
 const RECHECK: Duration = Duration::from_mins(1);
 /// If there is no balancer to look at, how long to wait at most until the next check.
-const NOBODY: Duration = Duration::from_hours(1);
+const LONGEST_IDLE: Duration = Duration::from_hours(1);
 
 /// The next turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub async fn look_in_turn(region: &Region, targets: &Targets, every: Duration) {
             Turn::Of(arn) => region.look_at(&arn, targets).await,
             Turn::NotBefore(due) => {
                 // A balancer that is created meanwhile is due a whole sweep after its creation.
-                let soonest = Instant::now() + every.min(NOBODY);
+                let soonest = Instant::now() + every.min(LONGEST_IDLE);
                 sleep_until(due.unwrap_or(soonest).min(soonest).into()).await;
             }
         }

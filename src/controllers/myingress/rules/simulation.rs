@@ -323,7 +323,7 @@ proptest! {
 
     /// Requests that a rule answered which gave way may meet a third answer, and no others.
     #[test]
-    fn a_quota_without_room_is_kept_and_only_rules_that_nobody_wants_give_way(
+    fn without_room_only_unwanted_rules_give_way(
         scene in scene(), more in 0..3_usize, crash in 0..20_usize,
     ) {
         let goal = fresh(&scene);

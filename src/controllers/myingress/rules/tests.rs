@@ -160,7 +160,7 @@ fn rules_that_were_moved_aside_stay_there_while_aws_refuses_the_next_step() {
 }
 
 #[test]
-fn nobody_wants_rules_any_more() {
+fn unwanted_rules_are_deleted() {
     let mut listener = listener(&rules(3));
     let deleted: Vec<Step> = ["rule-3", "rule-2", "rule-1"].map(|arn| Step::Delete { arn: arn.into() }).into();
     assert_eq!(listener.plan(&[], true).unwrap(), [vec![Step::SetDefault], deleted.clone()].concat());
@@ -232,5 +232,5 @@ fn each_member_keeps_its_own_of_rules_with_the_same_conditions() {
     assert!(matches!(&steps[..], [Step::SetPriorities(_)]), "they change places: {steps:?}");
     let steps = plan(&[wanted("b", 202)], &there[..1], false, usize::MAX).unwrap();
     let settings = rule(0, None, 202).settings;
-    assert_eq!(steps, [Step::Modify { arn: "a".into(), settings }], "what nobody wants becomes another member's");
+    assert_eq!(steps, [Step::Modify { arn: "a".into(), settings }], "an unwanted rule becomes another member's");
 }

@@ -126,9 +126,9 @@ impl Drift {
                 }
             }
             Self::OpenSecurityGroup => {
-                let everybody = Permission::tcp(22, Source::Network("0.0.0.0/0".into()));
+                let anywhere = Permission::tcp(22, Source::Network("0.0.0.0/0".into()));
                 let groups = aws.assets.security_groups.values_mut().filter(|group| owner.owns(&group.tags));
-                groups.for_each(|group| group.ingress.extend([everybody.clone()]));
+                groups.for_each(|group| group.ingress.extend([anywhere.clone()]));
             }
             Self::CloseSecurityGroup => {
                 let groups = aws.assets.security_groups.values_mut().filter(|group| owner.owns(&group.tags));

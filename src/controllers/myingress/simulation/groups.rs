@@ -142,7 +142,7 @@ fn a_group_has_its_balancer_although_others_took_every_name_that_they_can_forese
         let balancers = simulation.aws.assets.of(&owner).balancers;
         assert_eq!(balancers.values().map(|it| it.balancer.scheme).collect::<Vec<_>>(), [Some(scheme)]);
     }
-    assert_eq!(simulation.aws.assets.balancers.len(), FORESEEN.len() + 1, "nobody lost a balancer");
+    assert_eq!(simulation.aws.assets.balancers.len(), FORESEEN.len() + 1, "no owner lost a balancer");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_listener_loses_no_certificate_while_a_member_on_it_cannot_take_part() {
 }
 
 #[test]
-fn a_priority_that_somebody_else_has_holds_up_only_the_member_that_asks_for_it() {
+fn a_taken_priority_holds_up_only_the_member_with_it() {
     let group = json!({ "name": "all" });
     let rules = |host: &str, priority: Option<u16>| {
         let rule =
@@ -246,9 +246,9 @@ proptest! {
     ) {
         // A member that cannot take part keeps what it had, so the result differs from a creation. No member is
         // suspended here.
-        let everybody = |specs: &[Value]| specs.iter().map(|spec| specs::without(spec, &["suspend"])).collect::<Vec<_>>();
+        let resumed = |specs: &[Value]| specs.iter().map(|spec| specs::without(spec, &["suspend"])).collect::<Vec<_>>();
         let count = before.len().min(after.len());
-        let (before, after) = (everybody(&before[..count]), everybody(&after[..count]));
+        let (before, after) = (resumed(&before[..count]), resumed(&after[..count]));
         let mut simulation = Simulation::with(members(&before));
         let owner = Simulation::owner(&simulation.objects[0]);
         simulation.aws.assets = others.clone();

@@ -274,7 +274,7 @@ fn a_balancer_that_its_group_keeps_stays_as_it_is_whatever_becomes_of_its_guests
     let kept = simulation.aws.assets.clone();
     simulation.delete("home");
     simulation.settle(None);
-    assert_eq!(simulation.followed(&owner), [].into(), "nobody changes its targets any more");
+    assert_eq!(simulation.followed(&owner), [].into(), "no task changes its targets any more");
     let guest = simulation.object("guest").clone();
     let observed = simulation.observe(&guest);
     let early = bindings(observed.built.model.as_ref(), &observed.members, &owner, &observed.assets);

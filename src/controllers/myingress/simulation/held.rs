@@ -95,7 +95,7 @@ fn a_balancer_keeps_its_web_acl_and_attributes_while_the_member_that_set_them_ca
         let (reason, message) = message(&simulation, "b");
         let why = if suspended { "spec.suspend is true" } else { "spec.listeners[1].rules[0]" };
         assert!(reason == "BalancerHeldUp" && message.contains("shop/a") && message.contains(why), "{message}");
-        assert_eq!(self::message(&simulation, "c").0, "BalancerHeldUp", "what it repeats contradicts nobody");
+        assert_eq!(self::message(&simulation, "c").0, "BalancerHeldUp", "what it repeats contradicts no member");
         // Once it takes part again, its edits apply.
         simulation.object("a").spec.waf_acl_arn = None;
         simulation.object("c").spec.waf_acl_arn = None;
@@ -131,7 +131,7 @@ fn no_balancer_of_another_scheme_is_made_while_the_member_that_chose_it_cannot_t
         let (reason, text) = message(&simulation, "b");
         assert!(reason == "GroupConflict" && text.contains("spec.scheme differs from that of shop/a"), "{text}");
         let ingress = simulation.aws.assets.security_groups.values().flat_map(|group| &group.ingress);
-        assert_eq!(ingress.count(), 1, "what contradicts lets nobody in");
+        assert_eq!(ingress.count(), 1, "what contradicts lets no network in");
     }
 }
 
@@ -316,7 +316,7 @@ proptest! {
         let before = balancers(&simulation);
         simulation.object("b").spec = serde_json::from_value(json!({ "group": { "name": "all" } })).unwrap();
         leave_out(&mut simulation, "a", suspended);
-        prop_assert_eq!(&balancers(&simulation), &before, "nobody else says where it stands");
+        prop_assert_eq!(&balancers(&simulation), &before, "no other member says where it stands");
         let mut edited = edited;
         edited["group"] = json!({ "name": "all" });
         simulation.object("b").spec = serde_json::from_value(edited).unwrap();

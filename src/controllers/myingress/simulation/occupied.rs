@@ -59,7 +59,7 @@ fn a_target_group_of_another_owner_stalls_only_the_member_that_wants_one_of_its_
 }
 
 #[test]
-fn a_target_group_whose_tags_somebody_changed_stalls_only_its_member_and_keeps_following_its_backend() {
+fn a_target_group_with_changed_tags_stalls_only_its_member() {
     let mut simulation = Simulation::with(vec![home(&[rule("a.example.com", None)]), guest("guest", 0, json!({}))]);
     serve(simulation.object("guest"), "app", &[forward("g.example.com", "app")]);
     simulation.settle(None);

@@ -382,7 +382,7 @@ fn protection_that_the_spec_turned_off_is_turned_off_before_the_deletion() {
 }
 
 #[test]
-fn a_port_that_somebody_else_listens_on_is_reported_and_nothing_changes() {
+fn a_foreign_listener_on_the_port_is_reported_and_nothing_changes() {
     let mut simulation = settled(served());
     for member in simulation
         .aws

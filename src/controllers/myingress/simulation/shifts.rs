@@ -50,7 +50,7 @@ fn sent(action: &Action) -> &[RuleAction] {
 }
 
 #[test]
-fn what_a_log_in_protects_opens_to_nobody_while_what_comes_in_its_place_has_no_healthy_target() {
+fn no_request_passes_a_log_in_while_its_successor_is_unhealthy() {
     let mut private = forward("private");
     private["authenticateOidc"] = oidc();
     let mut simulation = settled(doing(&private));

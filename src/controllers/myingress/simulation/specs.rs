@@ -214,7 +214,7 @@ pub fn foreign(owner: Owner) -> impl Strategy<Value = Assets> {
     let schemes = select(vec![Scheme::InternetFacing, Scheme::Internal]);
     (tags, schemes, 0..5_usize, any::<[bool; 3]>()).prop_map(move |(tags, scheme, which, there)| {
         let mut names = candidates(&owner, scheme, None);
-        names.push("somebody-elses".into());
+        names.push("of-another".into());
         let mut assets = Assets::default();
         if there[0] {
             let balancer = balancer_called(names[which.min(names.len() - 1)].clone(), scheme);
@@ -223,7 +223,7 @@ pub fn foreign(owner: Owner) -> impl Strategy<Value = Assets> {
         if there[1] {
             let group = TargetGroup {
                 arn: "foreign-group".into(),
-                name: "somebody-elses".into(),
+                name: "of-another".into(),
                 kind: None,
                 health_check: None,
                 balancers: BTreeSet::new(),
@@ -241,7 +241,7 @@ pub fn foreign(owner: Owner) -> impl Strategy<Value = Assets> {
             });
             let group = SecurityGroup {
                 id: "sg-foreign".into(),
-                name: format!("{}-of-somebody-else", security_group_name(&owner)),
+                name: format!("{}-of-another", security_group_name(&owner)),
                 vpc: "vpc-1".into(),
                 tags,
                 ingress: BTreeSet::new(),

@@ -80,12 +80,12 @@ fn a_group_that_does_not_agree_is_told_of_and_left_alone() {
 }
 
 #[test]
-fn what_nobody_asks_for_any_more_goes_and_what_is_not_sure_stays() {
+fn unwanted_entries_go_and_uncertain_ones_stay() {
     let object = reaching("web", &["nodes"]);
     let mut simulation = settled(vec![object.clone()]);
     set(&mut simulation, "web", "targetSecurityGroups", &json!(["pods", "mistyped"]));
     simulation.settle(None);
-    assert_eq!(let_in(&simulation, &object), ["sg-nodes", "sg-pods"], "nobody knows who is meant by mistyped");
+    assert_eq!(let_in(&simulation, &object), ["sg-nodes", "sg-pods"], "no group has the name mistyped");
     assert_eq!(stalled(&simulation, "web").0, "SecurityGroupNotFound");
     set(&mut simulation, "web", "targetSecurityGroups", &json!(["pods"]));
     simulation.settle(None);
@@ -95,7 +95,7 @@ fn what_nobody_asks_for_any_more_goes_and_what_is_not_sure_stays() {
     set(&mut simulation, "web", "securityGroups", &json!(["edge"]));
     simulation.settle(None);
     assert_eq!(let_in(&simulation, &object), [""; 0]);
-    assert!(simulation.aws.assets.security_groups.is_empty(), "it goes once nobody lets it in");
+    assert!(simulation.aws.assets.security_groups.is_empty(), "it goes once no group lets it in");
 }
 
 #[test]

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn asks_often_while_somebody_waits_and_never_when_settled() {
+    fn asks_often_while_a_pod_waits_and_never_when_settled() {
         assert_eq!(pauses(&[Healthy], false), [None; 4]);
         assert_eq!(pauses(&[], false), [None; 4]);
         assert_eq!(pauses(&[Healthy], true), [Some(1), Some(2), Some(8), Some(10)]);

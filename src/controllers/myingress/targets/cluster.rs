@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_change_concerns_nobody() {
+    fn an_unchanged_fact_concerns_no_group() {
         let mut cluster = Cluster::default();
         cluster.listed(Kind::Pods, None);
         assert_eq!(slice("web", "a").enter(&mut cluster, &key("s")), Concerned::service(key("web")));

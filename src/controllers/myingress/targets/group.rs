@@ -191,11 +191,11 @@ impl State {
             return BTreeSet::new();
         }
         self.reported = news;
-        self.everybody()
+        self.objects_to_wake()
     }
 
     /// Every object to wake.
-    pub fn everybody(&self) -> BTreeSet<ObjectKey> {
+    pub fn objects_to_wake(&self) -> BTreeSet<ObjectKey> {
         self.wake.values().flatten().cloned().collect()
     }
 

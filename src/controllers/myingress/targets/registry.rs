@@ -263,6 +263,6 @@ mod tests {
         registry.bind(Vec::new(), &owner());
         assert!(registry.retire(&group) && registry.group("arn").is_none());
         let outcome = timeout(Duration::from_secs(10), answered).await.expect("an end of the waiting");
-        assert!(outcome.is_err(), "nobody looked");
+        assert!(outcome.is_err(), "no task looked");
     }
 }

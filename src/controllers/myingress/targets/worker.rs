@@ -215,7 +215,7 @@ impl Worker {
                     self.not_changed(group, error.class, error.to_string());
                 }
                 if error.is(GONE) {
-                    self.shared.registry.wake(group.state().everybody());
+                    self.shared.registry.wake(group.state().objects_to_wake());
                     return;
                 }
             }
@@ -315,7 +315,7 @@ impl Worker {
             Err(error) => {
                 let delay = self.failures.record_failure(&reads_of(&group.arn), error.class, self.sweep);
                 state.reading.suffer(error.to_string(), delay, now);
-                let woken = if error.is(GONE) { state.everybody() } else { BTreeSet::new() };
+                let woken = if error.is(GONE) { state.objects_to_wake() } else { BTreeSet::new() };
                 drop(state);
                 self.shared.registry.wake(woken);
             }

@@ -181,7 +181,7 @@ mod tests {
                 found
             })
         });
-        let found = found.await.expect("nobody waits until the call fails");
+        let found = found.await.expect("the answer comes before the call fails");
         assert_eq!(found, (BTreeSet::new(), BTreeSet::from(["10.9.0.1".to_owned()]), BTreeSet::new()));
         let later = timeout(LOOKUP_TIMEOUT / 2, zones.outside("new", &inside)).await;
         assert!(later.is_ok(), "who comes later does not wait as long again");
@@ -192,7 +192,7 @@ mod tests {
         let (begun, asked) = (Instant::now(), targets(&["10.0.0.1"]));
         let mut known = Vpc::default();
         assert!(known.begin(&asked, begun));
-        assert!(!known.begin(&asked, begun + LOOKUP_TIMEOUT), "it goes on although nobody waits for it");
+        assert!(!known.begin(&asked, begun + LOOKUP_TIMEOUT), "it goes on although no group waits for it");
         assert_eq!(known.deadline_for(&asked, begun), Some(begun + LOOKUP_TIMEOUT));
         assert!(known.begin(&asked, begun + LOST));
         known.end("vpc-1", Ok(vec![network::parse("10.0.0.0/20").expect("a network")]), begun + LOST);

@@ -221,7 +221,7 @@ impl Listener<'_> {
     /// Reports whether something with these tags has a member that stays.
     fn remains(&self, tags: &Pairs) -> bool {
         let members = &self.scene.observed.members;
-        let is_there = |member: ObjectKey| members.everybody().contains(&member) || members.may_be_unseen(&member);
+        let is_there = |member: ObjectKey| members.all_keys().contains(&member) || members.may_be_unseen(&member);
         !members.grouped || member_of(tags).is_none_or(is_there)
     }
 

@@ -71,7 +71,7 @@ async fn a_security_group_is_deleted_while_its_tags_name_the_owner() {
 }
 
 #[tokio::test]
-async fn a_security_group_that_was_given_to_somebody_else_stays() {
+async fn a_security_group_that_was_given_away_stays() {
     let theirs = Owner { uid: "2".into(), ..owner() }.tags();
     let (outcome, calls, known) = deleted(Some(theirs.clone())).await;
     let error = outcome.expect_err("it is not ours");

@@ -178,7 +178,7 @@ fn a_check_port_is_the_number_that_the_pods_have_for_it() {
     let on = |number| slice(&[("http", 8080), ("metrics", number)], vec![endpoint("10.0.0.1", true)]);
     let idle = || slice(&[("http", 8080), ("metrics", 9099)], vec![]);
     assert_eq!(check(metrics(None), vec![on(9090), idle()], http()), CheckPort::Is(9090));
-    assert_eq!(check(metrics(Some(9091)), vec![idle()], http()), CheckPort::Is(9091), "nobody says otherwise");
+    assert_eq!(check(metrics(Some(9091)), vec![idle()], http()), CheckPort::Is(9091), "no pod says otherwise");
     assert_eq!(check(metrics(None), vec![idle()], http()), CheckPort::Unknown);
     let both = CheckPort::Differs(BTreeSet::from([9090, 9091]));
     assert_eq!(check(metrics(None), vec![on(9090), on(9091)], http()), both);

@@ -73,7 +73,7 @@ async fn new_groups_get_their_targets_although_endpoints_of_other_namespaces_nev
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_whose_endpoints_never_come_to_rest_is_read_when_somebody_asks() {
+async fn a_group_with_restless_endpoints_is_read_when_asked_for() {
     let (mut scene, aws) = scene().await;
     let group = scene.follow("busy", 1, &[POD]);
     aws.until("being busy", |changes| changes.len() >= 20).await;
