@@ -98,7 +98,7 @@ pub enum Answer {
 
 impl Assets {
     /// The part that belongs to the owner.
-    pub fn of(&self, owner: &Owner) -> Self {
+    pub fn owned_by(&self, owner: &Owner) -> Self {
         let own = |id: &String| self.security_groups.get(id).is_some_and(|group| owner.owns(&group.tags));
         Self {
             entries: self.entries.iter().filter(|entry| own(&entry.from)).cloned().collect(),

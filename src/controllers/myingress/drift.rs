@@ -55,7 +55,7 @@ pub struct Decided<'a> {
 impl<'a> Decided<'a> {
     /// From a plan, and the observation that it was made for.
     /// `awaits` says whether some member waits for targets.
-    pub fn of<Status>(
+    pub fn new<Status>(
         observed: &'a Observed,
         plan: &'a Plan<Action, Status>,
         awaits: bool,
@@ -141,7 +141,7 @@ impl State {
             }
             return Drift::default();
         }
-        let left = self.left(decided);
+        let left = self.open_changes(decided);
         let right = Standing::Right { basis: decided.basis, at: decided.looked };
         match std::mem::replace(&mut self.standing, right) {
             Standing::Mending { repair, right, .. } => {
@@ -156,7 +156,7 @@ impl State {
     }
 
     /// Returns the changes since everything was right last that stay, because the spec leaves them open.
-    fn left(&mut self, decided: &Decided) -> Option<String> {
+    fn open_changes(&mut self, decided: &Decided) -> Option<String> {
         let known = self.open.take().filter(|(basis, _)| *basis == decided.basis);
         let changed: Vec<String> = known.iter().flat_map(|(_, before)| moved(before, &decided.open)).collect();
         if !changed.is_empty() && !is_due(self.open_reported, decided.now) {
@@ -288,7 +288,7 @@ mod tests {
     use crate::external::ec2::SecurityGroup;
     use crate::external::elbv2::Pairs;
 
-    fn at(minute: i64) -> Timestamp {
+    fn timestamp(minute: i64) -> Timestamp {
         Timestamp::UNIX_EPOCH.checked_add(minute.minutes()).unwrap()
     }
 
@@ -307,16 +307,16 @@ mod tests {
     const GOOD: Option<&str> = Some("shop");
     const PIRATES: Option<&str> = Some("pirates");
 
-    fn of(letter: &str) -> u64 {
+    fn hash_of(letter: &str) -> u64 {
         u64::from(letter.as_bytes()[0])
     }
 
     /// In that minute something is found that is to be changed.
     fn finds(state: &mut State, minute: i64, basis: &str, found: Option<&str>) {
-        let (looked, now, assets) = (at(minute), at(minute), assets(found));
+        let (looked, now, assets) = (timestamp(minute), timestamp(minute), assets(found));
         let actions = [repair(found)];
         let (changes, open) = (actions.iter().collect(), Open::new());
-        let decided = Decided { basis: of(basis), assets: &assets, changes, open, right: false, looked, now };
+        let decided = Decided { basis: hash_of(basis), assets: &assets, changes, open, right: false, looked, now };
         assert_eq!(state.take(&decided), Drift::default());
     }
 
@@ -345,8 +345,9 @@ mod tests {
     ) -> Option<Drift> {
         let fields = [("kind".to_owned(), kind.to_owned())].into();
         let open = Open::from([("arn".to_owned(), ("load balancer web".to_owned(), fields))]);
-        let (looked, now) = (at(minute), at(minute));
-        let drift = state.take(&Decided { basis: of(basis), assets, changes: Vec::new(), open, right, looked, now });
+        let (looked, now) = (timestamp(minute), timestamp(minute));
+        let drift =
+            state.take(&Decided { basis: hash_of(basis), assets, changes: Vec::new(), open, right, looked, now });
         (drift != Drift::default()).then_some(drift)
     }
 
@@ -455,7 +456,7 @@ mod tests {
     #[test]
     fn a_long_list_is_cut() {
         let found = |number| Difference { part: "rule", message: format!("rule {number}") };
-        let note = State::default().tell((0..9).map(found).collect(), at(1), at(2)).note.unwrap();
+        let note = State::default().tell((0..9).map(found).collect(), timestamp(1), timestamp(2)).note.unwrap();
         assert!(note.ends_with("rule 5; and 3 more"), "{note}");
     }
 }

@@ -184,7 +184,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    fn of(error: &AwsError, field: Option<&str>, general: &str, fix: &'static str) -> Self {
+    fn new(error: &AwsError, field: Option<&str>, general: &str, fix: &'static str) -> Self {
         let field = field.unwrap_or(general);
         let fix = [
             (
@@ -258,7 +258,7 @@ impl Error {
             return Self::Unsigned(error);
         }
         let text = error.message.clone();
-        let refusal = |general, fix| Refusal::of(&error, field, general, fix);
+        let refusal = |general, fix| Refusal::new(&error, field, general, fix);
         match (error.class, error.code.as_deref(), error.operation) {
             (Class::Invalid, Some("SubnetNotFound"), _) | (Class::Invalid | Class::NotFound, _, "DescribeSubnets") => {
                 Self::SubnetNotFound(text)

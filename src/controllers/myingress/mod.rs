@@ -169,7 +169,7 @@ impl MyIngressKind {
 
     /// Uids of all owners: the served objects, and the groups that they are in.
     fn living(&self) -> BTreeSet<String> {
-        self.objects().iter().map(|object| Owner::of(self.region.cluster(), object).uid).collect()
+        self.objects().iter().map(|object| Owner::of_object(self.region.cluster(), object).uid).collect()
     }
 
     /// Waits until all objects that are served have been listed, but not for long: a namespace that the operator is
@@ -181,7 +181,7 @@ impl MyIngressKind {
 
     /// Wakes an object, or its group.
     fn wake(&self, object: &MyIngress) {
-        self.region.wake(Owner::of(self.region.cluster(), object).concerned());
+        self.region.wake(Owner::of_object(self.region.cluster(), object).concerned());
     }
 
     /// The bindings in force.
@@ -198,7 +198,7 @@ impl MyIngressKind {
     /// Binds targets after a restart. They follow their endpoints before listeners and rules have been read, and even
     /// while a spec is invalid.
     async fn bind_early(&self, object: &MyIngress) -> Result<(), Error> {
-        let owner = Owner::of(self.region.cluster(), object);
+        let owner = Owner::of_object(self.region.cluster(), object);
         let place = facts::key_of(&owner);
         if object.meta().deletion_timestamp.is_some() || self.bound().knows(&place) {
             return Ok(());
@@ -206,7 +206,7 @@ impl MyIngressKind {
         self.region.ready().await.map_err(Error::of)?;
         if self.region.has_groups(&owner) {
             let assets = self.region.owned_by(&owner);
-            let observe::Wanted { members, built, .. } = observe::wanted(self, object, &owner).await?;
+            let observe::Wanted { members, built, .. } = observe::read_wanted(self, object, &owner).await?;
             // Without the field that cannot be decoded, another backend may be meant. A group leaves such members out.
             let model = built.model.as_ref().filter(|_| members.grouped || undecodable(object.meta()).is_none());
             self.bind(&decide::bindings(model, &members, &owner, &assets), &place);
@@ -277,7 +277,7 @@ impl Kind for MyIngressKind {
 
     async fn observe(&self, object: &MyIngress) -> Result<Observed, Error> {
         self.tell_group(object);
-        let owner = Owner::of(self.region.cluster(), object);
+        let owner = Owner::of_object(self.region.cluster(), object);
         self.journal.says(&owner, object);
         self.bind_early(object).await?;
         let observed = observe::observe(self, object).await?;
@@ -293,7 +293,7 @@ impl Kind for MyIngressKind {
         if !object.spec.suspend {
             return self.bind_early(object).await;
         }
-        let owner = Owner::of(self.region.cluster(), object);
+        let owner = Owner::of_object(self.region.cluster(), object);
         let place = facts::key_of(&owner);
         let bound = self.bound().get(&place).to_vec();
         let others = decide::bindings_without(object, &bound, &self.region.owned_by(&owner));
@@ -336,7 +336,7 @@ impl Kind for MyIngressKind {
         let now = Timestamp::now();
         let looked = now.checked_sub(self.region.age(&observed.owner)).unwrap_or(now);
         let awaits = plan.actions.is_empty() && decide::waits(object, observed, now);
-        let decided = Decided::of(observed, plan, awaits, looked, now);
+        let decided = Decided::new(observed, plan, awaits, looked, now);
         let drift = self.drift.take(&facts::key_of(&observed.owner), &decided);
         for difference in &drift.repaired {
             self.metrics.drift_repaired(difference.part);
@@ -347,7 +347,7 @@ impl Kind for MyIngressKind {
     }
 
     async fn apply(&self, object: &MyIngress, action: &Action) -> Result<(), Error> {
-        let owner = Owner::of(self.region.cluster(), object);
+        let owner = Owner::of_object(self.region.cluster(), object);
         if action.creates() {
             self.journal.makes(&owner, object);
         }
@@ -357,7 +357,7 @@ impl Kind for MyIngressKind {
     }
 
     fn set_aside(&self, object: &MyIngress, action: &Action, error: &Error) -> bool {
-        let owner = Owner::of(self.region.cluster(), object);
+        let owner = Owner::of_object(self.region.cluster(), object);
         let action = &blame::refused_part(action, &self.region.owned_by(&owner));
         let blamed = self.blamed(object, &owner, action, &error.to_string());
         let noted = self.refusals.note(&facts::key_of(&owner), action, error, blamed.as_deref(), self.sweep);

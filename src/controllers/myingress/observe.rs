@@ -36,9 +36,9 @@ const ENDPOINTS_TIMEOUT: Duration = Duration::from_secs(10);
 pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observed, Error> {
     let region = &kind.region;
     region.ready().await.map_err(Error::of)?;
-    let owner = Owner::of(region.cluster(), object);
+    let owner = Owner::of_object(region.cluster(), object);
     let deleting = object.meta().deletion_timestamp.is_some();
-    let Wanted { members, secrets, built } = wanted(kind, object, &owner).await?;
+    let Wanted { members, secrets, built } = read_wanted(kind, object, &owner).await?;
     let recorded = object.status.as_ref().and_then(|status| status.alb.as_ref());
     let user_provided = object.spec.name.as_deref();
     let of_scheme = |scheme| candidates(&owner, scheme, user_provided);
@@ -58,7 +58,7 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
 
     let mut observed = Observed {
         rival: region.rival(&owner, !assets.is_empty()),
-        taken: region.taken(&names),
+        taken: region.taken_names(&names),
         taken_groups: BTreeMap::new(),
         disowned: recorded.filter(|alb| region.disowned(&owner, &alb.arn)).cloned(),
         adoption: None,
@@ -69,7 +69,7 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
         summaries: assets.groups.keys().filter_map(|arn| Some((arn.clone(), kind.targets.summary(arn)?))).collect(),
         bound: kind.bound().get(&key_of(&owner)).to_vec(),
         idle,
-        refusals: kind.refusals.of(&key_of(&owner), &members),
+        refusals: kind.refusals.list(&key_of(&owner), &members),
         replacement_grace: kind.replacement_grace,
         limits: limits(kind),
         owner,
@@ -96,7 +96,7 @@ pub struct Wanted {
 
 /// The members that share the balancer, and what they want together. Certificates and the names of target groups are
 /// not looked up.
-pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> Result<Wanted, Error> {
+pub async fn read_wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> Result<Wanted, Error> {
     let (mut known, mut unlisted) = (Vec::new(), Unlisted::default());
     if object.spec.group.is_some() {
         // A member that is not listed yet would lose its rules.
@@ -111,7 +111,7 @@ pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> 
             members.refused.entry(key(member)).or_insert(Complaint { reason, message });
         }
     }
-    let secrets = kind.secrets.of(&mut members).await?;
+    let secrets = kind.secrets.read_for(&mut members).await?;
     leave_out_unknown_groups(kind, owner, &mut members).await;
     let built = buildable(kind, object, owner, &mut members, &secrets).await;
     Ok(Wanted { members, secrets, built })
@@ -172,7 +172,7 @@ fn waiting_key(owner: &Owner) -> ObjectKey {
 /// Looks up the names of target groups, and certificates if some are found by hosts. A member of a group that wants a
 /// target group which it cannot have, or names a host without a certificate, is left out, so that the others go on.
 async fn leave_out(kind: &MyIngressKind, observed: &mut Observed, secrets: &Secrets) -> Result<(), Error> {
-    let mut occupied = Occupied::by(&observed.assets, &observed.owner);
+    let mut occupied = Occupied::new(&observed.assets, &observed.owner);
     rebuild(kind, observed, secrets, &mut occupied, false);
     let discovered =
         |it: &CertificatesModel| matches!(it, CertificatesModel::Chosen { hosts, .. } if !hosts.is_empty());

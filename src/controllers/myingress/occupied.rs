@@ -23,7 +23,7 @@ impl Occupied {
     /// Collects the names that the owner's target groups occupy. A group counts as a member's if its tags name the
     /// member, and that member's rules or a default action forward to it. If only the tags do, another client changed
     /// them: they are repaired.
-    pub fn by(assets: &Assets, owner: &Owner) -> Self {
+    pub fn new(assets: &Assets, owner: &Owner) -> Self {
         let mut forwarding: BTreeSet<(&String, Option<ObjectKey>)> = BTreeSet::new();
         for (_, listener) in assets.balancers.values().flat_map(|it| it.listeners.iter().flatten()) {
             let default = &listener.listener.settings.default_actions;
@@ -48,7 +48,7 @@ impl Occupied {
     pub fn check(&self, groups: &BTreeMap<String, GroupModel>, owner: &Owner) -> Result<(), Complaint> {
         for (name, group) in groups {
             if self.foreign.contains_key(name) {
-                return Err(lost(name, &group.backend_name, owner));
+                return Err(lost_group(name, &group.backend_name, owner));
             }
             // Another namespace would get requests that are not for it.
             if let Some(other) = self.serving.get(name).filter(|it| it.0 != group.member.0) {
@@ -88,7 +88,7 @@ pub fn shared(name: &str, backend: &str, (namespace, other): &ObjectKey) -> Comp
 }
 
 /// The complaint about a target group that the backend needs, and whose tags name another owner.
-pub fn lost(name: &str, backend: &str, owner: &Owner) -> Complaint {
+pub fn lost_group(name: &str, backend: &str, owner: &Owner) -> Complaint {
     let message = format!(
         "spec.backends: target group {name}, which backend {backend} needs, has tags that name another owner: put its \
          tags causeway.example.com/cluster and /uid back ({} and {}), or delete it, or give the backend another name",

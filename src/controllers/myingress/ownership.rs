@@ -49,7 +49,7 @@ pub enum Concerned {
 
 impl Owner {
     /// The owner for an object of this cluster: the object itself, or the group that it is in.
-    pub fn of(cluster: &Cluster, object: &MyIngress) -> Self {
+    pub fn of_object(cluster: &Cluster, object: &MyIngress) -> Self {
         match group_of(object) {
             None => Self {
                 cluster: cluster.clone(),
@@ -291,7 +291,7 @@ mod tests {
             let mut object = MyIngress::new(name, serde_json::from_value::<MyIngressSpec>(spec).unwrap());
             object.metadata.namespace = Some("shop".into());
             object.metadata.uid = Some(format!("uid-of-{name}"));
-            Owner::of(&"prod".into(), &object)
+            Owner::of_object(&"prod".into(), &object)
         };
         assert_eq!(member("a"), member("b"));
         let group = Concerned::Group(("shop".into(), "shared".into()));

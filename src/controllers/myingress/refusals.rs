@@ -125,7 +125,7 @@ impl Refusals {
     }
 
     /// The actions of an owner that are not tried now.
-    pub fn of(&self, owner: &ObjectKey, members: &Members) -> Vec<Refusal> {
+    pub fn list(&self, owner: &ObjectKey, members: &Members) -> Vec<Refusal> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(entries) = all.get_mut(owner) else { return Vec::new() };
         entries.retain(|entry| {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     fn waiting(refusals: &Refusals) -> Vec<Action> {
-        refusals.of(&owner(), &Members::default()).into_iter().map(|refusal| refusal.action).collect()
+        refusals.list(&owner(), &Members::default()).into_iter().map(|refusal| refusal.action).collect()
     }
 
     #[test]
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(note(&refusals, "a", Class::Invalid), Noted::Again);
         assert_eq!(note(&refusals, "b", Class::Denied), Noted::New);
         assert_eq!(waiting(&refusals), [action("a"), action("b")]);
-        let soonest = refusals.of(&owner(), &Members::default()).into_iter().map(|refusal| refusal.retry_in).min();
+        let soonest = refusals.list(&owner(), &Members::default()).into_iter().map(|refusal| refusal.retry_in).min();
         assert!(soonest.is_some_and(|wait| wait + Duration::from_secs(5) > SOONEST), "{soonest:?}");
     }
 
@@ -243,7 +243,7 @@ mod tests {
         let refusals = Refusals::default();
         let error = Error::WebAclUnknown("the resource doesn't exist".into());
         assert_eq!(refusals.note(&owner(), &action("a"), &error, None, SWEEP), Noted::New);
-        let waits = refusals.of(&owner(), &Members::default()).into_iter().map(|refusal| refusal.retry_in);
+        let waits = refusals.list(&owner(), &Members::default()).into_iter().map(|refusal| refusal.retry_in);
         assert!(waits.max().is_some_and(|wait| wait <= SOONEST));
     }
 
@@ -276,13 +276,13 @@ mod tests {
         for number in 1..25 {
             refuse(number.to_string());
         }
-        let all = refusals.of(&owner(), &Members::default());
+        let all = refusals.list(&owner(), &Members::default());
         let pauses: Vec<&Refusal> = all.iter().filter(|refusal| refusal.action == pause).collect();
         assert!(matches!(pauses[..], [pause] if pause.retry_in <= SOONEST), "{pauses:?}");
         assert!(all.len() == 26 && all.iter().filter(|it| it.retry_in > BETWEEN.saturating_mul(24)).count() == 1);
         assert!(all.iter().filter(|it| it.action != pause).all(|it| it.action == adding("0") || it.retry_in > BETWEEN));
         refuse("0".into());
-        let all = refusals.of(&owner(), &Members::default());
+        let all = refusals.list(&owner(), &Members::default());
         let first = all.iter().find(|refusal| refusal.action == adding("0")).unwrap();
         assert!(first.retry_in > BETWEEN.saturating_mul(23), "the others are tried before it: {first:?}");
     }

@@ -105,7 +105,7 @@ fn alone(assets: &Assets) -> impl Iterator<Item = (&Pairs, Part<'_>)> {
 }
 
 /// The listeners and rules of a balancer.
-pub fn on(member: &Member) -> impl Iterator<Item = (&Pairs, Part<'_>)> {
+pub fn tagged_parts(member: &Member) -> impl Iterator<Item = (&Pairs, Part<'_>)> {
     let name = member.balancer.name.as_str();
     member.listeners.iter().flat_map(|listeners| listeners.values()).flat_map(move |listener| {
         let port = listener.listener.settings.port;
@@ -135,7 +135,7 @@ pub(super) async fn watch(kind: &MyIngressKind, environment: &Environment) {
     let mut published: BTreeSet<String> = BTreeSet::new();
     loop {
         if kind.region.ready().await.is_ok() {
-            let rivals = kind.region.found(|assets| rivals(assets, cluster));
+            let rivals = kind.region.search(|assets| rivals(assets, cluster));
             environment.metrics.set_cluster_name_rivals(rivals.len());
             published.retain(|uid| rivals.contains_key(uid));
             for (uid, rival) in rivals {

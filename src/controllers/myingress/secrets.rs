@@ -25,7 +25,7 @@ use crate::runtime::{Class, Failure, class_of_kubernetes};
 pub type Values = BTreeMap<(String, String, String), String>;
 
 /// The time between two checks of a Secret, if there are few of them.
-const OFTEN: Duration = Duration::from_secs(4);
+const CHECK_INTERVAL: Duration = Duration::from_secs(4);
 /// Each Secret adds this much to the pause, so there are at most twenty checks a second.
 const APART: Duration = Duration::from_millis(50);
 /// Checks at the same time.
@@ -56,17 +56,17 @@ impl Secrets {
         loop {
             let objects = objects();
             let named = places(&objects);
-            self.seen().retain(|place, _| named.contains_key(place));
-            let seen = self.seen().clone();
+            self.lock_seen().retain(|place, _| named.contains_key(place));
+            let seen = self.lock_seen().clone();
             let count = u32::try_from(seen.len()).unwrap_or(u32::MAX);
             let looks: Vec<_> = seen.into_iter().map(|(place, version)| self.changed(place, version)).collect();
             let changed: Vec<_> = stream::iter(looks).buffer_unordered(AT_ONCE).collect().await;
             for (place, version) in changed.into_iter().flatten() {
                 // Objects are woken once per change. An object that fails to read the Secret tries again by itself.
                 named.get(&place).into_iter().flatten().for_each(|object| wake(object));
-                self.seen().insert(place, version);
+                self.lock_seen().insert(place, version);
             }
-            sleep(OFTEN.max(APART.saturating_mul(count))).await;
+            sleep(CHECK_INTERVAL.max(APART.saturating_mul(count))).await;
         }
     }
 
@@ -78,20 +78,20 @@ impl Secrets {
         (version != before).then_some((place, version))
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, BTreeMap<Place, Option<String>>> {
+    fn lock_seen(&self) -> std::sync::MutexGuard<'_, BTreeMap<Place, Option<String>>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The client secrets that the specs of the members name. Secrets that do not exist are left out, and the member
     /// that names one gets a complaint. A member whose Secret may not be read, or whose owner has not agreed to that,
     /// takes no part. The others go on.
-    pub async fn of(&self, members: &mut Members) -> Result<Values, Error> {
+    pub async fn read_for(&self, members: &mut Members) -> Result<Values, Error> {
         let mut values = Values::new();
         let active: Vec<MyIngress> = members.active().into_iter().cloned().collect();
         for member in &active {
             let namespace = member.namespace().unwrap_or_default();
             let mut keys: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-            for wanted in named(member) {
+            for wanted in oidc_specs(member) {
                 keys.entry(&wanted.client_secret_name).or_default().insert(&wanted.client_secret_key);
             }
             let places = keys.keys().map(|name| (namespace.clone(), (*name).to_owned()));
@@ -144,7 +144,7 @@ impl Secrets {
         };
         let metadata = api.get_metadata_opt(&place.1).await.map_err(failed)?;
         let version = metadata.as_ref().and_then(|secret| secret.metadata.resource_version.clone());
-        self.seen().insert(place.clone(), version);
+        self.lock_seen().insert(place.clone(), version);
         let Some(metadata) = metadata else { return Ok(BTreeMap::new()) };
         let shared = |metadata: &ObjectMeta| consent::is_given(metadata.labels.as_ref(), MYINGRESS);
         let not_shared = || Error::SecretNotShared { namespace: place.0.clone(), name: place.1.clone() };
@@ -164,7 +164,7 @@ fn places(objects: &[Arc<MyIngress>]) -> BTreeMap<Place, Vec<&MyIngress>> {
     let mut found: BTreeMap<Place, Vec<&MyIngress>> = BTreeMap::new();
     let active = objects.iter().filter(|it| !it.spec.suspend && it.meta().deletion_timestamp.is_none());
     for object in active {
-        for wanted in named(object) {
+        for wanted in oidc_specs(object) {
             let place = (object.namespace().unwrap_or_default(), wanted.client_secret_name.clone());
             found.entry(place).or_default().push(object);
         }
@@ -172,7 +172,7 @@ fn places(objects: &[Arc<MyIngress>]) -> BTreeMap<Place, Vec<&MyIngress>> {
     found
 }
 
-fn named(object: &MyIngress) -> impl Iterator<Item = &OidcSpec> {
+fn oidc_specs(object: &MyIngress) -> impl Iterator<Item = &OidcSpec> {
     let listeners = object.spec.listeners.iter();
     let actions =
         listeners.flat_map(|listener| listener.rules.iter().map(|rule| &rule.action).chain(&listener.default_action));

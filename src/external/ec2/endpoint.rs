@@ -48,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    fn of(region: &'static str) -> aws_types::sdk_config::Builder {
+    fn sdk_config(region: &'static str) -> aws_types::sdk_config::Builder {
         SdkConfig::builder().region(Region::new(region))
     }
 
@@ -57,15 +57,15 @@ mod tests {
         // <https://docs.aws.amazon.com/general/latest/gr/ec2-service.html>, and the rules of botocore's
         // data/ec2/2016-11-15/endpoint-rule-set-1.json.gz, read in November 2026.
         for (config, url) in [
-            (of("eu-west-1"), "https://ec2.eu-west-1.amazonaws.com"),
-            (of("us-east-1").use_fips(true), "https://ec2-fips.us-east-1.amazonaws.com"),
-            (of("eu-west-1").use_dual_stack(true), "https://ec2.eu-west-1.api.aws"),
-            (of("us-east-1").use_fips(true).use_dual_stack(true), "https://ec2-fips.us-east-1.api.aws"),
-            (of("cn-north-1"), "https://ec2.cn-north-1.amazonaws.com.cn"),
-            (of("us-gov-west-1"), "https://ec2.us-gov-west-1.amazonaws.com"),
-            (of("us-gov-west-1").use_fips(true), "https://ec2.us-gov-west-1.amazonaws.com"),
-            (of("us-iso-east-1"), "https://ec2.us-iso-east-1.c2s.ic.gov"),
-            (of("eu-west-1").endpoint_url("http://127.0.0.1:4566"), "http://127.0.0.1:4566"),
+            (sdk_config("eu-west-1"), "https://ec2.eu-west-1.amazonaws.com"),
+            (sdk_config("us-east-1").use_fips(true), "https://ec2-fips.us-east-1.amazonaws.com"),
+            (sdk_config("eu-west-1").use_dual_stack(true), "https://ec2.eu-west-1.api.aws"),
+            (sdk_config("us-east-1").use_fips(true).use_dual_stack(true), "https://ec2-fips.us-east-1.api.aws"),
+            (sdk_config("cn-north-1"), "https://ec2.cn-north-1.amazonaws.com.cn"),
+            (sdk_config("us-gov-west-1"), "https://ec2.us-gov-west-1.amazonaws.com"),
+            (sdk_config("us-gov-west-1").use_fips(true), "https://ec2.us-gov-west-1.amazonaws.com"),
+            (sdk_config("us-iso-east-1"), "https://ec2.us-iso-east-1.c2s.ic.gov"),
+            (sdk_config("eu-west-1").endpoint_url("http://127.0.0.1:4566"), "http://127.0.0.1:4566"),
         ] {
             assert_eq!(endpoint(&config.build()), url);
         }
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_url_for_ec2_comes_before_the_one_for_all_services() {
-        let config = of("eu-west-1").endpoint_url("http://127.0.0.1:4566").service_config(OwnUrl).build();
+        let config = sdk_config("eu-west-1").endpoint_url("http://127.0.0.1:4566").service_config(OwnUrl).build();
         assert_eq!(endpoint(&config), "http://127.0.0.1:1");
     }
 

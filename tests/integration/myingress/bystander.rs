@@ -15,7 +15,7 @@ pub struct Seen {
 }
 
 /// All that AWS says about a balancer.
-pub async fn seen(scene: &Scene, arn: &str) -> Seen {
+pub async fn read_balancer(scene: &Scene, arn: &str) -> Seen {
     let all = scene.balancers().await;
     let balancer = all.into_iter().find(|it| it.load_balancer_arn() == Some(arn)).expect("the balancer");
     Seen { balancer, tags: scene.tags(arn).await, attributes: attributes(scene, arn).await }

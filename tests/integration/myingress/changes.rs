@@ -6,7 +6,7 @@ use causeway::api::MyIngress;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::bystander::{attributes, seen, subnets};
+use super::bystander::{attributes, read_balancer, subnets};
 use super::{alb, changes, created, operator_without_sweeps, ready, spec};
 use crate::support::account::{listeners, rules, target_groups};
 use crate::support::ec2::security_groups;
@@ -20,7 +20,7 @@ async fn changed_subnets_move_the_same_balancer() {
     let before = created(&scene, "app", spec(json!({}))).await;
     scene.edit::<MyIngress>("app", json!({ "subnets": ["subnet-def", "subnet-ghi"] })).await;
     assert_eq!(ready(&scene, "app").await, before, "same ARN, same DNS name");
-    assert_eq!(subnets(&seen(&scene, &before.arn).await.balancer), ["subnet-def", "subnet-ghi"]);
+    assert_eq!(subnets(&read_balancer(&scene, &before.arn).await.balancer), ["subnet-def", "subnet-ghi"]);
     assert_eq!(changes(&scene).await, ["CreateLoadBalancer", "SetSubnets"]);
 }
 
@@ -113,7 +113,7 @@ async fn keys_removed_while_no_operator_ran_are_removed_all_the_same() {
     scene.edit::<MyIngress>("app", json!({ "tags": null, "attributes": null })).await;
     let _operator = Operator::start(&scene).await;
     ready(&scene, "app").await;
-    let now = seen(&scene, &alb.arn).await;
+    let now = read_balancer(&scene, &alb.arn).await;
     assert!(!now.tags.contains_key("team"), "{:?}", now.tags);
     assert_eq!(now.attributes["idle_timeout.timeout_seconds"], "60");
 }

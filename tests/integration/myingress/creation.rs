@@ -6,7 +6,7 @@ use kube::api::ListParams;
 use kube::core::Request;
 use serde_json::{Value, json};
 
-use super::bystander::{seen, subnets};
+use super::bystander::{read_balancer, subnets};
 use super::{alb, created, event, ready, spec};
 use crate::support::operator::CLUSTER_UID;
 use crate::support::scene::condition;
@@ -19,7 +19,7 @@ async fn the_sample_gets_a_balancer_with_its_settings_and_our_tags() {
     let object = scene.create::<MyIngress>("myapp", spec(json!({}))).await;
     let alb = ready(&scene, "myapp").await;
     assert_eq!(alb.name, "myapp-alb");
-    let seen = seen(&scene, &alb.arn).await;
+    let seen = read_balancer(&scene, &alb.arn).await;
     assert_eq!(subnets(&seen.balancer), ["subnet-abc", "subnet-def"]);
     assert_eq!(seen.balancer.scheme().map(ToString::to_string).as_deref(), Some("internet-facing"));
     assert_eq!(seen.balancer.dns_name(), Some(alb.dns.as_str()));
@@ -89,7 +89,7 @@ async fn every_setting_reaches_aws() {
         "tags": { "team": "payments", "leer": "" },
     });
     let alb = created(&scene, "full", settings).await;
-    let seen = seen(&scene, &alb.arn).await;
+    let seen = read_balancer(&scene, &alb.arn).await;
     assert_eq!(subnets(&seen.balancer), ["subnet-abc", "subnet-def", "subnet-ghi"]);
     assert_eq!(seen.balancer.scheme().map(ToString::to_string).as_deref(), Some("internal"));
     let mut groups = seen.balancer.security_groups().to_vec();

@@ -5,7 +5,7 @@ use causeway::api::MyIngress;
 use kube::ResourceExt;
 use serde_json::json;
 
-use super::bystander::{self, seen};
+use super::bystander::{self, read_balancer};
 use super::{created, event, spec, stalled_by};
 use crate::support::scene::condition;
 use crate::support::{Operator, Scene, wait_for};
@@ -130,14 +130,14 @@ async fn retain_leaves_the_balancer_as_it_is() {
     let scene = Scene::new("delete").await;
     let _operator = Operator::start(&scene).await;
     let alb = created(&scene, "app", spec(json!({ "deletionPolicy": "Retain" }))).await;
-    let before = seen(&scene, &alb.arn).await;
+    let before = read_balancer(&scene, &alb.arn).await;
     deleted(&scene, "app").await;
-    assert_eq!(seen(&scene, &alb.arn).await, before);
+    assert_eq!(read_balancer(&scene, &alb.arn).await, before);
     assert!(event(&scene, "app", "Retained").await.contains("app-alb"));
     // A new object of the same name is another owner.
     let second = created(&scene, "app", spec(json!({}))).await;
     assert_ne!(second.arn, alb.arn);
-    assert_eq!(seen(&scene, &alb.arn).await, before);
+    assert_eq!(read_balancer(&scene, &alb.arn).await, before);
 }
 
 #[tokio::test]

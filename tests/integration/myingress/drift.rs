@@ -5,7 +5,7 @@ use std::time::Instant;
 use causeway::api::MyIngress;
 use serde_json::{Value, json};
 
-use super::bystander::{self, attributes, seen, subnets};
+use super::bystander::{self, attributes, read_balancer, subnets};
 use super::{changes, created, spec, two_sweeps};
 use crate::support::scene::condition;
 use crate::support::{Operator, Scene, wait_for};
@@ -40,7 +40,7 @@ async fn a_deleted_balancer_is_created_again() {
     };
     let object = scene.ingress("app", "another balancer", another).await;
     tell("a deleted balancer", begun);
-    let after = seen(&scene, &super::alb(&object).arn).await;
+    let after = read_balancer(&scene, &super::alb(&object).arn).await;
     assert_eq!(after.balancer.load_balancer_name(), Some("app-alb"));
     assert_eq!(after.attributes["idle_timeout.timeout_seconds"], "120", "attributes are set on the new one too");
     assert_eq!(scene.balancers().await.len(), 1);
@@ -105,9 +105,9 @@ async fn what_the_spec_does_not_name_is_left_alone() {
     bystander::set_security_groups(&scene, &alb.arn, &["sg-other"]).await;
     bystander::set_attribute(&scene, &alb.arn, "idle_timeout.timeout_seconds", "30").await;
     bystander::add_tag(&scene, &alb.arn, "team", "payments").await;
-    let before = seen(&scene, &alb.arn).await;
+    let before = read_balancer(&scene, &alb.arn).await;
     two_sweeps(&scene).await;
-    assert_eq!(seen(&scene, &alb.arn).await, before);
+    assert_eq!(read_balancer(&scene, &alb.arn).await, before);
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn a_suspended_object_is_left_alone_until_it_goes_on() {
     assert_eq!(changes(&scene).await, ["AddTags"], "only the bystander's");
     scene.edit::<MyIngress>("app", json!({ "suspend": false })).await;
     super::ready(&scene, "app").await;
-    let after = seen(&scene, &arn).await;
+    let after = read_balancer(&scene, &arn).await;
     assert_eq!((subnets(&after.balancer), after.tags["team"].as_str()), (vec!["subnet-def", "subnet-ghi"], "payments"));
 }
 

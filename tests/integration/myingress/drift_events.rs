@@ -7,7 +7,7 @@ use aws_sdk_elasticloadbalancingv2::types::{ListenerAttribute, TargetGroupAttrib
 use causeway::api::MyIngress;
 use serde_json::json;
 
-use super::parts_drift::{gone, group, https, ingress, retag, rule};
+use super::parts_drift::{gone_action, group, https, ingress, retag, rule};
 use super::two_sweeps;
 use crate::support::account::becomes;
 use crate::support::backends::{endpoints, secret};
@@ -52,7 +52,7 @@ async fn what_others_change_is_told_with_both_values_and_what_users_change_is_no
     scene.has_event(full::NAME, REASON, &words).await;
 
     let changed = rule(&scene, &arn, 0).await;
-    scene.elb.modify_rule().rule_arn(changed).actions(gone()).send().await.expect("the change");
+    scene.elb.modify_rule().rule_arn(changed).actions(gone_action()).send().await.expect("the change");
     counts(&operator, "rule").await;
     scene.has_event(full::NAME, REASON, "on port 443 of shop-alb: actions[0] was ").await;
 

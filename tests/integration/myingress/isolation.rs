@@ -20,7 +20,7 @@ fn member(number: usize, status: u16) -> Value {
 }
 
 /// The same; the first member also has the balancer's subnets and scheme.
-fn of(number: usize, status: u16) -> Value {
+fn member_spec(number: usize, status: u16) -> Value {
     if number == 0 { spec(member(number, status)) } else { member(number, status) }
 }
 
@@ -35,7 +35,7 @@ async fn a_bad_member_of_a_group_stops_none_of_the_other_nine() {
     let scene = Scene::new("isolation").await;
     let _operator = Operator::start(&scene).await;
     for number in 0..10 {
-        scene.create::<MyIngress>(&format!("m{number}"), of(number, 200)).await;
+        scene.create::<MyIngress>(&format!("m{number}"), member_spec(number, 200)).await;
     }
     for number in 0..10 {
         ready(&scene, &format!("m{number}")).await;
@@ -63,7 +63,7 @@ async fn a_bad_member_of_a_group_stops_none_of_the_other_nine() {
         }
         let (failed, tries) = refused_during_sweeps(&scene, 5).await;
         assert!(failed <= tries, "{failed} refused calls because of {name}, at most {tries} are right");
-        let mended = json!({ "attributes": null, "listeners": of(culprit, status)["listeners"] });
+        let mended = json!({ "attributes": null, "listeners": member_spec(culprit, status)["listeners"] });
         scene.edit::<MyIngress>(&name, mended).await;
         ready(&scene, &name).await;
         answers_with(&scene, culprit, status).await;
@@ -125,7 +125,7 @@ async fn a_member_that_may_not_join_does_not_keep_a_deleted_group_alive() {
     let scene = Scene::new("isolation").await;
     let _operator = Operator::start(&scene).await;
     service(&scene, "web", &[("", 80)]).await;
-    scene.create::<MyIngress>("home", of(0, 200)).await;
+    scene.create::<MyIngress>("home", member_spec(0, 200)).await;
     ready(&scene, "home").await;
     // Its group is in another namespace, where no object exists that could admit it.
     let elsewhere = json!({ "group": { "name": "site", "namespace": "nowhere" }, "listeners": [{ "port": 80 }] });

@@ -3,7 +3,7 @@
 use causeway::api::MyIngress;
 use serde_json::json;
 
-use super::bystander::{self, seen};
+use super::bystander::{self, read_balancer};
 use super::{created, ready, spec};
 use crate::support::{Operator, Scene};
 
@@ -39,7 +39,7 @@ async fn a_foreign_balancer_of_the_name_is_never_touched() {
     for subnets in [["subnet-abc", "subnet-def"], ["subnet-def", "subnet-ghi"]] {
         let scene = Scene::new("names").await;
         let foreign = bystander::create(&scene, "myapp-alb", &subnets, &[("team", "payments")]).await;
-        let before = seen(&scene, &foreign).await;
+        let before = read_balancer(&scene, &foreign).await;
         let _operator = Operator::start(&scene).await;
         let alb = created(&scene, "myapp", spec(json!({}))).await;
         assert!(is_hashed(&alb.name, "myapp"), "{}", alb.name);
@@ -47,7 +47,7 @@ async fn a_foreign_balancer_of_the_name_is_never_touched() {
         scene.delete::<MyIngress>("myapp").await;
         scene.gone::<MyIngress>("myapp").await;
         assert_eq!(scene.balancers().await.len(), 1);
-        assert_eq!(seen(&scene, &foreign).await, before);
+        assert_eq!(read_balancer(&scene, &foreign).await, before);
     }
 }
 
@@ -59,12 +59,12 @@ async fn a_foreign_balancer_that_appeared_since_the_last_sweep_is_never_touched(
         // The operator has read the region once this is ready, and does not read it again.
         created(&scene, "first", spec(json!({}))).await;
         let foreign = bystander::create(&scene, "myapp-alb", &subnets, &[("team", "payments")]).await;
-        let before = seen(&scene, &foreign).await;
+        let before = read_balancer(&scene, &foreign).await;
         let alb = created(&scene, "myapp", spec(json!({}))).await;
         assert!(is_hashed(&alb.name, "myapp"), "{}", alb.name);
         scene.delete::<MyIngress>("myapp").await;
         scene.gone::<MyIngress>("myapp").await;
-        assert_eq!(seen(&scene, &foreign).await, before);
+        assert_eq!(read_balancer(&scene, &foreign).await, before);
     }
 }
 

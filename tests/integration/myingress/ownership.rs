@@ -6,7 +6,7 @@ use causeway::api::MyIngress;
 use kube::ResourceExt;
 use serde_json::json;
 
-use super::bystander::{self, seen};
+use super::bystander::{self, read_balancer};
 use super::{changes, created, ready, spec, stalled_by, two_sweeps};
 use crate::support::account::target_groups;
 use crate::support::backends::{endpoints, service};
@@ -27,11 +27,11 @@ async fn a_balancer_that_lost_our_tags_is_left_alone_until_they_are_back() {
         let message = stalled_by(&scene, "app", "OwnershipLost").await;
         assert!(message.contains("app-alb") && message.contains(&value), "{message}");
         scene.emulator.clear_journal().await;
-        let before = seen(&scene, &alb.arn).await;
+        let before = read_balancer(&scene, &alb.arn).await;
         // An edit does not change this.
         scene.edit::<MyIngress>("app", json!({ "subnets": ["subnet-def", "subnet-ghi"] })).await;
         two_sweeps(&scene).await;
-        assert_eq!(seen(&scene, &alb.arn).await, before);
+        assert_eq!(read_balancer(&scene, &alb.arn).await, before);
         assert_eq!(changes(&scene).await, [""; 0]);
 
         bystander::add_tag(&scene, &alb.arn, key, &value).await;
@@ -46,10 +46,10 @@ async fn a_balancer_that_lost_our_tags_survives_the_deletion_of_the_object() {
     let alb = created(&scene, "app", spec(json!({}))).await;
     // No sweep shows this change to the operator: the deletion itself must check the tags.
     bystander::add_tag(&scene, &alb.arn, UID, "another-owner").await;
-    let before = seen(&scene, &alb.arn).await;
+    let before = read_balancer(&scene, &alb.arn).await;
     scene.delete::<MyIngress>("app").await;
     scene.gone::<MyIngress>("app").await;
-    assert_eq!(seen(&scene, &alb.arn).await, before);
+    assert_eq!(read_balancer(&scene, &alb.arn).await, before);
 }
 
 #[tokio::test]
@@ -111,13 +111,13 @@ async fn a_balancer_of_another_cluster_is_never_touched_even_with_the_same_uid()
         ("ManagedBy", "causeway"),
     ];
     let theirs = bystander::create(&scene, "theirs", &["subnet-abc", "subnet-def"], &tags).await;
-    let before = seen(&scene, &theirs).await;
+    let before = read_balancer(&scene, &theirs).await;
     let _operator = Operator::start(&scene).await;
     scene.edit::<MyIngress>("app", json!({ "subnets": ["subnet-def", "subnet-ghi"] })).await;
     ready(&scene, "app").await;
     scene.delete::<MyIngress>("app").await;
     scene.gone::<MyIngress>("app").await;
-    assert_eq!(seen(&scene, &theirs).await, before);
+    assert_eq!(read_balancer(&scene, &theirs).await, before);
     assert_eq!(scene.balancers().await.len(), 1);
 }
 
@@ -132,10 +132,10 @@ async fn objects_of_the_same_name_in_two_namespaces_each_have_their_own() {
     let (first, second) = (ready(&scene, "app").await, ready(&other, "app").await);
     assert_ne!((&first.arn, &first.name, &first.dns), (&second.arn, &second.name, &second.dns));
     assert_eq!(scene.balancers().await.len(), 2);
-    let before = seen(&scene, &second.arn).await;
+    let before = read_balancer(&scene, &second.arn).await;
     scene.delete::<MyIngress>("app").await;
     scene.gone::<MyIngress>("app").await;
-    assert_eq!(seen(&scene, &second.arn).await, before);
+    assert_eq!(read_balancer(&scene, &second.arn).await, before);
     other.delete::<MyIngress>("app").await;
     other.gone::<MyIngress>("app").await;
     assert!(scene.balancers().await.is_empty());
@@ -151,11 +151,11 @@ async fn two_clusters_of_one_account_do_not_get_in_each_others_way() {
     other.create::<MyIngress>("app", spec(json!({}))).await;
     let (first, second) = (ready(&scene, "app").await, ready(&other, "app").await);
     assert_ne!(first.arn, second.arn);
-    let before = seen(&scene, &second.arn).await;
+    let before = read_balancer(&scene, &second.arn).await;
     scene.delete::<MyIngress>("app").await;
     scene.gone::<MyIngress>("app").await;
     two_sweeps(&scene).await;
-    assert_eq!(seen(&scene, &second.arn).await, before);
+    assert_eq!(read_balancer(&scene, &second.arn).await, before);
 }
 
 #[tokio::test]

@@ -108,7 +108,7 @@ fn forwards_to(rule: &Rule, group: &str) -> bool {
     configurations.flat_map(ForwardActionConfig::target_groups).any(|it| it.target_group_arn() == Some(group))
 }
 
-pub fn gone() -> Action {
+pub fn gone_action() -> Action {
     let response = FixedResponseActionConfig::builder().status_code("418").build();
     Action::builder().r#type(ActionTypeEnum::FixedResponse).fixed_response_config(response).build()
 }
@@ -125,7 +125,7 @@ async fn tags_of(scene: &Scene, arn: &str) -> Vec<Tag> {
 }
 
 async fn security_group(scene: &Scene, balancer: &str) -> String {
-    super::bystander::seen(scene, balancer).await.balancer.security_groups()[0].clone()
+    super::bystander::read_balancer(scene, balancer).await.balancer.security_groups()[0].clone()
 }
 
 pub async fn ingress(scene: &Scene, balancer: &str, cidr: &str, port: i32, let_in: bool) {

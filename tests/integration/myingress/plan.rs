@@ -90,7 +90,7 @@ fn calls(plan: &Value) -> Vec<String> {
 }
 
 /// Calls to AWS that changed something, in order.
-async fn made(scene: &Scene) -> Vec<String> {
+async fn mutating_calls(scene: &Scene) -> Vec<String> {
     let reads = ["Describe", "Get", "List"];
     let made = scene.emulator.journal().await.into_iter().map(|call| call.operation);
     made.filter(|operation| !reads.iter().any(|read| operation.starts_with(read))).collect()
@@ -103,7 +103,7 @@ async fn a_plan_names_the_calls_that_the_operator_then_makes_and_makes_none() {
     let object = manifest("web", &served(410));
 
     let before = planned(&scene, 2, &["-f", "-"], &object).await;
-    assert_eq!(made(&scene).await, [""; 0], "a plan changes nothing in AWS");
+    assert_eq!(mutating_calls(&scene).await, [""; 0], "a plan changes nothing in AWS");
     assert!(scene.api::<MyIngress>().get_opt("web").await.unwrap().is_none(), "nor in Kubernetes");
     assert_eq!(before["objects"][0]["origin"], "new");
     assert_eq!(before["objects"][0]["result"]["reason"], "Active");
@@ -112,7 +112,7 @@ async fn a_plan_names_the_calls_that_the_operator_then_makes_and_makes_none() {
     created(&scene, "web", served(410)).await;
     // Targets are registered outside of the reconcile.
     let registered = |made: &Vec<String>| made.iter().any(|call| call == "RegisterTargets");
-    let calls_made = wait_for("targets to be registered", || made(&scene), registered).await;
+    let calls_made = wait_for("targets to be registered", || mutating_calls(&scene), registered).await;
     let in_order = |calls: Vec<String>| calls.into_iter().filter(|call| !call.ends_with("Targets")).collect::<Vec<_>>();
     assert_eq!(in_order(calls(&before)), in_order(calls_made.clone()));
     let different = |calls: &[String]| calls.iter().cloned().collect::<BTreeSet<_>>();
@@ -157,7 +157,7 @@ async fn an_edit_and_drift_are_shown_field_by_field() {
     let text = drifted.to_string();
     assert!(text.contains(r#"{"field":"tags.ManagedBy","new":"causeway","old":"hand"}"#), "{text}");
 
-    assert_eq!(made(&scene).await, [""; 0]);
+    assert_eq!(mutating_calls(&scene).await, [""; 0]);
     let object = scene.api::<MyIngress>().get("web").await.unwrap();
     assert_eq!(object.resource_version(), version, "nothing is written to Kubernetes");
 }
@@ -246,7 +246,7 @@ async fn what_only_aws_knows_is_asked_and_what_was_not_asked_is_named() {
     let (code, table, _) = plan(&scene, &["-f", "-"], manifest("web", &object).to_string()).await;
     assert_eq!(code, 1);
     assert!(table.contains("error spec.listeners[0].sslPolicy: AWS has no security policy no-such"), "{table}");
-    assert_eq!(made(&scene).await, [""; 0]);
+    assert_eq!(mutating_calls(&scene).await, [""; 0]);
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ async fn the_published_policy_is_enough_for_a_whole_life() {
             && bystander::subnets(&seen.balancer) == ["subnet-abc", "subnet-def"]
             && seen.balancer.security_groups() == ["sg-web"]
     };
-    wait_for("every repair", || bystander::seen(&scene, &alb.arn), repaired).await;
+    wait_for("every repair", || bystander::read_balancer(&scene, &alb.arn), repaired).await;
     // Every change: tags removed, attributes reset, the balancer replaced.
     scene.edit::<MyIngress>("app", json!({ "tags": null, "attributes": null, "scheme": "internal" })).await;
     ready(&scene, "app").await;
@@ -53,7 +53,7 @@ async fn the_published_policy_allows_nothing_with_what_belongs_to_others() {
     let another = [("causeway.example.com/cluster", "another"), ("ManagedBy", "causeway")];
     for (name, tags) in [("untagged", &[][..]), ("another", &another[..])] {
         let arn = bystander::create(&scene, name, &["subnet-abc", "subnet-def"], tags).await;
-        let before = bystander::seen(&scene, &arn).await;
+        let before = bystander::read_balancer(&scene, &arn).await;
         let deletion = elb.delete_load_balancer().load_balancer_arn(&arn).send().await;
         let denied = deletion.expect_err("it is denied").into_service_error();
         assert_eq!(denied.meta().code(), Some("AccessDenied"));
@@ -64,7 +64,7 @@ async fn the_published_policy_allows_nothing_with_what_belongs_to_others() {
         let subnets =
             elb.set_subnets().load_balancer_arn(&arn).subnets("subnet-def").subnets("subnet-ghi").send().await;
         assert_eq!(subnets.expect_err("it is denied").into_service_error().meta().code(), Some("AccessDenied"));
-        assert_eq!(bystander::seen(&scene, &arn).await, before);
+        assert_eq!(bystander::read_balancer(&scene, &arn).await, before);
     }
     let bare = elb.create_load_balancer().name("bare").subnets("subnet-abc").subnets("subnet-def").send().await;
     assert_eq!(bare.expect_err("it is denied").into_service_error().meta().code(), Some("AccessDenied"));

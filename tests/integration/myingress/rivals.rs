@@ -5,7 +5,7 @@ use std::time::Duration;
 use causeway::api::MyIngress;
 use serde_json::{Value, json};
 
-use super::bystander::{self, seen};
+use super::bystander::{self, read_balancer};
 use super::{created, ready, spec, stalled_by, two_sweeps};
 use crate::support::account::becomes;
 use crate::support::emulator::Call;
@@ -101,12 +101,12 @@ async fn clusters_that_both_have_something_under_one_name_both_tell_it_and_go_on
     counts(&second, 1).await;
 
     // Each goes on with what it has, and leaves the other's alone.
-    let untouched = seen(&scene, &ours.arn).await;
+    let untouched = read_balancer(&scene, &ours.arn).await;
     other.edit::<MyIngress>("app", json!({ "subnets": ["subnet-def", "subnet-ghi"] })).await;
     assert_eq!(ready(&other, "app").await.arn, theirs.arn);
     other.delete::<MyIngress>("app").await;
     other.gone::<MyIngress>("app").await;
-    assert_eq!(seen(&scene, &ours.arn).await, untouched);
+    assert_eq!(read_balancer(&scene, &ours.arn).await, untouched);
     counts(&first, 0).await;
 }
 

@@ -94,7 +94,7 @@ pub async fn serving(scene: &Scene, name: &str, targets: usize) -> Entrance {
     };
     let object = scene.ingress(name, &format!("{name} to be ready with targets {counted}"), serves).await;
     in_force(scene).await;
-    of(scene, &object).await.expect("its balancer carries requests")
+    find(scene, &object).await.expect("its balancer carries requests")
 }
 
 /// Waits until the balancers have applied every change that was made in AWS so far.
@@ -106,7 +106,7 @@ pub async fn in_force(scene: &Scene) {
 }
 
 /// Where the object's DNS name leads; nowhere while it has none, or nothing answers there.
-pub async fn of(scene: &Scene, object: &MyIngress) -> Option<Entrance> {
+pub async fn find(scene: &Scene, object: &MyIngress) -> Option<Entrance> {
     let host = object.status.as_ref()?.alb.as_ref()?.dns.clone();
     let dataplane = scene.emulator.dataplane().await;
     let balancers = dataplane["balancers"].as_array()?;

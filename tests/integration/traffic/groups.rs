@@ -41,7 +41,7 @@ async fn members_of_a_group_are_served_by_one_balancer_and_do_not_disturb_one_an
     let alone: Right = &[("/shop", &["shop"]), ("/cart", &[""])];
     let mut timeline = Timeline::new(both);
     let load = Load::start(&entrance, &["/shop", "/cart"]);
-    let asked = || load.until("both to be asked for", |exchanges| exchanges.len() > 40);
+    let asked = || load.wait_until("both to be asked for", |exchanges| exchanges.len() > 40);
 
     let begun = Instant::now();
     let sold = json!([{ "port": 80, "rules": [{ "paths": [{ "value": "/cart" }], "action": { "fixedResponse": { "statusCode": 200, "body": "sold" } } }] }]);

@@ -89,7 +89,7 @@ impl Load {
     }
 
     /// Waits until the requests that are sent from now on are as `good` says.
-    pub async fn until(&self, what: &str, good: impl Fn(&[Exchange]) -> bool) {
+    pub async fn wait_until(&self, what: &str, good: impl Fn(&[Exchange]) -> bool) {
         let now = Instant::now();
         let look = || async {
             let exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner);

@@ -56,7 +56,7 @@ async fn a_killed_pod_fails_requests_only_until_it_is_deregistered() {
     servers.settle(&scene).await;
     settled(&scene, &servers).await;
     let back = Instant::now();
-    load.until("answers of all three", |exchanges| servers::by_pod(exchanges).len() == 3).await;
+    load.wait_until("answers of all three", |exchanges| servers::by_pod(exchanges).len() == 3).await;
     let record = load.stop();
     record.print("a pod is killed without grace");
     print_window(&record, begun);
@@ -84,7 +84,7 @@ async fn an_unready_pod_loses_no_request_and_returns() {
         wait_for("the pod to notice", look, |pod| servers::is(pod, "Ready") == ready).await;
         settled(&scene, &servers).await;
         let wanted = if ready { 3 } else { 2 };
-        load.until("answers of those that are ready", |exchanges| {
+        load.wait_until("answers of those that are ready", |exchanges| {
             exchanges.len() > 20 && servers::by_pod(exchanges).len() == wanted
         })
         .await;
@@ -107,7 +107,7 @@ async fn all_pods_gone_and_back_fail_requests_only_in_between() {
     servers.settle(&scene).await;
     wait_for("no targets", || entrance::registered(&scene, "web"), BTreeSet::is_empty).await;
     entrance::in_force(&scene).await;
-    load.until("no server to answer", |exchanges| {
+    load.wait_until("no server to answer", |exchanges| {
         exchanges.len() > 20 && exchanges.iter().all(|it| it.describe() == "503 No")
     })
     .await;
@@ -116,7 +116,7 @@ async fn all_pods_gone_and_back_fail_requests_only_in_between() {
     servers.settle(&scene).await;
     entrance::serving(&scene, "web", 3).await;
     let served = Instant::now();
-    load.until("answers of all three", |exchanges| servers::by_pod(exchanges).len() == 3).await;
+    load.wait_until("answers of all three", |exchanges| servers::by_pod(exchanges).len() == 3).await;
     let record = load.stop();
     record.print("all pods gone and back");
     print_window(&record, begun);
@@ -146,7 +146,7 @@ async fn endpoints_that_vanish_by_mistake_lose_no_request() {
         .await;
     servers.apply(&scene).await;
     entrance::serving(&scene, "web", 3).await;
-    load.until("answers of all three", |exchanges| servers::by_pod(exchanges).len() == 3).await;
+    load.wait_until("answers of all three", |exchanges| servers::by_pod(exchanges).len() == 3).await;
     let record = load.stop();
     record.print("all slices and the Service are deleted, and return");
     record.assert_no_failures();

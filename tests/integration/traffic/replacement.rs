@@ -27,7 +27,7 @@ async fn another_protocol_to_the_targets_loses_no_request() {
         scene.edit::<MyIngress>("web", json!({ "backends": backends })).await;
         let scheme = port;
         entrance::serving(&scene, "web", 2).await;
-        load.until(&format!("answers over {scheme}"), |exchanges| {
+        load.wait_until(&format!("answers over {scheme}"), |exchanges| {
             exchanges.iter().any(|it| it.outcome.as_ref().is_ok_and(|answer| answer.scheme == scheme))
         })
         .await;
@@ -54,14 +54,17 @@ async fn another_scheme_gives_no_wrong_answer() {
         let object = scene.ingress("web", "another DNS name in the status", moved).await;
         let named = Instant::now();
         // The data plane polls AWS's state at its own intervals.
-        let carried = wait_for("the new balancer to carry requests", || entrance::of(&scene, &object), Option::is_some);
+        let carried =
+            wait_for("the new balancer to carry requests", || entrance::find(&scene, &object), Option::is_some);
         entrance = carried.await.expect("it was waited for");
         followers.go_to(&entrance);
         wait_for("one balancer", || scene.balancers(), |balancers| balancers.len() == 1).await;
         entrance::in_force(&scene).await;
         entrance::serving(&scene, "web", 2).await;
         let ready = Instant::now();
-        followers.until("answers from the new balancer", |exchanges| exchanges.iter().any(|it| !it.failed())).await;
+        followers
+            .wait_until("answers from the new balancer", |exchanges| exchanges.iter().any(|it| !it.failed()))
+            .await;
         let record = stayers.stop();
         record.print(&format!("the old name while {scheme} takes over"));
         assert_right(&record.exchanges);

@@ -26,7 +26,7 @@ async fn no_client_notices_that_the_operator_was_away() {
         pods.iter().filter(|pod| servers::is(pod, "ContainersReady")).count() == 6
     };
     wait_for("three new pods that wait at the gate", || servers.pods(&scene), able).await;
-    load.until("requests that are answered meanwhile", |exchanges| exchanges.len() > 100).await;
+    load.wait_until("requests that are answered meanwhile", |exchanges| exchanges.len() > 100).await;
     assert_eq!(entrance::registered(&scene, "web").await, before, "targets stay while the operator is away");
     let all: BTreeSet<String> =
         servers.pods(&scene).await.iter().filter_map(servers::address).map(|it| format!("{it}:8080")).collect();
@@ -38,7 +38,7 @@ async fn no_client_notices_that_the_operator_was_away() {
     let right = begun.elapsed();
     servers.settle(&scene).await;
     entrance::serving(&scene, "web", 3).await;
-    load.until("answers of the new pods alone", |exchanges| {
+    load.wait_until("answers of the new pods alone", |exchanges| {
         exchanges.len() > 50 && servers::by_pod(exchanges).len() == 3
     })
     .await;

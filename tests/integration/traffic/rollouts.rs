@@ -27,7 +27,7 @@ async fn ten_rollouts_of_three_pods_lose_no_request() {
     }
     entrance::serving(&scene, "web", 3).await;
     let last: BTreeSet<String> = servers.pods(&scene).await.into_iter().filter_map(|pod| pod.metadata.name).collect();
-    load.until("the pods of the last roll-out to answer", |exchanges| {
+    load.wait_until("the pods of the last roll-out to answer", |exchanges| {
         servers::by_pod(exchanges).into_keys().collect::<BTreeSet<String>>() == last
     })
     .await;

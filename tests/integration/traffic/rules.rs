@@ -39,7 +39,7 @@ async fn edited(scene: &Scene, edits: &[Edit], rounds: usize, paths: &'static [&
         scene.ingress("web", &format!("the listener to be ready after: {what}"), crate::support::scene::is_ready).await;
         entrance::in_force(scene).await;
         timeline.settled(what, begun, right);
-        load.until("each path to be asked for", |exchanges| {
+        load.wait_until("each path to be asked for", |exchanges| {
             paths.iter().all(|path| exchanges.iter().filter(|exchange| exchange.path == *path).count() >= 20)
         })
         .await;

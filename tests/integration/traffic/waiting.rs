@@ -48,14 +48,15 @@ async fn requests_go_to_a_backend_that_comes_late_once_it_is_healthy() {
     operator.stop().await;
     let _operator = Operator::start(&scene).await;
     waits(&scene, "WaitingForTargets", &["backend api", "Service api"]).await;
-    load.until("answers of web after a restart", |all| all.iter().filter(|it| came_from(it, "web")).count() > 50).await;
+    load.wait_until("answers of web after a restart", |all| all.iter().filter(|it| came_from(it, "web")).count() > 50)
+        .await;
 
     Servers::gated("api", 2).settle(&scene).await;
     let moved = |all: &[Exchange]| {
         let last = || all.iter().rev().take(100);
         last().count() == 100 && last().all(|it| came_from(it, "api"))
     };
-    load.until("100 answers of api in a row", moved).await;
+    load.wait_until("100 answers of api in a row", moved).await;
     entrance::serving(&scene, "web", 2).await;
     let record = load.stop();
     record.print("to a backend whose Service, port and pods come one after the other");
@@ -72,7 +73,7 @@ async fn a_page_stays_until_there_is_something_to_answer_instead() {
     let load = Load::start(&entrance, &["/"]);
     let page = json!({ "fixedResponse": { "statusCode": 200, "contentType": "text/plain", "body": "page" } });
     scene.edit::<MyIngress>("web", json!({ "listeners": [{ "port": 80, "defaultAction": page }] })).await;
-    load.until("the page", |all| all.iter().any(|it| came_from(it, "page"))).await;
+    load.wait_until("the page", |all| all.iter().any(|it| came_from(it, "page"))).await;
     wait_for("no target group", || target_groups(&scene), Vec::is_empty).await;
     crate::myingress::ready(&scene, "web").await;
 
@@ -81,9 +82,9 @@ async fn a_page_stays_until_there_is_something_to_answer_instead() {
     Servers::gated("api", 0).apply(&scene).await;
     scene.edit::<MyIngress>("web", spec).await;
     waits(&scene, "WaitingForTargets", &["backend api"]).await;
-    load.until("50 pages", |all| all.iter().filter(|it| came_from(it, "page")).count() > 50).await;
+    load.wait_until("50 pages", |all| all.iter().filter(|it| came_from(it, "page")).count() > 50).await;
     Servers::gated("api", 1).settle(&scene).await;
-    load.until("answers of api", |all| all.iter().any(|it| came_from(it, "api"))).await;
+    load.wait_until("answers of api", |all| all.iter().any(|it| came_from(it, "api"))).await;
     entrance::serving(&scene, "web", 1).await;
     let record = load.stop();
     record.print("from a page to a backend that comes late");
@@ -109,7 +110,7 @@ async fn another_service_of_a_backend_takes_over_once_one_of_its_pods_is_healthy
     web.settle(&scene).await;
 
     Servers::gated("api", 2).settle(&scene).await;
-    load.until("answers of api", |all| all.iter().any(|it| came_from(it, "api"))).await;
+    load.wait_until("answers of api", |all| all.iter().any(|it| came_from(it, "api"))).await;
     entrance::serving(&scene, "web", 2).await;
     let record = load.stop();
     record.print("to another Service of the same backend");

@@ -377,7 +377,7 @@ mod tests {
         Refusal { action, reason: "No", message: "no".into(), blamed: None, retry_in: Duration::from_secs(30) }
     }
 
-    fn left(aside: &Aside, action: Action) -> Vec<Action> {
+    fn actions_left(aside: &Aside, action: Action) -> Vec<Action> {
         let mut actions = vec![action];
         aside.leave_out(&mut actions);
         actions
@@ -387,7 +387,7 @@ mod tests {
     fn of_several_values_only_the_bad_one_is_left_out_in_the_end() {
         let mut refusals = Vec::new();
         // AWS refuses whatever has `bad` in it.
-        let tries = |refusals: &[Refusal]| left(&Aside::new(refusals), set(&["a", "b", "bad", "c", "d"]));
+        let tries = |refusals: &[Refusal]| actions_left(&Aside::new(refusals), set(&["a", "b", "bad", "c", "d"]));
         let mut done: BTreeSet<String> = BTreeSet::new();
         for _ in 0..5 {
             for action in tries(&refusals) {
@@ -401,7 +401,7 @@ mod tests {
         }
         assert_eq!(done.into_iter().collect::<Vec<_>>(), ["a", "b", "c", "d"]);
         let aside = Aside::new(&refusals);
-        assert!(left(&aside, set(&["bad"])).is_empty());
+        assert!(actions_left(&aside, set(&["bad"])).is_empty());
         assert!(!aside.is_empty());
         assert_eq!(aside.next(), Some(Duration::from_secs(30)));
     }
@@ -410,7 +410,7 @@ mod tests {
     fn what_the_plan_does_not_have_is_not_met() {
         let refusals = [refusal(set(&["bad"]))];
         let aside = Aside::new(&refusals);
-        assert_eq!(left(&aside, set(&["good"])), [set(&["good"])]);
+        assert_eq!(actions_left(&aside, set(&["good"])), [set(&["good"])]);
         assert!(aside.is_empty());
     }
 

@@ -35,7 +35,7 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Resul
     let arns = scene.group_arns();
     let mut planned = Vec::new();
     let mut stale = BTreeMap::new();
-    let mut room = Room::of(scene, current);
+    let mut room = Room::new(scene, current);
     for (port, wanted) in &scene.model.listeners {
         let known = present.values().find(|member| member.listener.settings.port == *port);
         let mut listener = Listener::new(scene, current, *port, wanted, &arns, known);
@@ -67,7 +67,7 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Resul
             Some(member) => {
                 let before = planned.len();
                 listener.change(member, room, &mut planned)?;
-                room = room.after(&planned[before..]);
+                room = room.after_changes(&planned[before..]);
                 stale.append(&mut listener.stale(member)?);
             }
         }
@@ -145,7 +145,7 @@ pub fn awaited(object: Option<&ObjectKey>, scene: &Scene, current: &Member) -> B
 }
 
 /// Explains what keeps a rule of a group's member from having its priority.
-pub fn taken(object: &ObjectKey, scene: &Scene, current: &Member) -> Option<String> {
+pub fn priority_conflict(object: &ObjectKey, scene: &Scene, current: &Member) -> Option<String> {
     // Outside of a group it is a complaint about the object, and no plan is made.
     if !scene.observed.members.grouped {
         return None;

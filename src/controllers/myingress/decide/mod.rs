@@ -64,7 +64,7 @@ pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<A
     let mut plan = Plan {
         actions: Vec::new(),
         write_status_first: false,
-        status: status::before(object),
+        status: status::status_before(object),
         health: Health::progressing("Creating", "the load balancer is being created"),
         parts: Vec::new(),
         requeue: None,
@@ -163,7 +163,7 @@ fn changes(
     }
     // Only an object alone can want such a group: of a group of objects, the member that wants it was left out.
     if let Some((name, group)) = model.groups.iter().find(|(name, _)| observed.taken_groups.contains_key(*name)) {
-        return Err(occupied::lost(name, &group.backend_name, &observed.owner));
+        return Err(occupied::lost_group(name, &group.backend_name, &observed.owner));
     }
     // This check comes before anything is created: a balancer without its listeners would be half of what is asked for.
     listeners::certified(scene)?;

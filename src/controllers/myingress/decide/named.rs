@@ -59,18 +59,18 @@ mod tests {
 
     use super::*;
 
-    fn known(id: &str, name: &str, vpc: &str) -> SecurityGroup {
+    fn security_group(id: &str, name: &str, vpc: &str) -> SecurityGroup {
         let (id, vpc, tags) = (id.into(), vpc.into(), [(NAME.to_owned(), name.to_owned())].into());
         SecurityGroup { id, name: "created-as".into(), vpc, tags, ingress: BTreeSet::new(), egress: BTreeSet::new() }
     }
 
     fn all() -> Vec<SecurityGroup> {
         vec![
-            known("sg-1", "edge", "vpc-1"),
-            known("sg-2", "edge", "vpc-2"),
-            known("sg-3", "twin", "vpc-1"),
-            known("sg-4", "twin", "vpc-1"),
-            known("sg-5", "far", "vpc-2"),
+            security_group("sg-1", "edge", "vpc-1"),
+            security_group("sg-2", "edge", "vpc-2"),
+            security_group("sg-3", "twin", "vpc-1"),
+            security_group("sg-4", "twin", "vpc-1"),
+            security_group("sg-5", "far", "vpc-2"),
         ]
     }
 

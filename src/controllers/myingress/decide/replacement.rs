@@ -33,7 +33,7 @@ pub fn switch(object: &MyIngress, scene: &Scene, current: &Member, plan: &mut Pl
         return;
     }
     // A balancer that was never in a status has no clients, and needs no grace period.
-    let left = plan.status.replaced.as_ref().map(|replaced| left(replaced, scene)).unwrap_or_default();
+    let left = plan.status.replaced.as_ref().map(|replaced| remaining_grace(replaced, scene)).unwrap_or_default();
     if !left.is_zero() {
         plan.requeue = Some(left);
         return;
@@ -75,7 +75,7 @@ fn replaced(object: &MyIngress, scene: &Scene, current: &Member, surplus: &[&Mem
 }
 
 /// The rest of the grace period.
-fn left(replaced: &ReplacedStatus, scene: &Scene) -> Duration {
+fn remaining_grace(replaced: &ReplacedStatus, scene: &Scene) -> Duration {
     let passed = scene.now.duration_since(replaced.since.0).max(SignedDuration::ZERO);
     let passed = Duration::try_from(passed).unwrap_or_default();
     scene.observed.replacement_grace.saturating_sub(passed)
@@ -121,9 +121,12 @@ pub fn awaited(observed: &Observed) -> BTreeSet<String> {
     let groups = Groups::new(observed);
     let answers = former_places(observed, model).map(|(_, actions)| groups.answer(actions, |_| true));
     let best = answers.max().unwrap_or(Fitness::Empty);
-    let idle: BTreeSet<Backend> =
-        former.iter().filter(|it| groups.now(&it.group.arn) < best).filter_map(|it| backend(observed, it)).collect();
-    let (before, now) = (before(observed, model), sent(places(model)));
+    let idle: BTreeSet<Backend> = former
+        .iter()
+        .filter(|it| groups.present_fitness(&it.group.arn) < best)
+        .filter_map(|it| backend(observed, it))
+        .collect();
+    let (before, now) = (backends_before(observed, model), receivers_by_place(places(model)));
     // Its requests may come from rules of its member that go, too.
     let takes_over = |it: &GroupMember, (port, conditions): &Place| {
         former_rules(observed, model).any(|(former_port, rule)| {
@@ -131,7 +134,7 @@ pub fn awaited(observed: &Observed) -> BTreeSet<String> {
             let shares = conditions.as_ref().is_none_or(|conditions| may_share(conditions, former));
             let goes = !now.contains_key(&(former_port, Some(former.clone())));
             let same = member_of(&rule.tags) == member_of(&it.tags);
-            let better = groups.answer(actions, |_| true) > groups.then(&it.group.arn);
+            let better = groups.answer(actions, |_| true) > groups.expected_fitness(&it.group.arn);
             former_port == *port && shares && goes && same && better
         })
     };
@@ -141,7 +144,8 @@ pub fn awaited(observed: &Observed) -> BTreeSet<String> {
     };
     let waits = |it: &GroupMember| {
         let mut places = now.iter().filter(|(_, groups)| groups.contains(&it.group.name)).map(|(place, _)| place);
-        groups.then(&it.group.arn) < best && places.any(|place| !was_idle(it, place) || takes_over(it, place))
+        groups.expected_fitness(&it.group.arn) < best
+            && places.any(|place| !was_idle(it, place) || takes_over(it, place))
     };
     new.into_iter().filter(|it| waits(it)).map(|it| it.group.arn.clone()).collect()
 }
@@ -168,10 +172,12 @@ fn places(model: &Model) -> impl Iterator<Item = (Place, &[RuleAction])> {
 }
 
 /// Names or ARNs of the target groups that get requests, by place.
-fn sent<'a>(places: impl Iterator<Item = (Place, &'a [RuleAction])>) -> BTreeMap<Place, BTreeSet<String>> {
+fn receivers_by_place<'a>(
+    places: impl Iterator<Item = (Place, &'a [RuleAction])>,
+) -> BTreeMap<Place, BTreeSet<String>> {
     let mut all: BTreeMap<Place, BTreeSet<String>> = BTreeMap::new();
     for (place, actions) in places {
-        all.entry(place).or_default().extend(shifts::sent(actions));
+        all.entry(place).or_default().extend(shifts::receivers(actions));
     }
     all
 }
@@ -200,8 +206,8 @@ fn former_listeners<'a>(observed: &'a Observed, model: &Model) -> impl Iterator<
 }
 
 /// The backends that get requests of the balancers that are replaced, by place.
-fn before(observed: &Observed, model: &Model) -> BTreeMap<Place, BTreeSet<Backend>> {
+fn backends_before(observed: &Observed, model: &Model) -> BTreeMap<Place, BTreeSet<Backend>> {
     let named = |arn: &String| backend(observed, observed.assets.groups.get(arn)?);
     let backends = |(place, arns): (Place, BTreeSet<String>)| (place, arns.iter().filter_map(named).collect());
-    sent(former_places(observed, model)).into_iter().map(backends).collect()
+    receivers_by_place(former_places(observed, model)).into_iter().map(backends).collect()
 }

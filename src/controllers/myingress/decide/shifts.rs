@@ -52,7 +52,7 @@ impl<'a> Groups<'a> {
 
 impl Groups<'_> {
     /// How well a group answers requests that it gets now. One whose targets are not known may serve.
-    pub fn now(&self, arn: &str) -> Fitness {
+    pub fn present_fitness(&self, arn: &str) -> Fitness {
         match self.summaries.get(arn) {
             Some(summary) if summary.known => fitness(summary),
             _ => Fitness::Healthy,
@@ -60,7 +60,7 @@ impl Groups<'_> {
     }
 
     /// How well a group would answer requests. Nothing is known of groups that are not ours; they get requests at once.
-    pub fn then(&self, arn: &str) -> Fitness {
+    pub fn expected_fitness(&self, arn: &str) -> Fitness {
         if !self.assets.groups.contains_key(arn) {
             return Fitness::Healthy;
         }
@@ -84,8 +84,8 @@ impl Groups<'_> {
         let is_there = |arn: &String| self.assets.groups.get(arn).is_none_or(&stays);
         match actions.last() {
             Some(RuleAction::Forward { .. }) => {
-                let groups = sent(actions).into_iter().filter(is_there);
-                groups.map(|arn| self.now(&arn)).max().unwrap_or(Fitness::Empty)
+                let groups = receivers(actions).into_iter().filter(is_there);
+                groups.map(|arn| self.present_fitness(&arn)).max().unwrap_or(Fitness::Empty)
             }
             Some(_) if actions != nothing_here() => Fitness::Healthy,
             _ => Fitness::Empty,
@@ -94,8 +94,11 @@ impl Groups<'_> {
 
     /// The groups that are to get requests, get none now, and would answer them worse than `before`.
     pub fn worse(&self, wanted: &[RuleAction], present: &[RuleAction], before: Fitness) -> BTreeSet<String> {
-        let known = sent(present);
-        sent(wanted).into_iter().filter(|arn| !known.contains(arn) && self.then(arn) < before).collect()
+        let known = receivers(present);
+        receivers(wanted)
+            .into_iter()
+            .filter(|arn| !known.contains(arn) && self.expected_fitness(arn) < before)
+            .collect()
     }
 
     /// Reports whether AWS lets clients wander among groups of which this is one only if they stay with their group.
@@ -127,7 +130,7 @@ impl Groups<'_> {
     /// Returns the actions until requests may go to the wanted groups: they go where they went. The wanted groups are
     /// added with weight 0 where that is possible, and the wanted checks come before requests are forwarded. Where a
     /// log-in goes or changes, all stays as it is: the present groups would serve clients that they are protected from.
-    pub fn held(&self, wanted: &[RuleAction], present: &[RuleAction]) -> Vec<RuleAction> {
+    pub fn hold(&self, wanted: &[RuleAction], present: &[RuleAction]) -> Vec<RuleAction> {
         self.merged(wanted, present).unwrap_or_else(|| present.to_vec())
     }
 
@@ -169,7 +172,7 @@ fn fitness(summary: &Summary) -> Fitness {
 }
 
 /// The groups that get requests.
-pub fn sent(actions: &[RuleAction]) -> BTreeSet<String> {
+pub fn receivers(actions: &[RuleAction]) -> BTreeSet<String> {
     actions.iter().flat_map(weights).filter(|(_, weight)| **weight > 0).map(|(arn, _)| arn.clone()).collect()
 }
 
@@ -293,8 +296,8 @@ mod tests {
         groups.worse(wanted, present, groups.answer(present, |_| true)).into_iter().collect()
     }
 
-    fn held(wanted: &[RuleAction], present: &[RuleAction]) -> Vec<RuleAction> {
-        Groups { assets: &assets(&[]), summaries: &BTreeMap::new(), bound: &[] }.held(wanted, present)
+    fn hold(wanted: &[RuleAction], present: &[RuleAction]) -> Vec<RuleAction> {
+        Groups { assets: &assets(&[]), summaries: &BTreeMap::new(), bound: &[] }.hold(wanted, present)
     }
 
     #[test]
@@ -335,10 +338,10 @@ mod tests {
     fn a_new_group_is_checked_before_it_gets_requests() {
         let (old, new) = (forward(&[("old", 1)]), forward(&[("new", 1)]));
         let between = forward(&[("new", 0), ("old", 1)]);
-        assert_eq!((held(&new, &old), held(&new, &between)), (between.clone(), between));
-        assert_eq!(held(&forward(&[("a", 1)]), &forward(&[("new", 0), ("old", 1)])), forward(&[("a", 0), ("old", 1)]));
+        assert_eq!((hold(&new, &old), hold(&new, &between)), (between.clone(), between));
+        assert_eq!(hold(&forward(&[("a", 1)]), &forward(&[("new", 0), ("old", 1)])), forward(&[("a", 0), ("old", 1)]));
         let five = forward(&[("a", 1), ("b", 1), ("c", 1), ("d", 1), ("old", 1)]);
-        assert_eq!(held(&new, &five), five, "there is no room");
+        assert_eq!(hold(&new, &five), five, "there is no room");
     }
 
     #[test]
@@ -348,12 +351,12 @@ mod tests {
         };
         let present = after(Some(log_in("staff", None)), &[("old", 1)]);
         for log_in in [None, Some(log_in("all", Some("secret")))] {
-            assert_eq!(held(&after(log_in, &[("new", 1)]), &present), present);
+            assert_eq!(hold(&after(log_in, &[("new", 1)]), &present), present);
         }
         let same = || Some(log_in("staff", Some("another secret")));
         let between = after(same(), &[("new", 0), ("old", 1)]);
-        assert_eq!(held(&after(same(), &[("new", 1)]), &present), between);
-        assert_eq!(held(&after(same(), &[("new", 1)]), &forward(&[("old", 1)])), between);
+        assert_eq!(hold(&after(same(), &[("new", 1)]), &present), between);
+        assert_eq!(hold(&after(same(), &[("new", 1)]), &forward(&[("old", 1)])), between);
     }
 
     #[test]
@@ -365,12 +368,12 @@ mod tests {
         for (wanted, present, between) in
             [(Some(60), None, Some(60)), (Some(60), Some(30), Some(60)), (None, Some(30), Some(30)), (None, None, None)]
         {
-            let step = held(&sticky(&[("new", 1)], wanted), &sticky(&[("old", 1)], present));
+            let step = hold(&sticky(&[("new", 1)], wanted), &sticky(&[("old", 1)], present));
             assert_eq!(step, sticky(&[("new", 0), ("old", 1)], between));
         }
         // AWS refuses a second group beside one with sticky targets otherwise.
         let groups = Groups { assets: &assets(&["old"]), summaries: &BTreeMap::new(), bound: &[] };
-        let step = groups.held(&forward(&[("new", 1)]), &forward(&[("old", 1)]));
+        let step = groups.hold(&forward(&[("new", 1)]), &forward(&[("old", 1)]));
         assert_eq!(step, sticky(&[("new", 0), ("old", 1)], Some(SHORTEST_STICKINESS)));
     }
 

@@ -21,7 +21,7 @@ use crate::runtime::{ConditionStatus, ExtraCondition, Health, Plan};
 pub const TARGETS_HEALTHY: &str = "TargetsHealthy";
 
 /// The status as it was.
-pub fn before(object: &MyIngress) -> MyIngressStatus {
+pub fn status_before(object: &MyIngress) -> MyIngressStatus {
     MyIngressStatus { conditions: Vec::new(), observed_generation: None, ..object.status.clone().unwrap_or_default() }
 }
 
@@ -40,7 +40,7 @@ pub fn describe(
 
 /// The status of a deleted object: what of it is still in AWS.
 pub fn remains(object: &MyIngress, observed: &Observed) -> (MyIngressStatus, Vec<ExtraCondition>) {
-    let mut status = before(object);
+    let mut status = status_before(object);
     let balancers = &observed.assets.balancers;
     let known = status.alb.as_ref().and_then(|alb| balancers.get(&alb.arn));
     if let Some(current) = known.or_else(|| balancers.values().next()) {
@@ -170,7 +170,7 @@ pub fn health(object: &MyIngress, scene: &Scene, current: &Member, warning: Opti
     if let Some(message) = uncertified(object, scene) {
         return Health::stalled("CertificateNotFound", message);
     }
-    if let Some(message) = super::listeners::taken(&key(object), scene, current) {
+    if let Some(message) = super::listeners::priority_conflict(&key(object), scene, current) {
         return Health::stalled("PriorityTaken", message);
     }
     if let Some(message) = waiting(scene, &awaited) {

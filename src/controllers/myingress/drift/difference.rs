@@ -150,7 +150,7 @@ fn things(assets: &Assets) -> BTreeMap<String, Known> {
             on: None,
             subject: format!("load balancer {}", member.balancer.name),
         };
-        on(arn, member).chain([(arn.clone(), known)])
+        parts_of_balancer(arn, member).chain([(arn.clone(), known)])
     });
     let groups = assets.groups.iter().map(|(arn, member)| {
         let known = Known {
@@ -176,7 +176,7 @@ fn things(assets: &Assets) -> BTreeMap<String, Known> {
 }
 
 /// The listeners and rules of a balancer.
-fn on(balancer: &str, member: &Member) -> impl Iterator<Item = (String, Known)> {
+fn parts_of_balancer(balancer: &str, member: &Member) -> impl Iterator<Item = (String, Known)> {
     let name = member.balancer.name.as_str();
     member.listeners.iter().flatten().flat_map(move |(arn, listener)| {
         let port = listener.listener.settings.port;

@@ -54,8 +54,8 @@ fn forward_to(spec: &ForwardSpec, listening: &Listening<'_>, field: &Field<'_>) 
     let mut groups = BTreeMap::new();
     let mut sticky = None;
     for (index, share) in spec.backends.iter().enumerate() {
-        let item = list.at(index);
-        let name = item.name("name").called("BackendMissing");
+        let item = list.item(index);
+        let name = item.name("name").with_reason("BackendMissing");
         let Some(backend) = listening.backends.get(&share.name) else {
             return name.complain(format_args!(
                 "is {:?}, and spec.backends has no such name: correct it, or add the backend",
@@ -81,7 +81,7 @@ fn forward_to(spec: &ForwardSpec, listening: &Listening<'_>, field: &Field<'_>) 
     }
     let list = field.name("targetGroups");
     for (index, share) in spec.target_groups.iter().enumerate() {
-        let item = list.at(index);
+        let item = list.item(index);
         let arn = item.name("arn");
         text::arn(&share.arn, &["elasticloadbalancing"], &arn)?;
         if !share.arn.contains(":targetgroup/") {

@@ -70,13 +70,13 @@ fn client_secret(spec: &OidcSpec, listening: &Listening<'_>, field: &Field<'_>) 
     let field = field.name("clientSecretName");
     let place = (namespace.to_owned(), name.to_owned(), key.to_owned());
     let Some(secret) = listening.context.secrets.get(&place) else {
-        return field.called("SecretMissing").complain(format_args!(
+        return field.with_reason("SecretMissing").complain(format_args!(
             "names key {key:?} of Secret {name:?} in namespace {namespace:?}, which is not there, cannot be read, or \
              has more than 4096 bytes: create it, or correct the name"
         ));
     };
     if secret.is_empty() || !secret.chars().all(|c| c.is_ascii_graphic()) {
-        return field.called("SecretInvalid").complain(format_args!(
+        return field.with_reason("SecretInvalid").complain(format_args!(
             "names key {key:?} of Secret {name:?} in namespace {namespace:?}, which is empty or has a line break or \
              other characters that AWS does not take: write the secret alone (printf rather than echo)"
         ));
@@ -136,7 +136,7 @@ fn jwt(spec: &JwtSpec, field: &Field<'_>) -> Result<RuleAction, Complaint> {
     if spec.claims.len() > MOST_CLAIMS {
         return list.complain(format_args!("has more than {MOST_CLAIMS} entries: remove some"));
     }
-    let claims = spec.claims.iter().enumerate().map(|(index, it)| claim(it, &list.at(index)));
+    let claims = spec.claims.iter().enumerate().map(|(index, it)| claim(it, &list.item(index)));
     Ok(RuleAction::ValidateJwt(Jwt {
         issuer: spec.issuer.clone(),
         jwks_endpoint: spec.jwks_endpoint.clone(),
@@ -156,7 +156,7 @@ fn claim(spec: &JwtClaimSpec, field: &Field<'_>) -> Result<JwtClaim, Complaint> 
     let words = spec.format == JwtClaimFormat::SpaceSeparatedValues;
     for (index, value) in spec.values.iter().enumerate() {
         let check = if words { text::unbroken } else { text::printable };
-        check(value, 1, LONGEST_OF_JWT, &list.at(index))?;
+        check(value, 1, LONGEST_OF_JWT, &list.item(index))?;
     }
     let format = match spec.format {
         JwtClaimFormat::SingleString => "single-string",
@@ -172,7 +172,7 @@ mod tests {
     use crate::controllers::myingress::model::fixtures::{self, complaint, model};
     use serde_json::{Value, json};
 
-    fn on(port: u16, mut action: Value) -> Value {
+    fn on_port(port: u16, mut action: Value) -> Value {
         action["fixedResponse"] = json!({ "statusCode": 200 });
         let certificates =
             if port == 443 { json!(["arn:aws:acm:eu-west-1:000000000000:certificate/a"]) } else { json!([]) };
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_log_in_comes_first_with_awss_defaults() {
-        let listeners = model(on(443, oidc_spec(|_| {}))).listeners;
+        let listeners = model(on_port(443, oidc_spec(|_| {}))).listeners;
         let [RuleAction::AuthenticateOidc(oidc), RuleAction::FixedResponse(_)] = &listeners[&443].default_actions[..]
         else {
             panic!("{:?}", listeners[&443].default_actions)
@@ -205,12 +205,12 @@ mod tests {
 
     #[test]
     fn a_secret_that_is_missing_or_broken_is_named_and_never_shown() {
-        let (reason, message) = complaint(on(443, oidc_spec(|it| it["clientSecretKey"] = json!("other"))));
+        let (reason, message) = complaint(on_port(443, oidc_spec(|it| it["clientSecretKey"] = json!("other"))));
         assert_eq!(reason, "SecretMissing");
         let words =
             "authenticateOidc.clientSecretName names key \"other\" of Secret \"shop-login\" in namespace \"shop\"";
         assert!(message.contains(words), "{message}");
-        let (reason, message) = complaint(on(443, oidc_spec(|it| it["clientSecretKey"] = json!("broken"))));
+        let (reason, message) = complaint(on_port(443, oidc_spec(|it| it["clientSecretKey"] = json!("broken"))));
         assert_eq!(reason, "SecretInvalid");
         assert!(!message.contains("s3cr3t"), "{message}");
     }
@@ -221,25 +221,34 @@ mod tests {
             |name: &str, format: &str, value: &str| json!({ "name": name, "format": format, "values": [value] });
         let cognito = json!({ "userPoolArn": "arn:aws:s3:::x", "clientId": "c", "domain": "d" });
         for (spec, words) in [
-            (on(80, oidc_spec(|_| {})), "authenticateOidc needs an HTTPS listener"),
-            (on(80, jwt_spec(&claim("a", "string-array", "b"))), "validateJwt needs an HTTPS listener"),
+            (on_port(80, oidc_spec(|_| {})), "authenticateOidc needs an HTTPS listener"),
+            (on_port(80, jwt_spec(&claim("a", "string-array", "b"))), "validateJwt needs an HTTPS listener"),
             (
-                on(443, oidc_spec(|it| it["issuer"] = json!("http://i"))),
+                on_port(443, oidc_spec(|it| it["issuer"] = json!("http://i"))),
                 "issuer must be a full URL that begins with https://",
             ),
-            (on(443, oidc_spec(|it| it["tokenEndpoint"] = json!("https://"))), "tokenEndpoint must be a full URL"),
-            (on(443, oidc_spec(|it| it["clientId"] = json!("a\n"))), "clientId has '\\n'"),
-            (on(443, oidc_spec(|it| it["session"] = json!({ "timeout": "0s" }))), "session.timeout must be 1s to 168h"),
-            (on(443, oidc_spec(|it| it["session"] = json!({ "cookieName": "a;b" }))), "session.cookieName has ';'"),
-            (on(443, json!({ "authenticateCognito": cognito })), "userPoolArn must be an ARN of cognito-idp"),
-            (on(443, jwt_spec(&claim("exp", "string-array", "b"))), "claims[0].name must not be exp, iss, nbf or iat"),
-            (on(443, jwt_spec(&claim("a", "space-separated-values", "b c"))), "claims[0].values[0] has ' '"),
+            (on_port(443, oidc_spec(|it| it["tokenEndpoint"] = json!("https://"))), "tokenEndpoint must be a full URL"),
+            (on_port(443, oidc_spec(|it| it["clientId"] = json!("a\n"))), "clientId has '\\n'"),
+            (
+                on_port(443, oidc_spec(|it| it["session"] = json!({ "timeout": "0s" }))),
+                "session.timeout must be 1s to 168h",
+            ),
+            (
+                on_port(443, oidc_spec(|it| it["session"] = json!({ "cookieName": "a;b" }))),
+                "session.cookieName has ';'",
+            ),
+            (on_port(443, json!({ "authenticateCognito": cognito })), "userPoolArn must be an ARN of cognito-idp"),
+            (
+                on_port(443, jwt_spec(&claim("exp", "string-array", "b"))),
+                "claims[0].name must not be exp, iss, nbf or iat",
+            ),
+            (on_port(443, jwt_spec(&claim("a", "space-separated-values", "b c"))), "claims[0].values[0] has ' '"),
         ] {
             let (_, message) = complaint(spec);
             assert!(message.contains(words), "{message}\nshould say: {words}");
         }
         let mut two = oidc_spec(|_| {});
         two["validateJwt"] = json!({ "issuer": "i", "jwksEndpoint": "https://i.example.com/k" });
-        assert!(complaint(on(443, two)).1.contains("must have at most one of"));
+        assert!(complaint(on_port(443, two)).1.contains("must have at most one of"));
     }
 }

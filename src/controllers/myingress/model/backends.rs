@@ -47,7 +47,7 @@ pub fn backends(
 ) -> Result<BTreeMap<String, Named>, Complaint> {
     let mut found = BTreeMap::new();
     for (index, spec) in specs.iter().enumerate() {
-        let item = field.at(index).called("BackendInvalid");
+        let item = field.item(index).with_reason("BackendInvalid");
         let model = group(spec, member, &item)?;
         let identity = TargetGroupIdentity {
             owner,

@@ -110,10 +110,10 @@ fn own_name(name: &str, spec: &MyIngressSpec, field: &Field<'_>) -> Result<(), C
 }
 
 fn subnets(spec: &MyIngressSpec, field: &Field<'_>) -> Result<Option<SubnetsModel>, Complaint> {
-    let list = field.name("subnets").called("SubnetsInvalid");
+    let list = field.name("subnets").with_reason("SubnetsInvalid");
     match &spec.subnet_selector {
         Some(_) if !spec.subnets.is_empty() => list.complain("must be left out where subnetSelector is given"),
-        Some(selector) => Ok(Some(tagged(selector, &field.name("subnetSelector").called("SubnetsInvalid"))?)),
+        Some(selector) => Ok(Some(tagged(selector, &field.name("subnetSelector").with_reason("SubnetsInvalid"))?)),
         None if spec.subnets.is_empty() && spec.group.is_none() => {
             list.complain("is missing: give at least two subnets, or a subnetSelector")
         }
@@ -150,7 +150,7 @@ fn security(spec: &MyIngressSpec, field: &Field<'_>) -> Result<SecurityModel, Co
     let lists = field.name("inboundPrefixLists");
     let user_provided = called(&spec.security_groups, &groups)?;
     let prefix_lists = ids(&spec.inbound_prefix_lists, "pl-", &lists)?;
-    let networks = spec.inbound_cidrs.iter().enumerate().map(|(index, it)| text::network(it, &cidrs.at(index)));
+    let networks = spec.inbound_cidrs.iter().enumerate().map(|(index, it)| text::network(it, &cidrs.item(index)));
     let networks: BTreeSet<String> = networks.collect::<Result<_, _>>()?;
     match (user_provided.is_empty(), networks.is_empty() && prefix_lists.is_empty()) {
         (true, true) => Ok(SecurityModel::Default),
@@ -186,7 +186,7 @@ fn distinct(
 ) -> Result<BTreeSet<String>, Complaint> {
     let mut found = BTreeSet::new();
     for (index, item) in list.iter().enumerate() {
-        let field = field.at(index);
+        let field = field.item(index);
         check(item, &field)?;
         if !found.insert(item.clone()) {
             return field.complain("is in the list twice: remove it");
@@ -212,7 +212,7 @@ fn balancer_attributes(spec: &MyIngressSpec, field: &Field<'_>) -> Result<Pairs,
         // If the spec has no prefix, the former one is removed.
         say("spec.accessLogs", "access_logs.s3.prefix", Some(logs.prefix.clone().unwrap_or_default()));
     }
-    let map = field.name("attributes").called("AttributesInvalid");
+    let map = field.name("attributes").with_reason("AttributesInvalid");
     let all = attributes::with_fields(&spec.attributes, fields, &map)?;
     attributes::check_balancer(&all, &map)?;
     Ok(all)
@@ -245,7 +245,7 @@ fn web_acl(arn: &str, field: &Field<'_>) -> Result<(), Complaint> {
 
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_Tag.html>
 fn check_tags(tags: &Pairs, grouped: bool, field: &Field<'_>) -> Result<(), Complaint> {
-    let field = field.called("TagsInvalid");
+    let field = field.with_reason("TagsInvalid");
     within_tag_limit(tags, grouped, &field)?;
     for (key, value) in tags {
         let entry = field.key(key);

@@ -162,7 +162,7 @@ fn attempt(
     let others = !candidates.is_empty() || !guests.is_empty();
     let begun = anchor(&candidates, held, context, &mut complaints).map(|(place, draft)| (Some(place), draft));
     // Settings of the balancer that no other member gives stay as they are.
-    let begun = begun.or_else(|| held.filter(|_| others).map(|held| (None, Draft::kept(held))));
+    let begun = begun.or_else(|| held.filter(|_| others).map(|held| (None, Draft::hold(held))));
     let Some((anchor, start)) = begun else {
         let message =
             "no member names the load balancer's subnets: give one of them spec.subnets or spec.subnetSelector";
@@ -205,8 +205,8 @@ fn anchor(
 ) -> Option<(usize, Draft)> {
     candidates.iter().enumerate().find_map(|(place, object)| {
         let scheme = held.map_or(object.spec.scheme, |held| held.scheme);
-        let begun =
-            part(&key(object), &object.spec, scheme, context).map(|part| Draft::of(&part, place, held, context.limits));
+        let begun = part(&key(object), &object.spec, scheme, context)
+            .map(|part| Draft::begin(&part, place, held, context.limits));
         match begun {
             Ok(Some(Ok(draft))) => {
                 complaints.extend(draft.contradicts(object.spec.scheme).map(|complaint| (key(object), complaint)));

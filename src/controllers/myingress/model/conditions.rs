@@ -24,21 +24,21 @@ pub fn conditions(rule: &RuleSpec, limits: &Limits, field: &Field<'_>) -> Result
     found.extend(hosts(rule, field)?);
     found.extend(paths(&rule.paths, &field.name("paths"))?);
     for (index, header) in rule.headers.iter().enumerate() {
-        found.insert(condition_of_header(header, &field.name("headers").at(index))?);
+        found.insert(condition_of_header(header, &field.name("headers").item(index))?);
     }
     if !rule.query.is_empty() {
         found.insert(query(&rule.query, &field.name("query"))?);
     }
     let all = field.name("queryAll");
     for (index, pair) in rule.query_all.iter().enumerate() {
-        found.insert(Condition::Query(BTreeSet::from([query_pair(pair, &all.at(index))?])));
+        found.insert(Condition::Query(BTreeSet::from([query_pair(pair, &all.item(index))?])));
     }
     if !rule.methods.is_empty() {
         found.insert(methods(&rule.methods, &field.name("methods"))?);
     }
     if !rule.source_cidrs.is_empty() {
         let list = field.name("sourceCidrs");
-        let networks = rule.source_cidrs.iter().enumerate().map(|(index, it)| source(it, &list.at(index)));
+        let networks = rule.source_cidrs.iter().enumerate().map(|(index, it)| source(it, &list.item(index)));
         found.insert(Condition::SourceIp(networks.collect::<Result<_, _>>()?));
     }
     within_limits(&found, limits, field)?;
@@ -80,7 +80,7 @@ fn hosts(rule: &RuleSpec, field: &Field<'_>) -> Result<Option<Condition>, Compla
         return field.complain("has hosts and hostRegexes: make two rules");
     }
     let list = field.name("hosts");
-    let hosts = rule.hosts.iter().enumerate().map(|(index, it)| host(it, &list.at(index)));
+    let hosts = rule.hosts.iter().enumerate().map(|(index, it)| host(it, &list.item(index)));
     Ok(Some(Condition::Host(Match::Wildcards(hosts.collect::<Result<_, _>>()?))))
 }
 
@@ -109,7 +109,7 @@ fn host(host: &str, field: &Field<'_>) -> Result<String, Complaint> {
 fn paths(paths: &[PathMatch], field: &Field<'_>) -> Result<Option<Condition>, Complaint> {
     let (mut patterns, mut expressions) = (BTreeSet::new(), BTreeSet::new());
     for (index, path) in paths.iter().enumerate() {
-        let item = field.at(index);
+        let item = field.item(index);
         let (value, text) = (item.name("value"), path.value.as_str());
         match path.kind {
             PathType::Regex => {
@@ -176,7 +176,7 @@ fn condition_of_header(header: &HeaderMatch, field: &Field<'_>) -> Result<Condit
     }
     let list = field.name("values");
     for (index, value) in header.values.iter().enumerate() {
-        text::printable(value, 1, LONGEST, &list.at(index))?;
+        text::printable(value, 1, LONGEST, &list.item(index))?;
     }
     let expressions = regexes(&header.regexes, &field.name("regexes"))?;
     let values = match (header.values.is_empty(), expressions) {
@@ -189,13 +189,13 @@ fn condition_of_header(header: &HeaderMatch, field: &Field<'_>) -> Result<Condit
 
 fn regexes(expressions: &[String], field: &Field<'_>) -> Result<Option<Match>, Complaint> {
     for (index, expression) in expressions.iter().enumerate() {
-        regex(expression, LONGEST, &field.at(index))?;
+        regex(expression, LONGEST, &field.item(index))?;
     }
     Ok((!expressions.is_empty()).then(|| Match::Regex(expressions.iter().cloned().collect())))
 }
 
 fn query(pairs: &[QueryMatch], field: &Field<'_>) -> Result<Condition, Complaint> {
-    let pairs = pairs.iter().enumerate().map(|(index, pair)| query_pair(pair, &field.at(index)));
+    let pairs = pairs.iter().enumerate().map(|(index, pair)| query_pair(pair, &field.item(index)));
     Ok(Condition::Query(pairs.collect::<Result<_, _>>()?))
 }
 
@@ -210,7 +210,7 @@ fn query_pair(pair: &QueryMatch, field: &Field<'_>) -> Result<(Option<String>, S
 fn methods(methods: &[String], field: &Field<'_>) -> Result<Condition, Complaint> {
     let allowed = |c: char| c.is_ascii_uppercase() || c == '-' || c == '_';
     for (index, method) in methods.iter().enumerate() {
-        text::of_characters(method, 1, LONGEST_NAME, &field.at(index), allowed, "capital letters, such as GET")?;
+        text::of_characters(method, 1, LONGEST_NAME, &field.item(index), allowed, "capital letters, such as GET")?;
     }
     Ok(Condition::Method(methods.iter().cloned().collect()))
 }
@@ -251,7 +251,7 @@ mod tests {
     use crate::controllers::myingress::model::fixtures;
     use serde_json::{Value, json};
 
-    fn of(rule: Value) -> Result<Vec<Condition>, String> {
+    fn parse_rule(rule: Value) -> Result<Vec<Condition>, String> {
         let mut rule = rule;
         rule["action"] = json!({ "fixedResponse": { "statusCode": 200 } });
         let rule: RuleSpec = serde_json::from_value(rule).unwrap();
@@ -270,7 +270,7 @@ mod tests {
             [("/shop", vec!["/shop", "/shop/*"]), ("/shop/", vec!["/shop", "/shop/*"]), ("/", vec!["/*"])]
         {
             let wanted = vec![Condition::Path(Match::Wildcards(texts(&patterns)))];
-            assert_eq!(of(json!({ "paths": [{ "value": prefix }] })).unwrap(), wanted);
+            assert_eq!(parse_rule(json!({ "paths": [{ "value": prefix }] })).unwrap(), wanted);
         }
     }
 
@@ -286,7 +286,7 @@ mod tests {
             Condition::Header { name: "x-tenant".into(), values: Match::Wildcards(texts(&["Gold"])) },
             Condition::SourceIp(texts(&["10.0.0.0/8"])),
         ];
-        assert_eq!(of(rule).unwrap(), wanted);
+        assert_eq!(parse_rule(rule).unwrap(), wanted);
     }
 
     #[test]
@@ -303,7 +303,7 @@ mod tests {
             Condition::Query(BTreeSet::from([(None, "v".into())])),
             Condition::Method(texts(&["GET"])),
         ];
-        assert_eq!(of(rule).unwrap(), wanted);
+        assert_eq!(parse_rule(rule).unwrap(), wanted);
     }
 
     #[test]
@@ -311,15 +311,15 @@ mod tests {
         let pair = |key: &str| json!({ "key": key, "value": "1" });
         let one = |keys: &[&str]| Condition::Query(keys.iter().map(|key| (Some((*key).into()), "1".into())).collect());
         let rule = json!({ "query": [pair("a"), pair("b")], "queryAll": [pair("c"), pair("d")] });
-        assert_eq!(of(rule).unwrap(), [one(&["a", "b"]), one(&["c"]), one(&["d"])]);
-        let message = of(json!({ "queryAll": [{ "key": "a", "value": "é" }] })).unwrap_err();
+        assert_eq!(parse_rule(rule).unwrap(), [one(&["a", "b"]), one(&["c"]), one(&["d"])]);
+        let message = parse_rule(json!({ "queryAll": [{ "key": "a", "value": "é" }] })).unwrap_err();
         assert!(message.starts_with("spec.queryAll[0].value has"), "{message}");
     }
 
     #[test]
     fn two_conditions_on_one_header_both_hold() {
         let rule = json!({ "headers": [{ "name": "a", "values": ["*x*"] }, { "name": "a", "values": ["*y*"] }] });
-        assert_eq!(of(rule).unwrap().len(), 2);
+        assert_eq!(parse_rule(rule).unwrap().len(), 2);
     }
 
     #[test]
@@ -361,7 +361,7 @@ mod tests {
             ),
             (json!({ "sourceCidrs": ["255.255.255.255/32"] }), "spec.sourceCidrs[0] is the address of a broadcast"),
         ] {
-            let message = of(rule).unwrap_err();
+            let message = parse_rule(rule).unwrap_err();
             assert!(message.contains(words), "{message}\nshould say: {words}");
         }
     }
@@ -371,14 +371,14 @@ mod tests {
         let paths = |number: usize, kind: &str| -> Value {
             (0..number).map(|it| json!({ "type": kind, "value": format!("/{it}") })).collect()
         };
-        assert!(of(json!({ "paths": paths(5, "Exact") })).is_ok());
-        assert!(of(json!({ "paths": paths(2, "Prefix"), "methods": ["GET"] })).is_ok());
-        let message = of(json!({ "paths": paths(3, "Prefix") })).unwrap_err();
+        assert!(parse_rule(json!({ "paths": paths(5, "Exact") })).is_ok());
+        assert!(parse_rule(json!({ "paths": paths(2, "Prefix"), "methods": ["GET"] })).is_ok());
+        let message = parse_rule(json!({ "paths": paths(3, "Prefix") })).unwrap_err();
         assert_eq!(
             message,
             "spec has 6 condition values, and AWS takes 5 (a Prefix path counts as two): make two rules"
         );
-        let stars = |text: &str| of(json!({ "query": [{ "key": "a", "value": text }] }));
+        let stars = |text: &str| parse_rule(json!({ "query": [{ "key": "a", "value": text }] }));
         assert!(stars("*****").is_ok());
         assert!(stars(r"*****\*").is_ok());
         assert!(stars("******").unwrap_err().contains("has 6 wildcards, and AWS takes 5"));

@@ -31,7 +31,7 @@ impl<'a> Field<'a> {
     }
 
     /// The item at this index of a list.
-    pub fn at(&'a self, index: usize) -> Field<'a> {
+    pub fn item(&'a self, index: usize) -> Field<'a> {
         Field { parent: Some(self), step: Step::Index(index), reason: self.reason }
     }
 
@@ -41,7 +41,7 @@ impl<'a> Field<'a> {
     }
 
     /// The same field, with another reason for complaints about it and its parts.
-    pub fn called(self, reason: &'static str) -> Self {
+    pub fn with_reason(self, reason: &'static str) -> Self {
         Field { reason, ..self }
     }
 
@@ -77,8 +77,8 @@ mod tests {
     #[test]
     fn a_complaint_names_the_whole_way() {
         let spec = Field::spec();
-        let listeners = spec.name("listeners").called("ListenerInvalid");
-        let complaint = listeners.at(2).name("attributes").key("a.b\n").wrong("must be a number");
+        let listeners = spec.name("listeners").with_reason("ListenerInvalid");
+        let complaint = listeners.item(2).name("attributes").key("a.b\n").wrong("must be a number");
         assert_eq!(complaint.message, r"spec.listeners[2].attributes[a.b\n] must be a number");
         assert_eq!(complaint.reason, "ListenerInvalid");
     }

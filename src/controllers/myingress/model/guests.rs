@@ -39,7 +39,7 @@ pub fn admitted(
     let list = field.name("listeners");
     let mut admitted = spec.clone();
     for (index, listener) in admitted.listeners.iter_mut().enumerate() {
-        listen(listener, owner, protocols, &list.at(index))?;
+        listen(listener, owner, protocols, &list.item(index))?;
     }
     Ok(admitted)
 }
@@ -149,7 +149,7 @@ fn listen(
     let list = field.name("rules");
     for (index, rule) in rules.iter().enumerate() {
         if rule.action.forward.as_ref().is_some_and(|forward| !forward.target_groups.is_empty()) {
-            let item = list.at(index);
+            let item = list.item(index);
             let (action, forward) = (item.name("action"), "forward");
             return action.name(forward).name("targetGroups").complain(for_home(owner));
         }
@@ -170,8 +170,8 @@ pub fn answers_nothing_of<'a>(
     home: impl IntoIterator<Item = &'a RuleModel>,
     guest: &RuleModel,
 ) -> Result<(), Complaint> {
-    let Some(asked) = Claim::of(guest) else { return Ok(()) };
-    let clash = home.into_iter().find(|rule| Claim::of(rule).is_some_and(|claim| claim.excludes(&asked)));
+    let Some(asked) = Claim::of_rule(guest) else { return Ok(()) };
+    let clash = home.into_iter().find(|rule| Claim::of_rule(rule).is_some_and(|claim| claim.excludes(&asked)));
     let Some(RuleModel { member: (namespace, name), field, .. }) = clash else { return Ok(()) };
     let message = format!(
         "{} is about requests that are for {field} of {namespace}/{name}, which comes first whatever the priority: choose \
@@ -191,7 +191,7 @@ struct Claim<'a> {
 
 impl<'a> Claim<'a> {
     /// Returns the hosts and paths of the rule; `None` if it has a regular expression for host or path.
-    fn of(rule: &'a RuleModel) -> Option<Self> {
+    fn of_rule(rule: &'a RuleModel) -> Option<Self> {
         let mut claim = Self { hosts: vec![None], paths: vec![None], narrowed: false };
         let all = |patterns: &'a BTreeSet<String>| patterns.iter().map(|it| Some(it.as_str())).collect();
         for condition in &rule.settings.conditions {

@@ -260,7 +260,7 @@ fn ordered(members: &[MyIngress]) -> Built {
 }
 
 /// The model and the complaints, without what belongs to these members.
-fn without(mut built: Built, out: impl Fn(&(String, String)) -> bool) -> Built {
+fn drop_members(mut built: Built, out: impl Fn(&(String, String)) -> bool) -> Built {
     if let Some(model) = &mut built.model {
         model.groups.retain(|_, group| !out(&group.member));
         for listener in model.listeners.values_mut() {
@@ -289,7 +289,7 @@ proptest! {
             prop_assert!(listener.rules.iter().map(|rule| is_guest(&rule.member)).is_sorted(), "guests come last");
             prop_assert!(listener.rules.iter().all(|rule| !is_guest(&rule.member) || rule.priority.is_none()));
         }
-        prop_assert_eq!(without(together, is_guest), alone);
+        prop_assert_eq!(drop_members(together, is_guest), alone);
     }
 
     #[test]
@@ -303,6 +303,6 @@ proptest! {
         late.spec.group.as_mut().unwrap().order = order;
         late.metadata.creation_timestamp = None;
         let after = ordered(&[home, early, late]);
-        prop_assert_eq!(without(after, |member| member.1 == "h"), before);
+        prop_assert_eq!(drop_members(after, |member| member.1 == "h"), before);
     }
 }

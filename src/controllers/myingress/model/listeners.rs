@@ -58,7 +58,7 @@ pub fn listeners(
 ) -> Result<BTreeMap<u16, ListenerPart>, Complaint> {
     let mut found = BTreeMap::new();
     for (index, spec) in specs.iter().enumerate() {
-        let item = field.at(index).called("ListenerInvalid");
+        let item = field.item(index).with_reason("ListenerInvalid");
         if spec.port == 0 {
             return item.name("port").complain("must be 1 to 65535");
         }
@@ -95,11 +95,11 @@ fn listener(
         text::of_characters(policy, 1, 256, &field.name("sslPolicy"), allowed, "the name of a policy, as AWS has it")?;
     }
     attributes::check_listener(&spec.attributes, protocol, &field.name("attributes"))?;
-    let default = field.name("defaultAction").called("RuleInvalid");
+    let default = field.name("defaultAction").with_reason("RuleInvalid");
     let default_actions = spec.default_action.as_ref().map(|it| actions::actions(it, listening, &default));
     let mutual = field.name("mutualAuthentication");
-    let inbound = field.name("inboundCidrs").called("InboundInvalid");
-    let network = |(index, it): (usize, &String)| text::network(it, &inbound.at(index));
+    let inbound = field.name("inboundCidrs").with_reason("InboundInvalid");
+    let network = |(index, it): (usize, &String)| text::network(it, &inbound.item(index));
     Ok(ListenerPart {
         field: field.to_string(),
         protocol,
@@ -134,7 +134,7 @@ fn only_for_https(spec: &ListenerSpec, field: &Field<'_>) -> Result<(), Complain
 /// The default certificate, then the others in sorted order.
 fn certificates(arns: &[String], limits: &Limits, field: &Field<'_>) -> Result<Option<Vec<String>>, Complaint> {
     for (index, arn) in arns.iter().enumerate() {
-        text::arn(arn, &["acm", "iam"], &field.at(index))?;
+        text::arn(arn, &["acm", "iam"], &field.item(index))?;
     }
     let Some((default, others)) = arns.split_first() else { return Ok(None) };
     let others: BTreeSet<&String> = others.iter().filter(|arn| *arn != default).collect();
@@ -179,7 +179,7 @@ fn rules(
 ) -> Result<(BTreeSet<String>, Vec<RuleModel>), Complaint> {
     let (mut hosts, mut taken, mut found) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     for (index, spec) in specs.iter().enumerate() {
-        let item = field.at(index).called("RuleInvalid");
+        let item = field.item(index).with_reason("RuleInvalid");
         if let Some(priority) = spec.priority {
             let field = item.name("priority");
             if !(1..=HIGHEST_PRIORITY).contains(&priority) {

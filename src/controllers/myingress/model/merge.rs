@@ -67,7 +67,7 @@ struct ListenerDraft {
 impl Draft {
     /// The draft of a member that says where the balancer stands; `None` if it does not. `place` is the member's
     /// position in the group. A balancer that stays as it is gets nothing else from a member with another scheme.
-    pub fn of(part: &Part, place: usize, held: Option<&Held>, limits: &Limits) -> Option<Result<Self, Complaint>> {
+    pub fn begin(part: &Part, place: usize, held: Option<&Held>, limits: &Limits) -> Option<Result<Self, Complaint>> {
         let theirs = part.balancer.clone();
         let contradicts = held.is_some_and(|held| held.scheme != theirs.scheme);
         let draft = Self {
@@ -93,7 +93,7 @@ impl Draft {
     }
 
     /// Begins with a balancer that stays as it is and that no other member describes.
-    pub fn kept(held: &Held) -> Self {
+    pub fn hold(held: &Held) -> Self {
         Self {
             anchor: held.holder.clone(),
             held: true,
@@ -129,7 +129,7 @@ impl Draft {
         draft.add_tags(part)?;
         for (port, listener) in &part.listeners {
             let merged = match draft.listeners.remove(port) {
-                None => ListenerDraft::of(listener, &part.member, place),
+                None => ListenerDraft::new(listener, &part.member, place),
                 Some(before) => before.with(listener, &part.member, place)?,
             };
             draft.listeners.insert(*port, merged);
@@ -213,7 +213,7 @@ impl Draft {
         }
         if !theirs.target_security_groups.is_empty() {
             let SecurityModel::Managed { targets, .. } = &mut ours.security else {
-                return field.name("targetSecurityGroups").called("SpecInvalid").complain(
+                return field.name("targetSecurityGroups").with_reason("SpecInvalid").complain(
                     "needs a security group that is made for the balancer, because the rule in these \
                      groups allows traffic from it: set spec.inboundCidrs or spec.inboundPrefixLists where the \
                      balancer's subnets are, or remove it",
@@ -256,7 +256,7 @@ impl Draft {
                 return field.key(key).complain(differs_from(first, "which came first"));
             }
         }
-        within_tag_limit(&self.balancer.tags, part.balancer.grouped, &field.called("LimitReached"))
+        within_tag_limit(&self.balancer.tags, part.balancer.grouped, &field.with_reason("LimitReached"))
     }
 
     /// Takes in a member's target groups. Names of backends can be found that make the names of two groups alike. The
@@ -309,7 +309,7 @@ impl Draft {
 }
 
 impl ListenerDraft {
-    fn of(part: &ListenerPart, member: &ObjectKey, place: usize) -> Self {
+    fn new(part: &ListenerPart, member: &ObjectKey, place: usize) -> Self {
         let user_provided = |value: &String| Given { value: value.clone(), by: member.clone() };
         Self {
             protocol: Given { value: part.protocol, by: member.clone() },

@@ -23,7 +23,7 @@ pub fn regex(expression: &str, most: usize, field: &Field<'_>) -> Result<(), Com
 const UNICODE: &str = "a Unicode class such as \\p{L}";
 
 /// Refuses flags that only this parser knows; `(?R)` means recursion elsewhere.
-fn known(flags: &Flags) -> Result<(), &'static str> {
+fn check_flags(flags: &Flags) -> Result<(), &'static str> {
     let strange = |kind: &FlagsItemKind| matches!(kind, FlagsItemKind::Flag(Flag::CRLF | Flag::Unicode));
     if flags.items.iter().any(|item| strange(&item.kind)) { Err("recursion or the flags R and u") } else { Ok(()) }
 }
@@ -42,9 +42,9 @@ impl Visitor for Lacking {
     fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
         match ast {
             Ast::ClassUnicode(_) => Err(UNICODE),
-            Ast::Flags(it) => known(&it.flags),
+            Ast::Flags(it) => check_flags(&it.flags),
             Ast::Group(it) => match &it.kind {
-                GroupKind::NonCapturing(flags) => known(flags),
+                GroupKind::NonCapturing(flags) => check_flags(flags),
                 _ => Ok(()),
             },
             Ast::Repetition(it) if matches!(*it.ast, Ast::Repetition(_)) => Err("a possessive or repeated quantifier"),

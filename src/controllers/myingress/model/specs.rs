@@ -21,7 +21,7 @@ struct Taste {
 }
 
 impl Taste {
-    fn word(self, words: &'static [&'static str]) -> BoxedStrategy<Value> {
+    fn one_of(self, words: &'static [&'static str]) -> BoxedStrategy<Value> {
         let word = prop::sample::select(words).prop_map(|it| json!(it));
         if self.wild { prop_oneof![3 => word, 1 => text()].boxed() } else { word.boxed() }
     }
@@ -46,13 +46,13 @@ impl Taste {
         } else {
             Just(key.to_owned()).boxed()
         };
-        weighted(0.2, btree_map(key, self.word(values), 0..3).prop_map(|it| Value::Object(it.into_iter().collect())))
+        weighted(0.2, btree_map(key, self.one_of(values), 0..3).prop_map(|it| Value::Object(it.into_iter().collect())))
     }
 
     fn listener(self, port: u16) -> BoxedStrategy<Value> {
-        let arns = weighted(0.3, self.word(&["arn:aws:acm:eu-west-1:000000000000:certificate/a"]));
+        let arns = weighted(0.3, self.one_of(&["arn:aws:acm:eu-west-1:000000000000:certificate/a"]));
         let arns = arns.prop_map(move |arn| arn.filter(|_| port == 443));
-        let odd = (self.oddity(self.number(0..=9)), self.oddity(self.word(&["HTTP", "HTTPS"])));
+        let odd = (self.oddity(self.number(0..=9)), self.oddity(self.one_of(&["HTTP", "HTTPS"])));
         let attributes = self.pairs("routing.http.response.server.enabled", &["true", "false"]);
         let rules = vec(self.rule(), 1..5);
         (odd, arns, weighted(0.2, self.action()), rules, attributes)
@@ -70,15 +70,15 @@ impl Taste {
     }
 
     fn rule(self) -> BoxedStrategy<Value> {
-        let hosts = vec(self.word(&["a.example.com", "*.example.org"]), 1..=2);
-        let paths = of(self.word(&["/", "/a", "/b/"]));
+        let hosts = vec(self.one_of(&["a.example.com", "*.example.org"]), 1..=2);
+        let paths = of(self.one_of(&["/", "/a", "/b/"]));
         let kind = self.oddity(prop::sample::select(&["Exact", "Pattern", "Regex"]).prop_map(|it| json!(it)));
         let headers = self.oddity((text(), text(), text()).prop_map(
             |(name, value, regex)| json!([{ "name": name, "values": [value] }, { "name": "x", "regexes": [regex] }]),
         ));
         let query = self.oddity(text().prop_map(|value| json!([{ "key": value, "value": value }])));
         let rewrite = self.oddity(text().prop_map(|it| json!({ "url": { "regex": it, "replace": it } })));
-        let networks = of(self.word(&["10.0.0.0/8", "10.1.2.3/8", "::/0"]));
+        let networks = of(self.one_of(&["10.0.0.0/8", "10.1.2.3/8", "::/0"]));
         let priority = weighted(0.1, self.number(1..=12));
         (hosts, (paths, kind), (headers, query), networks, (priority, rewrite), self.action())
             .prop_map(|(hosts, (path, kind), (headers, query), network, (priority, rewrite), action)| {
@@ -98,13 +98,13 @@ impl Taste {
     }
 
     fn action(self) -> BoxedStrategy<Value> {
-        let forward = (self.word(&["app", "api"]), of(self.number(0..=999))).prop_map(
+        let forward = (self.one_of(&["app", "api"]), of(self.number(0..=999))).prop_map(
             |(name, weight)| json!({ "forward": { "backends": [object([("name", Some(name)), ("weight", weight)])] } }),
         );
-        let response = (self.number(400..=599), of(self.word(&["sorry"])))
+        let response = (self.number(400..=599), of(self.one_of(&["sorry"])))
             .prop_map(|(status, body)| json!({ "fixedResponse": { "statusCode": status, "body": body } }));
         let redirect =
-            self.word(&["example.org"]).prop_map(|host| json!({ "redirect": { "host": host, "path": "/#{path}" } }));
+            self.one_of(&["example.org"]).prop_map(|host| json!({ "redirect": { "host": host, "path": "/#{path}" } }));
         let token =
             self.oddity(text().prop_map(|it| json!({ "issuer": it, "jwksEndpoint": "https://i.example.com/k" })));
         (prop_oneof![3 => forward, 2 => response, 1 => redirect], token)
@@ -118,11 +118,11 @@ impl Taste {
     }
 
     fn backend(self, name: &'static str) -> BoxedStrategy<Value> {
-        let name = self.word(if name == "app" { &["app"] } else { &["api"] });
-        let check = of((self.number(6..=300), self.word(&["200", "200-299"])));
+        let name = self.one_of(if name == "app" { &["app"] } else { &["api"] });
+        let check = of((self.number(6..=300), self.one_of(&["200", "200-299"])));
         let version = self.oddity(prop::sample::select(&["HTTP2", "GRPC"]).prop_map(|it| json!(it)));
         let attributes = self.pairs("slow_start.duration_seconds", &["0", "30"]);
-        (name, self.word(&["http", "8080"]), check, version, attributes)
+        (name, self.one_of(&["http", "8080"]), check, version, attributes)
             .prop_map(|(name, port, check, version, attributes)| {
                 object([
                     ("name", Some(name)),
@@ -143,9 +143,9 @@ impl Taste {
 
 fn spec(wild: bool) -> BoxedStrategy<Value> {
     let taste = Taste { wild };
-    let subnets = weighted(0.7, taste.word(&["subnet-b", "subnet-b", "subnet-b", "subnet-c"]));
+    let subnets = weighted(0.7, taste.one_of(&["subnet-b", "subnet-b", "subnet-b", "subnet-c"]));
     let scheme = weighted(0.1, Just(json!("internal")));
-    let networks = weighted(0.2, taste.word(&["10.0.0.0/8", "::/0"]));
+    let networks = weighted(0.2, taste.one_of(&["10.0.0.0/8", "::/0"]));
     let tags = taste.pairs("team", &["shop", "shop", "cart"]);
     let attributes = taste.pairs("idle_timeout.timeout_seconds", &["60", "90"]);
     let listeners = (weighted(0.7, taste.listener(80)), weighted(0.5, taste.listener(443)));

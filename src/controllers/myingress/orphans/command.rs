@@ -78,7 +78,7 @@ pub async fn run(options: OrphansOptions) -> Result<(), Error> {
     region.read_security_groups().await.map_err(Error::Aws)?;
     let namespaces = options.namespaces();
     let living = living(&client, &cluster, &namespaces).await?;
-    let orphans = region.found(|assets| orphans(assets, &cluster, &living, (&namespaces, &Unlisted::default())));
+    let orphans = region.search(|assets| orphans(assets, &cluster, &living, (&namespaces, &Unlisted::default())));
     match &options.action {
         OrphansAction::Ls => list(&orphans)?,
         OrphansAction::Rm { uids } => {
@@ -101,7 +101,7 @@ async fn living(client: &Client, cluster: &Cluster, namespaces: &[String]) -> Re
         let listed = api.list(&ListParams::default()).await;
         for object in listed.map_err(|source| Error::Listing { place, source })?.items {
             match object {
-                Decoded::Object(object) => living.insert(Owner::of(cluster, &object).uid),
+                Decoded::Object(object) => living.insert(Owner::of_object(cluster, &object).uid),
                 Decoded::Lost { metadata, .. } => return Err(Error::Lost(metadata.name.unwrap_or_default())),
             };
         }

@@ -54,7 +54,7 @@ pub fn orphans(
     let lost = owners.filter(|owner| !owner.uid.is_empty() && !living.contains(&owner.uid));
     let lost = lost.filter(|owner| served(owner) && known(owner));
     let lost: BTreeMap<String, Owner> = lost.map(|owner| (owner.uid.clone(), owner)).collect();
-    lost.into_values().map(|owner| Orphan { assets: assets.of(&owner), owner }).collect()
+    lost.into_values().map(|owner| Orphan { assets: assets.owned_by(&owner), owner }).collect()
 }
 
 impl Orphan {
@@ -154,7 +154,7 @@ pub(super) async fn watch(kind: &MyIngressKind, environment: &Environment) {
         if kind.region.ready().await.is_err() {
             continue;
         }
-        let (living, orphans) = kind.region.found(|assets| {
+        let (living, orphans) = kind.region.search(|assets| {
             // The objects are read after the snapshot and after what is unlisted, so every object that has something in
             // the snapshot is known, or may be in a namespace that is not.
             let unlisted = kind.stores.unlisted_namespaces();

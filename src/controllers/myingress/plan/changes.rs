@@ -32,7 +32,7 @@ fn changed(thing: &Thing, before: &Assets, after: &Assets) -> Vec<Field> {
     difference(&old, &new)
 }
 
-fn made<'a, T>(
+fn created_arn<'a, T>(
     before: &'a std::collections::BTreeMap<String, T>,
     after: &'a std::collections::BTreeMap<String, T>,
 ) -> String {
@@ -43,7 +43,7 @@ fn security(action: &SecurityAction, before: &Assets, after: &Assets) -> Vec<Cha
     let name = |id: &String| before.security_groups.get(id).map_or(id, |group| &group.name).clone();
     let (operation, id, name) = match action {
         SecurityAction::Create { name, .. } => {
-            ("CreateSecurityGroup", made(&before.security_groups, &after.security_groups), name.clone())
+            ("CreateSecurityGroup", created_arn(&before.security_groups, &after.security_groups), name.clone())
         }
         SecurityAction::Authorize { id, .. } => ("AuthorizeSecurityGroupIngress", id.clone(), name(id)),
         SecurityAction::Revoke { id, .. } => ("RevokeSecurityGroupIngress", id.clone(), name(id)),
@@ -91,7 +91,7 @@ fn balancer(action: &BalancerAction, before: &Assets, after: &Assets, adopted: O
         new.extend::<Fields>(named(tags));
         return vec![call(operation, format!("load balancer {name}, which is adopted"), difference(&old, &new))];
     }
-    let arn = action.arn().map_or_else(|| made(&before.balancers, &after.balancers), str::to_owned);
+    let arn = action.arn().map_or_else(|| created_arn(&before.balancers, &after.balancers), str::to_owned);
     let subject = format!("load balancer {}", name_of(after, &arn));
     vec![call(operation, subject, changed(&Thing::Balancer(arn), before, after))]
 }
@@ -102,7 +102,7 @@ fn name_of(assets: &Assets, balancer: &str) -> String {
 
 fn group(action: &GroupAction, before: &Assets, after: &Assets) -> Vec<Change> {
     let (operation, arn, name) = match action {
-        GroupAction::Create(new) => ("CreateTargetGroup", made(&before.groups, &after.groups), &new.name),
+        GroupAction::Create(new) => ("CreateTargetGroup", created_arn(&before.groups, &after.groups), &new.name),
         GroupAction::SetHealthCheck { arn, name, .. } => ("ModifyTargetGroup", arn.clone(), name),
         GroupAction::SetAttributes { arn, name, .. } => ("ModifyTargetGroupAttributes", arn.clone(), name),
         GroupAction::AddTags { arn, name, .. } => ("AddTags", arn.clone(), name),
@@ -132,7 +132,7 @@ fn listener(action: &ListenerAction, before: &Assets, after: &Assets) -> Vec<Cha
     let this = |arn: &String| Thing::Listener { balancer: balancer.clone(), arn: arn.clone() };
     match action {
         ListenerAction::Create { settings, .. } => {
-            let arn = made(&listeners(before), &listeners(after));
+            let arn = created_arn(&listeners(before), &listeners(after));
             one("CreateListener", place(&settings.port), this(&arn), false)
         }
         ListenerAction::Modify { arn, settings, .. } => {
@@ -178,7 +178,7 @@ fn listener(action: &ListenerAction, before: &Assets, after: &Assets) -> Vec<Cha
         ListenerAction::CreateRule { listener, port, priority, .. } => {
             let rules =
                 |assets| listener_of(assets, &balancer, listener).map(|it| it.rules.clone()).unwrap_or_default();
-            let (listener, arn) = (listener.clone(), made(&rules(before), &rules(after)));
+            let (listener, arn) = (listener.clone(), created_arn(&rules(before), &rules(after)));
             let thing = Thing::Rule { balancer: balancer.clone(), listener, arn };
             one("CreateRule", format!("rule {priority} on port {port} of {name}"), thing, false)
         }

@@ -20,7 +20,7 @@ const FREE_ADDRESSES: u32 = 8;
 
 /// Lists what is wrong with the spec according to AWS, and what was not checked.
 pub async fn checks(kind: &MyIngressKind, object: &MyIngress) -> Vec<Check> {
-    let (spec, owner) = (&object.spec, Owner::of(kind.region.cluster(), object));
+    let (spec, owner) = (&object.spec, Owner::of_object(kind.region.cluster(), object));
     let mut found = Vec::new();
     if !spec.subnets.is_empty() {
         match kind.region.subnets(&owner, &spec.subnets).await {

@@ -182,7 +182,7 @@ fn chosen(
         let former = known.get(&key(&object));
         groups.extend(former.and_then(group_of).into_iter().chain(group_of(&object)));
         origins.insert(key(&object), if former.is_some() { Origin::File } else { Origin::New });
-        known.insert(key(&object), over(object, former));
+        known.insert(key(&object), overlay(object, former));
     }
     let touched = |object: &&MyIngress| {
         options.all
@@ -204,7 +204,7 @@ fn chosen(
 }
 
 /// The object of a file as it would be in the cluster.
-fn over(mut object: MyIngress, former: Option<&MyIngress>) -> MyIngress {
+fn overlay(mut object: MyIngress, former: Option<&MyIngress>) -> MyIngress {
     if let Some(former) = former {
         let changed = former.spec != object.spec;
         object.metadata = former.metadata.clone();

@@ -25,18 +25,18 @@ pub struct Account {
 impl Region {
     /// The account's quotas, or AWS's defaults while they could not be read.
     pub fn limits(&self) -> Limits {
-        self.known().account.limits.clone()
+        self.lock().account.limits.clone()
     }
 
     /// Reads the quotas when it is time, and wakes all objects if they changed. What was read before stays if they
     /// cannot be read now: the permission `elasticloadbalancing:DescribeAccountLimits` may be missing.
     pub(super) async fn read_limits(&self) {
-        if self.known().account.read.is_some_and(|read| read.elapsed() < FRESH) {
+        if self.lock().account.read.is_some_and(|read| read.elapsed() < FRESH) {
             return;
         }
         // A missing answer holds no object up: the next sweep asks again.
         let Ok(answer) = timeout(LIMITS_TIMEOUT, self.elb.account_limits()).await else { return };
-        let mut known = self.known();
+        let mut known = self.lock();
         match answer {
             Ok(answer) => {
                 let limits = Limits::of_answer(&answer);
@@ -62,7 +62,7 @@ impl Region {
     /// Reports how much of the region's quotas is used, by all clients together: always as metrics, and in the log when
     /// a quota is nearly used up.
     pub(super) fn tell_quotas(&self) {
-        let mut known = self.known();
+        let mut known = self.lock();
         let limits = known.account.limits.clone();
         for (quota, used, limit) in [
             ("application-load-balancers", known.assets.balancers.len(), limits.balancers),

@@ -71,7 +71,7 @@ impl Region {
             _ => None,
         };
         let touched = made.or_else(|| action.balancer().or(action.group()).or(security).map(str::to_owned));
-        let mut known = self.known();
+        let mut known = self.lock();
         known.assets.enter(action, answer);
         if let Some(id) = touched {
             known.written(&id);
@@ -90,7 +90,7 @@ impl Region {
         }
         // A read that is under way may show the state before the call.
         if let Some(arn) = action.balancer().or(action.group()) {
-            self.known().written(arn);
+            self.lock().written(arn);
         }
         match action {
             // `create_balancer` has noted before the call that it may have created it.
@@ -106,14 +106,14 @@ impl Region {
                 | GroupAction::Delete { arn, name, .. },
             ) => {
                 self.mark_unconfirmed(Named::Group, name, &owner.uid);
-                if let Some(member) = self.known().assets.groups.get_mut(arn) {
+                if let Some(member) = self.lock().assets.groups.get_mut(arn) {
                     member.attributes = None;
                 }
             }
-            Action::Security(_) => drop(self.known().security.unconfirmed.insert(owner.uid.clone(), Instant::now())),
+            Action::Security(_) => drop(self.lock().security.unconfirmed.insert(owner.uid.clone(), Instant::now())),
             Action::Balancer(_) | Action::Listener(_) => {
                 let Some(arn) = action.balancer() else { return };
-                let mut known = self.known();
+                let mut known = self.lock();
                 let Some(member) = known.assets.balancers.get_mut(arn) else { return };
                 let name = member.balancer.name.clone();
                 match action {
@@ -152,7 +152,7 @@ impl Region {
     /// settings.
     async fn verify(&self, arn: &str, name: &str) -> Result<(), AwsError> {
         let tags = self.tags_of(arn, name).await?;
-        let mut known = self.known();
+        let mut known = self.lock();
         let Some(member) = known.assets.balancers.get_mut(arn) else { return Ok(()) };
         let ours = member.tags == tags;
         member.verify(tags);
@@ -219,7 +219,7 @@ impl Region {
     /// Puts a balancer behind a web ACL.
     async fn protect(&self, arn: &str, acl: &str) -> Result<(), AwsError> {
         let Err(error) = self.wafv2.associate(acl, arn).await else { return Ok(()) };
-        let state = self.known().assets.balancers.get(arn).map(|member| member.balancer.state);
+        let state = self.lock().assets.balancers.get(arn).map(|member| member.balancer.state);
         Err(of_association(error, state))
     }
 
@@ -228,7 +228,7 @@ impl Region {
         match self.elb.tags(&[arn.to_owned()]).await?.remove(arn) {
             Some(tags) if owner.owns(&tags) => Ok(true),
             Some(tags) => {
-                let mut known = self.known();
+                let mut known = self.lock();
                 if let Some(member) = known.assets.balancers.get_mut(arn) {
                     member.tags = tags;
                 } else if let Some(member) = known.assets.groups.get_mut(arn) {
@@ -248,7 +248,7 @@ impl Region {
         if owner.owns(&group.tags) {
             return Ok(true);
         }
-        let mut known = self.known();
+        let mut known = self.lock();
         if let Some(known) = known.assets.security_groups.get_mut(id) {
             known.tags = group.tags;
         }

@@ -30,7 +30,7 @@ impl Region {
 
     /// Reports whether the action deletes what was deleted before. What has not been read may be there.
     pub fn is_deleted(&self, action: &Action) -> bool {
-        let known = self.known();
+        let known = self.lock();
         match action {
             Action::Listener(ListenerAction::DeleteRule { balancer, listener, arn, .. }) => {
                 let member = known.assets.balancers.get(balancer);

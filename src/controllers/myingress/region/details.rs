@@ -81,7 +81,7 @@ impl Region {
     /// Returns the details of the owner's balancers that were not read yet, and the owner's target groups whose
     /// attributes were not read.
     fn unread(&self, owner: &Owner, depth: Depth) -> (Vec<(String, Depth)>, Vec<String>) {
-        let mut known = self.known();
+        let mut known = self.lock();
         let own: Vec<String> = known.assets.balancers_of(owner).into_iter().cloned().collect();
         for arn in &own {
             let mark = known.mark(arn);
@@ -141,7 +141,7 @@ impl Region {
     }
 
     fn enter_details(&self, arn: &str, begun: Instant, details: Details) {
-        let mut known = self.known();
+        let mut known = self.lock();
         let newer = known.written_since(arn, begun);
         let Some(before) = known.assets.balancers.get(arn).cloned() else { return };
         let mut member = before.clone();
@@ -177,7 +177,7 @@ impl Region {
     pub(super) async fn read_group_attributes(&self, reader: &Reader, arn: &str) -> Result<(), AwsError> {
         let begun = Instant::now();
         let attributes = persistently(|| reader.elb.group_attributes(arn)).await?;
-        let mut known = self.known();
+        let mut known = self.lock();
         if known.written_since(arn, begun) {
             return Ok(());
         }

@@ -62,7 +62,7 @@ mod tests {
             balancers: BTreeSet::new(),
         };
         {
-            let assets = &mut region.known().assets;
+            let assets = &mut region.lock().assets;
             assets.balancers.insert("lb".into(), Member::new(balancer(), Pairs::new()));
             let member = GroupMember { group, tags: Pairs::new(), attributes: Some(Pairs::new()), fresh: false };
             assets.groups.insert("tg".into(), member);
@@ -91,7 +91,7 @@ mod tests {
             tags: Pairs::new(),
         };
         abandoned(&region, &aws, Action::Balancer(BalancerAction::Create(new))).await;
-        assert!(region.known().unconfirmed.contains_key("other-alb"));
+        assert!(region.lock().unconfirmed.contains_key("other-alb"));
     }
 
     #[tokio::test]
@@ -101,7 +101,7 @@ mod tests {
         let attributes = Pairs::from([("idle_timeout.timeout_seconds".into(), "30".into())]);
         let action = BalancerAction::SetAttributes { arn: "lb".into(), attributes };
         abandoned(&region, &aws, Action::Balancer(action)).await;
-        let known = region.known();
+        let known = region.lock();
         assert!(known.unconfirmed.contains_key("web-alb"));
         assert!(known.written_since("lb", begun), "a read that was begun before is not believed");
     }
@@ -116,7 +116,7 @@ mod tests {
             priorities: BTreeMap::from([("rule".into(), 1)]),
         };
         abandoned(&region, &aws, Action::Listener(action)).await;
-        assert_eq!(region.known().assets.balancers["lb"].listeners, None);
+        assert_eq!(region.lock().assets.balancers["lb"].listeners, None);
     }
 
     #[tokio::test]
@@ -125,7 +125,7 @@ mod tests {
         let attributes = Pairs::from([("stickiness.enabled".into(), "true".into())]);
         let action = GroupAction::SetAttributes { arn: "tg".into(), name: "web-app".into(), attributes };
         abandoned(&region, &aws, Action::Group(action)).await;
-        let known = region.known();
+        let known = region.lock();
         assert_eq!(known.assets.groups["tg"].attributes, None);
         assert!(known.unconfirmed.contains_key("web-app"));
     }
@@ -133,10 +133,10 @@ mod tests {
     #[tokio::test]
     async fn after_an_abandoned_change_of_a_security_group_only_its_owners_are_read() {
         let (region, aws) = silent().await;
-        region.known().security.listed = true;
+        region.lock().security.listed = true;
         let action = SecurityAction::Delete { id: "sg-1".into(), name: "web".into() };
         abandoned(&region, &aws, Action::Security(action)).await;
-        let known = region.known();
+        let known = region.lock();
         assert_eq!(known.security.unconfirmed.keys().collect::<Vec<_>>(), [&owner().uid]);
         assert!(known.security.listed, "the others' are known");
     }

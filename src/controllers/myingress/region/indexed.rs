@@ -35,8 +35,8 @@ struct Index {
 
 impl Indexed {
     /// Everything that belongs to the owner.
-    pub fn of(&self, owner: &Owner) -> Assets {
-        let Some(index) = self.index() else { return self.assets.of(owner) };
+    pub fn owned_by(&self, owner: &Owner) -> Assets {
+        let Some(index) = self.index() else { return self.assets.owned_by(owner) };
         let ids = index.ids(owner);
         let security_groups = picked(&self.security_groups, ids, |it| owner.owns(&it.tags));
         let entries = self.entries.iter().filter(|entry| security_groups.contains_key(&entry.from)).cloned();
@@ -71,7 +71,7 @@ impl Indexed {
     }
 
     /// The names among these that a balancer has, no matter which owner it has.
-    pub fn taken(&self, names: &[String]) -> BTreeSet<String> {
+    pub fn taken_names(&self, names: &[String]) -> BTreeSet<String> {
         let Some(index) = self.index() else {
             let taken = self.balancers.values().map(|member| &member.balancer.name);
             return taken.filter(|name| names.contains(name)).cloned().collect();
@@ -118,7 +118,7 @@ impl Index {
         for (arn, member) in &assets.balancers {
             index.add(arn, &member.tags);
             index.names.insert(member.balancer.name.clone());
-            rivals::on(member).for_each(|(tags, _)| index.add_cluster(tags));
+            rivals::tagged_parts(member).for_each(|(tags, _)| index.add_cluster(tags));
         }
         assets.groups.iter().for_each(|(arn, member)| index.add(arn, &member.tags));
         assets.security_groups.iter().for_each(|(id, group)| index.add(id, &group.tags));
@@ -206,12 +206,12 @@ mod tests {
     ) -> (Assets, Vec<String>, BTreeSet<String>, Option<rivals::Rival>) {
         let names = ["name-1".to_owned(), "name-9".to_owned()];
         let all = (
-            answers(indexed, |it| it.of(owner)),
+            answers(indexed, |it| it.owned_by(owner)),
             answers(indexed, |it| it.balancers_of(owner).into_iter().cloned().collect()),
-            answers(indexed, |it| it.taken(&names)),
+            answers(indexed, |it| it.taken_names(&names)),
             answers(indexed, |it| it.rival(owner, false)),
         );
-        assert_eq!(all.0, indexed.assets.of(owner));
+        assert_eq!(all.0, indexed.assets.owned_by(owner));
         all
     }
 

@@ -269,7 +269,7 @@ mod tests {
     }
 
     /// A snapshot with a new balancer and a new target group that we have just entered.
-    fn known() -> Known {
+    fn known_region() -> Known {
         let mut known = Known::default();
         known.assets.balancers.insert("lb".into(), Member::new(balancer("lb"), Pairs::new()));
         let member = GroupMember { group: group("tg"), tags: Pairs::new(), attributes: None, fresh: true };
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn what_was_made_since_a_list_was_begun_stays_even_if_another_read_has_shown_it() {
         let begun = Instant::now();
-        let mut known = known();
+        let mut known = known_region();
         // The poll of provisioning balancers shows them.
         known.shown("lb");
         known.shown("tg");
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn what_another_read_found_since_a_list_was_begun_stays() {
-        let mut known = known();
+        let mut known = known_region();
         known.marks.clear();
         let begun = Instant::now();
         // A lookup of a name after a create call without an answer shows them. They are not marked as written.
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn what_was_changed_since_a_list_was_begun_stays() {
-        let mut known = known();
+        let mut known = known_region();
         known.shown("lb");
         known.shown("tg");
         let begun = Instant::now();
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn what_was_shown_and_is_not_in_a_later_list_is_gone() {
-        let mut known = known();
+        let mut known = known_region();
         known.shown("lb");
         known.shown("tg");
         let mut woken = 0;
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn what_was_made_a_moment_ago_and_never_shown_stays() {
-        let mut known = known();
+        let mut known = known_region();
         empty_lists(&mut known, Instant::now());
         assert_eq!(is_there(&known), [true, true]);
     }
@@ -350,7 +350,7 @@ mod tests {
         let owner = Owner { cluster: "prod".into(), namespace: "shop".into(), name: "web".into(), uid: "uid".into() };
         let names = ["tg".to_owned()];
         let taken = |known: &mut Known| known.taken_groups(&owner, &names.iter().collect()).len();
-        let mut known = known();
+        let mut known = known_region();
         known.marks.clear();
         assert_eq!((taken(&mut known), known.disowned.contains("tg")), (1, true));
         known.disowned.insert("gone".into());
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn a_list_from_before_a_change_does_not_undo_it() {
         let begun = Instant::now();
-        let mut known = known();
+        let mut known = known_region();
         let old = Balancer { dns: "old".into(), ..balancer("lb") };
         known.refresh_balancers(vec![old], &mut BTreeMap::new(), begun, &mut |_| {});
         assert_eq!(known.assets.balancers["lb"].balancer.dns, "lb.example");
@@ -382,13 +382,13 @@ mod tests {
     #[test]
     fn tags_of_a_list_verify_a_new_balancer_or_show_that_it_is_older() {
         let tagged = |tags: Pairs| BTreeMap::from([("lb".to_owned(), tags)]);
-        let mut known = known();
+        let mut known = known_region();
         assert!(!known.assets.balancers["lb"].verified);
         known.refresh_balancers(vec![balancer("lb")], &mut tagged(Pairs::new()), Instant::now(), &mut |_| {});
         assert!(known.assets.balancers["lb"].verified);
         assert!(known.assets.balancers["lb"].listeners.is_some());
 
-        let mut known = self::known();
+        let mut known = self::known_region();
         let foreign = Pairs::from([("team".to_owned(), "others".to_owned())]);
         known.refresh_balancers(vec![balancer("lb")], &mut tagged(foreign.clone()), Instant::now(), &mut |_| {});
         let member = &known.assets.balancers["lb"];

@@ -74,10 +74,10 @@ pub enum Lookup {
 impl Region {
     /// The subnets that have these tags.
     pub async fn subnets_tagged(&self, owner: &Owner, tags: &SubnetTags) -> Result<Vec<Subnet>, AwsError> {
-        let known = || self.known().lookups.by_tags.get(tags).map(|it| it.found.clone());
+        let known = || self.lock().lookups.by_tags.get(tags).map(|it| it.found.clone());
         let read = async {
             let found = self.ec2.subnets_tagged(tags).await?;
-            self.known().lookups.by_tags.insert(tags.clone(), Answer::now(&found));
+            self.lock().lookups.by_tags.insert(tags.clone(), Answer::now(&found));
             Ok(found)
         };
         self.shared(Lookup::SubnetsTagged(tags.clone()), owner, known, read).await
@@ -85,10 +85,10 @@ impl Region {
 
     /// The subnets of these ids.
     pub async fn subnets(&self, owner: &Owner, ids: &[String]) -> Result<Vec<Subnet>, AwsError> {
-        let known = || self.known().lookups.by_ids.get(ids).map(|it| it.found.clone());
+        let known = || self.lock().lookups.by_ids.get(ids).map(|it| it.found.clone());
         let read = async {
             let found = self.ec2.subnets(ids).await?;
-            self.known().lookups.by_ids.insert(ids.to_vec(), Answer::now(&found));
+            self.lock().lookups.by_ids.insert(ids.to_vec(), Answer::now(&found));
             Ok(found)
         };
         self.shared(Lookup::Subnets(ids.to_vec()), owner, known, read).await
@@ -100,11 +100,11 @@ impl Region {
         owner: &Owner,
         called: &BTreeSet<String>,
     ) -> Result<Vec<SecurityGroup>, AwsError> {
-        let known = || self.known().lookups.groups.get(called).map(|it| it.found.clone());
+        let known = || self.lock().lookups.groups.get(called).map(|it| it.found.clone());
         let read = async {
             let (ids, names): (Vec<_>, Vec<_>) = called.iter().cloned().partition(|it| is_group_id(it));
             let found = self.ec2.security_groups_called(&ids, &names).await?;
-            self.known().lookups.groups.insert(called.clone(), Answer::now(&found));
+            self.lock().lookups.groups.insert(called.clone(), Answer::now(&found));
             Ok(found)
         };
         self.shared(Lookup::SecurityGroupsCalled(called.clone()), owner, known, read).await
@@ -114,7 +114,7 @@ impl Region {
     /// read, there are none: nothing but a warning depends on them.
     pub async fn security_groups_of_balancers(&self, owner: &Owner, ids: &BTreeSet<String>) -> Vec<SecurityGroup> {
         let known = || {
-            let lookups = &self.known().lookups;
+            let lookups = &self.lock().lookups;
             if lookups.balancer_groups_denied {
                 return Some(Vec::new());
             }
@@ -123,7 +123,7 @@ impl Region {
         };
         let read = async {
             let all: BTreeSet<String> = {
-                let known = self.known();
+                let known = self.lock();
                 let ours = known.assets.balancers.values().filter(|member| self.ours(&member.tags).is_some());
                 ours.flat_map(|member| &member.balancer.security_groups).chain(ids).cloned().collect()
             };
@@ -132,7 +132,7 @@ impl Region {
                 let groups = self.ec2.security_groups_called(some, &[]).await?;
                 found.extend(groups.into_iter().map(|group| (group.id.clone(), group)));
             }
-            let lookups = &mut self.known().lookups;
+            let lookups = &mut self.lock().lookups;
             lookups.balancer_groups = all.into_iter().map(|id| (id.clone(), Answer::now(&found.remove(&id)))).collect();
             Ok(ids.iter().filter_map(|id| lookups.balancer_groups.get(id)?.found.clone()).collect())
         };
@@ -140,7 +140,7 @@ impl Region {
             Ok(groups) => groups,
             Err(error) => {
                 tracing::info!(%error, "whether security groups of balancers let clients in is not known");
-                self.known().lookups.balancer_groups_denied |= error.class == Class::Denied;
+                self.lock().lookups.balancer_groups_denied |= error.class == Class::Denied;
                 Vec::new()
             }
         }
@@ -148,10 +148,10 @@ impl Region {
 
     /// The certificates of AWS Certificate Manager.
     pub async fn certificates(&self, owner: &Owner) -> Result<Vec<Certificate>, AwsError> {
-        let known = || self.known().lookups.certificates.as_ref().map(|it| it.found.clone());
+        let known = || self.lock().lookups.certificates.as_ref().map(|it| it.found.clone());
         let read = async {
             let found = self.acm.issued_certificates().await?;
-            self.known().lookups.certificates = Some(Answer::now(&found));
+            self.lock().lookups.certificates = Some(Answer::now(&found));
             Ok(found)
         };
         self.shared(Lookup::Certificates, owner, known, read).await
@@ -160,13 +160,12 @@ impl Region {
     /// The balancer of that name with its tags, if it does not belong to the owner. AWS is asked if no list has shown it.
     pub async fn adoptable(&self, owner: &Owner, name: &str) -> Result<Option<(String, Pairs)>, AwsError> {
         let known = || {
-            let missing =
-                || self.known().lookups.no_balancers.get(name).is_some_and(|it| it.at.elapsed() < ASKED_AGAIN);
+            let missing = || self.lock().lookups.no_balancers.get(name).is_some_and(|it| it.at.elapsed() < ASKED_AGAIN);
             self.foreign_balancer(owner, name).map(Some).or_else(|| missing().then_some(None))
         };
         let read = async {
             if self.look_for_balancer(name).await?.is_none() {
-                self.known().lookups.no_balancers.insert(name.to_owned(), Answer::now(&()));
+                self.lock().lookups.no_balancers.insert(name.to_owned(), Answer::now(&()));
             }
             Ok(self.foreign_balancer(owner, name))
         };
@@ -180,7 +179,7 @@ impl Region {
         for arn in arns {
             let read = async {
                 let words = self.elb.why_no_target_group(arn).await?;
-                let mut known = self.known();
+                let mut known = self.lock();
                 let before = known.lookups.target_groups.insert(arn.clone(), Answer::now(&words));
                 if words.is_none() && before.is_some_and(|it| it.found.is_some()) {
                     // Another member may act for the group.
@@ -198,7 +197,7 @@ impl Region {
 
     #[expect(clippy::option_option, reason = "not known, there, and why it is not there are three different things")]
     fn known_target_group(&self, arn: &str) -> Option<Option<String>> {
-        let known = self.known();
+        let known = self.lock();
         if known.assets.groups.contains_key(arn) {
             return Some(None);
         }
@@ -208,7 +207,7 @@ impl Region {
 
     /// Forgets what lists and questions said about a target group of others, because AWS says otherwise.
     pub(super) fn doubt_target_group(&self, arn: &str) {
-        let mut known = self.known();
+        let mut known = self.lock();
         known.assets.groups.remove(arn);
         known.lookups.target_groups.remove(arn);
     }
@@ -226,14 +225,14 @@ impl Region {
         let (found, mut held_up) = shared.get(&owner.concerned(), known, read).await?;
         // The calling object goes on without being woken.
         held_up.remove(&owner.concerned());
-        self.known().wake(held_up);
+        self.lock().wake(held_up);
         Ok(found)
     }
 
     /// Forgets the answers, so the next question calls AWS again.
     pub(super) fn forget_lookups(&self) {
         {
-            let lookups = &mut self.known().lookups;
+            let lookups = &mut self.lock().lookups;
             lookups.by_tags.retain(|_, answer| answer.is_new());
             lookups.by_ids.retain(|_, answer| answer.is_new());
             lookups.groups.retain(|_, answer| answer.is_new());

@@ -106,13 +106,13 @@ impl Region {
     /// The objects to wake, from now on, because something changed without them.
     pub fn subscribe(&self) -> UnboundedReceiver<Concerned> {
         let (sender, receiver) = unbounded();
-        self.known().subscribers.push(sender);
+        self.lock().subscribers.push(sender);
         receiver
     }
 
     /// Wakes these objects.
     pub fn wake(&self, concerned: Concerned) {
-        self.known().wake(BTreeSet::from([concerned]));
+        self.lock().wake(BTreeSet::from([concerned]));
     }
 
     /// Waits until the region has been read once. It fails with the reason if the region could not be read.
@@ -140,24 +140,24 @@ impl Region {
 
     /// Everything that belongs to the owner.
     pub fn owned_by(&self, owner: &Owner) -> Assets {
-        self.known().assets.of(owner)
+        self.lock().assets.owned_by(owner)
     }
 
     /// Reports whether the owner has target groups.
     pub fn has_groups(&self, owner: &Owner) -> bool {
-        !self.known().assets.groups_of(owner).is_empty()
+        !self.lock().assets.groups_of(owner).is_empty()
     }
 
     /// The schemes of the owner's balancers.
     pub fn schemes(&self, owner: &Owner) -> Vec<Scheme> {
-        let known = self.known();
+        let known = self.lock();
         let own = known.assets.balancers_of(owner).into_iter().filter_map(|arn| known.assets.balancers.get(arn));
         own.filter_map(|member| member.balancer.scheme).collect()
     }
 
     /// How long ago the owner's balancers were read; for one that was not read yet, how long ago we changed it.
     pub fn age(&self, owner: &Owner) -> Duration {
-        let known = self.known();
+        let known = self.lock();
         let marks = known.assets.balancers_of(owner).into_iter().filter_map(|arn| known.marks.get(arn));
         let ages = marks.filter_map(|mark| mark.read.or(mark.written)).map(|at| at.elapsed());
         ages.max().unwrap_or_default()
@@ -165,13 +165,13 @@ impl Region {
 
     /// Searches everything that was read, of all owners. It is not copied, for it is large. Nothing else can be entered
     /// meanwhile.
-    pub fn found<T>(&self, look: impl FnOnce(&Assets) -> T) -> T {
-        look(&self.known().assets)
+    pub fn search<T>(&self, look: impl FnOnce(&Assets) -> T) -> T {
+        look(&self.lock().assets)
     }
 
     /// The balancer of that name with its tags, if it does not belong to the owner.
     pub fn foreign_balancer(&self, owner: &Owner, name: &str) -> Option<(String, Pairs)> {
-        let known = self.known();
+        let known = self.lock();
         let mut foreign = known.assets.balancers.values().filter(|member| !owner.owns(&member.tags));
         let member = foreign.find(|member| member.balancer.name == name)?;
         Some((member.balancer.arn.clone(), member.tags.clone()))
@@ -180,7 +180,7 @@ impl Region {
     /// Reports whether a balancer with that ARN exists and does not belong to the owner. If so, its tags are read in
     /// every sweep from now on.
     pub fn disowned(&self, owner: &Owner, arn: &str) -> bool {
-        let mut known = self.known();
+        let mut known = self.lock();
         let disowned = known.assets.balancers.get(arn).is_some_and(|member| !owner.owns(&member.tags));
         if disowned {
             known.disowned.insert(arn.to_owned());
@@ -192,24 +192,24 @@ impl Region {
 
     /// Reads the tags of that balancer in every sweep from now on, no matter which owner it has.
     pub fn watch_tags(&self, arn: &str) {
-        self.known().disowned.insert(arn.to_owned());
+        self.lock().disowned.insert(arn.to_owned());
     }
 
     /// The names among these that a balancer has, no matter which owner it has.
-    pub fn taken(&self, names: &[String]) -> BTreeSet<String> {
-        self.known().assets.taken(names)
+    pub fn taken_names(&self, names: &[String]) -> BTreeSet<String> {
+        self.lock().assets.taken_names(names)
     }
 
     /// The target groups of others that have one of these names: their ARNs by name. Their tags are read in every sweep
     /// from now on.
     pub fn taken_groups(&self, owner: &Owner, names: &BTreeSet<&String>) -> BTreeMap<String, String> {
-        self.known().taken_groups(owner, names)
+        self.lock().taken_groups(owner, names)
     }
 
     /// Returns a resource of another cluster of the same name that keeps this owner from changing anything. `owns` says
     /// whether the owner has something in AWS.
     pub fn rival(&self, owner: &Owner, owns: bool) -> Option<Rival> {
-        self.known().assets.rival(owner, owns)
+        self.lock().assets.rival(owner, owns)
     }
 
     /// The objects to wake about something with these tags, possibly of another cluster of the same name.
@@ -222,7 +222,7 @@ impl Region {
         owner_of(&self.cluster, tags).map(|owner| owner.concerned())
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

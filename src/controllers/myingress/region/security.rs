@@ -19,7 +19,7 @@ impl Region {
     pub async fn learn_security_groups(&self, owner: &Owner, new: bool) -> Result<(), AwsError> {
         loop {
             let (known, unconfirmed) = {
-                let security = &mut self.known().security;
+                let security = &mut self.lock().security;
                 if new && !security.listed {
                     security.complete.insert(owner.uid.clone());
                 }
@@ -31,7 +31,7 @@ impl Region {
             } else if known {
                 return Ok(());
             } else {
-                let known = || self.known().security.listed.then_some(());
+                let known = || self.lock().security.listed.then_some(());
                 self.shared(Lookup::SecurityGroups, owner, known, self.read_security_groups()).await?;
             }
         }
@@ -42,7 +42,7 @@ impl Region {
         let begun = Instant::now();
         let found = self.ec2.security_groups(&[cluster_tag(&self.cluster)]).await?;
         let entries = self.ec2.entries(&ids(&found)).await?;
-        let mut known = self.known();
+        let mut known = self.lock();
         let mut changed = known.enter_entries(&entries, begun, |_| true);
         changed.extend(known.enter_security_groups(found, begun, |_| true));
         known.security.listed = true;
@@ -59,7 +59,7 @@ impl Region {
         let found = self.ec2.security_groups(&[cluster_tag(&self.cluster), uid_tag(owner)]).await?;
         let asked = ids(&found);
         let entries = self.ec2.entries(&asked).await?;
-        let mut known = self.known();
+        let mut known = self.lock();
         known.enter_entries(&entries, begun, |from| asked.contains(from));
         known.enter_security_groups(found, begun, |group| owner.owns(&group.tags));
         known.security.unconfirmed.retain(|uid, since| *uid != owner.uid || *since > begun);

@@ -43,7 +43,7 @@ impl Region {
                 _ if !lists.contains(&list) => Ok(()),
                 List::Balancers => self.read_balancers().await,
                 List::Groups => self.read_groups().await,
-                List::SecurityGroups if self.known().security.matters() => self.read_security_groups().await,
+                List::SecurityGroups if self.lock().security.matters() => self.read_security_groups().await,
                 List::SecurityGroups => Ok(()),
             };
             (list, outcome)
@@ -62,7 +62,7 @@ impl Region {
         // Objects need balancers and target groups. If they need security groups, they read them themselves.
         let needed = [List::Balancers, List::Groups];
         let missing = {
-            let mut known = self.known();
+            let mut known = self.lock();
             known.loaded.extend(lists.iter().filter(|list| !failed.contains_key(*list)));
             needed.into_iter().find(|list| !known.loaded.contains(list))
         };
@@ -86,7 +86,7 @@ impl Region {
         let begun = Instant::now();
         let balancers: Vec<Balancer> = self.elb.balancers().await?;
         let unknown_or_ours = |arn: &String| {
-            let known = self.known();
+            let known = self.lock();
             let ours = |member: &Member| self.concerned(&member.tags).is_some();
             known.disowned.contains(arn) || known.assets.balancers.get(arn).is_none_or(ours)
         };
@@ -94,7 +94,7 @@ impl Region {
         // are read like ours, so the end of that conflict is reported.
         let arns: Vec<String> = balancers.iter().map(|it| it.arn.clone()).filter(unknown_or_ours).collect();
         let mut tags = self.elb.tags(&arns).await?;
-        let mut known = self.known();
+        let mut known = self.lock();
         let mut woken = BTreeSet::new();
         let mut wake = |tags: &Pairs| woken.extend(self.concerned(tags));
         known.refresh_balancers(balancers, &mut tags, begun, &mut wake);
@@ -106,12 +106,12 @@ impl Region {
         let begun = Instant::now();
         let groups: Vec<TargetGroup> = self.elb.target_groups().await?;
         let unknown_or_disowned = |arn: &String| {
-            let known = self.known();
+            let known = self.lock();
             known.disowned.contains(arn) || !known.assets.groups.contains_key(arn)
         };
         let arns: Vec<String> = groups.iter().map(|it| it.arn.clone()).filter(unknown_or_disowned).collect();
         let mut tags = self.elb.tags(&arns).await?;
-        let mut known = self.known();
+        let mut known = self.lock();
         let mut woken = BTreeSet::new();
         let mut wake = |tags: &Pairs| woken.extend(self.concerned(tags));
         known.refresh_groups(groups, &mut tags, begun, &mut wake);
@@ -127,7 +127,7 @@ impl Region {
         }
         let mut woken = BTreeSet::new();
         for balancer in self.elb.describe_balancers(&arns).await? {
-            let mut known = self.known();
+            let mut known = self.lock();
             known.shown(&balancer.arn);
             let Some(member) = known.assets.balancers.get_mut(&balancer.arn) else { continue };
             if member.balancer.state != balancer.state {
@@ -135,12 +135,12 @@ impl Region {
                 woken.extend(self.concerned(&member.tags));
             }
         }
-        self.known().wake(woken);
+        self.lock().wake(woken);
         Ok(!self.provisioning().is_empty())
     }
 
     fn provisioning(&self) -> Vec<String> {
-        let known = self.known();
+        let known = self.lock();
         let ours = known
             .assets
             .balancers

@@ -56,7 +56,7 @@ pub async fn look_in_turn(region: &Region, targets: &Targets, every: Duration) {
 
 impl Region {
     fn turn(&self, every: Duration) -> Turn<String> {
-        let mut known = self.known();
+        let mut known = self.lock();
         self.pass_over(&mut known, every, Instant::now());
         // Details are needed only of our own balancers.
         let ours = known.marks.iter().filter(|(_, mark)| !mark.depth.is_empty());
@@ -90,7 +90,7 @@ impl Region {
     /// keep the others from being looked at.
     async fn look_at(&self, arn: &str, targets: &Targets) {
         let (depth, owner) = {
-            let mut known = self.known();
+            let mut known = self.lock();
             let mark = known.mark(arn);
             mark.turn = Some(Instant::now());
             let depth = mark.depth;
@@ -114,13 +114,13 @@ impl Region {
 
     /// The target groups of an owner.
     fn groups_of(&self, owner: &Concerned) -> Vec<String> {
-        let known = self.known();
+        let known = self.lock();
         let theirs = known.assets.groups.iter().filter(|(_, it)| self.ours(&it.tags).as_ref() == Some(owner));
         theirs.map(|(arn, _)| arn.clone()).collect()
     }
 
     fn enter_group_tags(&self, tags: impl IntoIterator<Item = (String, Pairs)>, begun: Instant) {
-        let mut known = self.known();
+        let mut known = self.lock();
         let mut woken = BTreeSet::new();
         for (arn, tags) in tags {
             if known.written_since(&arn, begun) {

@@ -47,7 +47,7 @@ impl Region {
     pub(super) fn mark_unconfirmed(&self, what: Named, name: &str, uid: &str) {
         let unconfirmed =
             Unconfirmed { since: Instant::now(), what, uid: uid.to_owned(), created: false, under_way: false };
-        let mut known = self.known();
+        let mut known = self.lock();
         let created = known.unconfirmed.get(name).is_some_and(|earlier| earlier.created && earlier.uid == uid);
         known.unconfirmed.insert(name.to_owned(), Unconfirmed { created, ..unconfirmed });
     }
@@ -56,12 +56,12 @@ impl Region {
     pub(super) fn mark_created(&self, what: Named, name: &str, uid: &str) {
         let unconfirmed =
             Unconfirmed { since: Instant::now(), what, uid: uid.to_owned(), created: true, under_way: true };
-        self.known().unconfirmed.insert(name.to_owned(), unconfirmed);
+        self.lock().unconfirmed.insert(name.to_owned(), unconfirmed);
     }
 
     /// Notes that it is known what has that name.
     pub(super) fn settled(&self, name: &str) {
-        self.known().unconfirmed.remove(name);
+        self.lock().unconfirmed.remove(name);
     }
 
     /// Finds out the outcome of unconfirmed calls on these names and on all names of the owner. That nothing has a name
@@ -70,7 +70,7 @@ impl Region {
         let concerning = |(name, unconfirmed): (&String, &Unconfirmed)| {
             (names.contains(name) || unconfirmed.uid == owner.uid).then(|| (name.clone(), unconfirmed.clone()))
         };
-        let all: Vec<(String, Unconfirmed)> = self.known().unconfirmed.iter().filter_map(concerning).collect();
+        let all: Vec<(String, Unconfirmed)> = self.lock().unconfirmed.iter().filter_map(concerning).collect();
         for (name, unconfirmed) in all {
             let tags = match unconfirmed.what {
                 Named::Balancer => self.look_for_balancer(&name).await?,
@@ -86,7 +86,7 @@ impl Region {
             let ours = unconfirmed.uid == owner.uid && tags.is_some_and(|tags| owner.owns(&tags));
             if unconfirmed.created && ours {
                 let made = Made { what: unconfirmed.what, name: name.clone() };
-                self.known().found_made.entry(owner.uid.clone()).or_default().push(made);
+                self.lock().found_made.entry(owner.uid.clone()).or_default().push(made);
             }
             self.settled(&name);
         }
@@ -96,12 +96,12 @@ impl Region {
     /// Resources of the owner whose create calls lost their answers and that were found since the last call of this
     /// function.
     pub fn take_found_made(&self, uid: &str) -> Vec<Made> {
-        self.known().found_made.remove(uid).unwrap_or_default()
+        self.lock().found_made.remove(uid).unwrap_or_default()
     }
 
     /// Forgets such resources of owners that no longer exist: no object asks for them any more.
     pub fn retain_found_made(&self, living: &BTreeSet<String>) {
-        self.known().found_made.retain(|uid, _| living.contains(uid));
+        self.lock().found_made.retain(|uid, _| living.contains(uid));
     }
 
     /// Looks the name up in AWS, enters what has it, and returns its tags.
@@ -111,7 +111,7 @@ impl Region {
             None => None,
         };
         let found = member.as_ref().map(|(_, tags)| tags.clone());
-        let mut known = self.known();
+        let mut known = self.lock();
         known.assets.balancers.retain(|_, member| member.balancer.name != name);
         if let Some((balancer, tags)) = member {
             let arn = balancer.arn.clone();
@@ -133,7 +133,7 @@ impl Region {
             None => None,
         };
         let found = member.as_ref().map(|member| member.tags.clone());
-        let mut known = self.known();
+        let mut known = self.lock();
         known.assets.groups.retain(|_, member| member.group.name != name);
         if let Some(member) = member {
             known.shown(&member.group.arn);

@@ -24,7 +24,7 @@ pub fn layout(goals: &[Goal], count: usize, floor: u16, ours: &[&Rule], others: 
     if !only_moves && let Some(finals) = upwards(goals, count, floor, &now, &others) {
         return Some(Layout { finals, waiting: now });
     }
-    let others = Taken::by(&others);
+    let others = Taken::new(&others);
     let finals = anywhere(goals, count, floor, &now, &others)?;
     if only_moves && goals.len() == ours.len() {
         // One call moves all rules.
@@ -42,7 +42,7 @@ pub fn layout(goals: &[Goal], count: usize, floor: u16, ours: &[&Rule], others: 
 /// Final numbers to which no rule has to move down, and which no rule has to leave first. Once rules were moved aside
 /// there are such numbers, so a plan that continues another one does not move them again.
 fn upwards(goals: &[Goal], count: usize, floor: u16, now: &[u16], others: &[u16]) -> Option<Vec<u16>> {
-    let taken = Taken::by(now.iter().chain(others));
+    let taken = Taken::new(now.iter().chain(others));
     let place = |goal: &Goal| {
         let now = goal.reused.map(|index| now[index]);
         match (goal.wanted.priority, now) {

@@ -12,7 +12,7 @@ pub struct Taken(Vec<u16>);
 
 impl Taken {
     /// Marks these numbers as taken.
-    pub fn by<'a>(numbers: impl IntoIterator<Item = &'a u16>) -> Self {
+    pub fn new<'a>(numbers: impl IntoIterator<Item = &'a u16>) -> Self {
         let mut numbers: Vec<u16> = numbers.into_iter().copied().collect();
         numbers.sort_unstable();
         numbers.dedup();

@@ -75,7 +75,7 @@ pub fn evaluated<'a>(wanted: &'a [Wanted], others: &[&Rule]) -> Result<Vec<&'a W
         }
     }
     let others: Vec<u16> = others.iter().map(|rule| rule.priority).collect();
-    let taken = Taken::by(&others);
+    let taken = Taken::new(&others);
     let ends: Vec<u16> = runs.keys().copied().skip(1).chain([HIGHEST + 1]).collect();
     let mut ordered = Vec::with_capacity(wanted.len());
     let mut displaced = VecDeque::new();

@@ -167,12 +167,12 @@ impl Listener {
         !standing.ours && priority.is_multiple_of(2)
     }
 
-    pub fn of(&self, ours: bool) -> Vec<(u16, &Standing)> {
+    pub fn select(&self, ours: bool) -> Vec<(u16, &Standing)> {
         self.rules.iter().filter(|(_, it)| it.ours == ours).map(|(priority, it)| (*priority, it)).collect()
     }
 
     pub fn order(&self) -> Vec<&RuleSettings> {
-        self.of(true).into_iter().map(|(_, standing)| &standing.settings).collect()
+        self.select(true).into_iter().map(|(_, standing)| &standing.settings).collect()
     }
 
     /// Reports for each request whether it is answered by a rule of ours that is none of the wanted ones.
@@ -286,7 +286,7 @@ proptest! {
             }
             prop_assert_eq!(now.order(), goal.order());
             prop_assert_eq!(now.default_changed, new_default);
-            prop_assert_eq!(now.of(false), before.of(false), "rules of others");
+            prop_assert_eq!(now.select(false), before.select(false), "rules of others");
             for rule in &wanted {
                 if let Some(priority) = rule.priority {
                     prop_assert_eq!(&now.rules[&priority].settings, &rule.settings);
@@ -347,7 +347,7 @@ proptest! {
             }
         }
         prop_assert_eq!(now.order(), goal.order());
-        prop_assert_eq!(now.of(false), before.of(false), "rules of others");
+        prop_assert_eq!(now.select(false), before.select(false), "rules of others");
     }
 
     /// Checks the documentation of [`plan`].

@@ -144,7 +144,7 @@ impl Drift {
                 groups.for_each(|group| group.egress = [elsewhere.clone()].into());
             }
             Self::ShutOut => {
-                let own = aws.assets.of(owner).entries;
+                let own = aws.assets.owned_by(owner).entries;
                 aws.assets.entries.retain(|entry| !own.contains(entry));
             }
             Self::TakeAcl => balancers(aws, owner).for_each(|member| member.web_acl = Some(None)),

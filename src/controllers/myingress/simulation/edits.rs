@@ -71,7 +71,7 @@ fn matches(settings: &RuleSettings, (_, host, path): &Request) -> bool {
 }
 
 /// The groups that get requests.
-fn sent(actions: &[RuleAction]) -> BTreeSet<String> {
+fn receivers(actions: &[RuleAction]) -> BTreeSet<String> {
     let groups = actions.iter().filter_map(|action| match action {
         RuleAction::Forward { groups, .. } => Some(groups),
         _ => None,
@@ -91,12 +91,12 @@ impl Simulation {
             }
             for rule in listener.rules.values().map(|it| &it.rule.settings) {
                 let place = (listener.listener.settings.port, Some(rule.conditions.clone()));
-                watch.busy.entry(place).or_default().extend(self.and_backends(sent(&rule.actions)));
+                watch.busy.entry(place).or_default().extend(self.and_backends(receivers(&rule.actions)));
             }
         }
         for request in requests() {
             let Some((actions, member, conditions)) = self.answer(owner, &request) else { continue };
-            let groups = sent(&actions);
+            let groups = receivers(&actions);
             watch.busy.entry((request.0, conditions.clone())).or_default().extend(self.and_backends(groups.clone()));
             let tags = groups.iter().filter_map(|arn| member_of(&self.aws.assets.groups.get(arn)?.tags));
             let rule = member.clone().zip(conditions);
@@ -148,7 +148,7 @@ impl Simulation {
     /// suspended member stays, though no spec sets it: there the target groups say whose it is.
     fn is_given_up(&self, before: &Answer, port: u16, (actions, now): (&[RuleAction], Option<&ObjectKey>)) -> bool {
         let Some(former) = &before.given_up_by else { return false };
-        let mut groups = sent(actions).into_iter().filter_map(|arn| self.aws.assets.groups.get(&arn));
+        let mut groups = receivers(actions).into_iter().filter_map(|arn| self.aws.assets.groups.get(&arn));
         if groups.any(|group| member_of(&group.tags).is_some_and(|it| it != *former)) {
             return true;
         }
@@ -174,7 +174,7 @@ impl Simulation {
             // Groups that AWS cannot check before, because nothing forwards, need targets at least.
             let checkable = matches!(before.actions[..], [RuleAction::Forward { .. }]);
             let need = before.quality.min(if checkable { 2 } else { 1 });
-            for arn in sent(&now) {
+            for arn in receivers(&now) {
                 let backend = self.backend_of(&arn);
                 let same = backend.as_ref().and_then(|backend| before.groups.get(backend));
                 let have = self.fitness(owner, &arn);
@@ -225,7 +225,7 @@ impl Simulation {
     fn quality(&self, owner: &Owner, actions: &[RuleAction]) -> u8 {
         match actions.last() {
             Some(RuleAction::Forward { .. }) => {
-                sent(actions).iter().map(|arn| self.fitness(owner, arn)).max().unwrap_or_default()
+                receivers(actions).iter().map(|arn| self.fitness(owner, arn)).max().unwrap_or_default()
             }
             _ if actions == nothing_here() => 0,
             _ => 2,
@@ -251,7 +251,7 @@ impl Simulation {
         ))
     }
 
-    fn lost(&self) -> &[String] {
+    fn lost_requests(&self) -> &[String] {
         self.watch.as_ref().map(|watch| watch.lost.as_slice()).unwrap_or_default()
     }
 
@@ -263,7 +263,7 @@ impl Simulation {
 fn shape(simulation: &mut Simulation) -> Shape {
     let object = simulation.objects[0].clone();
     let observed = simulation.observe(&object);
-    Shape::of(&observed.owner, &simulation.aws.assets, observed.built.model.as_ref())
+    Shape::new(&observed.owner, &simulation.aws.assets, observed.built.model.as_ref())
 }
 
 fn lacking() -> impl Strategy<Value = BTreeMap<String, Supply>> {
@@ -337,7 +337,7 @@ fn requests_stay_while_the_new_backend_has_no_healthy_target_whatever_the_reason
                 backends.for_each(|it| it.target_type = BackendTargetType::Instance);
             }
             simulation.settle(None);
-            assert_eq!(simulation.lost(), [] as [&str; 0], "{supply:?} {after}");
+            assert_eq!(simulation.lost_requests(), [] as [&str; 0], "{supply:?} {after}");
             assert!(!simulation.is_ready(), "{supply:?} {after}: {:?}", simulation.health);
             let (_, health) = simulation.health.first_key_value().unwrap();
             let (Health::Progressing(cause) | Health::Stalled(cause)) = health else { panic!("{health:?}") };
@@ -359,7 +359,7 @@ fn requests_stay_while_the_new_backend_has_no_healthy_target_whatever_the_reason
         simulation.object("web").spec.backends[0].service = Some("api".into());
         for crash in [None, Some(0)] {
             simulation.settle(crash);
-            assert_eq!((simulation.lost(), simulation.is_ready()), (&[][..], false), "{supply:?}");
+            assert_eq!((simulation.lost_requests(), simulation.is_ready()), (&[][..], false), "{supply:?}");
             let (_, health) = simulation.health.first_key_value().unwrap();
             let (Health::Progressing(cause) | Health::Stalled(cause)) = health else { panic!("{health:?}") };
             assert!(["Service api", "backends[0]"].iter().any(|it| cause.message.contains(it)), "{cause:?}");
@@ -367,7 +367,7 @@ fn requests_stay_while_the_new_backend_has_no_healthy_target_whatever_the_reason
         }
         simulation.supplies.clear();
         simulation.settle(None);
-        assert!(simulation.is_ready() && simulation.lost().is_empty(), "{:?}", simulation.health);
+        assert!(simulation.is_ready() && simulation.lost_requests().is_empty(), "{:?}", simulation.health);
         let tags = simulation.aws.assets.groups.values().map(|it| it.tags["causeway.example.com/backend"].as_str());
         assert_eq!(tags.collect::<Vec<_>>(), ["api:80"]);
     }
@@ -379,7 +379,7 @@ fn requests_stay_while_the_new_backend_has_no_healthy_target_whatever_the_reason
     let after = json!([{ "port": 80, "defaultAction": forward("api") }]);
     simulation.object("web").spec = born("web", 0, spec(&after, false)).spec;
     simulation.settle(None);
-    assert_eq!((simulation.lost().len(), simulation.is_ready()), (0, false));
+    assert_eq!((simulation.lost_requests().len(), simulation.is_ready()), (0, false));
     simulation.supplies.clear();
     simulation.settle(None);
     assert!(simulation.is_ready(), "{:?}", simulation.health);
@@ -414,11 +414,11 @@ fn a_new_balancer_takes_no_requests_that_it_cannot_answer() {
                 backends.for_each(|it| it.target_type = BackendTargetType::Instance);
             }
             simulation.settle(None);
-            assert_eq!(simulation.lost(), [] as [&str; 0], "{supply:?} {before}");
+            assert_eq!(simulation.lost_requests(), [] as [&str; 0], "{supply:?} {before}");
             assert!(!simulation.is_ready(), "{supply:?} {before}: {:?}", simulation.health);
             simulation.supplies.clear();
             simulation.settle(None);
-            assert!(simulation.is_ready() && simulation.lost().is_empty(), "{:?}", simulation.health);
+            assert!(simulation.is_ready() && simulation.lost_requests().is_empty(), "{:?}", simulation.health);
         }
     }
 }
@@ -448,7 +448,7 @@ fn what_http_cannot_have_lets_nothing_wait_where_https_ends() {
         simulation.settle(crash);
         let mut listeners = simulation.aws.assets.balancers.values().flat_map(|it| it.listeners.iter().flatten());
         assert_eq!(listeners.next().unwrap().1.listener.settings.protocol, Protocol::Http);
-        assert_eq!(simulation.lost(), [] as [&str; 0]);
+        assert_eq!(simulation.lost_requests(), [] as [&str; 0]);
     }
 }
 
@@ -469,11 +469,11 @@ fn a_former_service_that_goes_answers_no_new_rule() {
         simulation.watch_requests(&owner, &BTreeSet::new());
         simulation.object("web").spec = born("web", 0, spec(&after, false)).spec;
         simulation.settle(None);
-        assert_eq!(simulation.lost(), [] as [&str; 0], "{supply:?}");
+        assert_eq!(simulation.lost_requests(), [] as [&str; 0], "{supply:?}");
         assert!(!simulation.is_ready(), "{supply:?}: {:?}", simulation.health);
         simulation.supplies.clear();
         simulation.settle(None);
-        assert!(simulation.is_ready() && simulation.lost().is_empty(), "{:?}", simulation.health);
+        assert!(simulation.is_ready() && simulation.lost_requests().is_empty(), "{:?}", simulation.health);
     }
 }
 
@@ -492,10 +492,10 @@ fn an_idle_default_action_of_a_new_balancer_takes_over_no_rule() {
     simulation.watch_requests(&owner, &BTreeSet::new());
     simulation.object("web").spec = of_scheme("internal", &[]).spec;
     simulation.settle(None);
-    assert_eq!((simulation.lost(), simulation.is_ready()), (&[][..], false));
+    assert_eq!((simulation.lost_requests(), simulation.is_ready()), (&[][..], false));
     simulation.supplies.clear();
     simulation.settle(None);
-    assert!(simulation.is_ready() && simulation.lost().is_empty(), "{:?}", simulation.health);
+    assert!(simulation.is_ready() && simulation.lost_requests().is_empty(), "{:?}", simulation.health);
 }
 
 #[test]
@@ -534,7 +534,7 @@ proptest! {
         simulation.object("web").spec = web(&after).spec;
         simulation.note_left();
         simulation.settle(Some(crash));
-        prop_assert_eq!(simulation.lost(), [] as [&str; 0]);
+        prop_assert_eq!(simulation.lost_requests(), [] as [&str; 0]);
         let expected = shape(&mut reference(vec![web(&after)]));
         if simulation.is_ready() {
             // The number of a named port of checks may not be known yet.
@@ -542,7 +542,7 @@ proptest! {
         }
         simulation.supplies.clear();
         simulation.settle(None);
-        prop_assert_eq!(simulation.lost(), [] as [&str; 0]);
+        prop_assert_eq!(simulation.lost_requests(), [] as [&str; 0]);
         prop_assert!(simulation.is_ready(), "{:?}", simulation.health);
         assert_same(&shape(&mut simulation), &expected);
     }
@@ -574,10 +574,10 @@ proptest! {
         }
         simulation.note_left();
         simulation.settle(Some(crash));
-        prop_assert_eq!(simulation.lost(), [] as [&str; 0]);
+        prop_assert_eq!(simulation.lost_requests(), [] as [&str; 0]);
         simulation.supplies.clear();
         simulation.settle(None);
-        prop_assert_eq!(simulation.lost(), [] as [&str; 0]);
+        prop_assert_eq!(simulation.lost_requests(), [] as [&str; 0]);
         let suspended = simulation.objects.iter().any(|object| object.spec.suspend);
         if able && !suspended && !complains(&mut simulation) {
             let mut reference = reference(edited);

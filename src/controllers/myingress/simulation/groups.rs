@@ -27,7 +27,7 @@ pub fn members(specs: &[Value]) -> Vec<MyIngress> {
 fn shape(simulation: &mut Simulation) -> Shape {
     let object = simulation.objects[0].clone();
     let observed = simulation.observe(&object);
-    Shape::of(&observed.owner, &simulation.aws.assets, observed.built.model.as_ref())
+    Shape::new(&observed.owner, &simulation.aws.assets, observed.built.model.as_ref())
 }
 
 /// Returns whether tags are those of a member of the group.
@@ -139,7 +139,7 @@ fn a_group_has_its_balancer_although_others_took_every_name_that_they_can_forese
     for scheme in schemes {
         simulation.object("a").spec.scheme = scheme;
         simulation.settle(None);
-        let balancers = simulation.aws.assets.of(&owner).balancers;
+        let balancers = simulation.aws.assets.owned_by(&owner).balancers;
         assert_eq!(balancers.values().map(|it| it.balancer.scheme).collect::<Vec<_>>(), [Some(scheme)]);
     }
     assert_eq!(simulation.aws.assets.balancers.len(), FORESEEN.len() + 1, "no owner lost a balancer");
@@ -246,7 +246,7 @@ proptest! {
     ) {
         // A member that cannot take part keeps what it had, so the result differs from a creation. No member is
         // suspended here.
-        let resumed = |specs: &[Value]| specs.iter().map(|spec| specs::without(spec, &["suspend"])).collect::<Vec<_>>();
+        let resumed = |specs: &[Value]| specs.iter().map(|spec| specs::drop_fields(spec, &["suspend"])).collect::<Vec<_>>();
         let count = before.len().min(after.len());
         let (before, after) = (resumed(&before[..count]), resumed(&after[..count]));
         let mut simulation = Simulation::with(members(&before));
@@ -280,7 +280,7 @@ proptest! {
         before in specs::standing(), after in specs::standing(), member in specs::joining(8081), suspended: bool,
     ) {
         let after = { let mut it = after; it["scheme"] = before["scheme"].clone(); it };
-        let member = specs::without(&member, &["suspend"]);
+        let member = specs::drop_fields(&member, &["suspend"]);
         let mut simulation = Simulation::with(members(&[before, member]));
         let owner = Simulation::owner(&simulation.objects[0]);
         simulation.settle(None);

@@ -308,7 +308,7 @@ proptest! {
         edited in specs::standing(), suspended: bool, crash in 0..40_usize,
     ) {
         let all = [first, second, third].map(|spec| {
-            let mut spec = specs::without(&spec, &["suspend"]);
+            let mut spec = specs::drop_fields(&spec, &["suspend"]);
             spec["group"] = json!({ "name": "all" });
             spec
         });

@@ -122,11 +122,11 @@ impl Simulation {
     }
 
     pub fn owner(object: &MyIngress) -> Owner {
-        Owner::of(&cluster(), object)
+        Owner::of_object(&cluster(), object)
     }
 
     fn owner_of(&self, object: &MyIngress) -> Owner {
-        Owner::of(self.cluster.as_ref().unwrap_or(&cluster()), object)
+        Owner::of_object(self.cluster.as_ref().unwrap_or(&cluster()), object)
     }
 
     /// The first object with that name.
@@ -148,7 +148,7 @@ impl Simulation {
         let secrets = fixtures::secrets();
         let (limits, certificates) = (Limits::default(), aws::certificates());
         let certificates = members.grouped.then_some(certificates.as_slice());
-        let mut assets = self.aws.assets.of(&owner);
+        let mut assets = self.aws.assets.owned_by(&owner);
         let standing: Vec<Scheme> = assets.balancers.values().filter_map(|member| member.balancer.scheme).collect();
         let again = |occupied: &Occupied| {
             let inputs = Inputs { owner: &owner, secrets: &secrets, limits: &limits, certificates, occupied };
@@ -187,7 +187,7 @@ impl Simulation {
             let others = groups.iter().filter(|(_, it)| names.contains(&it.group.name) && !owner.owns(&it.tags));
             others.map(|(arn, it)| (it.group.name.clone(), arn.clone())).collect::<BTreeMap<_, _>>()
         };
-        let mut occupied = Occupied::by(&assets, &owner);
+        let mut occupied = Occupied::new(&assets, &owner);
         let rival = rival(&self.aws.assets, &owner, !assets.is_empty());
         if rival.is_some() {
             // Nothing is looked up for an owner that does nothing.
@@ -299,7 +299,7 @@ impl Simulation {
         if object.spec.suspend {
             let owner = self.owner_of(&object);
             let place = key_of(&owner);
-            let others = bindings_without(&object, self.bound.get(&place), &self.aws.assets.of(&owner));
+            let others = bindings_without(&object, self.bound.get(&place), &self.aws.assets.owned_by(&owner));
             let known: Vec<Arc<MyIngress>> = self.objects.iter().cloned().map(Arc::new).collect();
             let forgotten = others.is_empty() && members_of(&object, &known).all_suspended();
             self.bound.set(&place, others, self.now);
@@ -315,7 +315,7 @@ impl Simulation {
             let plan = decide(&object, &observed, self.now);
             if leads(&object, &observed) {
                 let awaits = plan.actions.is_empty() && waits(&object, &observed, self.now);
-                let decided = Decided::of(&observed, &plan, awaits, self.now, self.now);
+                let decided = Decided::new(&observed, &plan, awaits, self.now, self.now);
                 let drift = self.drift.entry(key_of(&observed.owner)).or_default().take(&decided);
                 self.repaired.extend((drift != Drift::default()).then_some(drift));
             }

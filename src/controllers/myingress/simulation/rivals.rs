@@ -30,7 +30,7 @@ fn objects(specs: &[Value; 3], cluster: &str) -> Vec<MyIngress> {
 }
 
 fn everything() -> impl Strategy<Value = [Value; 3]> {
-    let member = specs::joining(8081).prop_map(|spec| specs::without(&spec, &["suspend"]));
+    let member = specs::joining(8081).prop_map(|spec| specs::drop_fields(&spec, &["suspend"]));
     (specs::standing(), member, specs::alone()).prop_map(|(first, second, alone)| [first, second, alone])
 }
 
@@ -139,7 +139,7 @@ proptest! {
         prop_assert!(!marked.get() || stalled, "{:#?}", simulation.health);
         prop_assert_eq!(&simulation.aws.assets, &before);
         prop_assert!(simulation.journal.iter().all(|action| matches!(action, Action::Bind(_))), "{:#?}", simulation.journal);
-        let ours = simulation.aws.assets.of(&owner).groups;
+        let ours = simulation.aws.assets.owned_by(&owner).groups;
         prop_assert!(simulation.followed(&owner).iter().all(|arn| ours.contains_key(arn)), "theirs are not followed");
     }
 }

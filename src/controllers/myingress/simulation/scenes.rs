@@ -63,7 +63,7 @@ fn a_new_balancer_is_shown_at_once_and_changed_only_when_its_tags_are_seen() {
     let created = plan(&mut simulation);
     assert!(simulation.carry_out(&owner, &created.actions));
     let shown = plan(&mut simulation);
-    let made = &simulation.aws.assets.of(&owner).balancers.into_values().next().unwrap().balancer;
+    let made = &simulation.aws.assets.owned_by(&owner).balancers.into_values().next().unwrap().balancer;
     assert_eq!(shown.status.alb.as_ref().map(|alb| &alb.arn), Some(&made.arn));
     assert!(shown.write_status_first && matches!(shown.health, Health::Progressing(_)), "{shown:#?}");
     let verify = BalancerAction::Verify { arn: made.arn.clone(), name: made.name.clone() };

@@ -52,8 +52,8 @@ pub struct ListenerShape {
 
 impl Shape {
     /// The shape of an owner with this model. What the model leaves to AWS does not count.
-    pub fn of(owner: &Owner, assets: &Assets, model: Option<&Model>) -> Self {
-        let own = assets.of(owner);
+    pub fn new(owner: &Owner, assets: &Assets, model: Option<&Model>) -> Self {
+        let own = assets.owned_by(owner);
         let named = |actions: &[RuleAction]| actions.iter().map(|action| by_name(action, &own)).collect::<Vec<_>>();
         let left_to_aws = model.is_some_and(|it| it.balancer.security == SecurityModel::Default);
         let chosen = model.is_some_and(|it| matches!(it.balancer.subnets, SubnetsModel::Tagged { .. }));

@@ -39,7 +39,7 @@ fn create_sick_groups(simulation: &mut Simulation) {
 }
 
 /// The actions on requests that a change brings.
-fn sent(action: &Action) -> &[RuleAction] {
+fn request_actions(action: &Action) -> &[RuleAction] {
     match action {
         Action::Listener(ListenerAction::CreateRule { settings, .. } | ListenerAction::ModifyRule { settings, .. }) => {
             &settings.actions
@@ -59,8 +59,8 @@ fn no_request_passes_a_log_in_while_its_successor_is_unhealthy() {
     create_sick_groups(&mut simulation);
     simulation.settle(None);
     let opens = |action: &&Action| {
-        let logs_in = sent(action).iter().any(|it| matches!(it, RuleAction::AuthenticateOidc(_)));
-        !logs_in && sent(action).iter().flat_map(RuleAction::forwarded_to).any(|arn| protected.contains(arn))
+        let logs_in = request_actions(action).iter().any(|it| matches!(it, RuleAction::AuthenticateOidc(_)));
+        !logs_in && request_actions(action).iter().flat_map(RuleAction::forwarded_to).any(|arn| protected.contains(arn))
     };
     assert_eq!(simulation.journal.iter().find(opens), None);
     let listener = listener(&simulation);

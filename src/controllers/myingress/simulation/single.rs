@@ -23,7 +23,7 @@ fn reference(spec: &Value) -> Simulation {
 fn shape(simulation: &mut Simulation) -> Shape {
     let object = simulation.objects[0].clone();
     let observed = simulation.observe(&object);
-    Shape::of(&observed.owner, &simulation.aws.assets, observed.built.model.as_ref())
+    Shape::new(&observed.owner, &simulation.aws.assets, observed.built.model.as_ref())
 }
 
 proptest! {
@@ -54,7 +54,7 @@ proptest! {
             prop_assert!(matches!(health, Some(Health::Ready(_))), "{:?}", health);
             let expected = shape(&mut reference(&spec));
             assert_same(&shape(&mut simulation), &expected);
-            let groups: std::collections::BTreeSet<String> = simulation.aws.assets.of(&owner).groups.into_keys().collect();
+            let groups: std::collections::BTreeSet<String> = simulation.aws.assets.owned_by(&owner).groups.into_keys().collect();
             prop_assert_eq!(simulation.followed(&owner), groups, "targets follow every group");
         }
         prop_assert_eq!(foreign(std::slice::from_ref(&owner), &simulation.aws.assets).0, others.clone());

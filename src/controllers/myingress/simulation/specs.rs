@@ -46,7 +46,7 @@ pub fn joining(port: u16) -> impl Strategy<Value = Value> {
     (content(vec![80, port]), trouble, of(0..3_u8), additions).prop_map(|(content, trouble, order, additions)| {
         let additions: Vec<Addition> = additions;
         // The balancer is another member's.
-        let content = without(
+        let content = drop_fields(
             &rare::with(merged(content, json!({ "subnets": ["subnet-0", "subnet-1"] })), &additions),
             &["subnets"],
         );
@@ -281,7 +281,7 @@ pub fn balancer_called(name: String, scheme: Scheme) -> Balancer {
 }
 
 /// The spec without some of its fields.
-pub fn without(spec: &Value, fields: &[&str]) -> Value {
+pub fn drop_fields(spec: &Value, fields: &[&str]) -> Value {
     let spec = spec.as_object().cloned().unwrap_or_default();
     let kept: Map<String, Value> = spec.into_iter().filter(|(key, _)| !fields.contains(&key.as_str())).collect();
     Value::Object(kept)

@@ -163,16 +163,16 @@ mod tests {
         targets.iter().map(|(id, state)| (target(id), TargetHealth { state: *state, description: None })).collect()
     }
 
-    fn wanted(ids: &[&str]) -> BTreeSet<Target> {
+    fn wanted_targets(ids: &[&str]) -> BTreeSet<Target> {
         ids.iter().map(|id| target(id)).collect()
     }
 
     #[test]
     fn nothing_is_done_before_the_group_was_read() {
         let mut cache = TargetCache::default();
-        assert!(cache.difference(&wanted(&["a"])).is_empty());
+        assert!(cache.difference(&wanted_targets(&["a"])).is_empty());
         cache.read(answer(&[("b", Healthy)]), Instant::now());
-        let difference = cache.difference(&wanted(&["a"]));
+        let difference = cache.difference(&wanted_targets(&["a"]));
         assert_eq!((difference.register, difference.deregister), (vec![target("a")], vec![target("b")]));
     }
 
@@ -180,8 +180,8 @@ mod tests {
     fn what_is_draining_is_not_registered() {
         let mut cache = TargetCache::default();
         cache.read(answer(&[("a", Draining), ("b", Draining)]), Instant::now());
-        assert_eq!(cache.difference(&wanted(&["a"])).register, [target("a")]);
-        assert_eq!(cache.difference(&wanted(&["a"])).deregister, []);
+        assert_eq!(cache.difference(&wanted_targets(&["a"])).register, [target("a")]);
+        assert_eq!(cache.difference(&wanted_targets(&["a"])).deregister, []);
     }
 
     #[test]
@@ -191,20 +191,20 @@ mod tests {
         cache.registered(&[target("a")], now);
         let lagging = now + Duration::from_secs(1);
         cache.read(answer(&[]), lagging);
-        assert!(cache.difference(&wanted(&["a"])).is_empty());
+        assert!(cache.difference(&wanted_targets(&["a"])).is_empty());
         assert_eq!(cache.health_after(&target("a"), now), None, "it was not read");
         cache.deregistered(&[target("a")], lagging);
         cache.read(answer(&[("a", Healthy)]), lagging);
-        assert!(cache.difference(&wanted(&[])).is_empty());
+        assert!(cache.difference(&wanted_targets(&[])).is_empty());
         cache.read(answer(&[("a", Healthy)]), lagging + READ_LAG);
-        assert_eq!(cache.difference(&wanted(&[])).deregister, [target("a")]);
+        assert_eq!(cache.difference(&wanted_targets(&[])).deregister, [target("a")]);
     }
 
     #[test]
     fn an_address_is_the_same_in_whatever_way_it_is_written() {
         let mut cache = TargetCache::default();
         cache.read(answer(&[("fd00:0:0:0:0:0:0:1", Healthy), ("i-0abc", Healthy)]), Instant::now());
-        assert!(cache.difference(&wanted(&["fd00::1", "i-0abc"])).is_empty());
+        assert!(cache.difference(&wanted_targets(&["fd00::1", "i-0abc"])).is_empty());
     }
 
     #[test]
@@ -214,7 +214,7 @@ mod tests {
         cache.registered(&[target("a")], now);
         cache.read(answer(&[("a", Healthy)]), now);
         cache.read(answer(&[("x", Initial)]), now);
-        let difference = cache.difference(&wanted(&["a"]));
+        let difference = cache.difference(&wanted_targets(&["a"]));
         assert_eq!((difference.register, difference.deregister), (vec![target("a")], vec![target("x")]));
     }
 
@@ -224,9 +224,9 @@ mod tests {
         let mut cache = TargetCache::empty(now);
         cache.registered(&[target("a")], now);
         cache.invalidate();
-        assert!(cache.unknown() && cache.difference(&wanted(&[])).is_empty());
+        assert!(cache.unknown() && cache.difference(&wanted_targets(&[])).is_empty());
         cache.read(answer(&[]), now);
-        assert_eq!(cache.difference(&wanted(&["a"])).register, [target("a")]);
+        assert_eq!(cache.difference(&wanted_targets(&["a"])).register, [target("a")]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::external::elbv2::{HealthCheck, TargetState};
 
-const SOON: Duration = Duration::from_secs(1);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause while pods wait at their readiness gate.
 const LONGEST_FOR_A_POD: Duration = Duration::from_secs(10);
 /// The longest pause while only the status waits.
@@ -12,7 +12,7 @@ const LONGEST: Duration = Duration::from_mins(1);
 /// How long AWS takes until its checks follow a change.
 const BEGINS: Duration = Duration::from_mins(1);
 /// The first pause for targets that fail or drain, because they do so for a while.
-const SLOW: Duration = Duration::from_secs(30);
+const FIRST_SLOW_PAUSE: Duration = Duration::from_secs(30);
 
 /// How long AWS takes at most to judge all targets by a check, with what it needs to begin with it.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/target-group-health-checks.html>
@@ -31,7 +31,7 @@ pub fn next_look(
 ) -> Option<Duration> {
     let doubled = |from: Duration, longest: Duration| (from * 2_u32.saturating_pow(looks.min(8))).min(longest);
     if pods_wait {
-        return Some(doubled(SOON, LONGEST_FOR_A_POD));
+        return Some(doubled(FIRST_PAUSE, LONGEST_FOR_A_POD));
     }
     let (mut checked, mut slow) = (disturbed, false);
     for state in states {
@@ -41,7 +41,7 @@ pub fn next_look(
             TargetState::Unhealthy | TargetState::Draining => slow = true,
         }
     }
-    if checked { Some(doubled(SOON, LONGEST)) } else { slow.then(|| doubled(SLOW, LONGEST)) }
+    if checked { Some(doubled(FIRST_PAUSE, LONGEST)) } else { slow.then(|| doubled(FIRST_SLOW_PAUSE, LONGEST)) }
 }
 
 #[cfg(test)]

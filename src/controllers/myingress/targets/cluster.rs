@@ -39,7 +39,7 @@ impl Concerned {
     }
 
     /// Adds what another change concerns.
-    pub fn also(&mut self, other: Self) {
+    pub fn add(&mut self, other: Self) {
         self.services.extend(other.services);
         self.nodes |= other.nodes;
         self.left.extend(other.left);
@@ -205,7 +205,7 @@ impl Entered for Slice {
         let mut concerned = Concerned::default();
         let known = cluster.service_of_slice.get(key);
         if known.is_some_and(|service| *service != self.service) {
-            concerned.also(Self::leave(cluster, key));
+            concerned.add(Self::leave(cluster, key));
         }
         let service = (key.0.clone(), self.service.clone());
         let slices = cluster.slices.entry(service.clone()).or_default();
@@ -214,7 +214,7 @@ impl Entered for Slice {
         }
         cluster.service_of_slice.insert(key.clone(), self.service.clone());
         slices.insert(key.1.clone(), self);
-        concerned.also(Concerned::service(service));
+        concerned.add(Concerned::service(service));
         concerned
     }
 

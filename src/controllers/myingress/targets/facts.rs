@@ -137,7 +137,7 @@ pub struct Endpoint {
 
 impl Slice {
     /// The facts of a slice that matter; `None` for one that belongs to no Service or holds no IP addresses.
-    pub fn of(slice: LeanSlice) -> Option<Self> {
+    pub fn from_lean(slice: LeanSlice) -> Option<Self> {
         let mut labels = slice.metadata.labels?;
         let service = labels.remove(SERVICE_NAME)?;
         let by_kubernetes = labels.get(MANAGED_BY).is_some_and(|it| it == OF_KUBERNETES);
@@ -220,11 +220,11 @@ impl LeanPod {
 
 impl Pod {
     /// The facts of a pod that matter; `None` if there are none.
-    pub fn of(pod: &LeanPod, now: Instant) -> Option<Self> {
+    pub fn from_lean(pod: &LeanPod, now: Instant) -> Option<Self> {
         let addresses = pod.status.addresses.iter().flatten().filter(|_| !pod.is_over());
         let pod = Self {
             addresses: addresses.filter_map(|address| address.ip.parse().ok()).collect(),
-            gated: GatedPod::of(pod, now),
+            gated: GatedPod::from_lean(pod, now),
         };
         (pod != Self::default()).then_some(pod)
     }
@@ -232,7 +232,7 @@ impl Pod {
 
 impl GatedPod {
     /// The facts of a pod that matter; `None` for one without our gate.
-    pub fn of(pod: &LeanPod, now: Instant) -> Option<Self> {
+    pub fn from_lean(pod: &LeanPod, now: Instant) -> Option<Self> {
         let gates: Vec<&str> = pod.spec.readiness_gates.iter().flatten().map(|it| it.condition_type.as_str()).collect();
         if !gates.contains(&CONDITION) {
             return None;
@@ -277,7 +277,7 @@ pub struct Node {
 
 impl Node {
     /// The facts of a node that matter; `None` for one that is no EC2 instance.
-    pub fn of(node: &LeanNode) -> Option<Self> {
+    pub fn from_lean(node: &LeanNode) -> Option<Self> {
         let labels = node.labels();
         let going = |taint: &lean::Taint| taint.key == GOING;
         let ready = |condition: &lean::Condition| condition.type_ == "Ready" && condition.status == "True";
@@ -302,7 +302,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn pod(value: Value) -> Option<GatedPod> {
-        GatedPod::of(&serde_json::from_value(value).unwrap(), Instant::now())
+        GatedPod::from_lean(&serde_json::from_value(value).unwrap(), Instant::now())
     }
 
     fn gated(gates: &[&str], conditions: &Value) -> Value {
@@ -345,7 +345,7 @@ mod tests {
         let addresses = |phase: &str| {
             let status = json!({ "phase": phase, "podIPs": [{ "ip": "10.0.0.1" }, { "ip": "FD00::1" }] });
             let pod = serde_json::from_value(json!({ "metadata": {}, "spec": {}, "status": status })).unwrap();
-            let pod = Pod::of(&pod, Instant::now()).unwrap_or_default();
+            let pod = Pod::from_lean(&pod, Instant::now()).unwrap_or_default();
             pod.addresses.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(addresses("Running"), ["10.0.0.1", "fd00::1"]);
@@ -367,7 +367,7 @@ mod tests {
                 "spec": { "providerID": "aws:///a/i-1", "taints": taints },
                 "status": { "images": [{ "sizeBytes": 1 }], "conditions": [{ "type": "Ready", "status": "True" }] },
             });
-            Node::of(&serde_json::from_value(node).unwrap()).unwrap()
+            Node::from_lean(&serde_json::from_value(node).unwrap()).unwrap()
         };
         assert!(node(json!({}), json!([])).ready);
         assert!(!node(json!({}), json!([])).excluded);
@@ -384,7 +384,7 @@ mod tests {
                 "ports": [{ "name": "http", "port": 80 }, { "name": "dns", "port": 53, "protocol": "UDP" }, {}],
                 "endpoints": [{ "addresses": ["10.0.0.1"] }, { "addresses": [] }],
             });
-            Slice::of(serde_json::from_value(slice).unwrap())
+            Slice::from_lean(serde_json::from_value(slice).unwrap())
         };
         assert_eq!(slice(json!({}), "IPv4"), None);
         assert_eq!(slice(json!({ SERVICE_NAME: "web" }), "FQDN"), None);

@@ -266,7 +266,7 @@ impl Setback {
     }
 
     /// Notes a success.
-    pub fn over(&mut self) {
+    pub fn note_success(&mut self) {
         *self = Self::default();
     }
 

@@ -227,7 +227,7 @@ impl Shared {
 
     /// The registered targets of a bound group whose pods are gone. Asked only while a quota has no room, for otherwise
     /// it makes no difference.
-    fn gone(&self, group: &Group) -> BTreeSet<Target> {
+    fn gone_targets(&self, group: &Group) -> BTreeSet<Target> {
         let (backend, registered) = {
             let state = group.state();
             if !state.planner.full() {

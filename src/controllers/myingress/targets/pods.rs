@@ -94,7 +94,7 @@ impl Gates {
         match api.patch_status(&key.1, &parameters, &Patch::Strategic(&patch)).await {
             Ok(written) => {
                 tracing::debug!(namespace = key.0, pod = key.1, open = gate.open, reason = gate.reason, "gate written");
-                if let Some(written) = GatedPod::of(&written, Instant::now()) {
+                if let Some(written) = GatedPod::from_lean(&written, Instant::now()) {
                     shared.cluster().written(&key, written);
                 }
                 None
@@ -121,7 +121,7 @@ fn gates_of(arn: &str) -> String {
 fn decide(shared: &Shared, group: &Group) -> (Vec<Decision>, bool) {
     let cluster = shared.cluster();
     let namespace = group.state().backend.namespace.clone();
-    let all = known(shared, &cluster, group);
+    let all = known_backends(shared, &cluster, group);
     let open = |pod: &GatedPod| pod.gate.as_ref().is_some_and(|gate| gate.open);
     let in_question: BTreeMap<&str, &GatedPod> = all
         .iter()
@@ -156,7 +156,7 @@ fn groups_of(shared: &Shared, cluster: &Cluster, namespace: &str, pods: &BTreeSe
     let services = cluster.services_of(namespace, pods);
     let groups = services.iter().flat_map(|service| shared.registry.groups_of(service));
     let pods = |group: Arc<Group>| {
-        let known = known(shared, cluster, &group).into_iter();
+        let known = known_backends(shared, cluster, &group).into_iter();
         let pods = known.filter(|(backend, _)| backend.target_type == TargetType::Ip);
         pods.map(move |(_, wanted)| (group.clone(), wanted)).collect::<Vec<_>>()
     };
@@ -164,7 +164,7 @@ fn groups_of(shared: &Shared, cluster: &Cluster, namespace: &str, pods: &BTreeSe
 }
 
 /// The backends that the group follows and whose endpoints are known, with the targets that they should have.
-fn known(shared: &Shared, cluster: &Cluster, group: &Group) -> Vec<(Backend, Wanted)> {
+fn known_backends(shared: &Shared, cluster: &Cluster, group: &Group) -> Vec<(Backend, Wanted)> {
     let followed = group.state().followed();
     let known = followed.into_iter().filter_map(|backend| {
         match endpoints(cluster, &backend, |namespace| shared.beyond_pods(namespace)) {

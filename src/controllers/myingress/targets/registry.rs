@@ -37,7 +37,7 @@ struct Known {
 impl Registry {
     /// Replaces the bindings of `owner`.
     pub fn bind(&self, bindings: Vec<Binding>, owner: &ObjectKey) {
-        let mut known = self.known();
+        let mut known = self.lock();
         if known.bindings.get(owner).map_or(&[][..], Vec::as_slice) == bindings {
             return;
         }
@@ -68,18 +68,18 @@ impl Registry {
 
     /// A bound group.
     pub fn group(&self, arn: &str) -> Option<Arc<Group>> {
-        self.known().groups.get(arn).filter(|group| group.bound()).cloned()
+        self.lock().groups.get(arn).filter(|group| group.bound()).cloned()
     }
 
     /// Takes the groups without a task that keeps them.
     pub fn take_unkept(&self) -> Vec<Arc<Group>> {
-        std::mem::take(&mut self.known().unkept)
+        std::mem::take(&mut self.lock().unkept)
     }
 
     /// Forgets a group if no owner binds it any more. Returns whether that is so.
     pub fn retire(&self, group: &Group) -> bool {
         // The registry stays locked, so the group cannot be bound again in between.
-        let mut known = self.known();
+        let mut known = self.lock();
         let retired = !group.bound();
         if retired {
             known.groups.remove(&group.arn);
@@ -92,14 +92,14 @@ impl Registry {
 
     /// The bound groups of a Service.
     pub fn groups_of(&self, service: &Key) -> Vec<Arc<Group>> {
-        let known = self.known();
+        let known = self.lock();
         let arns = known.of_service.get(service).into_iter().flatten();
         arns.filter_map(|arn| known.groups.get(arn)).cloned().collect()
     }
 
     /// Notifies the groups that a change concerns, and wakes the objects that wait for one of these backends.
     pub fn changed(&self, concerned: &Concerned) {
-        let known = self.known();
+        let known = self.lock();
         let mut woken = BTreeSet::new();
         for service in &concerned.services {
             for arn in known.of_service.get(service).into_iter().flatten() {
@@ -125,7 +125,7 @@ impl Registry {
 
     /// Notifies all groups and wakes all waiting objects: a kind has been listed, or policies changed.
     pub fn all_changed(&self) {
-        let known = self.known();
+        let known = self.lock();
         known.groups.values().for_each(|group| group.endpoints_changed());
         let woken = known.waiting.values().flat_map(BTreeMap::values).flatten().cloned().collect();
         drop(known);
@@ -147,7 +147,7 @@ impl Registry {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -190,7 +190,7 @@ impl Simulation {
     }
 
     /// The targets that the group is to have.
-    fn wanted(&self) -> BTreeSet<Target> {
+    fn wanted_targets(&self) -> BTreeSet<Target> {
         match self.endpoints() {
             Endpoints::Known(wanted) => wanted.targets,
             _ => remaining(&self.cluster, &backend(), self.planner.cache.there(), beyond).unwrap(),
@@ -198,7 +198,7 @@ impl Simulation {
     }
 
     /// The registered targets whose pods are gone.
-    fn gone(&self) -> BTreeSet<Target> {
+    fn gone_targets(&self) -> BTreeSet<Target> {
         let there = self.planner.cache.there();
         let remaining = remaining(&self.cluster, &backend(), there.clone(), beyond).unwrap();
         there.difference(&remaining).cloned().collect()
@@ -220,7 +220,7 @@ impl Simulation {
         self.planner.begin(self.now, self.full);
         for _ in 0..100 {
             self.now += Duration::from_millis(10);
-            let (wanted, gone) = (self.wanted(), self.gone());
+            let (wanted, gone) = (self.wanted_targets(), self.gone_targets());
             let before = self.registered();
             let step = self.planner.next(&wanted, &gone);
             if let Step::Deregister(targets) = &step {
@@ -375,7 +375,7 @@ fn a_pod_that_goes_after_its_service_takes_its_target_with_it() {
     }
     simulation.happen(Event::PodGoes { pod: 4 });
     simulation.planner.begin(simulation.now, false);
-    let next = simulation.planner.next(&simulation.wanted(), &simulation.gone());
+    let next = simulation.planner.next(&simulation.wanted_targets(), &simulation.gone_targets());
     assert_eq!(next, Step::Deregister(vec![target(4)]));
     simulation.settle().unwrap();
     assert_eq!(simulation.registered(), BTreeSet::from([target(5)]));

@@ -64,28 +64,28 @@ mod tests {
         Target { id: format!("10.0.0.{at}"), port: 80 }
     }
 
-    fn known(targets: usize) -> Endpoints {
+    fn known_endpoints(targets: usize) -> Endpoints {
         Endpoints::Known(Wanted { targets: (0..targets).map(target).collect(), ..Wanted::default() })
     }
 
     #[test]
     fn counts_what_is_wanted() {
-        let two = summary(&cache(&[Healthy, Unhealthy, Draining]), &known(2), None);
+        let two = summary(&cache(&[Healthy, Unhealthy, Draining]), &known_endpoints(2), None);
         let trouble = Some("10.0.0.1:80 unhealthy: Health checks failed".to_owned());
         assert_eq!(
             two,
             Summary { healthy: 1, own: 1, registered: 2, total: 2, draining: 1, known: true, settled: true, trouble }
         );
-        assert!(!summary(&cache(&[Healthy, Initial]), &known(2), None).settled);
-        assert!(!summary(&cache(&[Healthy]), &known(2), None).settled);
-        assert!(!summary(&TargetCache::default(), &known(0), None).settled);
+        assert!(!summary(&cache(&[Healthy, Initial]), &known_endpoints(2), None).settled);
+        assert!(!summary(&cache(&[Healthy]), &known_endpoints(2), None).settled);
+        assert!(!summary(&TargetCache::default(), &known_endpoints(0), None).settled);
         assert_eq!(summary(&cache(&[Healthy]), &Endpoints::NoSlices, None).total, 1);
     }
 
     #[test]
     fn an_error_is_reported_before_a_failing_target() {
         let failing = cache(&[Unhealthy, Unhealthy, Unhealthy]);
-        let trouble = |error| summary(&failing, &known(3), error).trouble.unwrap();
+        let trouble = |error| summary(&failing, &known_endpoints(3), error).trouble.unwrap();
         assert_eq!(trouble(None), "10.0.0.0:80 unhealthy: Health checks failed (and 2 more)");
         assert_eq!(trouble(Some("throttled")), "throttled");
     }

@@ -66,7 +66,7 @@ pub fn endpoints(cluster: &Cluster, backend: &Backend, beyond: impl Fn(&str) -> 
         let fix = "choose a Service with endpoints in the cluster";
         return Endpoints::Unsuitable(format!("Service {name} is an ExternalName, which has no endpoints: {fix}"));
     }
-    let called = || service.ports.iter().filter(|port| named(port, &backend.port));
+    let called = || service.ports.iter().filter(|port| has_name(port, &backend.port));
     // A Service may have the same number once for each protocol.
     let Some(port) = called().find(|port| port.tcp).or_else(|| called().next()) else {
         return Endpoints::PortMissing { ports: service.ports.iter().map(describe).collect() };
@@ -145,7 +145,7 @@ fn family(backend: &Backend) -> Family {
     if backend.ipv6 { Family::V6 } else { Family::V4 }
 }
 
-fn named(port: &ServicePort, wanted: &PortName) -> bool {
+fn has_name(port: &ServicePort, wanted: &PortName) -> bool {
     match wanted {
         PortName::Number(number) => port.number == *number,
         PortName::Name(name) => port.name == *name,
@@ -190,7 +190,7 @@ fn addresses(
                     Ok(false) => {
                         match &mut wanted.refused {
                             Some(refused) => refused.others += 1,
-                            none => *none = Some(Refused::of(endpoint, slice_name)),
+                            none => *none = Some(Refused::new(endpoint, slice_name)),
                         }
                         continue;
                     }
@@ -210,7 +210,7 @@ fn addresses(
 }
 
 impl Refused {
-    fn of(endpoint: &Endpoint, slice: &str) -> Self {
+    fn new(endpoint: &Endpoint, slice: &str) -> Self {
         Self { address: endpoint.address.to_string(), slice: slice.to_owned(), others: 0 }
     }
 }

@@ -24,8 +24,8 @@ use crate::runtime::{Environment, WatchBackoff};
 pub async fn run(shared: &Arc<Shared>, environment: &Environment) {
     tokio::join!(
         scopes(shared, environment, |service: LeanService| Some(Service::from(service))),
-        scopes(shared, environment, |slice: LeanSlice| Slice::of(slice)),
-        scopes(shared, environment, |pod: LeanPod| Pod::of(&pod, Instant::now())),
+        scopes(shared, environment, |slice: LeanSlice| Slice::from_lean(slice)),
+        scopes(shared, environment, |pod: LeanPod| Pod::from_lean(&pod, Instant::now())),
         nodes(shared, environment),
         policies(shared, environment),
     );
@@ -58,7 +58,7 @@ async fn nodes(shared: &Arc<Shared>, environment: &Environment) {
     // Cannot fail: the sender lives in `shared`.
     let _ = shared.nodes_matter.subscribe().wait_for(|matter| *matter).await;
     let client: Client = environment.client.clone();
-    follow(shared, None, Api::all(client), |node: LeanNode| Node::of(&node)).await;
+    follow(shared, None, Api::all(client), |node: LeanNode| Node::from_lean(&node)).await;
 }
 
 async fn follow<K, F>(shared: &Arc<Shared>, scope: Option<&str>, api: Api<K>, fact: fn(K) -> Option<F>)
@@ -125,7 +125,7 @@ fn vanished<F: Entered>(shared: &Shared, scope: Option<&str>, seen: &HashSet<Key
     let gone: Vec<Key> = F::keys(&cluster).into_iter().filter(|key| within(key) && !seen.contains(key)).collect();
     let mut concerned = Concerned::default();
     for key in gone {
-        concerned.also(F::leave(&mut cluster, &key));
+        concerned.add(F::leave(&mut cluster, &key));
     }
     concerned
 }

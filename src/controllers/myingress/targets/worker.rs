@@ -187,7 +187,7 @@ impl Worker {
         while !self.stop.is_cancelled() && group.bound() {
             // Checked again before each call: the endpoints may have changed during the wait for a turn.
             let Some((wanted, known)) = self.shared.aim(group) else { return };
-            let gone = self.shared.gone(group);
+            let gone = self.shared.gone_targets(group);
             let step = group.state().planner.next(&wanted, &gone);
             if matches!(step, Step::Read | Step::Rest) {
                 self.agreed(group, &wanted, known);
@@ -274,8 +274,8 @@ impl Worker {
                 state.established = true;
                 state.behind_since = None;
             }
-            state.changing.over();
-            state.full.over();
+            state.changing.note_success();
+            state.full.note_success();
             self.failures.record_success(&group.arn);
         }
     }
@@ -309,7 +309,7 @@ impl Worker {
                 state.planner.read(answer, now);
                 let news = state.planner.cache.states() != before;
                 state.looked(now, news);
-                state.reading.over();
+                state.reading.note_success();
                 self.failures.record_success(&reads_of(&group.arn));
             }
             Err(error) => {

@@ -55,7 +55,7 @@ impl Zones {
         if addresses(targets).next().is_none() {
             return BTreeSet::new();
         }
-        let known = self.known(vpc);
+        let known = self.vpc_state(vpc);
         let now = tokio::time::Instant::now().into_std();
         if known.send_if_modified(|it| it.begin(targets, now)) {
             let (ec2, vpc, known) = (self.ec2.clone(), vpc.to_owned(), known.clone());
@@ -73,7 +73,7 @@ impl Zones {
         known.borrow().outside(targets)
     }
 
-    fn known(&self, vpc: &str) -> Known {
+    fn vpc_state(&self, vpc: &str) -> Known {
         let mut vpcs = self.vpcs.lock().unwrap_or_else(PoisonError::into_inner);
         vpcs.entry(vpc.to_owned()).or_default().clone()
     }
@@ -166,7 +166,7 @@ mod tests {
             .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
             .http_client(http_client_fn(|_, _| SharedHttpConnector::new(Silent)));
         let zones = Zones::new(Ec2::new(&config.load().await, Metrics::new(), Fence::always_open()));
-        zones.known("known").send_replace(Vpc { asked: None, ..vpc(Instant::now()) });
+        zones.vpc_state("known").send_replace(Vpc { asked: None, ..vpc(Instant::now()) });
         zones
     }
 

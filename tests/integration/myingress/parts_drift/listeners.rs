@@ -4,7 +4,7 @@ use aws_sdk_elasticloadbalancingv2::types::{
     Certificate, ListenerAttribute, MutualAuthenticationAttributes, ProtocolEnum,
 };
 
-use super::{Change, change, gone, https, listeners_of, retag, tags_of};
+use super::{Change, change, gone_action, https, listeners_of, retag, tags_of};
 use crate::support::Scene;
 
 /// The certificate of the account for this domain.
@@ -33,7 +33,7 @@ pub const CHANGES: &[Change] = &[
     change("default action", "ModifyListener", "listener", |scene, balancer| {
         Box::pin(async move {
             let call = scene.elb.modify_listener().listener_arn(https(scene, balancer).await);
-            call.default_actions(gone()).send().await.expect("the change");
+            call.default_actions(gone_action()).send().await.expect("the change");
         })
     }),
     change("TLS policy", "ModifyListener", "listener", |scene, balancer| {
@@ -76,7 +76,7 @@ pub const CHANGES: &[Change] = &[
         Box::pin(async move {
             let tags = tags_of(scene, &https(scene, balancer).await).await;
             let call = scene.elb.create_listener().load_balancer_arn(balancer).port(8080).protocol(ProtocolEnum::Http);
-            call.default_actions(gone()).set_tags(Some(tags)).send().await.expect("the listener");
+            call.default_actions(gone_action()).set_tags(Some(tags)).send().await.expect("the listener");
         })
     }),
     change("listener, deleted", "DeleteListener", "listener", |scene, balancer| {

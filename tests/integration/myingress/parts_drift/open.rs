@@ -7,7 +7,7 @@ use aws_sdk_elasticloadbalancingv2::types::{
 };
 use serde_json::json;
 
-use crate::myingress::bystander::{self, seen};
+use crate::myingress::bystander::{self, read_balancer};
 use crate::myingress::drift_events::counted;
 use crate::myingress::{created, spec, two_sweeps};
 use crate::support::account::listeners;
@@ -52,7 +52,7 @@ async fn what_the_spec_leaves_open_stays_and_is_told() {
     told("addresses", "load balancer addresses-alb: ipAddressType was ipv4, is dualstack".into()).await;
 
     let groups = created(&scene, "groups", spec(json!({}))).await.arn;
-    let before = seen(&scene, &groups).await.balancer.security_groups()[0].clone();
+    let before = read_balancer(&scene, &groups).await.balancer.security_groups()[0].clone();
     bystander::set_security_groups(&scene, &groups, &["sg-other"]).await;
     told("groups", format!("load balancer groups-alb: securityGroups was {before}, is sg-other")).await;
 
@@ -95,7 +95,7 @@ async fn what_the_spec_leaves_open_stays_and_is_told() {
     let all = || async {
         let mut all = Vec::new();
         for arn in [&addresses, &groups, &attributes, &policy, &tags, &ports, &rules] {
-            all.push(seen(&scene, arn).await);
+            all.push(read_balancer(&scene, arn).await);
         }
         (all, listeners(&scene, &policy).await[&443].ssl_policy.clone())
     };

@@ -2,7 +2,7 @@
 
 use aws_sdk_elasticloadbalancingv2::types::{RuleCondition, RulePriorityPair};
 
-use super::{Change, change, gone, https, retag, rule, tags_of};
+use super::{Change, change, gone_action, https, retag, rule, tags_of};
 
 pub const CHANGES: &[Change] = &[
     change("conditions of a rule", "ModifyRule", "rule", |scene, balancer| {
@@ -15,7 +15,7 @@ pub const CHANGES: &[Change] = &[
     change("actions of a rule", "ModifyRule", "rule", |scene, balancer| {
         Box::pin(async move {
             let call = scene.elb.modify_rule().rule_arn(rule(scene, balancer, 0).await);
-            call.actions(gone()).send().await.expect("the change");
+            call.actions(gone_action()).send().await.expect("the change");
         })
     }),
     change("rewrites of a rule", "ModifyRule", "rule", |scene, balancer| {
@@ -38,7 +38,7 @@ pub const CHANGES: &[Change] = &[
             let tags = tags_of(scene, &rule(scene, balancer, 0).await).await;
             let other = RuleCondition::builder().field("path-pattern").values("/other").build();
             let call = scene.elb.create_rule().listener_arn(https(scene, balancer).await).priority(5);
-            call.conditions(other).actions(gone()).set_tags(Some(tags)).send().await.expect("the rule");
+            call.conditions(other).actions(gone_action()).set_tags(Some(tags)).send().await.expect("the rule");
         })
     }),
     change("rule, deleted", "DeleteRule", "rule", |scene, balancer| {

@@ -46,7 +46,7 @@ impl Listener<'_> {
         let refused = |rule: &RuleModel, own: Option<&RuleMember>| {
             let held = self.rule(rule, own).is_some_and(|it| aside.holds_rule(&member.listener.arn, &it.settings));
             let waits = own.is_none() && self.waiting.of_rule(rule).is_some();
-            held || waits || groupless(rule) || self.taken(rule, member).is_some()
+            held || waits || groupless(rule) || self.priority_holder(rule, member).is_some()
         };
         let all = self.wanted.rules.iter().zip(self.own(member));
         let (left_out, rules): (Vec<_>, Vec<_>) = all.partition(|(rule, own)| refused(rule, *own));
@@ -86,7 +86,7 @@ impl Listener<'_> {
 
     /// The rule that has the priority of a wanted one and may not be changed. Outside of a group that is a complaint
     /// about the object, and nothing is done.
-    fn taken<'m>(&self, rule: &RuleModel, member: &'m ListenerMember) -> Option<&'m RuleMember> {
+    fn priority_holder<'m>(&self, rule: &RuleModel, member: &'m ListenerMember) -> Option<&'m RuleMember> {
         let wanted = rule.priority.filter(|_| self.scene.observed.members.grouped)?;
         member.rules.values().find(|it| it.rule.priority == wanted && !self.is_ours(it))
     }
@@ -96,7 +96,8 @@ impl Listener<'_> {
     pub(super) fn trouble(&self, object: &ObjectKey, member: &ListenerMember) -> Option<String> {
         let is_own = |it: &RuleMember| self.kept.contains(&it.rule.arn) && member_of(&it.tags).as_ref() == Some(object);
         let mut own = self.wanted.rules.iter().filter(|rule| rule.member == *object);
-        let (rule, by) = own.find_map(|rule| Some((rule, self.taken(rule, member).filter(|by| !is_own(by))?)))?;
+        let (rule, by) =
+            own.find_map(|rule| Some((rule, self.priority_holder(rule, member).filter(|by| !is_own(by))?)))?;
         let owns = self.scene.observed.owner.owns(&by.tags);
         let whose = if owns { "of a member that is left out" } else { "which Causeway does not own" };
         let RuleModel { field, priority, .. } = rule;

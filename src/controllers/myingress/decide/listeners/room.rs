@@ -15,7 +15,7 @@ pub(super) struct Room {
 
 impl Room {
     /// The room of a balancer. After AWS refused something for its quota there is none, whatever the known quota says.
-    pub(super) fn of(scene: &Scene, current: &Member) -> Self {
+    pub(super) fn new(scene: &Scene, current: &Member) -> Self {
         let (aside, limits, arn) = (&scene.aside, &scene.observed.limits, &current.balancer.arn);
         let listeners = || current.listeners.iter().flat_map(|listeners| listeners.values());
         let rules = listeners().map(|listener| listener.rules.len()).sum();
@@ -28,7 +28,7 @@ impl Room {
     }
 
     /// The room that is left after these changes.
-    pub(super) fn after(self, changes: &[ListenerAction]) -> Self {
+    pub(super) fn after_changes(self, changes: &[ListenerAction]) -> Self {
         let (mut made, mut gone) = (Self { rules: 0, certificates: 0 }, Self { rules: 0, certificates: 0 });
         for change in changes {
             match change {

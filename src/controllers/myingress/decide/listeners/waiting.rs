@@ -207,11 +207,11 @@ impl Listener<'_> {
     fn pending(&self, current: &Member) -> BTreeSet<String> {
         let rules = self.wanted.rules.iter().map(|rule| &rule.settings.actions);
         let wanted = rules.chain([&self.wanted.default_actions]).filter_map(|actions| self.resolved(actions));
-        let mut pending: BTreeSet<String> = wanted.flat_map(|actions| shifts::sent(&actions)).collect();
+        let mut pending: BTreeSet<String> = wanted.flat_map(|actions| shifts::receivers(&actions)).collect();
         for listener in current.listeners.iter().flat_map(BTreeMap::values) {
             let rules = listener.rules.values().map(|rule| &rule.rule.settings.actions);
             for actions in rules.chain([&listener.listener.settings.default_actions]) {
-                let sent = shifts::sent(actions);
+                let sent = shifts::receivers(actions);
                 pending.retain(|arn| !sent.contains(arn));
             }
         }
@@ -233,7 +233,7 @@ impl Listener<'_> {
     pub(super) fn step(&self, rule: &RuleModel, own: Option<&RuleMember>) -> Option<Vec<RuleAction>> {
         let wanted = self.resolved(&rule.settings.actions)?;
         let Some(own) = own else { return Some(wanted) };
-        let held = self.waiting.of_rule(rule).map(|_| self.groups().held(&wanted, &own.rule.settings.actions));
+        let held = self.waiting.of_rule(rule).map(|_| self.groups().hold(&wanted, &own.rule.settings.actions));
         Some(self.with_others(&own.rule.arn, held.unwrap_or(wanted)))
     }
 
@@ -241,7 +241,7 @@ impl Listener<'_> {
     pub(super) fn default_step(&self, member: &ListenerMember) -> Option<Vec<RuleAction>> {
         let wanted = self.resolved(&self.wanted.default_actions)?;
         let held = self.waiting.of_default();
-        Some(held.map(|_| self.groups().held(&wanted, &member.listener.settings.default_actions)).unwrap_or(wanted))
+        Some(held.map(|_| self.groups().hold(&wanted, &member.listener.settings.default_actions)).unwrap_or(wanted))
     }
 
     /// Returns the actions of a rule that is not changed: with the groups that the changed rule would take along.

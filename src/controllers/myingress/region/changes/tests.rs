@@ -47,7 +47,7 @@ async fn region(fake: &FakeEc2) -> Region {
     let region = region_of(Router::new().fallback(answer).with_state(fake.clone())).await;
     let (vpc, tags, none) = ("vpc-1".into(), owner().tags(), BTreeSet::new);
     let group = SecurityGroup { id: ID.into(), name: "web".into(), vpc, tags, ingress: none(), egress: none() };
-    region.known().assets.security_groups.insert(ID.into(), group);
+    region.lock().assets.security_groups.insert(ID.into(), group);
     region
 }
 
@@ -59,7 +59,7 @@ async fn deleted(tags: Option<Pairs>) -> (Result<(), AwsError>, Vec<String>, Opt
     let action = Action::Security(SecurityAction::Delete { id: ID.into(), name: "web".into() });
     let outcome = region.change(&owner(), &action).await;
     let calls = fake.calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let known = region.known().assets.security_groups.get(ID).map(|group| group.tags.clone());
+    let known = region.lock().assets.security_groups.get(ID).map(|group| group.tags.clone());
     (outcome, calls, known)
 }
 
@@ -132,7 +132,7 @@ async fn change(extract::State(fake): extract::State<FakeElb>, body: String) -> 
 fn know_a_listener(region: &Region) {
     let settings = listener_on(443, Protocol::Https);
     let create = ListenerAction::Create { balancer: "lb".into(), settings: settings.clone(), tags: Pairs::new() };
-    let mut known = region.known();
+    let mut known = region.lock();
     known.assets.balancers.insert("lb".into(), Member::new(balancer(), Pairs::new()));
     let listener = Listener { arn: "listener".into(), settings };
     known.assets.enter(&Action::Listener(create), Answer::Listener(listener));
@@ -146,12 +146,12 @@ async fn known_after(before: &[&str], action: fn(String, String, BTreeSet<String
     let there: BTreeSet<String> = before.iter().map(|arn| (*arn).to_owned()).collect();
     let (balancer, arn) = (|| "lb".to_owned(), || "listener".to_owned());
     let present = ListenerAction::AddCertificates { balancer: balancer(), arn: arn(), port: 443, certificates: there };
-    region.known().assets.enter(&Action::Listener(present), Answer::Done);
+    region.lock().assets.enter(&Action::Listener(present), Answer::Done);
     let action = action(balancer(), arn(), BTreeSet::from(["a", "b", "c"].map(str::to_owned)));
     let outcome = region.change(&owner(), &Action::Listener(action)).await;
     assert_eq!(outcome.expect_err("AWS refuses `b`").class, Class::Invalid);
     assert_eq!(*fake.0.lock().unwrap_or_else(PoisonError::into_inner), ["a", "b"]);
-    let known = region.known();
+    let known = region.lock();
     let listeners = known.assets.balancers["lb"].listeners.as_ref().expect("they are known");
     listeners["listener"].certificates.iter().cloned().collect()
 }
@@ -194,7 +194,7 @@ async fn a_missing_target_group_is_a_mistake_if_the_spec_names_it_and_a_race_if_
     let region = without_target_groups().await;
     let known = [("ours", owner().tags()), ("theirs", Pairs::new())];
     let members = known.map(|(arn, tags)| (arn.to_owned(), target_group(arn, tags)));
-    region.known().assets.groups.extend(members);
+    region.lock().assets.groups.extend(members);
     let theirs = region.change(&owner(), &forwarding("theirs")).await.expect_err("it is not there");
     assert_eq!(theirs.class, Class::Invalid);
     assert!(theirs.message.contains("theirs"), "{theirs}");
@@ -202,13 +202,13 @@ async fn a_missing_target_group_is_a_mistake_if_the_spec_names_it_and_a_race_if_
     assert!(unknown.contains_key("theirs"), "the list that showed it is older");
     let ours = region.change(&owner(), &forwarding("ours")).await.expect_err("it is not there");
     assert_eq!(ours.class, Class::NotFound);
-    assert!(region.known().unconfirmed.contains_key("name-of-ours"), "it is looked up before the next decision");
+    assert!(region.lock().unconfirmed.contains_key("name-of-ours"), "it is looked up before the next decision");
 }
 
 #[tokio::test]
 async fn a_target_group_that_a_list_has_shown_is_not_asked_about() {
     let region = without_target_groups().await;
-    region.known().assets.groups.insert("theirs".into(), target_group("theirs", Pairs::new()));
+    region.lock().assets.groups.insert("theirs".into(), target_group("theirs", Pairs::new()));
     let unknown = region.unknown_target_groups(&owner(), &["theirs".to_owned(), "other".to_owned()].into()).await;
     assert_eq!(
         unknown.into_iter().collect::<Vec<_>>(),
@@ -232,7 +232,7 @@ async fn a_rule_that_two_members_want_to_delete_is_deleted_once() {
     let settings = RuleSettings { conditions: BTreeSet::new(), transforms: Vec::new(), actions: Vec::new() };
     let rule = RuleMember { rule: Rule { arn: arn.clone(), priority: 1, settings }, tags: owner().tags() };
     know_a_listener(&region);
-    region.known().assets.balancers.entry(balancer_arn.clone()).and_modify(|member| {
+    region.lock().assets.balancers.entry(balancer_arn.clone()).and_modify(|member| {
         let there = member.listeners.as_mut().and_then(|it| it.get_mut(&listener)).expect("it is known");
         there.rules.insert(arn.clone(), rule);
     });

@@ -10,7 +10,7 @@ use crate::controllers::myingress::targets::cluster::Entered;
 /// How long each call takes.
 const CALL: Duration = Duration::from_millis(100);
 /// Nothing that must not wait for a busy namespace takes longer.
-const SOON: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// The address of the only pod of each Service.
 const POD: &str = "10.0.0.1";
 
@@ -38,10 +38,10 @@ impl Aws {
     }
 
     /// Waits until this is true of the groups that were changed.
-    async fn until(&self, what: &str, is_so: impl FnMut(&Vec<String>) -> bool) {
+    async fn wait_until(&self, what: &str, is_so: impl FnMut(&Vec<String>) -> bool) {
         let mut changes = self.changes.subscribe();
-        let waited = timeout(SOON, changes.wait_for(is_so)).await;
-        assert!(waited.is_ok_and(|it| it.is_ok()), "{what} takes longer than {SOON:?}");
+        let waited = timeout(TIMEOUT, changes.wait_for(is_so)).await;
+        assert!(waited.is_ok_and(|it| it.is_ok()), "{what} takes longer than {TIMEOUT:?}");
     }
 }
 
@@ -61,11 +61,11 @@ async fn new_groups_get_their_targets_although_endpoints_of_other_namespaces_nev
             scene.follow(&format!("busy{namespace}"), 1, &[POD]);
             scene.follow(&format!("busy{namespace}"), 2, &[POD]);
         }
-        aws.until("being busy", |changes| changes.len() >= 20).await;
+        aws.wait_until("being busy", |changes| changes.len() >= 20).await;
         let before = aws.changes.borrow().len();
         scene.follow("calm", 1, &[POD]);
         let calm = |changes: &Vec<String>| changes.iter().position(|arn| arn == "calm-1");
-        aws.until("a new group", |changes| calm(changes).is_some()).await;
+        aws.wait_until("a new group", |changes| calm(changes).is_some()).await;
         let between = calm(&aws.changes.borrow()).expect("it was registered") - before;
         println!("» beside {namespaces} busy namespaces, {between} of their changes come before a new group");
         assert!(between <= most, "{between} changes of {namespaces} busy namespaces came first");
@@ -76,9 +76,9 @@ async fn new_groups_get_their_targets_although_endpoints_of_other_namespaces_nev
 async fn a_group_with_restless_endpoints_is_read_when_asked_for() {
     let (mut scene, aws) = scene().await;
     let group = scene.follow("busy", 1, &[POD]);
-    aws.until("being busy", |changes| changes.len() >= 20).await;
+    aws.wait_until("being busy", |changes| changes.len() >= 20).await;
     let (answer, answered) = oneshot::channel();
     group.recheck(answer);
-    let answered = timeout(SOON, answered).await.expect("an answer in time");
+    let answered = timeout(TIMEOUT, answered).await.expect("an answer in time");
     assert!(answered.is_ok_and(|outcome| outcome.is_ok()), "AWS was asked");
 }

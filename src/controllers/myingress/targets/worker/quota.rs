@@ -10,7 +10,7 @@ use crate::controllers::myingress::targets::cluster::Entered;
 const REFUSED: &str = "<ErrorResponse><Error><Type>Sender</Type><Code>TooManyTargets</Code>\
                        <Message>The maximum number of targets has been reached</Message></Error></ErrorResponse>";
 /// Much less than the pause after a refusal.
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// An AWS with room for one target.
 #[derive(Debug, Default)]
@@ -67,12 +67,12 @@ async fn where_a_quota_has_no_room_a_pod_that_goes_is_deregistered_at_once_and_m
         let concerned = slice(&group.arn, pods, 8080).enter(&mut shared.cluster(), &key(&group.arn));
         shared.changed(&concerned);
     };
-    let first = timeout(SOON, seen.wait_for(|aws| aws.has("10.0.0.1"))).await;
+    let first = timeout(TIMEOUT, seen.wait_for(|aws| aws.has("10.0.0.1"))).await;
     assert!(first.is_ok_and(|it| it.is_ok()), "there is room for one");
     becomes(&["10.0.0.1", "10.0.0.2"]);
-    let refused = timeout(SOON, seen.wait_for(|aws| aws.refusals > 0)).await;
+    let refused = timeout(TIMEOUT, seen.wait_for(|aws| aws.refusals > 0)).await;
     assert!(refused.is_ok_and(|it| it.is_ok()), "there is no room for two");
     becomes(&["10.0.0.2"]);
-    let replaced = timeout(SOON, seen.wait_for(|aws| aws.has("10.0.0.2"))).await;
+    let replaced = timeout(TIMEOUT, seen.wait_for(|aws| aws.has("10.0.0.2"))).await;
     assert!(replaced.is_ok_and(|it| it.is_ok()), "the pod that went stays registered");
 }
