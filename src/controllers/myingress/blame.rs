@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_certificate_is_blamed_on_the_member_that_gave_it() {
+    fn a_refused_certificate_is_blamed_on_its_member() {
         let arn = |name: &str| format!("arn:aws:acm:eu-west-1:000000000000:certificate/{name}");
         let listener = |name: &str| json!({ "listeners": [{ "port": 443, "certificateArns": [arn(name)] }] });
         let group = members(vec![standing("a", listener("x")), joining("b", listener("y")), joining("c", json!({}))]);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_further_certificate_is_blamed_on_a_member_that_names_it_even_if_aws_does_not() {
+    fn an_unnamed_certificate_is_blamed_on_its_member() {
         let listener = |name: &str| json!({ "listeners": [{ "port": 443, "certificateArns": [name] }] });
         let group = members(vec![standing("a", listener("x")), joining("b", listener("y"))]);
         let of = |certificate| name(blamed(&adding(&[certificate]), &group, &Assets::default(), "no"));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_prefix_list_or_network_is_blamed_on_the_member_that_names_it() {
+    fn a_refused_source_is_blamed_on_its_member() {
         let group = members(vec![
             standing("a", json!({ "inboundPrefixLists": ["pl-1"], "inboundCidrs": ["10.1.2.3/8"] })),
             joining("b", json!({ "inboundPrefixLists": ["pl-12"] })),
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_default_action_is_blamed_on_the_member_that_gives_it() {
+    fn a_refused_default_action_is_blamed_on_its_member() {
         let arn = "arn:aws:elasticloadbalancing:eu-west-1:111122223333:targetgroup/legacy/0123456789abcdef";
         let action = json!({ "forward": { "targetGroups": [{ "arn": arn }] } });
         let group = members(vec![
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_attribute_of_a_listener_is_blamed_on_the_member_that_sets_it() {
+    fn a_refused_listener_attribute_is_blamed_on_its_member() {
         let sets = |key: &str| json!({ "listeners": [{ "port": 80, "attributes": { key: "x" } }] });
         let group = members(vec![standing("a", sets("one.key")), joining("b", sets("other.key"))]);
         let attributes = Pairs::from([("one.key".into(), "x".into())]);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_security_group_of_targets_is_blamed_on_the_member_that_names_it() {
+    fn a_security_group_of_targets_is_blamed_on_its_member() {
         let names = |group: &str| json!({ "inboundCidrs": ["0.0.0.0/0"], "targetSecurityGroups": [group] });
         let group =
             members(vec![standing("a", names("sg-1")), joining("b", names("sg-2")), joining("c", names("nodes"))]);
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_all_is_blamed_on_the_member_that_names_the_subnets() {
+    fn a_shared_part_is_blamed_on_the_anchor() {
         let group = members(vec![joining("a", json!({})), standing("b", json!({}))]);
         let action = Action::Balancer(BalancerAction::SetCapacity { arn: "b".into(), units: None });
         assert_eq!(name(blamed(&action, &group, &Assets::default(), "")), Some("b".into()));

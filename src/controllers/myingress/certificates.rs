@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_is_valid_longest_is_chosen_and_none_twice() {
+    fn the_longest_valid_certificate_is_chosen_and_none_twice() {
         let known = [
             certificate("old", &["shop.example.com"], 1),
             certificate("wild", &["*.example.com"], 2),

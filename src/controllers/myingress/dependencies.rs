@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn old_inbound_rules_and_security_groups_stay_until_all_new_inbound_rules_are_in() {
+    fn old_inbound_rules_stay_until_all_new_ones_are_in() {
         let balancer = |groups: &[&str]| {
             let groups = groups.iter().map(|id| (*id).to_owned()).collect();
             Action::Balancer(BalancerAction::SetSecurityGroups { arn: "b".into(), groups })
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn old_rules_and_the_default_action_stay_until_all_new_rules_are_in() {
+    fn old_rules_stay_until_all_new_ones_are_in() {
         let [create, modify, moves, default, delete] = changes("l");
         for refused in [&create, &modify] {
             assert!(depends(refused, &default) && depends(refused, &delete), "{refused:?}");
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_listener_waits_for_the_web_acl_of_its_balancer() {
+    fn a_new_listener_waits_for_the_web_acl() {
         let set = |acl: Option<&str>| {
             Action::Balancer(BalancerAction::SetWebAcl { arn: "b".into(), acl: acl.map(str::to_owned) })
         };
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn no_tag_says_that_a_client_secret_was_set_which_was_refused() {
+    fn no_tag_claims_a_refused_client_secret() {
         let tag = |arn: &str| {
             let (balancer, arn, port, tags) = ("b".into(), arn.into(), 80, Pairs::new());
             Action::Listener(ListenerAction::AddTags { balancer, arn, port, tags })

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_from_what_was_right_is_drift_and_reported_when_it_is_put_right() {
+    fn a_difference_from_the_right_state_is_reported_when_repaired() {
         let mut state = State::default();
         assert_eq!(rests(&mut state, 1, "a", true), None);
         finds(&mut state, 2, "a", PIRATES);
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_creation_an_edit_and_what_a_new_process_finds_are_no_drift() {
+    fn creations_edits_and_first_observations_are_no_drift() {
         let mut state = State::default();
         finds(&mut state, 1, "a", None);
         assert_eq!(rests(&mut state, 2, "a", true), None, "created, or found by a new process");
@@ -419,7 +419,7 @@ mod tests {
 
     /// Others change two things, and Causeway puts back one of them: the other one is theirs.
     #[test]
-    fn what_others_change_during_a_repair_is_not_told_as_repaired() {
+    fn a_change_during_a_repair_is_not_reported_as_repaired() {
         let mut state = State::default();
         rests(&mut state, 1, "a", true);
         finds(&mut state, 2, "a", PIRATES);
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_and_stays_is_told_once_and_later_the_last_value() {
+    fn a_change_that_stays_is_reported_once_with_its_value() {
         let mut state = State::default();
         let mut rests = |minute, basis: &str, kind: &str| {
             let drift = rests_with(&mut state, minute, basis, true, &assets(GOOD), kind)?;

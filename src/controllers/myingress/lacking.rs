@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_the_service_lacks_stops_the_object_unless_it_was_followed() {
+    fn a_missing_port_stops_the_object_unless_followed_before() {
         let (wrong, right) = (standing("web", served(81)), standing("web", served(80)));
         let found = Endpoints::PortMissing { ports: vec!["80".into()] };
         let stopped = complaint(&wrong, &following(&right), &found).unwrap();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_may_come_after_an_object_that_has_nothing_yet() {
+    fn a_service_may_come_after_its_object() {
         let object = standing("web", served(80));
         assert_eq!(complaint(&object, &Assets::default(), &Endpoints::ServiceMissing), None);
         let serving = with_listener(object);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_port_of_checks_that_is_missing_stops_the_object_and_one_that_differs_does_not() {
+    fn only_a_missing_check_port_stops_the_object() {
         let object = standing("web", served(80));
         let known = |check| Endpoints::Known(Wanted { check, ..Wanted::default() });
         let missing = known(CheckPort::Missing { ports: vec!["80".into()] });
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_member_that_names_an_unknown_target_group_is_told_field_and_arn() {
+    fn a_complaint_about_an_unknown_group_has_field_and_arn() {
         let action = json!({ "forward": { "targetGroups": [{ "arn": ARN }] } });
         let rules = json!([{ "hosts": ["a.example.com"], "action": action }]);
         let (one, other) = (

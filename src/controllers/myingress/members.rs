@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_left_alone_while_its_own_namespace_is_not_known() {
+    fn a_group_with_an_unknown_namespace_is_left_alone() {
         let guest = member("b", "two", &json!({ "name": "shared", "namespace": "a" }));
         assert_eq!(members_but(&guest, &[], Unlisted::new(&["a", "c"])).err().as_deref(), Some("a"));
         assert!(members_but(&guest, &[], Unlisted::new(&["c"])).is_ok_and(|members| members.is_deserted()));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn guests_that_are_not_known_may_be_there_if_the_group_allows_them() {
+    fn unknown_guests_may_be_there_if_allowed() {
         let home = |allowed: &[&str]| member("a", "one", &json!({ "name": "shared", "allowedNamespaces": allowed }));
         let (of_b, of_c) = (("b".to_owned(), "two".to_owned()), ("c".to_owned(), "two".to_owned()));
         let unseen = |allowed: &[&str]| {

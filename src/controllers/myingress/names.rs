@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_the_spec_gives_comes_first_and_leaves_one_for_a_replacement() {
+    fn a_name_of_the_spec_comes_first() {
         let names = candidates(&owner("myapp"), Scheme::Internal, Some("shop-public"));
         assert_eq!(names[0], "shop-public");
         assert_eq!(names[1..], candidates(&owner("myapp"), Scheme::Internal, None)[1..]);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_name_of_a_group_depends_on_what_tenants_do_not_know() {
+    fn tenants_cannot_foresee_the_last_name_of_a_group() {
         let of = |cluster_uid: Option<&str>, uid: &str, scheme| {
             let cluster = Cluster { name: "prod".into(), uid: cluster_uid.map(str::to_owned) };
             candidates(&Owner { cluster, uid: uid.into(), ..owner("all") }, scheme, None)
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_group_is_readable_and_another_one_where_aws_cannot_change_it() {
+    fn target_group_names_are_readable_and_follow_immutable_settings() {
         let (owner, member) = (owner("web"), ("shop".to_owned(), "storefront-of-the-shop".to_owned()));
         let of = |change: fn(&mut TargetGroupIdentity<'_>)| {
             let mut identity = group_of(&owner, &member, "cart");

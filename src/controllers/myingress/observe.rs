@@ -308,7 +308,7 @@ mod tests {
     use crate::controllers::myingress::model::fixtures::{built, standing};
 
     #[test]
-    fn listeners_that_were_made_are_read_although_no_spec_has_one_now() {
+    fn former_listeners_are_read_without_one_in_any_spec() {
         let without = standing("web", json!({}));
         let managed = Some(ManagedKeys { listeners: true, ..ManagedKeys::default() });
         let status = Some(MyIngressStatus { managed, ..MyIngressStatus::default() });

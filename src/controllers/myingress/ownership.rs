@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn another_cluster_or_a_successor_of_the_same_name_owns_nothing() {
+    fn a_namesake_cluster_or_successor_owns_nothing() {
         let other = Owner { cluster: "test".into(), ..owner() };
         let successor = Owner { uid: "u-2".into(), ..owner() };
         assert!(!other.owns(&owner().tags()));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_cluster_of_the_same_name_made_is_its_own() {
+    fn resources_of_a_namesake_cluster_are_its_own() {
         let (ours, theirs) = (in_cluster(Some("a")), in_cluster(Some("b")));
         assert!(ours.owns(&ours.tags()) && is_surely_of(&ours.cluster, &ours.tags()));
         assert!(!ours.owns(&theirs.tags()) && ours.is_named_by(&theirs.tags()));
@@ -259,14 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_cluster_uid_belongs_to_the_cluster_that_finds_it() {
+    fn a_resource_without_cluster_uid_belongs_to_its_finder() {
         let (before, now) = (in_cluster(None), in_cluster(Some("a")));
         assert!(now.owns(&before.tags()) && !is_surely_of(&now.cluster, &before.tags()));
         assert_eq!(rival_of(&now.cluster, &before.tags()), None);
     }
 
     #[test]
-    fn a_cluster_that_does_not_know_its_uid_owns_nothing_that_carries_one() {
+    fn a_cluster_without_uid_owns_nothing_that_carries_one() {
         let (unknown, known) = (in_cluster(None), in_cluster(Some("a")));
         assert!(!unknown.owns(&known.tags()));
         assert_eq!(rival_of(&unknown.cluster, &known.tags()), Some(&"a".to_owned()));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_a_group_are_one_owner_and_all_are_woken() {
+    fn members_of_a_group_are_one_owner_and_woken_together() {
         let member = |name: &str| {
             let spec = serde_json::json!({ "group": { "name": "shared" } });
             let mut object = MyIngress::new(name, serde_json::from_value::<MyIngressSpec>(spec).unwrap());

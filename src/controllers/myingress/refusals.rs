@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_aws_never_learns_of_is_tried_ever_more_rarely_until_only_sweeps_try_it() {
+    fn permanently_unknown_names_are_retried_ever_more_rarely() {
         let refusals = Refusals::default();
         let error = Error::WebAclUnknown("the resource doesn't exist".into());
         let waits = [(); 6].map(|()| {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_refused_certificates_one_is_tried_a_minute_and_none_right_after_another() {
+    fn many_refused_certificates_are_tried_one_a_minute() {
         let refusals = Refusals::default();
         let mut error = AwsError::stale("AddListenerCertificates", "it is not valid".into());
         error.class = Class::Invalid;
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_by_itself_waits_only_when_it_does_not_pass() {
+    fn a_passing_refusal_waits_only_if_it_repeats() {
         let refusals = Refusals::default();
         assert_eq!(note(&refusals, "a", Class::Transient), Noted::Fails);
         assert_eq!(note(&refusals, "a", Class::Transient), Noted::Fails);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_to_an_object_that_is_gone_is_forgotten() {
+    fn refusals_of_gone_objects_are_forgotten() {
         let is_kept = |refusals: &Refusals| !refusals.0.lock().unwrap().is_empty();
         let refusals = Refusals::default();
         note(&refusals, "a", Class::Denied);

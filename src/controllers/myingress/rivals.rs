@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_without_resources_finds_the_other_cluster_by_any_resource() {
+    fn an_owner_without_resources_finds_a_rival_by_any_resource() {
         let (ours, theirs) = (owner(Some("a"), "1"), owner(Some("b"), "2"));
         let found = rival(&assets(&[theirs]), &ours, false).unwrap();
         assert_eq!((found.uid.as_str(), found.what.as_str()), ("b", "security group sg-0"));
@@ -210,21 +210,21 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_of_the_owners_name_in_another_cluster_stops_the_owner() {
+    fn a_rivals_resource_of_the_same_name_stops_the_owner() {
         let (ours, theirs) = (owner(Some("a"), "1"), owner(Some("b"), "1"));
         let found = rival(&assets(&[ours.clone(), theirs]), &ours, true).unwrap();
         assert_eq!(found.uid, "b");
     }
 
     #[test]
-    fn a_cluster_that_does_not_know_its_uid_says_what_to_grant() {
+    fn a_cluster_without_uid_names_the_missing_permission() {
         let (ours, theirs) = (owner(None, "1"), owner(Some("b"), "1"));
         let message = rival(&assets(&[theirs]), &ours, false).unwrap().message(&ours.cluster);
         assert!(message.contains("get the namespace kube-system") && message.contains("CLUSTER_UID"), "{message}");
     }
 
     #[test]
-    fn each_cluster_of_the_same_name_is_found_once_and_those_of_other_names_never() {
+    fn each_namesake_cluster_is_found_once() {
         let cluster = |name: &str, uid: &str| Cluster { name: name.into(), uid: Some(uid.into()) };
         let of = |name: &str, uid: &str| Owner { cluster: cluster(name, uid), ..owner(None, "1") };
         let found = rivals(

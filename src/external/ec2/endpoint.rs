@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_url_for_ec2_comes_before_the_one_for_all_services() {
+    fn the_url_for_ec2_comes_before_the_general_one() {
         let config = sdk_config("eu-west-1").endpoint_url("http://127.0.0.1:4566").service_config(OwnUrl).build();
         assert_eq!(endpoint(&config), "http://127.0.0.1:1");
     }

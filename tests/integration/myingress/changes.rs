@@ -35,7 +35,7 @@ async fn subnets_in_another_order_change_nothing() {
 }
 
 #[tokio::test]
-async fn tags_that_the_spec_no_longer_has_are_removed_and_foreign_ones_stay() {
+async fn dropped_tags_are_removed_and_foreign_ones_stay() {
     let scene = Scene::new("change").await;
     let _operator = Operator::start(&scene).await;
     let alb = created(&scene, "app", spec(json!({ "tags": { "team": "payments", "env": "test" } }))).await;
@@ -53,7 +53,7 @@ async fn tags_that_the_spec_no_longer_has_are_removed_and_foreign_ones_stay() {
 }
 
 #[tokio::test]
-async fn tags_that_the_spec_no_longer_has_are_removed_from_every_part() {
+async fn dropped_tags_are_removed_from_every_part() {
     let scene = Scene::new("change").await;
     let _operator = operator_without_sweeps(&scene).await;
     let arn = full::created(&scene).await;
@@ -89,7 +89,7 @@ async fn tags_that_the_spec_no_longer_has_are_removed_from_every_part() {
 }
 
 #[tokio::test]
-async fn attributes_that_the_spec_no_longer_has_go_back_to_the_default() {
+async fn dropped_attributes_go_back_to_the_default() {
     let scene = Scene::new("change").await;
     let _operator = Operator::start(&scene).await;
     let set = json!({ "idle_timeout.timeout_seconds": "120", "routing.http2.enabled": "false" });
@@ -104,7 +104,7 @@ async fn attributes_that_the_spec_no_longer_has_go_back_to_the_default() {
 }
 
 #[tokio::test]
-async fn keys_removed_while_no_operator_ran_are_removed_all_the_same() {
+async fn keys_dropped_without_an_operator_are_still_removed() {
     let scene = Scene::new("change").await;
     let operator = Operator::start(&scene).await;
     let set = json!({ "tags": { "team": "payments" }, "attributes": { "idle_timeout.timeout_seconds": "120" } });
@@ -119,7 +119,7 @@ async fn keys_removed_while_no_operator_ran_are_removed_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_changed_scheme_replaces_the_balancer_and_the_old_one_serves_until_the_new_one_is_active() {
+async fn a_replaced_balancer_serves_until_the_new_one_is_active() {
     let scene = Scene::new("change").await;
     // Without sweeps: the emulator's setting is for the present balancers too.
     let _operator = operator_without_sweeps(&scene).await;
@@ -140,7 +140,7 @@ async fn a_changed_scheme_replaces_the_balancer_and_the_old_one_serves_until_the
 }
 
 #[tokio::test]
-async fn a_replaced_balancer_goes_on_for_the_grace_period_even_over_a_restart() {
+async fn a_replaced_balancer_keeps_its_grace_period_over_a_restart() {
     const GRACE: Duration = Duration::from_secs(20);
     let scene = Scene::new("change").await;
     let patient = || async {
@@ -178,7 +178,7 @@ async fn a_replaced_balancer_goes_on_for_the_grace_period_even_over_a_restart() 
 }
 
 #[tokio::test]
-async fn a_scheme_that_is_changed_back_during_the_replacement_keeps_the_old_balancer() {
+async fn a_scheme_changed_back_keeps_the_old_balancer() {
     let scene = Scene::new("change").await;
     // Without sweeps: the emulator's setting is for the present balancers too.
     let _operator = operator_without_sweeps(&scene).await;
@@ -207,7 +207,7 @@ async fn a_scheme_changed_to_and_fro_ends_with_one_balancer() {
 }
 
 #[tokio::test]
-async fn a_replaced_balancer_with_deletion_protection_is_told_and_the_new_one_serves() {
+async fn a_protected_replaced_balancer_is_reported() {
     let scene = Scene::new("change").await;
     let _operator = Operator::start(&scene).await;
     let old = created(&scene, "app", spec(json!({}))).await;

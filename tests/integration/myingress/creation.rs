@@ -13,7 +13,7 @@ use crate::support::scene::condition;
 use crate::support::{Operator, Scene};
 
 #[tokio::test]
-async fn the_sample_gets_a_balancer_with_its_settings_and_our_tags() {
+async fn the_sample_gets_a_balancer_with_settings_and_tags() {
     let scene = Scene::new("create").await;
     let _operator = Operator::start(&scene).await;
     let object = scene.create::<MyIngress>("myapp", spec(json!({}))).await;
@@ -43,7 +43,7 @@ async fn the_sample_gets_a_balancer_with_its_settings_and_our_tags() {
 /// The call reaches AWS, but its answer is lost. The operator finds what the call made, goes on, and reports it all the
 /// same.
 #[tokio::test]
-async fn what_was_made_by_a_call_whose_answer_was_lost_is_told_of() {
+async fn resources_of_a_lost_answer_are_reported() {
     let scene = Scene::new("create").await;
     let _operator = Operator::start(&scene).await;
     scene.emulator.fault(json!({ "kind": "reset_after", "operation": "CreateLoadBalancer", "times": 1 })).await;
@@ -56,7 +56,7 @@ async fn what_was_made_by_a_call_whose_answer_was_lost_is_told_of() {
 }
 
 #[tokio::test]
-async fn a_balancer_has_the_specs_name_unless_another_balancer_has_it() {
+async fn a_balancer_has_the_specs_name_unless_taken() {
     let scene = Scene::new("create").await;
     let _operator = Operator::start(&scene).await;
     let alb_of = |object: &MyIngress| object.status.clone().unwrap_or_default().alb;
@@ -102,7 +102,7 @@ async fn every_setting_reaches_aws() {
 }
 
 #[tokio::test]
-async fn the_dns_name_is_shown_while_aws_still_sets_the_balancer_up() {
+async fn the_dns_name_is_shown_during_provisioning() {
     let scene = Scene::new("create").await;
     scene.emulator.settings(json!({ "provisioning_seconds": 3600 })).await;
     let _operator = Operator::start(&scene).await;

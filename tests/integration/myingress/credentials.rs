@@ -34,7 +34,7 @@ impl ProvideCredentials for LateRole {
 }
 
 #[tokio::test]
-async fn an_operator_without_a_role_says_so_and_goes_on_when_it_has_one() {
+async fn an_operator_without_a_role_recovers_with_one() {
     let scene = Scene::new("credentials").await;
     let role = LateRole { account: scene.emulator.account().into(), user_provided: Arc::default() };
     let provider = SharedCredentialsProvider::new(role.clone());

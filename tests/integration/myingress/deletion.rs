@@ -39,7 +39,7 @@ async fn a_balancer_that_is_gone_already_holds_nothing_up() {
 }
 
 #[tokio::test]
-async fn an_object_deleted_while_no_operator_ran_takes_its_balancer_along() {
+async fn an_object_deleted_without_an_operator_takes_its_balancer_along() {
     let scene = Scene::new("delete").await;
     let operator = Operator::start(&scene).await;
     created(&scene, "app", spec(json!({}))).await;
@@ -51,7 +51,7 @@ async fn an_object_deleted_while_no_operator_ran_takes_its_balancer_along() {
 }
 
 #[tokio::test]
-async fn an_object_deleted_while_its_create_is_under_way_leaves_no_balancer() {
+async fn an_object_deleted_during_its_create_leaves_no_balancer() {
     let scene = Scene::new("delete").await;
     let _operator = Operator::start(&scene).await;
     // AWS makes the balancer only after the operator has given the call up, and after the object's deletion.
@@ -81,7 +81,7 @@ async fn an_object_deleted_during_a_replacement_takes_both_balancers_along() {
 }
 
 #[tokio::test]
-async fn an_object_deleted_in_the_grace_period_takes_both_balancers_along_at_once() {
+async fn a_deletion_in_the_grace_period_takes_both_balancers() {
     let scene = Scene::new("delete").await;
     let sweep = std::time::Duration::from_secs(2);
     let mut context = Operator::context(&scene, Operator::client().await, scene.aws.clone(), sweep);
@@ -97,7 +97,7 @@ async fn an_object_deleted_in_the_grace_period_takes_both_balancers_along_at_onc
 }
 
 #[tokio::test]
-async fn deletion_protection_is_explained_and_deletion_goes_on_when_it_is_off() {
+async fn deletion_protection_is_explained_and_deletion_resumes_without_it() {
     let scene = Scene::new("delete").await;
     let _operator = Operator::start(&scene).await;
     let alb = created(&scene, "app", spec(json!({}))).await;
@@ -112,7 +112,7 @@ async fn deletion_protection_is_explained_and_deletion_goes_on_when_it_is_off() 
 }
 
 #[tokio::test]
-async fn deletion_protection_of_the_spec_protects_until_the_spec_lifts_it() {
+async fn the_specs_deletion_protection_protects_until_lifted() {
     let scene = Scene::new("delete").await;
     let _operator = Operator::start(&scene).await;
     let protection = |on: &str| json!({ "attributes": { "deletion_protection.enabled": on } });
@@ -161,7 +161,7 @@ async fn an_object_that_never_got_a_balancer_can_be_deleted() {
 }
 
 #[tokio::test]
-async fn a_missing_permission_to_delete_is_told_and_deletion_goes_on_when_it_is_granted() {
+async fn deletion_resumes_once_its_permission_is_granted() {
     let scene = Scene::new("delete").await;
     let _operator = Operator::start(&scene).await;
     created(&scene, "app", spec(json!({}))).await;

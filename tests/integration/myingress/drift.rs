@@ -47,7 +47,7 @@ async fn a_deleted_balancer_is_created_again() {
 }
 
 #[tokio::test]
-async fn changed_and_removed_tags_are_put_back_and_foreign_ones_stay() {
+async fn changed_tags_are_put_back_and_foreign_ones_stay() {
     let (scene, _operator, arn) = full().await;
     let mut expected = scene.tags(&arn).await;
     expected.insert("cost-center".into(), "42".into());

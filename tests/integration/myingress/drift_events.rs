@@ -31,7 +31,7 @@ async fn counts(operator: &Operator, part: &str) {
 }
 
 #[tokio::test]
-async fn what_others_change_is_told_with_both_values_and_what_users_change_is_not() {
+async fn only_changes_of_others_are_reported_with_both_values() {
     let scene = Scene::new("drift").await;
     scene.emulator.settings(json!({ "draining_scale": 0 })).await;
     let operator = Operator::start(&scene).await;
@@ -84,7 +84,7 @@ async fn what_others_change_is_told_with_both_values_and_what_users_change_is_no
 }
 
 #[tokio::test]
-async fn a_rival_that_changes_it_again_and_again_is_told_of_once_and_counted() {
+async fn a_persistent_rival_is_reported_once_and_counted() {
     let scene = Scene::new("drift").await;
     let operator = Operator::start(&scene).await;
     let arn = full::created(&scene).await;
@@ -99,7 +99,7 @@ async fn a_rival_that_changes_it_again_and_again_is_told_of_once_and_counted() {
 }
 
 #[tokio::test]
-async fn what_an_operator_finds_when_it_starts_is_put_right_and_no_drift() {
+async fn differences_at_the_start_are_repaired_and_no_drift() {
     let scene = Scene::new("drift").await;
     let operator = Operator::start(&scene).await;
     let arn = full::created(&scene).await;

@@ -246,7 +246,7 @@ async fn fields_of_backends() {
 }
 
 #[tokio::test]
-async fn a_priority_is_set_and_goes_when_it_is_in_the_way() {
+async fn a_priority_is_set_and_moves_out_of_the_way() {
     let scene = Scene::new("edits").await;
     let _operator = Operator::start(&scene).await;
     full::created(&scene).await;
@@ -314,7 +314,7 @@ async fn let_in(scene: &Scene) -> BTreeSet<(i32, String)> {
 }
 
 #[tokio::test]
-async fn forty_networks_are_swapped_for_forty_others_and_more_than_a_group_takes_are_refused() {
+async fn forty_networks_are_swapped_and_too_many_are_refused() {
     let scene = Scene::new("edits").await;
     let _operator = Operator::start(&scene).await;
     let networks = |first: u8| (0..40).map(|it| format!("10.{}.0.0/16", first + it)).collect::<Vec<_>>();
@@ -356,7 +356,7 @@ async fn each_of_several_parameters_of_the_query_is_a_condition() {
 }
 
 #[tokio::test]
-async fn a_target_group_of_others_gets_requests_and_is_never_touched() {
+async fn a_foreign_target_group_gets_requests_and_stays_untouched() {
     let scene = Scene::new("edits").await;
     let call = scene.elb.create_target_group().name("legacy").protocol(ProtocolEnum::Http).port(80);
     let call = call.vpc_id("vpc-causeway").target_type(TargetTypeEnum::Ip);

@@ -31,7 +31,7 @@ async fn answers_become(scene: &Scene, what: &str, wanted: &[(&str, &str)]) {
 }
 
 #[tokio::test]
-async fn members_share_a_balancer_come_and_go_and_the_last_takes_it_along() {
+async fn the_last_member_takes_the_shared_balancer_along() {
     let scene = Scene::new("groups").await;
     let _operator = Operator::start(&scene).await;
     scene.create::<MyIngress>("a", standing("a.example.com", 200)).await;
@@ -75,7 +75,7 @@ async fn another_member_leads_when_the_leader_goes() {
 }
 
 #[tokio::test]
-async fn a_bad_member_is_left_out_and_a_bad_edit_keeps_what_there_was() {
+async fn a_bad_member_or_edit_is_left_out() {
     let scene = Scene::new("groups").await;
     let _operator = Operator::start(&scene).await;
     service(&scene, "web", &[("", 80)]).await;
@@ -108,7 +108,7 @@ async fn a_bad_member_is_left_out_and_a_bad_edit_keeps_what_there_was() {
 }
 
 #[tokio::test]
-async fn the_same_rule_in_two_members_is_told_to_the_second() {
+async fn a_repeated_rule_is_reported_to_the_second_member() {
     let scene = Scene::new("groups").await;
     let _operator = Operator::start(&scene).await;
     let clash = |status: u16| {
@@ -128,7 +128,7 @@ async fn the_same_rule_in_two_members_is_told_to_the_second() {
 }
 
 #[tokio::test]
-async fn the_only_member_with_subnets_goes_and_the_others_keep_theirs() {
+async fn the_only_anchor_goes_and_the_others_stay() {
     let scene = Scene::new("groups").await;
     let _operator = Operator::start(&scene).await;
     service(&scene, "web", &[("", 80)]).await;

@@ -100,7 +100,7 @@ async fn a_balancer_that_agrees_is_adopted() {
 }
 
 #[tokio::test]
-async fn a_foreign_listener_on_the_port_is_told_and_left_alone() {
+async fn a_foreign_listener_is_reported_and_left_alone() {
     let scene = Scene::new("trouble").await;
     let _operator = Operator::start(&scene).await;
     let alb = super::created(&scene, "app", spec(json!({}))).await;
@@ -123,7 +123,7 @@ async fn a_foreign_listener_on_the_port_is_told_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_quota_that_is_reached_is_told_and_deletion_goes_on() {
+async fn a_reached_quota_is_reported_and_deletion_goes_on() {
     let scene = Scene::new("trouble").await;
     scene.emulator.settings(json!({ "target_groups": 2 })).await;
     let _operator = Operator::start(&scene).await;
@@ -144,7 +144,7 @@ async fn a_quota_that_is_reached_is_told_and_deletion_goes_on() {
 }
 
 #[tokio::test]
-async fn deletion_goes_on_with_groups_in_use_for_a_while_and_without_services() {
+async fn deletion_waits_for_used_groups_and_needs_no_services() {
     let scene = Scene::new("deletion").await;
     scene.emulator.settings(json!({ "in_use_seconds": 3 })).await;
     let _operator = Operator::start(&scene).await;

@@ -31,7 +31,7 @@ async fn answers_with(scene: &Scene, number: usize, status: u16) {
 }
 
 #[tokio::test]
-async fn a_bad_member_of_a_group_stops_none_of_the_other_nine() {
+async fn a_bad_member_stops_none_of_the_other_nine() {
     let scene = Scene::new("isolation").await;
     let _operator = Operator::start(&scene).await;
     for number in 0..10 {
@@ -71,7 +71,7 @@ async fn a_bad_member_of_a_group_stops_none_of_the_other_nine() {
 }
 
 #[tokio::test]
-async fn a_refused_part_of_an_object_stops_none_of_its_others() {
+async fn a_refused_part_stops_none_of_the_others() {
     let scene = Scene::new("isolation").await;
     let _operator = Operator::start(&scene).await;
     let rules = json!([{ "hosts": ["m1.example.com"], "action": { "fixedResponse": { "statusCode": 200 } } }]);
@@ -95,7 +95,7 @@ async fn a_refused_part_of_an_object_stops_none_of_its_others() {
 }
 
 #[tokio::test]
-async fn one_denied_call_does_not_stop_the_rest_of_a_plan() {
+async fn a_denied_call_does_not_stop_the_other_actions() {
     let scene = Scene::new("isolation").await;
     let _operator = Operator::start(&scene).await;
     let rule = |host: &str| json!({ "hosts": [host], "action": { "fixedResponse": { "statusCode": 200 } } });
@@ -121,7 +121,7 @@ async fn one_denied_call_does_not_stop_the_rest_of_a_plan() {
 }
 
 #[tokio::test]
-async fn a_member_that_may_not_join_does_not_keep_a_deleted_group_alive() {
+async fn a_refused_member_keeps_no_deleted_group_alive() {
     let scene = Scene::new("isolation").await;
     let _operator = Operator::start(&scene).await;
     service(&scene, "web", &[("", 80)]).await;

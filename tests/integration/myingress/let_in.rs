@@ -32,7 +32,7 @@ async fn let_in(scene: &Scene, group: &str) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn the_nodes_let_the_balancer_in_once_they_agree_and_forget_it() {
+async fn the_nodes_let_the_balancer_in_once_they_agree() {
     let scene = Scene::new("let-in").await;
     let (nodes, edge) = (group(&scene, "nodes").await, group(&scene, "edge").await);
     let operator = Operator::start(&scene).await;

@@ -42,7 +42,7 @@ async fn target_group(scene: &Scene, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_wrong_port_stops_the_whole_edit_until_the_service_has_it() {
+async fn a_wrong_port_stops_the_edit_until_it_exists() {
     let scene = Scene::new("mistakes").await;
     let _operator = operator_without_sweeps(&scene).await;
     service(&scene, "web", &[("", 80)]).await;
@@ -86,7 +86,7 @@ async fn a_new_object_with_a_wrong_port_makes_nothing() {
 }
 
 #[tokio::test]
-async fn an_unknown_target_group_is_told_its_member_and_the_others_go_on() {
+async fn an_unknown_target_group_stalls_only_its_member() {
     let scene = Scene::new("mistakes").await;
     let _operator = Operator::start(&scene).await;
     let unknown = format!("arn:aws:elasticloadbalancing:us-east-1:{}:{UNKNOWN}", scene.emulator.account());
@@ -112,7 +112,7 @@ async fn an_unknown_target_group_is_told_its_member_and_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn a_target_group_that_vanished_since_the_last_list_is_a_mistake_and_no_race() {
+async fn a_vanished_target_group_is_a_mistake() {
     let scene = Scene::new("mistakes").await;
     let legacy = target_group(&scene, "legacy").await;
     let _operator = operator_without_sweeps(&scene).await;
@@ -131,7 +131,7 @@ async fn a_target_group_that_vanished_since_the_last_list_is_a_mistake_and_no_ra
 }
 
 #[tokio::test]
-async fn a_prefix_list_that_does_not_exist_is_told_the_member_that_names_it() {
+async fn an_unknown_prefix_list_is_reported_to_its_member() {
     let scene = Scene::new("mistakes").await;
     let _operator = operator_without_sweeps(&scene).await;
     let list = Parameters::default().add("PrefixListName", "offices").add("MaxEntries", "1");
@@ -149,7 +149,7 @@ async fn a_prefix_list_that_does_not_exist_is_told_the_member_that_names_it() {
 }
 
 #[tokio::test]
-async fn a_balancer_that_was_just_made_is_adopted_without_a_sweep() {
+async fn a_new_balancer_is_adopted_without_a_sweep() {
     let scene = Scene::new("mistakes").await;
     let _operator = operator_without_sweeps(&scene).await;
     // The region has been read once another object is ready.
@@ -162,7 +162,7 @@ async fn a_balancer_that_was_just_made_is_adopted_without_a_sweep() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_aws_is_told_with_what_became_of_the_rest() {
+async fn a_refusal_is_reported_with_the_outcome_of_the_rest() {
     let scene = Scene::new("mistakes").await;
     let _operator = operator_without_sweeps(&scene).await;
     created(&scene, "app", spec(json!({}))).await;
@@ -173,7 +173,7 @@ async fn a_refusal_of_aws_is_told_with_what_became_of_the_rest() {
 }
 
 #[tokio::test]
-async fn a_wrong_clock_and_refused_credentials_say_what_to_do_and_end_by_themselves() {
+async fn wrong_clocks_and_credentials_name_the_fix_and_recover() {
     let scene = Scene::new("mistakes").await;
     let _operator = operator_without_sweeps(&scene).await;
     created(&scene, "app", spec(json!({}))).await;
@@ -201,7 +201,7 @@ async fn warned(scene: &Scene, warning: Option<&str>) -> String {
 }
 
 #[tokio::test]
-async fn a_balancer_that_no_client_can_reach_says_so_until_one_can() {
+async fn an_unreachable_balancer_is_reported_until_clients_reach_it() {
     let scene = Scene::new("mistakes").await;
     let _operator = operator_without_sweeps(&scene).await;
     created(&scene, "app", spec(json!({}))).await;

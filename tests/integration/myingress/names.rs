@@ -14,7 +14,7 @@ fn is_hashed(name: &str, beginning: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_name_that_aws_does_not_allow_is_shortened_and_hashed() {
+async fn an_impossible_name_is_shortened_and_hashed() {
     let scene = Scene::new("names").await;
     let _operator = Operator::start(&scene).await;
     for (name, expected) in [
@@ -52,7 +52,7 @@ async fn a_foreign_balancer_of_the_name_is_never_touched() {
 }
 
 #[tokio::test]
-async fn a_foreign_balancer_that_appeared_since_the_last_sweep_is_never_touched() {
+async fn a_new_foreign_balancer_is_never_touched() {
     for subnets in [["subnet-abc", "subnet-def"], ["subnet-def", "subnet-ghi"]] {
         let scene = Scene::new("names").await;
         let _operator = super::operator_without_sweeps(&scene).await;
@@ -69,7 +69,7 @@ async fn a_foreign_balancer_that_appeared_since_the_last_sweep_is_never_touched(
 }
 
 #[tokio::test]
-async fn an_object_created_again_gets_a_new_balancer_of_the_same_name() {
+async fn a_recreated_object_gets_a_balancer_of_that_name() {
     let scene = Scene::new("names").await;
     let _operator = Operator::start(&scene).await;
     let before = created(&scene, "myapp", spec(json!({}))).await;
@@ -82,7 +82,7 @@ async fn an_object_created_again_gets_a_new_balancer_of_the_same_name() {
 }
 
 #[tokio::test]
-async fn the_name_stays_when_the_foreign_balancer_that_had_the_better_one_goes() {
+async fn the_name_stays_when_a_better_one_becomes_free() {
     let scene = Scene::new("names").await;
     let foreign = bystander::create(&scene, "myapp-alb", &["subnet-abc", "subnet-def"], &[]).await;
     let _operator = Operator::start(&scene).await;

@@ -27,7 +27,7 @@ fn with_a_group() -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn an_object_that_loses_its_finalizer_takes_everything_along_all_the_same() {
+async fn an_object_without_finalizer_still_takes_everything_along() {
     let scene = Scene::new("orphans").await;
     let _operator = Operator::start(&scene).await;
     service(&scene, "web", &[("", 80)]).await;
@@ -45,7 +45,7 @@ async fn an_object_that_loses_its_finalizer_takes_everything_along_all_the_same(
 }
 
 #[tokio::test]
-async fn what_an_object_left_while_no_operator_ran_is_told_and_kept() {
+async fn orphans_of_an_absent_operator_are_reported_and_kept() {
     let scene = Scene::new("orphans").await;
     let operator = Operator::start(&scene).await;
     let alb = created(&scene, "app", spec(json!({}))).await;

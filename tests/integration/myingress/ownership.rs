@@ -17,7 +17,7 @@ const SWEEP: Duration = Duration::from_secs(2);
 const UID: &str = "causeway.example.com/uid";
 
 #[tokio::test]
-async fn a_balancer_that_lost_our_tags_is_left_alone_until_they_are_back() {
+async fn a_balancer_without_our_tags_is_left_alone() {
     for key in [CLUSTER, UID] {
         let scene = Scene::new("owner").await;
         let _operator = Operator::start(&scene).await;
@@ -40,7 +40,7 @@ async fn a_balancer_that_lost_our_tags_is_left_alone_until_they_are_back() {
 }
 
 #[tokio::test]
-async fn a_balancer_that_lost_our_tags_survives_the_deletion_of_the_object() {
+async fn a_balancer_without_our_tags_survives_the_deletion() {
     let scene = Scene::new("owner").await;
     let _operator = super::operator_without_sweeps(&scene).await;
     let alb = created(&scene, "app", spec(json!({}))).await;
@@ -53,7 +53,7 @@ async fn a_balancer_that_lost_our_tags_survives_the_deletion_of_the_object() {
 }
 
 #[tokio::test]
-async fn a_deleted_object_says_which_lost_balancer_it_waits_for_and_calls_nothing() {
+async fn a_deleted_object_names_the_lost_balancer() {
     let scene = Scene::new("owner").await;
     let _operator = Operator::start(&scene).await;
     service(&scene, "shop", &[("http", 80)]).await;
@@ -96,7 +96,7 @@ async fn a_lost_balancer_that_is_deleted_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_balancer_of_another_cluster_is_never_touched_even_with_the_same_uid() {
+async fn another_clusters_balancer_is_never_touched_despite_equal_uid() {
     let scene = Scene::new("owner").await;
     let operator = Operator::start(&scene).await;
     let object = scene.create::<MyIngress>("app", spec(json!({}))).await;
@@ -122,7 +122,7 @@ async fn a_balancer_of_another_cluster_is_never_touched_even_with_the_same_uid()
 }
 
 #[tokio::test]
-async fn objects_of_the_same_name_in_two_namespaces_each_have_their_own() {
+async fn namesake_objects_in_two_namespaces_have_separate_balancers() {
     let (scene, other) = (Scene::new("owner").await, Scene::new("owner").await);
     let mut context = Operator::context(&scene, Operator::client().await, scene.aws.clone(), SWEEP);
     context.environment.namespaces.push(other.namespace.clone());
@@ -142,7 +142,7 @@ async fn objects_of_the_same_name_in_two_namespaces_each_have_their_own() {
 }
 
 #[tokio::test]
-async fn two_clusters_of_one_account_do_not_get_in_each_others_way() {
+async fn two_clusters_of_one_account_do_not_interfere() {
     let (scene, other) = (Scene::new("owner").await, Scene::new("owner").await);
     let _operator = Operator::start(&scene).await;
     // The other cluster (another name in the tags) works in the same account.
@@ -159,7 +159,7 @@ async fn two_clusters_of_one_account_do_not_get_in_each_others_way() {
 }
 
 #[tokio::test]
-async fn clusters_of_the_same_name_in_different_accounts_do_not_see_each_other() {
+async fn namesake_clusters_in_different_accounts_do_not_interfere() {
     let (scene, other) = (Scene::new("owner").await, Scene::new("owner").await);
     let _operator = Operator::start(&scene).await;
     let mut context = Operator::context(&other, Operator::client().await, other.aws.clone(), SWEEP);

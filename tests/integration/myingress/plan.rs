@@ -97,7 +97,7 @@ async fn mutating_calls(scene: &Scene) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_plan_names_the_calls_that_the_operator_then_makes_and_makes_none() {
+async fn a_plan_names_later_calls_and_makes_none() {
     let scene = Scene::new("plan").await;
     backed(&scene).await;
     let object = manifest("web", &served(410));
@@ -163,7 +163,7 @@ async fn an_edit_and_drift_are_shown_field_by_field() {
 }
 
 #[tokio::test]
-async fn a_mistake_is_told_with_its_field_and_other_kinds_are_skipped() {
+async fn a_plan_names_mistakes_and_skips_other_kinds() {
     let scene = Scene::new("plan").await;
     let wrong = spec(json!({
         "listeners": [{ "port": 80, "rules": [
@@ -224,7 +224,7 @@ async fn a_client_secret_is_never_shown() {
 }
 
 #[tokio::test]
-async fn what_only_aws_knows_is_asked_and_what_was_not_asked_is_named() {
+async fn a_plan_asks_aws_and_names_unchecked_fields() {
     let scene = Scene::new("plan").await;
     let good = import(&scene, EXAMPLE_COM).await;
     scene.emulator.clear_journal().await;
@@ -250,7 +250,7 @@ async fn what_only_aws_knows_is_asked_and_what_was_not_asked_is_named() {
 }
 
 #[tokio::test]
-async fn what_a_policy_refuses_is_told_with_its_name_and_nothing_would_be_made() {
+async fn a_plan_names_the_policy_that_refuses_an_object() {
     let scene = Scene::new("plan").await;
     let name = scene.namespace.as_str();
     let policies = Api::<CausewayPolicy>::all(scene.client.clone());

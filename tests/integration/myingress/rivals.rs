@@ -49,7 +49,7 @@ fn in_a_group(more: Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_second_cluster_of_a_name_changes_nothing_and_says_why() {
+async fn the_second_cluster_of_a_name_explains_its_idleness() {
     let scene = Scene::new("rivals").await;
     let first = operator_of(Some("uid-of-the-first"), &scene, &scene).await;
     // The tags and names of the group are the same in both clusters, those of the object without a group are not.
@@ -83,7 +83,7 @@ async fn the_second_cluster_of_a_name_changes_nothing_and_says_why() {
 }
 
 #[tokio::test]
-async fn clusters_that_both_have_something_under_one_name_both_tell_it_and_go_on() {
+async fn established_namesake_clusters_report_each_other_and_go_on() {
     let (scene, other) = (Scene::new("rivals").await, Scene::new("rivals").await);
     // This object is from before clusters were distinguished by their uids.
     let before = operator_of(None, &scene, &other).await;
@@ -111,7 +111,7 @@ async fn clusters_that_both_have_something_under_one_name_both_tell_it_and_go_on
 }
 
 #[tokio::test]
-async fn what_was_made_before_clusters_were_told_apart_is_taken_over_within_the_policy() {
+async fn resources_without_cluster_uid_are_adopted_within_the_policy() {
     let scene = Scene::new("rivals").await;
     scene.emulator.settings(json!({ "draining_scale": 0 })).await;
     let session = Session::of(&scene, "operator").await;

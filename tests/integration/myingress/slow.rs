@@ -54,7 +54,7 @@ async fn first_statuses(scene: &Scene, many: usize) -> Vec<Duration> {
 }
 
 #[tokio::test]
-async fn full_objects_become_ready_while_every_regional_read_takes_ten_seconds() {
+async fn full_objects_become_ready_despite_slow_regional_reads() {
     let many = if is_thorough() { MANY_THOROUGH } else { MANY };
     let scene = Scene::new("slow").await;
     full::stage(&scene).await;
@@ -116,7 +116,7 @@ async fn full_objects_become_ready_while_every_regional_read_takes_ten_seconds()
 }
 
 #[tokio::test]
-async fn one_list_that_cannot_be_read_keeps_none_of_the_others_from_being_read() {
+async fn an_unreadable_list_blocks_none_of_the_others() {
     let scene = Scene::new("slow").await;
     let _operator = crate::support::Operator::start(&scene).await;
     let alb = created(&scene, "app", spec(json!({ "tags": { "team": "shop" } }))).await;
@@ -185,7 +185,7 @@ async fn ten_objects_get_on_while_every_second_call_is_refused() {
 }
 
 #[tokio::test]
-async fn a_name_that_aws_told_is_shown_although_the_check_of_its_tags_is_refused() {
+async fn the_dns_name_is_shown_despite_unreadable_tags() {
     let scene = Scene::new("slow").await;
     let _operator = operator_without_sweeps(&scene).await;
     created(&scene, "first", spec(json!({}))).await;

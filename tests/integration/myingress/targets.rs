@@ -66,7 +66,7 @@ async fn targets_follow_endpoints_and_an_empty_set_is_honoured() {
 }
 
 #[tokio::test]
-async fn targets_follow_endpoints_after_a_restart_with_a_spec_that_is_wrong() {
+async fn targets_follow_endpoints_despite_restart_and_wrong_spec() {
     let scene = Scene::new("targets").await;
     let operator = Operator::start(&scene).await;
     service(&scene, "web", &[("http", 80)]).await;
@@ -84,7 +84,7 @@ async fn targets_follow_endpoints_after_a_restart_with_a_spec_that_is_wrong() {
 }
 
 #[tokio::test]
-async fn endpoints_that_are_on_their_way_out_or_not_ready_get_no_requests() {
+async fn terminating_and_unready_endpoints_get_no_requests() {
     let scene = Scene::new("targets").await;
     let _operator = Operator::start(&scene).await;
     service(&scene, "web", &[("", 80)]).await;
@@ -135,7 +135,7 @@ async fn a_deleted_service_leaves_its_targets_and_is_told() {
 }
 
 #[tokio::test]
-async fn a_port_is_found_by_its_name_and_a_missing_one_is_told_with_those_there_are() {
+async fn ports_are_found_by_name_and_missing_ones_reported() {
     let scene = Scene::new("targets").await;
     let _operator = Operator::start(&scene).await;
     service(&scene, "web", &[("http", 80), ("admin", 81)]).await;
@@ -154,7 +154,7 @@ async fn a_port_is_found_by_its_name_and_a_missing_one_is_told_with_those_there_
 }
 
 #[tokio::test]
-async fn a_pod_with_the_readiness_gate_is_ready_only_when_its_target_is_healthy() {
+async fn a_gated_pod_is_ready_only_with_a_healthy_target() {
     const GATE: &str = "causeway.example.com/target-health";
     let scene = Scene::new("gate").await;
     scene.emulator.settings(json!({ "initial_seconds": 3600 })).await;
@@ -219,7 +219,7 @@ async fn heartbeats(nodes: Api<Node>, name: String) {
 }
 
 #[tokio::test]
-async fn instance_targets_are_the_nodes_with_the_port_of_the_service_on_them() {
+async fn instance_targets_are_nodes_with_the_services_port() {
     let scene = Scene::new("nodes").await;
     let _operator = Operator::start(&scene).await;
     apply_service(&scene, "web", json!({ "type": "NodePort", "ports": [{ "port": 80 }] })).await;
@@ -269,7 +269,7 @@ async fn checks_follow_a_named_port_of_the_service() {
 }
 
 #[tokio::test]
-async fn addresses_in_no_subnet_of_the_vpc_are_registered_beside_those_inside() {
+async fn addresses_outside_the_vpc_are_registered_as_well() {
     let scene = Scene::new("targets").await;
     let _operator = Operator::start(&scene).await;
     service(&scene, "web", &[("", 80)]).await;

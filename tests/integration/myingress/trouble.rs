@@ -55,7 +55,7 @@ async fn an_unknown_security_group() {
 }
 
 #[tokio::test]
-async fn an_attribute_that_aws_does_not_know_or_whose_value_it_refuses() {
+async fn unknown_attributes_and_refused_values_are_reported() {
     let scene = Scene::new("trouble").await;
     let _operator = super::operator_without_sweeps(&scene).await;
     let message = refused(&scene, json!({ "attributes": { "no.such.key": "1" } }), "AttributesInvalid").await;
@@ -140,7 +140,7 @@ async fn too_many_tags_with_those_that_others_added() {
 }
 
 #[tokio::test]
-async fn aws_that_is_down_for_a_while_is_told_and_tried_again() {
+async fn an_outage_of_aws_is_reported_and_retried() {
     let scene = Scene::new("trouble").await;
     let _operator = Operator::start(&scene).await;
     created(&scene, "first", spec(json!({}))).await;
@@ -173,7 +173,7 @@ async fn one_bad_object_hurts_no_other() {
 }
 
 #[tokio::test]
-async fn what_aws_refuses_is_named_by_its_place_in_the_spec() {
+async fn a_refused_value_is_named_by_its_field() {
     let scene = Scene::new("trouble").await;
     let _operator = super::operator_without_sweeps(&scene).await;
     let logs = json!({ "accessLogs": { "bucket": "no-such-bucket-of-causeway" } });
@@ -226,7 +226,7 @@ async fn the_advice_against_deletion_protection_is_taken_and_helps() {
 }
 
 #[tokio::test]
-async fn an_allowed_namespace_that_is_no_name_is_refused_at_once() {
+async fn an_invalid_allowed_namespace_is_refused_at_once() {
     let scene = Scene::new("trouble").await;
     let group = json!({ "group": { "name": "all", "allowedNamespaces": [" a "] } });
     let refusal = scene.try_create::<MyIngress>("app", spec(group)).await.expect_err("it is refused").to_string();

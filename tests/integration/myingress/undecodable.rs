@@ -27,7 +27,7 @@ fn forwarding(port: u16) -> Value {
 }
 
 #[tokio::test]
-async fn one_object_that_cannot_be_decoded_hurts_no_other_and_can_be_corrected_and_deleted() {
+async fn an_undecodable_object_hurts_no_other() {
     let scene = Scene::new("undecodable").await;
     service(&scene, "web", &[("", 80)]).await;
     endpoints(&scene, "web", &[("", 8080)], &["198.18.7.1"]).await;
@@ -58,7 +58,7 @@ async fn one_object_that_cannot_be_decoded_hurts_no_other_and_can_be_corrected_a
 }
 
 #[tokio::test]
-async fn a_member_that_cannot_be_decoded_keeps_its_rules_and_its_groups_balancer() {
+async fn an_undecodable_member_keeps_its_rules_and_balancer() {
     let scene = Scene::new("undecodable").await;
     service(&scene, "web", &[("", 80)]).await;
     endpoints(&scene, "web", &[("", 8080)], &["198.18.7.1"]).await;

@@ -12,7 +12,7 @@ use crate::support::Operator;
 use crate::support::scene::condition;
 
 #[tokio::test]
-async fn a_check_that_all_targets_fail_is_told_before_the_next_sweep() {
+async fn a_failing_check_is_reported_before_the_next_sweep() {
     let scene = Stage::new("checks").await;
     let _operator = Operator::start_with(&scene, Operator::client().await, scene.aws.clone(), Duration::from_hours(1));
     let servers = Servers::plain("web", 2);

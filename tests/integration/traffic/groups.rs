@@ -23,7 +23,7 @@ fn member(servers: &Servers) -> Value {
 }
 
 #[tokio::test]
-async fn members_of_a_group_are_served_by_one_balancer_and_do_not_disturb_one_another() {
+async fn members_on_one_balancer_do_not_disturb_each_other() {
     let scene = Stage::new("shared").await;
     let _operator = Operator::start(&scene).await;
     let (cart, shop) = (Servers::plain("cart", 1), Servers::plain("shop", 1));

@@ -28,7 +28,7 @@ fn came_from(exchange: &Exchange, word: &str) -> bool {
 }
 
 #[tokio::test]
-async fn requests_go_to_a_backend_that_comes_late_once_it_is_healthy() {
+async fn requests_go_to_a_late_backend_once_healthy() {
     let scene = Stage::new("waiting").await;
     let operator = Operator::start(&scene).await;
     let entrance = balanced(&scene, &Servers::gated("web", 2)).await;
@@ -92,7 +92,7 @@ async fn a_page_stays_until_there_is_something_to_answer_instead() {
 }
 
 #[tokio::test]
-async fn another_service_of_a_backend_takes_over_once_one_of_its_pods_is_healthy() {
+async fn another_service_takes_over_once_a_pod_is_healthy() {
     let scene = Stage::new("service").await;
     let operator = Operator::start(&scene).await;
     let mut web = Servers::gated("web", 2);

@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_values_only_the_bad_one_is_left_out_in_the_end() {
+    fn only_the_bad_value_is_left_out_in_the_end() {
         let mut refusals = Vec::new();
         // AWS refuses whatever has `bad` in it.
         let tries = |refusals: &[Refusal]| actions_left(&Aside::new(refusals), set(&["a", "b", "bad", "c", "d"]));
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_certificate_keeps_out_no_other_one_until_several_are_refused() {
+    fn one_refused_certificate_keeps_out_no_other() {
         let missing: BTreeSet<String> = ["bad", "good"].map(str::to_owned).into();
         let refusals = [refusal(add(&["bad"]))];
         let aside = Aside::new(&refusals);
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_a_quota_keeps_out_is_refused_for_no_other_reason() {
+    fn a_certificate_over_a_quota_has_no_other_refusal() {
         let refusals = [Refusal { reason: QUOTA_REACHED, ..refusal(add(&["c"])) }];
         let aside = Aside::new(&refusals);
         assert!(aside.refused_certificates("l", &["c".to_owned()].into()).is_empty() && aside.is_empty());

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn one_zone_is_too_few_and_several_vpcs_are_too_many() {
+    fn one_zone_is_too_few_and_two_vpcs_too_many() {
         let few = chosen(&[subnet("a", "1", 100), subnet("b", "1", 100)], &[]).unwrap_err();
         assert!(few.message.contains("spec.subnetSelector"), "{few:?}");
         let other = Subnet { vpc: "vpc-2".into(), ..subnet("b", "2", 100) };

@@ -75,14 +75,14 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_found_by_id_or_by_the_name_that_it_alone_has_in_the_vpc() {
+    fn a_group_is_found_by_id_or_unique_name() {
         for (called, id) in [("edge", "sg-1"), ("sg-4", "sg-4")] {
             assert_eq!(group(called, "spec.securityGroups", &all(), "vpc-1").unwrap().id, id);
         }
     }
 
     #[test]
-    fn what_is_not_found_or_not_one_is_told_with_what_there_is() {
+    fn a_missing_or_ambiguous_group_is_reported_with_candidates() {
         for (called, reason, words) in [
             ("created-as", "SecurityGroupNotFound", "no security group with the tag Name=created-as: correct the name"),
             ("sg-9", "SecurityGroupNotFound", "AWS knows no security group sg-9"),

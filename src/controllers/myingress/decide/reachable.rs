@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_open_if_a_rule_for_tcp_has_it() {
+    fn a_port_is_open_if_a_tcp_rule_has_it() {
         let anywhere = || Source::Network("0.0.0.0/0".into());
         assert!(open(vec![Permission::tcp(443, anywhere())], true));
         assert!(!open(vec![Permission::tcp(80, anywhere())], true));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_group_of_a_vpc_lets_in_no_client_by_itself() {
+    fn a_vpcs_default_group_lets_in_no_client() {
         let itself = || Permission { protocol: "-1".into(), ports: None, source: Source::Group("sg-1".into()) };
         assert!(!open(vec![itself()], true));
         assert!(open(vec![itself()], false), "who chose the group may have clients in it");

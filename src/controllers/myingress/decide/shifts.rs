@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_stay_with_their_group_from_the_first_step_on_to_the_last() {
+    fn clients_stay_with_their_group_in_every_step() {
         let sticky = |groups: &[(&str, u16)], seconds| {
             let groups = groups.iter().map(|(arn, weight)| ((*arn).to_owned(), *weight)).collect();
             vec![RuleAction::Forward { groups, stickiness: seconds }]

@@ -171,7 +171,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_moment_exceeds_the_limit_or_shuts_out_one_that_stays(present in any_rules(), wanted in any_rules()) {
+        fn no_step_exceeds_the_limit_or_removes_kept_networks(present in any_rules(), wanted in any_rules()) {
             let stays: BTreeSet<Permission> = present.intersection(&wanted).cloned().collect();
             let mut now = present;
             for step in swaps(&now, &wanted) {

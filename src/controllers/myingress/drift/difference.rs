@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attribute_without_a_value_is_the_same_as_one_that_is_left_out() {
+    fn an_empty_attribute_equals_a_missing_one() {
         let known = Known {
             part: "load_balancer",
             attribute: "load_balancer_attribute",

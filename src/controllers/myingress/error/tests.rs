@@ -11,7 +11,7 @@ fn owner() -> Owner {
 }
 
 #[test]
-fn a_refusal_names_the_field_what_aws_said_and_what_to_do() {
+fn a_refusal_names_field_answer_and_fix() {
     let error = AwsError {
         operation: "ModifyLoadBalancerAttributes",
         service: "elasticloadbalancing",
@@ -69,7 +69,7 @@ fn invalid(operation: &'static str, service: &'static str, code: &str, message: 
 }
 
 #[test]
-fn a_certificate_that_aws_does_not_support_is_named_with_its_field() {
+fn an_unsupported_certificate_is_named_with_its_field() {
     let arn = "arn:aws:acm:eu-west-1:000000000000:certificate/star";
     let words = format!("The certificate '{arn}' must have a fully-qualified domain name");
     let action = Action::Listener(ListenerAction::AddCertificates {
@@ -88,7 +88,7 @@ fn a_certificate_that_aws_does_not_support_is_named_with_its_field() {
 }
 
 #[test]
-fn a_prefix_list_that_aws_does_not_know_is_named_with_its_field() {
+fn an_unknown_prefix_list_is_named_with_its_field() {
     let words = "The prefix list ID 'pl-1' does not exist";
     let error = Error::of(invalid("AuthorizeSecurityGroupIngress", "ec2", "InvalidPrefixListID.NotFound", words));
     assert_eq!(error.reason(), "InboundInvalid");
@@ -98,7 +98,7 @@ fn a_prefix_list_that_aws_does_not_know_is_named_with_its_field() {
 }
 
 #[test]
-fn the_spec_is_not_to_blame_while_waf_may_not_know_a_new_balancer_yet() {
+fn the_spec_is_not_blamed_while_waf_lags_behind() {
     let unknown = invalid("AssociateWebACL", "wafv2", NONEXISTENT, "the resource doesn't exist");
     let early = Error::of(AwsError { class: Class::Transient, ..unknown.clone() });
     assert_eq!((early.class(), early.reason()), (Class::Transient, "WebAclPending"));
@@ -124,7 +124,7 @@ fn subnets_without_ipv6_are_named_with_their_field() {
 }
 
 #[test]
-fn a_certificate_that_aws_does_not_know_may_be_new_and_one_that_it_does_not_support_is_not() {
+fn an_unknown_certificate_may_be_new_an_unsupported_one_not() {
     for operation in ["CreateListener", "ModifyListener", "AddListenerCertificates"] {
         let refused = |code: &str| Error::of(invalid(operation, "elasticloadbalancing", code, "no"));
         let (unknown, unsupported) = (refused("CertificateNotFound"), refused("UnsupportedCertificate"));
@@ -137,7 +137,7 @@ fn a_certificate_that_aws_does_not_know_may_be_new_and_one_that_it_does_not_supp
 const GROUP: &str = "arn:aws:elasticloadbalancing:eu-west-1:111122223333:targetgroup/legacy/0123456789abcdef";
 
 #[test]
-fn a_target_group_that_aws_does_not_know_is_named_with_its_field() {
+fn an_unknown_target_group_is_named_with_its_field() {
     let forward = json!({ "forward": { "targetGroups": [{ "arn": format!("{GROUP}0") }, { "arn": GROUP }] } });
     let rules = json!([{ "hosts": ["a"], "action": { "fixedResponse": { "statusCode": 200 } } },
         { "hosts": ["b"], "action": forward }]);
@@ -156,7 +156,7 @@ fn a_target_group_that_aws_does_not_know_is_named_with_its_field() {
 }
 
 #[test]
-fn a_prefix_list_or_network_that_aws_refuses_is_named_with_its_field() {
+fn a_refused_source_is_named_with_its_field() {
     let object = standing(
         "web",
         json!({
@@ -183,7 +183,7 @@ fn a_prefix_list_or_network_that_aws_refuses_is_named_with_its_field() {
 }
 
 #[test]
-fn a_missing_group_of_the_spec_is_a_mistake_and_a_missing_one_of_ours_a_race() {
+fn a_missing_foreign_group_is_a_mistake_ours_a_race() {
     let entry = Entry {
         group: "sg-nodes".into(),
         from: "sg-own".into(),
@@ -203,7 +203,7 @@ fn a_missing_group_of_the_spec_is_a_mistake_and_a_missing_one_of_ours_a_race() {
 }
 
 #[test]
-fn a_trust_store_that_is_not_active_yet_is_named_and_tried_again() {
+fn an_inactive_trust_store_is_named_and_tried_again() {
     for code in ["TrustStoreNotReady", "TrustStoreNotFound"] {
         let error = Error::of(invalid("ModifyListener", "elasticloadbalancing", code, "no"));
         assert_eq!((error.reason(), error.class()), ("ListenerInvalid", Class::Invalid), "{code}");
@@ -212,7 +212,7 @@ fn a_trust_store_that_is_not_active_yet_is_named_and_tried_again() {
 }
 
 #[test]
-fn a_wrong_clock_and_wrong_credentials_say_what_to_do_and_are_tried_again_soon() {
+fn wrong_clocks_and_credentials_name_the_fix_and_are_retried() {
     for (reason, words) in [
         ("CredentialsMissing", "let its service account assume an IAM role"),
         ("CredentialsInvalid", "renew its keys"),

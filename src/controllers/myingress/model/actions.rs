@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn backends_with_sticky_clients_share_requests_only_where_clients_stay_with_their_backend() {
+    fn sticky_backends_share_requests_only_with_sticky_forwarding() {
         let sharing = |names: &[&str], duration: Option<&str>| {
             let backends: Value = names.iter().map(|name| json!({ "name": name })).collect();
             let forward = json!({ "backends": backends, "stickinessDuration": duration });

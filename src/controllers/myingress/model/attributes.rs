@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_not_known_here_is_left_to_aws() {
+    fn an_unknown_key_is_left_to_aws() {
         check_balancer(&pairs("routing.http3.enabled", "true"), &Field::spec()).unwrap();
         assert!(check_balancer(&pairs("not a key", "true"), &Field::spec()).is_err());
     }

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_is_missing_or_broken_is_named_and_never_shown() {
+    fn a_missing_or_broken_secret_is_named_and_never_shown() {
         let (reason, message) = complaint(on_port(443, oidc_spec(|it| it["clientSecretKey"] = json!("other"))));
         assert_eq!(reason, "SecretMissing");
         let words =

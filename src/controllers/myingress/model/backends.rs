@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_is_a_service_of_its_name_unless_it_says_otherwise() {
+    fn a_backend_is_by_default_a_service_of_its_name() {
         let plain = group(json!({ "port": 8080 }));
         assert_eq!((plain.backend.service.as_str(), plain.backend.port), ("a", PortName::Number(8080)));
         let named = group(json!({ "service": "b", "port": "http", "targetType": "instance" }));
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_are_on_a_number_or_on_a_named_port_of_the_service() {
+    fn checks_use_a_number_or_a_named_port() {
         for (given, number, name) in [
             (json!(9090), Some(9090), None),
             (json!("9090"), Some(9090), None),

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_may_be_of_any_script_and_are_counted_with_our_own() {
+    fn tags_of_any_script_are_counted_with_our_own() {
         assert_eq!(model(json!({ "tags": { "équipe": "магазин 7" } })).balancer.tags["équipe"], "магазин 7");
         let tags = |number: usize| -> Value {
             (0..number).map(|it| (format!("t{it}"), json!(""))).collect::<serde_json::Map<_, _>>().into()

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_valid_member_with_subnets_says_where_the_balancer_stands() {
+    fn the_first_valid_member_with_subnets_is_the_anchor() {
         let (first, bad) = (joining("a", json!({})), standing("b", json!({ "tags": { "aws:x": "" } })));
         let good = standing("c", json!({ "scheme": "internal" }));
         let built = built(&[&first, &bad, &good]);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn members_go_on_without_the_only_one_that_says_where_the_balancer_stands() {
+    fn members_go_on_without_their_only_anchor() {
         let rules = |host: &str| {
             let action = json!({ "fixedResponse": { "statusCode": 200 } });
             json!({ "listeners": [{ "port": 80, "rules": [{ "hosts": [host], "action": action }] }] })

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn names_without_case_are_in_lower_case_and_no_value_is_twice() {
+    fn names_are_in_lower_case_and_values_are_unique() {
         let rule = json!({
             "hosts": ["Shop.Example.com", "shop.example.com"],
             "headers": [{ "name": "X-Tenant", "values": ["Gold"] }, { "name": "x-tenant", "values": ["Gold"] }],
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn of_query_one_must_match_and_of_query_all_each_one() {
+    fn query_needs_one_match_and_query_all_needs_each() {
         let pair = |key: &str| json!({ "key": key, "value": "1" });
         let one = |keys: &[&str]| Condition::Query(keys.iter().map(|key| (Some((*key).into()), "1".into())).collect());
         let rule = json!({ "query": [pair("a"), pair("b")], "queryAll": [pair("c"), pair("d")] });

@@ -87,7 +87,7 @@ fn what_only_one_gives_goes_for_all() {
 }
 
 #[test]
-fn certificates_of_one_member_leave_those_of_others_found_by_host() {
+fn certificates_of_a_member_replace_none_found_by_host() {
     let given = ("certificateArns", json!([CERTIFICATE]));
     let rules = |host: &str| ("rules", json!([answering(host, None)]));
     let first = standing("a", on_443(&[given, rules("a.x")]));
@@ -107,7 +107,7 @@ fn members_unite_the_certificates_that_they_give_for_a_port() {
 }
 
 #[test]
-fn listeners_that_contradict_each_other_are_a_complaint_about_the_later_member() {
+fn contradicting_listeners_are_a_complaint_about_the_later_member() {
     let response = |status: u16| json!({ "fixedResponse": { "statusCode": status } });
     let certificates = || ("certificateArns", json!([CERTIFICATE]));
     for (first, second, field) in [
@@ -135,7 +135,7 @@ fn a_priority_is_given_once() {
 }
 
 #[test]
-fn only_the_member_that_stands_first_says_what_the_balancer_is() {
+fn only_the_first_anchor_describes_the_balancer() {
     let acl = "arn:aws:wafv2:eu-west-1:000000000000:regional/webacl/a/b";
     for (second, field) in [
         (json!({ "subnets": ["subnet-c", "subnet-d"] }), "subnets"),
@@ -181,7 +181,7 @@ fn networks_and_tags_add_up() {
 }
 
 #[test]
-fn the_member_that_overflows_a_limit_is_the_one_left_out() {
+fn the_member_that_overflows_a_limit_is_left_out() {
     let rules = |number: usize| -> Value { (0..number).map(|it| answering(&format!("h{it}.x"), None)).collect() };
     let first = standing("a", on_80(&[("rules", rules(99))]));
     both(&first, &joining("b", on_80(&[("rules", rules(1))])));
@@ -190,7 +190,7 @@ fn the_member_that_overflows_a_limit_is_the_one_left_out() {
 }
 
 #[test]
-fn only_a_member_that_no_tag_can_name_is_left_out() {
+fn only_a_member_with_too_long_a_name_is_left_out() {
     let (first, spec) = (standing("a", on_80(&[])), json!({ "listeners": [{ "port": 81 }] }));
     let (longest, longer) = ("x".repeat(256 - "shop/".len()), "x".repeat(257 - "shop/".len()));
     let with = |name: &str| built(&[&first, &joining(name, spec.clone())]);

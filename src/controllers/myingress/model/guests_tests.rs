@@ -45,7 +45,7 @@ fn refused(home: &MyIngress, spec: Value) -> String {
 }
 
 #[test]
-fn what_all_members_share_is_not_for_guests_to_set_whatever_the_value() {
+fn guests_cannot_set_shared_fields() {
     let acl = "arn:aws:wafv2:eu-west-1:000000000000:regional/webacl/a/b";
     for (field, value) in [
         ("subnets", json!(["subnet-a", "subnet-b"])),
@@ -108,7 +108,7 @@ fn a_guest_speaks_what_the_listener_speaks() {
 }
 
 #[test]
-fn a_guest_neither_stands_anywhere_nor_leads_whatever_its_order_and_age() {
+fn a_guest_is_never_the_anchor_and_never_leads() {
     let standing = json!({ "subnets": ["subnet-c", "subnet-d"], "scheme": "internal" });
     let early = guest("guest", 0, standing);
     let home = at_home();
@@ -127,7 +127,7 @@ fn hosts(model: &Model) -> Vec<String> {
 }
 
 #[test]
-fn a_guests_priority_puts_its_own_rules_in_order_and_no_others() {
+fn a_guests_priority_orders_only_its_own_rules() {
     let spec = on_80(&json!([rule("g.example.com", None), rule("first.example.com", Some(1))]));
     let first = guest("early", 0, spec);
     let second = guest("later", 1, on_80(&json!([rule("h.example.com", Some(1))])));
@@ -138,7 +138,7 @@ fn a_guests_priority_puts_its_own_rules_in_order_and_no_others() {
 }
 
 #[test]
-fn certificates_are_found_by_the_hosts_of_the_groups_own_namespace() {
+fn certificates_are_found_by_the_hosts_at_home() {
     let home = home(&json!([{ "port": 443, "rules": [rule("home.example.com", None)] }]));
     let bank = json!({ "listeners": [{ "port": 443, "rules": [rule("bank.example.org", None)] }] });
     let together = built(&[&home, &guest("guest", 0, bank)]).model.unwrap();
@@ -192,7 +192,7 @@ fn what_others_answer_is_not_answered_by_a_guest() {
 }
 
 #[test]
-fn a_guest_that_is_too_much_is_left_out_and_others_have_room() {
+fn a_guest_over_the_limits_is_left_out() {
     let many = |number: usize, name: &str| -> Value {
         (0..number).map(|it| rule(&format!("{name}{it}.example.org"), None)).collect::<Vec<Value>>().into()
     };
@@ -204,7 +204,7 @@ fn a_guest_that_is_too_much_is_left_out_and_others_have_room() {
 }
 
 #[test]
-fn a_guest_whose_target_group_would_have_the_name_of_another_members_is_left_out() {
+fn a_guest_with_a_taken_group_name_is_left_out() {
     // A search has found these two names: the hashes in the groups' names are the same.
     let (ours, theirs) = ("app-------e6278", "app-------465c1");
     let forward = |host: &str, backend: &str| {
@@ -279,7 +279,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn whatever_guests_say_the_others_have_what_they_would_have_without_them(
+    fn guests_change_nothing_for_the_other_members(
         home in (member("a"), member("b")), guests in (any_guest("g"), any_guest("h")),
     ) {
         let home = [home.0, home.1];

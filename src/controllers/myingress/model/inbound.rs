@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_with_networks_of_its_own_lets_no_others_in() {
+    fn a_listener_with_own_networks_lets_no_others_in() {
         let spec = json!({
             "inboundCidrs": ["0.0.0.0/0"], "inboundPrefixLists": ["pl-1"],
             "listeners": [{ "port": 80 }, { "port": 8080, "inboundCidrs": ["10.1.2.3/8"] }],

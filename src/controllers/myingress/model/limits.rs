@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raised_quota_is_used_and_what_is_not_said_is_the_default() {
+    fn a_raised_quota_is_used_and_others_have_the_default() {
         let answer = [("rules-per-application-load-balancer", 200), ("network-load-balancers", 7)];
         let limits = Limits::of_answer(&answer.map(|(name, most)| (name.to_owned(), most)).into());
         assert_eq!(limits, Limits { rules: 200, ..Limits::default() });

@@ -50,14 +50,14 @@ proptest! {
     }
 
     #[test]
-    fn it_does_not_matter_in_which_order_the_members_are_found(
+    fn the_order_in_which_members_are_found_does_not_matter(
         (members, shuffled) in members().prop_flat_map(|members| (Just(members.clone()), Just(members).prop_shuffle()))
     ) {
         prop_assert_eq!(built_in_order(&members), built_in_order(&shuffled));
     }
 
     #[test]
-    fn a_member_that_is_left_out_changes_nothing_for_the_others(members in members()) {
+    fn a_member_left_out_changes_nothing_for_the_others(members in members()) {
         let with = built_in_order(&members);
         let good = |object: &&MyIngress| {
             !with.complaints.contains_key(&(object.namespace().unwrap_or_default(), object.name_any()))

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_operator_of_some_namespaces_lists_the_objects_of_these_alone() {
+    async fn a_restricted_operator_lists_only_its_namespaces() {
         let (client, cluster) = (apiserver(), Cluster::from("prod"));
         let found = living(&client, &cluster, &["shop".to_owned()]).await.expect("a list");
         assert_eq!(found, BTreeSet::from(["uid-1".to_owned()]));

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_no_living_object_of_this_cluster_is_orphaned() {
+    fn a_resource_of_no_living_object_is_orphaned() {
         let other = Owner { cluster: "test".into(), ..owner("shop", "4") };
         let groups = [group("a", &owner("shop", "1")), group("b", &owner("shop", "2")), group("c", &other)];
         let assets = Assets { security_groups: groups.into(), ..Assets::default() };
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_cluster_of_the_same_name_has_is_no_orphan() {
+    fn a_resource_of_a_namesake_cluster_is_no_orphan() {
         let cluster = |uid: &str| Cluster { name: "prod".into(), uid: Some(uid.into()) };
         let of = |uid: &str, object: &str| Owner { cluster: cluster(uid), ..owner("shop", object) };
         let groups = [group("a", &of("ours", "1")), group("b", &of("theirs", "2")), group("c", &of("theirs", "1"))];
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_an_orphan_whose_object_may_be_in_a_namespace_that_cannot_be_listed() {
+    fn unlisted_namespaces_have_no_orphans() {
         let groups = [
             group("a", &owner("shop", "1")),
             group("b", &owner("bank", "2")),
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_another_namespace_has_no_say_in_what_becomes_of_a_group() {
+    fn a_guest_does_not_decide_what_becomes_of_a_group() {
         let (journal, owner) = (Journal::default(), owner("shop", "group-1"));
         let mut home = object("shop");
         home.spec.deletion_policy = DeletionPolicy::Retain;

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn orphans_are_looked_for_in_the_namespaces_that_the_operator_serves() {
+    fn orphans_are_searched_in_the_served_namespaces() {
         let namespaces = |more: &[&str]| {
             let arguments = ["causeway", "--cluster-name", "prod"].iter().chain(more).chain(&["ls"]);
             Command::try_parse_from(arguments).unwrap().options.namespaces()

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_security_policy_that_stays_is_named_until_the_spec_names_one() {
+    fn a_kept_security_policy_is_reported_without_one_in_spec() {
         use crate::controllers::myingress::region::fixtures::listener_on;
         use crate::external::elbv2::Protocol;
 

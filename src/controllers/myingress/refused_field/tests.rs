@@ -51,7 +51,7 @@ fn two_listeners() -> Value {
 }
 
 #[test]
-fn a_wrong_log_bucket_is_blamed_on_the_field_that_names_it() {
+fn a_wrong_log_bucket_is_blamed_on_its_field() {
     let attributes =
         pairs(&[("access_logs.s3.bucket", "b"), ("access_logs.s3.enabled", "true"), ("access_logs.s3.prefix", "")]);
     let action = Action::Balancer(BalancerAction::SetAttributes { arn: "b".into(), attributes });
@@ -145,7 +145,7 @@ fn a_target_group_is_found_by_its_name() {
 }
 
 #[test]
-fn the_advice_against_deletion_protection_changes_the_place_that_the_spec_uses() {
+fn the_advice_against_deletion_protection_fits_the_spec() {
     let field = standing("web", json!({ "deletionProtection": true }));
     assert!(unprotecting(&field).contains(r#"-p '{"spec":{"deletionProtection":false}}'"#));
     let map = standing("web", json!({ "attributes": { "deletion_protection.enabled": "true" } }));

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn after_an_abandoned_change_of_a_listener_all_of_them_are_read() {
+    async fn an_abandoned_change_of_a_listener_has_all_read() {
         let (region, aws) = silent().await;
         let action = ListenerAction::SetPriorities {
             balancer: "lb".into(),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn after_an_abandoned_change_of_a_target_group_it_is_read() {
+    async fn an_abandoned_change_of_a_target_group_has_it_read() {
         let (region, aws) = silent().await;
         let attributes = Pairs::from([("stickiness.enabled".into(), "true".into())]);
         let action = GroupAction::SetAttributes { arn: "tg".into(), name: "web-app".into(), attributes };
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn after_an_abandoned_change_of_a_security_group_only_its_owners_are_read() {
+    async fn an_abandoned_security_group_change_has_its_owners_read() {
         let (region, aws) = silent().await;
         region.lock().security.listed = true;
         let action = SecurityAction::Delete { id: "sg-1".into(), name: "web".into() };

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_since_a_list_was_begun_stays_even_if_another_read_has_shown_it() {
+    fn resources_newer_than_a_list_stay() {
         let begun = Instant::now();
         let mut known = known_region();
         // The poll of provisioning balancers shows them.
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_shown_and_is_not_in_a_later_list_is_gone() {
+    fn a_resource_missing_from_a_later_list_is_gone() {
         let mut known = known_region();
         known.shown("lb");
         known.shown("tg");
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_group_whose_tags_are_put_back_is_ours_again() {
+    fn a_target_group_with_restored_tags_is_ours_again() {
         let owner = Owner { cluster: "prod".into(), namespace: "shop".into(), name: "web".into(), uid: "uid".into() };
         let names = ["tg".to_owned()];
         let taken = |known: &mut Known| known.taken_groups(&owner, &names.iter().collect()).len();
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_of_a_list_verify_a_new_balancer_or_show_that_it_is_older() {
+    fn listed_tags_verify_a_new_balancer_or_show_its_age() {
         let tagged = |tags: Pairs| BTreeMap::from([("lb".to_owned(), tags)]);
         let mut known = known_region();
         assert!(!known.assets.balancers["lb"].verified);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_let_ours_in_are_read_for_the_groups_asked_for_and_wake_their_owners() {
+    fn rules_that_let_ours_in_wake_their_owners() {
         let mut known = Known::default();
         known.enter_security_groups(vec![group("a", "1"), group("b", "2")], Instant::now(), |_| true);
         let begun = Instant::now();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_just_made_or_deleted_is_newer_than_what_is_read() {
+    fn own_changes_are_newer_than_what_is_read() {
         let mut known = Known::default();
         let begun = Instant::now();
         known.assets.security_groups.insert("made".into(), group("made", "1"));

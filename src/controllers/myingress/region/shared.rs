@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_only_a_person_can_mend_is_asked_for_twice_a_minute() {
+    async fn a_lasting_failure_is_retried_twice_a_minute() {
         let shared = SharedRead::default();
         let mut asked = 0;
         for _ in 0..60 {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_who_wait_share_a_failure_and_do_not_ask_again() {
+    async fn all_waiting_objects_share_a_failure() {
         let (shared, source) = (SharedRead::default(), Source::default());
         let begun = Instant::now();
         let got = all(&shared, &source, false).await;
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_object_that_got_a_failure_is_woken_by_the_next_success() {
+    async fn a_held_up_object_is_woken_by_the_next_success() {
         let (shared, source) = (SharedRead::default(), Source::default());
         all(&shared, &source, false).await;
         advance(FIRST_PAUSE).await;
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn names_of_objects_that_a_failure_holds_up_do_not_grow_without_end() {
+    async fn the_list_of_held_up_objects_is_bounded() {
         let shared = SharedRead::default();
         for number in 0..WOKEN + 10 {
             let fails = async { Err(AwsError::stale("DescribeSubnets", "no such subnet".into())) };
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reader_that_gives_up_leaves_the_read_to_the_next() {
+    async fn a_cancelled_reader_leaves_the_read_to_the_next() {
         let (shared, source) = (SharedRead::default(), Source::default());
         let known = || *source.known.lock().unwrap();
         let (first, second) = (object(1), object(2));

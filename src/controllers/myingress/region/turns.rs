@@ -186,7 +186,7 @@ mod tests {
 
     /// A balancer with everything takes 14 calls, and 8 calls a second are left over.
     #[test]
-    fn three_hundred_full_ones_are_looked_at_within_ten_minutes_and_a_thousand_within_thirty() {
+    fn three_hundred_balancers_take_ten_minutes_a_thousand_thirty() {
         for (balancers, within) in [(300, 600), (1000, 1800)] {
             let a_look_takes = Duration::from_secs_f64(14.0 / 8.0);
             let looks = looks(balancers, a_look_takes, Duration::from_hours(3));

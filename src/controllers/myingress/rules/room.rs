@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn sixty_rules_for_sixty_other_hosts_take_no_more_than_the_hundred_that_aws_allows() {
+    fn replacing_sixty_rules_stays_within_a_hundred() {
         let rules = |from: usize| (from..from + 60).map(|it| rule(&[host(it)], 200)).collect::<Vec<_>>();
         let mut listener = Listener { most: Some(100), ..Listener::default() };
         listener.settle(&rules(0), false);
@@ -145,7 +145,7 @@ mod tests {
     proptest! {
         /// Each host has one old rule and one new one with other conditions, or one of them.
         #[test]
-        fn without_room_every_host_is_answered_by_its_old_rule_or_its_new_one(
+        fn without_room_every_host_has_its_old_or_new_rule(
             order in Just((0..12_usize).collect::<Vec<_>>()).prop_shuffle(),
             olds in prop::collection::vec(any::<bool>(), 12),
             news in prop::collection::vec(any::<bool>(), 12),

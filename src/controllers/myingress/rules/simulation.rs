@@ -261,7 +261,7 @@ proptest! {
 
     /// Holds wherever the work is interrupted, and without an interruption.
     #[test]
-    fn no_request_meets_a_third_answer_and_the_end_is_the_same(scene in scene()) {
+    fn no_request_meets_a_third_answer(scene in scene()) {
         let goal = fresh(&scene);
         let (before, wanted, new_default) = scene;
         let steps = before.plan(&wanted, new_default).unwrap();

@@ -98,7 +98,7 @@ proptest! {
 }
 
 #[test]
-fn rules_are_spaced_by_a_hundred_or_as_far_as_there_is_room() {
+fn rules_are_spaced_by_a_hundred_or_less() {
     assert_eq!(numbers(&listener(&rules(3))), [100, 200, 300]);
     let many = numbers(&listener(&rules(1_000)));
     assert!(many.windows(2).all(|pair| pair[1] - pair[0] == 49), "{many:?}");
@@ -120,7 +120,7 @@ fn rules_can_be_inserted_at_one_place_for_ever() {
 }
 
 #[test]
-fn what_has_the_number_of_a_new_rule_makes_room_without_passing_another() {
+fn a_rule_with_a_needed_number_moves_past_no_other() {
     let mut listener = listener(&[rule(0, Some(10), 200), rule(1, Some(12), 200)]);
     let steps = edit(&mut listener, &[rule(2, Some(10), 200), rule(1, Some(12), 200)]);
     let arn = "rule-1".to_owned();
@@ -129,7 +129,7 @@ fn what_has_the_number_of_a_new_rule_makes_room_without_passing_another() {
 }
 
 #[test]
-fn a_rule_put_in_front_shifts_explicit_priorities_in_one_call() {
+fn a_rule_in_front_shifts_priorities_in_one_call() {
     let mut listener = listener(&[rule(0, Some(1), 200), rule(1, Some(2), 200)]);
     let wanted = [rule(2, Some(1), 200), rule(0, Some(2), 200), rule(1, Some(3), 200)];
     let shift = Step::SetPriorities(BTreeMap::from([("rule-1".into(), 2), ("rule-2".into(), 3)]));
@@ -145,7 +145,7 @@ fn a_new_order_and_a_new_answer_come_together() {
 }
 
 #[test]
-fn rules_that_were_moved_aside_stay_there_while_aws_refuses_the_next_step() {
+fn moved_rules_stay_while_aws_refuses_the_next_step() {
     let mut listener = Listener::default();
     for (priority, rule) in [(1, rule(0, None, 200)), (10, rule(1, None, 404)), (11, rule(1, None, 200))] {
         listener.add(priority, rule.settings, true, BTreeMap::new());
@@ -168,7 +168,7 @@ fn unwanted_rules_are_deleted() {
 }
 
 #[test]
-fn rules_change_places_at_the_last_number_in_two_plans_at_most() {
+fn rules_at_the_last_number_swap_in_two_plans() {
     let mut listener = listener(&[rule(0, None, 200), rule(1, None, 200), rule(2, Some(50_000), 200)]);
     let wanted = [rule(3, None, 200), rule(1, Some(49_999), 404), rule(0, Some(50_000), 200)];
     assert!(listener.settle(&wanted, true) <= 2);
@@ -176,7 +176,7 @@ fn rules_change_places_at_the_last_number_in_two_plans_at_most() {
 }
 
 #[test]
-fn rules_before_the_last_ones_leave_them_the_room_there_is() {
+fn earlier_rules_leave_room_for_the_last_ones() {
     let mut listener = Listener::default();
     listener.add(2, rule(9, None, 200).settings, false, BTreeMap::new());
     listener.add(10, rule(1, None, 200).settings, true, BTreeMap::new());
@@ -188,7 +188,7 @@ fn rules_before_the_last_ones_leave_them_the_room_there_is() {
 }
 
 #[test]
-fn a_priority_puts_a_rule_before_others_wherever_it_is_listed() {
+fn a_priority_overrides_the_listed_order() {
     let wanted = [rule(0, None, 200), rule(1, None, 200), rule(2, Some(1), 200), rule(3, Some(2), 200)];
     let listener = listener(&wanted);
     let order: Vec<_> = listener.rules.values().map(|it| it.settings.clone()).collect();
@@ -218,7 +218,7 @@ fn what_cannot_be_had_is_named() {
 }
 
 #[test]
-fn each_member_keeps_its_own_of_rules_with_the_same_conditions() {
+fn each_member_keeps_its_own_of_equal_rules() {
     let member = |name: &str| Some(("shop".to_owned(), name.to_owned()));
     let present = |name: &str, priority: u16, status: u16| Present {
         rule: Rule { arn: name.into(), priority, settings: rule(0, None, status).settings },

@@ -39,7 +39,7 @@ fn another(value: &str) -> String {
 }
 
 #[test]
-fn every_attribute_that_the_spec_drops_goes_back_to_what_a_new_balancer_has() {
+fn every_dropped_attribute_goes_back_to_its_default() {
     for scheme in ["internet-facing", "internal"] {
         let defaults = defaults(scheme);
         assert!(defaults.len() > 15, "the table is read: {defaults:?}");

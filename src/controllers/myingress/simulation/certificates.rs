@@ -43,7 +43,7 @@ fn adds_several(action: &Action) -> bool {
 }
 
 #[test]
-fn fourteen_renewed_certificates_take_the_places_of_as_few_old_ones_as_the_quota_of_25_demands() {
+fn fourteen_renewed_certificates_replace_as_few_as_the_quota_demands() {
     let mut simulation = settled(with(&[arns("default", 0..1), arns("old", 0..14)]));
     edit(&mut simulation, with(&[arns("default", 0..1), arns("new", 0..14)]));
     assert_eq!(further(&simulation), arns("new", 0..14));
@@ -72,7 +72,7 @@ fn one_of_twenty_five_changes_places_with_the_default_one() {
 }
 
 #[test]
-fn certificates_are_exchanged_one_by_one_when_the_quota_is_lower_than_it_is_known_to_be() {
+fn certificates_are_exchanged_one_by_one_at_a_lower_quota() {
     let mut simulation = settled(with(&[arns("default", 0..1), arns("old", 0..3)]));
     let new = with(&[arns("default", 0..1), arns("new", 0..3)]);
     edit_refused(&mut simulation, new, adds_several, QUOTA_REACHED);
@@ -80,7 +80,7 @@ fn certificates_are_exchanged_one_by_one_when_the_quota_is_lower_than_it_is_know
 }
 
 #[test]
-fn what_only_the_quota_kept_out_comes_as_soon_as_another_has_gone() {
+fn a_certificate_comes_as_soon_as_the_quota_has_room() {
     let mut simulation = settled(with(&[arns("default", 0..1), arns("old", 0..1)]));
     simulation.objects[0].spec = standing("web", with(&[arns("default", 0..1), arns("new", 0..1)])).spec;
     let action = plan(&mut simulation).actions.into_iter().find(adds).unwrap();
@@ -92,14 +92,14 @@ fn what_only_the_quota_kept_out_comes_as_soon_as_another_has_gone() {
 }
 
 #[test]
-fn a_certificate_that_no_quota_has_room_for_is_reported_and_the_others_stay() {
+fn a_certificate_over_the_quota_is_reported_and_others_stay() {
     let mut simulation = settled(with(&[arns("default", 0..1), arns("a", 0..3)]));
     edit_refused(&mut simulation, with(&[arns("default", 0..1), arns("a", 0..4)]), adds, QUOTA_REACHED);
     assert_eq!((further(&simulation), reason(&simulation)), (arns("a", 0..3), QUOTA_REACHED));
 }
 
 #[test]
-fn at_most_one_certificate_gives_way_to_those_that_aws_refuses_for_what_they_are() {
+fn at_most_one_certificate_gives_way_to_unfit_ones() {
     let mut simulation = settled(with(&[arns("default", 0..1), arns("old", 0..25)]));
     let new = with(&[arns("default", 0..1), arns("new", 0..25)]);
     edit_refused(&mut simulation, new, adds, "CertificateInvalid");
@@ -109,7 +109,7 @@ fn at_most_one_certificate_gives_way_to_those_that_aws_refuses_for_what_they_are
 }
 
 #[test]
-fn a_refused_certificate_holds_no_room_that_others_need_and_at_most_one_gives_way_to_it() {
+fn a_refused_certificate_holds_no_room_that_others_need() {
     let mut simulation = settled(with(&[arns("default", 0..1), arns("old", 0..25)]));
     simulation.objects[0].spec = standing("web", with(&[arns("default", 0..1), arns("new", 0..25)])).spec;
     let bad = |action: &Action| {
@@ -129,7 +129,7 @@ fn a_refused_certificate_holds_no_room_that_others_need_and_at_most_one_gives_wa
 }
 
 #[test]
-fn a_certificate_that_aws_refuses_keeps_out_none_that_comes_after_it() {
+fn a_refused_certificate_keeps_out_no_later_one() {
     let mut simulation = settled(with(&[arns("default", 0..1)]));
     let bad = |action: &Action| {
         let Action::Listener(ListenerAction::AddCertificates { certificates, .. }) = action else { return false };
@@ -151,7 +151,7 @@ fn refused(simulation: &Simulation) -> usize {
 }
 
 #[test]
-fn of_25_certificates_that_aws_refuses_two_are_tried_at_once_and_then_one_after_each_pause() {
+fn refused_certificates_are_tried_one_after_each_pause() {
     let mut simulation = settled(with(&[arns("default", 0..1)]));
     edit_refused(&mut simulation, with(&[arns("default", 0..1), arns("bad", 0..25)]), adds, "CertificateInvalid");
     assert_eq!((refused(&simulation), reason(&simulation)), (2, "CertificateInvalid"));
@@ -194,7 +194,7 @@ fn reason_of(simulation: &Simulation, key: &ObjectKey) -> &'static str {
 }
 
 #[test]
-fn members_are_held_up_by_a_refused_certificate_that_they_name_or_that_alone_covers_a_host_of_theirs() {
+fn members_are_held_up_by_refused_certificates_they_need() {
     let members = [
         standing("web", of_group(&["default"], "web.example.org")),
         joining("zap", of_group(&[], "zap.example.org")),
@@ -223,7 +223,7 @@ fn members_are_held_up_by_a_refused_certificate_that_they_name_or_that_alone_cov
 }
 
 #[test]
-fn members_are_held_up_by_certificates_that_wait_because_aws_refuses_others() {
+fn members_are_held_up_by_waiting_certificates() {
     for (refused, expected) in [(QUOTA_REACHED, 1), ("CertificateInvalid", 2)] {
         let members = [
             standing("web", of_group(&["default"], "web.example.org")),

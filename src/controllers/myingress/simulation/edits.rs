@@ -312,7 +312,7 @@ fn an_edit_that_removes_the_last_backend_in_use_ends() {
 }
 
 #[test]
-fn requests_stay_while_the_new_backend_has_no_healthy_target_whatever_the_reason() {
+fn requests_stay_while_the_new_backend_is_unhealthy() {
     let old = json!([{ "port": 80, "defaultAction": forward("app") }]);
     let page = json!({ "fixedResponse": { "statusCode": 200 } });
     let rule = |action: Value| json!([{ "hosts": ["h1.example.com"], "action": action }]);
@@ -478,7 +478,7 @@ fn a_former_service_that_goes_answers_no_new_rule() {
 }
 
 #[test]
-fn an_idle_default_action_of_a_new_balancer_takes_over_no_rule() {
+fn an_idle_default_action_takes_over_no_rule() {
     let rule = json!({ "hosts": ["h1.example.com"], "action": forward("app") });
     let of_scheme = |scheme: &str, rules: &[Value]| {
         let mut spec = spec(&json!([{ "port": 80, "defaultAction": forward("api"), "rules": rules }]), false);
@@ -521,7 +521,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_edit_ends_and_takes_no_request_from_what_could_answer_it(
+    fn an_edit_loses_no_request(
         before in specs::whole(), after in specs::whole(), first in lacking(), then in lacking(), crash in 0..40_usize,
     ) {
         let web = |spec: &Value| born("web", 0, spec.clone());
@@ -548,7 +548,7 @@ proptest! {
     }
 
     #[test]
-    fn edits_of_members_end_and_take_no_request_from_what_could_answer_it(
+    fn edits_of_members_lose_no_request(
         before in shared(), after in shared(), gone in 0..4_usize, then in lacking(), crash in 0..40_usize,
     ) {
         let mut simulation = reference(members(&before));

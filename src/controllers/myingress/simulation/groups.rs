@@ -124,7 +124,7 @@ fn a_member_that_cannot_take_part_keeps_its_ports_open() {
 const FORESEEN: [&str; 4] = ["all-alb", "all-57e8a002", "all-01978df6", "all-10f87d65"];
 
 #[test]
-fn a_group_has_its_balancer_although_others_took_every_name_that_they_can_foresee() {
+fn a_group_has_a_balancer_despite_taken_foreseeable_names() {
     let named = |(name, second): (&str, i64)| {
         let spec = json!({ "name": name, "subnets": ["subnet-a", "subnet-b"] });
         born(&format!("squatter-{second}"), second, spec)
@@ -146,7 +146,7 @@ fn a_group_has_its_balancer_although_others_took_every_name_that_they_can_forese
 }
 
 #[test]
-fn a_group_that_finds_no_name_says_that_the_name_of_the_group_counts() {
+fn a_group_without_free_name_points_to_its_own_name() {
     let mut simulation = Simulation::with(members(&[first(&json!({ "name": "all" }), &json!([{ "port": 80 }]))]));
     let owner = Simulation::owner(simulation.object("a"));
     let names = candidates(&owner, Scheme::InternetFacing, None);
@@ -162,7 +162,7 @@ fn a_group_that_finds_no_name_says_that_the_name_of_the_group_counts() {
 }
 
 #[test]
-fn a_listener_loses_no_certificate_while_a_member_on_it_cannot_take_part() {
+fn a_listener_loses_no_certificate_of_an_absent_member() {
     let group = json!({ "name": "all" });
     let rule = |host: &str| json!([{ "hosts": [host], "action": { "fixedResponse": { "statusCode": 200 } } }]);
     let arn = |name: &str| format!("arn:aws:acm:eu-west-1:000000000000:certificate/{name}");
@@ -228,7 +228,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_group_becomes_what_its_members_say_in_whatever_order_they_are_seen(
+    fn a_group_converges_in_any_order_of_its_members(
         specs in shared(), rotation in 0..3_usize, crash in 0..40_usize,
     ) {
         let mut simulation = Simulation::with(members(&specs));
@@ -276,7 +276,7 @@ proptest! {
     }
 
     #[test]
-    fn a_member_that_cannot_take_part_keeps_what_it_has_while_others_change(
+    fn an_absent_member_keeps_its_parts_while_others_change(
         before in specs::standing(), after in specs::standing(), member in specs::joining(8081), suspended: bool,
     ) {
         let after = { let mut it = after; it["scheme"] = before["scheme"].clone(); it };

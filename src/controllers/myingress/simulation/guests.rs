@@ -71,7 +71,7 @@ pub fn reason(simulation: &Simulation, name: &str) -> &'static str {
 }
 
 #[test]
-fn a_guest_that_stands_still_keeps_no_place_before_the_others() {
+fn a_frozen_guest_keeps_no_place_before_the_others() {
     let mut simulation = with(&[rule("a.example.com", None)], &[rule("*.example.com", Some(1))]);
     assert_eq!(evaluated(&simulation), ["home a", "guest *"]);
     for trouble in ["suspended", "wrong"] {
@@ -112,7 +112,7 @@ fn rules_of_a_suspended_member_at_home_come_before_guests() {
 }
 
 #[test]
-fn what_a_guest_had_gives_way_where_there_is_no_room_for_both() {
+fn without_room_parts_of_a_frozen_guest_give_way() {
     let many = |name: &str, number: usize| -> Vec<Value> {
         (0..number).map(|it| rule(&format!("{name}{it}.example.org"), None)).collect()
     };
@@ -125,7 +125,7 @@ fn what_a_guest_had_gives_way_where_there_is_no_room_for_both() {
 }
 
 #[test]
-fn a_member_that_may_not_be_a_guest_any_more_has_nothing_on_the_balancer() {
+fn a_former_guest_has_nothing_on_the_balancer() {
     let mut simulation = with(&[rule("a.example.com", None)], &[rule("g.example.com", None)]);
     simulation.object("guest").spec.suspend = true;
     simulation.settle(None);
@@ -139,7 +139,7 @@ fn a_member_that_may_not_be_a_guest_any_more_has_nothing_on_the_balancer() {
 }
 
 #[test]
-fn a_port_that_its_members_close_is_closed_though_a_guest_is_on_it() {
+fn members_close_a_port_although_a_guest_is_on_it() {
     let mut simulation = with(&[rule("a.example.com", None)], &[rule("g.example.com", None)]);
     simulation.object("home").spec.listeners.clear();
     simulation.settle(None);
@@ -149,7 +149,7 @@ fn a_port_that_its_members_close_is_closed_though_a_guest_is_on_it() {
 }
 
 #[test]
-fn no_guest_replaces_or_deletes_the_balancer_and_the_last_at_home_does() {
+fn only_members_at_home_replace_or_delete_the_balancer() {
     let mut simulation = with(&[rule("a.example.com", None)], &[rule("g.example.com", None)]);
     let before: Vec<String> = simulation.aws.assets.balancers.keys().cloned().collect();
     simulation.journal.clear();
@@ -209,7 +209,7 @@ fn planned(simulation: &mut Simulation) -> (Owner, Vec<Action>) {
 }
 
 #[test]
-fn a_guest_whose_targets_are_never_healthy_does_not_keep_a_replaced_balancer() {
+fn a_guest_with_unhealthy_targets_keeps_no_replaced_balancer() {
     let (mut simulation, old) = replacing();
     let before: Vec<String> = simulation.aws.assets.groups.keys().cloned().collect();
     let which = key(simulation.object("home"));
@@ -224,7 +224,7 @@ fn a_guest_whose_targets_are_never_healthy_does_not_keep_a_replaced_balancer() {
 }
 
 #[test]
-fn a_guest_whose_rule_aws_refuses_does_not_keep_a_replaced_balancer() {
+fn a_guest_with_a_refused_rule_keeps_no_replaced_balancer() {
     let (mut simulation, old) = replacing();
     let is_guests = |action: &Action| match action {
         Action::Listener(ListenerAction::CreateRule { tags, .. }) => {
@@ -258,7 +258,7 @@ fn a_guest_whose_rule_aws_refuses_does_not_keep_a_replaced_balancer() {
 }
 
 #[test]
-fn a_balancer_that_its_group_keeps_stays_as_it_is_whatever_becomes_of_its_guests() {
+fn a_retained_balancer_stays_whatever_its_guests_do() {
     let mut simulation = with(&[rule("a.example.com", None)], &[]);
     let backed = json!([{ "hosts": ["g.example.com"], "action": { "forward": { "backends": [{ "name": "app" }] } } }]);
     let spec = &mut simulation.object("guest").spec;
@@ -286,7 +286,7 @@ fn a_balancer_that_its_group_keeps_stays_as_it_is_whatever_becomes_of_its_guests
 }
 
 #[test]
-fn guests_in_a_namespace_that_cannot_be_listed_keep_what_they_have() {
+fn guests_in_an_unlisted_namespace_keep_their_parts() {
     let forward =
         json!({ "hosts": ["shop.example.com"], "action": { "forward": { "backends": [{ "name": "app" }] } } });
     let mut simulation = with(&[rule("a.example.com", None)], &[]);
@@ -320,7 +320,7 @@ fn guests_in_a_namespace_that_cannot_be_listed_keep_what_they_have() {
 }
 
 #[test]
-fn a_host_without_a_certificate_holds_up_only_the_member_that_names_it() {
+fn a_host_without_certificate_holds_up_only_its_member() {
     let secure = |host: &str| json!({ "port": 443, "rules": [rule(host, None)] });
     let group = json!({ "name": "all", "allowedNamespaces": ["guests"] });
     let both = json!([{ "port": 80, "rules": [rule("a.example.com", None)] }, secure("a.example.com")]);

@@ -72,7 +72,7 @@ fn message(simulation: &Simulation, name: &str) -> (&'static str, String) {
 }
 
 #[test]
-fn a_balancer_keeps_its_web_acl_and_attributes_while_the_member_that_set_them_cannot_take_part() {
+fn a_balancer_keeps_web_acl_and_attributes_without_their_member() {
     let (name, place) = (json!({ "name": "all" }), json!(["subnet-a", "subnet-b"]));
     let a = json!({
         "group": name, "subnets": place, "wafAclArn": ACL, "deletionProtection": true, "minimumCapacityUnits": 100,
@@ -106,7 +106,7 @@ fn a_balancer_keeps_its_web_acl_and_attributes_while_the_member_that_set_them_ca
 }
 
 #[test]
-fn no_balancer_of_another_scheme_is_made_while_the_member_that_chose_it_cannot_take_part() {
+fn no_other_scheme_is_made_without_its_member() {
     let (name, place) = (json!({ "name": "all" }), json!(["subnet-a", "subnet-b"]));
     let a = json!({
         "group": name, "subnets": place, "scheme": "internal", "inboundCidrs": ["10.0.0.0/8"],
@@ -136,7 +136,7 @@ fn no_balancer_of_another_scheme_is_made_while_the_member_that_chose_it_cannot_t
 }
 
 #[test]
-fn a_member_that_never_took_part_does_not_keep_the_next_one_from_making_a_balancer_as_it_says() {
+fn a_member_that_never_took_part_holds_up_no_balancer() {
     let place = json!(["subnet-a", "subnet-b"]);
     let a = json!({ "group": { "name": "all" }, "subnets": place, "scheme": "internal", "tags": { "aws:x": "" } });
     let b = json!({ "group": { "name": "all" }, "subnets": place, "wafAclArn": ACL, "idleTimeout": "61s" });
@@ -147,7 +147,7 @@ fn a_member_that_never_took_part_does_not_keep_the_next_one_from_making_a_balanc
 }
 
 #[test]
-fn a_guest_does_not_read_why_the_balancer_of_others_is_held_up() {
+fn guests_do_not_see_why_the_balancer_is_held_up() {
     let (name, place) = (json!({ "name": "all", "allowedNamespaces": ["guests"] }), json!(["subnet-a", "subnet-b"]));
     let a = json!({ "group": name, "subnets": place, "listeners": [{ "port": 80 }] });
     let mut simulation = Simulation::with(members(&[a.clone(), a]));
@@ -164,7 +164,7 @@ fn a_guest_does_not_read_why_the_balancer_of_others_is_held_up() {
 }
 
 #[test]
-fn a_listener_keeps_what_a_member_set_that_cannot_take_part_and_no_other_one_sets() {
+fn a_listener_keeps_settings_of_an_absent_member() {
     let name = json!({ "name": "all" });
     let a = json!({
         "group": name, "subnets": ["subnet-a", "subnet-b"],
@@ -202,7 +202,7 @@ fn a_listener_keeps_what_a_member_set_that_cannot_take_part_and_no_other_one_set
 }
 
 #[test]
-fn a_default_action_that_another_member_removes_goes_although_a_member_on_the_port_cannot_take_part() {
+fn a_removed_default_action_goes_despite_an_absent_member() {
     let name = json!({ "name": "all" });
     let default = json!({ "forward": { "backends": [{ "name": "app" }] } });
     let a = json!({
@@ -219,7 +219,7 @@ fn a_default_action_that_another_member_removes_goes_although_a_member_on_the_po
 }
 
 #[test]
-fn networks_of_a_whole_member_that_cannot_take_part_stay_let_in() {
+fn networks_of_an_absent_member_stay_let_in() {
     let name = json!({ "name": "all" });
     let a = json!({
         "group": name, "subnets": ["subnet-a", "subnet-b"], "inboundCidrs": ["10.0.0.0/8"],
@@ -255,7 +255,7 @@ fn networks_of_a_whole_member_that_cannot_take_part_stay_let_in() {
 }
 
 #[test]
-fn a_port_is_not_opened_to_more_networks_because_the_member_that_narrowed_them_cannot_take_part() {
+fn an_absent_members_port_opens_to_no_further_networks() {
     let name = json!({ "name": "all" });
     let a = json!({
         "group": name, "subnets": ["subnet-a", "subnet-b"], "inboundCidrs": ["0.0.0.0/0"],
@@ -272,7 +272,7 @@ fn a_port_is_not_opened_to_more_networks_because_the_member_that_narrowed_them_c
 }
 
 #[test]
-fn members_change_while_the_only_one_with_subnets_is_left_out() {
+fn members_change_without_the_only_one_with_subnets() {
     let rule = |host: &str| json!({ "hosts": [host], "action": { "fixedResponse": { "statusCode": 200 } } });
     let group = json!({ "name": "all" });
     let owner = json!({
@@ -303,7 +303,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_balancer_stays_as_it_is_while_the_member_that_decides_about_it_cannot_take_part(
+    fn a_balancer_stays_as_it_is_without_its_anchor(
         first in specs::standing(), second in specs::standing(), third in specs::joining(8081),
         edited in specs::standing(), suspended: bool, crash in 0..40_usize,
     ) {

@@ -95,7 +95,7 @@ fn edit_refused(simulation: &mut Simulation, name: &str, rules: &[Value]) {
 }
 
 #[test]
-fn a_guests_rule_whose_edit_aws_refuses_stays_before_a_broader_one_of_the_same_guest() {
+fn a_guests_refused_edit_stays_before_its_broader_rule() {
     let mut simulation = with_guests(&[], &[("a", &[admin(401), all(200)])]);
     edit_refused(&mut simulation, "a", &[admin(REFUSED), all(200)]);
     assert_eq!(answers(&simulation), ["a 401", "a 200"]);
@@ -106,14 +106,14 @@ fn a_guests_rule_whose_edit_aws_refuses_stays_before_a_broader_one_of_the_same_g
 }
 
 #[test]
-fn a_guests_rule_whose_edit_aws_refuses_comes_before_a_new_broader_one() {
+fn a_guests_refused_edit_comes_before_a_new_broader_rule() {
     let mut simulation = with_guests(&[], &[("a", &[admin(401)])]);
     edit_refused(&mut simulation, "a", &[admin(REFUSED), all(200)]);
     assert_eq!(answers(&simulation), ["a 401", "a 200"]);
 }
 
 #[test]
-fn a_rule_whose_edit_aws_refuses_does_not_become_that_of_another_member() {
+fn a_refused_edit_gives_its_rule_to_no_other_member() {
     let mut simulation = with_guests(&[], &[("a", &[admin(401), all(200)]), ("b", &[admin(202)])]);
     let as_before = ["a 401", "a 200", "b 202"];
     assert_eq!(answers(&simulation), as_before);
@@ -129,7 +129,7 @@ fn a_rule_whose_edit_aws_refuses_does_not_become_that_of_another_member() {
 }
 
 #[test]
-fn a_rule_that_its_member_removed_becomes_that_of_another_one_although_aws_refuses_something_else() {
+fn a_removed_rule_is_reused_despite_another_refusal() {
     let mut simulation = with_guests(&[], &[("a", &[admin(401), all(200)]), ("b", &[])]);
     edit_refused(&mut simulation, "a", &[all(REFUSED)]);
     assert_eq!(answers(&simulation), ["a 401", "a 200"]);
@@ -138,14 +138,14 @@ fn a_rule_that_its_member_removed_becomes_that_of_another_one_although_aws_refus
 }
 
 #[test]
-fn rules_of_a_guest_stay_in_their_order_while_aws_refuses_one_of_them() {
+fn a_guests_rules_keep_their_order_despite_a_refusal() {
     let mut simulation = with_guests(&[], &[("a", &[admin(401), all(200), public(203)])]);
     edit_refused(&mut simulation, "a", &[all(REFUSED), public(203), admin(401)]);
     assert_eq!(answers(&simulation), ["a 401", "a 200", "a 203"]);
 }
 
 #[test]
-fn a_rule_that_asks_for_the_number_of_one_that_stays_holds_up_only_its_member() {
+fn a_rule_with_taken_number_holds_up_only_its_member() {
     let mut simulation = with_guests(&[numbered(admin(401), 10)], &[("a", &[all(200)])]);
     join(&mut simulation, "second", 10, &[]);
     edit_refused(&mut simulation, "home", &[numbered(public(REFUSED), 30)]);
@@ -162,7 +162,7 @@ fn a_rule_that_asks_for_the_number_of_one_that_stays_holds_up_only_its_member() 
 }
 
 #[test]
-fn a_rule_at_home_whose_edit_aws_refuses_does_not_become_that_of_another_member() {
+fn a_refused_edit_at_home_frees_no_rule() {
     let mut simulation = with_guests(&[admin(401), all(200)], &[]);
     join(&mut simulation, "second", 10, &[admin(202)]);
     let as_before = ["home 401", "home 200", "second 202"];
@@ -173,7 +173,7 @@ fn a_rule_at_home_whose_edit_aws_refuses_does_not_become_that_of_another_member(
 }
 
 #[test]
-fn a_rule_whose_edit_aws_refuses_gives_way_to_one_with_its_conditions_that_asks_for_its_priority() {
+fn a_refused_edit_gives_way_to_an_explicit_priority() {
     let mut simulation = with_guests(&[numbered(admin(401), 10), all(200)], &[]);
     join(&mut simulation, "second", 10, &[]);
     edit_refused(&mut simulation, "home", &[all(REFUSED)]);
@@ -184,7 +184,7 @@ fn a_rule_whose_edit_aws_refuses_gives_way_to_one_with_its_conditions_that_asks_
 }
 
 #[test]
-fn a_log_in_that_its_member_still_wants_does_not_give_way_to_another_members_number() {
+fn a_wanted_log_in_gives_way_to_no_number() {
     let mut simulation = with_guests(&[numbered(admin(401), 10), all(200)], &[]);
     join(&mut simulation, "second", 10, &[]);
     edit_refused(&mut simulation, "home", &[admin(REFUSED), all(200)]);
@@ -194,7 +194,7 @@ fn a_log_in_that_its_member_still_wants_does_not_give_way_to_another_members_num
 }
 
 #[test]
-fn a_rule_that_is_left_out_for_its_number_becomes_no_other_members() {
+fn a_rule_without_its_number_becomes_no_other_members() {
     let mut simulation = with_guests(&[numbered(admin(401), 10)], &[]);
     join(&mut simulation, "second", 10, &[public(401)]);
     join(&mut simulation, "third", 20, &[]);
@@ -206,7 +206,7 @@ fn a_rule_that_is_left_out_for_its_number_becomes_no_other_members() {
 }
 
 #[test]
-fn the_default_action_waits_for_a_rule_that_is_left_out_for_its_number() {
+fn the_default_action_waits_for_a_rule_without_its_number() {
     let mut simulation = with_guests(&[numbered(admin(401), 10)], &[]);
     join(&mut simulation, "second", 10, &[]);
     let default = |simulation: &mut Simulation, status: u16| {
@@ -225,7 +225,7 @@ fn the_default_action_waits_for_a_rule_that_is_left_out_for_its_number() {
 }
 
 #[test]
-fn a_rule_of_a_suspended_guest_stays_behind_one_of_an_earlier_guest_with_the_same_conditions() {
+fn a_suspended_guests_rule_stays_behind_an_earlier_equal_one() {
     let mut simulation = with_guests(&[], &[("earlier", &[]), ("a", &[admin(401), all(200)])]);
     simulation.object("a").spec.suspend = true;
     simulation.settle(None);
@@ -245,7 +245,7 @@ fn a_rule_of_a_suspended_guest_stays_behind_one_of_an_earlier_guest_with_the_sam
 }
 
 #[test]
-fn a_guest_removes_a_rule_while_aws_refuses_an_edit_of_the_listener_and_a_member_at_home_is_held_up() {
+fn a_guest_removes_rules_while_a_listener_edit_is_refused() {
     let mut simulation = with_guests(&[], &[("a", &[admin(401), all(200)])]);
     join(&mut simulation, "second", 10, &[rule("b.example.com", None)]);
     assert_eq!(answers(&simulation), ["second 200", "a 401", "a 200"]);

@@ -34,7 +34,7 @@ fn replacing(before: &[String], after: &[String]) -> Simulation {
 }
 
 #[test]
-fn a_balancer_that_is_being_replaced_can_be_reached_until_it_is_deleted_although_networks_change_too() {
+fn a_replaced_balancer_is_reachable_until_deleted_despite_new_networks() {
     let mut simulation = replacing(&["0.0.0.0/0".into()], &["10.0.0.0/8".into()]);
     let both = |simulation: &Simulation| {
         assert_eq!(simulation.aws.assets.balancers.len(), 2);
@@ -60,7 +60,7 @@ fn a_balancer_that_is_being_replaced_can_be_reached_until_it_is_deleted_although
 }
 
 #[test]
-fn what_a_replaced_balancer_needs_gives_way_where_the_security_group_has_no_room_for_both() {
+fn without_room_networks_of_a_replaced_balancer_give_way() {
     let networks = |from: usize| (from..from + 40).map(|it| format!("10.{it}.0.0/16")).collect::<Vec<_>>();
     let simulation = replacing(&networks(0), &networks(100));
     let open = ingress(&simulation);
@@ -68,7 +68,7 @@ fn what_a_replaced_balancer_needs_gives_way_where_the_security_group_has_no_room
 }
 
 #[test]
-fn a_balancer_in_another_vpc_gets_its_groups_there_and_those_of_the_former_one_go() {
+fn a_balancer_in_another_vpc_gets_its_groups_there() {
     let placed = |subnets: [&str; 2], scheme: &str, targets: &[&str]| {
         let mut spec = spec(scheme, 80, &["10.0.0.0/8".into()], targets);
         spec["subnets"] = json!(subnets);
@@ -106,7 +106,7 @@ fn a_balancer_in_another_vpc_gets_its_groups_there_and_those_of_the_former_one_g
 }
 
 #[test]
-fn a_balancer_stands_in_a_subnet_without_ipv6_only_while_its_addresses_are_ipv4() {
+fn only_an_ipv4_balancer_stands_in_subnets_without_ipv6() {
     let spec = |subnet: &str, kind: &str| json!({ "subnets": ["subnet-a", subnet], "ipAddressType": kind });
     let (with, without) = (spec("subnet-b", "dualstack"), spec("subnet-4", "ipv4"));
     let mut simulation = Simulation::with(vec![standing("web", with.clone())]);

@@ -34,7 +34,7 @@ fn names(simulation: &Simulation) -> Vec<&str> {
 }
 
 #[test]
-fn a_target_group_of_another_owner_stalls_only_the_member_that_wants_one_of_its_name() {
+fn a_foreign_target_group_stalls_only_the_member_it_hinders() {
     let name = "homehomeho-app-9b7864be0c";
     let greedy = guest("homehomehoa", 0, json!({ "listeners": listeners(&[rule("g.example.com", None)]) }));
     let mut simulation = Simulation::with(vec![greedy, home(&[rule("a.example.com", None)])]);
@@ -121,7 +121,7 @@ fn followed_in(simulation: &Simulation, arn: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_guest_does_not_get_the_target_group_of_a_member_that_cannot_take_part() {
+fn a_guest_does_not_get_an_absent_members_target_group() {
     for suspended in [false, true] {
         let mut simulation = serving();
         if suspended {
@@ -154,7 +154,7 @@ fn a_guest_does_not_get_the_target_group_of_a_member_that_cannot_take_part() {
 }
 
 #[test]
-fn the_target_group_of_a_replaced_balancer_follows_no_backend_of_a_guest() {
+fn a_replaced_balancers_target_group_follows_no_guest() {
     let mut simulation = serving();
     simulation.objects.push(greedy());
     simulation.settle(None);
@@ -180,7 +180,7 @@ fn the_target_group_of_a_replaced_balancer_follows_no_backend_of_a_guest() {
 }
 
 #[test]
-fn a_target_group_that_serves_a_guest_becomes_no_other_namespaces_until_the_guest_is_gone() {
+fn a_guests_target_group_serves_no_other_namespace_meanwhile() {
     let mut simulation = Simulation::with([at_home(), vec![greedy()]].concat());
     simulation.settle(None);
     assert_eq!((names(&simulation), evaluated(&simulation).join(", ")), (vec![NAME], "second b, home g".into()));

@@ -99,7 +99,7 @@ fn is_first(simulation: &Simulation, place: usize) -> bool {
 }
 
 #[test]
-fn a_listener_turns_to_https_before_it_gets_certificates_and_rules_that_need_it() {
+fn a_listener_turns_to_https_before_it_needs_that() {
     let mut simulation = settled(http(&forward("app")));
     let before = listener(&simulation).listener.settings.default_actions;
     edit(&mut simulation, https(&says(404)));
@@ -116,7 +116,7 @@ fn a_listener_turns_to_https_before_it_gets_certificates_and_rules_that_need_it(
 }
 
 #[test]
-fn a_redirect_that_https_cannot_have_does_not_keep_a_listener_from_it() {
+fn an_impossible_redirect_does_not_block_https() {
     for redirect in [
         json!({ "protocol": "HTTPS", "port": "8443" }),
         json!({ "protocol": "HTTPS", "port": "#{port}" }),
@@ -131,7 +131,7 @@ fn a_redirect_that_https_cannot_have_does_not_keep_a_listener_from_it() {
 }
 
 #[test]
-fn a_redirect_that_https_can_have_answers_until_the_new_rules_are_there() {
+fn a_possible_redirect_answers_until_the_new_rules_exist() {
     for redirect in [
         json!({ "protocol": "HTTPS", "host": "example.org", "port": "8443" }),
         json!({ "protocol": "HTTPS" }),
@@ -146,7 +146,7 @@ fn a_redirect_that_https_can_have_answers_until_the_new_rules_are_there() {
 }
 
 #[test]
-fn rules_that_need_https_are_closed_before_a_listener_turns_to_http_and_go_after_it() {
+fn rules_for_https_close_before_a_listener_turns_to_http() {
     let mut simulation = settled(https(&forward("app")));
     edit(&mut simulation, http(&says(404)));
     let after = listener(&simulation);
@@ -163,7 +163,7 @@ fn rules_that_need_https_are_closed_before_a_listener_turns_to_http_and_go_after
 }
 
 #[test]
-fn a_rule_of_a_guest_that_needs_https_does_not_keep_a_listener_from_http() {
+fn a_guests_rule_for_https_does_not_block_http() {
     let mut token = says(200);
     token["validateJwt"] = json!({ "issuer": "i", "jwksEndpoint": "https://i.example.com/k" });
     // Without the narrower rule, the broader one would answer its requests, and ask for no token.
@@ -194,7 +194,7 @@ fn a_rule_of_a_guest_that_needs_https_does_not_keep_a_listener_from_http() {
 }
 
 #[test]
-fn a_former_group_for_http2_keeps_no_listener_from_http_while_no_new_target_is_healthy() {
+fn a_former_http2_group_does_not_block_http() {
     let backed = |version: &str| {
         let listeners = json!([{ "port": 8443, "rules": [rule("g.example.com", &forward("web"))] }]);
         let backends = json!([{ "name": "web", "port": 80, "protocolVersion": version }]);
@@ -221,7 +221,7 @@ fn a_former_group_for_http2_keeps_no_listener_from_http_while_no_new_target_is_h
 }
 
 #[test]
-fn a_later_guest_with_the_same_conditions_takes_no_log_in_from_a_suspended_one() {
+fn a_later_guest_takes_no_log_in_from_another() {
     let mut token = says(200);
     token["validateJwt"] = json!({ "issuer": "i", "jwksEndpoint": "https://i.example.com/k" });
     let narrow = |actions: &Value| {
@@ -243,7 +243,7 @@ fn a_later_guest_with_the_same_conditions_takes_no_log_in_from_a_suspended_one()
 }
 
 #[test]
-fn a_log_in_of_a_suspended_member_at_home_is_closed_where_the_listener_turns_to_http() {
+fn a_suspended_members_log_in_closes_with_http() {
     let certificates = https(&says(404))["listeners"][0]["certificateArns"].clone();
     let rules = [rule("zoo.example.com", &log_in())];
     let listeners = json!([{ "port": 8443, "protocol": "HTTPS", "certificateArns": certificates, "rules": rules }]);
@@ -258,7 +258,7 @@ fn a_log_in_of_a_suspended_member_at_home_is_closed_where_the_listener_turns_to_
 }
 
 #[test]
-fn a_log_in_as_default_action_of_a_suspended_member_does_not_keep_a_listener_from_http() {
+fn a_suspended_members_default_log_in_does_not_block_http() {
     let home = grouped(https(&Value::Null));
     let mut zoo = grouped(https(&log_in()));
     zoo["listeners"][0]["rules"] = json!([rule("zoo.example.com", &log_in())]);
@@ -278,7 +278,7 @@ fn a_log_in_as_default_action_of_a_suspended_member_does_not_keep_a_listener_fro
 }
 
 #[test]
-fn a_member_whose_rules_wait_for_a_protocol_that_aws_refuses_is_held_up() {
+fn a_member_is_held_up_by_a_refused_protocol() {
     let on = |protocol: &str, rules: &[Value]| {
         let certificate = "arn:aws:acm:eu-west-1:000000000000:certificate/a";
         let certificates = if protocol == "HTTPS" { json!([certificate]) } else { json!([]) };
@@ -317,7 +317,7 @@ fn a_member_whose_rules_wait_for_a_protocol_that_aws_refuses_is_held_up() {
 }
 
 #[test]
-fn no_guest_is_held_up_while_aws_refuses_that_a_listener_turns_to_http() {
+fn a_refused_turn_to_http_holds_up_no_guest() {
     let saying = |status: u16| {
         let rules = [rule("g.example.com", &says(status))];
         guest("guest", 0, json!({ "listeners": [{ "port": 8443, "rules": rules }] }))

@@ -124,7 +124,7 @@ fn for_hosts(hosts: impl Iterator<Item = String>) -> Value {
 }
 
 #[test]
-fn clients_are_let_in_as_before_while_aws_refuses_the_new_inbound_rules() {
+fn clients_stay_let_in_while_new_inbound_rules_are_refused() {
     let listeners = json!([{ "port": 80 }]);
     let mut simulation = settled(json!({ "listeners": listeners, "inboundCidrs": ["0.0.0.0/0"] }));
     let before = simulation.aws.assets.security_groups.clone();
@@ -139,7 +139,7 @@ fn clients_are_let_in_as_before_while_aws_refuses_the_new_inbound_rules() {
 }
 
 #[test]
-fn a_balancer_keeps_its_security_groups_while_aws_refuses_the_inbound_rules_of_its_own() {
+fn a_balancer_keeps_security_groups_while_its_own_is_refused() {
     let listeners = json!([{ "port": 80 }]);
     let mut simulation = settled(json!({ "listeners": listeners, "securityGroups": ["sg-1"] }));
     let own = json!({ "listeners": listeners, "inboundCidrs": ["10.0.0.0/8"] });
@@ -162,7 +162,7 @@ fn behind(acl: &str, status: u16) -> Value {
 }
 
 #[test]
-fn a_new_balancer_has_no_listener_before_its_web_acl_and_one_that_serves_goes_on() {
+fn a_new_balancer_has_no_listener_before_its_web_acl() {
     let (web, zoo) = (standing("web", behind("guard", 200)), joining("zoo", json!({ "listeners": [{ "port": 81 }] })));
     let keys = [&web, &zoo].map(super::key);
     let mut simulation = Simulation::with(vec![web, zoo]);
@@ -187,7 +187,7 @@ fn a_new_balancer_has_no_listener_before_its_web_acl_and_one_that_serves_goes_on
 }
 
 #[test]
-fn security_groups_of_targets_let_the_balancer_in_until_they_let_in_what_replaces_its_group() {
+fn targets_let_the_old_group_in_until_its_successor() {
     let listeners = json!([{ "port": 80 }]);
     let spec = |targets: &[&str]| json!({ "listeners": listeners, "inboundCidrs": ["10.0.0.0/8"], "targetSecurityGroups": targets });
     let mut simulation = settled(spec(&["sg-nodes"]));
@@ -207,7 +207,7 @@ fn security_groups_of_targets_let_the_balancer_in_until_they_let_in_what_replace
 }
 
 #[test]
-fn an_old_rule_and_the_default_action_answer_while_aws_refuses_the_rule_that_replaces_them() {
+fn old_rules_answer_while_aws_refuses_their_successor() {
     let says = |status: u16| json!({ "fixedResponse": { "statusCode": status } });
     let spec = |host: &str, status: u16, default: u16| {
         let rules = json!([{ "hosts": [host], "action": says(status) }]);
@@ -225,7 +225,7 @@ fn an_old_rule_and_the_default_action_answer_while_aws_refuses_the_rule_that_rep
 }
 
 #[test]
-fn other_hosts_for_sixty_rules_never_exceed_the_hundred_that_aws_allows() {
+fn new_hosts_for_sixty_rules_never_exceed_the_quota() {
     let mut simulation = settled(for_hosts((0..60).map(|it| format!("old{it}.example.com"))));
     simulation.objects[0].spec = standing("web", for_hosts((0..60).map(|it| format!("new{it}.example.com")))).spec;
     simulation.settle(None);
@@ -234,7 +234,7 @@ fn other_hosts_for_sixty_rules_never_exceed_the_hundred_that_aws_allows() {
 }
 
 #[test]
-fn old_rules_become_the_new_ones_when_the_quota_is_lower_than_it_is_known_to_be() {
+fn old_rules_become_the_new_ones_at_a_lower_quota() {
     let mut simulation = settled(for_hosts((0..3).map(|it| format!("old{it}.example.com"))));
     let other = for_hosts((0..3).map(|it| format!("new{it}.example.com")));
     edit_refused(&mut simulation, other, creates_a_rule, QUOTA_REACHED);
@@ -244,7 +244,7 @@ fn old_rules_become_the_new_ones_when_the_quota_is_lower_than_it_is_known_to_be(
 }
 
 #[test]
-fn a_rule_that_no_quota_has_room_for_is_reported_and_the_others_stay() {
+fn a_rule_over_the_quota_is_reported_and_others_stay() {
     let mut simulation = settled(for_hosts((0..3).map(|it| format!("old{it}.example.com"))));
     let before = listener(&simulation);
     let more = for_hosts((0..4).map(|it| format!("old{it}.example.com")));
@@ -253,7 +253,7 @@ fn a_rule_that_no_quota_has_room_for_is_reported_and_the_others_stay() {
 }
 
 #[test]
-fn a_rule_that_aws_refuses_stays_as_it_is_and_the_others_change() {
+fn a_refused_rule_stays_and_the_others_change() {
     let rule =
         |host: &str, status: u16| json!({ "hosts": [host], "action": { "fixedResponse": { "statusCode": status } } });
     let listeners = |a: u16, b: u16| json!([{ "port": 80, "rules": [rule("a.example", a), rule("b.example", b)] }]);

@@ -75,7 +75,7 @@ fn what_was_different_is_named_with_both_values() {
 /// While a balancer is missing, its subnets are looked up to find the VPC of its security groups. That lookup is no
 /// change that a user asked for.
 #[test]
-fn a_balancer_that_was_deleted_is_reported_whatever_is_looked_up_to_make_it_again() {
+fn a_deleted_balancer_is_reported_despite_further_lookups() {
     let spec = json!({ "subnets": ["subnet-1", "subnet-3"], "securityGroups": ["edge"] });
     let mut simulation = Simulation::with(vec![born("web", 0, spec)]);
     simulation.settle(None);

@@ -9,7 +9,7 @@ use crate::controllers::myingress::decide::decide;
 use crate::controllers::myingress::model::fixtures::standing;
 
 #[test]
-fn listeners_that_the_spec_has_lost_are_deleted_by_the_next_process_if_this_one_could_not() {
+fn the_next_process_deletes_listeners_that_this_one_kept() {
     let served = json!({
         "listeners": [{ "port": 80, "defaultAction": { "forward": { "backends": [{ "name": "app" }] } } }],
         "backends": [{ "name": "app", "port": 80 }],

@@ -61,7 +61,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_second_cluster_of_a_name_tells_it_and_does_nothing_until_the_first_is_gone(
+    fn the_second_cluster_of_a_name_does_nothing(
         specs in everything(), more in everything(),
     ) {
         let mut first = of_cluster(objects(&specs, "first"), Some("first"));
@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_made_before_clusters_were_told_apart_is_taken_over_by_its_tags_alone(
+    fn resources_without_cluster_uid_are_adopted_by_their_tags(
         specs in everything(), crash in 0..40_usize,
     ) {
         let mut simulation = of_cluster(objects(&specs, "first"), None);
@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn what_another_cluster_took_is_left_as_it_is_and_told(
+    fn resources_taken_by_another_cluster_are_reported_and_left(
         specs in everything(), taken in vec(any::<bool>(), 1..12),
     ) {
         let mut simulation = of_cluster(objects(&specs, "first"), Some("first"));

@@ -57,7 +57,7 @@ fn what_an_answer_leaves_out_is_no_drift() {
 }
 
 #[test]
-fn a_new_balancer_is_shown_at_once_and_changed_only_when_its_tags_are_seen() {
+fn a_new_balancer_is_changed_only_with_tags_seen() {
     let mut simulation = Simulation::with(vec![standing("web", served())]);
     let (object, owner) = (simulation.objects[0].clone(), Simulation::owner(&simulation.objects[0]));
     let created = plan(&mut simulation);
@@ -74,7 +74,7 @@ fn a_new_balancer_is_shown_at_once_and_changed_only_when_its_tags_are_seen() {
 }
 
 #[test]
-fn the_old_balancer_is_shown_and_stays_until_its_replacement_serves() {
+fn the_old_balancer_stays_until_its_replacement_serves() {
     let mut simulation = settled(served());
     let old = alb(&simulation);
     simulation.objects[0].spec.scheme = Scheme::Internal;
@@ -120,7 +120,7 @@ fn replaced() -> (Simulation, AlbStatus) {
 }
 
 #[test]
-fn a_replaced_balancer_and_its_targets_go_on_for_the_grace_period_over_a_restart() {
+fn a_replaced_balancer_keeps_its_grace_period_over_a_restart() {
     let (mut simulation, old) = replaced();
     let which = super::key(&simulation.objects[0]);
     let switched = simulation.objects[0].status.clone().unwrap();
@@ -150,7 +150,7 @@ fn a_replaced_balancer_and_its_targets_go_on_for_the_grace_period_over_a_restart
 }
 
 #[test]
-fn a_scheme_changed_back_in_the_grace_period_gives_the_other_one_its_own() {
+fn a_scheme_changed_back_gives_a_new_grace_period() {
     let (mut simulation, old) = replaced();
     let newer = alb(&simulation);
     simulation.now += 100.seconds();
@@ -188,7 +188,7 @@ fn a_deletion_in_the_grace_period_takes_both() {
 }
 
 #[test]
-fn tags_that_the_spec_drops_go_from_every_part_and_foreign_ones_stay() {
+fn dropped_tags_go_from_every_part_and_foreign_stay() {
     let mut more = served();
     more["tags"] = json!({ "team": "a", "cost": "1" });
     more["inboundCidrs"] = json!(["10.0.0.0/8"]);
@@ -251,7 +251,7 @@ fn the_fingerprint_of_a_secret_goes_with_the_log_in() {
 }
 
 #[test]
-fn a_replaced_target_group_serves_and_is_followed_until_the_new_one_is_healthy() {
+fn a_replaced_target_group_serves_until_its_successor_is_healthy() {
     let mut simulation = settled(served());
     let old: BTreeSet<String> = simulation.aws.assets.groups.keys().cloned().collect();
     simulation.objects[0].spec.backends.iter_mut().for_each(|backend| backend.protocol = BackendProtocol::Https);
@@ -289,7 +289,7 @@ fn a_replaced_target_group_serves_and_is_followed_until_the_new_one_is_healthy()
 }
 
 #[test]
-fn a_group_that_is_made_for_a_rule_gets_requests_only_once_it_can_take_them() {
+fn a_new_group_gets_requests_only_when_healthy() {
     let forward = |name: &str| json!({ "forward": { "backends": [{ "name": name }] } });
     let says = |word: &str| json!({ "fixedResponse": { "statusCode": 200, "body": word } });
     let rule = |path: &str, action: Value| json!({ "paths": [{ "type": "Prefix", "value": path }], "action": action });
@@ -321,7 +321,7 @@ fn a_group_that_is_made_for_a_rule_gets_requests_only_once_it_can_take_them() {
 }
 
 #[test]
-fn what_a_target_group_follows_is_known_after_a_restart_without_a_valid_spec() {
+fn followed_backends_are_known_after_a_restart() {
     let more = json!({
         "listeners": served()["listeners"],
         "backends": [{ "name": "app", "service": "web", "port": "http", "targetType": "instance" }],
@@ -343,7 +343,7 @@ fn what_a_target_group_follows_is_known_after_a_restart_without_a_valid_spec() {
 }
 
 #[test]
-fn a_balancer_whose_ownership_tags_were_taken_is_left_alone_and_not_doubled() {
+fn a_balancer_without_ownership_tags_is_left_alone() {
     let mut simulation = settled(json!({}));
     simulation.aws.assets.balancers.values_mut().for_each(|member| member.tags.clear());
     let plan = plan(&mut simulation);
@@ -365,7 +365,7 @@ fn retain_leaves_the_balancer() {
 }
 
 #[test]
-fn protection_that_the_spec_turned_off_is_turned_off_before_the_deletion() {
+fn protection_is_turned_off_before_the_deletion() {
     let mut simulation = settled(json!({ "deletionProtection": false }));
     let protected = Pairs::from([("deletion_protection.enabled".into(), "true".into())]);
     simulation.aws.assets.balancers.values_mut().for_each(|member| member.attributes = Some(protected.clone()));
@@ -382,7 +382,7 @@ fn protection_that_the_spec_turned_off_is_turned_off_before_the_deletion() {
 }
 
 #[test]
-fn a_foreign_listener_on_the_port_is_reported_and_nothing_changes() {
+fn a_foreign_listener_is_reported_and_nothing_changes() {
     let mut simulation = settled(served());
     for member in simulation
         .aws

@@ -50,7 +50,7 @@ fn request_actions(action: &Action) -> &[RuleAction] {
 }
 
 #[test]
-fn no_request_passes_a_log_in_while_its_successor_is_unhealthy() {
+fn a_log_in_protects_until_its_successor_is_healthy() {
     let mut private = forward("private");
     private["authenticateOidc"] = oidc();
     let mut simulation = settled(doing(&private));

@@ -31,7 +31,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
 
     #[test]
-    fn aws_becomes_what_the_object_says_whatever_was_and_wherever_it_crashed(
+    fn aws_converges_on_the_object_after_any_crash(
         steps in specs::changes(specs::whole()),
         (others, drifts) in (specs::foreign(Simulation::owner(&web(&serde_json::json!({ "subnets": [] })))),
             proptest::collection::vec((0..3_usize, drift::any()), 0..4)),

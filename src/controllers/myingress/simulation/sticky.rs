@@ -64,7 +64,7 @@ fn stickiness_and_one_more_backend_come_with_one_edit() {
 }
 
 #[test]
-fn targets_become_sticky_only_after_the_rules_in_the_same_plan_or_a_later_one() {
+fn targets_become_sticky_only_after_the_rules() {
     let mut simulation = Simulation::with(vec![shared(&["a", "c"], false)]);
     simulation.settle(None);
     simulation.objects[0].spec = shared(&["a", "c"], true).spec;
@@ -84,7 +84,7 @@ fn targets_become_sticky_only_after_the_rules_in_the_same_plan_or_a_later_one() 
 }
 
 #[test]
-fn while_a_new_backend_is_not_checked_clients_stay_with_their_group_already() {
+fn clients_stay_with_their_group_before_the_first_check() {
     let mut simulation = Simulation::with(vec![shared(&["a", "c"], false)]);
     simulation.settle(None);
     let before: Vec<String> = simulation.aws.assets.groups.keys().cloned().collect();

@@ -45,7 +45,7 @@ fn stalled(simulation: &Simulation, name: &str) -> (&'static str, String) {
 }
 
 #[test]
-fn two_balancers_that_share_the_group_of_their_nodes_leave_each_other_alone() {
+fn balancers_with_one_group_of_nodes_leave_each_other_alone() {
     for crash in 0..16 {
         let (one, other) = (reaching("one", &["nodes"]), reaching("other", &["sg-nodes", "pods"]));
         let mut simulation = Simulation::with(vec![one.clone(), other.clone()]);
@@ -69,7 +69,7 @@ fn two_balancers_that_share_the_group_of_their_nodes_leave_each_other_alone() {
 }
 
 #[test]
-fn a_group_that_does_not_agree_is_told_of_and_left_alone() {
+fn a_group_that_does_not_agree_is_reported_and_unchanged() {
     let object = reaching("web", &["vault", "nodes"]);
     let simulation = settled(vec![object.clone()]);
     assert_eq!(let_in(&simulation, &object), ["sg-nodes"]);
@@ -99,7 +99,7 @@ fn unwanted_entries_go_and_uncertain_ones_stay() {
 }
 
 #[test]
-fn a_rule_that_a_person_made_is_enough_and_never_removed() {
+fn a_persons_rule_is_enough_and_never_removed() {
     let object = reaching("web", &["nodes"]);
     let mut simulation = settled(vec![standing("web", json!({ "inboundCidrs": ["10.0.0.0/8"] }))]);
     let own = simulation.aws.assets.security_groups.keys().next().unwrap().clone();
@@ -117,7 +117,7 @@ fn a_rule_that_a_person_made_is_enough_and_never_removed() {
 }
 
 #[test]
-fn members_of_a_group_add_their_targets_and_a_suspended_one_keeps_its_own() {
+fn members_add_their_targets_and_a_suspended_one_keeps_its() {
     let group = json!({ "name": "all" });
     let first = standing("a", json!({ "group": group, "inboundCidrs": ["::/0"], "targetSecurityGroups": ["nodes"] }));
     let second = joining("b", json!({ "targetSecurityGroups": ["pods"] }));
@@ -150,7 +150,7 @@ fn groups_have_names() {
 }
 
 #[test]
-fn the_group_of_our_own_is_made_in_the_vpc_that_was_chosen() {
+fn our_own_group_is_made_in_the_chosen_vpc() {
     let selector = json!({ "tags": { "of": [] }, "vpcId": "vpc-1" });
     let simulation =
         settled(vec![born("web", 0, json!({ "subnetSelector": selector, "inboundCidrs": ["10.0.0.0/8"] }))]);
@@ -204,7 +204,7 @@ fn a_named_port_of_checks_follows_its_service() {
 }
 
 #[test]
-fn targets_of_a_suspended_object_stand_still_before_a_restart_and_after_it() {
+fn targets_of_a_suspended_object_stand_still_over_a_restart() {
     let backed = |port: u16| {
         json!({
             "backends": [{ "name": "app", "port": 80 }],

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_lags_behind_our_calls_is_believed_only_later() {
+    fn a_read_behind_our_calls_is_believed_only_later() {
         let now = Instant::now();
         let mut cache = TargetCache::empty(now);
         cache.registered(&[target("a")], now);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_the_same_in_whatever_way_it_is_written() {
+    fn spellings_of_an_address_are_equal() {
         let mut cache = TargetCache::default();
         cache.read(answer(&[("fd00:0:0:0:0:0:0:1", Healthy), ("i-0abc", Healthy)]), Instant::now());
         assert!(cache.difference(&wanted_targets(&["fd00::1", "i-0abc"])).is_empty());
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_that_is_not_known_is_read_before_anything_is_done() {
+    fn an_unknown_outcome_is_read_before_the_next_change() {
         let now = Instant::now();
         let mut cache = TargetCache::empty(now);
         cache.registered(&[target("a")], now);

@@ -60,14 +60,14 @@ mod tests {
     }
 
     #[test]
-    fn asks_after_a_change_of_the_check_as_for_new_targets() {
+    fn asks_after_a_changed_check_as_for_new_targets() {
         for states in [&[Healthy][..], &[Unhealthy], &[Healthy, Draining], &[]] {
             assert_eq!(pauses_after(states, false, true), [Some(1), Some(2), Some(8), Some(60)], "{states:?}");
         }
     }
 
     #[test]
-    fn a_target_is_judged_after_as_many_checks_as_the_larger_threshold() {
+    fn the_larger_threshold_tells_when_a_target_is_judged() {
         let check = |interval, timeout, healthy, unhealthy| HealthCheck {
             protocol: Protocol::Http,
             port: None,

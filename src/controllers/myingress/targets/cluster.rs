@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_version_of_a_pod_does_not_undo_what_we_wrote() {
+    fn an_older_version_of_a_pod_undoes_no_write() {
         let mut cluster = Cluster::default();
         pod(1, true).enter(&mut cluster, &key("a"));
         let since = cluster.pod("shop", "a").unwrap().able_since;

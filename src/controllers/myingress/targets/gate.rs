@@ -134,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_no_endpoint_of_a_bound_service_is_left_alone() {
+    fn a_pod_without_a_bound_service_is_left_alone() {
         assert_eq!(verdict(&pod(true, None), &[]), None);
         assert_eq!(verdict(&pod(true, None), &[standing(false, None)]), None);
     }
 
     #[test]
-    fn closes_when_the_pod_stops_serving_and_not_when_it_leaves() {
+    fn closes_for_a_pod_that_stops_serving_but_not_leaving() {
         assert_eq!(verdict(&pod(false, Some(true)), &[standing(false, None)]).unwrap().reason, "NotServing");
         let leaving = GatedPod { leaving: true, ..pod(false, Some(true)) };
         assert_eq!(verdict(&leaving, &[standing(false, None)]), None);
@@ -153,7 +153,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_opens_before_all_are_healthy_nor_closes_under_a_serving_pod(
+        fn opens_only_for_healthy_pods_and_never_closes_while_serving(
             able: bool, open in proptest::option::of(any::<bool>()),
             standings in proptest::collection::vec(any_standing(), 0..4),
         ) {

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_goes_concerns_the_groups_of_its_namespace_whose_endpoints_are_not_known() {
+    fn a_leaving_pod_concerns_groups_with_unknown_endpoints() {
         let (registry, group) = bound();
         let wakes = |namespace: &str| {
             registry.changed(&Concerned { left: BTreeSet::from([namespace.to_owned()]), ..Concerned::default() });

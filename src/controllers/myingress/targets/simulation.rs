@@ -360,7 +360,7 @@ fn a_service_that_vanishes_takes_no_target_with_it() {
 }
 
 #[test]
-fn a_pod_that_goes_after_its_service_takes_its_target_with_it() {
+fn a_pod_that_goes_takes_its_target_with_it() {
     let mut simulation = Simulation::new();
     simulation.happen(Event::ServiceAppears { number: 80 });
     for pod in [4, 5] {

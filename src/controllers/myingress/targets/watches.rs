@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn services_with_very_many_ports_leave_room_for_those_of_other_namespaces() {
+    fn services_with_many_ports_leave_room_for_other_namespaces() {
         let shared = Shared::new(Guardrails::default());
         let mut kept = Kept::default();
         let service = |ports: u16| {

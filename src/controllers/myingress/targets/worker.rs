@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_change_is_sent_at_once_and_those_that_follow_gather() {
+    fn the_first_change_is_sent_at_once_others_gather() {
         let now = Instant::now();
         assert_eq!(Sent(None).gathers_until(now), now);
         let sent = Sent(Some(now));

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_ec2_that_does_not_answer_holds_up_only_who_needs_it_and_only_for_a_moment() {
+    async fn a_silent_ec2_delays_only_groups_that_need_it() {
         let (zones, begun) = (zones().await, tokio::time::Instant::now());
         let (inside, outside) = (targets(&["10.0.0.1"]), targets(&["10.9.0.1"]));
         let found = timeout(LOOKUP_TIMEOUT * 2, async {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn many_groups_share_one_read_and_one_that_is_lost_is_made_again() {
+    fn groups_share_a_read_and_repeat_a_lost_one() {
         let (begun, asked) = (Instant::now(), targets(&["10.0.0.1"]));
         let mut known = Vpc::default();
         assert!(known.begin(&asked, begun));
@@ -201,14 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn an_address_in_no_subnet_is_outside_and_an_instance_never_is() {
+    fn an_address_in_no_subnet_is_outside_an_instance_never() {
         let found =
             vpc(Instant::now()).outside(&targets(&["10.0.0.1", "10.0.16.1", "2001:db8::1", "2001:db9::1", "i-1"]));
         assert_eq!(found, ["10.0.16.1", "2001:db9::1"].map(str::to_owned).into());
     }
 
     #[test]
-    fn subnets_are_read_again_before_an_address_is_believed_to_be_outside() {
+    fn subnets_are_read_again_before_an_address_is_outside() {
         let read = Instant::now();
         let known = vpc(read);
         let (inside, outside) = (targets(&["10.0.0.1"]), targets(&["10.0.0.1", "10.9.0.1"]));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn subnets_that_could_not_be_read_keep_nothing_from_being_registered() {
+    fn unreadable_subnets_keep_no_target_from_registration() {
         let read = Instant::now();
         let unread = Vpc { networks: None, asked: Some(read), begun: None };
         assert!(!Vpc::default().settles(&targets(&["10.9.0.1"]), read));

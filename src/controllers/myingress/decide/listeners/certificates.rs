@@ -167,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn no_more_give_way_than_have_to_and_what_does_not_fit_is_left() {
+    fn as_few_certificates_as_possible_give_way() {
         let (steps, left) = swaps(&set(&["c", "d", "e", "f"]), set(&["a", "b"]), Vec::new(), 1, &[]);
         let expected = [[Swap::In(set(&["c"]))].as_slice(), &exchange("a", "d"), &exchange("b", "e")].concat();
         assert_eq!((steps, left), (expected, set(&["f"])));
     }
 
     #[test]
-    fn those_go_first_whose_hosts_another_one_covers_already_then_those_that_the_new_one_replaces() {
+    fn covered_certificates_go_first_then_replaced_ones() {
         let known = [
             certificate("old-a", &["a.example.com"]),
             certificate("old-b", &["b.example.com"]),

@@ -64,7 +64,7 @@ async fn deleted(tags: Option<Pairs>) -> (Result<(), AwsError>, Vec<String>, Opt
 }
 
 #[tokio::test]
-async fn a_security_group_is_deleted_while_its_tags_name_the_owner() {
+async fn a_security_group_with_the_owners_tags_is_deleted() {
     let (outcome, calls, known) = deleted(Some(owner().tags())).await;
     assert!(outcome.is_ok(), "{outcome:?}");
     assert_eq!((calls, known), (vec!["DescribeSecurityGroups".to_owned(), "DeleteSecurityGroup".to_owned()], None));
@@ -87,7 +87,7 @@ async fn a_security_group_that_is_gone_needs_no_deletion() {
 }
 
 #[test]
-fn the_web_acl_is_to_blame_only_once_its_balancer_serves() {
+fn the_web_acl_is_blamed_only_once_its_balancer_serves() {
     let unknown = || AwsError {
         operation: "AssociateWebACL",
         service: "wafv2",
@@ -157,7 +157,7 @@ async fn known_after(before: &[&str], action: fn(String, String, BTreeSet<String
 }
 
 #[tokio::test]
-async fn certificates_that_went_in_or_out_before_a_refused_one_are_known_so_they_are_not_sent_again() {
+async fn certificates_sent_before_a_refused_one_are_not_repeated() {
     let add = |balancer, arn, certificates| ListenerAction::AddCertificates { balancer, arn, port: 443, certificates };
     assert_eq!(known_after(&[], add).await, ["a"]);
     let remove =
@@ -190,7 +190,7 @@ fn target_group(arn: &str, tags: Pairs) -> GroupMember {
 }
 
 #[tokio::test]
-async fn a_missing_target_group_is_a_mistake_if_the_spec_names_it_and_a_race_if_it_is_ours() {
+async fn a_missing_target_group_is_a_mistake_or_a_race() {
     let region = without_target_groups().await;
     let known = [("ours", owner().tags()), ("theirs", Pairs::new())];
     let members = known.map(|(arn, tags)| (arn.to_owned(), target_group(arn, tags)));
@@ -206,7 +206,7 @@ async fn a_missing_target_group_is_a_mistake_if_the_spec_names_it_and_a_race_if_
 }
 
 #[tokio::test]
-async fn a_target_group_that_a_list_has_shown_is_not_asked_about() {
+async fn a_listed_target_group_is_not_looked_up() {
     let region = without_target_groups().await;
     region.lock().assets.groups.insert("theirs".into(), target_group("theirs", Pairs::new()));
     let unknown = region.unknown_target_groups(&owner(), &["theirs".to_owned(), "other".to_owned()].into()).await;
@@ -225,7 +225,7 @@ async fn slow_answer(extract::State(deleted): extract::State<Arc<Mutex<usize>>>,
 }
 
 #[tokio::test]
-async fn a_rule_that_two_members_want_to_delete_is_deleted_once() {
+async fn a_rule_that_two_members_delete_is_deleted_once() {
     let calls = Arc::<Mutex<usize>>::default();
     let region = region_of(Router::new().fallback(slow_answer).with_state(calls.clone())).await;
     let (balancer_arn, listener, arn) = (balancer().arn, "listener".to_owned(), "rule".to_owned());

@@ -27,7 +27,7 @@ fn before_the_others(pods: Range<usize>, room: usize) -> Simulation {
 }
 
 #[test]
-fn where_a_quota_has_no_room_targets_are_replaced_in_one_attempt_and_half_of_them_always_stay() {
+fn without_room_half_of_the_targets_always_stay() {
     for (pods, room) in [(1, 1), (2, 2), (3, 3), (300, 301), (900, 1000)] {
         let mut simulation = before_the_others(0..2 * pods, room);
         simulation.follow(pods..2 * pods);
@@ -46,7 +46,7 @@ fn what_a_quota_has_room_for_is_registered() {
 }
 
 #[test]
-fn targets_do_not_give_way_in_vain_but_those_without_pods_go() {
+fn no_target_with_a_pod_gives_way_in_vain() {
     // Another group of the balancer gets the room that the first one makes.
     let mut simulation = before_the_others(4..8, 2);
     simulation.room = 1;
@@ -68,7 +68,7 @@ fn targets_do_not_give_way_in_vain_but_those_without_pods_go() {
 }
 
 #[test]
-fn one_call_after_each_pause_shows_that_a_quota_still_has_no_room() {
+fn one_call_after_each_pause_tries_a_full_quota() {
     let mut simulation = before_the_others(0..400, 200);
     simulation.follow(0..400);
     for _ in 0..3 {

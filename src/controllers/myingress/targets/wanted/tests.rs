@@ -132,7 +132,7 @@ fn what_is_missing_is_told_apart() {
 }
 
 #[test]
-fn of_two_ports_with_the_same_number_the_one_that_speaks_tcp_counts() {
+fn the_tcp_port_counts_among_ports_of_one_number() {
     let tcp = ServicePort { name: "https".into(), number: 443, node_port: None, target: Some(8443), tcp: true };
     let udp = ServicePort { name: "http3".into(), target: Some(8444), tcp: false, ..tcp.clone() };
     let pods = || vec![slice(&[("https", 8443)], vec![endpoint("10.0.0.1", true)])];
@@ -158,7 +158,7 @@ fn each_slice_has_its_own_number_for_a_port() {
 }
 
 #[test]
-fn a_check_port_is_the_number_that_the_pods_have_for_it() {
+fn a_check_port_has_its_number_from_the_pods() {
     let metrics = |target| {
         let port = ServicePort { name: "metrics".into(), number: 9, node_port: Some(30009), target, tcp: true };
         let ports = [service().ports, vec![port]].concat();
@@ -219,7 +219,7 @@ fn a_pod_that_lacks_only_our_gate_is_registered() {
 }
 
 #[test]
-fn what_is_on_its_way_out_is_no_target_even_when_unready_ones_are() {
+fn terminating_endpoints_are_no_targets_even_if_unready_ones_are() {
     let leaving = Endpoint { terminating: true, ..endpoint("10.0.0.1", true) };
     let slices = vec![slice(&[("http", 80)], vec![leaving, endpoint("10.0.0.2", false)])];
     let cluster = with(Service { publish_not_ready: true, ..service() }, slices);
@@ -257,7 +257,7 @@ fn instances_are_the_nodes_that_take_traffic() {
 }
 
 #[test]
-fn only_pods_of_the_namespace_are_targets_and_what_a_policy_allows_beside() {
+fn only_pods_of_the_namespace_and_allowed_addresses_are_targets() {
     let within = |networks: &[&str]| Beyond::Within(vec![networks.iter().map(|it| (*it).to_owned()).collect()]);
     let at = |address: &str| Pod { addresses: Box::new([address.parse().unwrap()]), gated: None };
     let ready = |address: &str, pod: &str| Endpoint { ready: true, ..of_pod(address, pod) };
@@ -287,7 +287,7 @@ fn only_pods_of_the_namespace_are_targets_and_what_a_policy_allows_beside() {
 }
 
 #[test]
-fn pods_need_no_policy_and_a_slice_of_kubernetes_is_not_refused_while_its_pod_is_unknown() {
+fn pods_need_no_policy_and_may_be_unknown_at_first() {
     let of_kubernetes = Slice { by_kubernetes: true, ..slice(&[("http", 80)], vec![of_pod("10.0.0.1", "a")]) };
     let found = |service: Service, pods: &[&str]| {
         let mut cluster = with(service, vec![of_kubernetes.clone()]);

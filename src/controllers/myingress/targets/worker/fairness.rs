@@ -54,7 +54,7 @@ async fn scene() -> (Scene, Aws) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn new_groups_get_their_targets_although_endpoints_of_other_namespaces_never_come_to_rest() {
+async fn new_groups_get_targets_beside_restless_namespaces() {
     for (namespaces, most) in [(1, 4), (3, 9)] {
         let (mut scene, aws) = scene().await;
         for namespace in 0..namespaces {

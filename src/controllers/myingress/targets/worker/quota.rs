@@ -51,7 +51,7 @@ impl Aws {
 }
 
 #[tokio::test]
-async fn where_a_quota_has_no_room_a_pod_that_goes_is_deregistered_at_once_and_makes_room() {
+async fn without_room_a_leaving_pod_is_deregistered_at_once() {
     let aws: watch::Sender<Aws> = watch::Sender::default();
     let answers = aws.clone();
     let shared = Scene::cluster();
