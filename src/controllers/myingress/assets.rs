@@ -12,29 +12,22 @@ use crate::external::elbv2::{Balancer, Listener, Pairs, Rule, TargetGroup};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::option_option, reason = "not read, none, and some are three different things")]
 pub struct Member {
-    /// The balancer.
     pub balancer: Balancer,
-    /// Its tags.
     pub tags: Pairs,
     /// True once AWS has shown these tags. Until then they are the ones that we asked for. AWS answers a create call
     /// with an older balancer if there is one of the same name and settings.
     pub verified: bool,
-    /// Its attributes.
     pub attributes: Option<Pairs>,
-    /// Its web ACL.
     pub web_acl: Option<Option<String>>,
     /// Its reserved capacity units.
     pub capacity: Option<Option<u32>>,
-    /// Its listeners.
     pub listeners: Option<BTreeMap<String, ListenerMember>>,
 }
 
 /// A listener with what belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerMember {
-    /// The listener.
     pub listener: Listener,
-    /// Its tags.
     pub tags: Pairs,
     /// Its certificates beside the default one.
     pub certificates: BTreeSet<String>,
@@ -47,18 +40,14 @@ pub struct ListenerMember {
 /// A rule with its tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleMember {
-    /// The rule.
     pub rule: Rule,
-    /// Its tags.
     pub tags: Pairs,
 }
 
 /// A target group with what belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupMember {
-    /// The group.
     pub group: TargetGroup,
-    /// Its tags.
     pub tags: Pairs,
     /// Its attributes, where an object needed them.
     pub attributes: Option<Pairs>,
@@ -69,11 +58,9 @@ pub struct GroupMember {
 /// Things in AWS, by ARN; security groups by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assets {
-    /// Balancers.
     pub balancers: BTreeMap<String, Member>,
     /// Target groups.
     pub groups: BTreeMap<String, GroupMember>,
-    /// Security groups.
     pub security_groups: BTreeMap<String, SecurityGroup>,
     /// Rules in any security groups that let in a group of `security_groups`.
     pub entries: BTreeSet<Entry>,

@@ -56,7 +56,6 @@ pub enum Error {
     DeletionProtected {
         /// AWS's words.
         api_message: String,
-        /// The fix.
         fix: String,
     },
     /// A certificate does not exist, or does not fit.
@@ -105,7 +104,6 @@ pub enum Error {
         "spec.targetSecurityGroups: AWS refuses a rule in {group} ({api_message}); name another group, or correct it"
     )]
     TargetSecurityGroupInvalid {
-        /// The group.
         group: String,
         /// AWS's words.
         api_message: String,
@@ -117,24 +115,14 @@ pub enum Error {
     #[error(
         "spec.listeners: the operator may not read Secret {name} in namespace {namespace}; bind the role causeway-secrets there, see docs/myingress.md"
     )]
-    SecretDenied {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
+    SecretDenied { namespace: String, name: String },
     /// The owner of a Secret has not agreed to its use.
     #[error(
         "spec.listeners: Secret {name} in namespace {namespace} is not labelled for use in AWS: its owner must add the \
          label: {}. What is in AWS stays as it is",
         consent::command(.namespace, .name, consent::MYINGRESS)
     )]
-    SecretNotShared {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
+    SecretNotShared { namespace: String, name: String },
     /// A Secret could not be read.
     #[error("a Secret could not be read: {}", api_message(.0))]
     SecretUnread(#[source] kube::Error),
@@ -236,7 +224,7 @@ impl Error {
     }
 
     /// Translates AWS's answer into an error of the object.
-    pub fn of(error: AwsError) -> Self {
+    pub fn from_aws(error: AwsError) -> Self {
         Self::describe(error, None)
     }
 

@@ -203,7 +203,7 @@ impl MyIngressKind {
         if object.meta().deletion_timestamp.is_some() || self.bound().knows(&place) {
             return Ok(());
         }
-        self.region.ready().await.map_err(Error::of)?;
+        self.region.ready().await.map_err(Error::from_aws)?;
         if self.region.has_groups(&owner) {
             let assets = self.region.owned_by(&owner);
             let observe::Wanted { members, built, .. } = observe::read_wanted(self, object, &owner).await?;

@@ -48,7 +48,6 @@ pub struct TargetGroupIdentity<'a> {
     pub target_type: TargetType,
     /// Protocol of requests to them.
     pub protocol: Protocol,
-    /// Its version.
     pub version: ProtocolVersion,
     /// True if their addresses are IPv6.
     pub ipv6: bool,

@@ -35,7 +35,7 @@ const ENDPOINTS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Reads what matters to `object`.
 pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observed, Error> {
     let region = &kind.region;
-    region.ready().await.map_err(Error::of)?;
+    region.ready().await.map_err(Error::from_aws)?;
     let owner = Owner::of_object(region.cluster(), object);
     let deleting = object.meta().deletion_timestamp.is_some();
     let Wanted { members, secrets, built } = read_wanted(kind, object, &owner).await?;
@@ -45,14 +45,14 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
     let mut names: Vec<String> = [Scheme::InternetFacing, Scheme::Internal].into_iter().flat_map(of_scheme).collect();
     names.extend(recorded.map(|alb| alb.name.clone()));
     let grace = if deleting { CREATE_LAG } else { Duration::ZERO };
-    region.confirm_created(&owner, &names, grace).await.map_err(Error::of)?;
+    region.confirm_created(&owner, &names, grace).await.map_err(Error::from_aws)?;
 
     let had_security_group = had_security_group(object) || members.recorded().security_group;
     if had_security_group || may_have_security_group(object, &built) {
         let new = !deleting && object.spec.group.is_none() && !had_security_group;
-        region.learn_security_groups(&owner, new).await.map_err(Error::of)?;
+        region.learn_security_groups(&owner, new).await.map_err(Error::from_aws)?;
     }
-    region.learn(&owner, depth(object, &members, &built)).await.map_err(Error::of)?;
+    region.learn(&owner, depth(object, &members, &built)).await.map_err(Error::from_aws)?;
     let assets = region.owned_by(&owner);
     let idle = kind.bound().idle(&key_of(&owner), |arn| assets.groups.contains_key(arn));
 
@@ -86,7 +86,6 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
 
 /// The members that share the balancer, and what they want together.
 pub struct Wanted {
-    /// The members.
     pub members: Members,
     /// Client secrets that they name.
     secrets: Secrets,
@@ -180,7 +179,7 @@ async fn leave_out(kind: &MyIngressKind, observed: &mut Observed, secrets: &Secr
     if !model.listeners.values().any(|listener| discovered(&listener.certificates)) {
         return Ok(());
     }
-    observed.certificates = kind.region.certificates(&observed.owner).await.map_err(Error::of)?;
+    observed.certificates = kind.region.certificates(&observed.owner).await.map_err(Error::from_aws)?;
     rebuild(kind, observed, secrets, &mut occupied, true);
     Ok(())
 }
@@ -217,7 +216,7 @@ async fn look_up(kind: &MyIngressKind, object: &MyIngress, observed: &mut Observ
     let Some(model) = &observed.built.model else { return Ok(()) };
     let region = &kind.region;
     if let Some(name) = model.balancer.adopt.as_ref().filter(|_| observed.assets.balancers.is_empty()) {
-        observed.adoption = Some(match region.adoptable(&observed.owner, name).await.map_err(Error::of)? {
+        observed.adoption = Some(match region.adoptable(&observed.owner, name).await.map_err(Error::from_aws)? {
             None => Adoption::Missing,
             Some((arn, tags)) => {
                 region.watch_tags(&arn);
@@ -227,20 +226,23 @@ async fn look_up(kind: &MyIngressKind, object: &MyIngress, observed: &mut Observ
         });
     }
     observed.subnets = match &model.balancer.subnets {
-        SubnetsModel::Tagged { tags, .. } => region.subnets_tagged(&observed.owner, tags).await.map_err(Error::of)?,
+        SubnetsModel::Tagged { tags, .. } => {
+            region.subnets_tagged(&observed.owner, tags).await.map_err(Error::from_aws)?
+        }
         // Security groups and target groups must be in the VPC of the balancer, which does not exist yet.
         SubnetsModel::Ids(ids)
             if !observed.assets.balancers.values().any(|it| it.balancer.scheme == Some(model.balancer.scheme))
                 && (model.balancer.security.needs_vpc() || !observed.assets.groups.is_empty()) =>
         {
             let ids: Vec<String> = ids.iter().cloned().collect();
-            region.subnets(&observed.owner, &ids).await.map_err(Error::of)?
+            region.subnets(&observed.owner, &ids).await.map_err(Error::from_aws)?
         }
         SubnetsModel::Ids(_) => Vec::new(),
     };
     let called = model.balancer.security.looked_up();
     if !called.is_empty() {
-        observed.security_groups = region.security_groups_called(&observed.owner, &called).await.map_err(Error::of)?;
+        observed.security_groups =
+            region.security_groups_called(&observed.owner, &called).await.map_err(Error::from_aws)?;
     }
     if !matches!(model.balancer.security, SecurityModel::Managed { .. }) && !model.listeners.is_empty() {
         let balancers = observed.assets.balancers.values();

@@ -39,7 +39,6 @@ pub struct Owner {
 /// The objects to wake when something in AWS changes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Concerned {
-    /// This object.
     Object(ObjectKey),
     /// The members of this group.
     Group(ObjectKey),

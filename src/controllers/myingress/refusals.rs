@@ -220,7 +220,7 @@ mod tests {
     fn note(refusals: &Refusals, key: &str, class: Class) -> Noted {
         let mut error = AwsError::stale("ModifyLoadBalancerAttributes", "no such key".into());
         error.class = class;
-        refusals.note(&owner(), &action(key), &Error::of(error), None, SWEEP)
+        refusals.note(&owner(), &action(key), &Error::from_aws(error), None, SWEEP)
     }
 
     fn waiting(refusals: &Refusals) -> Vec<Action> {
@@ -268,7 +268,7 @@ mod tests {
         let refusals = Refusals::default();
         let mut error = AwsError::stale("AddListenerCertificates", "it is not valid".into());
         error.class = Class::Invalid;
-        let error = Error::of(error);
+        let error = Error::from_aws(error);
         let refuse = |name: String| refusals.note(&owner(), &adding(&name), &error, None, SWEEP);
         let pause = pause(&adding("any")).unwrap();
         refuse("0".into());

@@ -94,7 +94,7 @@ impl Part<'_> {
 /// All resources that stand by themselves, and the listeners and rules on the owner's balancers.
 fn parts<'a>(assets: &'a Assets, owner: &'a Owner) -> impl Iterator<Item = (&'a Pairs, Part<'a>)> {
     let ours = assets.balancers.values().filter(|member| owner.owns(&member.tags));
-    alone(assets).chain(ours.flat_map(on))
+    alone(assets).chain(ours.flat_map(tagged_parts))
 }
 
 fn alone(assets: &Assets) -> impl Iterator<Item = (&Pairs, Part<'_>)> {

@@ -23,7 +23,6 @@ const LONGEST: Duration = Duration::from_mins(40);
 /// The answer that a client got, or why it got none.
 pub type Outcome = Result<Answer, String>;
 
-/// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The status code.

@@ -145,7 +145,6 @@ impl Servers {
     }
 }
 
-/// A pod's address.
 pub fn address(pod: &Pod) -> Option<String> {
     pod.status.as_ref()?.pod_ip.clone()
 }

@@ -30,7 +30,7 @@ fn a_refusal_names_field_answer_and_fix() {
         "spec.accessLogs.bucket: AWS refuses it (Access Denied for bucket: logs); name a bucket of the balancer's region \
          whose policy lets Elastic Load Balancing write"
     );
-    assert!(Error::of(error).to_string().starts_with("spec.attributes: AWS refuses it"));
+    assert!(Error::from_aws(error).to_string().starts_with("spec.attributes: AWS refuses it"));
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_foreign_security_group_with_our_name_is_reported() {
         class: Class::Invalid,
         ambiguous: false,
     };
-    let error = Error::of(error);
+    let error = Error::from_aws(error);
     assert_eq!((error.class(), error.reason()), (Class::Invalid, "OwnershipLost"));
     assert_eq!(error.to_string(), "security group sg-1 has the name that this object's would have");
 }
@@ -90,7 +90,7 @@ fn an_unsupported_certificate_is_named_with_its_field() {
 #[test]
 fn an_unknown_prefix_list_is_named_with_its_field() {
     let words = "The prefix list ID 'pl-1' does not exist";
-    let error = Error::of(invalid("AuthorizeSecurityGroupIngress", "ec2", "InvalidPrefixListID.NotFound", words));
+    let error = Error::from_aws(invalid("AuthorizeSecurityGroupIngress", "ec2", "InvalidPrefixListID.NotFound", words));
     assert_eq!(error.reason(), "InboundInvalid");
     let text = error.to_string();
     assert!(text.starts_with("spec.inboundCidrs, spec.inboundPrefixLists: AWS refuses"), "{text}");
@@ -100,13 +100,14 @@ fn an_unknown_prefix_list_is_named_with_its_field() {
 #[test]
 fn the_spec_is_not_blamed_while_waf_lags_behind() {
     let unknown = invalid("AssociateWebACL", "wafv2", NONEXISTENT, "the resource doesn't exist");
-    let early = Error::of(AwsError { class: Class::Transient, ..unknown.clone() });
+    let early = Error::from_aws(AwsError { class: Class::Transient, ..unknown.clone() });
     assert_eq!((early.class(), early.reason()), (Class::Transient, "WebAclPending"));
-    let late = Error::of(unknown);
+    let late = Error::from_aws(unknown);
     assert_eq!((late.class(), late.reason()), (Class::Invalid, "WebAclInvalid"));
     assert!(late.may_be_too_early(), "the web ACL itself may be new");
     assert!(
-        !Error::of(invalid("AssociateWebACL", "wafv2", "WAFInvalidParameterException", "no ARN")).may_be_too_early()
+        !Error::from_aws(invalid("AssociateWebACL", "wafv2", "WAFInvalidParameterException", "no ARN"))
+            .may_be_too_early()
     );
 }
 
@@ -114,19 +115,19 @@ fn the_spec_is_not_blamed_while_waf_lags_behind() {
 fn subnets_without_ipv6_are_named_with_their_field() {
     let words = "You must specify subnets with an associated IPv6 CIDR block.";
     for operation in ["CreateLoadBalancer", "SetIpAddressType"] {
-        let error = Error::of(invalid(operation, "elasticloadbalancing", "ValidationError", words));
+        let error = Error::from_aws(invalid(operation, "elasticloadbalancing", "ValidationError", words));
         assert_eq!(error.reason(), "SubnetsInvalid", "{operation}");
         let text = error.to_string();
         assert!(text.starts_with("spec.subnets: AWS refuses") && text.contains(words), "{text}");
     }
     let other = invalid("CreateLoadBalancer", "elasticloadbalancing", "ValidationError", "the name has 33 characters");
-    assert_eq!(Error::of(other).reason(), "Refused");
+    assert_eq!(Error::from_aws(other).reason(), "Refused");
 }
 
 #[test]
 fn an_unknown_certificate_may_be_new_an_unsupported_one_not() {
     for operation in ["CreateListener", "ModifyListener", "AddListenerCertificates"] {
-        let refused = |code: &str| Error::of(invalid(operation, "elasticloadbalancing", code, "no"));
+        let refused = |code: &str| Error::from_aws(invalid(operation, "elasticloadbalancing", code, "no"));
         let (unknown, unsupported) = (refused("CertificateNotFound"), refused("UnsupportedCertificate"));
         assert_eq!([unknown.reason(), unsupported.reason()], ["CertificateInvalid"; 2], "{operation}");
         assert_eq!([unknown.class(), unsupported.class()], [Class::Invalid; 2], "{operation}");
@@ -205,7 +206,7 @@ fn a_missing_foreign_group_is_a_mistake_ours_a_race() {
 #[test]
 fn an_inactive_trust_store_is_named_and_tried_again() {
     for code in ["TrustStoreNotReady", "TrustStoreNotFound"] {
-        let error = Error::of(invalid("ModifyListener", "elasticloadbalancing", code, "no"));
+        let error = Error::from_aws(invalid("ModifyListener", "elasticloadbalancing", code, "no"));
         assert_eq!((error.reason(), error.class()), ("ListenerInvalid", Class::Invalid), "{code}");
         assert!(error.may_be_too_early() && error.to_string().contains("trustStoreArn"), "{error}");
     }
@@ -220,7 +221,7 @@ fn wrong_clocks_and_credentials_name_the_fix_and_are_retried() {
     ] {
         let error =
             invalid("CreateLoadBalancer", "elasticloadbalancing", reason, "RequestExpired: Request has expired.");
-        let error = Error::of(AwsError { class: Unsigned::CLASS, ..error });
+        let error = Error::from_aws(AwsError { class: Unsigned::CLASS, ..error });
         assert_eq!((error.reason(), error.class(), error.needs_person()), (reason, Class::Transient, true));
         let text = error.to_string();
         assert!(

@@ -25,15 +25,12 @@ pub struct BalancerPart {
     pub scheme: Scheme,
     /// Its IP address type.
     pub ip_address_type: Option<IpAddressType>,
-    /// Its subnets.
     pub subnets: Option<SubnetsModel>,
     /// Its security groups.
     pub security: SecurityModel,
     /// Security groups of its targets.
     pub target_security_groups: BTreeSet<String>,
-    /// Attributes.
     pub attributes: Pairs,
-    /// Tags.
     pub tags: Pairs,
     /// ARN of its web ACL.
     pub web_acl: Option<String>,

@@ -41,7 +41,6 @@ pub struct Inputs<'a> {
 pub struct Held {
     /// The member that decides about it, and cannot take part now.
     pub holder: ObjectKey,
-    /// Its scheme.
     pub scheme: Scheme,
 }
 

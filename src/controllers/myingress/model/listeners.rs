@@ -40,7 +40,6 @@ pub struct ListenerPart {
     pub mutual_authentication: Option<MutualAuthentication>,
     /// Networks that are let in; empty for those of the balancer.
     pub inbound: BTreeSet<String>,
-    /// Attributes.
     pub attributes: Pairs,
     /// The actions on requests that no rule matches.
     pub default_actions: Option<Vec<RuleAction>>,

@@ -17,7 +17,6 @@ const LONGEST_VALUE: usize = 256;
 /// One object's part of a balancer.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// The object.
     pub member: ObjectKey,
     /// Its settings of the balancer itself.
     pub balancer: BalancerPart,

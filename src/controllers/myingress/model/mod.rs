@@ -78,7 +78,6 @@ pub struct BalancerModel {
     pub scheme: Scheme,
     /// IP address type; `None` leaves it as it is.
     pub ip_address_type: Option<IpAddressType>,
-    /// Its subnets.
     pub subnets: SubnetsModel,
     /// Its security groups.
     pub security: SecurityModel,
@@ -156,7 +155,6 @@ pub struct GroupModel {
     pub target_type: TargetType,
     /// Protocol of requests to them.
     pub protocol: Protocol,
-    /// Its version.
     pub version: ProtocolVersion,
     /// Port on which targets tell the balancer how many requests they take.
     pub control_port: Option<u16>,
@@ -171,7 +169,6 @@ pub struct GroupModel {
 pub struct ListenerModel {
     /// The protocol that clients speak.
     pub protocol: Protocol,
-    /// Its certificates.
     pub certificates: CertificatesModel,
     /// Security policy; `None` leaves the choice to AWS.
     pub ssl_policy: Option<String>,
@@ -197,7 +194,6 @@ pub enum CertificatesModel {
     Chosen { given: Vec<String>, hosts: BTreeSet<String> },
 }
 
-/// A rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleModel {
     /// The object that wants it: (namespace, name).

@@ -193,7 +193,7 @@ impl DryRun<'_> {
             let health = if arn.contains(MADE_UP) {
                 self.kind.targets.unread(arn).then(BTreeMap::new)
             } else if self.kind.targets.unread(arn) {
-                Some(self.kind.region.elb.target_health(arn).await.map_err(Error::of)?)
+                Some(self.kind.region.elb.target_health(arn).await.map_err(Error::from_aws)?)
             } else {
                 None
             };

@@ -19,13 +19,10 @@ const ATTEMPTS: usize = 3;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a call of its own that may be spared")]
 pub struct Depth {
-    /// Its attributes.
     pub attributes: bool,
     /// Its listeners and their rules.
     pub listeners: bool,
-    /// The listeners' attributes.
     pub listener_attributes: bool,
-    /// Its web ACL.
     pub web_acl: bool,
     /// Its reserved capacity.
     pub capacity: bool,

@@ -29,7 +29,6 @@ pub struct Unconfirmed {
 pub struct Made {
     /// The kind of resource.
     pub what: Named,
-    /// Its name.
     pub name: String,
 }
 

@@ -96,7 +96,6 @@ pub enum Step {
         priority: u16,
         /// Its conditions and actions.
         settings: RuleSettings,
-        /// Its tags.
         tags: BTreeMap<String, String>,
     },
     /// Change what a rule does.

@@ -45,7 +45,6 @@ pub enum Place {
     Preferred(u16),
     /// This number likewise, but never a higher one.
     AtMost(u16),
-    /// Any.
     Any,
 }
 

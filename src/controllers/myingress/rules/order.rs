@@ -14,7 +14,6 @@ use crate::external::elbv2::Rule;
 pub struct Clash {
     /// Which of the wanted rules it is.
     pub index: usize,
-    /// Its key.
     pub key: String,
     /// The defect of its priority.
     pub reason: Reason,
@@ -29,7 +28,6 @@ pub enum Reason {
     /// Two wanted rules have the same priority. The one that is listed first keeps it.
     #[error("priority {priority} belongs to {first} already: choose another one")]
     Twice {
-        /// The priority.
         priority: u16,
         /// Key of the rule that keeps it.
         first: String,
@@ -37,7 +35,6 @@ pub enum Reason {
     /// A rule that is not ours has it.
     #[error("priority {priority} is taken by {arn}, which Causeway does not own: choose another one")]
     Foreign {
-        /// The priority.
         priority: u16,
         /// ARN of the rule that has it.
         arn: String,

@@ -16,7 +16,6 @@ pub enum Supply {
     Fails,
     /// A pod that AWS has not judged.
     Unjudged,
-    /// No pod.
     NoPods,
     /// No slice that lists endpoints.
     NoSlices,

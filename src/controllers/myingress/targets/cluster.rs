@@ -12,13 +12,10 @@ pub type Key = (String, String);
 /// A kind of object that is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Services.
     Services,
     /// Their endpoints.
     Slices,
-    /// Pods.
     Pods,
-    /// Nodes.
     Nodes,
 }
 
@@ -82,7 +79,6 @@ impl Cluster {
         self.listed.contains(&(kind, None)) || self.listed.contains(&(kind, Some(namespace.to_owned())))
     }
 
-    /// A Service.
     pub fn service(&self, namespace: &str, name: &str) -> Option<&Service> {
         self.services.get(&(namespace.to_owned(), name.to_owned()))
     }

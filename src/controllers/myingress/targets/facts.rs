@@ -25,7 +25,6 @@ const EXCLUDED: [&str; 2] =
 /// The cluster autoscaler is about to remove a node with this taint.
 const GOING: &str = "ToBeDeletedByClusterAutoscaler";
 
-/// A Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a Service")]
 pub struct Service {
@@ -33,7 +32,6 @@ pub struct Service {
     pub external_name: bool,
     /// Its address families; empty if the cluster does not say.
     pub families: BTreeSet<Family>,
-    /// Its ports.
     pub ports: Vec<ServicePort>,
     /// True if endpoints count as ready even when they are not.
     pub publish_not_ready: bool,
@@ -67,7 +65,6 @@ impl Family {
 pub struct ServicePort {
     /// Its name; empty for a Service's only port.
     pub name: String,
-    /// Its number.
     pub number: u16,
     /// The port of every node that leads to it.
     pub node_port: Option<u16>,
@@ -108,28 +105,23 @@ impl From<LeanService> for Service {
 /// A part of a Service's endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// The Service.
     pub service: String,
     /// Family of the addresses.
     pub family: Family,
     /// Numbers of the ports by name.
     pub ports: Vec<(String, u16)>,
-    /// The endpoints.
     pub endpoints: Vec<Endpoint>,
     /// True if its labels say that Kubernetes wrote it for a Service with a selector.
     pub by_kubernetes: bool,
 }
 
-/// An endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Its address.
     pub address: Box<str>,
     /// True if the slice says that it can serve.
     pub ready: bool,
     /// True if it is terminating.
     pub terminating: bool,
-    /// Its node.
     pub node: Option<Box<str>>,
     /// Its pod, as name and uid.
     pub pod: Option<(Box<str>, Box<str>)>,
@@ -185,7 +177,6 @@ pub struct Gate {
     pub message: String,
 }
 
-/// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
     /// Its addresses; none once it has ended, for another pod may have them then.
@@ -262,7 +253,6 @@ pub fn version_of(metadata: &ObjectMeta) -> u64 {
     metadata.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
-/// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Its EC2 instance.

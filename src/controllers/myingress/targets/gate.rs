@@ -32,7 +32,9 @@ pub fn verdict(pod: &GatedPod, standings: &[Standing]) -> Option<Gate> {
     let open = pod.gate.as_ref().is_some_and(|gate| gate.open);
     let verdict = match (open, pod.able) {
         (true, true) | (false, false) => return None,
-        (true, false) => closed("NotServing", "its containers are not ready, so load balancers send it nothing".into()),
+        (true, false) => {
+            closed_gate("NotServing", "its containers are not ready, so load balancers send it nothing".into())
+        }
         (false, true) => {
             let wanted: Vec<&Standing> = standings.iter().filter(|standing| standing.wanted).collect();
             if wanted.is_empty() {
@@ -63,24 +65,28 @@ fn explained(standing: &Standing) -> Option<Gate> {
     let target = format!("{}:{}", standing.target.id, standing.target.port);
     let Some(health) = &standing.health else {
         let trouble = standing.trouble.as_ref()?;
-        return Some(closed("TargetNotRegistered", format!("{target} is not registered yet: {trouble}")));
+        return Some(closed_gate("TargetNotRegistered", format!("{target} is not registered yet: {trouble}")));
     };
     let answer = health.description.as_ref().map(|answer| format!(": {answer}")).unwrap_or_default();
     Some(match health.state {
-        TargetState::Unhealthy => closed("TargetUnhealthy", format!("{target} fails its health checks{answer}")),
+        TargetState::Unhealthy => closed_gate("TargetUnhealthy", format!("{target} fails its health checks{answer}")),
         TargetState::Unused => {
             let why = "no listener of an active load balancer sends to its target group yet";
-            closed("TargetUnused", format!("{target} is not checked: {why}"))
+            closed_gate("TargetUnused", format!("{target} is not checked: {why}"))
         }
-        TargetState::Unavailable => closed("TargetUnavailable", format!("the health of {target} is not known{answer}")),
-        TargetState::Draining => closed("TargetNotRegistered", format!("{target} is draining and is registered again")),
+        TargetState::Unavailable => {
+            closed_gate("TargetUnavailable", format!("the health of {target} is not known{answer}"))
+        }
+        TargetState::Draining => {
+            closed_gate("TargetNotRegistered", format!("{target} is draining and is registered again"))
+        }
         TargetState::Initial | TargetState::Healthy => {
-            closed("TargetInitial", format!("{target} is registered; its first health checks are under way"))
+            closed_gate("TargetInitial", format!("{target} is registered; its first health checks are under way"))
         }
     })
 }
 
-fn closed(reason: &str, message: String) -> Gate {
+fn closed_gate(reason: &str, message: String) -> Gate {
     Gate { open: false, reason: reason.into(), message }
 }
 

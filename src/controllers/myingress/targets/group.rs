@@ -19,7 +19,6 @@ use crate::external::elbv2::Target;
 
 /// A bound target group.
 pub struct Group {
-    /// Its ARN.
     pub arn: String,
     /// Notified when there is something to look at.
     pub changed: Notify,
@@ -265,7 +264,6 @@ impl Setback {
         }
     }
 
-    /// Notes a success.
     pub fn note_success(&mut self) {
         *self = Self::default();
     }

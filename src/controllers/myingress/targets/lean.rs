@@ -10,7 +10,6 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::Resource;
 use serde::{Deserialize, Deserializer};
 
-/// A Service.
 #[derive(Resource, Clone, Debug, Deserialize)]
 #[resource(inherit = "core::Service")]
 pub struct LeanService {
@@ -83,7 +82,6 @@ pub struct Reference {
     pub uid: Option<String>,
 }
 
-/// A pod.
 #[derive(Resource, Clone, Debug, Deserialize)]
 #[resource(inherit = "core::Pod")]
 pub struct LeanPod {
@@ -131,7 +129,6 @@ pub struct Condition {
     pub message: Option<String>,
 }
 
-/// A node.
 #[derive(Resource, Clone, Debug, Deserialize)]
 #[resource(inherit = "core::Node")]
 pub struct LeanNode {

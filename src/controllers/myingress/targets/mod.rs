@@ -60,9 +60,7 @@ pub use wanted::{CheckPort, Refused, Wanted};
 pub struct Backend {
     /// The Service's namespace.
     pub namespace: String,
-    /// The Service.
     pub service: String,
-    /// Its port.
     pub port: PortName,
     /// The type of the targets: IP addresses or instances.
     pub target_type: TargetType,
@@ -79,7 +77,6 @@ pub struct Backend {
 pub enum PortName {
     /// By its number: the Service's own, not its pods'.
     Number(u16),
-    /// By its name.
     Name(String),
 }
 

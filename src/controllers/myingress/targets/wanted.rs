@@ -25,7 +25,6 @@ pub struct Wanted {
 /// An address that is not one of a pod of the Service's namespace, and that no policy allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The address.
     pub address: String,
     /// The slice that has it.
     pub slice: String,

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Listener;
-use super::protocol::closed;
+use super::protocol::close_rule;
 use super::refused::Reduced;
 use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
 use crate::controllers::myingress::members::key;
@@ -53,7 +53,7 @@ impl Listener<'_> {
             if stays && !self.is_anothers(rule, &becoming) {
                 let now = Some(rule.rule.priority);
                 let field = format!("a rule of {}/{}", guest.0, guest.1);
-                let settings = if self.must_close(rule) { closed(settings) } else { settings.clone() };
+                let settings = if self.must_close(rule) { close_rule(settings) } else { settings.clone() };
                 stuck.insert(guest.clone());
                 rules.push(Placed { now, rule: RuleModel { member: guest, field, priority: None, settings } });
             }

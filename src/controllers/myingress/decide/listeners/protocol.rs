@@ -44,7 +44,7 @@ impl Listener<'_> {
         let stays = |rule: &&RuleMember| owner.owns(&rule.tags) && self.scene.is_frozen_at_home(&rule.tags);
         let all = deleted.chain(member.rules.values().filter(stays)).map(|it| &it.rule);
         let secure = all.filter(|rule| self.needs_https(&rule.settings.actions));
-        let close = |rule: &Rule| Step::Modify { arn: rule.arn.clone(), settings: closed(&rule.settings) };
+        let close = |rule: &Rule| Step::Modify { arn: rule.arn.clone(), settings: close_rule(&rule.settings) };
         let closing: Vec<Step> = secure.map(close).collect();
         steps.splice(place..place, closing);
     }
@@ -64,7 +64,7 @@ impl Listener<'_> {
 }
 
 /// A rule with these conditions that lets no request through.
-pub(super) fn closed(rule: &RuleSettings) -> RuleSettings {
+pub(super) fn close_rule(rule: &RuleSettings) -> RuleSettings {
     RuleSettings { transforms: Vec::new(), actions: nothing_here(), conditions: rule.conditions.clone() }
 }
 

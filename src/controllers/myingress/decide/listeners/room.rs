@@ -7,7 +7,6 @@ use crate::controllers::myingress::decide::Scene;
 /// For how much a balancer has room beside what it has.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
-    /// Rules.
     pub rules: usize,
     /// Certificates beside the default ones.
     pub certificates: usize,

@@ -54,7 +54,6 @@ impl HttpConnector for Aws {
 
 /// A worker, and the tasks that keep its groups.
 pub struct Scene {
-    /// The worker.
     pub worker: Arc<Worker>,
     tasks: JoinSet<()>,
 }
