@@ -32,7 +32,7 @@ pub fn admitted(
     protocols: &BTreeMap<u16, Protocol>,
 ) -> Result<MyIngressSpec, Complaint> {
     let (spec, field) = (&object.spec, Field::spec());
-    let field = field.called(REASON);
+    let field = field.with_reason(REASON);
     if let Some(name) = common_field(spec) {
         return field.name(name).complain(for_home(owner));
     }

@@ -117,7 +117,7 @@ impl Draft {
 
     /// The complaint about a member that asks for this scheme where the balancer has another one.
     pub fn contradicts(&self, scheme: Scheme) -> Option<Complaint> {
-        let field = Field::spec().called(CONFLICT);
+        let field = Field::spec().with_reason(CONFLICT);
         let text = differs_from(&self.anchor, "which says where the balancer stands");
         (scheme != self.balancer.scheme).then(|| field.name("scheme").wrong(text))
     }
@@ -178,7 +178,7 @@ impl Draft {
             self.let_in(theirs);
             return self.contradicts(theirs.scheme).filter(|_| says_scheme).map_or(Ok(()), Err);
         }
-        let field = Field::spec().called(CONFLICT);
+        let field = Field::spec().with_reason(CONFLICT);
         let (ours, anchor) = (&mut self.balancer, &self.anchor);
         let differs =
             |name: &'static str| field.name(name).wrong(differs_from(anchor, "which says where the balancer stands"));
@@ -249,7 +249,7 @@ impl Draft {
 
     fn add_tags(&mut self, part: &Part) -> Result<(), Complaint> {
         let field = Field::spec();
-        let field = field.name("tags").called(CONFLICT);
+        let field = field.name("tags").with_reason(CONFLICT);
         for (key, value) in &part.balancer.tags {
             let first = self.tagged_by.entry(key.clone()).or_insert_with(|| part.member.clone());
             if self.balancer.tags.entry(key.clone()).or_insert_with(|| value.clone()) != value {

@@ -87,7 +87,7 @@ impl Listener<'_> {
         let (checked, along) = self.checked(member, current, &slots);
         for slot in &mut slots {
             // AWS can judge no others. So it is enough that requests find a target there.
-            slot.lacking.retain(|arn| checked.contains(arn) || self.groups().then(arn) == Fitness::Empty);
+            slot.lacking.retain(|arn| checked.contains(arn) || self.groups().expected_fitness(arn) == Fitness::Empty);
         }
         let mut waiting = Waiting { along, ..Waiting::default() };
         for slot in slots.into_iter().filter(|slot| !slot.lacking.is_empty()) {
