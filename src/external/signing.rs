@@ -115,7 +115,7 @@ pub fn without_times(words: &str) -> String {
     let is_time = |word: &&str| word.bytes().filter(u8::is_ascii_digit).count() >= 8 && !word.contains("arn:");
     let Some(time) = words.split(' ').find(is_time) else { return words.to_owned() };
     let (before, _) = words.split_once(time).unwrap_or_default();
-    // What comes before the colon is the whole message; otherwise all that is left of it.
+    // The message ends before the colon; without one, it is all that is left.
     before.rsplit_once(": ").map_or(before, |(head, _)| head).trim_end_matches([' ', ':', '(']).to_owned()
 }
 

@@ -80,7 +80,7 @@ fn prune_pod(pod: &mut Pod, _: &str) {
     for container in spec.init_containers.iter_mut().flatten().chain(&mut spec.containers) {
         let read = std::mem::take(container);
         let env = read.env.map(|all| all.into_iter().filter(|it| it.value_from.is_some()).collect());
-        // Whether there is a probe matters, not which.
+        // Only the presence of a probe matters, not its fields.
         let liveness_probe = read.liveness_probe.map(|_| Probe::default());
         // A LimitRange or a webhook may have given limits that no template has.
         let limits = read.resources.and_then(|resources| resources.limits);

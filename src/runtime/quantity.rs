@@ -17,7 +17,7 @@ pub fn amount(quantity: &str) -> Option<i128> {
     nanos(quantity).map(|nanos| nanos / 1_000_000)
 }
 
-/// Whether two quantities are equal, as the API server rewrites them: `5e-1` is `500e-3`, and `8Ei` is
+/// Reports whether two quantities are equal, as the API server rewrites them: `5e-1` is `500e-3`, and `8Ei` is
 /// `9223372036854775807`.
 pub fn same_amount(one: &str, other: &str) -> bool {
     nanos(one).is_some_and(|one| nanos(other) == Some(one))

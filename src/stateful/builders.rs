@@ -115,7 +115,7 @@ pub struct Pods {
     pub labels: BTreeMap<String, String>,
     /// Their annotations.
     pub annotations: BTreeMap<String, String>,
-    /// What they are.
+    /// The spec of each.
     pub spec: PodSpec,
 }
 
@@ -218,7 +218,8 @@ pub fn pod_spec<D: Database>(object: &D, user: i64, containers: Vec<Container>, 
     })
 }
 
-/// What the revision of pods depends on besides their spec: their user's labels and annotations, if there are any.
+/// Returns the bytes that the revision of pods covers besides their spec: the user's labels and annotations, if there
+/// are any.
 pub fn user_metadata<D: Database>(object: &D) -> Vec<u8> {
     let given = object.set_spec().pod_metadata.filter(|it| **it != PodMetadata::default());
     // Strings cannot fail to serialize.

@@ -1,18 +1,18 @@
-//! Why children could not be read or changed.
+//! Errors of reading and changing children.
 
 use super::child_fields;
 use crate::consent::account::grant;
 use crate::runtime::{Class, Failure, api_message, class_of_kubernetes};
 
-/// Why it failed.
+/// An error of reading or changing children.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Children could not be read.
     #[error("cannot read the {what}: {}", api_message(.source))]
     Read {
-        /// What of them.
+        /// The kind of children, in the plural.
         what: &'static str,
-        /// What the API said.
+        /// The error of the API.
         source: kube::Error,
     },
     /// A child could not be applied.
@@ -22,7 +22,7 @@ pub enum Error {
         kind: String,
         /// Its name.
         name: String,
-        /// What the API said.
+        /// The error of the API.
         source: kube::Error,
     },
     /// A child could not be changed or deleted.
@@ -30,7 +30,7 @@ pub enum Error {
     Change {
         /// Kind and name.
         name: String,
-        /// What the API said.
+        /// The error of the API.
         source: kube::Error,
     },
     /// Something that is not ours has the name of a child.
@@ -46,7 +46,7 @@ pub enum Error {
         name: String,
         /// The field that says how large it is to be.
         field: &'static str,
-        /// What the API said.
+        /// The message of the API.
         message: String,
     },
     /// Secrets cannot be read or written.
@@ -56,7 +56,7 @@ pub enum Error {
         grant(None, "causeway-database-secrets")
     )]
     SecretsDenied {
-        /// What is not allowed.
+        /// The verb that is not allowed.
         verb: &'static str,
     },
     /// A Secret changed between deciding and acting.

@@ -1,4 +1,4 @@
-//! What is known of a database's children, pods and volumes, as Kubernetes has them.
+//! The facts about a database's children, pods and volumes, as Kubernetes has them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use crate::stateful::{Database, Rules};
 pub struct Set<N> {
     /// The operator's options for all databases.
     pub rules: Arc<Rules>,
-    /// What the namespace demands.
+    /// The demands of the namespace.
     pub required: Required,
-    /// What policies do not allow of the spec.
+    /// The refusal of the spec by a policy.
     pub denied: Option<Denial>,
     /// Services, `ConfigMap`, disruption budget, network policy and `StatefulSet` of our names, by kind and name.
     pub children: BTreeMap<(String, String), Child>,
@@ -52,11 +52,11 @@ pub struct Child {
     pub value: Value,
     /// Its uid.
     pub uid: String,
-    /// Whether our object controls it.
+    /// True if our object controls it.
     pub ours: bool,
 }
 
-/// What matters of a pod.
+/// The facts about a pod that decisions need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a pod")]
 pub struct Pod<N> {
@@ -95,25 +95,25 @@ pub struct Pod<N> {
     pub lasts: bool,
     /// Its container is in a long restart back-off.
     pub waits_long: bool,
-    /// What its process said last before it gave up; `None` while it runs well.
+    /// The last output of its process before it gave up; `None` while it runs well.
     pub last_words: Option<String>,
     /// The exit code of that process.
     pub exit_code: Option<i32>,
     /// How often it was started again.
     pub restarts: i32,
-    /// Why it does not start, in the kubelet's or scheduler's word.
+    /// The reason why it does not start, in the kubelet's or scheduler's word.
     pub trouble: Option<String>,
-    /// What else Kubernetes says about that.
+    /// Further words of Kubernetes about that.
     pub evidence: Evidence,
     /// How its process was killed, if its container is in a long restart back-off, and another pod may help.
     pub revival: Option<String>,
     /// Its node of Kubernetes, where that does not answer any more.
     pub lost_node: Option<String>,
-    /// What matters to one kind alone.
+    /// The facts that only one kind needs.
     pub own: N,
 }
 
-/// What matters of a volume claim.
+/// The facts about a volume claim that decisions need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a claim")]
 pub struct Claim {
@@ -135,14 +135,15 @@ pub struct Claim {
     pub terminating: bool,
     /// It has a volume.
     pub bound: bool,
-    /// What it asks for.
+    /// The size that it asks for, as a quantity.
     pub size: String,
     /// How large its volume is.
     pub capacity: String,
 }
 
 impl<N> Set<N> {
-    /// What the operator, or a policy, does not allow of a spec: a reason, and a sentence that names the field and the fix.
+    /// Explains what the operator, or a policy, does not allow of a spec: a reason, and a sentence that names the field and the
+    /// fix.
     pub fn complaint<D: Database>(&self, object: &D) -> Option<Denial> {
         self.rules.complaint(object, &self.required).or_else(|| self.denied.clone())
     }
@@ -177,7 +178,7 @@ impl<N> Set<N> {
 }
 
 impl Child {
-    /// What is known of it.
+    /// Reads a live object.
     pub fn of<K: Resource<DynamicType = ()> + Serialize>(live: &K, owner: &impl Resource) -> Self {
         Self {
             value: serde_json::to_value(live).unwrap_or_default(),
@@ -219,14 +220,14 @@ impl<N> Pod<N> {
         }
     }
 
-    /// Whether its process gave up because its volume is full.
+    /// Reports whether its process gave up because its volume is full.
     pub fn has_no_space(&self) -> bool {
         self.last_words.as_ref().is_some_and(|words| words.to_lowercase().contains("no space left on device"))
     }
 }
 
 impl Claim {
-    /// Whether it is this object's to delete: made for it, or used by it since.
+    /// Reports whether it is this object's to delete: made for it, or used by it since.
     pub fn is_deletable(&self) -> bool {
         self.ours || self.adopted
     }

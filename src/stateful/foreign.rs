@@ -50,7 +50,7 @@ pub fn stops<'a, A, R: Default, D: Database>(
     Some(Step::stalled(reason, message))
 }
 
-/// What the status says of children that are not the object's, while everything else goes on.
+/// Returns the message of the status about children that are not the object's, while everything else goes on.
 pub fn report<'a, D: Database>(
     object: &D,
     children: impl IntoIterator<Item = (&'a ChildKey, &'a Child)>,
@@ -79,7 +79,7 @@ pub fn describe<'a, D: Database>(
     (NAME_TAKEN, message)
 }
 
-/// Whether a child has the object's label, and no controller.
+/// Reports whether a child has the object's label, and no controller.
 pub fn has_no_owner<D: Database>(object: &D, child: &Child) -> bool {
     let is_labelled = child.value["metadata"]["labels"][D::LABEL].as_str() == Some(&object.name_any());
     !child.ours && is_labelled && owners_of(&child.value).iter().all(|owner| owner.controller != Some(true))

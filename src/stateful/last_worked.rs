@@ -31,30 +31,30 @@ const BROUGHT_BACK: &str = "BroughtBack";
 const FOR_A_NODE: SignedDuration = SignedDuration::from_mins(5);
 /// Words for a pod that is on its way.
 const ON_ITS_WAY: [&str; 2] = ["ContainerCreating", "PodInitializing"];
-/// What the apiserver writes itself.
+/// The field that the apiserver writes itself.
 const VOLATILE: &str = "creationTimestamp";
 
 /// A spec that brought up no pod.
 #[derive(Deserialize, Serialize)]
 struct Failure {
-    /// What its pods were made from.
+    /// The revision of its pods.
     revision: String,
     /// The restart that was asked for last.
     restarted: Option<String>,
-    /// Why they did not start.
+    /// The reason why they did not start.
     message: String,
-    /// What they would be made from, where the apiserver refuses them: it is asked again.
+    /// The template that they would be made from, where the apiserver refuses them: it is asked again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     template: Option<Value>,
 }
 
 /// A kind's view of its pods.
 pub struct Present<'a, N> {
-    /// Whether a pod was made from an earlier spec.
+    /// Reports whether a pod was made from an earlier spec.
     pub is_outdated: &'a dyn Fn(&Pod<N>) -> bool,
-    /// Whether no process of a pod has come as far as its data.
+    /// Reports whether no process of a pod has come as far as its data.
     pub is_untouched: &'a dyn Fn(&Pod<N>) -> bool,
-    /// Whether a pod does not start because of its data.
+    /// Reports whether a pod does not start because of its data.
     pub has_bad_data: &'a dyn Fn(&Pod<N>) -> bool,
     /// The last revision of which a pod has worked.
     pub proven: Option<&'a str>,
@@ -116,7 +116,7 @@ impl<N> Set<N> {
         Some((BROUGHT_BACK, message))
     }
 
-    /// Whether pods of a spec that the apiserver refused are asked for again.
+    /// Reports whether pods of a spec that the apiserver refused are asked for again.
     pub fn asks_again(&self, object: &impl ResourceExt) -> bool {
         let live = self.child("StatefulSet", &object.name_any()).filter(|live| live.ours);
         live.is_some_and(|live| refused_template(&live.value).is_some())
@@ -148,7 +148,7 @@ impl<N> Set<N> {
         (failure.revision == revision && failure.restarted.as_deref() == restart_of(live)).then_some(failure)
     }
 
-    /// Why the apiserver refuses a pod of that revision which it would take as the last spec that worked has it.
+    /// Explains why the apiserver refuses a pod of that revision which it would take as the last spec that worked has it.
     fn refused(&self, live: &Child, revision: &str) -> Option<String> {
         let unmade = self.unmade.as_ref().filter(|unmade| unmade.worked_before)?;
         (revision_of(&live.value["spec"]["template"]) == revision).then(|| unmade.describe().1)
@@ -168,8 +168,8 @@ impl<N> Set<N> {
         if has_worked { Some(without_others(template)) } else { noted }
     }
 
-    /// Whether missing pods are to be made from the template that worked: from when a pod of the present spec does not start
-    /// until one works, or none is left.
+    /// Reports whether missing pods are to be made from the template that worked: from when a pod of the present spec does not
+    /// start until one works, or none is left.
     fn is_held(&self, live: &Child, worked: &Value, present: &Present<'_, N>) -> bool {
         let is_held = revision_of(&live.value["spec"]["template"]) == revision_of(worked);
         let mut fresh = self.pods.values().filter(|pod| !pod.terminating && !(present.is_outdated)(pod));
@@ -177,7 +177,7 @@ impl<N> Set<N> {
             && fresh.any(|pod| is_held || (is_failing(pod) && !(present.has_bad_data)(pod)))
     }
 
-    /// Whether all pods are of the present spec, and none of them will start or has come as far as its data.
+    /// Reports whether all pods are of the present spec, and none of them will start or has come as far as its data.
     fn brings_up_nothing(&self, present: &Present<'_, N>) -> bool {
         let has_waited =
             |pod: &Pod<N>| pod.placed || pod.made.is_some_and(|made| present.now.duration_since(made) >= FOR_A_NODE);
@@ -192,7 +192,7 @@ impl<N> Set<N> {
     }
 }
 
-/// Whether something keeps the pod from starting.
+/// Reports whether something keeps the pod from starting.
 fn is_failing<N>(pod: &Pod<N>) -> bool {
     pod.trouble.as_deref().is_some_and(|word| !ON_ITS_WAY.contains(&word)) && !pod.ready && !pod.runs
 }

@@ -16,7 +16,7 @@ pub const IDLE: Duration = Duration::from_secs(150);
 
 /// A node, and what its listener learns about it.
 pub trait Listened {
-    /// What stays the same while it is the same node.
+    /// The identity of a node: it stays the same while it is the same node.
     type Id: Clone + Eq + Hash;
 
     /// Its id.
@@ -26,11 +26,11 @@ pub trait Listened {
     fn refresh(&mut self, now: Self);
 }
 
-/// What is known about the answers of a node.
+/// The answers of a node.
 pub struct ProbeState<N> {
     /// When it answered last, or when it was asked first.
     last: Instant,
-    /// Whether it has answered at all since then.
+    /// True if it has answered at all since then.
     has_answered: bool,
     /// When somebody asked about it last.
     wanted: Instant,
@@ -42,7 +42,7 @@ pub struct ProbeState<N> {
 pub type Shared<N> = Arc<Mutex<ProbeState<N>>>;
 
 impl<N> ProbeState<N> {
-    /// Whether somebody has asked about it lately.
+    /// Reports whether somebody has asked about it lately.
     pub fn is_wanted(&self) -> bool {
         self.wanted.elapsed() < IDLE
     }
@@ -52,7 +52,7 @@ impl<N> ProbeState<N> {
         self.last.elapsed()
     }
 
-    /// Whether it has answered since it is monitored.
+    /// Reports whether it has answered since it is monitored.
     pub fn is_heard(&self) -> bool {
         self.has_answered
     }
@@ -143,12 +143,12 @@ impl<N: Listened> Listeners<N> {
         gone.map(|(id, _)| id).collect()
     }
 
-    /// Whether that node is monitored, whoever's it is.
+    /// Reports whether that node is monitored, whoever's it is.
     pub fn are_following(&self, node: &N::Id) -> bool {
         locked(&self.0).values().any(|object| object.nodes.contains_key(node))
     }
 
-    /// What `ask` finds in what is known about a node; `None` if it is not monitored.
+    /// Returns what `ask` finds in the state of a node; `None` if it is not monitored.
     pub fn ask<T>(&self, key: &Key, node: &N::Id, ask: impl FnOnce(&mut ProbeState<N>) -> T) -> Option<T> {
         let all = locked(&self.0);
         let mut latest = locked(&all.get(key)?.nodes.get(node)?.latest);

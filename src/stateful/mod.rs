@@ -67,12 +67,12 @@ use crate::stateful::restore_from::Restorable;
 
 /// A kind of databases in `StatefulSet`s.
 pub trait Database: Owner + Restorable {
-    /// What matters of a pod to this kind alone.
+    /// The facts about a pod that only this kind needs.
     type Node: Clone + Debug + Default + PartialEq + Send + Sync;
 
     /// Label of every child, with the object's name.
     const LABEL: &'static str;
-    /// What runs: the name of its container, and the value of the label `app.kubernetes.io/name`.
+    /// The program that runs: the name of its container, and the value of the label `app.kubernetes.io/name`.
     const APP: &'static str;
     /// The field with the size of volumes.
     const SIZE: &'static str;
@@ -80,12 +80,12 @@ pub trait Database: Owner + Restorable {
     const SERVICES: &'static str;
     /// The reason while the apiserver refuses the pods that the spec asks for.
     const PODS_REFUSED: &'static str;
-    /// Whether the settings that processes start with are in a `ConfigMap`.
+    /// True if the settings that processes start with are in a `ConfigMap`.
     const SETTINGS_MAP: bool;
     /// Where its pods are reached.
     const PORTS: network::Ports;
 
-    /// What matters of a pod to this kind alone, as far as Kubernetes knows it.
+    /// Reads the facts about a pod that only this kind needs, as far as Kubernetes knows it.
     fn node(pod: &CorePod) -> Self::Node;
 
     /// Names of the Services that it may have, and whether the spec asks for each.
@@ -94,13 +94,13 @@ pub trait Database: Owner + Restorable {
     /// One more than the highest ordinal that a pod may have, by what the object says and records, and by its volumes.
     fn ordinals(&self, claims: &BTreeMap<i32, Claim>) -> i32;
 
-    /// Whether its nodes have had data.
+    /// Reports whether its nodes have had data.
     fn has_begun(&self) -> bool;
 
     /// The outcome of the restore that it begins with, as recorded.
     fn restored(&self) -> Option<&Restored>;
 
-    /// What it asks for that policies may be about.
+    /// Lists the requests of the spec that policies may be about.
     fn asks(&self) -> Vec<Ask>;
 
     /// The fields of its spec that every database has.
@@ -119,7 +119,7 @@ pub struct SetSpec<'a> {
     pub storage_size: &'a str,
     /// There are no volumes: data are lost with the pod.
     pub ephemeral: bool,
-    /// Whether volumes are deleted with the object.
+    /// Decides whether volumes are deleted with the object.
     pub deletion_policy: DeletionPolicy,
     /// Labels of the nodes of Kubernetes that pods may run on.
     pub node_selector: &'a BTreeMap<String, String>,
@@ -145,9 +145,9 @@ pub struct SetSpec<'a> {
     pub lacks_tls: Option<&'static str>,
     /// Another port for clients.
     pub second_port: Option<u16>,
-    /// Who may connect, where the spec says so.
+    /// The clients that may connect, where the spec names them.
     pub allowed_clients: Option<&'a Vec<NetworkPolicyPeer>>,
-    /// Whether there is a network policy, where the spec says so.
+    /// The choice of a network policy, where the spec says so.
     pub network_policy: Option<NetworkPolicyMode>,
     /// A Service leads to it from outside of the Kubernetes cluster.
     pub published: bool,

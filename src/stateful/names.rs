@@ -1,4 +1,4 @@
-//! What the children of a database are called. Pure.
+//! Names of the children of a database. Pure.
 
 use std::collections::BTreeMap;
 

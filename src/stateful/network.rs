@@ -42,7 +42,7 @@ pub fn name(object: &impl ResourceExt) -> String {
     format!("{}-access", object.name_any())
 }
 
-/// Whether the database is to have a policy.
+/// Reports whether the database is to have a policy.
 pub fn is_wanted<D: Database>(object: &D, rules: &Rules) -> bool {
     object.set_spec().network_policy.unwrap_or(rules.network_policy) == NetworkPolicyMode::Enabled
 }
@@ -79,7 +79,7 @@ fn built<D: Database>(object: &D, rules: &Rules) -> NetworkPolicy {
     }
 }
 
-/// Who may connect as a client; everybody where a Service is published and the spec names none.
+/// Lists the peers that may connect as clients; `None`, for all, where a Service is published and the spec names none.
 fn clients<D: Database>(object: &D, rules: &Rules) -> Option<Vec<NetworkPolicyPeer>> {
     let spec = object.set_spec();
     let everybody_here =
@@ -112,7 +112,7 @@ fn in_one_form(mut peer: NetworkPolicyPeer) -> NetworkPolicyPeer {
     peer
 }
 
-/// Who may read metrics: everybody, unless the operator's options name namespaces.
+/// Lists the peers that may read metrics: `None`, for all, unless the operator's options name namespaces.
 fn scrapers(rules: &Rules) -> Option<Vec<NetworkPolicyPeer>> {
     let peer = || NetworkPolicyPeer {
         namespace_selector: Some(namespaces(&rules.scrape_namespaces)),

@@ -1,4 +1,4 @@
-//! Whether the failure of a single node of Kubernetes takes a database down, which another placement would prevent. Pure.
+//! Tells whether the failure of a single node of Kubernetes takes a database down, which another placement would prevent. Pure.
 
 use std::collections::BTreeMap;
 

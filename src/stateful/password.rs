@@ -20,7 +20,7 @@ pub enum Emptied {
 }
 
 impl Emptied {
-    /// What a Secret without a readable password is. `is_ours` says whether Causeway made it.
+    /// Judges a Secret without a readable password. `is_ours` says whether Causeway made it.
     pub fn of(secret: &Secret, is_ours: bool) -> Self {
         let bytes = secret.data.as_ref().and_then(|data| data.get(KEY));
         let is_empty = bytes.is_none_or(|bytes| bytes.0.trim_ascii().is_empty());

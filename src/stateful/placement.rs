@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-/// What a spec says about placement.
+/// The fields of a spec about placement.
 pub struct Placement<'a> {
     /// Labels of all pods of the database.
     pub pods: BTreeMap<String, String>,

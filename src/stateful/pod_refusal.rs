@@ -31,7 +31,7 @@ pub struct Refusals {
     missing: Mutex<HashMap<String, Absence>>,
 }
 
-/// What is known of a pod that is missing.
+/// The state of a pod that is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// The apiserver refuses it.
@@ -46,7 +46,7 @@ pub enum Missing {
 #[derive(Clone)]
 struct Absence {
     name: String,
-    /// What it would be made from.
+    /// The revision that it would be made from.
     revision: String,
     since: Instant,
     asked: Option<(Instant, Answer)>,
@@ -54,7 +54,7 @@ struct Absence {
     was_refused: bool,
 }
 
-/// What the apiserver answers to a pod.
+/// The apiserver's answer to a pod.
 #[derive(Clone)]
 enum Answer {
     /// With these words; and whether it would take the pod as the last spec that worked has it.
@@ -126,7 +126,7 @@ impl Refusals {
         found(answer, was_refused)
     }
 
-    /// Whether the pod of that name would be refused; and if so, whether it would be without the last change of the spec.
+    /// Asks whether the pod of that name would be refused; and if so, whether it would be without the last change of the spec.
     async fn ask(&self, set: &Value, name: &str, template: &Value) -> Answer {
         let namespace = set["metadata"]["namespace"].as_str().unwrap_or_default();
         let answer = self.try_pod(namespace, &pod(set, name, template)).await;
@@ -138,7 +138,7 @@ impl Refusals {
         Answer::Refuses(words, matches!(before, Answer::Takes))
     }
 
-    /// Whether such a pod would be refused; nothing is made.
+    /// Asks whether such a pod would be refused; nothing is made.
     /// <https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run>
     async fn try_pod(&self, namespace: &str, pod: &Value) -> Answer {
         let Ok(pod) = serde_json::from_value::<Pod>(pod.clone()) else { return Answer::Unknown };
@@ -161,7 +161,7 @@ impl Refusals {
     }
 }
 
-/// What follows from the answer to a pod that is missing.
+/// Concludes from the answer to a pod that is missing.
 fn found(name: String, answer: Answer, was_refused: bool) -> Option<Missing> {
     match answer {
         Answer::Refuses(words, worked_before) => Some(Missing::Refused(Unmade { name, words, worked_before })),
@@ -170,7 +170,7 @@ fn found(name: String, answer: Answer, was_refused: bool) -> Option<Missing> {
     }
 }
 
-/// Whether the controller of `StatefulSet`s would get the same answer. That we may not make pods says nothing about it.
+/// Reports whether the controller of `StatefulSet`s would get the same answer. That we may not make pods says nothing about it.
 fn is_refusal(code: u16, message: &str) -> bool {
     match code {
         403 => !message.contains("cannot create resource"),

@@ -1,8 +1,9 @@
-//! Why a pod of a database does not run: in Kubernetes' own words, and with the field of the spec that can fix it. Pure.
+//! Explains why a pod of a database does not run: in Kubernetes' own words, and with the field of the spec that can fix it.
+//! Pure.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
-/// What a pod's status says about its trouble, besides the one word for it.
+/// The words of a pod's status about its trouble, besides the one word for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
     /// The container that is in trouble, where it is not the database's own.
@@ -143,7 +144,7 @@ impl Fields {
                         format!("pod {pod} fits on no node: see kubectl describe pod {pod}"),
                     ));
                 };
-                // What follows is about preemption.
+                // The rest is about preemption.
                 let words = words.split(" preemption:").next().unwrap_or(words).trim_end_matches(['.', ' ']);
                 let fields = self.that_place(words);
                 let fix = if fields.is_empty() {
@@ -157,8 +158,8 @@ impl Fields {
         }
     }
 
-    /// What the status says of a database's container that does not stay up: where it is, how it ended, what it said
-    /// last, and what to do. The words do not change at every try.
+    /// Describes a database's container that does not stay up: where it is, how it ended, what it said last, and what to do.
+    /// The words do not change at every try.
     pub fn crash(&self, pod: &str, evidence: &Evidence, api_message: Option<&str>) -> String {
         let place = evidence.node.as_ref().map_or_else(String::new, |node| format!(" on node {node}"));
         if let Some(words) = &evidence.words {

@@ -1,4 +1,4 @@
-//! Whether the present spec brings up pods. Kubernetes makes every new pod from it, so a pod of an earlier spec that has
+//! Judges whether the present spec brings up pods. Kubernetes makes every new pod from it, so a pod of an earlier spec that has
 //! worked is not given up for one that may never start. Pure.
 
 use kube::ResourceExt;
@@ -7,8 +7,8 @@ use super::names::RESTARTED;
 use super::{Pod, Set};
 
 impl<N> Set<N> {
-    /// Whether `kubectl rollout restart` asks for another pod in place of this one: Kubernetes makes pods with the time of the
-    /// last restart, and replaces none, for the kind chooses the order.
+    /// Reports whether `kubectl rollout restart` asks for another pod in place of this one: Kubernetes makes pods with the time
+    /// of the last restart, and replaces none, for the kind chooses the order.
     pub fn is_to_restart(&self, object: &impl ResourceExt, pod: &Pod<N>) -> bool {
         let live = self.child("StatefulSet", &object.name_any()).filter(|live| live.ours);
         let template = live.map(|live| &live.value["spec"]["template"]["metadata"]);
@@ -16,19 +16,19 @@ impl<N> Set<N> {
         asked.is_some() && pod.restarted.as_deref() != asked
     }
 
-    /// Whether a pod that was made from the present spec works.
+    /// Reports whether a pod that was made from the present spec works.
     pub fn is_proven(&self, is_outdated: impl Fn(&Pod<N>) -> bool) -> bool {
         let works = |pod: &&Pod<N>| (pod.ready || pod.lasts) && !pod.terminating;
         self.pods.values().filter(works).any(|pod| !is_outdated(pod))
     }
 
-    /// Whether a pod must stay as it is: it was made from an earlier spec and has run, and a pod of the present spec is due
-    /// that does not work yet. The kubelet starts its container again; a successor would be like the other.
+    /// Reports whether a pod must stay as it is: it was made from an earlier spec and has run, and a pod of the present spec is
+    /// due that does not work yet. The kubelet starts its container again; a successor would be like the other.
     pub fn must_stay(&self, object: &impl ResourceExt, pod: &Pod<N>, is_outdated: impl Fn(&Pod<N>) -> bool) -> bool {
         pod.has_run && is_outdated(pod) && !self.is_proven(&is_outdated) && self.is_due(object, is_outdated)
     }
 
-    /// Whether a pod of the present spec is there, or about to be made.
+    /// Reports whether a pod of the present spec is there, or about to be made.
     fn is_due(&self, object: &impl ResourceExt, is_outdated: impl Fn(&Pod<N>) -> bool) -> bool {
         let goes = |pod: &Pod<N>| pod.terminating && pod.lost_node.is_none();
         let is_missing = |ordinal: i32| !self.pods.contains_key(&ordinal);

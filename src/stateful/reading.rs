@@ -1,4 +1,4 @@
-//! What matters of pods and volume claims as Kubernetes has them.
+//! Reads the facts about pods and volume claims as Kubernetes has them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub fn pods_of<'a, D: Database>(
     pods.filter_map(|pod| Some((names::ordinal_of(object, &pod.name_any())?, pod_of::<D>(pod)))).collect()
 }
 
-/// What matters of a pod.
+/// Reads the facts about a pod.
 pub fn pod_of<D: Database>(pod: &CorePod) -> Pod<D::Node> {
     let status = pod.status.clone().unwrap_or_default();
     let condition = |type_: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == type_);
@@ -43,7 +43,7 @@ pub fn pod_of<D: Database>(pod: &CorePod) -> Pod<D::Node> {
         uid: pod.uid().unwrap_or_default(),
         revision: pod.labels().get(REVISION).cloned().unwrap_or_default(),
         restarted: pod.annotations().get(RESTARTED).cloned(),
-        // What has ended keeps its address, which may be another pod's by now.
+        // A pod that has ended keeps its address, which may be another pod's by now.
         address: status.pod_ip.clone().filter(|_| !has_ended),
         ready: condition("Ready").is_some_and(|ready| ready.status == "True"),
         terminating: deleted.is_some(),
@@ -96,7 +96,7 @@ fn reads(pod: &CorePod) -> BTreeSet<(&'static str, String)> {
     volumes.chain(keys).collect()
 }
 
-/// Whether a container was started at least once.
+/// Reports whether a container was started at least once.
 fn has_run(container: &ContainerStatus) -> bool {
     let ends = |state: &ContainerState| state.running.is_some() || state.terminated.is_some();
     container.restart_count > 0 || [&container.state, &container.last_state].into_iter().flatten().any(ends)
@@ -118,7 +118,7 @@ pub fn claims_of<'a, D: Database>(
     facts.filter_map(|facts| Some((names::ordinal_of(object, &facts.name)?, facts))).collect()
 }
 
-/// What matters of a volume claim.
+/// Reads the facts about a volume claim.
 pub fn claim_of<D: Database>(object: &D, claim: &PersistentVolumeClaim) -> Claim {
     let requests = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.clone());
     let size = requests.and_then(|requests| requests.get("storage").cloned());

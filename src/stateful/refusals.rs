@@ -16,7 +16,7 @@ const HOLDS: Duration = LATER;
 /// A child's kind and name.
 pub type ChildKey = (String, String);
 
-/// Why the apiserver refused a child.
+/// The apiserver's refusal of a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// A stable `CamelCase` word.
@@ -31,7 +31,7 @@ struct Refused {
     children: BTreeMap<ChildKey, (Instant, Refusal)>,
 }
 
-/// What was refused of each object. A restart forgets this: it is then tried again.
+/// The refused children of each object. A restart forgets this: it is then tried again.
 #[derive(Default)]
 pub struct Refusals(PerObject<Refused>);
 
@@ -51,7 +51,7 @@ impl Refusals {
         })
     }
 
-    /// What was refused of this very spec less than a minute ago.
+    /// Returns the children of this very spec that were refused less than a minute ago.
     pub fn of(&self, object: &impl Database) -> BTreeMap<ChildKey, Refusal> {
         let held = |refused: &mut Refused| {
             let is_current = refused.generation == object.meta().generation;
@@ -116,7 +116,7 @@ pub fn refusal_of<D: Database>(object: &D, action: &ChildAction, error: &Error) 
     }
 }
 
-/// What to do about a child that a quota, a webhook or a missing right forbids.
+/// Explains what to do about a child that a quota, a webhook or a missing right forbids.
 fn way_out<D: Database>(object: &D, kind: &str) -> String {
     let field = match kind {
         "Service" => format!("correct {}, or ", D::SERVICES),

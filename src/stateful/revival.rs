@@ -37,14 +37,14 @@ pub fn cause(pod: &Pod, container: &str) -> Option<String> {
         .then(|| format!("its process was killed (exit code {}), and would wait in CrashLoopBackOff", ended.exit_code))
 }
 
-/// Whether a container is in a long restart back-off.
+/// Reports whether a container is in a long restart back-off.
 pub fn waits_long(container: &ContainerStatus) -> bool {
     let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
     let looping = waiting.filter(|waiting| waiting.reason.as_deref() == Some("CrashLoopBackOff"));
     looping.and_then(|waiting| waiting.message.as_deref()).is_some_and(is_long)
 }
 
-/// Whether the kubelet's message is about a long wait, such as `back-off 1m20s restarting failed container=…`.
+/// Reports whether the kubelet's message is about a long wait, such as `back-off 1m20s restarting failed container=…`.
 fn is_long(words: &str) -> bool {
     let Some(time) = words.strip_prefix("back-off ").and_then(|rest| rest.split(' ').next()) else { return false };
     let seconds = time.strip_suffix('s').and_then(|number| number.parse::<u64>().ok());
@@ -68,7 +68,7 @@ struct Revival {
 }
 
 impl Revivals {
-    /// Whether that pod of the object with that uid may be helped now.
+    /// Reports whether that pod of the object with that uid may be helped now.
     pub fn may(&self, object: &str, pod: &str) -> bool {
         let all = self.helped.lock().unwrap_or_else(PoisonError::into_inner);
         let revival = all.get(&(object.to_owned(), pod.to_owned()));
@@ -84,7 +84,7 @@ impl Revivals {
         all.insert(key, Revival { last: Instant::now(), pause });
     }
 
-    /// Why to help a pod that had no space, if its volume has grown since.
+    /// Returns the reason to help a pod that had no space, if its volume has grown since.
     pub fn room<N>(&self, object: &str, pod: &facts::Pod<N>, claim: Option<&Claim>) -> Option<String> {
         let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (object.to_owned(), pod.name.clone());

@@ -17,7 +17,7 @@ const SYSTEM_NAMESPACE: &str = "kube-system";
 pub struct Rules {
     /// The operator's own namespace.
     pub namespace: String,
-    /// Whether a database has a network policy if its spec does not say.
+    /// The default for databases whose spec does not say whether they have a network policy.
     pub network_policy: NetworkPolicyMode,
     /// Namespaces whose pods may read metrics; none for all.
     pub scrape_namespaces: Vec<String>,
@@ -28,7 +28,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// What these do not allow of a spec: a reason, and a sentence that names the field and the fix.
+    /// Explains what these do not allow of a spec: a reason, and a sentence that names the field and the fix.
     pub fn complaint<D: Database>(&self, object: &D, required: &Required) -> Option<(&'static str, String)> {
         let spec = object.set_spec();
         let demanded = |by_option: bool, option: &'static str, by_namespace: bool| match (by_option, by_namespace) {

@@ -63,7 +63,7 @@ impl<D: Database> Sets<D> {
         self.changed.set(&object.uid().unwrap_or_default(), ());
     }
 
-    /// Whether something was changed since this was asked last.
+    /// Reports whether something was changed since this was asked last.
     pub fn take_change(&self, object: &D) -> bool {
         self.changed.take(&object.uid().unwrap_or_default()).is_some()
     }

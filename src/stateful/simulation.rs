@@ -23,7 +23,7 @@ pub trait PodState {
     fn uid(&self) -> &str;
     /// Begins to terminate it.
     fn terminate(&mut self);
-    /// Whether somebody took our label off.
+    /// True once a user took our label off.
     fn unlabelled(&mut self) -> &mut bool;
 }
 
@@ -49,7 +49,7 @@ pub struct Objects<P, V> {
     born: u32,
 }
 
-/// What a pod is made from.
+/// The origin of a pod.
 pub struct Birth<'a, V> {
     pub name: String,
     /// No other thing has it.
@@ -92,7 +92,7 @@ impl<P, V> Default for Objects<P, V> {
 }
 
 impl<P: PodState, V: Default> Objects<P, V> {
-    /// What a look at them shows.
+    /// Returns the facts that a look at them shows.
     pub fn observe<N>(&self, facts: impl Fn(i32, &P) -> Pod<N>) -> Set<N> {
         Set {
             required: crate::guardrails::Required::default(),
@@ -118,7 +118,7 @@ impl<P: PodState, V: Default> Objects<P, V> {
         self.banned.is_some_and(|word| template.to_string().contains(word))
     }
 
-    /// What a dry run says of the first pod that is missing.
+    /// Returns the answer of a dry run for the first pod that is missing.
     fn unmade(&self) -> Option<Unmade> {
         let ((_, name), set) = self.children.iter().find(|((kind, _), _)| kind == "StatefulSet")?;
         self.banned.filter(|_| self.refuses(&set.value["spec"]["template"]))?;
@@ -127,7 +127,7 @@ impl<P: PodState, V: Default> Objects<P, V> {
         Some(Unmade { name: format!("{name}-{ordinal}"), words: "exceeded quota: small".into(), worked_before })
     }
 
-    /// What a dry run says of a spec that was refused.
+    /// Returns the answer of a dry run for a spec that was refused.
     fn acceptable(&self) -> Option<String> {
         let (_, set) = self.children.iter().find(|((kind, _), _)| kind == "StatefulSet")?;
         let refused = refused_template(&set.value)?;
@@ -202,7 +202,7 @@ impl<P: PodState, V: Default> Objects<P, V> {
             assert_eq!(fixed(&live.value), fixed(&child.value), "the apiserver refuses to change templates of volumes");
         }
         let mut value = child.value.clone();
-        // What kubectl wrote stays when we apply our fields.
+        // The annotation of kubectl stays when we apply our fields.
         if let Some(asked) =
             live.and_then(|live| live.value["spec"]["template"]["metadata"]["annotations"].get(RESTARTED))
         {
@@ -275,7 +275,7 @@ fn ordinals(set: &Value) -> std::ops::Range<i32> {
     first..first + count
 }
 
-/// Whether a child is as it is wanted. The hash of a `StatefulSet` counts the last spec that worked, too.
+/// Reports whether a child is as it is wanted. The hash of a `StatefulSet` counts the last spec that worked, too.
 pub fn is_as_wanted(child: &Manifest, live: &Child) -> bool {
     let mut child = child.clone();
     if child.kind() == "StatefulSet" {
@@ -284,7 +284,7 @@ pub fn is_as_wanted(child: &Manifest, live: &Child) -> bool {
     child.is_met_by(&live.value)
 }
 
-/// What `kubectl rollout restart` writes.
+/// Writes the annotation of `kubectl rollout restart`.
 pub fn restart<P, V>(objects: &mut Objects<P, V>, at: &str) {
     let (_, set) = objects.children.iter_mut().find(|((kind, _), _)| kind == "StatefulSet").unwrap();
     set.value["spec"]["template"]["metadata"]["annotations"][RESTARTED] = at.into();

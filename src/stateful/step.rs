@@ -20,13 +20,13 @@ pub const LATER: Duration = Duration::from_mins(1);
 /// A step, and the health of the object meanwhile. `R` is what a kind records with it.
 #[derive(Clone, Debug)]
 pub struct Step<A, R = ()> {
-    /// What is done.
+    /// The actions to take.
     pub actions: Vec<A>,
     /// The health of the object meanwhile.
     pub health: Health,
     /// Look again after this.
     pub again: Duration,
-    /// What is recorded.
+    /// The record to write.
     pub record: R,
 }
 
@@ -78,14 +78,14 @@ impl<N> Set<N> {
         Some(ChildAction::Apply { uid: live.map(|live| live.uid.clone()), child: Box::new(child) })
     }
 
-    /// Whether somebody deleted the `StatefulSet`, and its pods are still being deleted with it. A new one would find pods
-    /// with its names, and wait for minutes.
+    /// Reports whether somebody deleted the `StatefulSet`, and its pods are still being deleted with it. A new one would find
+    /// pods with its names, and wait for minutes.
     pub fn is_going(&self, name: &str) -> bool {
         self.child("StatefulSet", name).is_none() && self.pods.values().any(|pod| pod.controlled)
     }
 
-    /// Whether the pods go with a `StatefulSet` that somebody deleted, or that an earlier object of our name left. They still
-    /// answer for a while, but whatever they say holds no longer than they do.
+    /// Reports whether the pods go with a `StatefulSet` that somebody deleted, or that an earlier object of our name left. They
+    /// still answer for a while, but whatever they say holds no longer than they do.
     pub fn is_leaving(&self, object: &impl Resource<DynamicType = ()>) -> bool {
         let name = object.name_any();
         let is_earlier = |live: &Child| !live.ours && is_left_over(&owners_of(&live.value), object);
@@ -200,7 +200,7 @@ impl<N> Set<N> {
             );
             Some(("NodeLost", message))
         };
-        // What has never run waits for a person; what has run is started again.
+        // A pod that has never run waits for a person; one that has run is started again.
         let (waits, ran): (Vec<_>, Vec<_>) =
             self.pods.values().partition(|pod| pod.lost_node.is_some() || !pod.has_run);
         waits.into_iter().chain(ran).find_map(of_pod).or_else(|| self.unmade.as_ref().map(Unmade::describe))

@@ -87,7 +87,7 @@ pub fn event(kind: &str, name: &str, label: &str) -> ActionEvent {
 }
 
 impl Set<'_> {
-    /// Whether its labels say that it belongs to this object, and to no other.
+    /// Reports whether its labels say that it belongs to this object, and to no other.
     pub fn has(&self, labels: &BTreeMap<String, String>) -> bool {
         labels.get(self.label).is_some_and(|name| name == self.name) && self.another(labels).is_none()
     }

@@ -60,7 +60,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether another login may be needed afterwards.
+    /// Reports whether another login may be needed afterwards.
     pub fn is_about_login(&self) -> bool {
         matches!(
             self,

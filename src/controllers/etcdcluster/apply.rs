@@ -110,7 +110,7 @@ async fn prepare_root(etcd: &Etcd, via: &Endpoint, password: &Password) -> Resul
     etcd.change(via, Request::GrantRole).await
 }
 
-/// Whether this call made the change; false if it was made before.
+/// Returns whether this call made the change: false if it was made before.
 fn unless_there(outcome: Result<(), EtcdError>) -> Result<bool, EtcdError> {
     match outcome {
         Err(error) if error.trouble == Trouble::AlreadyThere => Ok(false),

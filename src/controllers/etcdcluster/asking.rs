@@ -108,7 +108,8 @@ impl Observer {
         }
     }
 
-    /// Whether answers that are missing may come in a moment. If a member reports that it has no leader, enough is known.
+    /// Reports whether answers that are missing may come in a moment. If a member reports that it has no leader, enough is
+    /// known.
     pub(super) fn is_unsure(&self, object: &EtcdCluster, observed: &Observed) -> bool {
         if observed.quorum.is_some() {
             self.cache.note_quorum(object);

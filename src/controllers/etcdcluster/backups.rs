@@ -39,12 +39,12 @@ struct Watched {
     access: Arc<Mutex<Access>>,
 }
 
-/// What is known of the kind.
+/// The kind `DatabaseBackup`, as far as the operator may use it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Access {
-    /// What the watch found last.
+    /// The state by the last event of the watch.
     seen: Kind,
-    /// Why a change for a cluster was refused last, and when, by the cluster's uid.
+    /// The last refusal of a change for a cluster, and its time, by the cluster's uid.
     refused: BTreeMap<String, (Kind, Instant)>,
 }
 
@@ -61,7 +61,7 @@ enum Kind {
 }
 
 impl Access {
-    /// What is known of it for the cluster with that uid.
+    /// Returns the state of the kind for the cluster with that uid.
     fn kind(&self, uid: &str, now: Instant) -> Kind {
         let refused = self.refused.get(uid).filter(|(_, at)| now.duration_since(*at) < SELDOM).map(|(kind, _)| kind);
         refused.filter(|_| self.seen == Kind::Served).unwrap_or(&self.seen).clone()
@@ -145,8 +145,8 @@ impl Backups {
         }
     }
 
-    /// Whether a change failed because the kind is gone, we must not change it, or the object is refused. Nothing else of
-    /// the cluster waits for that.
+    /// Reports whether a change failed because the kind is gone, we must not change it, or the object is refused. Nothing else
+    /// of the cluster waits for that.
     pub fn excuses(&self, object: &EtcdCluster, error: &Error) -> bool {
         let Error::Backup(kube::Error::Api(status)) = error else { return false };
         let kind = match status.code {
@@ -178,7 +178,7 @@ fn facts(live: Option<&DynamicObject>, object: &EtcdCluster) -> Backup {
     })
 }
 
-/// What an event of the watch shows about the kind.
+/// Reads the state of the kind from an event of the watch; `None` if the event does not show it.
 fn kind_after(event: &Result<watcher::Event<DynamicObject>, watcher::Error>) -> Option<Kind> {
     let code = match event {
         // These also come before a list that then fails.

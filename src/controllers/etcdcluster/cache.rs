@@ -1,4 +1,4 @@
-//! What the operator remembers of clusters while it runs. All of it may be forgotten: it is then found out again.
+//! Facts about clusters that the operator remembers while it runs. All of it may be forgotten: it is then found out again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What the last output of a member's process says about its data. Pure.
+//! Judges a member's data by the last output of its process. Pure.
 //!
 //! The kubelet keeps the last 2048 bytes of what a container printed before it failed. etcd that cannot open its data says
 //! so in a line of level `fatal` or `panic`; or the runtime of Go prints stacks, of which only the end is kept.
@@ -6,7 +6,7 @@
 
 use super::facts::Pod;
 
-/// What a member's last output says about its data.
+/// The state of a member's data, by its last output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// Its volume is empty although it was a member.
@@ -15,7 +15,7 @@ pub enum Loss {
     Damaged(&'static str),
 }
 
-/// What etcd 3.5 and 3.6 say of data that they cannot read.
+/// Phrases that etcd 3.5 and 3.6 log about data that they cannot read.
 const DAMAGE: [&str; 13] = [
     "crc mismatch",
     "failed to open WAL",
@@ -32,8 +32,8 @@ const DAMAGE: [&str; 13] = [
     "cannot use none as id",
     "Was the raft log corrupted, truncated, or lost?",
 ];
-/// What etcd 3.6 says when it starts and the list of members in its own data has more learners than it allows. So a list may be
-/// left behind by a recovery, or after a member was added and removed meanwhile.
+/// The message of etcd 3.6 if it starts and the list of members in its own data has more learners than it allows. So a list may
+/// be left behind by a recovery, or after a member was added and removed meanwhile.
 /// <https://github.com/etcd-io/etcd/blob/v3.6.0/server/etcdserver/bootstrap.go> (`ValidateMaxLearnerConfig`)
 const LEARNERS: &str = "too many learner members in cluster";
 /// Exit code after SIGBUS: 128 and its number. The signal ends a process that reads a part of a mapped file that is not
@@ -43,7 +43,7 @@ const BUS_ERROR: i32 = 128 + 7;
 const STARTS: i32 = 2;
 
 impl Pod {
-    /// What the last output and the exit code say about the data, if anything.
+    /// Judges the data by the last output and the exit code; `None` if they say nothing about the data.
     pub fn loss(&self) -> Option<Loss> {
         let words = self.last_words.as_deref().unwrap_or_default();
         let last = last_of(words);

@@ -134,7 +134,7 @@ fn skip_of(pod: &CorePod) -> Skip {
 }
 
 impl Pod {
-    /// Whether its member has certificates.
+    /// Reports whether its member has certificates.
     pub fn speaks_tls(&self) -> bool {
         self.own.transport.peer.mode.has_files() || self.own.transport.client.mode.has_files()
     }

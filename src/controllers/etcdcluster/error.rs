@@ -1,10 +1,10 @@
-//! Why observing or changing a cluster failed.
+//! Errors of observing and changing a cluster.
 
 use crate::external::etcd::EtcdError;
 use crate::runtime::{Class, Failure, api_message, class_of_kubernetes};
 use crate::stateful;
 
-/// Why it failed.
+/// An error of observing or changing a cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Children could not be read or changed.

@@ -1,4 +1,4 @@
-//! What is known of a cluster: its children, pods and volumes as Kubernetes has them, its members as etcd has them.
+//! The facts about a cluster: its children, pods and volumes as Kubernetes has them, its members as etcd has them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,11 +16,11 @@ pub use crate::stateful::{Child, Claim};
 pub struct Compaction {
     /// Up to this revision.
     pub revision: i64,
-    /// Whether a member was defragmented since. Only then is the size in use that it reports reliable: until the next
-    /// write, a member counts pages as used that the last write freed.
+    /// True if a member was defragmented since. Only then is the size in use that it reports reliable: until the next write, a
+    /// member counts pages as used that the last write freed.
     pub measured: bool,
-    /// Whether the alarm was disarmed since, and no member was defragmented after that. If it is raised all the same, a
-    /// member may run with a lower quota than the spec's.
+    /// True if the alarm was disarmed since, and no member was defragmented after that. If it is raised all the same, a member
+    /// may run with a lower quota than the spec's.
     pub disarmed: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct Compaction {
 pub struct Observed {
     /// Children, pods and volumes as Kubernetes has them.
     pub set: Set,
-    /// What each member that answers says of itself, by ordinal.
+    /// The status of each member that answers, by ordinal.
     pub statuses: BTreeMap<i32, Status>,
     /// Members that answer, but report nothing without a login, by ordinal.
     pub reserved: BTreeSet<i32>,
@@ -38,13 +38,13 @@ pub struct Observed {
     pub unsure: bool,
     /// The members as one that answers knows them, if there is no majority; the list may be out of date.
     pub remembered: Vec<Member>,
-    /// What a majority agrees on; `None` while there is none, or nobody could be asked.
+    /// The members and alarms that a majority agrees on; `None` while there is none, or no member could be asked.
     pub quorum: Option<Quorum>,
-    /// What is known of certificates.
+    /// The certificates of the cluster.
     pub certificates: Certificates,
     /// The credentials for members that use TLS.
     pub credentials: Option<Arc<Credentials>>,
-    /// What is known of passwords, and how members let us in.
+    /// Passwords, and how members let us in.
     pub auth: Auth,
     /// Which history was compacted since there is no space. A restart forgets this: history is then compacted again.
     pub compacted: Option<Compaction>,
@@ -57,11 +57,11 @@ pub struct Observed {
     pub backup: Backup,
     /// Our own image, whose program a recovery runs; none where the operator does not know it.
     pub own_image: Option<String>,
-    /// What the apiserver refused of this very spec's children moments ago, by the child's kind and name.
+    /// Children of this very spec that the apiserver refused moments ago, by the child's kind and name.
     pub refused: BTreeMap<ChildKey, Refusal>,
 }
 
-/// What is known of the `DatabaseBackup`.
+/// The `DatabaseBackup`, as the last look found it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Backup {
     /// Nobody has looked yet.
@@ -79,7 +79,7 @@ pub enum Backup {
     Present(Child),
 }
 
-/// What matters of a pod to etcd alone.
+/// The facts about a pod that only etcd needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// The image of its member.
@@ -88,7 +88,7 @@ pub struct Node {
     pub transport: Transport,
     /// It has `--force-new-cluster`: whenever it starts, it rebuilds the cluster from its data.
     pub forced: bool,
-    /// Whether it skipped revisions first.
+    /// Its progress in skipping revisions before that.
     pub skip: Skip,
     /// The memory limit of its member in bytes, be it from a `LimitRange`.
     pub memory_limit: Option<u64>,
@@ -99,7 +99,7 @@ pub type Pod = stateful::Pod<Node>;
 /// Children, pods and volumes.
 pub type Set = stateful::Set<Node>;
 
-/// Whether a member that rebuilds its cluster skipped revisions first.
+/// The progress of a member that rebuilds its cluster in skipping revisions before that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Skip {
     /// Nobody asked it to.
@@ -113,7 +113,7 @@ pub enum Skip {
     Refused(String),
 }
 
-/// What a majority agrees on.
+/// The cluster as a majority of its members knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quorum {
     /// ID of the cluster.
@@ -131,12 +131,12 @@ impl Observed {
         Some(Endpoint { login: self.auth.access.login().cloned(), ..endpoint })
     }
 
-    /// What the member at that ordinal says of itself, if it is that member.
+    /// Returns the status of the member at that ordinal, if it is that member.
     pub fn status_of(&self, ordinal: i32, member: &Member) -> Option<&Status> {
         self.statuses.get(&ordinal).filter(|status| status.member_id == member.id)
     }
 
-    /// Whether a member answers and has a leader.
+    /// Reports whether a member answers and has a leader.
     pub fn is_healthy(&self, ordinal: i32, member: &Member) -> bool {
         self.status_of(ordinal, member).is_some_and(|status| status.leader != 0)
     }

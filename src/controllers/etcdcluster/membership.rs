@@ -41,7 +41,7 @@ pub fn ours<'a>(object: &EtcdCluster, observed: &Observed, members: &'a [Member]
     found
 }
 
-/// Whether a member was added and has never run: it has no data, and has acknowledged nothing.
+/// Reports whether a member was added and has never run: it has no data, and has acknowledged nothing.
 pub fn never_started(member: &Member) -> bool {
     member.name.is_empty() && member.client_urls.is_empty()
 }

@@ -187,7 +187,7 @@ mod tests {
     use crate::metrics::Metrics;
     use crate::stateful::listeners::IDLE;
 
-    /// What a member answers; without an answer it hangs.
+    /// A member's answer; without an answer it hangs.
     type Answer = Option<Result<Status, Trouble>>;
 
     /// A member: what it answers, how often it was asked, and whether it asks new clients for a login.

@@ -1,4 +1,4 @@
-//! What children, members and their addresses are called. Pure.
+//! Names of children, members and their addresses. Pure.
 
 use kube::ResourceExt;
 
@@ -37,7 +37,7 @@ pub fn peer_url(object: &EtcdCluster, ordinal: i32, tls: bool) -> String {
     format!("{scheme}://{}:{port}", host(object, &pod(object, ordinal)))
 }
 
-/// Whether a URL asks for TLS.
+/// Reports whether a URL asks for TLS.
 pub fn is_https(url: &str) -> bool {
     url.starts_with("https:")
 }

@@ -13,7 +13,7 @@ use crate::api::EtcdCluster;
 pub const VOLUME_PATH: &str = "/var/lib/etcd";
 /// The list of members that a member without data starts with.
 pub const INITIAL_CLUSTER: &str = "ETCD_INITIAL_CLUSTER";
-/// Whether a member without data begins a cluster or joins one.
+/// The variable that says whether a member without data begins a cluster or joins one.
 pub const INITIAL_STATE: &str = "ETCD_INITIAL_CLUSTER_STATE";
 /// Scheme of the peer URL that a member without data advertises. The URL must be the one in the list of members.
 pub const ADVERTISED_SCHEME: &str = "PEER_SCHEME";
@@ -48,7 +48,7 @@ impl Start {
         Some(Self { begins: settings.get(INITIAL_STATE)? == "new", members })
     }
 
-    /// Whether members that have never started are reached by TLS.
+    /// Reports whether members that have never started are reached by TLS.
     fn by_tls(&self, object: &EtcdCluster) -> bool {
         let new = self.members.iter().find(|(name, _)| names::ordinal_of(object, name).is_some());
         new.or(self.members.first()).is_some_and(|(_, url)| names::is_https(url))
@@ -342,7 +342,7 @@ pub fn parse(version: &str) -> Option<(u8, u16)> {
 const UNITS: [(&str, u128); 6] =
     [("ns", 1), ("us", 1000), ("ms", 1_000_000), ("s", 1_000_000_000), ("m", 60_000_000_000), ("h", 3_600_000_000_000)];
 
-/// Whether Go reads the text as a duration: numbers with units, one after the other.
+/// Reports whether Go reads the text as a duration: numbers with units, one after the other.
 fn is_duration(text: &str) -> bool {
     nanoseconds(text).is_some()
 }

@@ -29,7 +29,7 @@ impl fmt::Display for AppliedConfig {
 }
 
 impl AppliedConfig {
-    /// What the annotation of a pod records.
+    /// Reads the annotation of a pod.
     pub fn of(pod: &Pod) -> Option<Self> {
         let mut parts = pod.own.settings.as_deref()?.split('/');
         let (hash, run_id) = (parts.next()?.to_owned(), parts.next()?.to_owned());
@@ -53,7 +53,8 @@ impl AppliedConfig {
         self
     }
 
-    /// Whether a directive that the process refuses to change has another value now: only a new process gets that.
+    /// Reports whether a directive that the process refuses to change has another value now: only a new process gets
+    /// that.
     pub fn needs_another_process(&self, settings: &BTreeMap<String, String>) -> bool {
         self.fixed
             .iter()

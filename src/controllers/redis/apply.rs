@@ -19,7 +19,7 @@ use crate::stateful::tls::facts::Version;
 use crate::stateful::tls::write;
 use crate::stateful::{self, ChildAction, Sets, password, random_password};
 
-/// What Redis and Valkey answer to `CONFIG SET` of a directive that needs another process.
+/// The answer of Redis and Valkey to `CONFIG SET` of a directive that needs another process.
 /// <https://github.com/redis/redis/blob/7.0.15/src/config.c> (`configSetCommand`)
 const IMMUTABLE: &str = "can't set immutable config";
 /// How long a handover may take, in milliseconds. If the replica has not caught up by then, the master goes on as

@@ -1,9 +1,10 @@
-//! What the end of a process's log says about its data. Pure.
+//! Judges a node's data by the end of its process's log. Pure.
 //! <https://github.com/redis/redis/blob/7.0.15/src/aof.c>, <https://github.com/redis/redis/blob/7.0.15/src/rdb.c>
 
 use super::facts::Pod;
 
-/// What Redis and Valkey say of files that they cannot read. A file of a later version, or of modules, is not damaged.
+/// Phrases that Redis and Valkey log about files that they cannot read. A file of a later version, or of modules, is not
+/// damaged.
 const DAMAGE: [&str; 11] = [
     "Bad file format reading the append only file",
     "Unexpected end of file reading the append only file",

@@ -15,22 +15,22 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// Values of directives by their names.
 pub type Values = BTreeMap<String, String>;
 
-/// What processes answered, by object and pod.
+/// The answers of processes, by object and pod.
 #[derive(Default)]
 pub struct Drifts(PerObject<HashMap<String, Look>>);
 
-/// What one process answered.
+/// The answers of one process.
 struct Look {
     /// The process: a new one starts with the settings in its configuration file.
     run_id: String,
     asked: Instant,
     live: Values,
-    /// What it answered right after its settings were applied.
+    /// Its answers right after its settings were applied.
     accepted: Values,
 }
 
 impl Drifts {
-    /// Whether a process is to be asked for its settings; `pressing` asks at once.
+    /// Reports whether a process is to be asked for its settings; `pressing` asks at once.
     pub fn is_due(&self, object: &str, pod: &str, run_id: &str, pressing: bool) -> bool {
         let is_fresh = |look: &Look| look.run_id == run_id && !pressing && look.asked.elapsed() < CHECK_INTERVAL;
         !self.0.with(object, |looks| looks.get(pod).is_some_and(is_fresh)).unwrap_or_default()
@@ -55,7 +55,7 @@ impl Drifts {
         self.0.with(object, differing).flatten().unwrap_or_default()
     }
 
-    /// What a process answered for one directive.
+    /// Returns a process's value of one directive.
     pub fn value(&self, object: &str, pod: &str, run_id: &str, name: &str) -> Option<String> {
         self.0.with(object, |looks| looks.get(pod).filter(|look| look.run_id == run_id)?.live.get(name).cloned())?
     }

@@ -1,10 +1,10 @@
-//! Why observing or changing nodes failed.
+//! Errors of observing and changing nodes.
 
 use crate::external::redis::RedisError;
 use crate::runtime::{Class, Failure};
 use crate::stateful;
 
-/// Why it failed.
+/// An error of observing or changing nodes.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Children could not be read or changed.
@@ -24,7 +24,7 @@ pub enum Error {
     SlicesDenied {
         /// The slice.
         name: String,
-        /// What the API said.
+        /// The answer of the API.
         message: String,
     },
     /// The node to which clients were to be led is no master any more.

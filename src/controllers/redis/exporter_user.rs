@@ -2,8 +2,8 @@
 
 use super::names::EXPORTER_USER;
 
-/// What exporters may do: read metrics. They see no keys, and no settings, because the operator's password is among
-/// those. Only the slow log shows them commands.
+/// The rights of exporters: they read metrics. They see no keys, and no settings, because the operator's password is
+/// among those. Only the slow log shows them commands.
 pub const MAY: [&str; 11] = [
     "resetkeys",
     "resetchannels",

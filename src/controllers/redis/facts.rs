@@ -1,5 +1,5 @@
-//! What is known of a master and its replicas: their children, pods and volumes as Kubernetes has them, and what each
-//! node says of itself.
+//! The facts about a master and its replicas: their children, pods and volumes as Kubernetes has them, and the answers of each
+//! node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,13 +26,13 @@ pub struct Observed {
     pub certificates: Certificates,
     /// The operator's own image, where it knows it.
     pub own_image: Option<String>,
-    /// What the apiserver refused of this very spec's children moments ago, by the child's kind and name.
+    /// Children of this very spec that the apiserver refused moments ago, by the child's kind and name.
     pub refused: BTreeMap<ChildKey, Refusal>,
-    /// What nodes said last as masters, by the names of their pods. A node that has followed another since is not in it.
+    /// The last answers of nodes as masters, by the names of their pods. A node that has followed another since is not in it.
     pub words: BTreeMap<String, LastWord>,
 }
 
-/// What a node said last as a master, as far as this operator heard it.
+/// The last answer of a node as a master, as far as this operator heard it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LastWord {
     /// Its replication offset by the answer before the last one, half a second earlier: what it sent in between may still
@@ -44,7 +44,7 @@ pub struct LastWord {
     pub empty: bool,
 }
 
-/// What is known of passwords.
+/// The passwords of clients and of the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Passwords {
     /// We may not read Secrets.
@@ -83,7 +83,7 @@ pub struct Certificates {
     pub denied: bool,
     /// Where they come from, and what nodes have.
     pub nodes: SideFacts,
-    /// What the user's clients have.
+    /// The certificate of the user's clients.
     pub for_clients: Option<StoredCertificate>,
     /// The Secret with the authority.
     pub authority: Option<Version>,
@@ -100,7 +100,7 @@ impl std::fmt::Debug for SecretString {
     }
 }
 
-/// What matters of a pod to Redis alone.
+/// The facts about a pod that only Redis needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a node")]
 pub struct Node {
@@ -116,23 +116,23 @@ pub struct Node {
     pub host: Option<String>,
     /// The zone of that Kubernetes node; needed where readers are led to replicas near them.
     pub zone: Option<String>,
-    /// Whether the kubelet restarts its process when that answers nothing for long.
+    /// True if the kubelet restarts its process when that answers nothing for long.
     pub probed: bool,
     /// The operator could not log in to it as the spec has it, and came in another way.
     pub detour: bool,
     /// The user as which the operator logs in to it.
     pub login: Option<Login>,
-    /// What the operator needs to speak TLS with it.
+    /// The credentials with which the operator speaks TLS with it.
     pub tls: Option<Arc<Credentials>>,
-    /// What its process says.
+    /// The answer of its process.
     pub state: NodeState,
-    /// Whether it has answered since this operator began to listen to it.
+    /// True once it has answered since this operator began to listen to it.
     pub has_answered: bool,
     /// For how long it has reported the same role, and the same link to its master.
     pub unchanged: Duration,
     /// How many clients are connected to it; counted only if it was the master until a moment ago.
     pub clients: usize,
-    /// What it answers to new clients, unless it lets them in.
+    /// Its answer to new clients, unless it lets them in.
     pub turned_away: Option<Admission>,
     /// It runs a script, and answers nothing else.
     pub busy: bool,
@@ -140,7 +140,7 @@ pub struct Node {
     pub memory_limit: Option<u64>,
     /// Bytes of memory that its data take; asked for only while the spec gives nodes less memory than it has.
     pub used: Option<u64>,
-    /// What it answers to a write, if it is a master.
+    /// Its answer to a write, if it is a master.
     pub writes: Option<Writes>,
     /// The recorded master answers, and has had no acknowledgement of this replica for two seconds.
     pub stalled: bool,
@@ -155,7 +155,7 @@ pub type Pod = stateful::Pod<Node>;
 /// Children, pods and volumes.
 pub type Set = stateful::Set<Node>;
 
-/// What a node says.
+/// The answer of a node, or its silence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NodeState {
     /// It answers.
@@ -176,7 +176,7 @@ pub const DISK: &str = "MISCONF";
 pub const BRIEF_SILENCE: Duration = Duration::from_secs(2);
 
 impl Pod {
-    /// Whether it has been silent for less than [`BRIEF_SILENCE`], which says nothing about its health.
+    /// Reports whether it has been silent for less than [`BRIEF_SILENCE`], which says nothing about its health.
     pub fn is_briefly_silent(&self) -> bool {
         matches!(self.own.state, NodeState::Silent(silence) if silence < BRIEF_SILENCE) && !self.terminating
     }
@@ -187,7 +187,7 @@ impl Pod {
         Some(Endpoint { address: format!("{}:{}", self.host()?, names::PORT), login, tls })
     }
 
-    /// What its process says of itself.
+    /// Returns the INFO of its process, if it answers.
     pub fn info(&self) -> Option<&Info> {
         match &self.own.state {
             NodeState::Answers(info) => Some(info),
@@ -195,12 +195,12 @@ impl Pod {
         }
     }
 
-    /// Whether it refuses writes because of its disk.
+    /// Reports whether it refuses writes because of its disk.
     pub fn is_refused_by_disk(&self) -> bool {
         self.own.writes.as_ref().is_some_and(|writes| writes.are_refused_for(DISK))
     }
 
-    /// Whether its label has that role.
+    /// Reports whether its label has that role.
     pub fn has_role(&self, role: &str) -> bool {
         self.own.role.as_deref() == Some(role)
     }

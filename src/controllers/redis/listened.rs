@@ -22,9 +22,9 @@ pub struct Node {
     pub timeout: Duration,
     /// Its role by its last answer, and since when it reports exactly that.
     pub role: Option<(Role, Instant)>,
-    /// What it answers to a write, as long as it is a master, and when it did.
+    /// Its answer to a write, as long as it is a master, and the time of that answer.
     pub writes: Option<(Writes, Instant)>,
-    /// What it answers to new clients, unless it lets them in.
+    /// Its answer to new clients, unless it lets them in.
     pub turned_away: Option<Admission>,
     /// It runs a script, and answers nothing else.
     pub busy: bool,
@@ -52,12 +52,12 @@ impl Node {
         Self { pod, endpoint, as_client, timeout, role: None, writes: None, turned_away: None, busy: false }
     }
 
-    /// Whether clients are to get in: it last answered as a master, or as a replica that has all data.
+    /// Reports whether clients are to get in: it last answered as a master, or as a replica that has all data.
     pub fn takes_clients(&self) -> bool {
         matches!(&self.role, Some((Role::Master, _))) || matches!(&self.role, Some((Role::Replica(link), _)) if link.up)
     }
 
-    /// Whether it last answered that it is a master.
+    /// Reports whether it last answered that it is a master.
     pub fn is_master(&self) -> bool {
         matches!(self.role, Some((Role::Master, _)))
     }

@@ -97,7 +97,7 @@ pub fn room_after(object: &Redis, limit: Option<u64>) -> Option<u64> {
     Some(share(next).max(asked(object).filter(|most| *most < next).unwrap_or(0)))
 }
 
-/// What of a limit the data may take.
+/// Returns the share of a limit that the data may take, in bytes.
 fn share(limit: u64) -> u64 {
     limit / 4 * 3
 }

@@ -1,6 +1,6 @@
 //! Modules that keep a node from starting. Pure.
 
-/// What to do about a node whose log ended with these lines; `None` if they are not about modules.
+/// Explains what to do about a node whose log ended with these lines; `None` if they are not about modules.
 /// <https://github.com/redis/redis/blob/7.0/src/module.c>, <https://github.com/redis/redis/blob/7.0/src/rdb.c>
 pub fn trouble(pod: &str, last_words: &str) -> Option<String> {
     let line = |begin: &str| last_words.lines().rev().find_map(|line| Some(&line[line.find(begin)?..]));

@@ -35,7 +35,7 @@ const GONE: Duration = Duration::from_secs(10);
 pub struct Monitor {
     redis: Redis,
     listeners: Arc<Listeners<Node>>,
-    /// What masters said last.
+    /// The last answers of masters.
     pub words: Words,
     wake: Wake,
 }
@@ -93,7 +93,7 @@ impl Monitor {
         self.listeners.ask(key, node, |latest| latest.silence())
     }
 
-    /// Whether a node has answered since somebody began to listen to it.
+    /// Reports whether a node has answered since somebody began to listen to it.
     pub fn has_answered(&self, key: &Key, node: &Endpoint) -> bool {
         self.listeners.ask(key, node, |latest| latest.is_heard()).unwrap_or_default()
     }
@@ -103,12 +103,12 @@ impl Monitor {
         self.listeners.ask(key, node, |latest| latest.node.unchanged(role)).unwrap_or_default()
     }
 
-    /// What a master answered to the last write, if it was asked.
+    /// Returns a master's answer to the last write, if there was one.
     pub fn writes(&self, key: &Key, node: &Endpoint) -> Option<Writes> {
         self.listeners.ask(key, node, |latest| latest.node.writes.as_ref().map(|(writes, _)| writes.clone()))?
     }
 
-    /// What a node answers to new clients, unless it lets them in.
+    /// Returns a node's answer to new clients, unless it lets them in.
     pub fn turned_away(&self, key: &Key, node: &Endpoint) -> Option<Admission> {
         self.listeners.ask(key, node, |latest| latest.node.turned_away.clone())?
     }
@@ -118,7 +118,7 @@ impl Monitor {
         self.listeners.ask(key, node, |latest| latest.node.turned_away = None);
     }
 
-    /// Whether a node runs a script, and answers nothing else.
+    /// Reports whether a node runs a script, and answers nothing else.
     pub fn is_busy(&self, key: &Key, node: &Endpoint) -> bool {
         self.listeners.ask(key, node, |latest| latest.node.busy).unwrap_or_default()
     }

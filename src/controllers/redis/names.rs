@@ -1,4 +1,4 @@
-//! What children and nodes are called. Pure.
+//! Names of children and nodes. Pure.
 
 use kube::ResourceExt;
 

@@ -262,7 +262,7 @@ impl Observer {
         join_all(looks).await;
     }
 
-    /// What a master answered to the last write. A change of masters does not wait for that.
+    /// Returns a master's answer to a write. A change of masters does not wait for that.
     async fn writes(&self, object: &Object, key: &Key, node: &Endpoint, info: &Info) -> Option<Writes> {
         let changes = object.status.as_ref().is_none_or(|status| status.failover.is_some());
         if !info.is_master() || info.handing_over || changes {
@@ -270,7 +270,7 @@ impl Observer {
         }
         match self.monitor.writes(key, node) {
             Some(writes @ (Writes::Taken | Writes::Waiting)) => Some(writes),
-            // What was refused half a second ago may be taken now.
+            // A write that was refused half a second ago may be taken now.
             Some(Writes::Refused(_)) | None => self.redis.writes(node).await.ok(),
         }
     }

@@ -39,7 +39,7 @@ struct Known {
     credentials: Option<Arc<Credentials>>,
 }
 
-/// What is known of the certificates of one object.
+/// The certificates of one object, as they were read last.
 pub struct Look {
     pub certificates: Certificates,
     pub children: Vec<((String, String), Child)>,
@@ -52,7 +52,8 @@ impl SecretCache {
         Self { client, known: PerObject::default() }
     }
 
-    /// What is known. It is read again if the last read is older than `GOOD`, or if `fresh` asks for it.
+    /// Returns the certificates of an object. They are read again if the last read is older than `GOOD`, or if `fresh`
+    /// asks for it.
     pub async fn look(&self, object: &Redis, pods: &BTreeMap<i32, Pod>, fresh: bool) -> Result<Look, Error> {
         let uid = object.uid().unwrap_or_default();
         let mut known = self.known.get(&uid).unwrap_or_default();

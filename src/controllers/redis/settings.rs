@@ -210,7 +210,7 @@ pub fn live(object: &Redis) -> Vec<(String, String)> {
     settings(object).into_iter().filter(|(name, _)| is_live(name)).collect()
 }
 
-/// Whether a running process can change that directive of the file.
+/// Reports whether a running process can change that directive of the file.
 pub fn is_live(name: &str) -> bool {
     let fixed = ["port", "dir", "replicaof", "tls-port", "tls-replication", "include", "loadmodule", "user"];
     let is_file = FILES.iter().any(|(file, _)| *file == name);
@@ -275,7 +275,7 @@ pub fn minimum(object: &Redis) -> i32 {
     object.spec.failover.min_replicas_to_write.unwrap_or(default).min(replicas)
 }
 
-/// What is wrong with `spec.config`, with the field and the fix; `None` if nothing is.
+/// Explains what is wrong with `spec.config`, with the field and the fix; `None` if nothing is.
 pub fn trouble(object: &Redis) -> Option<String> {
     object.spec.config.iter().find_map(|(name, value)| {
         if name == "loadmodule" {

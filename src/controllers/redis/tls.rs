@@ -67,7 +67,7 @@ fn services(object: &Redis) -> impl Iterator<Item = String> {
     [object.name_any(), names::replicas(object)].into_iter().chain(sentinel)
 }
 
-/// What a certificate of ours is valid for.
+/// Returns the names that a certificate of ours is valid for.
 fn all_names(object: &Redis) -> Vec<String> {
     let namespace = object.namespace().unwrap_or_default();
     let of_service = |name: String| {
@@ -92,7 +92,7 @@ pub fn facts(object: &Redis, secrets: &Secrets, now: Timestamp) -> Certificates 
     }
 }
 
-/// What is needed to call nodes over TLS. The operator presents the nodes' own certificate, which they accept.
+/// Returns the credentials for calling nodes over TLS. The operator presents the nodes' own certificate, which they accept.
 pub fn credentials(object: &Redis, secrets: &Secrets) -> Option<Arc<Credentials>> {
     let files = secrets.files(&servers_secret(object))?;
     let asks = object.spec.tls.as_ref()?.client_certificates != ClientCertificates::Off;
@@ -108,7 +108,7 @@ pub fn note(content: &str, run_id: &str) -> String {
     format!("{content}/{run_id}")
 }
 
-/// Whether the process of a pod has loaded those certificates.
+/// Reports whether the process of a pod has loaded those certificates.
 pub fn has_loaded(pod: &Pod, content: &str) -> bool {
     pod.info().is_some_and(|info| pod.own.certificates.as_deref() == Some(note(content, &info.run_id).as_str()))
 }

@@ -29,7 +29,7 @@ const SYNONYMS: [(&str, &str, &str); 1] = [("oom-score-adj", "yes", "relative")]
 /// The directive with a limit for each class of clients.
 const BUFFERS: &str = "client-output-buffer-limit";
 
-/// Whether an answer of Redis is the wanted value.
+/// Reports whether an answer of Redis is the wanted value.
 pub fn is_same(name: &str, wanted: &str, answer: &str) -> bool {
     if wanted == answer {
         return true;

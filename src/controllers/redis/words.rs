@@ -1,4 +1,4 @@
-//! What masters said last, by their answers to ROLE twice a second: how far they were, and which of their replicas no longer
+//! The last answers of masters to ROLE, which they get twice a second: how far they were, and which of their replicas no longer
 //! acknowledge anything. It is kept in memory alone, and costs no call of its own.
 
 use std::collections::BTreeMap;
@@ -19,12 +19,12 @@ const UNCHANGED_ANSWERS: u32 = 4;
 /// A number of keys that was asked for longer before the last answer than this says nothing about the end.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// What the nodes of all objects said as masters, by the object's uid and the name of the pod: a pod may be gone, and come
+/// The answers of the nodes of all objects as masters, by the object's uid and the name of the pod: a pod may be gone, and come
 /// back at another address.
 #[derive(Clone, Default)]
 pub struct Words(Arc<PerObject<BTreeMap<String, Said>>>);
 
-/// What one node said as a master.
+/// The answers of one node as a master.
 struct Said {
     /// Its offset by the answer before the last one.
     earlier: u64,
@@ -48,7 +48,7 @@ impl Words {
                 nodes.insert(pod.to_owned(), said);
                 changed
             }
-            // What it had as a master is its next master's to say.
+            // Its data as a master are now its next master's to report.
             Role::Replica(link) if link.up => nodes.remove(pod).is_some_and(|said| said.stalled().next().is_some()),
             Role::Replica(_) | Role::Other => false,
         })
@@ -64,7 +64,7 @@ impl Words {
         self.0.with(uid, hear).flatten().unwrap_or_default()
     }
 
-    /// What the nodes of an object said last as masters.
+    /// Returns the last answers of the nodes of an object as masters, by the name of the pod.
     pub fn last(&self, uid: &str) -> BTreeMap<String, LastWord> {
         let word = |said: &Said| LastWord { offset: said.earlier, ago: said.at.elapsed(), empty: said.is_empty() };
         let all =
@@ -72,7 +72,7 @@ impl Words {
         self.0.with(uid, all).unwrap_or_default()
     }
 
-    /// Whether the replica at that address acknowledges nothing to the master in that pod.
+    /// Reports whether the replica at that address acknowledges nothing to the master in that pod.
     pub fn is_stalled(&self, uid: &str, master: &str, address: &str) -> bool {
         let stalled = |nodes: &mut BTreeMap<String, Said>| {
             nodes.get(master).is_some_and(|said| said.stalled().any(|stalled| stalled == address))
@@ -101,7 +101,7 @@ impl Said {
         Self { earlier, latest: position.offset, at: Instant::now(), keys, replicas }
     }
 
-    /// Whether it had no key when it was asked last, which was shortly before its last answer.
+    /// Reports whether it had no key when it was asked last, which was shortly before its last answer.
     fn is_empty(&self) -> bool {
         self.keys.is_some_and(|(keys, asked)| keys == 0 && self.at.saturating_duration_since(asked) < FRESH)
     }

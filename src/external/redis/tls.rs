@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// What a client must have to speak TLS with nodes.
+/// The certificates and the key with which a client speaks TLS with nodes.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Credentials {
     /// Certificates of the authorities that are trusted, as PEM.
@@ -121,7 +121,7 @@ mod tests {
         CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap()
     }
 
-    /// What a client says to a certificate for that name, after so many days.
+    /// Returns a client's verdict on a certificate for that name, after so many days.
     fn verdict(
         trusted: &CertifiedIssuer<'_, KeyPair>,
         signer: &CertifiedIssuer<'_, KeyPair>,

@@ -30,7 +30,7 @@ const IDENTITY: [&str; 8] = [
 pub struct Bounded {
     /// The fields that were kept.
     pub value: Value,
-    /// Whether all of it fit, but for long annotations and managed fields, which are always left out.
+    /// True if all of it fit, but for long annotations and managed fields, which are always left out.
     pub fits: bool,
 }
 
@@ -45,7 +45,7 @@ impl<'de> Deserialize<'de> for Bounded {
 /// The bytes that are left for an object.
 struct Room {
     left: Cell<usize>,
-    /// Whether something did not fit. From then on only the object's identity is kept.
+    /// True once something did not fit. From then on only the object's identity is kept.
     full: Cell<bool>,
 }
 
@@ -129,7 +129,7 @@ impl<'de> Visitor<'de> for At<'_> {
             let Some(item) = items.next_element_seed(At { place: Place::Elsewhere, ..self })? else {
                 return Ok(kept.into());
             };
-            // What did not fit may be half of an item.
+            // A part that did not fit may be half of an item.
             if !self.room.full.get() {
                 kept.push(item);
             }

@@ -28,7 +28,8 @@ pub fn name(object: &impl Restorable) -> String {
     child(object, "-restore", LONGEST)
 }
 
-/// What brings that backup into this very object. Never with `force`: what the database holds is somebody's.
+/// Returns the spec that brings that backup into this very object. Never with `force`: the database may hold data of
+/// its users.
 pub fn spec(object: &impl Restorable, from: &BackupChoice) -> DatabaseRestoreSpec {
     DatabaseRestoreSpec {
         from: from.clone(),

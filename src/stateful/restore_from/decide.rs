@@ -32,12 +32,12 @@ pub struct Database<'a, O> {
     pub labels: BTreeMap<String, String>,
 }
 
-/// What comes next.
+/// The next step, and what it holds up.
 #[derive(Debug, PartialEq)]
 pub struct Decision {
-    /// What the status is to record from now on.
+    /// The record of the status from now on.
     pub record: Option<Restored>,
-    /// What is to be done, after that was written.
+    /// The step to take after the record was written.
     pub step: Option<Step>,
     /// The condition; `None` if the one that was reported last stays.
     pub part: Option<ExtraCondition>,
@@ -45,7 +45,7 @@ pub struct Decision {
     pub hold: Option<Health>,
 }
 
-/// Whether the `DatabaseRestore` must be looked at, by `spec.restoreFrom` and `status.restored`.
+/// Reports whether the `DatabaseRestore` must be looked at, by `spec.restoreFrom` and `status.restored`.
 pub fn matters(asked: bool, before: Option<&Restored>) -> bool {
     if asked {
         return before.is_none_or(|before| !before.is_settled());
@@ -53,7 +53,7 @@ pub fn matters(asked: bool, before: Option<&Restored>) -> bool {
     before.is_some_and(|before| before.outcome == RestoreOutcome::Running)
 }
 
-/// What comes next.
+/// Decides what comes next.
 pub fn decide<O: Restorable>(database: &Database<'_, O>) -> Decision {
     let Some(from) = database.asked else { return without(database) };
     let record = |outcome| Restored {
@@ -132,7 +132,7 @@ pub fn decide<O: Restorable>(database: &Database<'_, O>) -> Decision {
     }
 }
 
-/// What comes next if it is there, and ours.
+/// Decides what comes next if it is there, and ours.
 fn follow<O>(database: &Database<'_, O>, live: &Live, noted: Restored, name: &str, what: &str) -> Decision {
     let is_known = |outcome| {
         database.before.is_some_and(|before| before.outcome == outcome && before.uid.as_ref() == Some(&live.uid))
@@ -206,8 +206,8 @@ fn without<O: Restorable>(database: &Database<'_, O>) -> Decision {
     }
 }
 
-/// Whether a `DatabaseRestore` without a controller is this database's: the recorded one, or, where none is recorded that
-/// may have written something, one that asks for exactly what the database would ask for.
+/// Reports whether a `DatabaseRestore` without a controller is this database's: the recorded one, or, where none is recorded
+/// that may have written something, one that asks for exactly what the database would ask for.
 fn is_lost<O: Restorable>(database: &Database<'_, O>, from: &BackupChoice, live: &Live) -> bool {
     let is_recorded = || database.before.is_some_and(|before| before.uid.as_ref() == Some(&live.uid));
     let is_alike = || live.spec.as_deref() == Some(&spec(database.object, from));
@@ -221,7 +221,7 @@ fn take_back(object: &impl Restorable, name: &str, live: &Live) -> Option<Step> 
     Some(Step::TakeBack { name: name.to_owned(), uid: live.uid.clone(), version: live.version.clone(), owners })
 }
 
-/// Whether a restore is recorded that has not ended, and this is another one.
+/// Reports whether a restore is recorded that has not ended, and this is another one.
 fn runs_another(before: Option<&Restored>, live: &Live) -> bool {
     before.is_some_and(|before| before.outcome == RestoreOutcome::Running && before.uid.as_ref() != Some(&live.uid))
 }

@@ -1,4 +1,4 @@
-//! What is known of the `DatabaseRestore` that a database owns.
+//! The facts about the `DatabaseRestore` that a database owns.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::{Resource, ResourceExt};
@@ -7,7 +7,8 @@ use crate::api::databaserestore::RestorePhase;
 use crate::api::{DatabaseRestore, DatabaseRestoreSpec};
 use crate::runtime::manifest::{is_controlled_by, is_left_over};
 
-/// What is known of it. It is always read from the apiserver: no decision may depend on what a watch saw last.
+/// The `DatabaseRestore` as the last look found it. It is always read from the apiserver: no decision may depend on what a
+/// watch saw last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Seen {
     /// Nobody looked, or got no answer.
@@ -42,7 +43,7 @@ pub struct Live {
     pub owners: Vec<OwnerReference>,
     /// Its `resourceVersion`.
     pub version: String,
-    /// What it is asked for.
+    /// Its spec.
     pub spec: Option<Box<DatabaseRestoreSpec>>,
     /// It is being deleted.
     pub going: bool,
@@ -52,7 +53,7 @@ pub struct Live {
     pub stalled: bool,
     /// ID of the backup that it has chosen.
     pub id: Option<String>,
-    /// Why it failed, in a word.
+    /// The reason why it failed, in a word.
     pub reason: Option<String>,
     /// When it ended.
     pub finished: Option<Time>,
@@ -61,7 +62,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// What matters of it to `owner`, whose children have its name in that label.
+    /// Reads the facts that matter to `owner`, whose children have its name in that label.
     pub fn of(restore: &DatabaseRestore, owner: &impl Resource<DynamicType = ()>, label: &str) -> Self {
         let status = restore.status.clone().unwrap_or_default();
         let stalls = |type_: &str, status: &str| type_ == "Stalled" && status == "True";

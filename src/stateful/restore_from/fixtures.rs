@@ -1,4 +1,4 @@
-//! What becomes of a `DatabaseRestore` in tests.
+//! Outcomes of a `DatabaseRestore` in tests.
 
 use super::{Seen, Step};
 use crate::api::databaserestore::{BackupChoice, RestorePhase};

@@ -1,4 +1,4 @@
-//! What is decided, from the beginning to the end; and that nothing is brought back twice, whatever goes wrong.
+//! Decisions from the beginning to the end; nothing is brought back twice, whatever goes wrong.
 
 use std::collections::BTreeMap;
 use std::slice::from_ref;
@@ -33,7 +33,7 @@ fn noted(outcome: RestoreOutcome, uid: Option<&str>) -> Restored {
     Restored { backup: "nightly".into(), outcome, uid: uid.map(str::to_owned), ..Restored::default() }
 }
 
-/// What comes next of a cluster that serves.
+/// Returns the decision for a cluster that serves.
 fn next(asked: bool, before: Option<&Restored>, seen: &Seen) -> Decision {
     let (object, from) = (cluster("db"), nightly());
     let asked = asked.then_some(&from);
@@ -356,7 +356,7 @@ impl Simulation {
         }
     }
 
-    /// What the controller of `DatabaseRestore`s does: it begins none that is not noted.
+    /// Does the work of the controller of `DatabaseRestore`s: it begins none that is not noted.
     fn progress(&mut self, fails: bool) {
         let Some(live) = &mut self.restore else { return };
         let is_noted = self

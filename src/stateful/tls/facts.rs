@@ -1,4 +1,4 @@
-//! What is known of certificates, without anything that is secret.
+//! The facts about certificates, without anything that is secret.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use jiff::Timestamp;
 
 use crate::runtime::fingerprint;
 
-/// What is known of one [`super::CertificateConfig`].
+/// The facts about one [`super::CertificateConfig`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SideFacts {
     /// Where certificates come from.
     pub source: Source,
-    /// What the processes have, or will have when they start.
+    /// The certificate that the processes have, or will have when they start.
     pub kept: Option<StoredCertificate>,
 }
 
@@ -41,7 +41,7 @@ pub struct Authority {
     pub id: String,
     pub begins: Timestamp,
     pub ends: Timestamp,
-    /// What `spec.tls.renewal` was when it was made.
+    /// The value of `spec.tls.renewal` when it was made.
     pub renewal: Option<String>,
 }
 
@@ -107,7 +107,7 @@ impl StoredCertificate {
     }
 }
 
-/// What [`StoredCertificate::content`] is for such files.
+/// Returns [`StoredCertificate::content`] for such files.
 pub fn content(trust: &BTreeSet<String>, leaf: &str) -> String {
     fingerprint(&[id_of(trust).as_bytes(), leaf.as_bytes()], 16)
 }

@@ -19,7 +19,7 @@ pub struct Signer {
     pub key: String,
 }
 
-/// What a certificate is for.
+/// The purpose of a certificate.
 pub struct Purpose<'a> {
     pub subject: &'a str,
     pub names: Vec<String>,

@@ -39,9 +39,9 @@ pub struct CertificateConfig {
     pub field: &'static str,
     /// The kind whose use that Secret must permit, as `causeway.example.com/usable-by` has it.
     pub kind: &'static str,
-    /// What a given certificate must be good for.
+    /// The demands on a given certificate.
     pub needs: Needs,
-    /// What one of ours is valid for.
+    /// The names that one of ours is valid for.
     pub names: Vec<String>,
     /// The subject of the authority.
     pub authority: String,

@@ -30,7 +30,7 @@ pub struct Situation<'a> {
 pub type Due = (RotationStep, String);
 
 impl Situation<'_> {
-    /// What is due for the processes. Certificates in use are renewed whatever the spec says.
+    /// Returns the step that is due for the processes. Certificates in use are renewed whatever the spec says.
     pub fn due(&self) -> Option<Due> {
         let SideFacts { source, kept } = self.facts;
         if matches!(source, Source::Unusable(_)) || !(self.wanted || self.in_use) {
@@ -71,7 +71,8 @@ impl Situation<'_> {
         if is_left { due(RotationStep::Forget, "nobody needs the old authority any more") } else { None }
     }
 
-    /// What is due for the processes, then for the user's clients. Their certificate, too, comes before another authority.
+    /// Returns the step that is due for the processes, then for the user's clients. Their certificate, too, comes before
+    /// another authority.
     pub fn due_of_all(&self, for_clients: Option<&StoredCertificate>) -> Option<Due> {
         match self.due() {
             due @ (None | Some((RotationStep::Authority, _))) => self.clients(for_clients).or(due),
@@ -79,7 +80,8 @@ impl Situation<'_> {
         }
     }
 
-    /// What the user's clients trust: they get a new authority before processes present a certificate that it signed.
+    /// Returns the step for the authorities that the user's clients trust: they get a new authority before processes present a
+    /// certificate that it signed.
     pub fn trust_of_clients(&self, for_clients: Option<&StoredCertificate>) -> Option<Due> {
         let (server, kept) = (self.facts.kept.as_ref()?, for_clients?);
         let why = "clients' trust bundle lacks an authority that the servers trust";
@@ -109,7 +111,7 @@ impl Situation<'_> {
         self.config.certificate_lifetime.unwrap_or(FOREVER)
     }
 
-    /// Why an authority must be made; never while a change of authorities is under way.
+    /// Explains why an authority must be made; `None` while a change of authorities is under way.
     fn authority(&self, source: &Source, kept: Option<&StoredCertificate>) -> Option<String> {
         let Source::Authority(Authority { begins, ends, renewal, .. }) = source else {
             return Some("there is none yet".into());
@@ -124,7 +126,7 @@ impl Situation<'_> {
         is_old(*begins, *ends, self.config.authority_lifetime, self.now).map(str::to_owned)
     }
 
-    /// Why another certificate must be made from the source that the one before came from.
+    /// Explains why another certificate must be made from the source that the one before came from.
     fn leaf(&self, source: &Source, kept: &StoredCertificate) -> Option<&'static str> {
         let is_from = kept.authority == source.id() && kept.trust.is_superset(&source.trust());
         if *source == Source::None || !is_from {
@@ -166,8 +168,8 @@ mod tests {
         Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * days)
     }
 
-    /// What is due on a day, for certificates of day 0 that end on that day, from an authority of ten days that the spec
-    /// wants replaced.
+    /// Returns the step that is due on a day, for certificates of day 0 that end on that day, from an authority of ten days
+    /// that the spec wants replaced.
     fn due_on(today: i64, ends: i64) -> Option<RotationStep> {
         let config = CertificateConfig {
             authority_lifetime: SignedDuration::from_hours(24 * 10),

@@ -151,7 +151,7 @@ impl Secrets {
         }
     }
 
-    /// What a Secret of ours holds.
+    /// Reads a Secret of ours.
     pub fn kept(&self, name: &str) -> Option<StoredCertificate> {
         let secret = self.own(name)?;
         let files = files_of(secret);

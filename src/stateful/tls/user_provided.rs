@@ -28,7 +28,7 @@ pub struct Files {
     pub trusted: String,
 }
 
-/// What a certificate must be good for.
+/// The demands on a certificate.
 #[derive(Clone, Debug, Default)]
 pub struct Needs {
     /// The names that it is called by.
@@ -61,7 +61,7 @@ pub fn check(files: &Files, needs: &Needs, now: Timestamp) -> Result<Leaf, Strin
     Ok(facts)
 }
 
-/// Whether there are a certificate and its key; or what is wrong with them.
+/// Checks that there are a certificate and its key; the error says what is wrong with them.
 pub fn fits(files: &Files) -> Result<(), &'static str> {
     let chain = chain(files);
     if chain.is_empty() {

@@ -29,7 +29,7 @@ pub struct Certify {
     /// Where certificates came from when that was decided, as `Source::id` has it.
     pub source: String,
     pub need: RotationStep,
-    /// Why it is due.
+    /// The reason why it is due.
     pub why: String,
 }
 
@@ -59,7 +59,7 @@ where
     write(client, object, labels, &secrets, certify, &content).await
 }
 
-/// What a Secret is to hold.
+/// The content that a Secret is to have.
 #[derive(Default)]
 struct Content {
     files: BTreeMap<String, String>,

@@ -16,7 +16,7 @@ pub const CLIENTS: &str = "db-client-tls";
 /// The Secret with root's password.
 pub const ROOT: &str = "db-root";
 
-/// Whether the pod's member serves TLS to clients.
+/// Reports whether the pod's member serves TLS to clients.
 pub fn speaks_tls(pod: &Pod) -> bool {
     pod.labels().contains_key(TRANSPORT)
 }
@@ -31,8 +31,8 @@ pub async fn endpoint(secrets: &Api<Secret>, address: &str, by_tls: bool) -> End
     Endpoint { url: format!("https://{address}:2379"), tls, login }
 }
 
-/// What a client needs for TLS: from the Secret for clients, or, where the user gave the certificates, from the
-/// members' copy.
+/// Returns the credentials of a client for TLS: from the Secret for clients, or, where the user gave the certificates,
+/// from the members' copy.
 pub async fn credentials(secrets: &Api<Secret>) -> Option<Credentials> {
     let clients = secrets.get_opt(CLIENTS).await.ok()?;
     let secret = match clients {

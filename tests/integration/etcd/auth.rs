@@ -44,7 +44,7 @@ fn url(pod: &Pod) -> String {
     format!("http://{address}:2379")
 }
 
-/// What each member answers to a read with that login.
+/// Returns each member's answer to a read with that login.
 async fn answers(scene: &Scene, login: Option<&str>) -> Vec<Option<Trouble>> {
     let (grpc, mut all) = (Grpc::default(), Vec::new());
     for pod in pods(scene).await {

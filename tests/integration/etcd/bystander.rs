@@ -15,7 +15,7 @@ use crate::support::wait::wait_within;
 
 const DEADLINE: Duration = Duration::from_secs(3);
 
-/// What every pod's member says of itself, by pod; `None` where it does not answer.
+/// Returns the status of every pod's member, by pod; `None` where it does not answer.
 pub async fn statuses(scene: &Scene) -> BTreeMap<String, Option<Status>> {
     let asked = pods(scene).await.into_iter().map(|pod| async move {
         let status = match ask(scene, &pod, Request::Status).await {
@@ -27,7 +27,7 @@ pub async fn statuses(scene: &Scene) -> BTreeMap<String, Option<Status>> {
     join_all(asked).await.into_iter().collect()
 }
 
-/// What a member says of itself, as soon as it answers: on a busy machine not every question is answered in time.
+/// Returns the status of a member, as soon as it answers: on a busy machine not every question is answered in time.
 pub async fn status_of(scene: &Scene, name: &str) -> Status {
     let look = || async { statuses(scene).await.remove(name).flatten() };
     wait_within(WAIT_TIMEOUT, &format!("an answer of {name}"), look, Option::is_some).await.expect("just seen")

@@ -1,4 +1,4 @@
-//! What the clients of users see, set up as docs/clients.md says: a leader that dies, one that hangs, and a rollout.
+//! Clients of users, set up as docs/clients.md says: a leader that dies, one that hangs, and a rollout.
 
 use causeway::api::EtcdCluster;
 use k8s_openapi::api::core::v1::Pod;

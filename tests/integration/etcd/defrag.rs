@@ -49,7 +49,7 @@ async fn waste(scene: &Scene) {
     let is_empty =
         |sizes: &BTreeMap<String, (i64, i64)>| sizes.values().all(|(size, in_use)| *size > MUCH && *in_use < MUCH / 2);
     let look = || async {
-        // What was compacted counts as unused only after a later write.
+        // Compacted history counts as unused only after a later write.
         client.clone().put("after", "", None).await.ok();
         sizes(scene).await
     };

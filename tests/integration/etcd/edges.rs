@@ -17,7 +17,7 @@ use super::{NAME, Stage, WAIT_TIMEOUT, becomes, describe, ours, running, settled
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene};
 
-/// Whether the object is suspended, and its newest generation was observed.
+/// Reports whether the object is suspended, and its newest generation was observed.
 fn is_suspended(object: &EtcdCluster) -> bool {
     let seen = object.status.as_ref().and_then(|status| status.observed_generation);
     seen == object.metadata.generation && describe(object, "Ready").is_some_and(|(_, reason, _)| reason == "Suspended")
@@ -46,7 +46,7 @@ async fn a_suspended_cluster_is_left_as_it_is_until_it_goes_on() {
     settled(&scene, "all that was asked for meanwhile").await;
 }
 
-/// What the volume claims ask for.
+/// Returns the sizes that the volume claims ask for.
 async fn asked(scene: &Scene) -> Vec<String> {
     let claims = scene.api::<PersistentVolumeClaim>().list(&ours()).await.expect("claims").items;
     let size = |claim: PersistentVolumeClaim| Some(claim.spec?.resources?.requests?.get("storage")?.0.clone());

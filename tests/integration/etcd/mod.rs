@@ -97,7 +97,7 @@ pub async fn becomes(scene: &Scene, what: &str, good: impl Fn(&EtcdCluster) -> b
     wait_within(WAIT_TIMEOUT, what, || async { api.get(NAME).await.expect("the object") }, good).await
 }
 
-/// Whether the status says that everything is as the spec wants it.
+/// Reports whether the status says that everything is as the spec wants it.
 pub fn is_settled(object: &EtcdCluster) -> bool {
     let status = object.status.clone().unwrap_or_default();
     let replicas = object.spec.replicas;
@@ -108,7 +108,7 @@ pub fn is_settled(object: &EtcdCluster) -> bool {
         && status.current_version.as_ref() == Some(&object.spec.version)
 }
 
-/// Whether the condition of that type has that status.
+/// Reports whether the condition of that type has that status.
 fn says(object: &EtcdCluster, type_: &str, expected: &str) -> bool {
     describe(object, type_).is_some_and(|(status, ..)| status == expected)
 }
@@ -144,7 +144,7 @@ pub async fn uids(scene: &Scene) -> BTreeMap<String, String> {
     pods(scene).await.into_iter().map(|pod| (pod.name_any(), pod.uid().unwrap_or_default())).collect()
 }
 
-/// What belongs to the cluster.
+/// Selects the objects of the cluster.
 pub fn ours() -> ListParams {
     ListParams::default().labels(&format!("{LABEL}={NAME}"))
 }

@@ -49,7 +49,7 @@ async fn a_lost_majority_is_told_and_nothing_is_destroyed() {
     assert_eq!(bystander::members(&scene).await, None, "no majority, be it of strangers");
 }
 
-/// Whether the object reports that too few members are left, and not only that they elect a leader.
+/// Reports whether the object reports that too few members are left, and not only that they elect a leader.
 fn is_lost(object: &EtcdCluster) -> bool {
     describe(object, "Quorate").is_some_and(|(status, reason, _)| status == "False" && reason == "QuorumLost")
 }

@@ -49,7 +49,7 @@ async fn all_by(scene: &Scene, scheme: &str) {
     wait_within(WAIT_TIMEOUT, &format!("peer URLs of {scheme}"), || peer_urls(scene), all).await;
 }
 
-/// Whether a client without TLS is answered by a member.
+/// Reports whether a client without TLS is answered by a member.
 async fn answers_without(pod: &Pod) -> bool {
     let address = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).expect("an address");
     let endpoint = Endpoint { url: format!("http://{address}:2379"), tls: None, login: None };

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::chronicle::{Entry, Moment};
 
-/// Whether all that an object of that name and spec asks for is there and rolled out; or what is not.
+/// Checks that all that an object of that name and spec asks for is there and rolled out; the error says what is not.
 pub type Truth = fn(name: &str, spec: &Value, moment: &Moment) -> Result<(), String>;
 
 /// The condition `Ready`.
@@ -56,7 +56,7 @@ pub fn lies(chronicle: &[Entry], kind: &str, truth: Truth) -> Vec<String> {
     lies
 }
 
-/// Whether `live` has what `wanted` asks for.
+/// Checks that `live` has what `wanted` asks for.
 pub fn has(what: &str, live: &Value, wanted: &Value) -> Result<(), String> {
     let met = match (live, wanted) {
         (_, Value::Null) => true,

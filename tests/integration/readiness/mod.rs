@@ -21,7 +21,8 @@ use std::time::Duration;
 /// Pods start one after the other, on a machine that runs other tests, too.
 const WAIT_TIMEOUT: Duration = Duration::from_mins(6);
 
-/// What an object says of its readiness: status, reason, message, and whether that is about its newest generation.
+/// The condition of an object about its readiness: status, reason, message, and whether that is about its newest
+/// generation.
 type Claim = (String, String, String, bool);
 
 /// Waits until the object reports a `good` status and reason for its newest generation; returns the message.

@@ -1,5 +1,4 @@
-//! What the clients of users see, set up as docs/clients.md says: a master that dies, one that hangs, and a planned
-//! switch.
+//! Clients of users, set up as docs/clients.md says: a master that dies, one that hangs, and a planned switch.
 
 use std::time::Duration;
 

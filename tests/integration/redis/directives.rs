@@ -186,7 +186,7 @@ async fn write_all_kinds(master: &mut MultiplexedConnection) {
     }
 }
 
-/// What a process has: a digest of all data, and the count of the `HyperLogLog`.
+/// Returns the content of a process: a digest of all data, and the count of the `HyperLogLog`.
 async fn contents(connection: &mut MultiplexedConnection) -> Option<(String, u64)> {
     Some((ask(connection, &["DEBUG", "DIGEST"]).await?, ask(connection, &["PFCOUNT", "hll"]).await?))
 }

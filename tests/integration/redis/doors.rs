@@ -1,4 +1,5 @@
-//! What only new clients meet: the limit of connections, users that were changed by hand, and a script that keeps a master busy.
+//! Obstacles that only new clients meet: the limit of connections, users that were changed by hand, and a script that keeps a
+//! master busy.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ async fn address_of(scene: &Scene, name: &str) -> String {
     format!("{}:6379", pod.status.and_then(|status| status.pod_ip).expect("an address"))
 }
 
-/// Whether a client of the spec, without a password, gets in and may write.
+/// Reports whether a client of the spec, without a password, gets in and may write.
 async fn lets_in(address: &str) -> bool {
     let Ok(mut connection) = open(address, None).await else { return false };
     redis::cmd("SET").arg("door").arg("1").query_async::<()>(&mut connection).await.is_ok()

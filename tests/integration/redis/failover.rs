@@ -110,7 +110,7 @@ async fn a_hanging_master_is_succeeded_and_wakes_up_as_a_replica() {
     checker.finish(&format!("{AWAY} masters hang and wake up"), Promise::WhatWasReplicated).await;
 }
 
-/// What clients sent to the hanging master waits in its sockets, and is the first that it reads.
+/// A write that clients sent to the hanging master waits in its sockets, and is the first that it reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_wakes_up_when_another_was_made_acknowledges_no_write_that_waited() {
     const WRITES: usize = 40;

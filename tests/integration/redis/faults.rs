@@ -1,5 +1,5 @@
-//! What happens to nodes: their processes are killed or stopped, their network is cut as a whole or between two of them, their
-//! files vanish.
+//! Faults of nodes: their processes are killed or stopped, their network is cut as a whole or between two of them, their files
+//! vanish.
 //!
 //! The cluster's containers are processes of this machine, in cgroups that are named after them.
 

@@ -1,5 +1,5 @@
-//! What happened to users of other operators does not happen here. Each test is named after what must hold. Tests of
-//! other incidents are beside tests of the same kind: failovers, losses, rollouts.
+//! Incidents of users of other operators do not happen here. Each test is named after what must hold. Tests of other
+//! incidents are beside tests of the same kind: failovers, losses, rollouts.
 
 use causeway::api::Redis;
 use k8s_openapi::api::core::v1::Pod;

@@ -120,7 +120,7 @@ pub async fn becomes(scene: &Scene, what: &str, good: impl Fn(&Redis) -> bool) -
     wait_within(WAIT_TIMEOUT, what, || async { api.get(NAME).await.expect("the object") }, good).await
 }
 
-/// Whether the status says that everything is as the spec wants it.
+/// Reports whether the status says that everything is as the spec wants it.
 pub fn is_settled(object: &Redis) -> bool {
     let status = object.status.clone().unwrap_or_default();
     let replicas = object.spec.replicas;
@@ -133,12 +133,12 @@ pub fn is_settled(object: &Redis) -> bool {
         && masters == 1
 }
 
-/// Whether the status says that the operator leaves the set alone, as the spec asks.
+/// Reports whether the status says that the operator leaves the set alone, as the spec asks.
 fn is_suspended(object: &Redis) -> bool {
     describe(object, "Ready").is_some_and(|(_, reason, _)| reason == "Suspended")
 }
 
-/// Whether the condition of that type has that status.
+/// Reports whether the condition of that type has that status.
 fn says(object: &Redis, type_: &str, expected: &str) -> bool {
     describe(object, type_).is_some_and(|(status, ..)| status == expected)
 }
@@ -196,7 +196,7 @@ pub async fn uids(scene: &Scene) -> BTreeMap<String, String> {
     pods(scene).await.into_iter().map(|pod| (pod.name_any(), pod.uid().unwrap_or_default())).collect()
 }
 
-/// What belongs to the set.
+/// Selects the objects of the set.
 pub fn ours() -> ListParams {
     ListParams::default().labels(&format!("{LABEL}={NAME}"))
 }

@@ -16,7 +16,7 @@ use crate::support::wait_for;
 
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// What a node says of itself.
+/// The answers of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     pub address: String,
@@ -30,11 +30,11 @@ pub struct Node {
     pub master: String,
     pub linked: bool,
     pub keys: u64,
-    /// What the pod's label says.
+    /// The role by the pod's label.
     pub label: Option<String>,
 }
 
-/// What every pod's node says of itself, by pod; `None` where it does not answer.
+/// Returns the answers of every pod's node, by pod; `None` where it does not answer.
 pub async fn all(scene: &Scene, password: Option<&str>) -> BTreeMap<String, Option<Node>> {
     let asked = pods(scene).await.into_iter().map(|pod| async move {
         let node = timeout(DEADLINE, ask(&pod, password)).await.ok().flatten();
@@ -43,12 +43,12 @@ pub async fn all(scene: &Scene, password: Option<&str>) -> BTreeMap<String, Opti
     join_all(asked).await.into_iter().collect()
 }
 
-/// What one node says of itself.
+/// Returns the answers of one node.
 pub async fn one(scene: &Scene, name: &str) -> Option<Node> {
     all(scene, None).await.remove(name).flatten()
 }
 
-/// What every pod's node says of itself, once all of them answer: on a busy machine, a single call may time out.
+/// Returns the answers of every pod's node, once all of them answer: on a busy machine, a single call may time out.
 pub async fn every(scene: &Scene) -> BTreeMap<String, Node> {
     let answered = |nodes: &BTreeMap<String, Option<Node>>| nodes.values().all(Option::is_some);
     let nodes = wait_for("all nodes to answer", || all(scene, None), answered).await;
@@ -115,7 +115,7 @@ pub async fn tell(scene: &Scene, name: &str, words: &[&str]) {
     answers::<redis::Value>(scene, name, words).await.expect("the command is taken");
 }
 
-/// What one node answers to a command.
+/// Returns one node's answer to a command.
 pub async fn answers<T: redis::FromRedisValue>(scene: &Scene, name: &str, words: &[&str]) -> redis::RedisResult<T> {
     let pod = pods(scene).await.into_iter().find(|pod| pod.name_any() == name).expect("the pod");
     let address = pod.status.and_then(|status| status.pod_ip).expect("an address");
@@ -127,7 +127,7 @@ pub async fn answers<T: redis::FromRedisValue>(scene: &Scene, name: &str, words:
     command.query_async(&mut connection).await
 }
 
-/// Whether a node's last snapshot succeeded. Asks for another one if it did not.
+/// Reports whether a node's last snapshot succeeded. Asks for another one if it did not.
 pub async fn takes_a_snapshot(scene: &Scene, name: &str) -> bool {
     let pod = pods(scene).await.into_iter().find(|pod| pod.name_any() == name);
     let Some(address) = pod.and_then(|pod| pod.status?.pod_ip) else { return false };

@@ -215,7 +215,7 @@ async fn a_single_node_comes_back_when_an_image_is_missing() {
     let kept: String = nodes::answers(&scene, "cache-0", &["GET", "key"]).await.expect("an answer");
     assert_eq!(kept, "value");
 
-    // What the bad version would do to a drain, it does not do.
+    // A drain gives the pod the version that works, not the bad one.
     let before = uids(&scene).await;
     scene.delete::<Pod>("cache-0").await;
     super::successor(&scene, "cache-0", &before["cache-0"]).await;

@@ -21,7 +21,7 @@ use crate::support::{Operator, Scene, wait_for};
 /// A client that waits for longer was not served: it was refused, or led to nobody.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whether a new client is served, which connects through the Service, writes once, and closes its connection.
+/// Reports whether a new client is served, which connects through the Service, writes once, and closes its connection.
 async fn is_served(entrance: &Entrance) -> bool {
     let comes = async {
         let address = entrance.address().await.ok()?;

@@ -55,7 +55,7 @@ async fn addresses(scene: &Scene) -> BTreeMap<String, String> {
     pods(scene).await.into_iter().map(address).collect()
 }
 
-/// Whether a client gets no answer to a ping. `None` is a client without TLS.
+/// Reports whether a client gets no answer to a ping. `None` is a client without TLS.
 async fn refused(secure: Option<&Secure>, address: &str) -> bool {
     let ping = async {
         let mut line = match secure {

@@ -28,7 +28,7 @@ pub struct Auth {
     pub user_provided: Option<Password>,
     /// That Secret, if the spec does not name it, and it exists without a password.
     pub emptied: Option<Emptied>,
-    /// What is recorded about the password that root has.
+    /// The record about the password that root has.
     pub kept: Option<StoredPasswords>,
     /// The Secret for that, if it exists without a password.
     pub kept_emptied: Option<Version>,
@@ -38,7 +38,7 @@ pub struct Auth {
     pub access: Access,
 }
 
-/// What is recorded about root's password.
+/// Root's password, as its Secret records it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredPasswords {
     /// The Secret as it was.
@@ -84,7 +84,7 @@ impl StoredPasswords {
     }
 }
 
-/// Whether authentication matters to this object: clients are to log in, or had to until now.
+/// Reports whether authentication matters to this object: clients are to log in, or had to until now.
 pub fn concerns(object: &EtcdCluster) -> bool {
     object.spec.auth.enabled || object.status.as_ref().is_some_and(|status| status.auth.is_some())
 }

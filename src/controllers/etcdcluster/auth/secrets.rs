@@ -53,7 +53,7 @@ pub async fn read(client: &Client, object: &EtcdCluster) -> Result<Auth, Error> 
     Ok(Auth { unshared, user_provided: provided, emptied, kept: stored, kept_emptied, foreign, ..Auth::default() })
 }
 
-/// What the Secret records about root's password, if it does.
+/// Reads the record of root's password from the Secret; `None` if it has none.
 fn stored(secret: &Secret) -> Option<StoredPasswords> {
     Some(StoredPasswords {
         version: version_of(secret),
@@ -108,7 +108,8 @@ pub async fn note(client: &Client, object: &EtcdCluster, note: &Note) -> Result<
     put(client, object, kept_secret(object), note.version.as_ref(), content).await
 }
 
-/// Whether the Secret is deleted with the object. If the volumes are kept, so is the only password for the data on them.
+/// Reports whether the Secret is deleted with the object. If the volumes are kept, so is the only password for the data on
+/// them.
 pub fn goes(object: &EtcdCluster) -> bool {
     object.spec.deletion_policy == DeletionPolicy::Delete
 }

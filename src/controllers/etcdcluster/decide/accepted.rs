@@ -1,10 +1,10 @@
-//! What the running cluster cannot accept of a spec.
+//! Changes of a spec that the running cluster cannot accept.
 
 use super::{View, auth, certificates, children, downgrade};
 use crate::controllers::etcdcluster::settings::{self, OLDEST_SAFE, parse};
 use crate::schedule::Schedule;
 
-/// Why the spec cannot be followed, with the field and the fix.
+/// Explains why the spec cannot be followed, with the field and the fix.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     // Both the version that is asked for and the one that runs must know all settings.
     if let Some(trouble) = settings::trouble(view.written).or_else(|| settings::trouble(view.object)) {
@@ -47,8 +47,8 @@ fn recovery(view: &View<'_>) -> Option<(&'static str, String)> {
     super::recovery::lacks_data(view).then(|| ("RecoveryInvalid", message()))
 }
 
-/// What only the apiserver can reject about pods, such as where they may run. A cluster does not begin without any of its
-/// children, such as its network policy.
+/// Explains why the apiserver rejects the pods, for example because of where they may run. A cluster does not begin without any
+/// of its children, such as its network policy.
 fn refused(view: &View<'_>) -> Option<(&'static str, String)> {
     let is_needed = |(kind, _): &(String, String)| kind == "StatefulSet" || !view.has_begun();
     let (_, refusal) = view.observed.refused.iter().find(|(child, _)| is_needed(child))?;

@@ -19,7 +19,7 @@ const LONGEST: usize = 72;
 /// The reason while no login works.
 const BROKEN: &str = "AuthBroken";
 
-/// What is wrong with the passwords, with the field and the fix.
+/// Explains what is wrong with the passwords, with the field and the fix.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     let auth = &view.observed.auth;
     let (wanted, secret) = (view.object.spec.auth.enabled, user_provided_secret(view.object));
@@ -102,12 +102,13 @@ pub fn shut(view: &View<'_>, accepted: bool) -> Option<Step> {
     Some(act(vec![repair], "trying the password that the Secret has"))
 }
 
-/// Whether clients that have the password are let in, as the spec asks for.
+/// Reports whether clients that have the password are let in, as the spec asks for.
 pub fn is_settled(view: &View<'_>) -> bool {
     !view.object.spec.auth.enabled || matches!(view.observed.auth.access, Access::With(_))
 }
 
-/// What the status records, from before the first step until clients need not log in any more.
+/// Returns the part of the status about authentication: it is recorded from before the first step until clients need not log in
+/// any more.
 pub fn record(view: &View<'_>) -> Option<AuthStatus> {
     let before = || view.object.status.as_ref().and_then(|status| status.auth.clone());
     if view.object.spec.auth.enabled {
@@ -117,13 +118,13 @@ pub fn record(view: &View<'_>) -> Option<AuthStatus> {
     before().filter(|_| view.observed.auth.access != Access::Free)
 }
 
-/// Whether the status must record that clients are to log in, before anything is done.
+/// Reports whether the status must record that clients are to log in, before anything is done.
 pub fn begins(view: &View<'_>) -> bool {
     let recorded = view.object.status.as_ref().is_some_and(|status| status.auth.is_some());
     !recorded && record(view).is_some()
 }
 
-/// Whether clients must log in; not reported while it is not known.
+/// Reports whether clients must log in; not reported while it is not known.
 pub fn part(view: &View<'_>) -> Option<ExtraCondition> {
     let part = |status: ConditionStatus, reason: &'static str, message: String| {
         Some(ExtraCondition { type_: "AuthEnabled", status, reason, message })
@@ -146,7 +147,7 @@ pub fn part(view: &View<'_>) -> Option<ExtraCondition> {
     }
 }
 
-/// What the members' statuses say about a majority while no login works, and nobody may ask for the list of members.
+/// Reports the majority by the members' statuses while no login works and the operator may not ask for the list of members.
 pub fn quorate(view: &View<'_>) -> Option<ExtraCondition> {
     let description = shut_out(view)?;
     let led = view.observed.statuses.values().filter(|status| status.leader != 0).count();

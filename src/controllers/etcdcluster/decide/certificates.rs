@@ -17,7 +17,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     of_peers(view, accepted).or_else(|| trust_of_clients(view)).or_else(|| of_clients(view, accepted))
 }
 
-/// Why the Secrets that the spec names cannot be used, or why a Secret that is gone cannot be replaced.
+/// Explains why the Secrets that the spec names cannot be used, or why a Secret that is gone cannot be replaced.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     Side::ALL.into_iter().find_map(|side| {
         let SideFacts { source, kept } = view.observed.certificates.side(side);
@@ -36,7 +36,7 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     })
 }
 
-/// Whether members run that would not trust a certificate that is made now.
+/// Reports whether members run that would not trust a certificate that is made now.
 fn is_lost(view: &View<'_>, source: &Source) -> bool {
     in_use(view, Side::Peer) && (*source == Source::None || !all_started(view, Side::Peer, &source.label()))
 }
@@ -60,7 +60,7 @@ pub fn part(view: &View<'_>) -> ExtraCondition {
     }
 }
 
-/// Whether members have files for that side.
+/// Reports whether members have files for that side.
 fn in_use(view: &View<'_>, side: Side) -> bool {
     view.observed.set.pods.values().any(|pod| pod.own.transport.side(side).mode.has_files())
 }
@@ -84,13 +84,14 @@ fn situation<'a>(view: &'a View<'_>, side: Side, names: &'a CertificateConfig, a
     }
 }
 
-/// Whether all members were started with the files of that label.
+/// Reports whether all members were started with the files of that label.
 fn all_started(view: &View<'_>, side: Side, label: &str) -> bool {
     let mut channels = view.pods().map(|pod| pod.own.transport.side(side));
     channels.all(|channel| !channel.mode.has_files() || channel.trust.as_deref() == Some(label))
 }
 
-/// What the user's clients trust: they get a new authority before members present a certificate that it signed.
+/// Updates the authorities that the user's clients trust: they get a new authority before members present a certificate that it
+/// signed.
 fn trust_of_clients(view: &View<'_>) -> Option<Step> {
     let config = Side::Client.config(view.object);
     let due = situation(view, Side::Client, &config, true)

@@ -263,8 +263,8 @@ fn is_full(view: &View<'_>, ordinal: i32) -> bool {
         || view.observed.undefragmented.contains(&names::pod(view.object, ordinal))
 }
 
-/// What the apiserver refuses of the children, although everything else goes on. A volume that cannot grow is reported if
-/// its member is out of space, or if nothing else is left to do.
+/// Reports children that the apiserver refuses, although everything else goes on. A volume that cannot grow is reported if its
+/// member is out of space, or if nothing else is left to do.
 pub fn refused(view: &View<'_>, rests: bool) -> Option<(&'static str, String)> {
     let is_urgent = |child: &ChildKey| {
         let mut claims = view.observed.set.claims.iter();

@@ -18,7 +18,7 @@ use crate::schedule::Schedule;
 
 /// In bytes. Less is not worth a disturbance: databases grow by this much at once.
 pub const LEAST: i64 = 16 * 1024 * 1024;
-/// What could not begin for this long waits for the next scheduled time: the user may have chosen a quiet hour.
+/// A turn that could not begin for this long waits for the next scheduled time: the user may have chosen a quiet hour.
 const LATEST: SignedDuration = SignedDuration::from_hours(1);
 
 /// The next member's turn. When this is called, all members are well and nothing else is left to do.
@@ -48,7 +48,7 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     })
 }
 
-/// What the status records of the step; `rests` if nothing else is left to do.
+/// Returns the record of the step for the status; `rests` if nothing else is left to do.
 pub fn record(view: &View<'_>, step: &Step, rests: bool) -> Option<DefragStatus> {
     let asked = view.object.spec.defrag.as_ref()?;
     let now = Time(Timestamp::from_second(view.now.as_second()).unwrap_or(view.now));
@@ -74,7 +74,7 @@ pub fn record(view: &View<'_>, step: &Step, rests: bool) -> Option<DefragStatus>
     Some(record)
 }
 
-/// Whether a member has its turn in this step.
+/// Reports whether a member has its turn in this step.
 pub fn takes_turn(view: &View<'_>, step: &Step) -> bool {
     turn(view, step).is_some()
 }
@@ -99,7 +99,7 @@ fn before<'a>(view: &View<'a>) -> Option<&'a DefragStatus> {
     view.object.status.as_ref()?.defrag.as_ref()
 }
 
-/// What the status records about this very schedule.
+/// Returns the record of the status, if it is about this very schedule.
 fn followed<'a>(view: &View<'a>) -> Option<&'a DefragStatus> {
     let asked = view.object.spec.defrag.as_ref()?;
     before(view).filter(|before| before.schedule == asked.schedule)

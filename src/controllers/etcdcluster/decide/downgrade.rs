@@ -17,11 +17,12 @@ use crate::api::etcdcluster::{DowngradeStatus, published_image};
 use crate::external::etcd::Status;
 use crate::stateful::step::numbers;
 
-/// Why it is cancelled before a member is added, or after one could not join.
+/// The reason if it is cancelled before a member is added, or after one could not join.
 pub const SHUTS_OUT: &str = "no member can join while it is enabled";
-/// What a member logs when it starts with a version that is below the cluster's.
+/// The log message of a member that starts with a version that is below the cluster's.
 const TOO_OLD: &str = "server version is lower than determined cluster version";
-/// What a new member logs while a downgrade is enabled: its version is then compared with another one than the cluster's.
+/// The log message of a new member while a downgrade is enabled: its version is then compared with another one than the
+/// cluster's.
 const SHUT_OUT: &str = "incompatible with current running cluster";
 
 /// The object with the version that members run; `None` unless they are to go back and are not all prepared for that.
@@ -32,12 +33,12 @@ pub fn held(object: &EtcdCluster, stage: Option<&DowngradeStatus>) -> Option<Etc
     Some(held)
 }
 
-/// Whether the downgrade has reached another stage than the recorded one. Pods are replaced only after it is recorded.
+/// Reports whether the downgrade has reached another stage than the recorded one. Pods are replaced only after it is recorded.
 pub fn is_new(view: &View<'_>) -> bool {
     recorded(view.written) != view.downgrade.as_ref()
 }
 
-/// Whether the status records a downgrade.
+/// Reports whether the status records a downgrade.
 pub fn is_on_the_way(view: &View<'_>) -> bool {
     recorded(view.written).is_some()
 }
@@ -74,7 +75,7 @@ pub fn cancel(view: &View<'_>, why: &'static str) -> Option<Action> {
     Some(Action::CancelDowngrade { why, via })
 }
 
-/// Whether a member cannot join because a downgrade is enabled, or was when it tried.
+/// Reports whether a member cannot join because a downgrade is enabled, or was when it tried.
 pub fn is_shut_out(pod: &Pod) -> bool {
     has_said(pod, SHUT_OUT)
 }
@@ -121,12 +122,12 @@ fn running(object: &EtcdCluster, observed: &Observed) -> Option<DowngradeStatus>
     Some(DowngradeStatus { from, image, prepared: false })
 }
 
-/// Whether the member runs that minor version, or an earlier one.
+/// Reports whether the member runs that minor version, or an earlier one.
 fn has_gone_back(status: &Status, wanted: u8) -> bool {
     minor_of(&status.version).is_some_and(|minor| minor <= wanted)
 }
 
-/// Whether the member can be started with that minor version.
+/// Reports whether the member can be started with that minor version.
 fn is_prepared(status: &Status, wanted: u8) -> bool {
     has_gone_back(status, wanted) || status.storage_minor.is_some_and(|it| it <= wanted)
 }
@@ -137,13 +138,13 @@ fn of_all(object: &EtcdCluster, observed: &Observed, holds: impl Fn(&Status) -> 
     all && !members.is_empty()
 }
 
-/// Whether the cluster will not adopt its members' later version. Members that were upgraded only just look prepared, too:
-/// for moments, their data still have the earlier format.
+/// Reports whether the cluster will not adopt its members' later version. Members that were upgraded only just look prepared,
+/// too: for moments, their data still have the earlier format.
 fn stays_behind(observed: &Observed, wanted: u8) -> bool {
     observed.statuses.values().any(|status| status.downgrades || has_gone_back(status, wanted))
 }
 
-/// Whether somebody cancelled the downgrade before a member ran the lower version: the cluster has its version again.
+/// Reports whether somebody cancelled the downgrade before a member ran the lower version: the cluster has its version again.
 fn is_undone(observed: &Observed, wanted: u8) -> bool {
     let statuses = || observed.statuses.values();
     let runs = statuses().any(|status| has_gone_back(status, wanted));

@@ -10,13 +10,13 @@ use super::super::facts::Observed;
 use super::{Step, View};
 use crate::api::EtcdCluster;
 
-/// Whether no cluster is recorded, and the pods go with a `StatefulSet` that is not ours, or not there any more.
+/// Reports whether no cluster is recorded, and the pods go with a `StatefulSet` that is not ours, or not there any more.
 fn stops(object: &EtcdCluster, observed: &Observed) -> bool {
     let is_new = object.status.as_ref().is_none_or(|status| status.cluster_id.is_none());
     is_new && observed.set.is_leaving(object)
 }
 
-/// What is known without the answers of an earlier cluster's members; `None` if there are no such members. If its ID were
+/// Returns the facts without the answers of an earlier cluster's members; `None` if there are no such members. If its ID were
 /// recorded, no other cluster could ever begin.
 pub fn without_answers(object: &EtcdCluster, observed: &Observed) -> Option<Observed> {
     stops(object, observed).then(|| Observed {

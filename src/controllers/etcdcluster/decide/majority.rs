@@ -1,4 +1,4 @@
-//! Why there is no majority, which members are missing, and what to do.
+//! Explains why there is no majority, which members are missing, and what to do.
 
 use kube::ResourceExt;
 
@@ -28,25 +28,25 @@ impl View<'_> {
         (ours + unknown.len(), unknown)
     }
 
-    /// Whether the member of that name answers.
+    /// Reports whether the member of that name answers.
     fn answers(&self, name: &str) -> bool {
         names::ordinal_of(self.object, name).is_some_and(|ordinal| self.answers_at(ordinal))
     }
 
-    /// Whether the member of that ordinal answers, even if only to ask for a login.
+    /// Reports whether the member of that ordinal answers, even if only to ask for a login.
     pub(super) fn answers_at(&self, ordinal: i32) -> bool {
         self.observed.statuses.contains_key(&ordinal) || self.observed.reserved.contains(&ordinal)
     }
 
-    /// Whether the pod of that name is starting, or another one in its place. A young pod that is ready has started already:
-    /// its member has stopped answering. A pod that is terminating may stay ready for some seconds, but its successor is on
-    /// its way.
+    /// Reports whether the pod of that name is starting, or another one in its place. A young pod that is ready has started
+    /// already: its member has stopped answering. A pod that is terminating may stay ready for some seconds, but its successor
+    /// is on its way.
     fn is_young(&self, name: &str) -> bool {
         let starts = |pod: &Pod| pod.young && (pod.terminating || !pod.ready);
         self.observed.set.pods.values().any(|pod| pod.name == name && starts(pod))
     }
 
-    /// Why there is no majority, and what to do.
+    /// Explains why there is no majority, and what to do.
     pub fn missing_majority(&self) -> (&'static str, String) {
         let (known, strangers) = self.last_votes();
         let answering = self.observed.statuses.len() + self.observed.reserved.len();

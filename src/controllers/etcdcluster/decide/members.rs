@@ -214,8 +214,8 @@ fn gap(view: &View<'_>, wanted: i32) -> Option<Step> {
     })
 }
 
-/// Whether etcd would refuse to add a member because of this voter: it does so while one is not connected. One that only
-/// Causeway cannot reach is connected if its kubelet finds it ready, because the readiness probe is a read by a majority.
+/// Reports whether etcd would refuse to add a member because of this voter: it does so while one is not connected. One that
+/// only Causeway cannot reach is connected if its kubelet finds it ready, because the readiness probe is a read by a majority.
 /// <https://etcd.io/docs/v3.5/op-guide/runtime-configuration/#strict-reconfiguration-check-mode-strict-reconfig-check>
 fn is_away(view: &View<'_>, ordinal: i32) -> bool {
     let serves = |pod: &Pod| pod.ready && !pod.terminating && pod.lost_node.is_none();

@@ -62,7 +62,7 @@ const NEVER_STARTS: [&str; 3] = ["ImagePullFailed", "Unschedulable", "PodRefused
 /// How often to look again at what only a user can correct, such as a Secret: no watch reports it.
 const OFTEN: Duration = Duration::from_secs(15);
 
-/// Why pods are replaced whose members have never answered.
+/// The reason to replace pods whose members have never answered.
 const UNHEARD: &str = "it does not answer, and was made from an earlier spec";
 
 /// The reason while the majority is lost, and writes are refused.
@@ -70,7 +70,7 @@ const QUORUM_LOST: &str = "QuorumLost";
 /// The reason while a majority may be well, but cannot be asked.
 const UNREACHABLE: &str = "MembersUnreachable";
 
-/// What is known, and what follows from it.
+/// The facts about a cluster, and conclusions from them.
 struct View<'a> {
     /// The object; until a downgrade is prepared, with the version that members run instead of the one that it asks for.
     object: &'a EtcdCluster,
@@ -91,7 +91,7 @@ struct View<'a> {
 /// A step, and the health of the cluster meanwhile.
 type Step = stateful::Step<Action>;
 
-/// What to do so that the cluster is as the object says.
+/// Decides what to do so that the cluster is as the object says.
 pub fn decide(object: &EtcdCluster, observed: &Observed, now: Timestamp) -> Plan<Action, EtcdClusterStatus> {
     let (transport, revision) = (OnceCell::new(), OnceCell::new());
     let unanswered = earlier::without_answers(object, observed);
@@ -130,7 +130,7 @@ fn unless_unsure(view: &View<'_>, plan: Plan<Action, EtcdClusterStatus>) -> Plan
     plan.leave_unchanged(before, SOON / 2)
 }
 
-/// What comes before everything else, whatever the spec says.
+/// Returns the step that comes before everything else, whatever the spec says.
 fn first(view: &View<'_>) -> Option<Step> {
     let unknown = || {
         let members: Vec<String> =
@@ -193,7 +193,7 @@ fn step(view: &View<'_>) -> (Step, bool) {
     let refusal = children::refused(view, step.is_none()).or_else(|| children::others(view));
     match (step, complaint, refusal) {
         (Some(step), None, None) => (step, false),
-        // What stops the cluster as a whole matters more than a child.
+        // A step that stops the cluster as a whole matters more than a child.
         (Some(step), None, Some(_)) if matches!(step.health, Health::Stalled(_)) => (step, false),
         (Some(step), Some((reason, message)), _) | (Some(step), None, Some((reason, message))) => {
             (Step { health: Health::stalled(reason, message), ..step }, false)
@@ -224,7 +224,7 @@ fn by_urgency(step: Option<Step>) -> (Option<Step>, Option<Step>) {
     }
 }
 
-/// Whether the user is to mend a Secret, or to let us read it.
+/// Reports whether the user is to mend a Secret, or to let us read it.
 fn is_about_secrets(reason: &str) -> bool {
     let reasons =
         ["SecretInvalid", "SecretLost", "SecretNotShared", "SecretsDenied", "PasswordMissing", "PasswordInvalid"];
@@ -292,8 +292,8 @@ fn without_majority(view: &View<'_>, accepted: bool) -> Option<Step> {
     })
 }
 
-/// Whether all other pods are there and ready. If Causeway has never reached a member, it knows nothing else of a cluster that
-/// may well serve its clients. A member that lost its data is not waited for: it never becomes ready.
+/// Reports whether all other pods are there and ready. If Causeway has never reached a member, it knows nothing else of a
+/// cluster that may well serve its clients. A member that lost its data is not waited for: it never becomes ready.
 fn others_serve(view: &View<'_>, pod: &Pod) -> bool {
     let set = &view.observed.set;
     let live = set.child("StatefulSet", &view.object.name_any());
@@ -304,7 +304,7 @@ fn others_serve(view: &View<'_>, pod: &Pod) -> bool {
 }
 
 impl View<'_> {
-    /// Whether the cluster has begun. From then on, a member without data must never bootstrap another one.
+    /// Reports whether the cluster has begun. From then on, a member without data must never bootstrap another one.
     fn has_begun(&self) -> bool {
         let recorded = self.object.status.as_ref().is_some_and(|status| status.cluster_id.is_some());
         let noted = || self.observed.set.claims.values().any(|claim| claim.ours && claim.member.is_some());
@@ -327,7 +327,7 @@ impl View<'_> {
         self.observed.set.pods.iter().filter(move |(ordinal, pod)| !is_stranded(**ordinal, pod)).map(|(_, pod)| pod)
     }
 
-    /// Whether the pod was made from another spec, or before a restart that was asked for.
+    /// Reports whether the pod was made from another spec, or before a restart that was asked for.
     fn is_outdated(&self, pod: &Pod) -> bool {
         pod.revision != *self.revision() || self.observed.set.is_to_restart(self.object, pod)
     }
@@ -338,7 +338,7 @@ impl View<'_> {
         self.revision.get_or_init(revision)
     }
 
-    /// Whether the member of that ordinal answers and has a leader.
+    /// Reports whether the member of that ordinal answers and has a leader.
     fn is_healthy(&self, ordinal: i32) -> bool {
         self.members.get(&ordinal).is_some_and(|member| self.observed.is_healthy(ordinal, member))
     }
@@ -370,12 +370,12 @@ impl View<'_> {
         self.observed.quorum.iter().flat_map(|quorum| &quorum.members).filter(move |member| !is_ours(member))
     }
 
-    /// Whether a majority remains while that one is away.
+    /// Reports whether a majority remains while that one is away.
     fn can_miss(&self, ordinal: i32) -> bool {
         self.healthy_voters_without(ordinal) >= majority(self.votes())
     }
 
-    /// Whether a majority of the rest is healthy once that one is no member any more.
+    /// Reports whether a majority of the rest is healthy once that one is no member any more.
     fn can_remove(&self, ordinal: i32) -> bool {
         let others = self.votes() - usize::from(self.voters().any(|voter| voter == ordinal));
         others > 0 && self.healthy_voters_without(ordinal) >= majority(others)

@@ -18,20 +18,20 @@ use crate::api::etcdcluster::RecoveredRevisions;
 use crate::recovery::REVISIONS;
 use crate::runtime::{ConditionStatus, ExtraCondition};
 
-/// Whether a recovery is asked for that was not done yet.
+/// Reports whether a recovery is asked for that was not done yet.
 pub fn is_asked_for(view: &View<'_>) -> bool {
     let done = view.object.status.as_ref().and_then(|status| status.recovered.as_ref());
     view.object.spec.recovery.as_ref().is_some_and(|asked| done != Some(&asked.token))
 }
 
-/// Whether the cluster could restart from that member: its volume is there, and not known to be empty.
+/// Reports whether the cluster could restart from that member: its volume is there, and not known to be empty.
 pub fn has_data(view: &View<'_>, ordinal: i32) -> bool {
     let set = &view.observed.set;
     let is_empty = set.pods.get(&ordinal).is_some_and(|pod| pod.loss() == Some(Loss::Empty));
     set.claims.contains_key(&ordinal) && !is_empty
 }
 
-/// Whether a recovery is asked for from a member that has no data, or does not exist.
+/// Reports whether a recovery is asked for from a member that has no data, or does not exist.
 pub fn lacks_data(view: &View<'_>) -> bool {
     let asked = view.object.spec.recovery.as_ref().filter(|_| is_asked_for(view));
     let ordinal = asked.map(|asked| names::ordinal_of(view.object, &asked.from_member));
@@ -59,24 +59,24 @@ pub fn begin<'a>(view: &View<'a>) -> Begin<'a> {
     }
 }
 
-/// Whether the recovery has started, by the label in the pod template. While pods stop and start, their members do not
+/// Reports whether the recovery has started, by the label in the pod template. While pods stop and start, their members do not
 /// show that the majority is lost.
 pub fn has_started(view: &View<'_>) -> bool {
     let set = view.observed.set.child("StatefulSet", &view.object.name_any());
     set.is_some_and(|set| !set.value["spec"]["template"]["metadata"]["labels"][names::FORCED].is_null())
 }
 
-/// Whether the recovery that is asked for is over: done, or not needed. This is recorded before anything else is done.
+/// Reports whether the recovery that is asked for is over: done, or not needed. This is recorded before anything else is done.
 pub fn ends(view: &View<'_>) -> bool {
     is_asked_for(view) && view.observed.quorum.is_some() && !is_pending(view)
 }
 
-/// Whether it is not known yet if the member that rebuilds the cluster has skipped revisions.
+/// Reports whether it is not known yet if the member that rebuilds the cluster has skipped revisions.
 fn is_pending(view: &View<'_>) -> bool {
     view.observed.set.pods.values().any(|pod| pod.own.forced && pod.own.skip == Skip::Pending)
 }
 
-/// Whether the cluster is another one than the recorded one. Its ID is recorded before anything else is done: only the
+/// Reports whether the cluster is another one than the recorded one. Its ID is recorded before anything else is done: only the
 /// record says which of two clusters is ours.
 pub fn is_another(view: &View<'_>) -> bool {
     let recorded = view.object.status.as_ref().and_then(|status| status.cluster_id.as_ref());
@@ -84,7 +84,7 @@ pub fn is_another(view: &View<'_>) -> bool {
     recorded.zip(seen).is_some_and(|(recorded, seen)| *recorded != seen)
 }
 
-/// Whether revisions were skipped, or why not; `None` if no member rebuilds the cluster.
+/// Reports whether revisions were skipped, or why not; `None` if no member rebuilds the cluster.
 pub fn revisions(view: &View<'_>) -> Option<RecoveredRevisions> {
     let pod = view.observed.set.pods.values().find(|pod| pod.own.forced)?;
     let reason = match &pod.own.skip {
@@ -95,7 +95,7 @@ pub fn revisions(view: &View<'_>) -> Option<RecoveredRevisions> {
     Some(RecoveredRevisions { skipped: false, reason: Some(reason) })
 }
 
-/// Whether watchers and caches are safe after a recovery.
+/// Reports whether watchers and caches are safe after a recovery.
 pub fn part(view: &View<'_>) -> ExtraCondition {
     let part = |status, reason, message| ExtraCondition { type_: "RevisionsSkipped", status, reason, message };
     let status = view.object.status.as_ref();

@@ -50,7 +50,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     Some(Step::act(vec![delete_pod(pod, view.why_replaced(pod))], "RollingOut", message))
 }
 
-/// Whether the member answers and keeps up with the leader, and its pod serves.
+/// Reports whether the member answers and keeps up with the leader, and its pod serves.
 fn is_well(view: &View<'_>, ordinal: i32) -> bool {
     let index = |ordinal: i32| {
         let member = view.members.get(&ordinal)?;
@@ -64,14 +64,14 @@ fn is_well(view: &View<'_>, ordinal: i32) -> bool {
     view.is_healthy(ordinal) && follows && serves
 }
 
-/// Whether the member will not get well by waiting.
+/// Reports whether the member will not get well by waiting.
 fn is_stuck(view: &View<'_>, ordinal: i32) -> bool {
     let pod = view.observed.set.pods.get(&ordinal);
     !view.is_healthy(ordinal) && pod.is_some_and(|pod| !pod.terminating && !pod.ready)
 }
 
 impl View<'_> {
-    /// Why a pod is replaced that is well.
+    /// Returns the reason to replace a pod that is well.
     pub fn why_replaced(&self, pod: &Pod) -> &'static str {
         if self.observed.set.is_to_restart(self.object, pod) {
             "kubectl rollout restart asks for it"
@@ -80,12 +80,12 @@ impl View<'_> {
         }
     }
 
-    /// Whether a pod that was made from the present spec works.
+    /// Reports whether a pod that was made from the present spec works.
     pub fn is_proven(&self) -> bool {
         self.observed.set.is_proven(|pod| self.is_outdated(pod))
     }
 
-    /// Whether the pod has worked, and its successor might not.
+    /// Reports whether the pod has worked, and its successor might not.
     pub fn must_stay(&self, pod: &Pod) -> bool {
         self.observed.set.must_stay(self.object, pod, |pod| self.is_outdated(pod))
     }

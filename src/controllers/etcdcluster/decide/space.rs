@@ -38,18 +38,18 @@ fn is_of_data(alarm: &Alarm) -> bool {
     alarm.kind == AlarmKind::Corrupt
 }
 
-/// Whether etcd found different data and does not know which member's are damaged. It then names member 0.
+/// Reports whether etcd found different data and does not know which member's are damaged. It then names member 0.
 /// <https://github.com/etcd-io/etcd/blob/v3.5.35/server/etcdserver/corrupt.go#L208>
 fn is_of_nobody(alarm: &Alarm) -> bool {
     is_of_data(alarm) && alarm.member == 0
 }
 
-/// Whether data of members differ, and writes are refused.
+/// Reports whether data of members differ, and writes are refused.
 pub fn is_corrupt(view: &View<'_>) -> bool {
     view.observed.quorum.iter().flat_map(|quorum| &quorum.alarms).any(is_of_data)
 }
 
-/// What to do if etcd does not know which member's data are damaged. If writes went on, the members would differ ever
+/// Returns the step if etcd does not know which member's data are damaged. If writes went on, the members would differ ever
 /// more.
 pub fn differ(view: &View<'_>) -> Option<Step> {
     view.observed.quorum.as_ref()?.alarms.iter().find(|alarm| is_of_nobody(alarm))?;
@@ -65,7 +65,8 @@ pub fn differ(view: &View<'_>) -> Option<Step> {
     Some(Step::stalled(CORRUPT, message))
 }
 
-/// Whether writes are refused, and the status does not say so yet. It is written first, for defragmentation takes seconds.
+/// Reports whether writes are refused, and the status does not say so yet. It is written first, for defragmentation takes
+/// seconds.
 pub fn is_new(view: &View<'_>, step: &Step) -> bool {
     let conditions = view.object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     // Any reason counts: a failure on the way is reported under a reason of its own, which each try must not replace.
@@ -169,8 +170,8 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     Some(disarm(&full, view, NO_SPACE, "there is space again"))
 }
 
-/// Whether the member of that ID answers and was started with an earlier spec. A process keeps the quota that it was started
-/// with, and raises the alarm again at the next write if that is too low: then only another pod helps.
+/// Reports whether the member of that ID answers and was started with an earlier spec. A process keeps the quota that it was
+/// started with, and raises the alarm again at the next write if that is too low: then only another pod helps.
 /// <https://etcd.io/docs/v3.5/op-guide/maintenance/#space-quota>
 fn runs_earlier_spec(view: &View<'_>, id: u64) -> bool {
     let is_outdated = |ordinal: &i32| view.observed.set.pods.get(ordinal).is_some_and(|pod| view.is_outdated(pod));
@@ -221,7 +222,7 @@ mod tests {
     use crate::controllers::etcdcluster::fixtures::cluster;
     use crate::external::etcd::{Member, Status};
 
-    /// What is done about a single member that is full, at that revision, with so much in use.
+    /// Returns the action for a single member that is full, at that revision, with so much in use.
     fn next(revision: i64, db_in_use: i64, compacted: impl Into<Option<Compaction>>) -> Option<Action> {
         found(&cluster(1), revision, db_in_use, compacted).0.actions.into_iter().next()
     }

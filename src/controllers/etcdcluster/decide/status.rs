@@ -1,4 +1,4 @@
-//! What the status says of a cluster.
+//! Writes the status of a cluster.
 
 use super::super::membership::never_started;
 use super::super::names;

@@ -20,7 +20,7 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     Some(Step::act(vec![action], "MemberRemoving", format!("removing {name}: {why}")))
 }
 
-/// Whether a majority of the others is healthy.
+/// Reports whether a majority of the others is healthy.
 fn can_go(view: &View<'_>, member: &Member) -> bool {
     let healthy = view.voters().filter(|voter| view.is_healthy(*voter)).count();
     member.is_learner || healthy >= majority(view.votes() - 1)

@@ -4,7 +4,7 @@ use super::super::facts::Pod;
 use super::super::names;
 use super::View;
 
-/// What to do about the lost node of a pod that is to stop, as the end of a sentence; empty if its node is not lost.
+/// Tells what to do about the lost node of a pod that is to stop, as the end of a sentence; empty if its node is not lost.
 pub fn remedy(pod: &Pod) -> String {
     let Some(node) = &pod.lost_node else { return String::new() };
     let pod = &pod.name;

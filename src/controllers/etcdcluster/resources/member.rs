@@ -1,4 +1,4 @@
-//! What every process that is a member needs: memory for its data, and variables.
+//! Memory for the data, and variables, which every process that is a member needs.
 
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 

@@ -44,7 +44,7 @@ pub enum Begin<'a> {
 }
 
 impl Begin<'_> {
-    /// Whether they rebuild the cluster from their data.
+    /// Reports whether they rebuild the cluster from their data.
     pub fn forces_new_cluster(self) -> bool {
         self != Self::Usual
     }

@@ -22,7 +22,7 @@ const OF_NOBODY: Alarm = Alarm { member: 0, kind: AlarmKind::Corrupt };
 const GONE: u64 = 0xdead;
 
 impl Simulation {
-    /// What is decided while these alarms are raised.
+    /// Returns the plan while these alarms are raised.
     pub fn alarmed(&mut self, alarms: &[Alarm]) -> Plan<Action, EtcdClusterStatus> {
         self.alarmed_after(None, alarms)
     }

@@ -32,7 +32,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// What a look finds; `asked` if a member could be asked.
+    /// Returns the facts that a look finds; `asked` if a member could be asked.
     pub fn facts(&self, concerned: bool, asked: bool) -> Auth {
         let (user_provided, kept) =
             if concerned { (self.user_provided.clone(), self.kept.clone()) } else { (None, None) };
@@ -49,7 +49,7 @@ impl Gate {
         Auth { user_provided, emptied, kept, kept_emptied, access, ..Auth::default() }
     }
 
-    /// Whether a call with that login is answered.
+    /// Reports whether a call with that login is answered.
     pub fn admits(&self, via: &Endpoint) -> bool {
         !self.on || via.login.as_ref() == self.root.as_ref()
     }

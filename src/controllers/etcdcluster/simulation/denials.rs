@@ -1,4 +1,4 @@
-//! What the apiserver refuses, such as by a quota or a webhook, keeps no member from being helped.
+//! A refusal of the apiserver, such as by a quota or a webhook, keeps no member from being helped.
 
 use super::Simulation;
 use super::faults::{Edit, Mishap};
@@ -14,7 +14,7 @@ use crate::stateful::refusals::refusal_of;
 use crate::stateful::simulation::error_of;
 
 impl Kubernetes {
-    /// Whether the apiserver refuses that.
+    /// Reports whether the apiserver refuses that.
     pub fn denies(&self, action: &ChildAction) -> bool {
         match action {
             ChildAction::Apply { child, .. } => {

@@ -1,4 +1,4 @@
-//! What goes wrong, and what users ask for meanwhile.
+//! Faults, and the edits of users meanwhile.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -84,14 +84,14 @@ pub enum Edit {
     Tls(bool, Option<ClientTlsMode>),
     /// Other authorities.
     Renewal(&'static str),
-    /// Whether clients must log in.
+    /// Clients must log in, or need not any more.
     Auth(bool),
     /// Another password in the Secret.
     Password(&'static str),
     Mistake,
 }
 
-/// What can happen.
+/// A fault or an edit.
 #[derive(Clone, Debug)]
 pub enum Event {
     Reconcile(Mishap),
@@ -149,7 +149,7 @@ fn edit() -> impl Strategy<Value = Edit> {
     ]
 }
 
-/// What happens, in order.
+/// Generates events in order.
 pub fn story(length: usize) -> impl Strategy<Value = Vec<Event>> {
     let event = prop_oneof![
         5 => mishap().prop_map(Event::Reconcile),

@@ -18,7 +18,7 @@ use crate::stateful::simulation::{self, Birth, Objects};
 pub const BACK_OFF: u8 = 3;
 /// The same for one that was killed again and again.
 pub const LONG_BACK_OFF: u8 = 60;
-/// What a member logs whose volume is full.
+/// The log message of a member whose volume is full.
 const NO_SPACE: &str = "{\"level\":\"fatal\",\"msg\":\"wal: no space left on device\"}";
 /// How long a kubelet may still have the previous `ConfigMap`.
 const MEMORY: u8 = 2;
@@ -91,11 +91,11 @@ pub struct Kubernetes {
     pub full: Option<(i32, String)>,
 }
 
-/// What a kubelet starts pods from.
+/// The kind of the settings that a kubelet starts pods from.
 const SETTINGS: &str = "ConfigMap";
 
 impl Kubernetes {
-    /// What a look at Kubernetes shows, without the members' answers.
+    /// Returns the facts that a look at Kubernetes shows, without the members' answers.
     pub fn observe(&self, object: &EtcdCluster, raft: &Raft) -> Observed {
         Observed {
             set: self.set.observe(|ordinal, pod| pod.facts(object, ordinal, raft)),
@@ -138,14 +138,14 @@ impl Kubernetes {
         pod.container = then;
     }
 
-    /// Whether a pod may start as a new member by the settings that a kubelet has, or may still have.
+    /// Reports whether a pod may start as a new member by the settings that a kubelet has, or may still have.
     pub fn admits(&self, object: &EtcdCluster, ordinal: i32) -> bool {
         let name = names::pod(object, ordinal);
         let known = self.settings().into_iter().chain(self.earlier.as_ref().map(|(child, _)| child));
         known.filter_map(start_of).any(|start| start.begins || start.members.iter().any(|(member, _)| *member == name))
     }
 
-    /// Whether a pod may start as a new member by the settings as they are.
+    /// Reports whether a pod may start as a new member by the settings as they are.
     pub fn admits_now(&self, object: &EtcdCluster, ordinal: i32) -> bool {
         Self { earlier: None, ..self.clone() }.admits(object, ordinal)
     }
@@ -189,7 +189,7 @@ impl Kubernetes {
         }
     }
 
-    /// What the kubelet does for one pod.
+    /// Does the kubelet's work for one pod.
     fn run(&mut self, object: &EtcdCluster, ordinal: i32, raft: &mut Raft) {
         let Some(pod) = self.set.pods.get_mut(&ordinal).filter(|pod| !pod.lost && !pod.terminating) else { return };
         pod.restarts += i32::from(matches!(pod.container, Container::Ended(_, 0)));
@@ -328,7 +328,7 @@ impl PodState {
         }
     }
 
-    /// Whether revisions were skipped: known as soon as the member runs.
+    /// Reports whether revisions were skipped: known as soon as the member runs.
     fn skip(&self) -> Skip {
         match self.container {
             Container::Runs(_) => Skip::Done,
@@ -344,14 +344,14 @@ impl PodState {
         }
     }
 
-    /// Whether it answers at that URL.
+    /// Reports whether it answers at that URL.
     pub fn is_at(&self, url: &str) -> bool {
         let scheme = url.split("://").next().unwrap();
         self.transport.client.mode.serves(scheme)
             && url == format!("{scheme}://{}:{}", self.address, names::CLIENT_PORT)
     }
 
-    /// Whether its member reaches another one there.
+    /// Reports whether its member reaches another one there.
     pub fn reaches(&self, other: &Self, url: &str) -> bool {
         let by_tls = names::is_https(url);
         let trusted = || self.shows.is_subset(&other.trusts) && other.shows.is_subset(&self.trusts);

@@ -68,7 +68,7 @@ pub struct Simulation {
     away: BTreeSet<i32>,
     /// Children that were refused, each with the spec that asked for it.
     refused: BTreeMap<ChildKey, (EtcdClusterSpec, Refusal)>,
-    /// What was done.
+    /// The actions that were taken.
     pub journal: Vec<Action>,
 }
 
@@ -97,7 +97,7 @@ impl Simulation {
         simulation
     }
 
-    /// What `observe` would find.
+    /// Returns the facts that `observe` would find.
     fn observe(&mut self, object: &EtcdCluster, stale: bool) -> Observed {
         let live = || self.kubernetes.observe(object, &self.raft);
         let mut observed = self.watched.take().filter(|_| stale).unwrap_or_else(live);
@@ -128,7 +128,7 @@ impl Simulation {
         observed
     }
 
-    /// What the member that is reached there says of itself.
+    /// Returns the status of the member that is reached there.
     fn status_at(&self, endpoint: &Endpoint) -> Option<Status> {
         let id = self.member_at(endpoint)?;
         let pod = self.kubernetes.set.pods.values().find(|pod| pod.member() == Some(id))?;
@@ -379,7 +379,7 @@ impl Simulation {
         self.raft.healthy().len() >= self.raft.majority()
     }
 
-    /// Whether enough voters run to have a leader.
+    /// Reports whether enough voters run to have a leader.
     fn has_voters(&self) -> bool {
         self.raft.voters().filter(|id| self.raft.up.contains_key(id)).count() >= self.raft.majority()
     }

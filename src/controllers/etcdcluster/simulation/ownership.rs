@@ -1,4 +1,4 @@
-//! What is somebody else's stays as it is, and what is ours stays ours.
+//! Objects of other owners stay as they are, and our own stay ours.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::controllers::etcdcluster::settings::Start;
 use crate::external::etcd::{Member, Trouble};
 
-/// What a member logs whose version is below the cluster's.
+/// The log message of a member whose version is below the cluster's.
 const TOO_OLD: &str = "invalid downgrade; server version is lower than determined cluster version";
 
 /// Entries that a cluster has from its beginning, so that a learner needs a while to catch up.
 const FIRST_ENTRIES: u64 = 40;
 
-/// What a volume holds.
+/// The data on a volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Data {
     pub member: u64,
@@ -364,7 +364,7 @@ impl Raft {
         !self.members.is_empty() && self.voters().filter(|id| self.up.contains_key(id)).count() >= self.majority()
     }
 
-    /// Whether this voter may lose its data: a majority still has all that was acknowledged then.
+    /// Reports whether this voter may lose its data: a majority still has all that was acknowledged then.
     pub fn can_lose(&self, id: u64) -> bool {
         let lost = self.voters().filter(|voter| !self.logs.contains_key(voter) || *voter == id).count();
         self.started.contains(&id) && lost <= (self.voters().count() - 1) / 2

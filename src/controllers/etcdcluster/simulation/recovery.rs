@@ -12,7 +12,7 @@ use crate::controllers::etcdcluster::fixtures::cluster;
 use crate::external::etcd::Status;
 use crate::runtime::{ConditionStatus, Health, merge_conditions};
 
-/// Whether the member of that pod belongs to the cluster that is recorded, or rebuilds it.
+/// Reports whether the member of that pod belongs to the cluster that is recorded, or rebuilds it.
 pub fn is_ours(object: &EtcdCluster, pod: &Pod, status: &Status) -> bool {
     let recorded = object.status.as_ref().and_then(|status| status.cluster_id.clone());
     pod.own.forced || recorded.is_none_or(|recorded| recorded == format!("{:x}", status.cluster_id))
@@ -218,7 +218,7 @@ fn members_that_kubelets_find_ready_are_not_called_lost_and_no_recovery_destroys
     let quorate = conditions.iter().find(|condition| condition.type_ == "Quorate").unwrap();
     assert_eq!(quorate.status, "Unknown");
 
-    // What a kubelet said before its node was lost is no evidence, and a pod that stops will not serve.
+    // The last report of a kubelet before its node was lost is no evidence, and a pod that stops will not serve.
     for (lost, terminating) in [(true, false), (false, true)] {
         let mut observed = observed.clone();
         for ordinal in [0, 1] {

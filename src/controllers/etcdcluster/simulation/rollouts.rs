@@ -218,7 +218,7 @@ fn without_a_majority_no_pod_is_deleted_for_a_spec_that_is_not_accepted() {
     }
 }
 
-/// What is known if no member has ever answered the operator.
+/// Returns the facts if no member has ever answered the operator.
 fn unheard(simulation: &mut Simulation) -> Observed {
     let object = simulation.object.clone();
     let mut observed = simulation.observe(&object, false);

@@ -70,7 +70,7 @@ proptest! {
         let on = Edit::Tls(true, Some(ClientTlsMode::Require));
         prop_assert_eq!(changed(&mut simulation, &on), (2 * all, all));
         prop_assert_eq!(changed(&mut simulation, &Edit::Tls(false, None)), (2 * all, all));
-        // What was made is still there.
+        // The certificates that were made are still there.
         prop_assert_eq!(changed(&mut simulation, &on), (2 * all, all));
     }
 
@@ -95,7 +95,7 @@ proptest! {
     }
 }
 
-/// What was made, on which side.
+/// Lists the certificates that were made, and on which side.
 fn dues(simulation: &Simulation) -> Vec<(Side, RotationStep)> {
     let due =
         |action: &Action| if let Action::Certify(side, certify) = action { Some((*side, certify.need)) } else { None };

@@ -1,4 +1,4 @@
-//! What is known of a cluster's certificates, without anything that is secret.
+//! The facts about a cluster's certificates, without anything that is secret.
 
 use super::Side;
 
@@ -9,7 +9,7 @@ pub use crate::stateful::tls::facts::{SideFacts, Source, StoredCertificate, Vers
 pub struct Certificates {
     pub peer: SideFacts,
     pub client: SideFacts,
-    /// What the user's clients have.
+    /// The certificate of the user's clients.
     pub for_clients: Option<StoredCertificate>,
     /// The Secret with the authorities.
     pub authorities: Option<Version>,

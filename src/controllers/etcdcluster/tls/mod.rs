@@ -28,7 +28,7 @@ const ROOT: &str = "root";
 /// Where the Secrets are in the members' file system.
 const FILES: &str = "/etc/etcd/tls";
 
-/// Who talks to members.
+/// The side of a connection from which a member is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     /// The other members.
@@ -90,7 +90,7 @@ impl Side {
         format!("{FILES}/{}", self.word())
     }
 
-    /// What the spec wants.
+    /// Returns the transport that the spec asks for.
     pub fn wanted(self, object: &EtcdCluster) -> Mode {
         let tls = object.spec.tls.as_ref();
         match self {
@@ -126,7 +126,7 @@ impl Side {
         }
     }
 
-    /// What a certificate must be valid for.
+    /// Returns the names that a certificate must be valid for.
     pub fn names(self, object: &EtcdCluster) -> Vec<String> {
         let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
         let pods = format!("*.{}.{namespace}.svc", names::peers(object));
@@ -170,7 +170,7 @@ impl Side {
         }
     }
 
-    /// What a given certificate must be good for.
+    /// Returns what a given certificate must be good for.
     fn needs(self, object: &EtcdCluster) -> Needs {
         match self {
             Self::Peer => {
@@ -198,7 +198,7 @@ impl Mode {
         }
     }
 
-    /// What a label says; pods without one use no TLS.
+    /// Reads a label; pods without one use no TLS.
     pub fn of(label: Option<&str>) -> Self {
         match label {
             Some("Both") => Self::Both,
@@ -207,7 +207,7 @@ impl Mode {
         }
     }
 
-    /// Whether a member with this transport is reached by that scheme.
+    /// Reports whether a member with this transport is reached by that scheme.
     pub fn serves(self, scheme: &str) -> bool {
         match self {
             Self::Plain => scheme == "http",
@@ -216,7 +216,7 @@ impl Mode {
         }
     }
 
-    /// Whether a member has certificates. With them, it can also call others by TLS, and verify them.
+    /// Reports whether a member has certificates. With them, it can also call others by TLS, and verify them.
     pub fn has_files(self) -> bool {
         self != Self::Plain
     }

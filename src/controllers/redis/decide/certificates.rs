@@ -12,7 +12,7 @@ use crate::stateful::tls::rotation::{Due, Situation};
 use crate::stateful::tls::write::Certify;
 use crate::stateful::tls::{CertificateConfig, RotationStep};
 
-/// What is wrong with the certificates, with the field and the fix.
+/// Explains what is wrong with the certificates, with the field and the fix.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     view.object.spec.tls.as_ref()?;
     let certificates = &view.observed.certificates;

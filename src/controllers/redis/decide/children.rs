@@ -41,7 +41,7 @@ fn with_slices<'a>(view: &View<'a>) -> Vec<(ChildKey, &'a Child)> {
     children.chain(slices).collect()
 }
 
-/// Why no container can answer as Redis Sentinel does.
+/// Explains why no container can answer as Redis Sentinel does.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     let sentinel = view.object.spec.sentinel.as_ref()?;
     (sentinel.image.is_none() && view.observed.own_image.is_none()).then(|| {

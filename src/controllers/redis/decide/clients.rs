@@ -1,4 +1,4 @@
-//! Whether new clients get in, and what to do about it if not. Clients that are in already notice nothing.
+//! Reports whether new clients get in, and what to do about it if not. Clients that are in already notice nothing.
 
 use kube::ResourceExt;
 
@@ -7,13 +7,13 @@ use super::{SELDOM, Step, View};
 use crate::external::redis::Admission;
 use crate::runtime::Health;
 
-/// What Redis says when it has as many clients as it may.
+/// The error of Redis when it has as many clients as it may.
 /// <https://github.com/redis/redis/blob/7.0/src/networking.c> (`acceptCommonHandler`)
 const FULL: &str = "max number of clients reached";
 /// Codes by which users and passwords are not those of the spec, or protected mode is on.
 const CHANGED: [&str; 4] = ["NOAUTH", "WRONGPASS", "NOPERM", "DENIED"];
 
-/// Whether the users of a process are not those of the spec: it refuses new clients, or the operator's own user.
+/// Reports whether the users of a process are not those of the spec: it refuses new clients, or the operator's own user.
 pub fn users_changed(pod: &Pod) -> bool {
     let code = |words: &str| words.split(' ').next().is_some_and(|code| CHANGED.contains(&code));
     pod.own.detour || matches!(&pod.own.turned_away, Some(Admission::Refused(words)) if code(words))

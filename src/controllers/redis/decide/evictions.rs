@@ -27,7 +27,7 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     Step::children(view.observed.set.unless_met(budget(view)), "Applying", message)
 }
 
-/// What the status says while no pod can be evicted.
+/// Returns the message of the status while no pod can be evicted.
 pub fn refusal(view: &View<'_>) -> Option<String> {
     let name = view.object.name_any();
     (allowed(view) == 0).then(|| {
@@ -39,13 +39,13 @@ pub fn refusal(view: &View<'_>) -> Option<String> {
 /// How many pods may be unavailable at the same time.
 fn allowed(view: &View<'_>) -> i32 {
     i32::from(may_evict(view).unwrap_or_else(|| {
-        // What the operator does not know now changes nothing.
+        // A budget that the operator does not know now changes nothing.
         let live = view.observed.set.child("PodDisruptionBudget", &view.object.name_any());
         live.is_some_and(|live| live.value["spec"]["maxUnavailable"].as_i64() != Some(0))
     }))
 }
 
-/// Whether a pod may be evicted; `None` while nodes change their roles, or do not answer for a moment.
+/// Reports whether a pod may be evicted; `None` while nodes change their roles, or do not answer for a moment.
 fn may_evict(view: &View<'_>) -> Option<bool> {
     if view.object.spec.replicas == 0 {
         return Some(true);

@@ -54,7 +54,7 @@ fn of_pod(view: &View<'_>, pod: &Pod, template: &str) -> String {
     }
 }
 
-/// Whether a process has taken the settings of the spec that it can change while it runs.
+/// Reports whether a process has taken the settings of the spec that it can change while it runs.
 fn is_accepted(view: &View<'_>) -> bool {
     let users = passwords::users(view);
     let wanted = |pod: &Pod| resources::live_settings(view.object, users.as_ref(), pod.own.memory_limit);

@@ -47,7 +47,7 @@ const AT_ONCE: Duration = Duration::from_millis(50);
 /// A step, and the health of the object meanwhile.
 type Step = stateful::Step<Action, Record>;
 
-/// What is recorded with a step.
+/// The record that goes with a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 enum Record {
     /// Only what was observed.
@@ -67,7 +67,7 @@ enum Record {
     Masterless,
 }
 
-/// What to do so that the nodes are as the object says.
+/// Decides what to do so that the nodes are as the object says.
 pub fn decide(object: &Redis, observed: &Observed, now: Timestamp) -> Plan<Action, RedisStatus> {
     let view = View::new(object, observed, now);
     let step = clients::describe(&view, writes::describe(&view, led(&view, step(&view))));
@@ -172,7 +172,7 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| accepted.then(|| switchover::step(view)).flatten())
         .or_else(|| accepted.then(|| size::clean_up(view)).flatten())
         .or_else(|| rollout::unfinished(view));
-    // What stops the set as a whole matters more than a child.
+    // A step that stops the set as a whole matters more than a child.
     let stalls = step.as_ref().is_some_and(|step| matches!(step.health, Health::Stalled(_)));
     let refusal = refused::report(view, step.is_none()).or_else(|| children::others(view)).filter(|_| !stalls);
     let step = match (step, complaint.or(refusal)) {

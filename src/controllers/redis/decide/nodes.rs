@@ -84,8 +84,8 @@ pub fn stragglers(view: &View<'_>) -> Option<Step> {
     Some(Step { record: Record::Close, ..Step::act(actions, "Following", message) })
 }
 
-/// Whether all clients that the network led to an earlier master have left it. However late an operator looks, it
-/// closes the connections once after the network knows the new master (`STRAGGLE`). After `INSIST`, clients that are
+/// Reports whether all clients that the network led to an earlier master have left it. However late an operator looks,
+/// it closes the connections once after the network knows the new master (`STRAGGLE`). After `INSIST`, clients that are
 /// still there do not count: a client that reconnects again and again does not come through the Service.
 pub fn have_left(view: &View<'_>) -> bool {
     let Some(last) = since_change(view) else { return false };
@@ -118,7 +118,7 @@ pub fn configure(view: &View<'_>) -> Option<Step> {
         let wanted = resources::live_settings(view.object, users.as_ref(), pod.own.memory_limit);
         let applied = AppliedConfig::of(pod).filter(|note| note.run_id == info.run_id);
         let is_applied = applied.as_ref().is_some_and(|note| note.hash == wanted);
-        // What the process refuses to change was not changed by hand.
+        // A directive that the process refuses to change was not changed by hand.
         let is_fixed = |name: &String| applied.as_ref().is_some_and(|note| note.fixed.contains_key(name));
         let mut drift: Vec<String> = pod.own.drift.iter().filter(|name| !is_fixed(name)).cloned().collect();
         drift.extend(clients::users_changed(pod).then(|| "users and passwords".to_owned()));
@@ -154,7 +154,7 @@ pub fn mend(view: &View<'_>) -> Option<Step> {
         } else {
             is_silent(pod, HUNG) && !is_starting(view, pod) && !view.must_stay(pod)
         };
-        // What runs a script is not hung, unless it was the master before.
+        // A process that runs a script is not hung, unless it was the master before.
         let runs = pod.own.busy && !is_silenced(view, pod);
         **ordinal != master && silent && !runs && !pod.terminating && !view.is_attached(pod)
     };
@@ -175,15 +175,15 @@ pub fn mend(view: &View<'_>) -> Option<Step> {
     Step::children([action], "Replacing", format!("replacing {}: {why}", pod.name))
 }
 
-/// Whether a pod is that of a master that lost the role by its silence. It would execute the writes that wait in its
-/// sockets as soon as it wakes up.
+/// Reports whether a pod is that of a master that lost the role by its silence. It would execute the writes that wait
+/// in its sockets as soon as it wakes up.
 fn is_silenced(view: &View<'_>, pod: &Pod) -> bool {
     let last = view.before.last_failover.as_ref();
     last.filter(|last| last.from.as_ref() == Some(&pod.name) && last.reason == MASTER_SILENT)
         .is_some_and(|last| pod.made.is_none_or(|made| made <= last.at.0))
 }
 
-/// Whether a pod was made lately, nothing shows that it cannot start, and it has not answered yet.
+/// Reports whether a pod was made lately, nothing shows that it cannot start, and it has not answered yet.
 fn is_starting(view: &View<'_>, pod: &Pod) -> bool {
     let is_new = pod.made.is_some_and(|made| view.now.duration_since(made) < STARTING);
     is_new && pod.trouble.is_none() && !pod.own.has_answered && pod.info().is_none()

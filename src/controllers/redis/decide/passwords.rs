@@ -1,4 +1,4 @@
-//! Who may log in. A changed password takes effect in running processes, and the previous one stays valid.
+//! Decides who may log in. A changed password takes effect in running processes, and the previous one stays valid.
 
 use kube::ResourceExt;
 
@@ -14,7 +14,7 @@ use crate::stateful::password::Emptied;
 /// The longest password, in bytes: a longer one is a mistake.
 const LONGEST: usize = 512;
 
-/// What is wrong with the passwords, with the field and the fix.
+/// Explains what is wrong with the passwords, with the field and the fix.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     if !view.object.spec.auth.enabled {
         return None;

@@ -1,4 +1,4 @@
-//! What the apiserver refuses of the children, such as by a quota or a webhook: everything else goes on.
+//! Children that the apiserver refuses, such as by a quota or a webhook: everything else goes on.
 
 use super::super::facts::Pod;
 use super::View;
@@ -6,18 +6,18 @@ use crate::external::redis::Writes;
 use crate::stateful::Claim;
 use crate::stateful::refusals::{self, ChildKey};
 
-/// Whether the apiserver refused that child of this spec moments ago.
+/// Reports whether the apiserver refused that child of this spec moments ago.
 pub fn is_set_aside(view: &View<'_>, kind: &str, name: &str) -> bool {
     view.observed.refused.contains_key(&(kind.to_owned(), name.to_owned()))
 }
 
-/// Whether the apiserver refused to let that volume grow moments ago.
+/// Reports whether the apiserver refused to let that volume grow moments ago.
 pub fn is_rigid(view: &View<'_>, claim: &Claim) -> bool {
     view.observed.refused.contains_key(&refusals::claim(&claim.name))
 }
 
-/// What only the apiserver can reject about pods: none is replaced, for its successor would be like it. And no set begins
-/// without any of its children, such as its network policy.
+/// Explains why the apiserver rejects the pods: none is replaced, for its successor would be like it. And no set begins without
+/// any of its children, such as its network policy.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     let begins = view.before.master.is_none();
     let is_needed = |(kind, _): &ChildKey| kind == "StatefulSet" || (begins && kind != "PersistentVolumeClaim");
@@ -25,7 +25,7 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     Some((refusal.reason, refusal.message.clone()))
 }
 
-/// What else is refused. A volume that cannot grow is reported if its node is out of space, or if nothing else is left to do;
+/// Reports other refusals. A volume that cannot grow is reported if its node is out of space, or if nothing else is left to do;
 /// another child while a master takes writes, for that matters more.
 pub fn report(view: &View<'_>, rests: bool) -> Option<(&'static str, String)> {
     let has_trouble = |pod: &Pod| matches!(pod.own.writes, Some(Writes::Refused(_) | Writes::Waiting));

@@ -21,8 +21,8 @@ pub fn database<'a>(view: &'a View<'_>) -> Database<'a, Redis> {
     }
 }
 
-/// Whether a master is behind the Service, is not about to lose its role, and has the replicas without which it refuses
-/// writes.
+/// Reports whether a master is behind the Service, is not about to lose its role, and has the replicas without which it
+/// refuses writes.
 fn takes_writes(view: &View<'_>) -> bool {
     let leads =
         view.serving_master().is_some_and(|(_, pod, _)| pod.own.writes == Some(Writes::Taken) && !pod.terminating)

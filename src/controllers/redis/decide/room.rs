@@ -1,4 +1,4 @@
-//! Whether the data fit into a node that is made from the spec, where that gives nodes less memory than they have.
+//! Checks that the data fit into a node that is made from the spec, where that gives nodes less memory than they have.
 //!
 //! Such a node reads all data of the master before it evicts any, and the kernel kills it at its limit: replicas would be
 //! lost one after the other, and a single node with its only data. So no pod is made before the data fit. Nothing is evicted
@@ -13,10 +13,10 @@ use crate::stateful::Child;
 
 /// The reason while the data do not fit.
 pub const TOO_SMALL: &str = "MemoryTooSmall";
-/// What no key is evicted by.
+/// The policy by which no key is evicted.
 const NO_EVICTION: &str = "noeviction";
 
-/// Why the memory limit that the spec asks for is not followed.
+/// Explains why the memory limit that the spec asks for is not followed.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     let next = memory::limit_of_spec(view.object)?;
     let Some((_, pod, _)) = view.serving_master() else { return unknown(view, next) };

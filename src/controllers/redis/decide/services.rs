@@ -66,7 +66,7 @@ pub fn remove_selectors(view: &View<'_>) -> Vec<Action> {
     [view.object.name_any(), names::replicas(view.object)].into_iter().filter_map(unselect).collect()
 }
 
-/// Whether clients are led to the recorded master, and to nobody else.
+/// Reports whether clients are led to the recorded master, and to nobody else.
 pub fn lead_to_master(view: &View<'_>) -> bool {
     let service = view.object.name_any();
     let Some((_, pod, _)) = view.serving_master() else { return false };
@@ -95,9 +95,9 @@ pub fn named<'a>(view: &View<'a>) -> impl Iterator<Item = (String, &'a Child)> {
     names.into_iter().flatten().filter_map(|name| slices.get(&name).map(|slice| (name, slice)))
 }
 
-/// Whether that node may be behind the master's Service. A master that does not answer stays there: it may be the
-/// operator that is cut off. So does one that refuses connections while its replicas hear it. A master whose process is
-/// gone is taken out before it comes back, which it does as a replica.
+/// Reports whether that node may be behind the master's Service. A master that does not answer stays there: it may be the
+/// operator that is cut off. So does one that refuses connections while its replicas hear it. A master whose process is gone is
+/// taken out before it comes back, which it does as a replica.
 fn is_entitled(view: &View<'_>, pod: &Pod) -> bool {
     let may_lead = match &pod.own.state {
         NodeState::Answers(info) => info.is_master(),

@@ -1,4 +1,4 @@
-//! What the status says about a master and its replicas.
+//! Writes the status of a master and its replicas.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ pub fn status(view: &View<'_>, step: &Step) -> RedisStatus {
     status.candidate_since = passed(status.candidate_since);
     let counts = status.masterless_since.is_some() && can_ask(view);
     status.candidate_since = status.candidate_since.filter(|_| counts).or_else(|| counts.then_some(Time(view.now)));
-    // Whether there were any data decides what is done when they are gone: those of an earlier object do not count.
+    // The next step after a loss depends on whether there were data: those of an earlier object do not count.
     let nodes = if view.has_earlier_pods() { Vec::new() } else { nodes(view) };
     status.nodes = unless_trifling(&view.before.nodes, nodes);
     let alive = view.observed.set.pods.values().filter(|pod| !pod.terminating).count();
@@ -118,8 +118,8 @@ fn phase(view: &View<'_>, step: &Step, status: &RedisStatus) -> &'static str {
     }
 }
 
-/// What the status says about every node, by ordinal. While no master serves, a node whose pod is gone stays in the
-/// list: whether it had data decides what is done when all data are gone.
+/// Returns the status of every node, by ordinal. While no master serves, a node whose pod is gone stays in the list:
+/// whether it had data decides what is done when all data are gone.
 fn nodes(view: &View<'_>) -> Vec<NodeStatus> {
     let mut nodes: BTreeMap<i32, NodeStatus> =
         view.observed.set.pods.iter().map(|(ordinal, pod)| (*ordinal, describe(view, *ordinal, pod))).collect();
@@ -165,8 +165,8 @@ fn describe(view: &View<'_>, ordinal: i32, pod: &Pod) -> NodeStatus {
     }
 }
 
-/// Whether a node may take over without loss. That changes only while a master serves: when it dies, all its replicas
-/// lose it, and that makes none of them worse.
+/// Reports whether a node may take over without loss. That changes only while a master serves: when it dies, all its
+/// replicas lose it, and that makes none of them worse.
 fn in_sync(view: &View<'_>, ordinal: i32, info: &Info, before: bool) -> bool {
     let Some((master, _, _)) = view.serving_master().filter(|_| view.before.failover.is_none()) else { return before };
     if ordinal == master || view.follows(ordinal) {

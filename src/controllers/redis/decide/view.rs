@@ -1,4 +1,4 @@
-//! What is known, and what follows from it.
+//! The facts about a set, and conclusions from them.
 
 use std::cell::OnceCell;
 use std::time::Duration;
@@ -26,11 +26,11 @@ const FIELDS: Fields = Fields {
 /// A healthy replica acknowledges every second, so the master reports at most this lag.
 const LAG_SECONDS: u64 = 2;
 
-/// What is known, and what follows from it.
+/// The facts about a set, and conclusions from them.
 pub struct View<'a> {
     pub object: &'a Redis,
     pub observed: &'a Observed,
-    /// What was recorded last.
+    /// The status as it was recorded last.
     pub before: RedisStatus,
     pub now: Timestamp,
     /// Hash of what pods are to be made from; computed when it is needed first.
@@ -50,8 +50,8 @@ impl View<'_> {
         self.object.spec.failover.hang_timeout.seconds()
     }
 
-    /// Whether no master was ever recorded, and the pods are those of an earlier object of the name, which stop. They still
-    /// answer for a while, but their data go with them, unless volumes stay.
+    /// Reports whether no master was ever recorded, and the pods are those of an earlier object of the name, which stop. They
+    /// still answer for a while, but their data go with them, unless volumes stay.
     pub fn has_earlier_pods(&self) -> bool {
         self.before.master.is_none() && self.before.failover.is_none() && self.observed.set.is_leaving(self.object)
     }
@@ -84,7 +84,7 @@ impl View<'_> {
         last.max(asked.unwrap_or_default())
     }
 
-    /// Whether the volume of that node has no space.
+    /// Reports whether the volume of that node has no space.
     pub fn is_full(&self, ordinal: i32) -> bool {
         self.pod(ordinal).is_some_and(|pod| {
             let refuses = pod.is_refused_by_disk();
@@ -96,12 +96,12 @@ impl View<'_> {
         self.observed.set.pods.get(&ordinal)
     }
 
-    /// What the node of that ordinal says of itself.
+    /// Returns the answer of the node of that ordinal.
     pub fn info(&self, ordinal: i32) -> Option<&Info> {
         self.pod(ordinal)?.info()
     }
 
-    /// What a node says of itself, unless it is still reading its data.
+    /// Returns the answer of a node, unless it is still reading its data.
     pub fn loaded(&self, ordinal: i32) -> Option<&Info> {
         self.info(ordinal).filter(|info| !info.loading)
     }
@@ -124,13 +124,13 @@ impl View<'_> {
         Some((ordinal, pod, info))
     }
 
-    /// What a node said last as a master, if it has not followed another since.
+    /// Returns the last answer of a node as a master, if it has not followed another since.
     pub fn last_word(&self, ordinal: i32) -> Option<LastWord> {
         self.observed.words.get(&names::pod(self.object, ordinal)).copied()
     }
 
-    /// Whether that node is a replica that has all data of the master, and follows it. A replica that is cut off calls its
-    /// link up for a minute: so what the master hears of it counts as well.
+    /// Reports whether that node is a replica that has all data of the master, and follows it. A replica that is cut off calls
+    /// its link up for a minute: so what the master hears of it counts as well.
     pub fn follows(&self, ordinal: i32) -> bool {
         let Some((master, pod, info)) = self.serving_master() else { return false };
         let link = || self.info(ordinal)?.link();
@@ -142,7 +142,7 @@ impl View<'_> {
             && self.pod(ordinal).is_some_and(|own| !self.is_unheard(own) && !has_fewer_databases(own, pod))
     }
 
-    /// Whether the serving master has had no acknowledgement of that replica for a while.
+    /// Reports whether the serving master has had no acknowledgement of that replica for a while.
     pub fn is_unheard(&self, pod: &Pod) -> bool {
         let Some((_, _, master)) = self.serving_master() else { return false };
         let most = self.hang_timeout() + MEASURED_BEFORE;
@@ -151,7 +151,7 @@ impl View<'_> {
         pod.own.stalled || known.map(|it| it.lag_seconds).min().is_some_and(|lag| lag > most)
     }
 
-    /// Whether the serving master has a node as an online replica that acknowledged lately.
+    /// Reports whether the serving master has a node as an online replica that acknowledged lately.
     pub fn is_attached(&self, pod: &Pod) -> bool {
         let Some((_, _, master)) = self.serving_master() else { return false };
         let is_this = |it: &Attached| Some(&it.host) == pod.address.as_ref();
@@ -159,19 +159,19 @@ impl View<'_> {
         !pod.own.stalled && master.attached.iter().any(hears)
     }
 
-    /// What was recorded of a node.
+    /// Returns the record of a node.
     pub fn recorded(&self, ordinal: i32) -> Option<&NodeStatus> {
         let name = names::pod(self.object, ordinal);
         self.before.nodes.iter().find(|node| node.name == name)
     }
 
-    /// Whether a node could take writes as a master, as far as its disk is concerned.
+    /// Reports whether a node could take writes as a master, as far as its disk is concerned.
     pub fn persists(&self, info: &Info) -> bool {
         let makes_snapshots = settings::settings(self.object).get("save").is_some_and(|save| !save.is_empty());
         !(info.log_fails || (info.snapshot_fails && makes_snapshots))
     }
 
-    /// Whether the pod was made from another spec, or before a restart that was asked for.
+    /// Reports whether the pod was made from another spec, or before a restart that was asked for.
     pub fn is_outdated(&self, pod: &Pod) -> bool {
         pod.revision != *self.revision()
             || self.needs_another_process(pod)
@@ -183,7 +183,7 @@ impl View<'_> {
         self.revision.get_or_init(|| resources::revision(self.object))
     }
 
-    /// Why a pod is replaced that is well.
+    /// Returns the reason to replace a pod that is well.
     pub fn why_replaced(&self, pod: &Pod) -> &'static str {
         if self.observed.set.is_to_restart(self.object, pod) {
             "kubectl rollout restart asks for it"
@@ -192,12 +192,12 @@ impl View<'_> {
         }
     }
 
-    /// Whether the pod has worked, and its successor might not.
+    /// Reports whether the pod has worked, and its successor might not.
     pub fn must_stay(&self, pod: &Pod) -> bool {
         self.observed.set.must_stay(self.object, pod, |pod| self.is_outdated(pod))
     }
 
-    /// Whether only a new process gets the settings: this one still has a setting that was removed from the spec, and
+    /// Reports whether only a new process gets the settings: this one still has a setting that was removed from the spec, and
     /// nobody knows the value before it; or it refuses to change one.
     fn needs_another_process(&self, pod: &Pod) -> bool {
         let note = AppliedConfig::of(pod).filter(|note| pod.info().is_some_and(|info| info.run_id == note.run_id));
@@ -252,7 +252,7 @@ impl View<'_> {
     }
 }
 
-/// Whether a node has fewer databases than another. It executes writes to those that it lacks in one that it has.
+/// Reports whether a node has fewer databases than another. It executes writes to those that it lacks in one that it has.
 fn has_fewer_databases(pod: &Pod, than: &Pod) -> bool {
     pod.own.databases.zip(than.own.databases).is_some_and(|(own, other)| own < other)
 }

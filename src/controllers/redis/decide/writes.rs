@@ -1,4 +1,4 @@
-//! Whether the master takes writes, by its own answer, and how to report it if not.
+//! Reports whether the master takes writes, by its own answer.
 
 use kube::ResourceExt;
 

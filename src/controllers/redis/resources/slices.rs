@@ -47,7 +47,7 @@ impl Way {
         Some(Self { address: pod.address.clone()?, pod: pod_name, uid, node, zone: pod.own.zone.clone() })
     }
 
-    /// Whether it leads to that pod, and still does.
+    /// Reports whether it leads to that pod, and still does.
     pub fn leads_to(&self, pod: &Pod) -> bool {
         self.uid == pod.uid && Some(&self.address) == pod.address.as_ref()
     }
@@ -109,7 +109,7 @@ pub fn service_of(slice: &Value) -> Option<&str> {
     slice["metadata"]["labels"][SERVICE].as_str()
 }
 
-/// Whether one of Kubernetes' own controllers wrote a slice.
+/// Reports whether one of Kubernetes' own controllers wrote a slice.
 pub fn is_of_kubernetes(slice: &Value) -> bool {
     slice["metadata"]["labels"][MANAGED_BY].as_str().is_some_and(|writer| OF_KUBERNETES.contains(&writer))
 }

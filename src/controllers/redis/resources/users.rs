@@ -1,4 +1,5 @@
-//! Who may log in, as Redis reads it. <https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/>
+//! Users and their rights, as Redis reads them.
+//! <https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/>
 
 use std::collections::BTreeMap;
 
@@ -12,9 +13,9 @@ use super::super::settings::{EXPORTER_FILE, SENTINEL_FILE, USERS_FILE};
 use crate::api::Redis;
 use crate::sentinel;
 
-/// What clients and we may do.
+/// The rights of clients and of the operator.
 const EVERYTHING: [&str; 3] = ["~*", "&*", "+@all"];
-/// What may be done by what answers as Redis Sentinel does: ask who the master is.
+/// The rights of the container that answers as Redis Sentinel does: it asks who the master is.
 const SENTINEL_MAY: [&str; 4] = ["resetkeys", "resetchannels", "-@all", "+info"];
 
 /// A password as Redis keeps it.
@@ -67,7 +68,7 @@ pub fn rules(object: &Redis, users: Option<&Users>) -> Vec<Vec<String>> {
     }
 }
 
-/// What our Secret holds.
+/// Returns the content of our Secret.
 pub fn data(users: &Users) -> BTreeMap<String, ByteString> {
     let user = |name: &str, keys: &str| format!("user {name} on {keys} {}\n", EVERYTHING.join(" "));
     let previous = users.previous.as_ref().map_or_else(String::new, |hash| format!(" #{hash}"));
@@ -95,7 +96,7 @@ pub fn data(users: &Users) -> BTreeMap<String, ByteString> {
     data
 }
 
-/// What our Secret held.
+/// Reads the content of our Secret; `None` if a password is missing.
 pub fn of(data: &BTreeMap<String, ByteString>) -> Option<Users> {
     let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok().filter(|text| !text.is_empty());
     Some(Users {

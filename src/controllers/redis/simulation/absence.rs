@@ -46,7 +46,7 @@ fn a_scaling_that_was_abandoned_is_ended_however_late() {
     }
 }
 
-/// What was recorded by an operator whose clock was an hour ahead.
+/// An operator whose clock was an hour ahead wrote the record.
 #[test]
 fn a_time_in_the_future_delays_nothing() {
     let mut simulation = Simulation::settled(redis(1));

@@ -12,7 +12,7 @@ use crate::controllers::redis::settings;
 use crate::external::redis::Writes;
 
 impl Kubernetes {
-    /// What a master answers to a write.
+    /// Returns a master's answer to a write.
     pub fn answer_to_a_write(&self, pod: &PodState, object: &Redis) -> Writes {
         let process = pod.process.as_ref().unwrap();
         let minimum = if process.tampered { 100 } else { settings::minimum(object) };
@@ -59,8 +59,8 @@ impl Kubernetes {
         Ok(())
     }
 
-    /// Whether a client that writes through the Service gets an acknowledgement. The Service may lead it to any of its
-    /// nodes.
+    /// Reports whether a client that writes through the Service gets an acknowledgement. The Service may lead it to any
+    /// of its nodes.
     pub fn write(&mut self, write: Write, object: &Redis) -> bool {
         let behind = self.behind(&object.name_any());
         let found =
@@ -74,7 +74,7 @@ impl Kubernetes {
         true
     }
 
-    /// Whether every client that comes through the Service is served.
+    /// Reports whether every client that comes through the Service is served.
     pub fn serves(&self, object: &Redis) -> bool {
         let behind = self.behind(&object.name_any());
         !behind.is_empty() && behind.iter().all(|pod| self.takes_writes(pod, object))

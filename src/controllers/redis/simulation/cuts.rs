@@ -140,7 +140,7 @@ fn replicas_that_hang_are_replaced_one_after_the_other() {
     simulation.assert_settled();
 }
 
-/// What keeps the operator from them keeps it from their successors, too.
+/// The cut that keeps the operator from them keeps it from their successors, too.
 #[test]
 fn no_further_replica_is_replaced_while_the_last_one_has_not_answered() {
     let mut simulation = Simulation::settled(redis(3));

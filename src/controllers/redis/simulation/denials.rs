@@ -1,4 +1,4 @@
-//! What the apiserver refuses, such as by a quota or a webhook, keeps nothing else from being done.
+//! A refusal of the apiserver, such as by a quota or a webhook, keeps nothing else from being done.
 
 use super::Simulation;
 use super::kubernetes::Kubernetes;
@@ -17,7 +17,7 @@ use crate::stateful::simulation::error_of;
 use crate::stateful::step::SELDOM;
 
 impl Kubernetes {
-    /// Whether the apiserver refuses that.
+    /// Reports whether the apiserver refuses that.
     pub fn denies(&self, action: &ChildAction) -> bool {
         match action {
             ChildAction::Apply { child, .. } => self.denied.contains(child.kind()),

@@ -11,7 +11,7 @@ use crate::external::redis::{Admission, Writes};
 use crate::runtime::{Health, Plan};
 use crate::stateful::ChildAction;
 
-/// What is decided after a change of what is seen.
+/// Returns the plan after a change of the facts.
 pub fn plan(simulation: &Simulation, change: impl Fn(&mut Observed)) -> Plan<Action, RedisStatus> {
     let mut observed = simulation.observe();
     for pod in observed.set.pods.values_mut() {

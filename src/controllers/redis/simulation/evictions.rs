@@ -21,7 +21,7 @@ fn allowed(simulation: &Simulation) -> i64 {
     simulation.kubernetes.set.children[&key].value["spec"]["maxUnavailable"].as_i64().unwrap()
 }
 
-/// What a settled set allows after a look at which something has changed.
+/// Returns how many evictions a settled set allows after a look at which something has changed.
 fn after(object: Redis, change: impl Fn(&mut Observed)) -> i64 {
     let mut simulation = Simulation::settled(object);
     let mut observed = simulation.observe();

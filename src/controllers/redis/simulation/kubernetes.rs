@@ -76,7 +76,7 @@ pub enum Cut {
     Rejected,
 }
 
-/// What is on a volume.
+/// The data on a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
     pub writes: Vec<Write>,
@@ -102,11 +102,11 @@ pub struct Kubernetes {
     pub dark: u16,
     /// Bytes of memory that the data take.
     pub used: u64,
-    /// What masters said last to the operator, by the names of their pods.
+    /// The last answers of masters to the operator, by the names of their pods.
     pub words: BTreeMap<String, Said>,
 }
 
-/// What a master said in its last two answers.
+/// The last two answers of a master.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
     earlier: u64,
@@ -385,7 +385,7 @@ impl Kubernetes {
         let (writes, offset) = (self.process(from)?.writes.clone(), self.process(from)?.offset);
         let history = self.set.next();
         let heir = self.by_address(address).ok_or(())?;
-        // What the successor is given is on its volume as well.
+        // The data that the successor is given are on its volume as well.
         let kept = writes.clone();
         let successor = self.set.pods.get_mut(&heir).ok_or(())?;
         let process = successor.process.as_mut().filter(|process| process.hangs.is_none()).ok_or(())?;
@@ -464,7 +464,7 @@ impl Kubernetes {
         self.words.values_mut().for_each(|said| said.seconds_ago += 1);
     }
 
-    /// Whether a master that the operator hears has had no acknowledgement of that replica for two seconds.
+    /// Reports whether a master that the operator hears has had no acknowledgement of that replica for two seconds.
     fn is_stalled(&self, pod: &PodState) -> bool {
         let Some(process) = &pod.process else { return false };
         let is_late = |following: &&Following| following.up && process.hangs.unwrap_or(0).max(following.quiet) >= 2;
@@ -473,7 +473,7 @@ impl Kubernetes {
         master.is_some_and(|master| master.is_master() && master.answers() && master.cut.is_none())
     }
 
-    /// Whether the network drops packets between two addresses.
+    /// Reports whether the network drops packets between two addresses.
     fn is_severed(&self, one: &str, other: &str) -> bool {
         self.severed.iter().any(|(a, b)| (a == one && b == other) || (a == other && b == one))
     }

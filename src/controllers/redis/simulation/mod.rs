@@ -67,7 +67,7 @@ pub struct Simulation {
     pub health: Option<Health>,
     /// Writes that clients got an acknowledgement for.
     pub acknowledged: Vec<Write>,
-    /// What was done.
+    /// The actions that were taken.
     pub journal: Vec<Action>,
     /// The states that the failover was in.
     pub states: States,
@@ -244,7 +244,7 @@ impl Simulation {
         assert_eq!(decide(&self.object, &self.observe(), self.now).actions, []);
     }
 
-    /// What the master has.
+    /// Returns the data of the master.
     pub fn data(&self) -> Vec<Write> {
         let master = self.kubernetes.set.pods.values().find(|pod| pod.is_master());
         master.map_or_else(Vec::new, |pod| pod.process.as_ref().unwrap().writes.clone())

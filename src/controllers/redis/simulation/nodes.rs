@@ -102,7 +102,7 @@ impl Process {
         }
     }
 
-    /// What INFO prints.
+    /// Returns the answer to INFO.
     pub fn info(&self, attached: Vec<Attached>) -> Info {
         let role = match &self.follows {
             None => Role::Master,

@@ -1,4 +1,4 @@
-//! What is somebody else's stays as it is, what is ours stays ours, and what cannot be read is fetched again.
+//! Objects of other owners stay as they are, our own stay ours, and data that cannot be read are fetched again.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What Redis has not accepted is in no file that a process which works would start with.
+//! A setting that Redis has not accepted is in no file that a process which works would start with.
 
 use super::Simulation;
 use super::kubernetes::REFUSED;
@@ -13,7 +13,7 @@ fn works(simulation: &mut Simulation, seconds: u32) {
     }
 }
 
-/// Whether the pods that are made now would start with that value.
+/// Reports whether the pods that are made now would start with that value.
 fn is_in_template(simulation: &Simulation) -> bool {
     let set = &simulation.kubernetes.set.children[&("StatefulSet".to_owned(), "cache".to_owned())];
     set.value["spec"]["template"]["metadata"]["annotations"][names::CONF].as_str().unwrap().contains(REFUSED)

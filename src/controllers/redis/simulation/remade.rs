@@ -22,7 +22,7 @@ fn make_again(simulation: &mut Simulation) {
     simulation.journal.clear();
 }
 
-/// What people were announced about the choice of the master.
+/// Lists the events about the choice of the master.
 fn announced(simulation: &Simulation) -> Vec<&str> {
     let notes = simulation.journal.iter().filter_map(|action| match action {
         Action::Tell { reason: "DataChosen", note } => Some(note.as_str()),

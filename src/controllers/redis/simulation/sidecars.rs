@@ -19,7 +19,7 @@ fn deleted(actions: &[Action]) -> usize {
     actions.iter().filter(|action| matches!(action, Action::Child(ChildAction::DeletePod { .. }))).count()
 }
 
-/// What the operator does not hear may serve: it would delete the master and its replicas within a second.
+/// Nodes that the operator does not hear may serve: it would delete the master and its replicas within a second.
 #[test]
 fn nodes_that_run_unheard_are_not_replaced_for_the_trouble_of_another_container() {
     let mut simulation = corrected(2);
@@ -76,7 +76,7 @@ fn no_pod_that_is_not_ready_is_replaced_while_two_replicas_lack_data() {
     assert_eq!(deleted(&simulation.journal), 4);
 }
 
-/// What was corrected may be wrong again: then one pod shows it.
+/// The corrected spec may be wrong again: then one pod shows it.
 #[test]
 fn a_successor_that_is_not_ready_either_stops_the_rollout() {
     let mut simulation = corrected(2);

@@ -36,7 +36,7 @@ static TABLE: LazyLock<BTreeMap<&str, Row>> = LazyLock::new(|| {
     rows.collect()
 });
 
-/// What a status records of the master.
+/// Names the record of a status about the master.
 fn record(status: Option<&RedisStatus>) -> &'static str {
     match status.and_then(|status| status.failover.as_ref()) {
         Some(failover) if failover.planned => "switchover",

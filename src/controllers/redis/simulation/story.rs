@@ -1,4 +1,4 @@
-//! What goes wrong, and what users ask for meanwhile.
+//! Faults, and the edits of users meanwhile.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -68,7 +68,7 @@ pub enum Edit {
     Size(&'static str),
 }
 
-/// What can happen.
+/// A fault or an edit.
 #[derive(Clone, Debug)]
 pub enum Event {
     Reconcile(Mishap),
@@ -117,7 +117,7 @@ pub fn edit() -> impl Strategy<Value = Edit> {
     ]
 }
 
-/// What happens, in order; with faults or without.
+/// Generates events in order, with faults or without.
 pub fn story(length: usize, with_faults: bool) -> impl Strategy<Value = Vec<Event>> {
     let event = prop_oneof![
         6 => mishap().prop_map(Event::Reconcile),

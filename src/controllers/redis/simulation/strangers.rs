@@ -1,4 +1,4 @@
-//! What others add to our objects is left, and holds up nothing.
+//! Additions of others to our objects are left, and hold up nothing.
 
 use super::Simulation;
 use super::story::Edit;

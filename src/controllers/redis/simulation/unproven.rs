@@ -64,7 +64,7 @@ fn a_replica_that_hangs_stays_while_an_image_is_missing() {
     simulation.assert_settled();
 }
 
-/// What ails them is the earlier spec: a limit of memory that is too low, for example.
+/// The earlier spec makes them crash: a limit of memory that is too low, for example.
 #[test]
 fn pods_that_all_crash_are_replaced_one_after_the_other() {
     let mut simulation = Simulation::settled(redis(2));

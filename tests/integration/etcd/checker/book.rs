@@ -1,17 +1,17 @@
-//! What clients wrote and read, and whether a store kept its promises: what it acknowledged stays, and nothing goes
-//! back. No I/O.
+//! Records what clients wrote and read, and checks that a store kept its promises: what it acknowledged stays, and
+//! nothing goes back. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// What an answer says about the store, apart from the data.
+/// The part of an answer that is about the store, apart from the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub cluster: u64,
     pub revision: i64,
 }
 
-/// What was certain when a call began: its answer must not be older.
+/// The state that was certain when a call began: its answer must not be older.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Floor {
     /// The writer's newest write that was acknowledged, or seen by a reader; 0 for none.
@@ -56,7 +56,7 @@ pub fn key(writer: usize, number: u64) -> String {
     format!("{}{number:08}", prefix(writer))
 }
 
-/// What the keys of a writer begin with.
+/// Returns the prefix of a writer's keys.
 pub fn prefix(writer: usize) -> String {
     format!("check/{writer:02}/")
 }
@@ -87,7 +87,7 @@ impl Book {
         writer.begun
     }
 
-    /// What is certain now.
+    /// Returns the state that is certain now.
     pub fn floor(&self, writer: usize) -> Floor {
         Floor { newest: self.writers[writer].newest, revision: self.revision }
     }
@@ -105,7 +105,7 @@ impl Book {
         writer.newest = writer.newest.max(number);
     }
 
-    /// What became of a write is not known.
+    /// Notes a write whose outcome is not known.
     pub fn unknown(&mut self, writer: usize, number: u64, why: &str) {
         self.writers[writer].unknown.insert(number);
         *self.errors.entry(format!("write: {why}")).or_default() += 1;

@@ -45,7 +45,7 @@ pub struct Checker {
     begun: Instant,
 }
 
-/// What became of all writes.
+/// The outcome of all writes.
 pub struct Report {
     /// The longest time in which no client's write was acknowledged.
     pub longest_gap: Duration,

@@ -14,7 +14,7 @@ use crate::redis::checker::{Checker, Promise};
 use crate::redis::{self, settled};
 use crate::support::{Scene, wait_for};
 
-/// What an operator logs when it begins to lead.
+/// The log message of an operator that begins to lead.
 const LEADING: &str = r#""message":"leading""#;
 
 /// Writes into the lease of all kinds but databases who holds it, and for how many seconds. Nobody and 1 s free it: an

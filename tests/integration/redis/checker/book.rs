@@ -1,4 +1,4 @@
-//! What clients wrote, what was acknowledged and when, and what of it is stored in the end. No I/O.
+//! Records what clients wrote, what was acknowledged and when, and what of it is stored in the end. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{Duration, Instant};
@@ -59,7 +59,7 @@ pub struct Book {
     pub errors: BTreeMap<String, usize>,
 }
 
-/// What became of all writes.
+/// The outcome of all writes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Audit {
     /// Writes that were acknowledged and are gone.
@@ -101,7 +101,7 @@ impl Book {
         self.writes.push(Write { writer, number, sent, at: Instant::now() });
     }
 
-    /// What became of a call is not known.
+    /// Notes a call whose outcome is not known.
     pub fn failed(&mut self, writer: Option<usize>, why: &str) {
         let who = writer.map_or("read", |writer| self.classes[writer].as_str());
         *self.errors.entry(format!("{who}: {why}")).or_default() += 1;

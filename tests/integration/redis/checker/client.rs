@@ -20,7 +20,7 @@ pub struct Caller {
     connection: Option<MultiplexedConnection>,
 }
 
-/// Why a call failed: the same words for the same reason.
+/// The reason why a call failed: the same words for the same reason.
 pub type Why = String;
 
 impl Caller {
@@ -108,12 +108,12 @@ pub async fn open(address: &str, password: Option<&str>) -> Result<MultiplexedCo
     client.get_multiplexed_async_connection_with_config(&config).await
 }
 
-/// Whether a server refused the call so that it never has an effect.
+/// Reports whether a server refused the call so that it never has an effect.
 pub fn refuses(why: &str) -> bool {
     ["READONLY", "NOREPLICAS", "MISCONF", "LOADING", "MASTERDOWN", "OOM"].contains(&why)
 }
 
-/// Whether the error is the server's answer, and not one of the connection.
+/// Reports whether the error is the server's answer, and not one of the connection.
 fn is_answer(error: &RedisError) -> bool {
     error.code().is_some() && !error.is_io_error()
 }

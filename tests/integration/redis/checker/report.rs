@@ -9,7 +9,7 @@ use super::watch::Watched;
 /// `spec.failover.maxLag` as it is by default: nothing older may be lost with a master.
 const MAX_LAG: Duration = Duration::from_secs(10);
 
-/// What a set promises in a situation.
+/// The promise of a set in a situation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     /// No acknowledged write is lost.
@@ -21,7 +21,7 @@ pub enum Promise {
     Nothing,
 }
 
-/// What became of all writes, in figures.
+/// The outcome of all writes, in figures.
 pub struct Measured {
     /// By event: how long no client could write. The shortest first.
     pub outages: Vec<Duration>,
@@ -46,7 +46,7 @@ impl Measured {
     }
 }
 
-/// What became of all writes.
+/// The outcome of all writes.
 pub struct Findings {
     book: Book,
     audit: Audit,
@@ -115,7 +115,7 @@ impl Findings {
     }
 }
 
-/// Whether the loss of this write breaks the promise.
+/// Reports whether the loss of this write breaks the promise.
 fn counts(write: Write, class: Class, book: &Book, promise: Promise) -> bool {
     match promise {
         Promise::Everything => true,

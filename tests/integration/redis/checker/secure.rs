@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// What a client trusts and presents.
+/// The certificates that a client trusts and presents.
 #[derive(Clone)]
 pub struct Secure {
     config: Arc<ClientConfig>,

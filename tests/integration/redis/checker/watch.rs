@@ -37,7 +37,7 @@ pub struct Watch {
     tasks: JoinSet<()>,
 }
 
-/// What was seen.
+/// The observations of a watcher.
 #[derive(Clone, Debug, Default)]
 pub struct Watched {
     /// Two writable masters behind the Service at once: their addresses, and when after the start.
@@ -113,7 +113,7 @@ impl Watch {
 }
 
 impl Watched {
-    /// What must never happen, but did.
+    /// Lists what must never happen, but did.
     pub fn complaints(&self) -> Vec<String> {
         let doubles = self.doubles.first().map(|(who, after)| {
             let times = self.doubles.len();

@@ -41,7 +41,7 @@ pub struct Elected<'a> {
     pub reason: &'a str,
 }
 
-/// What the operator waits for while no node may take over.
+/// The event that the operator waits for while no node may take over.
 #[derive(Clone, Copy, Debug)]
 pub enum Wait {
     /// An answer of this replica: it had all data, and is silent for a moment.
@@ -91,24 +91,24 @@ pub fn after<'a>(
     }
 }
 
-/// Whether a node without keys has its data nevertheless: all keys were deleted, or they expired. A volume that lost
+/// Reports whether a node without keys has its data nevertheless: all keys were deleted, or they expired. A volume that lost
 /// its data has a file that was begun a moment ago.
 fn is_emptied(info: &Info) -> bool {
     info.keys == 0 && info.log_has_writes
 }
 
-/// Whether that master said before it went that it had no key left: nothing is lost with it.
+/// Reports whether that master said before it went that it had no key left: nothing is lost with it.
 fn said_empty(view: &View<'_>, from: i32) -> bool {
     view.last_word(from).is_some_and(|word| word.empty)
 }
 
-/// Whether nodes were waited for long enough, and none is about to answer.
+/// Reports whether nodes were waited for long enough, and none is about to answer.
 fn is_over(view: &View<'_>) -> bool {
     let timeout = view.object.spec.failover.data_loss_timeout.signed_seconds();
     view.waited_seconds() >= timeout && !unheard(view).any(|ordinal| is_coming(view, ordinal, timeout))
 }
 
-/// Whether a node reads its data, or has a pod that was made a moment ago, and that nothing keeps from starting.
+/// Reports whether a node reads its data, or has a pod that was made a moment ago, and that nothing keeps from starting.
 fn is_coming(view: &View<'_>, ordinal: i32, timeout: i64) -> bool {
     let Some(pod) = view.pod(ordinal) else { return false };
     let is_new = pod.made.is_some_and(|made| view.now.duration_since(made).as_secs() < timeout.min(STARTING_SECONDS));
@@ -116,7 +116,7 @@ fn is_coming(view: &View<'_>, ordinal: i32, timeout: i64) -> bool {
     view.info(ordinal).is_some_and(|info| info.loading) || (starts && !pod.own.has_answered)
 }
 
-/// Whether a node with data could be asked to take over, or all nodes have answered: `spec.failover.dataLossTimeout`
+/// Reports whether a node with data could be asked to take over, or all nodes have answered: `spec.failover.dataLossTimeout`
 /// counts while that is so. A node that is silent for a moment does not end that.
 pub fn can_ask(view: &View<'_>) -> bool {
     let recorded = view.before.failover.as_ref().and_then(|failover| failover.from.as_ref());
@@ -173,8 +173,8 @@ pub fn later_elsewhere<'a>(view: &View<'a>) -> Option<(i32, &'a str)> {
     last.map(|(ordinal, claim)| (*ordinal, claim.name.as_str()))
 }
 
-/// What is told about the choice of the first master if volumes that an earlier object left have different data. All
-/// nodes get the data of the first master.
+/// Returns the event about the choice of the first master if volumes that an earlier object left have different data. All nodes
+/// get the data of the first master.
 pub fn choice(view: &View<'_>, to: i32) -> Option<String> {
     let claims = &view.observed.set.claims;
     if claims.values().all(|claim| claim.ours) {
@@ -228,14 +228,14 @@ fn best_replica(view: &View<'_>, from: i32) -> Option<i32> {
     let rank = |(ordinal, offset): &(i32, u64)| {
         let pod = view.pod(*ordinal);
         let terminating = pod.is_none_or(|pod| pod.terminating);
-        // What a newer process executed may mean something else to an older one.
+        // A command that a newer process executed may mean something else to an older one.
         let outdated = pod.is_none_or(|pod| view.is_outdated(pod));
         (*offset, !terminating, !outdated, Reverse(*ordinal))
     };
     candidates.max_by_key(rank).map(|(ordinal, _)| ordinal)
 }
 
-/// Whether a replica has all that the earlier master had when it last answered, although the status does not call the
+/// Reports whether a replica has all that the earlier master had when it last answered, although the status does not call the
 /// replica in sync: the master paused before it died, for example, and the replica received nothing meanwhile.
 fn has_data_of(view: &View<'_>, from: i32, ordinal: i32, info: &Info) -> bool {
     let is_recent = |word: &LastWord| word.ago.as_secs() <= view.hang_timeout() + MEASURED_BEFORE;
@@ -245,12 +245,11 @@ fn has_data_of(view: &View<'_>, from: i32, ordinal: i32, info: &Info) -> bool {
     has_all_databases && view.last_word(from).filter(is_recent).is_some_and(|word| info.offset >= word.offset)
 }
 
-/// Whether a replica lacks data that the earlier master has, although the status calls the replica in sync. It is the
-/// same question whatever happened to the master: it is silent, its process has ended or was started again, or its pod
-/// is gone.
+/// Reports whether a replica lacks data that the earlier master has, although the status calls the replica in sync. It is the
+/// same question whatever happened to the master: it is silent, its process has ended or was started again, or its pod is gone.
 fn lacks_data_of(view: &View<'_>, from: i32, info: &Info) -> bool {
     let word = view.last_word(from);
-    // What the master before that had matters as well, until its replicas have what it had from the next one.
+    // The data of the master before that matter as well, until its replicas have them from the next one.
     let earlier = view.observed.words.values().filter(|word| word.ago < PREDECESSOR);
     if earlier.chain(&word).any(|word| info.offset < word.offset) {
         return true;
@@ -283,7 +282,7 @@ fn pausing(view: &View<'_>, from: i32) -> Option<i32> {
     view.observed.set.pods.keys().copied().find(pauses)
 }
 
-/// Whether a node has been silent for less than the hang timeout.
+/// Reports whether a node has been silent for less than the hang timeout.
 fn is_pausing(view: &View<'_>, ordinal: i32) -> bool {
     let timeout = Duration::from_secs(view.hang_timeout());
     view.pod(ordinal).is_some_and(|pod| matches!(pod.own.state, NodeState::Silent(time) if time < timeout))

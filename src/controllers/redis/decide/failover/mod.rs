@@ -43,7 +43,7 @@ pub use reasons::{MASTER_SILENT, loss};
 pub use silence::{MEASURED_BEFORE, is_cut_off, is_heard};
 pub use successor::is_ready;
 
-/// What a state asks for.
+/// The outcome of a state.
 enum Next {
     /// Nothing about the master: other decisions take their turn.
     Nothing,
@@ -53,7 +53,7 @@ enum Next {
     Begin(Failover),
 }
 
-/// What to do about the master, if anything.
+/// Returns the next step about the master, if there is one.
 pub fn step(view: &View<'_>) -> Option<Step> {
     match transition(view, &State::of(view, view.before.failover.as_ref())) {
         Next::Nothing => None,
@@ -91,7 +91,7 @@ fn begin(view: &View<'_>, failover: Failover) -> Step {
     Step { record: Record::Begin(failover), actions, ..first }
 }
 
-/// What people must know about the choice of the first master.
+/// Returns the event about the choice of the first master.
 fn announcement(view: &View<'_>, failover: &Failover) -> Option<String> {
     let to = names::ordinal_of(view.object, &failover.target).filter(|_| failover.from.is_none())?;
     election::choice(view, to)

@@ -1,4 +1,4 @@
-//! Why another node becomes the master, as the status has it, and which of these reasons are a loss.
+//! The reasons of the status for another master, and which of them are a loss.
 
 use crate::api::redis::LastFailover;
 
@@ -14,7 +14,7 @@ const LOSSES: [&str; 3] = ["MasterLost", "MasterEmptied", "DataGone"];
 /// Losses that no returning node can undo: the data are gone, whichever node becomes the master.
 const CERTAIN_LOSSES: [&str; 2] = ["MasterEmptied", "DataGone"];
 
-/// Whether the data are gone for good.
+/// Reports whether the data are gone for good.
 pub fn is_certain_loss(reason: &str) -> bool {
     CERTAIN_LOSSES.contains(&reason)
 }

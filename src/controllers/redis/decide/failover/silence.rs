@@ -1,4 +1,4 @@
-//! Whether a master that does not answer counts as hung or gone, and what its replicas know about it.
+//! Judges whether a master that does not answer counts as hung or gone, and what its replicas know about it.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const UNHEARD: u64 = 2;
 /// master that serves.
 const TRIED: Duration = Duration::from_secs(10);
 
-/// Whether a master counts as hung.
+/// Reports whether a master counts as hung.
 ///
 /// An operator that began to listen a moment ago, as the next leader does, need not measure the hang timeout itself:
 /// the replicas have measured the silence meanwhile. An operator that had an answer from the master must measure it.
@@ -40,9 +40,10 @@ fn seconds_of(seconds: u64) -> f64 {
     seconds as f64 - 0.05
 }
 
-/// Whether a master that the operator cannot reach runs nevertheless: a replica receives something from it. A firewall
-/// that rejects packets refuses connections as the kernel does for a process that is gone. But the death of a process
-/// breaks the links of its replicas at once. If the kubelet reports the end of the container, a link proves nothing.
+/// Reports whether a master that the operator cannot reach runs nevertheless: a replica receives something from it. A
+/// firewall that rejects packets refuses connections as the kernel does for a process that is gone. But the death of a
+/// process breaks the links of its replicas at once. If the kubelet reports the end of the container, a link proves
+/// nothing.
 pub fn is_heard(view: &View<'_>, master: &Pod) -> bool {
     let runs = master.address.is_some() && master.exit_code.is_none();
     runs && !hearers(view, master).is_empty()
@@ -54,25 +55,25 @@ pub fn hearers<'a>(view: &'a View<'_>, master: &'a Pod) -> Vec<&'a str> {
     hearers.map(|witness| witness.pod.name.as_str()).collect()
 }
 
-/// Whether any replica could say something about that master.
+/// Reports whether any replica could say something about that master.
 pub fn has_witness(view: &View<'_>, master: &Pod) -> bool {
     witnesses(view, master).any(|witness| witness.counts())
 }
 
-/// Whether the replicas receive nothing from their master either: an operator that is itself cut off must not take the
-/// role from a master that serves.
+/// Reports whether the replicas receive nothing from their master either: an operator that is itself cut off must not
+/// take the role from a master that serves.
 fn is_confirmed(view: &View<'_>, master: &Pod, timeout: u64) -> bool {
     has_witness(view, master) && !witnesses(view, master).any(|witness| witness.hears(timeout.max(UNHEARD)))
 }
 
-/// Whether no replica has received anything from its master for that many seconds, by its own measure.
+/// Reports whether no replica has received anything from its master for that many seconds, by its own measure.
 fn is_lost_to_replicas(view: &View<'_>, master: &Pod, seconds: u64) -> bool {
     let shortest = witnesses(view, master).map(|witness| witness.quiet().unwrap_or_default()).min();
     shortest.is_some_and(|shortest| shortest >= seconds)
 }
 
-/// Whether a replica received nothing from its master while that still answered the operator. `answered` is how long
-/// ago it answered last. The master may have taken writes that the replica lacks. By default Redis reports such a
+/// Reports whether a replica received nothing from its master while that still answered the operator. `answered` is how
+/// long ago it answered last. The master may have taken writes that the replica lacks. By default Redis reports such a
 /// connection as up for 60 s (`repl-timeout`).
 pub fn is_cut_off(view: &View<'_>, info: &Info, answered: Duration) -> bool {
     let is_up = info.link().is_some_and(|link| link.up);
@@ -80,8 +81,8 @@ pub fn is_cut_off(view: &View<'_>, info: &Info, answered: Duration) -> bool {
     is_up && info.quiet_seconds.is_some_and(|quiet| quiet > usual)
 }
 
-/// Whether a replica has missed the end of its master's process, and so what came before: where packets pass, that end
-/// breaks the link at once.
+/// Reports whether a replica has missed the end of its master's process, and so what came before: where packets pass,
+/// that end breaks the link at once.
 pub fn has_missed_its_end(info: &Info) -> bool {
     info.link().is_some_and(|link| link.up) && info.quiet_seconds.is_some_and(|quiet| quiet > UNHEARD)
 }
@@ -99,12 +100,12 @@ impl Witness<'_> {
         if self.link.up || self.link.syncing { self.info.quiet_seconds } else { self.info.lost_seconds }
     }
 
-    /// Whether it received something within so many seconds.
+    /// Reports whether it received something within so many seconds.
     fn hears(&self, seconds: u64) -> bool {
         (self.link.up || self.link.syncing) && self.info.quiet_seconds.is_some_and(|quiet| quiet < seconds)
     }
 
-    /// Whether its word counts. One that follows the master since a moment ago has not had the time to connect.
+    /// Reports whether its word counts. One that follows the master since a moment ago has not had the time to connect.
     fn counts(&self) -> bool {
         self.link.up || self.link.syncing || self.info.lost_seconds.is_some() || self.pod.own.unchanged >= TRIED
     }

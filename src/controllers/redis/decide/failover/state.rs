@@ -120,7 +120,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// Whether a node answers as a master that keeps the role.
+/// Reports whether a node answers as a master that keeps the role.
 fn leads(view: &View<'_>, ordinal: i32) -> bool {
     view.info(ordinal).is_some_and(|info| info.is_master() && !info.handing_over)
 }

@@ -18,7 +18,7 @@ pub fn best(view: &View<'_>, master: i32) -> Option<i32> {
     view.observed.set.pods.keys().copied().filter(fit).max_by_key(rank)
 }
 
-/// Whether the master could hand over to that replica at once.
+/// Reports whether the master could hand over to that replica at once.
 pub fn is_ready(view: &View<'_>, master: i32, ordinal: i32) -> bool {
     let (Some(own), Some(info), Some(pod)) = (view.info(ordinal), view.info(master), view.pod(ordinal)) else {
         return false;

@@ -75,7 +75,7 @@ pub fn master_silent(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) ->
     Step { actions, again, ..step }
 }
 
-/// Why a master refuses the operator, and what helps against that and harms nothing else.
+/// Explains why a master refuses the operator, and what helps against that and harms nothing else.
 fn refusal(view: &View<'_>, pod: &Pod, words: &str) -> String {
     let (place, namespace) = (pod.place(), view.object.namespace().unwrap_or_default());
     let seen = format!("{place} refuses to answer: {words}");
@@ -119,7 +119,7 @@ fn refusal(view: &View<'_>, pod: &Pod, words: &str) -> String {
     )
 }
 
-/// What a master that runs a script for long does, and how to end that. <https://redis.io/docs/latest/commands/script-kill/>
+/// Describes a master that runs a script for long, and how to end that. <https://redis.io/docs/latest/commands/script-kill/>
 fn busy(view: &View<'_>, pod: &Pod) -> String {
     let (place, name) = (pod.place(), &pod.name);
     let next = if has_witness(view, pod) {
@@ -136,8 +136,8 @@ fn busy(view: &View<'_>, pod: &Pod) -> String {
     )
 }
 
-/// What comes next for a master without replicas that does not answer. Only the kubelet can know that its process hangs,
-/// and only a pod that was made while there were no replicas has a liveness probe.
+/// Describes a master without replicas that does not answer, and what comes next. Only the kubelet can know that its process
+/// hangs, and only a pod that was made while there were no replicas has a liveness probe.
 fn alone(view: &View<'_>, pod: &Pod) -> String {
     let (place, name) = (pod.place(), &pod.name);
     let seen = format!("{place} does not answer, and has no replica that could take over");
@@ -154,7 +154,7 @@ fn alone(view: &View<'_>, pod: &Pod) -> String {
     )
 }
 
-/// What is known about a master with replicas that does not answer, and what comes next.
+/// Describes a master with replicas that does not answer, and what comes next.
 fn unanswered(view: &View<'_>, pod: &Pod) -> String {
     let (place, name, hearers) = (pod.place(), &pod.name, hearers(view, pod));
     let seen =
@@ -232,7 +232,7 @@ fn for_data(view: &View<'_>, from: i32) -> Step {
         SOON
     };
     let mut actions = hidden(view);
-    // What refuses the operator may be a firewall: replicas that follow nobody find out whether the master serves.
+    // A firewall may refuse the operator: replicas that follow no master find out whether the master serves.
     let unseen = view.pod(from).filter(|pod| pod.info().is_none() && view.before.failover.is_none());
     actions.extend(unseen.into_iter().flat_map(|pod| without_master(view, pod)));
     Step { again, record: masterless(view), ..Step::act(actions, reason, message) }
