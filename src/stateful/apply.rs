@@ -15,7 +15,7 @@ use crate::runtime::child_watch::Owner;
 use crate::runtime::manifest::{Manifest, delete_exactly, patch_exactly};
 
 /// A uid that no object has.
-const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
+const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 
 impl<D: Database> Sets<D> {
     /// Carries out `action`.
@@ -55,7 +55,7 @@ impl<D: Database> Sets<D> {
             ChildAction::Abandon { name, uid } => {
                 self.expect_change(object);
                 let owner =
-                    object.controller_owner_ref(&()).map(|owner| OwnerReference { uid: NOBODY.into(), ..owner });
+                    object.controller_owner_ref(&()).map(|owner| OwnerReference { uid: NO_UID.into(), ..owner });
                 let patch = json!({ "metadata": { "ownerReferences": owner.as_slice() } });
                 self.change::<Service>(object, name, uid, patch).await.map(drop)
             }

@@ -119,7 +119,8 @@ pub struct Pods {
     pub spec: PodSpec,
 }
 
-/// All pods are made at once, and each is replaced only when somebody deletes it: the kind chooses the order.
+/// All pods are made at once, and each is replaced only when the operator or a user deletes it: the kind chooses the
+/// order.
 pub fn statefulset<D: Database>(object: &D, pods: Pods) -> StatefulSet {
     let spec = object.set_spec();
     let policy = match spec.deletion_policy {

@@ -39,7 +39,7 @@ pub struct Set<N> {
     pub acceptable: Option<String>,
     /// The volume claims, by ordinal.
     pub claims: BTreeMap<i32, Claim>,
-    /// Pods and claims of our names that are somebody else's, by ordinal, with the message about them.
+    /// Pods and claims of our names that belong to others, by ordinal, with the message about them.
     pub foreign: BTreeMap<i32, String>,
     /// The `DatabaseRestore` of our name.
     pub restore: Seen,
@@ -76,7 +76,7 @@ pub struct Pod<N> {
     pub terminating: bool,
     /// A `StatefulSet` controls it.
     pub controlled: bool,
-    /// Somebody took our label off.
+    /// A user took our label off.
     pub unlabelled: bool,
     /// It was created, or began to terminate, moments ago.
     pub young: bool,
@@ -125,7 +125,7 @@ pub struct Claim {
     pub ours: bool,
     /// An earlier object of the name left it, and this one has used it since.
     pub adopted: bool,
-    /// Somebody took our label off.
+    /// A user took our label off.
     pub unlabelled: bool,
     /// The member whose data it holds, where that was noted.
     pub member: Option<u64>,
@@ -168,7 +168,7 @@ impl<N> Set<N> {
         self.children.insert((K::kind(&()).into_owned(), live.name_any()), Child::of(live, owner));
     }
 
-    /// Adds a child that exists only if the spec asks for it. If it does not, somebody else's object of that name is ignored.
+    /// Adds a child that exists only if the spec asks for it. If it does not, another owner's object of that name is ignored.
     pub fn add_optional<K>(&mut self, live: Option<&K>, wanted: bool, owner: &impl Resource)
     where
         K: Resource<DynamicType = ()> + Serialize,

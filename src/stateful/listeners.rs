@@ -1,4 +1,4 @@
-//! Monitors nodes of databases: each has tasks of its own, for as long as somebody asks about it.
+//! Monitors nodes of databases: each has tasks of its own, for as long as its controller asks about it.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::wake::Key;
 
-/// A node that nobody has asked about for this long is not monitored any more: its object is suspended.
+/// A node that was not asked about for this long is not monitored any more: its object is suspended.
 pub const IDLE: Duration = Duration::from_secs(150);
 
 /// A node, and what its listener learns about it.
@@ -32,7 +32,7 @@ pub struct ProbeState<N> {
     last: Instant,
     /// True if it has answered at all since then.
     has_answered: bool,
-    /// When somebody asked about it last.
+    /// When its controller asked about it last.
     wanted: Instant,
     /// The node.
     pub node: N,
@@ -42,7 +42,7 @@ pub struct ProbeState<N> {
 pub type Shared<N> = Arc<Mutex<ProbeState<N>>>;
 
 impl<N> ProbeState<N> {
-    /// Reports whether somebody has asked about it lately.
+    /// Reports whether its controller has asked about it lately.
     pub fn is_wanted(&self) -> bool {
         self.wanted.elapsed() < IDLE
     }
@@ -107,7 +107,7 @@ impl<N: Listened> Listeners<N> {
     ) -> Vec<N::Id> {
         let mut all = locked(&self.0);
         if !all.contains_key(key) {
-            // Drop the listeners of objects about which nobody asks any more.
+            // Drop the listeners of objects about which their controller asks no more.
             all.retain(|_, object| object.nodes.values().any(|listener| !listener.has_ended()));
         }
         let object = all.entry(key.clone()).or_insert_with(|| OfObject { uid: String::new(), nodes: HashMap::new() });
@@ -143,7 +143,7 @@ impl<N: Listened> Listeners<N> {
         gone.map(|(id, _)| id).collect()
     }
 
-    /// Reports whether that node is monitored, whoever's it is.
+    /// Reports whether that node is monitored, whichever object it belongs to.
     pub fn are_following(&self, node: &N::Id) -> bool {
         locked(&self.0).values().any(|object| object.nodes.contains_key(node))
     }
@@ -156,7 +156,7 @@ impl<N: Listened> Listeners<N> {
     }
 }
 
-/// Locks a mutex. If somebody panicked while holding it, its value is whole all the same.
+/// Locks a mutex. If a task panicked while holding it, its value is whole all the same.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -194,7 +194,7 @@ mod tests {
         ("shop".into(), name.into())
     }
 
-    /// Listens as long as somebody wants to know.
+    /// Listens as long as the node is asked about.
     fn listen(latest: &Shared<Node>) -> Vec<JoinHandle<()>> {
         let latest = latest.clone();
         vec![tokio::spawn(async move {
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(has_answered(), Some(false));
         listeners.ask(&key("a"), &"0", ProbeState::answered);
         assert_eq!((silence(), has_answered()), (Duration::ZERO, Some(true)));
-        // That stays known while it is silent, and while somebody asks about it again.
+        // That stays known while it is silent, and while its controller asks about it again.
         sleep(Duration::from_secs(3)).await;
         listeners.follow(&key("a"), "uid-a", vec![node("0", 2)], listen);
         assert_eq!(has_answered(), Some(true));

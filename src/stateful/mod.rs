@@ -159,7 +159,7 @@ pub fn storage<D: Database>(object: &D, nodes: i32) -> i128 {
     amount(object.set_spec().storage_size).unwrap_or(i128::MAX).saturating_mul(nodes.into())
 }
 
-/// A password that nobody guesses.
+/// A password that cannot be guessed.
 pub fn random_password() -> Result<String, Error> {
     let mut bytes = [0; 24];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Error::Random)?;

@@ -1,6 +1,6 @@
 //! The network policy of a database: who may connect to its pods. Pure.
 //!
-//! Where the cluster's network plugin enforces such policies, everybody else is shut out; where it does not, they do nothing.
+//! Where the cluster's network plugin enforces such policies, all others are shut out; where it does not, they do nothing.
 //! <https://kubernetes.io/docs/concepts/services-networking/network-policies/#prerequisites>
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::api::access::NetworkPolicyMode;
 use crate::network::canonical;
 use crate::runtime::manifest::Manifest;
 
-/// Label of a namespace with its name, which nobody can change.
+/// Label of a namespace with its name, which no client can change.
 /// <https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-metadata-name>
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 /// Label of the operator's own pods.
@@ -82,11 +82,11 @@ fn built<D: Database>(object: &D, rules: &Rules) -> NetworkPolicy {
 /// Lists the peers that may connect as clients; `None`, for all, where a Service is published and the spec names none.
 fn clients<D: Database>(object: &D, rules: &Rules) -> Option<Vec<NetworkPolicyPeer>> {
     let spec = object.set_spec();
-    let everybody_here =
+    let all_here =
         || NetworkPolicyPeer { pod_selector: Some(LabelSelector::default()), ..NetworkPolicyPeer::default() };
     let mut peers = match spec.allowed_clients {
         None if spec.published => return None,
-        None => vec![everybody_here()],
+        None => vec![all_here()],
         Some(named) => named.iter().cloned().map(in_one_form).collect(),
     };
     peers.push(NetworkPolicyPeer {
@@ -121,7 +121,7 @@ fn scrapers(rules: &Rules) -> Option<Vec<NetworkPolicyPeer>> {
     (!rules.scrape_namespaces.is_empty()).then(|| vec![peer()])
 }
 
-/// Lets these in; `None` stands for everybody. An empty list must not be given: Kubernetes takes it for everybody, too.
+/// Lets these in; `None` stands for all peers. An empty list must not be given: Kubernetes takes it for all, too.
 fn rule(ports: &[u16], from: Option<Vec<NetworkPolicyPeer>>) -> NetworkPolicyIngressRule {
     let port = |number: &u16| NetworkPolicyPort {
         port: Some(IntOrString::Int((*number).into())),

@@ -64,6 +64,6 @@ mod tests {
         assert_eq!(risk(&["node-1", "node-1"], 2), None, "two members need each other anywhere");
         assert!(risk(&["node-1", "node-1"], 1).is_some());
         assert_eq!(risk(&["node-1"], 1), None);
-        assert_eq!(risk(&["node-1", "", ""], 2), None, "nobody knows where they will be");
+        assert_eq!(risk(&["node-1", "", ""], 2), None, "it is not known where they will be");
     }
 }

@@ -1,4 +1,4 @@
-//! Secrets with a password that Causeway generates: how they are written, and what becomes of one that somebody emptied.
+//! Secrets with a password that Causeway generates: how they are written, and what becomes of one that a user emptied.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt};
@@ -15,7 +15,7 @@ pub const KEY: &str = "password";
 pub enum Emptied {
     /// Causeway made it, and writes a password into this version of it.
     Ours(Version),
-    /// Somebody else made it, or its password is not text: a person has to mend it.
+    /// A user made it, or its password is not text: a person has to mend it.
     Theirs,
 }
 
@@ -49,7 +49,7 @@ pub fn version_of(secret: &Secret) -> Version {
     Version { uid: secret.uid().unwrap_or_default(), version: secret.resource_version().unwrap_or_default() }
 }
 
-/// Creates a Secret with this content, or merges the content into exactly the version `before` of it. Fails if somebody
+/// Creates a Secret with this content, or merges the content into exactly the version `before` of it. Fails if another client
 /// has created, changed or deleted the Secret meanwhile.
 /// <https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions>
 pub async fn write(
@@ -84,6 +84,6 @@ mod tests {
             assert_eq!(emptied(&data, true), Emptied::Ours(version.clone()), "{data}");
             assert_eq!(emptied(&data, false), Emptied::Theirs);
         }
-        assert_eq!(emptied(&json!({ "password": "/w==" }), true), Emptied::Theirs, "somebody's password is not text");
+        assert_eq!(emptied(&json!({ "password": "/w==" }), true), Emptied::Theirs, "a user's password is not text");
     }
 }

@@ -90,7 +90,7 @@ impl Refusals {
         let revision = revision_of(&template).to_owned();
         let missing = {
             let mut all = self.locked();
-            // Nobody looks for pods of sets that are gone.
+            // No controller looks for pods of sets that are gone.
             all.retain(|_, it| it.asked.as_ref().map_or(it.since, |(at, _)| *at).elapsed() < FORGOTTEN);
             let begun = || Absence {
                 name: name.clone(),
@@ -187,7 +187,7 @@ fn first_missing(set: &Value, there: &BTreeSet<i32>) -> Option<i32> {
     (first..first.checked_add(count)?).find(|ordinal| !there.contains(ordinal))
 }
 
-/// The pod as the controller would make it from that template, as far as somebody could refuse it.
+/// The pod as the controller would make it from that template, as far as the apiserver could refuse it.
 fn pod(set: &Value, name: &str, template: &Value) -> Value {
     let mut spec = template["spec"].clone();
     let claims = set["spec"]["volumeClaimTemplates"].as_array().cloned().unwrap_or_default();
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn what_says_nothing_of_the_pod_is_no_refusal() {
-        assert!(is_refusal(403, "pods \"db-0\" is forbidden: no PriorityClass with name nobody was found"));
+        assert!(is_refusal(403, "pods \"db-0\" is forbidden: no PriorityClass with name absent was found"));
         assert!(!is_refusal(403, "pods is forbidden: User \"x\" cannot create resource \"pods\" in API group \"\""));
         assert!(!is_refusal(400, "admission webhook \"x\" does not support dry run"));
         assert!(!is_refusal(409, "pods \"db-0\" already exists"));

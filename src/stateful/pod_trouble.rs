@@ -362,9 +362,9 @@ mod tests {
             let refused = Unmade { name: "db-0".into(), words: words.into(), worked_before: false };
             refused.describe().1
         };
-        let class = describe("pods \"db-0\" is forbidden: no PriorityClass with name nobody was found");
+        let class = describe("pods \"db-0\" is forbidden: no PriorityClass with name absent was found");
         assert!(
-            class.contains("no PriorityClass with name nobody") && class.contains("spec.priorityClassName"),
+            class.contains("no PriorityClass with name absent") && class.contains("spec.priorityClassName"),
             "{class}"
         );
         assert!(describe("exceeded quota: small, requested: cpu=1").contains("spec.resources"));

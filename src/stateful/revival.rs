@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(found(137, "Error", "10s"), None, "the kubelet is as fast");
         assert_eq!(found(137, "OOMKilled", "40s"), None, "it would be killed again");
         assert_eq!(found(1, "Error", "40s"), None, "it would end again");
-        assert_eq!(found(0, "Completed", "40s"), None, "nobody knows why it ended");
+        assert_eq!(found(0, "Completed", "40s"), None, "it is not known why it ended");
     }
 
     #[test]

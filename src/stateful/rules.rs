@@ -6,7 +6,7 @@ use super::Database;
 use crate::api::access::NetworkPolicyMode;
 use crate::guardrails::Required;
 
-/// Priority classes whose pods preempt those of everybody else.
+/// Priority classes whose pods preempt those of all others.
 /// <https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/>
 const SYSTEM_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 /// Where Kubernetes has its own pods.

@@ -12,5 +12,5 @@ pub fn explain_trouble(reasons: &[&str]) {
     let section = section.expect("the alert's runbook");
     // It has an alert of its own.
     let missing = reasons.iter().filter(|it| **it != "QuorumLost" && !section.contains(&format!("`{it}`")));
-    assert_eq!(missing.collect::<Vec<_>>(), Vec::<&&str>::new(), "nobody is woken while a database is down for these");
+    assert_eq!(missing.collect::<Vec<_>>(), Vec::<&&str>::new(), "no alert fires while a database is down for these");
 }

@@ -40,7 +40,7 @@ pub struct Objects<P, V> {
     pub children: BTreeMap<(String, String), Child>,
     pub pods: BTreeMap<i32, P>,
     pub claims: BTreeMap<i32, ClaimState<V>>,
-    /// Claims of our names that are somebody else's: whose.
+    /// Claims of our names that belong to others, and to whom.
     pub others: BTreeMap<i32, &'static str>,
     /// The apiserver refuses pods with that in their template, as a webhook makes it do.
     pub banned: Option<&'static str>,
@@ -309,14 +309,14 @@ pub fn given_away(child: &mut Child) {
     child.ours = false;
 }
 
-/// Asserts that Stalled names a field, an object or a command by which somebody lets the operator go on.
+/// Asserts that Stalled names a field, an object or a command by which a user lets the operator go on.
 pub fn assert_helpful(health: &Health) {
     let Health::Stalled(cause) = health else { return };
     let helps = ["spec.", "metadata.name", "Secret ", "kubectl ", "etcdctl "];
-    assert!(helps.iter().any(|help| cause.message.contains(help)), "nobody knows what to do: {cause:?}");
+    assert!(helps.iter().any(|help| cause.message.contains(help)), "it does not say what to do: {cause:?}");
 }
 
-/// Somebody deleted the object of these children with its volumes, and its pods still stop.
+/// A user deleted the object of these children with its volumes, and its pods still stop.
 pub fn belongs_to_an_earlier_object<N>(set: &mut Set<N>) {
     set.children.values_mut().for_each(|child| child.ours = false);
     for pod in set.pods.values_mut() {
@@ -346,6 +346,6 @@ pub fn error_of(action: &ChildAction) -> Error {
         ChildAction::GrowClaim { name, .. } => {
             Error::CannotGrow { name: name.clone(), field: "spec.storage.size", message: "forbidden".into() }
         }
-        _ => panic!("nobody refuses {action:?}"),
+        _ => panic!("the apiserver does not refuse {action:?}"),
     }
 }

@@ -41,12 +41,12 @@ impl<A, R: Default> Step<A, R> {
         Self::act(Vec::new(), reason, message)
     }
 
-    /// Trouble that somebody outside may have to end: whatever ends it wakes the controller.
+    /// Trouble that a user may have to end: whatever ends it wakes the controller.
     pub fn trouble(reason: &'static str, message: impl Into<String>) -> Self {
         Self { again: SELDOM, ..Self::wait(reason, message) }
     }
 
-    /// Nothing can be done until somebody outside does something.
+    /// Nothing can be done until a user does something.
     pub fn stalled(reason: &'static str, message: impl Into<String>) -> Self {
         Self { health: Health::stalled(reason, message), again: LATER, ..Self::wait(reason, "") }
     }
@@ -78,13 +78,13 @@ impl<N> Set<N> {
         Some(ChildAction::Apply { uid: live.map(|live| live.uid.clone()), child: Box::new(child) })
     }
 
-    /// Reports whether somebody deleted the `StatefulSet`, and its pods are still being deleted with it. A new one would find
+    /// Reports whether a user deleted the `StatefulSet`, and its pods are still being deleted with it. A new one would find
     /// pods with its names, and wait for minutes.
     pub fn is_going(&self, name: &str) -> bool {
         self.child("StatefulSet", name).is_none() && self.pods.values().any(|pod| pod.controlled)
     }
 
-    /// Reports whether the pods go with a `StatefulSet` that somebody deleted, or that an earlier object of our name left. They
+    /// Reports whether the pods go with a `StatefulSet` that a user deleted, or that an earlier object of our name left. They
     /// still answer for a while, but whatever they say holds no longer than they do.
     pub fn is_leaving(&self, object: &impl Resource<DynamicType = ()>) -> bool {
         let name = object.name_any();
@@ -105,10 +105,10 @@ impl<N> Set<N> {
         let pods = pods.map(|pod| ChildAction::LabelPod { name: pod.name.clone(), uid: pod.uid.clone() });
         let claims = self.claims.values().filter(|claim| claim.unlabelled && !claim.terminating);
         let claims = claims.map(|claim| ChildAction::LabelClaim { name: claim.name.clone(), uid: claim.uid.clone() });
-        Step::children(pods.chain(claims), "Applying", "putting the label back that somebody took off")
+        Step::children(pods.chain(claims), "Applying", "putting the label back that was taken off")
     }
 
-    /// Replaces pods that got a node before their claims were made again. With `WaitForFirstConsumer`, nobody provides a
+    /// Replaces pods that got a node before their claims were made again. With `WaitForFirstConsumer`, no provisioner makes a
     /// volume for such a claim: only the scheduling of a pod triggers that.
     /// <https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode>
     pub fn stranded<A: From<ChildAction>, R: Default>(&self) -> Option<Step<A, R>> {
@@ -121,7 +121,7 @@ impl<N> Set<N> {
         };
         let why = "its volume claim was made after it got its node";
         let actions = self.pods.iter().filter(waits).map(|(_, pod)| ChildAction::delete_pod(pod, why));
-        Step::children(actions, "Replacing", "replacing pods whose volumes nobody provides")
+        Step::children(actions, "Replacing", "replacing pods whose volumes are not provided")
     }
 
     /// Replaces pods that are in a long restart back-off although the cause is gone: see [`Pod::revival`].
@@ -263,7 +263,7 @@ mod tests {
         assert!(leaves(Some("then"), true), "Kubernetes is about to delete the set");
         assert!(leaves(None, true), "the set is deleted, and its pods with it");
         assert!(!leaves(Some("now"), true), "our own pods run, even if the status is lost");
-        assert!(!leaves(None, false), "somebody deleted the set without its pods");
+        assert!(!leaves(None, false), "a user deleted the set without its pods");
     }
 
     #[test]

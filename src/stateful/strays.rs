@@ -10,7 +10,7 @@ use super::{Claim, Database, Error, Pod, Set, Sets, names};
 use crate::stateful::unlabelled::{self, Names, Standing};
 
 impl<D: Database> Sets<D> {
-    /// Looks for pods and claims that seem to be missing: somebody may have taken our label off, or have one of that name.
+    /// Looks for pods and claims that seem to be missing: a user may have taken our label off, or have one of that name.
     pub(super) async fn find_unlabelled(&self, object: &D, set: &mut Set<D::Node>) -> Result<(), Error> {
         let names = Names::of(object);
         let labels = names.set::<D>();

@@ -1,9 +1,9 @@
 //! Pods and volume claims that have a name of a set's, but not its label. They are looked for by their names, and only if
 //! one is missing.
 //!
-//! The controller of `StatefulSet`s uses a claim that has the right name, whoever made it, and with
-//! `whenDeleted: Delete` it deletes that with the set. It releases a pod whose labels do not match any more, and then
-//! cannot make another of that name.
+//! The controller of `StatefulSet`s uses a claim that has the right name, whichever client made it, and with `whenDeleted:
+//! Delete` it deletes that with the set. It releases a pod whose labels do not match any more, and then cannot make another of
+//! that name.
 //! <https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_pod_control.go>
 //! <https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/controller_ref_manager.go>
 
@@ -58,9 +58,9 @@ impl Names {
 pub enum Standing {
     /// It carries the label.
     Labelled,
-    /// It is one of the set's whose label somebody took off.
+    /// It is one of the set's whose label a user took off.
     Stripped,
-    /// It is somebody else's; with the sentence that says so, and what to do.
+    /// It belongs to another owner; with the sentence that says so, and what to do.
     Foreign(String),
 }
 
@@ -100,8 +100,8 @@ impl Set<'_> {
         })
     }
 
-    /// Whose a pod of the right name is. Pods of the set have their host name and subdomain from it, and nobody can change
-    /// those. The label may have another value: somebody who wants to look into a pod gives it one.
+    /// Whose a pod of the right name is. Pods of the set have their host name and subdomain from it, and no client can change
+    /// those. The label may have another value: a user who wants to look into a pod gives it one.
     pub fn pod(&self, pod: &Pod) -> Standing {
         let name = pod.name_any();
         let spec = pod.spec.as_ref();
@@ -127,7 +127,7 @@ impl Set<'_> {
         let (name, object, label) = (claim.name_any(), self.name, self.label);
         match self.another(claim.labels()) {
             Some(another) => Standing::Foreign(format!(
-                "PersistentVolumeClaim {name} exists and holds data of {another}: delete it if nobody needs them, or choose \
+                "PersistentVolumeClaim {name} exists and holds data of {another}: delete it if they are not needed, or choose \
                  another metadata.name"
             )),
             None if self.has(claim.labels()) => Standing::Labelled,

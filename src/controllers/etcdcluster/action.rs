@@ -36,7 +36,7 @@ pub enum Action {
     MoveLeader { from: String, to: String, id: u64, via: Endpoint },
     /// Discard the history before a revision.
     Compact { revision: i64, via: Endpoint },
-    /// Defragment a member, which gives unused space back to the disk. It serves nobody meanwhile, so `others` must.
+    /// Defragment a member, which gives unused space back to the disk. It serves no client meanwhile, so `others` must.
     Defragment { name: String, via: Endpoint, others: Vec<Endpoint> },
     /// End an alarm, for that reason.
     Disarm { alarm: Alarm, why: &'static str, via: Endpoint },

@@ -80,7 +80,7 @@ pub async fn apply(sets: &Sets<EtcdCluster>, etcd: &Etcd, object: &EtcdCluster, 
         }
         Action::EnableAuth { via } => Ok(etcd.change(via, Request::EnableAuth).await?),
         Action::DisableAuth { via } => match etcd.change(via, Request::DisableAuth).await {
-            // Somebody else has turned it off already.
+            // Another client has turned it off already.
             Err(error) if error.trouble == Trouble::AuthOff => Ok(()),
             outcome => Ok(outcome?),
         },

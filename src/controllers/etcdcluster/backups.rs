@@ -50,7 +50,7 @@ struct Access {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Kind {
-    /// Nobody has looked yet.
+    /// The watch has not looked yet.
     #[default]
     Unknown,
     Missing,
@@ -197,7 +197,7 @@ fn kind_after(event: &Result<watcher::Event<DynamicObject>, watcher::Error>) -> 
     }
 }
 
-/// The object that controls it, and the one that its label names: somebody may have changed the label.
+/// The object that controls it, and the one that its label names: a user may have changed the label.
 fn concerned(backup: &DynamicObject) -> Vec<ObjectRef<EtcdCluster>> {
     let namespace = backup.namespace().unwrap_or_default();
     let owners = backup.owner_references().iter().filter(|owner| owner.kind == "EtcdCluster").map(|owner| &owner.name);

@@ -19,7 +19,7 @@ const LOGIN_HOLDS: Duration = Duration::from_secs(20);
 /// How long a member is left alone that refused to be defragmented: its volume may have no room for the copy, and may have
 /// grown until then.
 const DEFRAG_RETRY: Duration = Duration::from_mins(2);
-/// The same for one that took longer than about a minute, in which it served nobody. It would take as long again.
+/// The same for one that took longer than about a minute, in which it served no client. It would take as long again.
 const SLOW_DEFRAG_RETRY: Duration = Duration::from_mins(30);
 /// A defragmentation without an answer for so long was slow: the liveness probe may end it before the minute is over.
 /// One that ended sooner was cut off by something else.
@@ -39,7 +39,7 @@ pub struct Cache {
     compacted: PerObject<Compaction>,
     /// Pods of members that could not be defragmented since then, and when that may be tried again.
     undefragmented: PerObject<BTreeMap<String, Instant>>,
-    /// Pods of members whose recorded turn to be defragmented did not begin, because another member served nobody.
+    /// Pods of members whose recorded turn to be defragmented did not begin, because another member served no client.
     deferred: PerObject<BTreeSet<String>>,
     /// How members let us in.
     logins: PerObject<Login>,

@@ -19,7 +19,7 @@ pub enum Error {
     /// Pods changed between deciding and acting.
     #[error("the members' pods changed meanwhile")]
     PodsChanged,
-    /// A member is not defragmented beside another one that serves nobody: it may be defragmented still, which goes on when
+    /// A member is not defragmented beside another one that serves no client: it may be defragmented still, which goes on when
     /// the caller that asked for it is gone.
     #[error("no member is defragmented while another one serves no reads: {0}")]
     OthersBusy(#[source] EtcdError),

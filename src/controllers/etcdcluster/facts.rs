@@ -64,7 +64,7 @@ pub struct Observed {
 /// The `DatabaseBackup`, as the last look found it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Backup {
-    /// Nobody has looked yet.
+    /// The operator has not looked yet.
     #[default]
     Unknown,
     /// Its kind is not installed.
@@ -102,7 +102,7 @@ pub type Set = stateful::Set<Node>;
 /// The progress of a member that rebuilds its cluster in skipping revisions before that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Skip {
-    /// Nobody asked it to.
+    /// No recovery asked it to.
     #[default]
     NotAsked,
     /// It has not finished yet.

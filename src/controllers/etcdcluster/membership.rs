@@ -2,7 +2,7 @@
 //!
 //! A member is recognized by its ID, which the process in a pod reports, and which is noted on its volume claim and in the
 //! status; or by the name that it reported when it started. Its peer URL counts only if none of these knows the member:
-//! anybody can change the URL, or add a member with any URL.
+//! any client can change the URL, or add a member with any URL.
 
 use std::collections::{BTreeMap, BTreeSet};
 

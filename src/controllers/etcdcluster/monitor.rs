@@ -17,7 +17,7 @@ use crate::stateful::wake::{Key, Wake};
 
 /// How often a member is asked.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// After so many polls, a member that lets everybody in is asked whether it still does: somebody may have turned
+/// After so many polls, a member that lets all clients in is asked whether it still does: a user may have turned
 /// authentication on.
 const DOOR_POLLS: u32 = 2;
 /// An answer that takes longer is overdue.
@@ -71,7 +71,7 @@ impl Monitor {
         self.listeners.forget(uid);
     }
 
-    /// How long a member has not answered; `None` if nobody listens to it.
+    /// How long a member has not answered; `None` if no task listens to it.
     pub fn silence(&self, key: &Key, member: &Endpoint) -> Option<Duration> {
         self.listeners.ask(key, &member.url, |latest| latest.silence())
     }
@@ -85,7 +85,7 @@ impl Monitor {
 /// The state of a member; a change of it wakes the controller.
 #[derive(Clone, Debug, PartialEq)]
 enum State {
-    /// Nobody has asked yet.
+    /// It was not asked yet.
     Unknown,
     Silent,
     /// It answers, but reports nothing without a login.
@@ -159,7 +159,7 @@ impl Probe {
         }
     }
 
-    /// Wakes the controller if the state has changed. The first answer wakes nobody: the controller is looking already.
+    /// Wakes the controller if the state has changed. The first answer does not wake it: it is looking already.
     fn turn(&self, state: &mut State, latest: State) {
         // If members require a login, ours may be in use by another call at the moment.
         let says_less = latest == State::Reserved && matches!(state, State::Tells { .. });
@@ -255,14 +255,17 @@ mod tests {
         }
 
         async fn rests(&mut self, time: Duration) {
-            assert!(timeout(time, self.woken.next()).await.is_err(), "nothing happened, and somebody was woken");
+            assert!(timeout(time, self.woken.next()).await.is_err(), "nothing happened, and the controller was woken");
         }
 
         async fn wakes(&mut self) {
             // A controller that is woken follows the member again.
             self.monitor.follow(&key(), "uid", vec![endpoint()]);
             let limit = Duration::from_millis(2300);
-            assert_eq!(timeout(limit, self.woken.next()).await.expect("nobody was woken in time"), Some(key()));
+            assert_eq!(
+                timeout(limit, self.woken.next()).await.expect("the controller was not woken in time"),
+                Some(key())
+            );
         }
     }
 

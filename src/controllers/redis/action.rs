@@ -53,7 +53,7 @@ pub enum Action {
         note: AppliedConfig,
         /// The process was started with these settings, as its file has them.
         is_new: bool,
-        /// Directives that somebody had changed, and that are changed back.
+        /// Directives that a user had changed, and that are changed back.
         mended: Vec<String>,
     },
     /// Write the file of settings that new processes of a pod start with.
@@ -113,7 +113,8 @@ impl Action {
                 ("ServiceTaken", format!("Removed the selector of Service {service}: Causeway manages its endpoints"))
             }
             Self::Configure { node, mended, .. } if !mended.is_empty() => {
-                let message = format!("Changed back what somebody had changed in {}: {}", node.name, mended.join(", "));
+                let message =
+                    format!("Changed back what another client had changed in {}: {}", node.name, mended.join(", "));
                 ("DriftRepaired", message)
             }
             Self::Configure { node, .. } => ("Configured", format!("Changed settings of {} while it runs", node.name)),
@@ -143,7 +144,7 @@ impl Action {
             | Self::LoadCertificates { .. }
             | Self::DropClients { .. } => return None,
         };
-        // Nobody asked for these, so they are warnings.
+        // No user asked for these, so they are warnings.
         let is_warning = matches!(reason, "FailedOver" | "DataLost" | "DataChosen" | "ScriptEnded");
         let message = if is_warning { ActionEvent::warning } else { ActionEvent::normal };
         Some(message(reason, note))

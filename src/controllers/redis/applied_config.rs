@@ -16,7 +16,7 @@ pub struct AppliedConfig {
     /// All directives of the user that were ever applied to this process.
     pub names: BTreeSet<String>,
     /// Directives that this process refuses to change, and the fingerprint of the value that it was started with; empty
-    /// where nobody knows that value.
+    /// where that value is not known.
     pub fixed: BTreeMap<String, String>,
 }
 

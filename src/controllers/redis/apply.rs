@@ -308,7 +308,7 @@ fn refusal(node: &Target, message: &str) -> Error {
 }
 
 /// Makes the Secret with the clients' password, or fills the emptied version `before` of it. Another Secret that exists
-/// is somebody's, and stays: then this fails.
+/// was made by a user, and stays: then this fails.
 async fn make_password(
     sets: &Sets<Object>,
     object: &Object,

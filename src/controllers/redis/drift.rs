@@ -1,4 +1,4 @@
-//! Which directives of a running process differ from what the operator set: somebody changed them by hand.
+//! Which directives of a running process differ from what the operator set: a user changed them by hand.
 //!
 //! Redis returns values in a form of its own: `values.rs` knows the forms of 7.0. What it returned right after a value was
 //! set counts as equal to that value as well, for directives that are not known there.

@@ -18,7 +18,7 @@ use crate::stateful::tls::facts::{SideFacts, StoredCertificate, Version};
 pub struct Observed {
     /// Children, pods and volumes as Kubernetes has them.
     pub set: Set,
-    /// The slices of our Services by name, whoever wrote them.
+    /// The slices of our Services by name, whichever controller wrote them.
     pub slices: BTreeMap<String, Child>,
     /// Passwords, where clients must give one.
     pub passwords: Passwords,
@@ -57,7 +57,7 @@ pub struct Passwords {
     pub emptied: Option<Emptied>,
     /// The users that the processes know.
     pub users: Option<Users>,
-    /// The Secret with the users is gone, or somebody changed it.
+    /// The Secret with the users is gone, or a user changed it.
     pub users_lost: bool,
 }
 
@@ -136,7 +136,7 @@ pub struct Node {
     pub turned_away: Option<Admission>,
     /// It runs a script, and answers nothing else.
     pub busy: bool,
-    /// The memory limit in bytes of its container, whoever gave it.
+    /// The memory limit in bytes of its container, be it from the spec, a `LimitRange` or a webhook.
     pub memory_limit: Option<u64>,
     /// Bytes of memory that its data take; asked for only while the spec gives nodes less memory than it has.
     pub used: Option<u64>,
@@ -146,7 +146,7 @@ pub struct Node {
     pub stalled: bool,
     /// The number of databases of its process, where that is known.
     pub databases: Option<u32>,
-    /// Directives that somebody changed in its process.
+    /// Directives that a user changed in its process.
     pub drift: BTreeSet<String>,
 }
 
@@ -164,7 +164,7 @@ pub enum NodeState {
     Refuses(String),
     /// It has not answered for this long, and nothing shows that its process is gone.
     Silent(Duration),
-    /// Nobody listens where it should: there is no process, or a firewall rejects the operator.
+    /// No process listens where it should: there is no process, or a firewall rejects the operator.
     #[default]
     Gone,
 }

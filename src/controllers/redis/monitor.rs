@@ -88,12 +88,12 @@ impl Monitor {
         }
     }
 
-    /// How long a node has not answered; `None` for a node that nobody listens to.
+    /// How long a node has not answered; `None` for a node that no task listens to.
     pub fn silence(&self, key: &Key, node: &Endpoint) -> Option<Duration> {
         self.listeners.ask(key, node, |latest| latest.silence())
     }
 
-    /// Reports whether a node has answered since somebody began to listen to it.
+    /// Reports whether a node has answered since a task began to listen to it.
     pub fn has_answered(&self, key: &Key, node: &Endpoint) -> bool {
         self.listeners.ask(key, node, |latest| latest.is_heard()).unwrap_or_default()
     }
@@ -262,7 +262,7 @@ mod tests {
     use crate::leader::Fence;
     use crate::metrics::Metrics;
 
-    /// A network in which nobody answers. It notes whose connections were closed.
+    /// A network in which no node answers. It notes whose connections were closed.
     #[derive(Default)]
     struct Silent(Mutex<Vec<Endpoint>>);
 

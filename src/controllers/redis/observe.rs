@@ -145,7 +145,7 @@ impl Observer {
         Ok(())
     }
 
-    /// The users that the nodes know, and whether their Secret lacks them: somebody may have deleted or changed it.
+    /// The users that the nodes know, and whether their Secret lacks them: a user may have deleted or changed it.
     fn users_of(&self, object: &Object, read: Option<Users>) -> (Option<Users>, bool) {
         let uid = object.uid().unwrap_or_default();
         let is_lost = |known: &Users| read.as_ref().is_none_or(|read| read.internal != known.internal);
@@ -315,7 +315,7 @@ impl Observer {
     }
 }
 
-/// The Secret with the users if it is the object's, and what is noted of it. Somebody else's is never used, and noted only
+/// The Secret with the users if it is the object's, and what is noted of it. One of another owner is never used, and noted only
 /// where the spec needs its name. That is no error: the nodes are helped with the users that the operator remembers.
 fn own_users(found: Option<Secret>, object: &Object) -> (Option<Secret>, Option<Child>) {
     let Some(secret) = found else { return (None, None) };

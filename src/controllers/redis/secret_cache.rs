@@ -1,5 +1,5 @@
-//! The Secrets with certificates, as they were last read: a failover must not wait for them, nor for a Secret that
-//! somebody deleted.
+//! The Secrets with certificates, as they were last read: a failover must not wait for them, nor for a Secret that a
+//! user deleted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl SecretCache {
 }
 
 /// Trusts the earlier authorities as well as the current ones: nodes that have not loaded the current certificate may
-/// still present the earlier one. The current Secret does not contain the earlier authorities if somebody deleted the
+/// still present the earlier one. The current Secret does not contain the earlier authorities if a user deleted the
 /// Secrets.
 fn trusting_both(before: &Credentials, current: Arc<Credentials>) -> Arc<Credentials> {
     let (earlier, now) = (certificates(&before.trusted), certificates(&current.trusted));

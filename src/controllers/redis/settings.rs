@@ -13,7 +13,7 @@ pub const VOLUME_PATH: &str = "/data";
 /// Where the settings are.
 pub const SETTINGS_PATH: &str = "/etc/redis";
 /// The address that a process follows while it has no master: no master is there.
-pub const NOBODY: &str = "127.0.0.1";
+pub const NO_MASTER: &str = "127.0.0.1";
 /// Where the users are, when clients must log in.
 pub const USERS_PATH: &str = "/etc/redis-users";
 /// The file of the users.
@@ -129,11 +129,11 @@ pub fn settings(object: &Redis) -> BTreeMap<String, String> {
             // The append-only file holds everything; snapshots in addition are made only if the user sets this.
             ("save", ""),
             ("repl-diskless-sync-delay", "0"),
-            // Redis's own default. It is written down so that the operator restores it if somebody changes it in a
+            // Redis's own default. It is written down so that the operator restores it if a user changes it in a
             // running process.
             ("maxmemory-policy", "noeviction"),
-            // Otherwise a replica that fetches all data again would answer nobody while it empties itself, and count as
-            // hung.
+            // Otherwise a replica that fetches all data again would answer no client while it empties itself, and count
+            // as hung.
             ("replica-lazy-flush", "yes"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
@@ -150,7 +150,7 @@ pub fn settings(object: &Redis) -> BTreeMap<String, String> {
             ("protected-mode", "no".to_owned()),
             // Every process starts as a replica without a master: one that comes back empty must not be taken for a
             // master, by clients or by its replicas. The operator makes one the master afterwards.
-            ("replicaof", format!("{NOBODY} 1")),
+            ("replicaof", format!("{NO_MASTER} 1")),
             ("replica-read-only", "yes".to_owned()),
             ("replica-serve-stale-data", "yes".to_owned()),
             // A replica notices within seconds that its master is silent.
@@ -217,7 +217,7 @@ pub fn is_live(name: &str) -> bool {
     !fixed.contains(&name) && !is_file && !LASTING.contains(&name)
 }
 
-/// The same for a process whose container has that memory limit, whoever gave it: what the process has counts.
+/// The same for a process whose container has that memory limit, wherever that comes from: what the process has counts.
 pub fn live_of(object: &Redis, limit: Option<u64>) -> Vec<(String, String)> {
     let bound = memory::most_data_under(object, limit).map(|most| most.to_string());
     let mut settings = live(object);

@@ -16,7 +16,7 @@ use super::names::ZONE;
 const KNOWN: Duration = Duration::from_hours(1);
 /// A node that could not be read, or had no zone, is read again after this time.
 const UNKNOWN: Duration = Duration::from_mins(1);
-/// A node that nobody asked for during this time is forgotten.
+/// A node that was not asked for during this time is forgotten.
 const FORGOTTEN: Duration = Duration::from_hours(24);
 /// The longest wait for a zone.
 const DEADLINE: Duration = Duration::from_secs(1);

@@ -61,7 +61,7 @@ fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Er
 }
 
 /// Checks authority and name as usual, but accepts a certificate that has expired. The operator must reach a node to
-/// make it load the next certificate, and whoever presents the old one has its key.
+/// make it load the next certificate, and the process that presents the old one has its key.
 #[derive(Debug)]
 struct Forbearing(Arc<WebPkiServerVerifier>);
 

@@ -143,7 +143,7 @@ fn follow<O>(database: &Database<'_, O>, live: &Live, noted: Restored, name: &st
             let text = done(&noted);
             Decision { step: Some(Step::Tell { reason: RESTORED, note }), ..settled(noted, true, "Restored", text) }
         }
-        // The object was made again, and has its data: they are not half restored, and nobody wrote them by mistake.
+        // The object was made again, and has its data: they are not half restored, and no client wrote them by mistake.
         RestoreOutcome::Failed if database.found_volumes && live.reason.as_deref() == Some(NOT_EMPTY) => {
             let note = Step::Tell { reason: "RestoreSkipped", note: skipped() };
             let skipping = Restored { outcome: RestoreOutcome::Skipped, id: None, ..noted };

@@ -11,7 +11,7 @@ use crate::runtime::manifest::{is_controlled_by, is_left_over};
 /// watch saw last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Seen {
-    /// Nobody looked, or got no answer.
+    /// The operator has not looked, or got no answer.
     #[default]
     Unknown,
     /// Its kind is not installed.
@@ -49,7 +49,7 @@ pub struct Live {
     pub going: bool,
     /// Its phase.
     pub phase: RestorePhase,
-    /// It waits until somebody does something.
+    /// It waits until a user does something.
     pub stalled: bool,
     /// ID of the backup that it has chosen.
     pub id: Option<String>,

@@ -92,7 +92,7 @@ impl Restores {
             Step::Make { restore } => {
                 match restore.create(&self.client, &namespace).await {
                     Ok(()) => self.forgive(object),
-                    // It was made before we died, or is somebody else's and stays as it is: the next look shows which.
+                    // It was made before we died, or belongs to another owner and stays as it is: the next look shows which.
                     Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => self.forgive(object),
                     Err(error) => {
                         tracing::info!(name = restore.name(), %error, "the DatabaseRestore could not be made");

@@ -96,14 +96,14 @@ fn what_comes_next_stays_as_it_was_reviewed() {
         (noted(RestoreOutcome::Running, Some("restore-1")), noted(RestoreOutcome::Failed, Some("restore-1")));
     let waiting = Seen::Present(Live { stalled: true, ..live("restore-1") });
     let courses = BTreeMap::from([
-        ("01 nobody has looked", text(None, &Seen::Unknown)),
+        ("01 not looked for yet", text(None, &Seen::Unknown)),
         ("02 no kind", text(None, &Seen::KindMissing)),
         ("03 no right", text(None, &Seen::Denied)),
         ("04 refused", text(None, &Seen::Refused("quota exceeded".into()))),
         ("05 none yet", text(None, &Seen::Absent)),
-        ("06 somebody else's", text(None, &Seen::Present(Live { ours: false, ..live("x") }))),
+        ("06 of another owner", text(None, &Seen::Present(Live { ours: false, ..live("x") }))),
         ("07 just made", text(None, &Seen::Present(live("restore-1")))),
-        ("08 waits for somebody", text(Some(&running), &waiting)),
+        ("08 waits for a user", text(Some(&running), &waiting)),
         ("09 writes", text(Some(&running), &live_in("restore-1", RestorePhase::Restoring, "it is written"))),
         ("10 failed", text(Some(&running), &live_in("restore-1", RestorePhase::Failed, "TargetNotEmpty: 5 keys."))),
         ("11 failed and deleted", text(Some(&failed), &Seen::Absent)),
@@ -144,7 +144,7 @@ fn data_on_volumes_that_were_found_are_somebodys() {
     let later = next(&record, &Seen::Absent);
     assert_eq!((later.step, later.hold, later.record.as_ref()), (None, None, Some(&record)), "noted once");
 
-    // Half of a backup that an earlier object was to begin with is nobody's data.
+    // Half of a backup that an earlier object was to begin with is no client's data.
     let half = next(&running, &live_in("restore-1", RestorePhase::Failed, "TargetHalfRestored: 5 keys"));
     assert!(is_stalled(&half) && reason(&half) == "RestoreFailed", "{half:?}");
 }
@@ -165,7 +165,7 @@ fn a_restore_that_still_writes_is_stopped_before_the_database_is_ready_without_i
         let decision = next(false, Some(&running), &seen);
         assert_eq!((decision.step, decision.hold, decision.record), (None, None, None), "{seen:?}");
     }
-    assert!(next(false, Some(&running), &Seen::Unknown).hold.is_some(), "nobody knows whether it writes");
+    assert!(next(false, Some(&running), &Seen::Unknown).hold.is_some(), "it may write");
     let never = next(false, None, &Seen::Unknown);
     assert_eq!(
         (never.step, never.hold, never.part.map(|part| part.status)),
@@ -206,7 +206,7 @@ fn a_restore_that_lost_its_owner_is_taken_back() {
     assert_eq!(owners, [("restore-1".to_owned(), "x".to_owned(), None), ours], "it is the one that is recorded");
     let mut forced = lost("restore-1", RestorePhase::Pending);
     forced.spec.as_mut().expect("a spec").force = true;
-    assert!(taken(None, forced).is_empty(), "somebody else made it");
+    assert!(taken(None, forced).is_empty(), "a user made it");
     assert!(taken(Some(&running), lost("restore-2", RestorePhase::Pending)).is_empty());
     assert!(taken(None, Live { lost: false, ..lost("restore-1", RestorePhase::Pending) }).is_empty());
 }
@@ -294,9 +294,9 @@ enum Event {
     Progress,
     /// It fails.
     Fail,
-    /// Somebody deletes it.
+    /// A user deletes it.
     Delete,
-    /// Somebody takes its owner, after it was noted.
+    /// A user takes its owner, after it was noted.
     Orphan,
 }
 

@@ -76,13 +76,13 @@ impl CertificateConfig {
 /// A step of a change of certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RotationStep {
-    /// Another authority. Nobody trusts it yet.
+    /// Another authority. No process trusts it yet.
     Authority,
     /// Processes trust the source, too.
     Trust,
     /// Processes present a certificate from the source.
     Leaf,
-    /// Processes trust nobody but the source.
+    /// Processes trust only the source.
     Forget,
     /// The user's clients trust the same authorities as processes.
     TrustOfClients,

@@ -36,7 +36,7 @@ impl Situation<'_> {
         if matches!(source, Source::Unusable(_)) || !(self.wanted || self.in_use) {
             return None;
         }
-        // Another authority overwrites the key of this one. What this one is to sign comes first: otherwise nobody whose
+        // Another authority overwrites the key of this one. What this one is to sign comes first: otherwise no process whose
         // certificate has ended could be reached, or restarted to trust the other authority.
         if let Some(why) = kept.as_ref().and_then(|kept| self.leaf(source, kept)) {
             return Some((RotationStep::Leaf, why.to_owned()));
@@ -68,7 +68,7 @@ impl Situation<'_> {
             return if self.all_have { due(RotationStep::Leaf, "all trust another authority") } else { None };
         }
         let is_left = self.wanted && kept.trust != trust && self.all_have;
-        if is_left { due(RotationStep::Forget, "nobody needs the old authority any more") } else { None }
+        if is_left { due(RotationStep::Forget, "no process needs the old authority any more") } else { None }
     }
 
     /// Returns the step that is due for the processes, then for the user's clients. Their certificate, too, comes before

@@ -136,7 +136,7 @@ impl Secrets {
             };
         }
         let Some(signer) = self.signer(config) else { return Source::None };
-        // A key that does not belong to its certificate would sign what nobody trusts.
+        // A key that does not belong to its certificate would sign certificates that no process trusts.
         let files = Files { key: signer.key, trusted: signer.certificate.clone(), certificate: signer.certificate };
         let renewal = self.own(&config.authority_secret);
         let renewal = renewal.and_then(|secret| secret.annotations().get(&renewal_of(config)).cloned());

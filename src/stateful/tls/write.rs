@@ -149,7 +149,7 @@ pub fn by_content(content: &str, file: &str) -> String {
     format!("{content}-{file}")
 }
 
-/// Writes the Secret. Fails if somebody has changed it meanwhile.
+/// Writes the Secret. Fails if another client has changed it meanwhile.
 async fn write<K>(
     client: &Client,
     object: &K,
@@ -199,7 +199,7 @@ where
     })
 }
 
-/// Files of earlier content, which are removed. What somebody else put there, and the other side's authority, stays.
+/// Files of earlier content, which are removed. What users put there, and the other side's authority, stays.
 fn outlived(secrets: &Secrets, name: &str, content: &Content) -> Map<String, Value> {
     let there: BTreeSet<&String> =
         secrets.own(name).and_then(|it| it.data.as_ref()).into_iter().flat_map(BTreeMap::keys).collect();

@@ -170,7 +170,7 @@ async fn authentication_is_turned_on_and_off_and_its_password_changed_whoever_di
         checker.goes_on(&format!("a password changed, an operator dead {}", moment.as_str())).await;
     }
 
-    // Somebody changes the password by hand: only the user can know it now.
+    // A user changes the password by hand: only the user can know it now.
     change_by_hand(&scene, "and the fourth", "by hand").await;
     operator = another(operator, &scene).await;
     let (reason, message) = stalls(&scene, "a message about the password").await;
@@ -180,9 +180,9 @@ async fn authentication_is_turned_on_and_off_and_its_password_changed_whoever_di
     operator = another(operator, &scene).await;
     has_password(&scene, "by hand").await;
     becomes(&scene, "all to be well again", is_settled).await;
-    checker.goes_on("the password that somebody had changed").await;
+    checker.goes_on("the password that a user had changed").await;
 
-    // Authentication that somebody turned off is turned on again.
+    // Authentication that a user turned off is turned on again.
     turn_off_by_hand(&scene, "by hand").await;
     let _operator = another(operator, &scene).await;
     answer(&scene, None, Some(Trouble::NotLoggedIn)).await;

@@ -31,9 +31,8 @@ async fn a_suspended_cluster_is_left_as_it_is_until_it_goes_on() {
     let before = uids(&scene).await;
     scene.edit::<EtcdCluster>(NAME, json!({ "suspend": true, "replicas": 3, "version": "3.5.35" })).await;
     becomes(&scene, "the suspended object", is_suspended).await;
-    let nobody_knows =
-        |object: &EtcdCluster| describe(object, "Quorate").is_some_and(|(status, ..)| status == "Unknown");
-    becomes(&scene, "a majority of which nobody knows", nobody_knows).await;
+    let is_unknown = |object: &EtcdCluster| describe(object, "Quorate").is_some_and(|(status, ..)| status == "Unknown");
+    becomes(&scene, "a majority that is not known", is_unknown).await;
     scene.delete::<ConfigMap>(NAME).await;
     // Each edit is observed, but nothing is done.
     for cpu in ["11m", "12m", "13m"] {

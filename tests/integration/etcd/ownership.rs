@@ -1,4 +1,4 @@
-//! Volumes that another object left, members that somebody else added, and pods whose label somebody removed.
+//! Volumes that another object left, members that a user added, and pods whose label a user removed.
 
 use causeway::api::{DatabaseBackup, EtcdCluster, Redis};
 use etcd_client::Client;
@@ -24,7 +24,7 @@ async fn client(scene: &Scene, pod: &str) -> Client {
     Client::connect([format!("http://{address}:2379")], None).await.expect("the member answers")
 }
 
-/// Adds a member that nobody starts. etcd accepts no new member before all members have been connected for a few
+/// Adds a member that never starts. etcd accepts no new member before all members have been connected for a few
 /// seconds.
 async fn add_voter(scene: &Scene) {
     let add = || async {
@@ -133,10 +133,10 @@ async fn a_lost_member_is_replaced_while_children_have_no_owner() {
     let checker = Checker::start(&scene).await;
     checker.writes(100).await;
     let (before, volumes) = (uids(&scene).await, claims(&scene).await);
-    let nobody = json!({ "metadata": { "ownerReferences": null } });
-    patch::<Service>(&scene, NAME, nobody.clone()).await;
-    patch::<ConfigMap>(&scene, NAME, nobody.clone()).await;
-    patch::<StatefulSet>(&scene, NAME, nobody).await;
+    let no_owner = json!({ "metadata": { "ownerReferences": null } });
+    patch::<Service>(&scene, NAME, no_owner.clone()).await;
+    patch::<ConfigMap>(&scene, NAME, no_owner.clone()).await;
+    patch::<StatefulSet>(&scene, NAME, no_owner).await;
     scene.delete::<PersistentVolumeClaim>(&claim_of("db-2")).await;
     scene.delete::<Pod>("db-2").await;
     super::successor(&scene, "db-2", &before["db-2"]).await;

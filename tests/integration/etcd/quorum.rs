@@ -103,8 +103,8 @@ async fn a_majority_that_is_lost_under_tls_and_logins_begins_anew_with_both() {
     let scene = Stage::new("etcd-quorum").await;
     let operator = Operator::start(&scene).await;
     let mut wanted = spec(3);
-    // Members of this version report nothing to clients that have not logged in, and without a majority nobody can log
-    // in.
+    // Members of this version report nothing to clients that have not logged in, and without a majority no client can
+    // log in.
     wanted["version"] = json!("3.5.35");
     wanted["tls"] = json!({ "peer": {}, "client": {} });
     wanted["auth"] = json!({ "enabled": true });
@@ -165,7 +165,7 @@ async fn who_saw_what_only_the_lost_members_had_is_told_to_begin_anew() {
         assert!(revision > seen, "{name}: {revision} after {seen}");
         for old in [pair.mod_revision(), seen] {
             let read = client.get("seen", Some(GetOptions::new().with_revision(old))).await;
-            let refusal = read.expect_err("nobody knows what was at that revision").to_string();
+            let refusal = read.expect_err("a revision that was compacted").to_string();
             assert!(refusal.contains("compacted"), "{name}, {old}: {refusal}");
         }
         let from = WatchOptions::new().with_start_revision(seen + 1);

@@ -159,7 +159,7 @@ async fn a_member_with_an_alarm_of_damaged_data_is_replaced() {
     let (name, volumes) = ("db-1", claims(&scene).await);
     let id = bystander::status_of(&scene, name).await.member_id;
     let begun = Instant::now();
-    // A member raises this alarm when it finds that its data differ. Nobody may write until the alarm is ended.
+    // A member raises this alarm when it finds that its data differ. No client may write until the alarm is ended.
     let mut raise = AlarmOptions::new();
     raise.with_member(id);
     let mut member = of_member(&scene, "db-0").await;

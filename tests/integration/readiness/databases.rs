@@ -76,9 +76,9 @@ async fn a_redis_without_replicas_is_never_ready_too_early() {
     assert!(message.contains("spec.exporter.image") && message.contains(NOTHING), "{message}");
     carried_out::<Redis>(&scene, "one", json!({ "exporter": null })).await;
 
-    let message = fails::<Redis>(&scene, "one", json!({ "priorityClassName": "nobody" }), "BroughtBack").await;
+    let message = fails::<Redis>(&scene, "one", json!({ "priorityClassName": "absent" }), "BroughtBack").await;
     assert!(
-        message.contains("spec.priorityClassName") && message.contains("no PriorityClass with name nobody"),
+        message.contains("spec.priorityClassName") && message.contains("no PriorityClass with name absent"),
         "{message}"
     );
     carried_out::<Redis>(&scene, "one", json!({ "priorityClassName": null })).await;
@@ -130,9 +130,9 @@ async fn an_etcd_of_one_member_is_never_ready_too_early() {
     assert!(message.contains("spec.nodeSelector") && message.contains("nodes are available"), "{message}");
     carried_out::<EtcdCluster>(&scene, "db", json!({ "nodeSelector": null })).await;
 
-    let message = fails::<EtcdCluster>(&scene, "db", json!({ "priorityClassName": "nobody" }), "BroughtBack").await;
+    let message = fails::<EtcdCluster>(&scene, "db", json!({ "priorityClassName": "absent" }), "BroughtBack").await;
     assert!(
-        message.contains("spec.priorityClassName") && message.contains("no PriorityClass with name nobody"),
+        message.contains("spec.priorityClassName") && message.contains("no PriorityClass with name absent"),
         "{message}"
     );
     carried_out::<EtcdCluster>(&scene, "db", json!({ "priorityClassName": null })).await;

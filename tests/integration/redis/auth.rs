@@ -169,7 +169,7 @@ async fn the_secret_of_the_users_comes_back_as_it_was_and_masters_are_succeeded(
     scene.delete::<Secret>("cache-users").await;
     wait_for("the Secret of the users", look, is_known).await;
     checker.event("its password changed");
-    let patch = Patch::Merge(json!({ "stringData": { "internal": "somebody's" } }));
+    let patch = Patch::Merge(json!({ "stringData": { "internal": "a user's" } }));
     users.patch("cache-users", &PatchParams::default(), &patch).await.expect("the change is accepted");
     wait_for("the Secret of the users as it was", look, is_known).await;
     checker.event("its owner taken off");

@@ -26,7 +26,7 @@ enum Fault {
     Killed,
     /// The master's process is stopped, and goes on once another node is the master.
     Hangs,
-    /// Somebody asks for another master.
+    /// A user asks for another master.
     Planned,
     /// The master's disk takes nothing until another node is the master.
     DiskFull,
@@ -181,7 +181,7 @@ fn note(figures: &mut Vec<Value>, fault: Fault, who: &str, measured: &Measured) 
     let at = |share: usize| outages.get((times * share / 100).min(times - 1)).map_or(0, Duration::as_millis);
     let (middle, most) = (at(50), at(99));
     println!(
-        "» {}, {who}: nobody could write for {middle} ms in the middle, {most} ms at most of {times} times; lost {lost} of \
+        "» {}, {who}: no client could write for {middle} ms in the middle, {most} ms at most of {times} times; lost {lost} of \
          {written} acknowledged writes",
         fault.words(),
     );

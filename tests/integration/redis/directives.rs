@@ -240,7 +240,7 @@ async fn turn(
             continue;
         };
         let target = offset(&mut master).await.expect("the master's offset");
-        // It may close connections that nobody uses.
+        // It may close connections that no client uses.
         let look = || async { offset(&mut open(&address, None).await.ok()?).await };
         let what = format!("a replica with {} {}", replica.name, replica.value);
         wait_within(WAIT, &what, look, |own| own.is_some_and(|own| own >= target)).await;

@@ -1,4 +1,4 @@
-//! Children that somebody changed or deleted are restored, and clients that write do not notice.
+//! Children that a user changed or deleted are restored, and clients that write do not notice.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Pod, Service};

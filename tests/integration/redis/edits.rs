@@ -176,14 +176,14 @@ async fn a_node_whose_pod_is_refused_comes_back_as_it_was() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_account_that_does_not_exist_is_reported_and_can_be_taken_back() {
     let scene = Stage::new("redis-edits").await;
-    let agrees = json!({ "metadata": { "annotations": { "causeway.example.com/service-accounts": "nobody" } } });
+    let agrees = json!({ "metadata": { "annotations": { "causeway.example.com/service-accounts": "absent" } } });
     let namespaces: Api<Namespace> = Api::all(scene.client.clone());
     namespaces.patch(&scene.namespace, &PatchParams::default(), &Patch::Merge(agrees)).await.expect("an annotation");
     let _operator = Operator::start(&scene).await;
-    scene.create::<Redis>(NAME, json!({ "replicas": 0, "serviceAccountName": "nobody" })).await;
+    scene.create::<Redis>(NAME, json!({ "replicas": 0, "serviceAccountName": "absent" })).await;
     let is_reported = |object: &Redis| {
         describe(object, "Ready")
-            .is_some_and(|(_, reason, message)| reason == "PodRefused" && message.contains("nobody"))
+            .is_some_and(|(_, reason, message)| reason == "PodRefused" && message.contains("absent"))
     };
     becomes(&scene, "the missing account to be reported", is_reported).await;
     scene.edit::<Redis>(NAME, json!({ "serviceAccountName": null })).await;

@@ -87,7 +87,7 @@ async fn a_master_deleted_without_grace_is_succeeded() {
     checker.finish("2 masters deleted without grace", Promise::WhatWasReplicated).await;
 }
 
-/// Nobody has to delete a master that hangs (dragonfly-operator#227).
+/// No user has to delete a master that hangs (dragonfly-operator#227).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hanging_master_is_succeeded_and_wakes_up_as_a_replica() {
     let scene = Stage::new("redis-failover").await;

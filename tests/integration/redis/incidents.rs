@@ -133,7 +133,7 @@ async fn a_master_reborn_empty_wipes_no_replica() {
     checker.finish("2 masters reborn empty", Promise::WhatWasReplicated).await;
 }
 
-/// dragonfly-operator#324: clients got READONLY until somebody restarted them.
+/// dragonfly-operator#324: clients got READONLY until a user restarted them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_of_a_demoted_master_are_not_stuck() {
     let scene = Stage::new("redis-incident").await;

@@ -58,8 +58,8 @@ pub const ROLE_LABEL: &str = "causeway.example.com/role";
 /// Several nodes start, on a machine that runs other tests, too.
 pub const WAIT_TIMEOUT: Duration = Duration::from_mins(6);
 
-/// How many of these tests run at the same time in one process. Each has up to six nodes, and measures how long nobody
-/// could write.
+/// How many of these tests run at the same time in one process. Each has up to six nodes, and measures how long no
+/// client could write.
 static PLACES: Semaphore = Semaphore::const_new(4);
 
 /// A scene with enough processor time for its nodes.

@@ -1,4 +1,4 @@
-//! Volumes that another object left, pods whose label somebody removed, and files that cannot be read.
+//! Volumes that another object left, pods whose label a user removed, and files that cannot be read.
 
 use std::fs;
 use std::time::Instant;
@@ -84,9 +84,9 @@ where
         + std::fmt::Debug
         + serde::de::DeserializeOwned,
 {
-    let nobody = Patch::Merge(json!({ "metadata": { "ownerReferences": null } }));
+    let no_owner = Patch::Merge(json!({ "metadata": { "ownerReferences": null } }));
     let api = scene.api::<K>();
-    let before = api.patch(name, &PatchParams::default(), &nobody).await.expect("the patch is accepted").uid();
+    let before = api.patch(name, &PatchParams::default(), &no_owner).await.expect("the patch is accepted").uid();
     let look = || async { api.get(name).await.expect("the child") };
     let is_ours = |child: &K| child.owner_references().iter().any(|owner| owner.controller == Some(true));
     let child = wait_within(WAIT_TIMEOUT, &format!("{} {name} with its owner", K::kind(&())), look, is_ours).await;

@@ -18,7 +18,7 @@ use super::{LABEL, NAME, ROLE_LABEL, Stage, becomes, describe, master, patient, 
 use crate::support::rollout_watch::is_ready;
 use crate::support::{Operator, Scene, wait_for};
 
-/// A client that waits for longer was not served: it was refused, or led to nobody.
+/// A client that waits for longer was not served: it was refused, or led to no node.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reports whether a new client is served, which connects through the Service, writes once, and closes its connection.
@@ -157,7 +157,7 @@ async fn selectors_that_others_add_go_without_a_refused_client() {
     checker.finish("selectors of others removed", Promise::WhatWasReplicated).await;
 }
 
-/// Nobody changes a slice while no operator runs: the last one must stay in force.
+/// No client changes a slice while no operator runs: the last one must stay in force.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_are_served_while_no_operator_runs() {
     let scene = Stage::new("redis-service").await;

@@ -1,4 +1,4 @@
-//! The master moves because somebody wants that: not a write is lost.
+//! The master moves because a user wants that: not a write is lost.
 
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ async fn a_switch_that_cannot_be_is_told_and_the_master_stays() {
     }
     scene.edit::<Redis>(NAME, json!({ "switchover": Value::Null })).await;
     settled(&scene, "the edit taken back").await;
-    checker.finish("a switch to nobody", Promise::Everything).await;
+    checker.finish("a switch to an unknown node", Promise::Everything).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

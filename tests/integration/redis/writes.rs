@@ -1,5 +1,5 @@
-//! A set whose master refuses writes is not ready: another node takes over, what somebody changed is changed back, or
-//! the refusal is reported.
+//! A set whose master refuses writes is not ready: another node takes over, what a user changed is changed back, or the
+//! refusal is reported.
 
 use causeway::api::Redis;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Authentication of a cluster: which password the user `root` is to have, which it has, and whether anybody must log in.
+//! Authentication of a cluster: which password the user `root` is to have, which it has, and whether clients must log in.
 //!
 //! ```text
 //! NAME-auth, or a given Secret ──▶ the password that root is to have
@@ -32,7 +32,7 @@ pub struct Auth {
     pub kept: Option<StoredPasswords>,
     /// The Secret for that, if it exists without a password.
     pub kept_emptied: Option<Version>,
-    /// A Secret of our name is somebody else's.
+    /// A Secret of our name belongs to another owner.
     pub foreign: bool,
     /// How members let us in.
     pub access: Access,
@@ -54,10 +54,10 @@ pub struct StoredPasswords {
 /// How members let us in.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Access {
-    /// Nobody could be asked.
+    /// No member could be asked.
     #[default]
     Unknown,
-    /// Nobody must log in.
+    /// No client must log in.
     Free,
     /// This password of root is right.
     With(Password),

@@ -78,7 +78,7 @@ fn password(secret: &Secret, key: &str) -> Option<Password> {
 }
 
 /// Makes the Secret with the password that root is to have, or writes the password into the emptied version `before` of
-/// it. Fails if there is another: it is somebody's, and stays.
+/// it. Fails if there is another: a user made it, and it stays.
 pub async fn make(
     client: &Client,
     object: &EtcdCluster,
@@ -94,7 +94,7 @@ pub async fn make(
     put(client, object, user_provided_secret(object), before, content).await
 }
 
-/// Records passwords. Fails if somebody has changed the Secret meanwhile.
+/// Records passwords. Fails if another client has changed the Secret meanwhile.
 pub async fn note(client: &Client, object: &EtcdCluster, note: &Note) -> Result<(), Error> {
     let Password(current) = &note.current;
     let mut data = json!({ "username": ROOT, "password": current });

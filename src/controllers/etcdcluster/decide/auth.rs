@@ -33,7 +33,7 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     }
     if auth.foreign {
         let description = format!(
-            "spec.auth.enabled needs Secret {}, which is somebody else's: delete it, or choose another metadata.name",
+            "spec.auth.enabled needs Secret {}, which belongs to another owner: delete it, or choose another metadata.name",
             kept_secret(view.object)
         );
         return Some(("NameTaken", description));
@@ -86,7 +86,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     Some(act(vec![action], "root gets the password that its Secret has"))
 }
 
-/// The step if no login works. Only another password in the Secret can change that, or somebody who knows root's.
+/// The step if no login works. Only another password in the Secret can change that, or a user who knows root's.
 pub fn shut(view: &View<'_>, accepted: bool) -> Option<Step> {
     let description = shut_out(view)?;
     let repair = match (&view.observed.auth.user_provided, &view.observed.auth.kept) {
@@ -164,22 +164,22 @@ fn shut_out(view: &View<'_>) -> Option<String> {
     let secret = user_provided_secret(view.object);
     match view.observed.auth.access {
         Access::Refused => Some(format!(
-            "etcd does not take root's password, which somebody has changed: put the one that it has into Secret {secret} \
-             (spec.auth; key password), or change it back (etcdctl user passwd root)"
+            "etcd does not take root's password, which another client has changed: put the one that it has into Secret \
+             {secret} (spec.auth; key password), or change it back (etcdctl user passwd root)"
         )),
         Access::Locked if view.object.spec.auth.enabled => {
             Some(format!("etcd asks for a login: put root's password into Secret {secret} (spec.auth; key password)"))
         }
         Access::Locked => Some(
-            "somebody has turned authentication on: set spec.auth.enabled, and spec.auth.secretName to a Secret with root's \
-             password in key password; or turn it off (etcdctl auth disable)"
+            "another client has turned authentication on: set spec.auth.enabled, and spec.auth.secretName to a Secret with \
+             root's password in key password; or turn it off (etcdctl auth disable)"
                 .into(),
         ),
         _ => None,
     }
 }
 
-/// Makes the Secrets, one after the other, or fills those that somebody emptied.
+/// Makes the Secrets, one after the other, or fills those that a user emptied.
 fn prepare(view: &View<'_>) -> Step {
     let action = match &view.observed.auth.user_provided {
         None => {

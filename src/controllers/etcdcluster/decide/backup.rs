@@ -37,7 +37,7 @@ fn is_going(live: &Child) -> bool {
     !live.value["metadata"]["deletionTimestamp"].is_null()
 }
 
-/// The state of backups, in the words of the `DatabaseBackup`; `None` until somebody has looked for it.
+/// The state of backups, in the words of the `DatabaseBackup`; `None` until the operator has looked for it.
 pub fn part(view: &View<'_>) -> Option<ExtraCondition> {
     let part = |status: ConditionStatus, reason: &'static str, message: String| {
         Some(ExtraCondition { type_: "BackupReady", status, reason, message })

@@ -44,7 +44,7 @@ pub fn others(view: &View<'_>) -> Option<(&'static str, String)> {
     foreign::report(view.object, &view.observed.set.children)
 }
 
-/// Somebody else's pod or volume claim of a name that we need, once the cluster has begun.
+/// A foreign pod or volume claim of a name that we need, once the cluster has begun.
 pub fn taken(view: &View<'_>) -> Option<(&'static str, String)> {
     view.observed.set.foreign.values().next().map(|message| (NAME_TAKEN, message.clone()))
 }

@@ -144,7 +144,8 @@ fn stays_behind(observed: &Observed, wanted: u8) -> bool {
     observed.statuses.values().any(|status| status.downgrades || has_gone_back(status, wanted))
 }
 
-/// Reports whether somebody cancelled the downgrade before a member ran the lower version: the cluster has its version again.
+/// Reports whether another client cancelled the downgrade before a member ran the lower version: the cluster has its version
+/// again.
 fn is_undone(observed: &Observed, wanted: u8) -> bool {
     let statuses = || observed.statuses.values();
     let runs = statuses().any(|status| has_gone_back(status, wanted));

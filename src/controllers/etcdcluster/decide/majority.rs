@@ -148,7 +148,7 @@ impl View<'_> {
 
 impl View<'_> {
     /// The message if so many members have lost their data that a majority cannot come back: only a recovery helps.
-    /// Strangers that vote do not count as lost: whoever added them may bring them back.
+    /// Strangers that vote do not count as lost: the client that added them may bring them back.
     fn gone(&self, known: usize, answering: usize, strangers: usize, silent: &[&str]) -> Option<String> {
         let loss = |name: &str| {
             let pod = self.observed.set.pods.values().find(|pod| pod.name == name)?;
@@ -180,13 +180,13 @@ impl View<'_> {
     }
 }
 
-/// The message if strangers vote: without a majority, nobody can remove them.
+/// The message if strangers vote: without a majority, no client can remove them.
 fn lost_with_strangers(known: usize, answering: usize, silent: &[&str], strangers: &[String]) -> String {
     let ours = if silent.is_empty() { String::new() } else { format!("{} or ", silent.join(" or ")) };
     let (count, names) = (strangers.len(), strangers.join(", "));
     format!(
-        "the majority is lost: {answering} of {known} voting members answer, and writes are refused. {count} of them somebody \
-         else added, and Causeway cannot ask them: {names}. Bring {ours}those back: nothing is deleted. If they are lost for \
+        "the majority is lost: {answering} of {known} voting members answer, and writes are refused. {count} of them another \
+         client added, and Causeway cannot ask them: {names}. Bring {ours}those back: nothing is deleted. If they are lost for \
          good, set spec.recovery.fromMember to a member that is left"
     )
 }

@@ -46,8 +46,7 @@ fn marks(view: &View<'_>) -> Option<Step> {
     Step::children(unmarked, "Applying", "noting whose data the volumes hold")
 }
 
-/// Corrects the peer URL of a member that somebody else changed. It is the same member, and its data are as good as
-/// before.
+/// Corrects the peer URL of a member that another client changed. It is the same member, and its data are as good as before.
 fn readdress(view: &View<'_>) -> Option<Step> {
     let is_astray = |(ordinal, member): &(&i32, &&Member)| {
         let at = |url: &String| names::ordinal_at(view.object, std::slice::from_ref(url)) == Some(**ordinal);
@@ -198,8 +197,8 @@ fn gap(view: &View<'_>, wanted: i32) -> Option<Step> {
     if away.is_empty() {
         return add(view, ordinal, "MemberReplacing");
     }
-    // etcd adds no member while a voter is away, but removes some. If nobody wants that voter back, members go from the
-    // last one on, as far as a majority of the others is healthy: that may end before it is its turn.
+    // etcd adds no member while a voter is away, but removes some. If that voter is not wanted back, members go from the last
+    // one on, as far as a majority of the others is healthy: that may end before it is its turn.
     if away.iter().any(|voter| *voter >= wanted) {
         let removal = space::differ(view).or_else(|| leftover(view)).or_else(|| without_last(view, wanted));
         if let (Some(step), _) = by_urgency(removal) {
@@ -340,8 +339,8 @@ fn remove(view: &View<'_>, ordinal: i32, member: &Member, why: &str) -> Option<S
 fn wipe(view: &View<'_>, ordinal: i32, claim: &Claim, why: &str) -> Step {
     if !claim.is_deletable() {
         let message = format!(
-            "volume claim {} holds what an earlier object left, and no member of this one has used it: if nobody needs that, \
-             delete it (kubectl delete pvc {})",
+            "volume claim {} holds what an earlier object left, and no member of this one has used it: if that is not \
+             needed, delete it (kubectl delete pvc {})",
             claim.name, claim.name
         );
         return Step::trouble("NameTaken", message);

@@ -56,7 +56,7 @@ const FIELDS: Fields = Fields {
     apart: "spec.affinity",
     storage: "spec.storage.className",
 };
-/// Reasons why a pod does not start until somebody corrects the spec, or provides what it asks for.
+/// Reasons why a pod does not start until a user corrects the spec, or provides what it asks for.
 const NEVER_STARTS: [&str; 3] = ["ImagePullFailed", "Unschedulable", "PodRefused"];
 
 /// How often to look again at what only a user can correct, such as a Secret: no watch reports it.
@@ -364,7 +364,7 @@ impl View<'_> {
         self.observed.quorum.iter().flat_map(|quorum| &quorum.members).filter(|member| !member.is_learner).count()
     }
 
-    /// Members that somebody else added.
+    /// Members that another client added.
     fn strangers(&self) -> impl Iterator<Item = &Member> {
         let is_ours = |member: &&Member| self.members.values().any(|ours| ours.id == member.id);
         self.observed.quorum.iter().flat_map(|quorum| &quorum.members).filter(move |member| !is_ours(member))

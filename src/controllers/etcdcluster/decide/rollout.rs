@@ -42,7 +42,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         let current = |ordinal: i32| !is_outdated(&ordinal);
         return Some(leadership::hand_over(view, next, current).unwrap_or_else(|| Step::wait("RollingOut", message)));
     }
-    // A single member has nobody to stand in for it.
+    // A single member has no other to stand in for it.
     if view.members.len() > 1 && !view.can_miss(next) {
         let others = view.unwell(view.unhealthy_voters_without(next));
         return Some(Step::wait("RollingOut", format!("{message}, waiting for a majority of the others: {others}")));

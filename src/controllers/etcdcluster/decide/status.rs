@@ -103,7 +103,7 @@ pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
         let status = if reason == UNREACHABLE { ConditionStatus::Unknown } else { ConditionStatus::False };
         let lost = ExtraCondition { type_: "Quorate", status, reason, message };
         let (quorate, members) = match auth::quorate(view) {
-            Some(quorate) => (quorate, "nobody who may ask them knows the members"),
+            Some(quorate) => (quorate, "Causeway may not ask for the list of members"),
             None if reason == UNREACHABLE => (lost, "Causeway cannot reach the members"),
             None => (lost, "no majority agrees on the members"),
         };

@@ -1,4 +1,4 @@
-//! Members that somebody else added: they vote, and Causeway can neither ask nor start them.
+//! Members that another client added: they vote, and Causeway can neither ask nor start them.
 
 use super::super::action::Action;
 use super::super::membership::{describe, never_started};
@@ -9,8 +9,8 @@ use crate::external::etcd::Member;
 pub const UNKNOWN: &str = "UnknownMembers";
 
 /// Removes a stranger. One that has never started has no data and has acknowledged nothing, but its vote counts: the
-/// cluster survives one failure less, so it goes at once. One that has started may be part of somebody's plan: it goes
-/// when the spec asks for that.
+/// cluster survives one failure less, so it goes at once. One that has started may be part of a user's plan: it goes when the
+/// spec asks for that.
 pub fn step(view: &View<'_>) -> Option<Step> {
     let asked = view.object.spec.remove_unknown_members;
     let goes = |member: &&Member| (asked || never_started(member)) && can_go(view, member);
@@ -44,7 +44,7 @@ pub fn trouble(view: &View<'_>) -> Option<Step> {
     let fix = if view.object.spec.remove_unknown_members {
         "waiting until a majority is healthy without them"
     } else {
-        "if nobody needs them, set spec.removeUnknownMembers to true"
+        "if they are not needed, set spec.removeUnknownMembers to true"
     };
     let message = format!(
         "the cluster has members that Causeway did not add, cannot ask and counts as failed: {all}. {votes} vote, {} must \

@@ -34,7 +34,7 @@ fn peer_mode(view: &View<'_>) -> Mode {
         _ => Mode::Both,
     };
     if view.observed.quorum.is_some() {
-        // A URL that somebody else set says nothing about the transport of the member.
+        // A URL that another client set says nothing about the transport of the member.
         let ours = |(ordinal, member): (&i32, &&crate::external::etcd::Member)| {
             member
                 .peer_urls
@@ -62,11 +62,11 @@ fn client_mode(view: &View<'_>, peer: Mode) -> Mode {
     if view.observed.quorum.is_none() && has_set(view) {
         return Mode::of(label_of_set(view, Side::Client.mode_label()).as_deref());
     }
-    let anybody = |mode: Mode| view.pods().any(|pod| pod.own.transport.client.mode == mode);
+    let any_pod = |mode: Mode| view.pods().any(|pod| pod.own.transport.client.mode == mode);
     match Side::Client.wanted(view.object) {
-        Mode::Secure if anybody(Mode::Plain) => Mode::Both,
-        Mode::Plain if anybody(Mode::Secure) => Mode::Both,
-        _ if peer == Mode::Both && anybody(Mode::Both) => Mode::Both,
+        Mode::Secure if any_pod(Mode::Plain) => Mode::Both,
+        Mode::Plain if any_pod(Mode::Secure) => Mode::Both,
+        _ if peer == Mode::Both && any_pod(Mode::Both) => Mode::Both,
         wanted => wanted,
     }
 }

@@ -140,7 +140,7 @@ fn volume_of(side: Side) -> String {
     format!("{}-tls", side.word())
 }
 
-/// Volumes with the Secrets that members read. Other keys that somebody adds to them are not mounted.
+/// Volumes with the Secrets that members read. Other keys that users add to them are not mounted.
 fn certificates(object: &EtcdCluster, transport: &Transport) -> Vec<Volume> {
     let files = ["tls.crt", "tls.key", "ca.crt"];
     let items = files.map(|name| KeyToPath { key: name.into(), path: name.into(), mode: None });

@@ -17,7 +17,7 @@ use crate::runtime::{ConditionStatus, Health, Plan};
 use crate::stateful::ChildAction;
 
 /// etcd 3.5 raises CORRUPT for no member: it does not know whose data are damaged.
-const OF_NOBODY: Alarm = Alarm { member: 0, kind: AlarmKind::Corrupt };
+const OF_NO_MEMBER: Alarm = Alarm { member: 0, kind: AlarmKind::Corrupt };
 /// A member that was removed.
 const GONE: u64 = 0xdead;
 
@@ -36,7 +36,7 @@ impl Simulation {
         decide(&object, &observed, self.now)
     }
 
-    /// Somebody raises the quota, and the children follow.
+    /// A user raises the quota, and the children follow.
     fn raise_quota(&mut self) {
         self.object.spec.config.insert("quota-backend-bytes".into(), "8589934592".into());
         let mut actions = self.alarmed(&[]).actions;
@@ -52,8 +52,8 @@ impl Simulation {
 #[test]
 fn an_alarm_of_differing_data_that_names_no_member_stays_and_the_user_reads_how_to_compare_them() {
     let mut simulation = Simulation::settled(cluster(3));
-    let plan = simulation.alarmed(&[OF_NOBODY]);
-    assert_eq!(plan.actions, [], "nobody ends the alarm");
+    let plan = simulation.alarmed(&[OF_NO_MEMBER]);
+    assert_eq!(plan.actions, [], "the operator does not end the alarm");
     let Health::Stalled(cause) = &plan.health else { panic!("{:?}", plan.health) };
     assert_eq!(cause.reason, "Corrupt");
     for command in ["etcdctl endpoint hashkv --cluster", "kubectl -n shop delete pvc data-", "etcdctl alarm disarm"] {
@@ -70,8 +70,8 @@ fn while_data_differ_no_member_is_added_and_one_whose_volume_its_user_deleted_is
     let mut simulation = Simulation::settled(cluster(3));
     Edit::Replicas(5).happens(&mut simulation);
     Edit::Version("3.5.30").happens(&mut simulation);
-    while !simulation.alarmed(&[OF_NOBODY]).actions.is_empty() {
-        let actions = simulation.alarmed(&[OF_NOBODY]).actions;
+    while !simulation.alarmed(&[OF_NO_MEMBER]).actions.is_empty() {
+        let actions = simulation.alarmed(&[OF_NO_MEMBER]).actions;
         assert!(actions.iter().all(|action| matches!(action, Action::Child(_))), "{actions:?}");
         for action in &actions {
             simulation.act(action).unwrap();
@@ -82,7 +82,7 @@ fn while_data_differ_no_member_is_added_and_one_whose_volume_its_user_deleted_is
     simulation.kubernetes.delete_pod(1, &mut simulation.raft);
     simulation.kubernetes.drop_claim(1, &mut simulation.raft);
     (0..3).for_each(|_| simulation.time_passes());
-    let actions = simulation.alarmed(&[OF_NOBODY]).actions;
+    let actions = simulation.alarmed(&[OF_NO_MEMBER]).actions;
     assert!(matches!(&actions[..], [Action::Remove { name, .. }] if name == "prod-etcd-1"), "{actions:?}");
 }
 
@@ -91,7 +91,7 @@ fn alarms_of_members_that_were_removed_end_and_events_name_them() {
     let mut simulation = Simulation::settled(cluster(3));
     for (kind, word) in [(AlarmKind::Corrupt, "CORRUPT"), (AlarmKind::NoSpace, "NOSPACE")] {
         let alarm = Alarm { member: GONE, kind };
-        let plan = simulation.alarmed(&[alarm, OF_NOBODY]);
+        let plan = simulation.alarmed(&[alarm, OF_NO_MEMBER]);
         let [action @ Action::Disarm { alarm: ended, .. }] = &plan.actions[..] else { panic!("{:?}", plan.actions) };
         assert_eq!(*ended, alarm);
         let note = action.event().unwrap().note;
@@ -104,7 +104,7 @@ fn alarms_of_members_that_were_removed_end_and_events_name_them() {
 fn space_is_freed_when_data_differ_no_longer() {
     let mut simulation = Simulation::settled(cluster(3));
     let full = Alarm { member: simulation.raft.leader.unwrap(), kind: AlarmKind::NoSpace };
-    assert_eq!(simulation.alarmed(&[full, OF_NOBODY]).actions, []);
+    assert_eq!(simulation.alarmed(&[full, OF_NO_MEMBER]).actions, []);
     let actions = simulation.alarmed(&[full]).actions;
     assert!(matches!(&actions[..], [Action::Compact { .. }]), "{actions:?}");
 }

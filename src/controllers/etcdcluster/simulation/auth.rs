@@ -15,7 +15,7 @@ use crate::stateful::password::Emptied;
 /// Authentication as etcd has it, and the Secrets with passwords.
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
-    /// Everybody must log in.
+    /// All clients must log in.
     pub on: bool,
     /// The password of root, once there is one.
     pub root: Option<Password>,
@@ -25,7 +25,7 @@ pub struct Gate {
     pub user_provided: Option<Password>,
     /// The Secret with the one that it has.
     pub kept: Option<StoredPasswords>,
-    /// These Secrets, if somebody emptied them.
+    /// These Secrets, if a user emptied them.
     pub emptied: Option<Emptied>,
     pub kept_emptied: Option<Version>,
     written: u64,
@@ -105,8 +105,8 @@ impl Simulation {
             }
             Action::EnableAuth { via } => {
                 self.ask(via, |_, _| Ok(()))?;
-                assert!(self.gate.has_role, "nobody could do anything any more");
-                assert!(self.disturbed || self.gate.is_known(), "nobody knows the password: {:?}", self.gate);
+                assert!(self.gate.has_role, "no user could do anything any more");
+                assert!(self.disturbed || self.gate.is_known(), "the password is lost: {:?}", self.gate);
                 self.gate.on = true;
                 Ok(())
             }

@@ -30,7 +30,7 @@ impl Kubernetes {
 
     pub fn delete_backup(&mut self, uid: &str) -> Result<(), Class> {
         let Backup::Present(live) = &self.backup else { return Ok(()) };
-        assert!(live.ours, "somebody else's is deleted");
+        assert!(live.ours, "an object of another owner is deleted");
         if live.uid != uid {
             return Err(Class::Conflict);
         }
@@ -143,8 +143,8 @@ fn a_mistake_changes_no_backup() {
 #[test]
 fn pods_that_the_apiserver_refuses_are_reported_and_members_are_helped_all_the_same() {
     let mut simulation = Simulation::settled(cluster(3));
-    simulation.kubernetes.forbidden = Some("nobody".into());
-    simulation.object.spec.priority_class_name = Some("nobody".into());
+    simulation.kubernetes.forbidden = Some("no-such-class".into());
+    simulation.object.spec.priority_class_name = Some("no-such-class".into());
     simulation.settle();
     let Some(Health::Stalled(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
     assert_eq!(cause.reason, "SpecRefused");

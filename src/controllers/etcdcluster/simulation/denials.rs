@@ -100,7 +100,7 @@ fn volumes_that_cannot_grow_are_reported_and_backups_are_made_all_the_same() {
     simulation.assert_settled();
 }
 
-/// Without its network policy, for example, a database would be open to everybody.
+/// Without its network policy, for example, a database would be open to all.
 #[test]
 fn a_cluster_does_not_begin_while_one_of_its_children_is_refused() {
     for kind in ["Service", "PodDisruptionBudget", "ConfigMap", "StatefulSet"] {

@@ -94,7 +94,7 @@ fn members_that_have_only_just_come_to_the_later_version_are_prepared_by_etcd_to
     assert!(enabled.is_some() && enabled < deleted, "{:#?}", simulation.journal);
 }
 
-/// Somebody has enabled it by hand.
+/// A user has enabled it by hand.
 #[test]
 fn a_downgrade_that_nobody_asks_for_is_cancelled() {
     let mut simulation = Simulation::settled(later(3));

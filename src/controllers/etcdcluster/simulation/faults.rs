@@ -33,29 +33,29 @@ pub enum Fault {
     ReplaceVolume(Index),
     /// A volume's data cannot be read any more.
     DamageVolume(Index),
-    /// Somebody takes the label off a pod, or off a claim.
+    /// A user takes the label off a pod, or off a claim.
     TakeLabel(Index, bool),
-    /// Somebody adds a member that never starts; one that votes, or one that learns.
+    /// A user adds a member that never starts; one that votes, or one that learns.
     AddStranger(bool),
-    /// Somebody changes the peer URL of a member.
+    /// A user changes the peer URL of a member.
     SendAstray(Index),
-    /// Somebody deletes a child.
+    /// A user deletes a child.
     DeleteChild(Index),
-    /// Somebody deletes a Secret: of the peers or not, of the authority or not.
+    /// A user deletes a Secret: of the peers or not, of the authority or not.
     LoseSecret(bool, bool),
-    /// Somebody scales the pods.
+    /// A user scales the pods.
     ScalePods(i32),
-    /// Somebody changes the settings.
+    /// A user changes the settings.
     ChangeSettings,
     /// A kubelet does not know the last change of the settings yet.
     OldSettings,
-    /// Somebody enables a downgrade to 3.5, or cancels one.
+    /// A user enables a downgrade to 3.5, or cancels one.
     Downgrade(bool),
-    /// Somebody gives root another password.
+    /// A user gives root another password.
     ChangeRoot(&'static str),
-    /// Somebody turns authentication off.
+    /// A user turns authentication off.
     OpenGate,
-    /// Somebody deletes the Secret with the password that root has, or is to have.
+    /// A user deletes the Secret with the password that root has, or is to have.
     LosePassword(bool),
 }
 
@@ -284,7 +284,7 @@ impl Fault {
                 let pod = simulation.any_pod(*place).and_then(|ordinal| simulation.kubernetes.set.pods.get(&ordinal));
                 let noted: Vec<u64> =
                     simulation.kubernetes.set.claims.values().filter_map(|claim| claim.facts.member).collect();
-                // Whoever does that has seen the member in the status, so its ID is noted already.
+                // A user who does that has seen the member in the status, so its ID is noted already.
                 if let Some(id) = pod.and_then(kubernetes::PodState::member).filter(|id| noted.contains(id)) {
                     simulation.raft.send_astray(id);
                 }
@@ -361,7 +361,7 @@ impl Simulation {
         (!data.damaged && (member.is_learner || self.raft.can_lose(member.id))).then_some(ordinal)
     }
 
-    /// Pods are deleted with their `StatefulSet`; volumes stay. Nobody deletes the settings while a cluster begins.
+    /// Pods are deleted with their `StatefulSet`; volumes stay. No user deletes the settings while a cluster begins.
     fn delete_child(&mut self, place: Index) {
         let keys: Vec<(String, String)> = self.kubernetes.set.children.keys().cloned().collect();
         let Some(key) = (!keys.is_empty()).then(|| &keys[place.index(keys.len())]) else { return };

@@ -39,7 +39,7 @@ pub struct PodState {
     pub trusts: BTreeSet<String>,
     pub shows: BTreeSet<String>,
     pub terminating: bool,
-    /// Somebody took our label off.
+    /// A user took our label off.
     pub unlabelled: bool,
     /// How often its container was started again.
     restarts: i32,
@@ -73,7 +73,7 @@ pub struct Kubernetes {
     /// Children, pods and volumes, and the data on them.
     pub set: Objects<PodState, Option<Data>>,
     pub secrets: Secrets,
-    /// The `DatabaseBackup`; nobody knows anything of it unless a test says so.
+    /// The `DatabaseBackup`; the operator has not looked for it unless a test says so.
     pub backup: Backup,
     /// A priority class that the apiserver refuses, with all pods that want it.
     pub forbidden: Option<String>,

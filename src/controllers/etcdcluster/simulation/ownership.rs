@@ -59,7 +59,7 @@ fn a_cluster_does_not_grow_onto_a_volume_of_somebody_else_and_heals_all_the_same
     simulation.assert_settled();
 }
 
-/// Somebody deletes a cluster with its volumes and makes it again at once: the pods of the former still have a majority.
+/// A user deletes a cluster with its volumes and makes it again at once: the pods of the former still have a majority.
 #[test]
 fn members_of_an_earlier_object_are_waited_for_and_not_taken_for_ours() {
     let mut simulation = Simulation::settled(cluster(3));

@@ -42,7 +42,7 @@ pub struct Raft {
     pub downgrade: Option<u16>,
     /// The minor version whose format the data of each member have, from 3.6 on.
     pub storage: BTreeMap<u64, u16>,
-    /// Somebody else enabled or cancelled a downgrade.
+    /// Another client enabled or cancelled a downgrade.
     pub tampered: bool,
     added: u64,
 }
@@ -88,10 +88,10 @@ impl Raft {
         }
         let others = || start.members.iter().filter(|(_, other)| other != url);
         let is_up = |url: &String| self.up.keys().any(|id| self.url_of(*id) == Some(url));
-        let anybody = others().any(|(_, url)| is_up(url));
+        let any_is_up = others().any(|(_, url)| is_up(url));
         if start.begins {
             let id = number(url);
-            if anybody && self.members.get(&id).is_some_and(|member| !member.client_urls.is_empty()) {
+            if any_is_up && self.members.get(&id).is_some_and(|member| !member.client_urls.is_empty()) {
                 return Err(format!("member {id:x} has already been bootstrapped"));
             }
             let cluster = number(&format!("{:?}", start.members));
@@ -104,7 +104,7 @@ impl Raft {
             assert!(self.members.contains_key(&id), "{name} begins a cluster that it was removed from");
             return Ok(id);
         }
-        if !anybody {
+        if !any_is_up {
             return Err("cannot fetch cluster info from peer urls: could not retrieve cluster information".into());
         }
         // <https://github.com/etcd-io/etcd/blob/v3.6.16/server/etcdserver/cluster_util.go#L174>
@@ -207,7 +207,7 @@ impl Raft {
         Ok(())
     }
 
-    /// Somebody else enables or cancels a downgrade; etcd refuses if there is nothing to do.
+    /// Another client enables or cancels a downgrade; etcd refuses if there is nothing to do.
     pub fn tamper(&mut self, enable: bool) {
         self.tampered = true;
         let _ = if enable { self.enable_downgrade(5) } else { self.cancel_downgrade() };
@@ -251,7 +251,7 @@ impl Raft {
         Ok(())
     }
 
-    /// Somebody adds a member by hand, where etcd allows that; it runs, or never starts.
+    /// A user adds a member by hand, where etcd allows that; it runs, or never starts.
     pub fn add_stranger(&mut self, is_learner: bool, runs: bool) {
         let voters = self.voters().count();
         let learns = self.members.values().any(|member| member.is_learner);
@@ -274,7 +274,7 @@ impl Raft {
         }
     }
 
-    /// Somebody changes the peer URL of a member.
+    /// A user changes the peer URL of a member.
     pub fn send_astray(&mut self, id: u64) {
         if self.leader.is_some()
             && let Some(member) = self.members.get_mut(&id)

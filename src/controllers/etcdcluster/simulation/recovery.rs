@@ -30,7 +30,7 @@ pub fn lost() -> Simulation {
         simulation.time_passes();
     }
     assert!(matches!(simulation.health, Some(Health::Stalled(_))), "{:?}", simulation.health);
-    assert!(simulation.raft.healthy().is_empty(), "nobody gives a majority up");
+    assert!(simulation.raft.healthy().is_empty(), "a majority was given up unasked");
     simulation
 }
 
@@ -121,7 +121,7 @@ fn a_majority_that_cannot_come_back_is_reported_with_what_is_left_and_the_comman
     {
         assert!(text.contains(words), "{words} is not in: {text}");
     }
-    assert!(!text.contains("Bring"), "nobody can: {text}");
+    assert!(!text.contains("Bring"), "nothing can be brought back: {text}");
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn members_that_kubelets_find_ready_are_not_called_lost_and_no_recovery_destroys
     assert!(!cause.message.contains("refused. Bring"), "{}", cause.message);
     for type_ in ["Quorate", "AllMembersReady"] {
         let part = plan.parts.iter().find(|part| part.type_ == type_).unwrap();
-        assert_eq!((part.status, part.reason), (ConditionStatus::Unknown, "MembersUnreachable"), "nobody knows");
+        assert_eq!((part.status, part.reason), (ConditionStatus::Unknown, "MembersUnreachable"), "it cannot be known");
     }
     let conditions = merge_conditions(&[], &plan.health, &plan.parts, None, simulation.now);
     let quorate = conditions.iter().find(|condition| condition.type_ == "Quorate").unwrap();

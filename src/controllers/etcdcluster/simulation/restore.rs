@@ -71,7 +71,7 @@ fn a_cluster_is_restored_once_a_majority_answers_and_ready_only_then() {
     let text = simulation.journal.iter().filter_map(Action::event).filter(|event| event.reason == "Restored");
     assert_eq!(text.count(), 1);
 
-    // Somebody tidies up.
+    // A user tidies up.
     simulation.kubernetes.set.restore = Seen::Absent;
     simulation.settle();
     simulation.assert_settled();

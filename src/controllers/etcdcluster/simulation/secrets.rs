@@ -24,8 +24,8 @@ pub struct Secrets {
 impl Secrets {
     /// The authorities that signed the certificate of that side.
     pub fn shown(&self, side: Side) -> &BTreeSet<String> {
-        static NOBODY: BTreeSet<String> = BTreeSet::new();
-        self.shown.get(&side).unwrap_or(&NOBODY)
+        static NONE: BTreeSet<String> = BTreeSet::new();
+        self.shown.get(&side).unwrap_or(&NONE)
     }
 
     /// Makes what is due, unless the Secret has changed.
@@ -92,7 +92,7 @@ impl Secrets {
         Ok(())
     }
 
-    /// Somebody deletes a Secret of a side: the members', or that of their authority, but never both.
+    /// A user deletes a Secret of a side: the members', or that of their authority, but never both.
     pub fn lose(&mut self, side: Side, authority: bool, labels: &BTreeSet<String>) {
         let facts = self.side(side);
         let Some(kept) = &facts.kept else { return };

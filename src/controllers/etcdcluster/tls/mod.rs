@@ -22,7 +22,7 @@ use crate::consent::ETCDCLUSTER;
 use crate::stateful::tls::user_provided::Needs;
 use crate::stateful::tls::{CertificateConfig, lifetime};
 
-/// The subject of the certificates that members and Causeway present. If etcd verifies clients, it takes whoever presents
+/// The subject of the certificates that members and Causeway present. If etcd verifies clients, it takes a client that presents
 /// such a certificate for its user root.
 const ROOT: &str = "root";
 /// Where the Secrets are in the members' file system.
@@ -247,7 +247,7 @@ pub fn server_name(object: &EtcdCluster) -> String {
     format!("{}.{}.svc", object.name_any(), object.namespace().unwrap_or_default())
 }
 
-/// A name that is in every member's certificate and in nobody else's.
+/// A name that is in every member's certificate and in no other certificate.
 pub fn member_name(object: &EtcdCluster) -> String {
     names::host(object, &names::pod(object, 0))
 }

@@ -5,7 +5,7 @@ use super::{Step, View, failover};
 use crate::stateful::ChildAction;
 
 /// Empties such a replica while a master with all data serves. It never empties the last volume with data: if the
-/// master lacks data, or is empty although the replica was not, somebody may want to repair the file.
+/// master lacks data, or is empty although the replica was not, a user may want to repair the file.
 pub fn step(view: &View<'_>) -> Option<Step> {
     let (master, _, info) = view.serving_master()?;
     if view.before.failover.is_some() || info.loading || info.handing_over {

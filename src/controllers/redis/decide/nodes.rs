@@ -107,7 +107,7 @@ fn has_clients(pod: &Pod) -> bool {
     pod.own.clients > 0 && pod.info().is_some_and(|info| info.link().is_some())
 }
 
-/// Configures processes that do not have the current settings yet, or in which somebody changed some of them.
+/// Configures processes that do not have the current settings yet, or in which a user changed some of them.
 pub fn configure(view: &View<'_>) -> Option<Step> {
     view.serving_master()?;
     let users = passwords::users(view);

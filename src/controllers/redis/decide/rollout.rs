@@ -38,15 +38,15 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     }
     let pod = view.pod(master).filter(|pod| outdated(pod))?;
     if view.wanted() == 1 {
-        // A single node has nobody to stand in for it.
+        // A single node has no other to stand in for it.
         return Some(replace(pod));
     }
     Some(failover::move_away(view, master, "RollingOut").unwrap_or_else(|| Step::wait("RollingOut", message)))
 }
 
-/// A pod whose node does not start, and that was made from an earlier spec: nothing is lost with it, whoever is the master. A
-/// node that runs may serve, whether the operator hears it or not, and whatever ails the containers beside it. One that ran
-/// before stays while the present spec brings up no other. One that has never run goes first, and the master last.
+/// A pod whose node does not start, and that was made from an earlier spec: nothing is lost with it, whichever node is the
+/// master. A node that runs may serve, whether the operator hears it or not, and whatever ails the containers beside it. One
+/// that ran before stays while the present spec brings up no other. One that has never run goes first, and the master last.
 pub fn hopeless(view: &View<'_>) -> Option<Step> {
     let is_down = |pod: &Pod| pod.trouble.is_some() && !pod.runs && pod.info().is_none() && !pod.terminating;
     let may_go = |pod: &&Pod| is_down(pod) && view.is_outdated(pod) && !view.must_stay(pod);

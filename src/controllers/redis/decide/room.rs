@@ -58,7 +58,7 @@ fn advice(view: &View<'_>, used: u64, room: u64) -> String {
     }
 }
 
-/// While no master serves, nobody knows how much its data take: pods that are made meanwhile have what they had.
+/// While no master serves, it is not known how much its data take: pods that are made meanwhile have what they had.
 fn unknown(view: &View<'_>, next: u64) -> Option<(&'static str, String)> {
     let live = view.observed.set.child("StatefulSet", &view.object.name_any()).filter(|live| live.ours)?;
     let had_data = view.before.nodes.iter().any(|node| node.keys > 0);

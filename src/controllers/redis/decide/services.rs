@@ -66,7 +66,7 @@ pub fn remove_selectors(view: &View<'_>) -> Vec<Action> {
     [view.object.name_any(), names::replicas(view.object)].into_iter().filter_map(unselect).collect()
 }
 
-/// Reports whether clients are led to the recorded master, and to nobody else.
+/// Reports whether clients are led to the recorded master, and to no other node.
 pub fn lead_to_master(view: &View<'_>) -> bool {
     let service = view.object.name_any();
     let Some((_, pod, _)) = view.serving_master() else { return false };
@@ -75,7 +75,7 @@ pub fn lead_to_master(view: &View<'_>) -> bool {
     is_there && !ways.is_empty() && ways.iter().all(|(_, way)| way.leads_to(pod))
 }
 
-/// Somebody else's slice that leads clients elsewhere.
+/// A foreign slice that leads clients elsewhere.
 pub fn strange(view: &View<'_>) -> Option<String> {
     let service = view.object.name_any();
     let (_, pod, _) = view.serving_master()?;

@@ -198,7 +198,7 @@ impl View<'_> {
     }
 
     /// Reports whether only a new process gets the settings: this one still has a setting that was removed from the spec, and
-    /// nobody knows the value before it; or it refuses to change one.
+    /// the value before it is not known; or it refuses to change one.
     fn needs_another_process(&self, pod: &Pod) -> bool {
         let note = AppliedConfig::of(pod).filter(|note| pod.info().is_some_and(|info| info.run_id == note.run_id));
         note.is_some_and(|note| {

@@ -21,7 +21,7 @@ const VOLUME: &str = "exporter";
 /// default user, which may run every command.
 const ANY: &str = "any";
 
-/// It has no probe: metrics that nobody can read are no reason to take a node from its clients.
+/// It has no probe: metrics that no client can read are no reason to take a node from its clients.
 pub fn exporter(object: &Redis) -> Option<Container> {
     let spec: &Exporter = object.spec.exporter.as_ref()?;
     Some(Container {
@@ -67,7 +67,7 @@ fn environment(object: &Redis) -> Vec<EnvVar> {
         },
     ];
     if let Some(tls) = &object.spec.tls {
-        // Nobody else can answer at 127.0.0.1, and a certificate that the user provides need not be valid for that
+        // No other process can answer at 127.0.0.1, and a certificate that the user provides need not be valid for that
         // address.
         environment.push(variable("REDIS_EXPORTER_SKIP_TLS_VERIFICATION", "true".into()));
         if tls.client_certificates != ClientCertificates::Off {

@@ -164,7 +164,7 @@ mod tests {
         object.spec.replica_service = None;
         let far = slice(&object, "cache-replicas", "IPv4", &[zoned("10.0.0.1")]);
         assert!(near.is_met_by(&near.value) && far.is_met_by(&far.value));
-        assert!(!far.is_met_by(&near.value), "nobody asks for that any more");
+        assert!(!far.is_met_by(&near.value), "the spec does not ask for that any more");
     }
 
     #[test]

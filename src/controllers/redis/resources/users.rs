@@ -33,8 +33,8 @@ fn sentinel_password(users: &Users) -> String {
     hash(&format!("causeway sentinel {}", users.internal.0))
 }
 
-/// An exporter's passwords by the URLs to which it sends them: the node beside it, and nobody else.
-/// Since 1.69 it looks for them with the user in the URL, earlier without.
+/// An exporter's passwords by the URLs to which it sends them: the node beside it, and no other. Since 1.69 it looks
+/// for them with the user in the URL, earlier without.
 fn exporter_passwords(users: &Users) -> String {
     let password = exporter_password(users);
     let urls = ["redis", "rediss"]

@@ -1,4 +1,4 @@
-//! An operator that cannot reach nodes which others reach, and masters that nobody reaches.
+//! An operator that cannot reach nodes which others reach, and masters that no node and no client reaches.
 
 use std::time::Duration;
 
@@ -157,7 +157,7 @@ fn no_further_replica_is_replaced_while_the_last_one_has_not_answered() {
     assert_eq!(master(&simulation), "cache-0");
 }
 
-/// A new process is a replica of nobody, and knows nothing about the master.
+/// A new process is a replica without a master, and knows nothing about the master.
 #[test]
 fn a_master_that_hangs_before_its_only_replica_follows_is_succeeded_after_the_data_loss_timeout() {
     let mut simulation = Simulation::settled(redis(1));

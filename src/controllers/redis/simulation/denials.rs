@@ -150,7 +150,7 @@ fn a_full_volume_that_cannot_grow_is_reported_and_a_switchover_done_all_the_same
     simulation.assert_settled();
 }
 
-/// Without its network policy, for example, a database would be open to everybody.
+/// Without its network policy, for example, a database would be open to all.
 #[test]
 fn a_set_does_not_begin_while_one_of_its_children_is_refused() {
     for kind in ["Service", "PodDisruptionBudget", "StatefulSet"] {

@@ -1,4 +1,4 @@
-//! Nodes that answer the operator and turn clients away, or answer nobody because of a script.
+//! Nodes that answer the operator and turn clients away, or answer no client because of a script.
 
 use super::super::action::Action;
 use super::super::decide::decide;

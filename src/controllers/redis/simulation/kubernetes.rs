@@ -37,7 +37,7 @@ pub struct PodState {
     /// The certificates whose files the kubelet was made to bring.
     awaited: Option<String>,
     pub terminating: bool,
-    /// Somebody took our label off.
+    /// A user took our label off.
     pub unlabelled: bool,
     /// Its container has a liveness probe.
     probed: bool,
@@ -70,7 +70,7 @@ pub const REFUSED: &str = "bogus";
 /// How packets are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// Nobody answers, since so many seconds.
+    /// Packets get no answer, since so many seconds.
     Dropped(u64),
     /// Connections are refused.
     Rejected,

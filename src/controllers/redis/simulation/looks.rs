@@ -22,7 +22,7 @@ pub fn says(observed: &mut Observed, ordinal: i32, change: impl Fn(&mut Info)) {
     change(info);
 }
 
-/// Nobody listens where a node was, and its replicas have lost it.
+/// No process listens where a node was, and its replicas have lost it.
 pub fn dies(observed: &mut Observed, ordinal: i32) {
     let pod = observed.set.pods.get_mut(&ordinal).unwrap();
     pod.own.state = NodeState::Gone;
@@ -264,7 +264,7 @@ fn a_pod_of_the_earlier_spec_that_cannot_follow_is_replaced() {
     let slice = &mut observed.slices.get_mut("cache-replicas-ipv4").unwrap().value;
     assert_eq!(slice["endpoints"].as_array_mut().unwrap().remove(0)["targetRef"]["name"], "cache-1");
     assert!(replaced(&observed));
-    // Nobody else is away meanwhile.
+    // No other node may be away meanwhile.
     observed.set.pods.get_mut(&2).unwrap().ready = false;
     assert!(!replaced(&observed));
 }
@@ -287,7 +287,7 @@ fn volumes_of_an_earlier_object_are_not_deleted() {
     }
 }
 
-/// Somebody ran `FAILOVER` on the master. It has connected to its successor, or has not yet.
+/// A user ran `FAILOVER` on the master. It has connected to its successor, or has not yet.
 #[test]
 fn a_master_that_was_made_by_hand_is_recorded_and_no_other_is_promoted_or_detached() {
     for up in [true, false] {

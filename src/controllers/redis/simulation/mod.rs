@@ -168,7 +168,7 @@ impl Simulation {
                     return false;
                 }
             }
-            // Somebody writes all the time.
+            // A client writes all the time.
             self.write();
         }
         false
@@ -261,7 +261,7 @@ impl Simulation {
         assert!(masters.len() <= 1, "two masters behind the Service: {behind:#?}");
     }
 
-    /// Asserts that a written slice leads clients to the node that the status names, and to nobody else.
+    /// Asserts that a written slice leads clients to the node that the status names, and to no other.
     fn assert_led_to_the_recorded_master(&self, publication: &Publication) {
         if service_of(&publication.slice.value) != Some(&self.object.name_any()) {
             return;

@@ -26,7 +26,7 @@ pub struct Process {
     pub hangs: Option<u64>,
     /// Its disk takes nothing.
     pub full: bool,
-    /// Somebody made it require more replicas than there are.
+    /// A user made it require more replicas than there are.
     pub tampered: bool,
     /// A client keeps its connection to it.
     pub client: bool,

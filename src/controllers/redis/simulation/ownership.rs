@@ -96,7 +96,7 @@ fn a_pod_whose_label_was_taken_off_gets_it_back_and_keeps_its_role() {
         assert!(simulation.journal.iter().all(labels) && simulation.journal.len() == 2, "{:?}", simulation.journal);
         simulation.settle();
         simulation.assert_settled();
-        assert_eq!(simulation.object.status.as_ref().unwrap().epoch, epoch, "nobody takes over");
+        assert_eq!(simulation.object.status.as_ref().unwrap().epoch, epoch, "no other node takes over");
     }
 }
 
@@ -128,7 +128,7 @@ fn the_last_copy_is_never_emptied() {
         "{:?}",
         simulation.kubernetes.set.claims
     );
-    // Somebody repairs the file of one node: what that has is served, and the other starts empty.
+    // A user repairs the file of one node: what that has is served, and the other starts empty.
     simulation.kubernetes.set.claims.get_mut(&1).unwrap().volume.damaged = false;
     let before = volumes(&simulation);
     for _ in 0..100 {

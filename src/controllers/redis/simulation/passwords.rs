@@ -1,4 +1,4 @@
-//! A Secret with the clients' password that somebody emptied.
+//! A Secret with the clients' password that a user emptied.
 
 use super::Simulation;
 use crate::controllers::redis::fixtures::redis;

@@ -149,7 +149,7 @@ fn a_master_that_was_restarted_is_not_preferred_to_replicas_that_pause() {
         simulation.time_passes();
         simulation.reconcile(&Mishap::default());
         assert!(simulation.kubernetes.set.pods[&0].process.is_some(), "it is back");
-        assert!(simulation.object.status.as_ref().unwrap().failover.is_none(), "nobody is chosen yet");
+        assert!(simulation.object.status.as_ref().unwrap().failover.is_none(), "no node is chosen yet");
         if wakes {
             simulation.resume();
         }

@@ -131,7 +131,7 @@ fn the_first_master_is_the_one_of_the_last_epoch_and_not_the_one_with_the_most_k
     assert_eq!(first(&observed).target, "cache-2");
 }
 
-/// Somebody deletes an object with its volumes and makes it again at once: the former master answers for a moment longer.
+/// A user deletes an object with its volumes and makes it again at once: the former master answers for a moment longer.
 #[test]
 fn nodes_of_an_earlier_object_are_waited_for_and_none_of_them_becomes_the_master() {
     let mut simulation = Simulation::settled(redis(2));

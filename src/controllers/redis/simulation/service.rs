@@ -123,7 +123,7 @@ fn clients_are_led_to_the_next_master_before_the_labels_name_it() {
     assert!(promoted < led && led < labelled, "{:#?}", simulation.journal);
 }
 
-/// Somebody labelled the next master before its time.
+/// A user labelled the next master before its time.
 #[test]
 fn two_pods_are_never_labelled_the_master_beside_each_other() {
     let mut simulation = Simulation::settled(redis(1));
@@ -147,7 +147,7 @@ fn a_master_that_does_not_answer_for_a_moment_stays_behind_the_service() {
     assert!(!actions.iter().any(|action| matches!(action, Action::Lead(_))), "{actions:?}");
 }
 
-/// The address of a pod may be given to somebody else's pod within seconds.
+/// The address of a pod may be given to another owner's pod within seconds.
 #[test]
 fn the_address_of_a_pod_that_is_gone_leads_nobody_to_its_next_owner() {
     let mut simulation = Simulation::settled(redis(0));
@@ -164,7 +164,7 @@ fn the_address_of_a_pod_that_is_gone_leads_nobody_to_its_next_owner() {
 fn an_unknown_slice_that_leads_elsewhere_is_reported() {
     let mut simulation = Simulation::settled(redis(1));
     let mut value = simulation.kubernetes.slices["cache-ipv4"].value.clone();
-    value["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] = "somebody".into();
+    value["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] = "other".into();
     value["endpoints"][0]["addresses"][0] = "10.9.9.9".into();
     simulation.kubernetes.slices.insert("other".into(), Child { value, uid: "other".into(), ours: false });
     simulation.reconcile(&Mishap::default());

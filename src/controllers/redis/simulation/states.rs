@@ -120,7 +120,7 @@ fn every_row_of_the_table_comes_true() {
     states.look(&settled, None, |_, observed| is(observed, &[0, 1, 2], &gone));
     states.look(&settled, None, |_, observed| is(observed, &[0], &silent));
     states.look(&settled, None, |_, observed| observed.set.pods.get_mut(&0).unwrap().terminating = true);
-    // Somebody made it hand over by hand.
+    // A user made it hand over by hand.
     states.look(&settled, None, |_, observed| {
         let host = observed.set.pods[&1].address.clone().unwrap();
         let link = Link { host, port: PORT, up: true, syncing: false };

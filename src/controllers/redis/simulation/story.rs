@@ -26,21 +26,21 @@ pub enum Fault {
     Resume,
     /// A process is killed, and its volume is empty.
     Empty(Index),
-    /// Somebody deletes a child.
+    /// A user deletes a child.
     DeleteChild(Index),
-    /// Somebody takes the label off a pod.
+    /// A user takes the label off a pod.
     TakeLabel(Index),
-    /// Somebody sends clients to a pod.
+    /// A user sends clients to a pod.
     Mislabel(Index),
-    /// Somebody makes a master.
+    /// A user makes a master.
     Promote(Index),
     /// A disk takes nothing.
     Fill(Index),
-    /// Somebody changes a setting in a running process, so that it refuses writes.
+    /// A user changes a setting in a running process, so that it refuses writes.
     Tamper(Index),
     /// A kubelet does not answer, or does again.
     Unready(Index),
-    /// Somebody changes whom a Service leads to.
+    /// A user changes whom a Service leads to.
     Mislead(Index),
     /// The network drops packets between the operator and a pod.
     Drop(Index),

@@ -74,7 +74,7 @@ pub fn certify(known: &mut Certificates, object: &Redis, certify: &Certify, now:
 }
 
 impl Simulation {
-    /// Asserts that nobody ever meets a certificate that it does not trust.
+    /// Asserts that no process and no client ever meets a certificate that it does not trust.
     pub fn assert_trusted(&self) {
         let processes = || self.kubernetes.set.pods.values().filter_map(|pod| pod.process.as_ref()?.files.as_ref());
         let clients = self.kubernetes.certificates.for_clients.as_ref();

@@ -157,7 +157,7 @@ impl Book {
             expected.extend(acknowledged.union(&unknown).map(|number| key(index, *number)));
         }
         let strange: Vec<&String> = stored.keys().filter(|key| !expected.contains(*key)).collect();
-        self.broken.extend(strange.iter().map(|key| format!("{key} is there, and nobody wrote it")));
+        self.broken.extend(strange.iter().map(|key| format!("{key} is there, and no client wrote it")));
         effective
     }
 
@@ -309,7 +309,7 @@ mod tests {
             "now holds \"other\"",
             "cluster 8 answered in place of 7",
             "now holds \"other\"",
-            "check/01/00000001 is there, and nobody wrote it",
+            "check/01/00000001 is there, and no client wrote it",
         ]) {
             assert!(broken.contains(words), "{broken} should say: {words}");
         }

@@ -89,6 +89,6 @@ impl Failover {
 /// The value, and the revision at which it was written.
 fn found(pairs: &[KeyValue]) -> Result<(u64, i64), String> {
     let Some(pair) = pairs.first() else { return Ok((0, 0)) };
-    let value = pair.value_str().ok().and_then(|text| text.parse().ok()).ok_or("a value that nobody wrote")?;
+    let value = pair.value_str().ok().and_then(|text| text.parse().ok()).ok_or("a value that no client wrote")?;
     Ok((value, pair.mod_revision()))
 }

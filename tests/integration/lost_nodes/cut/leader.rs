@@ -17,8 +17,8 @@ use crate::support::{Scene, wait_for};
 /// The log message of an operator that begins to lead.
 const LEADING: &str = r#""message":"leading""#;
 
-/// Writes into the lease of all kinds but databases who holds it, and for how many seconds. Nobody and 1 s free it: an
-/// operator that stops writes the same.
+/// Writes into the lease of all kinds but databases who holds it, and for how many seconds. An empty holder and 1 s
+/// free it: an operator that stops writes the same.
 async fn take(scene: &Scene, holder: &str, seconds: i32) {
     let patch = Patch::Merge(json!({ "spec": { "holderIdentity": holder, "leaseDurationSeconds": seconds } }));
     scene.api::<Lease>().patch(COMMON, &PatchParams::default(), &patch).await.expect("the lease is changed");

@@ -25,7 +25,7 @@ pub async fn with_master_on(scene: &Scene, node: &str) -> String {
     name
 }
 
-/// dragonfly-operator#302: nothing happened until somebody deleted the pod.
+/// dragonfly-operator#302: nothing happened until a user deleted the pod.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_whose_node_is_cut_off_is_succeeded_and_returns_as_a_replica() {
     let scene = Scene::new("lost-nodes").await;

@@ -129,7 +129,7 @@ pub fn can_ask(view: &View<'_>) -> bool {
 }
 
 /// The nodes that may have data, and have not said so. A pod that is not wanted any more, and that had no data as far
-/// as anybody knows, is not waited for: it may never start.
+/// as the record says, is not waited for: it may never start.
 pub fn unheard(view: &View<'_>) -> impl Iterator<Item = i32> {
     let may_have_data =
         |ordinal: i32| ordinal < view.wanted() || view.recorded(ordinal).is_some_and(|node| node.keys > 0);

@@ -4,7 +4,7 @@ use super::super::{View, target};
 use crate::controllers::redis::action::Action;
 use crate::controllers::redis::facts::Pod;
 use crate::controllers::redis::names::PORT;
-use crate::controllers::redis::settings::NOBODY;
+use crate::controllers::redis::settings::NO_MASTER;
 
 /// Makes all others follow that node. A node that took writes loses its clients.
 pub fn followers(view: &View<'_>, master: i32) -> Vec<Action> {
@@ -21,8 +21,8 @@ pub fn followers(view: &View<'_>, master: i32) -> Vec<Action> {
     actions
 }
 
-/// Makes nodes that follow nobody follow a master that does not answer the operator. If it serves, they say so; if they
-/// do not reach it either, they confirm that it hangs.
+/// Makes nodes that follow no master follow a master that does not answer the operator. If it serves, they say so; if
+/// they do not reach it either, they confirm that it hangs.
 ///
 /// They lose no data by that. A process that was started again, maybe without data, is itself a replica without a
 /// master, and gives nothing to replicas (`NOMASTERLINK`). Only the process that was made the recorded master does.
@@ -31,7 +31,7 @@ pub fn without_master(view: &View<'_>, master: &Pod) -> Vec<Action> {
     let Some(address) = &master.address else { return Vec::new() };
     let follows_nobody = |pod: &&Pod| {
         let info = pod.info().filter(|info| !info.loading && !info.handing_over && !pod.terminating);
-        info.and_then(|info| info.link()).is_some_and(|link| link.host == NOBODY)
+        info.and_then(|info| info.link()).is_some_and(|link| link.host == NO_MASTER)
     };
     let follow = |pod: &Pod| Action::Follow { node: target(pod), master: address.clone(), drop_clients: false };
     view.observed.set.pods.values().filter(follows_nobody).map(follow).collect()
@@ -44,6 +44,6 @@ pub fn attached_elsewhere(view: &View<'_>, to: i32) -> Vec<Action> {
         let link = pod.info().filter(|info| !info.loading && !info.handing_over).and_then(|info| info.link());
         link.is_some_and(|link| (link.up || link.syncing) && Some(&link.host) != heir)
     };
-    let detach = |pod: &Pod| Action::Follow { node: target(pod), master: NOBODY.into(), drop_clients: false };
+    let detach = |pod: &Pod| Action::Follow { node: target(pod), master: NO_MASTER.into(), drop_clients: false };
     view.observed.set.pods.values().filter(is_attached).map(detach).collect()
 }

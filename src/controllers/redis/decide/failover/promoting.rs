@@ -8,7 +8,7 @@ use crate::api::redis::Failover;
 use crate::controllers::redis::action::Action;
 use crate::controllers::redis::facts::{NodeState, Pod};
 use crate::controllers::redis::names::MASTER;
-use crate::controllers::redis::settings::NOBODY;
+use crate::controllers::redis::settings::NO_MASTER;
 
 /// Closes the Service, detaches the replicas, and promotes the target once the replicas receive nothing any more.
 pub fn step(view: &View<'_>, failover: &Failover) -> Step {
@@ -30,7 +30,7 @@ pub fn step(view: &View<'_>, failover: &Failover) -> Step {
     let labelled = |other: &&Pod| other.name != pod.name && other.has_role(MASTER);
     let mut labels: Vec<Action> = view.observed.set.pods.values().filter(labelled).map(hide).collect();
     if pod.has_role(MASTER) {
-        // Somebody labelled the target too early. The others lose the label before the promotion, or two pods would be
+        // A user labelled the target too early. The others lose the label before the promotion, or two pods would be
         // called the master.
         actions.append(&mut labels);
     }
@@ -70,7 +70,7 @@ fn fences(view: &View<'_>, successor: &Pod) -> Vec<Action> {
     let has_pod = |host: &str| pods().any(|pod| pod.address.as_deref() == Some(host));
     let named = pods().filter_map(|pod| pod.info().filter(|info| info.continues(history))?.link());
     let hosts: BTreeSet<&str> =
-        named.map(|link| link.host.as_str()).filter(|host| *host != NOBODY && !has_pod(host)).collect();
+        named.map(|link| link.host.as_str()).filter(|host| *host != NO_MASTER && !has_pod(host)).collect();
     let fence = |host: &str| {
         let at = Pod { address: Some(host.to_owned()), own: successor.own.clone(), ..Pod::default() }.endpoint()?;
         Some(Action::Fence { at, history: history.clone(), successor: heir.clone() })

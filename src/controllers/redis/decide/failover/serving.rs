@@ -8,7 +8,7 @@ use crate::external::redis::Info;
 
 pub fn step(view: &View<'_>, master: i32, pod: &Pod, info: &Info) -> Next {
     if info.handing_over {
-        // Somebody started this handover by hand, not through the object.
+        // A user started this handover by hand, not through the object.
         return Next::Do(Step { again: AT_ONCE, ..Step::wait("SwitchingOver", format!("{} hands over", pod.name)) });
     }
     let reason = if pod.terminating {

@@ -125,7 +125,7 @@ fn leads(view: &View<'_>, ordinal: i32) -> bool {
     view.info(ordinal).is_some_and(|info| info.is_master() && !info.handing_over)
 }
 
-/// The master that the recorded one follows now, if somebody made that hand over by hand and not through the object.
+/// The master that the recorded one follows now, if a user made that hand over by hand and not through the object.
 fn switched_by_hand(view: &View<'_>, master: i32, info: &Info) -> Option<i32> {
     let link = info.link()?;
     let is_successor = |(ordinal, other): &(&i32, &Pod)| {

@@ -49,7 +49,7 @@ pub fn creating(view: &View<'_>) -> Step {
     Step { again: SOON, record: masterless(view), ..step }
 }
 
-/// Waits for a master that does not answer now, and may answer again any moment. Nodes that follow nobody follow it.
+/// Waits for a master that does not answer now, and may answer again any moment. Nodes that follow no master follow it.
 pub fn master_silent(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) -> Step {
     let place = pod.place();
     let actions = if failover.is_none() { without_master(view, pod) } else { Vec::new() };
@@ -96,7 +96,7 @@ fn refusal(view: &View<'_>, pod: &Pod, words: &str) -> String {
         return format!(
             "{seen}. Its password or users were changed by hand, and spec.auth asks for none. Take that back with the password \
              that was set: kubectl -n {namespace} exec {} -c redis -- redis-cli -a PASSWORD CONFIG SET requirepass ''. Where \
-             nobody knows it, {}",
+             it is not known, {}",
             pod.name,
             clients::restart(view, pod)
         );
@@ -148,7 +148,7 @@ fn alone(view: &View<'_>, pod: &Pod) -> String {
     }
     let lost = if view.object.spec.storage.ephemeral { ", which deletes its data," } else { "" };
     format!(
-        "{seen}. Its pod was made while there were replicas, and has no liveness probe: if its process hangs, nobody restarts \
+        "{seen}. Its pod was made while there were replicas, and has no liveness probe: if its process hangs, nothing restarts \
          it. Replace the pod{lost} with kubectl -n {} delete pod {name}",
         view.object.namespace().unwrap_or_default()
     )
@@ -238,8 +238,8 @@ fn for_data(view: &View<'_>, from: i32) -> Step {
     Step { again, record: masterless(view), ..Step::act(actions, reason, message) }
 }
 
-/// Removes the role label from pods that are labelled as the master, but answer as replicas. Whoever selects pods by
-/// the label would come to them, and keep connections over which they can only read.
+/// Removes the role label from pods that are labelled as the master, but answer as replicas. Clients that select pods by the
+/// label would come to them, and keep connections over which they can only read.
 fn hidden(view: &View<'_>) -> Vec<Action> {
     let is_none = |pod: &&Pod| pod.has_role(MASTER) && pod.info().is_some_and(|info| !info.is_master());
     view.observed.set.pods.values().filter(is_none).map(hide).collect()
