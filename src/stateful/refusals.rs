@@ -6,12 +6,12 @@ use std::time::Duration;
 use kube::ResourceExt;
 use tokio::time::Instant;
 
-use super::step::LATER;
+use super::step::RESYNC_INTERVAL;
 use super::{ChildAction, Database, Error, child_fields, foreign};
 use crate::runtime::{Class, Failure, PerObject, api_message};
 
 /// A refusal holds for so long: a quota may be raised, and a storage class corrected.
-const HOLDS: Duration = LATER;
+const HOLDS: Duration = RESYNC_INTERVAL;
 
 /// A child's kind and name.
 pub type ChildKey = (String, String);

@@ -10,12 +10,12 @@ use crate::runtime::manifest::{Manifest, is_left_over, owners_of};
 use crate::runtime::quantity::amount;
 use crate::stateful::pod_trouble::Unmade;
 
-/// Look again while something is under way that no watch may report.
-pub const SOON: Duration = Duration::from_secs(1);
-/// Look again while something is in trouble.
-pub const SELDOM: Duration = Duration::from_secs(5);
-/// Look again while all is well: changes wake the controller.
-pub const LATER: Duration = Duration::from_mins(1);
+/// The time until the next look while something is under way that no watch may report.
+pub const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+/// The time until the next look while something is in trouble.
+pub const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// The time until the next look while all is well: changes wake the controller.
+pub const RESYNC_INTERVAL: Duration = Duration::from_mins(1);
 
 /// A step, and the health of the object meanwhile. `R` is what a kind records with it.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub struct Step<A, R = ()> {
 impl<A, R: Default> Step<A, R> {
     /// Act, and say why.
     pub fn act(actions: Vec<A>, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { actions, health: Health::progressing(reason, message), again: SOON, record: R::default() }
+        Self { actions, health: Health::progressing(reason, message), again: PROGRESS_INTERVAL, record: R::default() }
     }
 
     /// Nothing to do now but to wait.
@@ -43,12 +43,12 @@ impl<A, R: Default> Step<A, R> {
 
     /// Trouble that a user may have to end: whatever ends it wakes the controller.
     pub fn trouble(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { again: SELDOM, ..Self::wait(reason, message) }
+        Self { again: RETRY_INTERVAL, ..Self::wait(reason, message) }
     }
 
     /// Nothing can be done until a user does something.
     pub fn stalled(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { health: Health::stalled(reason, message), again: LATER, ..Self::wait(reason, "") }
+        Self { health: Health::stalled(reason, message), again: RESYNC_INTERVAL, ..Self::wait(reason, "") }
     }
 }
 

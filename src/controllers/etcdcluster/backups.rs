@@ -25,7 +25,7 @@ use crate::runtime::{Decoded, decoded};
 use crate::stateful;
 
 /// How long to wait before trying again what the apiserver refused.
-const SELDOM: Duration = Duration::from_mins(5);
+const RETRY_AFTER: Duration = Duration::from_mins(5);
 
 /// The watches, one for each namespace that is served.
 #[derive(Default)]
@@ -63,12 +63,13 @@ enum Kind {
 impl Access {
     /// Returns the state of the kind for the cluster with that uid.
     fn kind(&self, uid: &str, now: Instant) -> Kind {
-        let refused = self.refused.get(uid).filter(|(_, at)| now.duration_since(*at) < SELDOM).map(|(kind, _)| kind);
+        let refused =
+            self.refused.get(uid).filter(|(_, at)| now.duration_since(*at) < RETRY_AFTER).map(|(kind, _)| kind);
         refused.filter(|_| self.seen == Kind::Served).unwrap_or(&self.seen).clone()
     }
 
     fn refuse(&mut self, uid: String, kind: Kind, now: Instant) {
-        self.refused.retain(|_, (_, at)| now.duration_since(*at) < SELDOM);
+        self.refused.retain(|_, (_, at)| now.duration_since(*at) < RETRY_AFTER);
         self.refused.insert(uid, (kind, now));
     }
 }
@@ -236,8 +237,8 @@ mod tests {
         let mut access = Access { seen: Kind::Served, ..Access::default() };
         access.refuse("a".into(), Kind::Denied, now);
         assert_eq!((access.kind("a", now), access.kind("b", now)), (Kind::Denied, Kind::Served));
-        assert_eq!(access.kind("a", now + SELDOM), Kind::Served);
-        access.refuse("b".into(), Kind::Refused("too long".into()), now + SELDOM);
+        assert_eq!(access.kind("a", now + RETRY_AFTER), Kind::Served);
+        access.refuse("b".into(), Kind::Refused("too long".into()), now + RETRY_AFTER);
         assert_eq!(access.refused.len(), 1, "what is over is forgotten");
         assert_eq!(Access { seen: Kind::Missing, ..access }.kind("b", now), Kind::Missing);
     }

@@ -12,8 +12,8 @@ use super::faults::Walled;
 use super::{Stage, becomes, describe, master, nodes, patient, pods, running, settled, spec, succeeded, uids};
 use crate::support::{Operator, Scene, wait_for};
 
-/// Within three seconds the status tells what new clients meet. The machine runs other tests, too.
-const SOON: Duration = Duration::from_secs(5);
+/// Within three seconds the status reports what new clients meet. The machine runs other tests, too.
+const REPORT_DEADLINE: Duration = Duration::from_secs(5);
 
 fn is_told(object: &Redis, reason: &str, words: &[&str]) -> bool {
     describe(object, "Ready").is_some_and(|(status, told, message)| {
@@ -71,7 +71,7 @@ async fn a_reached_limit_of_clients_is_told_and_raised_without_a_restart() {
     let begun = Instant::now();
     let words = [name.as_str(), "max number of clients reached", "of 32", "spec.config.maxclients"];
     becomes(&scene, "the limit to be told", |object| is_told(object, "ClientsRefused", &words)).await;
-    assert!(begun.elapsed() < SOON, "told after {:?}", begun.elapsed());
+    assert!(begun.elapsed() < REPORT_DEADLINE, "told after {:?}", begun.elapsed());
     scene.edit::<Redis>(super::NAME, json!({ "config": { "maxclients": "200" } })).await;
     settled(&scene, "the higher limit").await;
     assert!(lets_in(&address).await, "new clients get in beside {} others", held.len());
@@ -116,7 +116,7 @@ async fn a_node_that_gives_new_clients_no_answer_is_told_soon() {
     let words = [name.as_str(), "gives no answer"];
     becomes(&scene, "the silence to be told", |object| is_told(object, "ClientsRefused", &words)).await;
     println!("» no answer to new clients is told after {:.1} s", begun.elapsed().as_secs_f64());
-    assert!(begun.elapsed() < SOON, "told after {:?}", begun.elapsed());
+    assert!(begun.elapsed() < REPORT_DEADLINE, "told after {:?}", begun.elapsed());
     drop(walled);
     settled(&scene, "new clients again").await;
 }

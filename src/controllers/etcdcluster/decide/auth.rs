@@ -5,7 +5,7 @@ use kube::ResourceExt;
 use super::super::action::Action;
 use super::super::auth::secrets::{Note, goes};
 use super::super::auth::{Access, concerns, kept_secret, user_provided_secret};
-use super::{OFTEN, Step, View, majority};
+use super::{CORRECTION_INTERVAL, Step, View, majority};
 use crate::api::etcdcluster::AuthStatus;
 use crate::consent::account::grant;
 use crate::consent::{ETCDCLUSTER, not_shared};
@@ -97,7 +97,7 @@ pub fn shut(view: &View<'_>, accepted: bool) -> Option<Step> {
         (Some(user_provided), Some(kept)) if accepted && kept.passwords().all(|known| known != user_provided) => {
             note(view, &kept.current, Some(user_provided))
         }
-        _ => return Some(Step { again: OFTEN, ..Step::stalled(BROKEN, description) }),
+        _ => return Some(Step { again: CORRECTION_INTERVAL, ..Step::stalled(BROKEN, description) }),
     };
     Some(act(vec![repair], "trying the password that the Secret has"))
 }

@@ -10,7 +10,7 @@ use super::super::names;
 use super::super::resources::{self, Begin, Shape};
 use super::super::settings::{AT_FIRST_START, Start};
 use super::super::tls::{Mode, Side};
-use super::{OFTEN, Step, View, recovery};
+use super::{CORRECTION_INTERVAL, Step, View, recovery};
 use crate::external::etcd::Member;
 use crate::runtime::manifest::{Manifest, hash_annotation};
 use crate::stateful::foreign::{self, NAME_TAKEN};
@@ -36,7 +36,7 @@ pub fn foreign(view: &View<'_>) -> Option<Step> {
     let beginning = beginning.map(|message| Step::stalled(NAME_TAKEN, message));
     let is_needed = |kind: &str| !view.has_begun() || ["StatefulSet", "ConfigMap", "Secret"].contains(&kind);
     let step = beginning.or_else(|| foreign::stops(view.object, &set.children, is_needed))?;
-    Some(Step { again: step.again.min(OFTEN), ..step })
+    Some(Step { again: step.again.min(CORRECTION_INTERVAL), ..step })
 }
 
 /// Children of other owners, while everything else goes on.

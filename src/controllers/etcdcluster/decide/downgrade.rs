@@ -11,7 +11,7 @@ use super::super::action::Action;
 use super::super::facts::{Observed, Pod};
 use super::super::names;
 use super::super::settings::{OLDEST_SAFE, minor_of, parse};
-use super::{SOON, Step, View};
+use super::{PROGRESS_INTERVAL, Step, View};
 use crate::api::EtcdCluster;
 use crate::api::etcdcluster::{DowngradeStatus, published_image};
 use crate::external::etcd::Status;
@@ -66,7 +66,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let names: Vec<String> = others.map(|ordinal| names::pod(view.object, ordinal)).collect();
     let message =
         format!("{} to write their data as etcd 3.{minor} reads them, before pods are replaced", names.join(", "));
-    Some(Step { again: SOON, ..Step::wait("Downgrading", format!("waiting for {message}")) })
+    Some(Step { again: PROGRESS_INTERVAL, ..Step::wait("Downgrading", format!("waiting for {message}")) })
 }
 
 /// Cancels a downgrade, if one is enabled.

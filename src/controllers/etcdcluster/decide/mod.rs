@@ -46,7 +46,7 @@ use crate::runtime::{Health, Plan};
 use crate::stateful::foreign::NAME_TAKEN;
 use crate::stateful::pod_trouble::Fields;
 use crate::stateful::restore_from::join;
-use crate::stateful::step::{LATER, SELDOM, SOON};
+use crate::stateful::step::{PROGRESS_INTERVAL, RESYNC_INTERVAL, RETRY_INTERVAL};
 use crate::stateful::{self, ChildAction};
 
 /// The fields of the spec that decide about pods.
@@ -60,7 +60,7 @@ const FIELDS: Fields = Fields {
 const NEVER_STARTS: [&str; 3] = ["ImagePullFailed", "Unschedulable", "PodRefused"];
 
 /// How often to look again at what only a user can correct, such as a Secret: no watch reports it.
-const OFTEN: Duration = Duration::from_secs(15);
+const CORRECTION_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The reason to replace pods whose members have never answered.
 const UNHEARD: &str = "it does not answer, and was made from an earlier spec";
@@ -127,7 +127,7 @@ pub fn decide(object: &EtcdCluster, observed: &Observed, now: Timestamp) -> Plan
 fn unless_unsure(view: &View<'_>, plan: Plan<Action, EtcdClusterStatus>) -> Plan<Action, EtcdClusterStatus> {
     let idle = plan.actions.is_empty() && !plan.write_status_first;
     let Some(before) = view.object.status.clone().filter(|_| idle && view.observed.unsure) else { return plan };
-    plan.leave_unchanged(before, SOON / 2)
+    plan.leave_unchanged(before, PROGRESS_INTERVAL / 2)
 }
 
 /// Returns the step that comes before everything else, whatever the spec says.
@@ -200,7 +200,7 @@ fn step(view: &View<'_>) -> (Step, bool) {
         }
         (None, Some((reason, message)), _) | (None, None, Some((reason, message))) => {
             let is_soon = is_about_secrets(reason) || reason == NAME_TAKEN || view.observed.set.asks_again(view.object);
-            let again = if is_soon { OFTEN } else { LATER };
+            let again = if is_soon { CORRECTION_INTERVAL } else { RESYNC_INTERVAL };
             (Step { again, ..Step::stalled(reason, message) }, true)
         }
         (None, None, None) => {
@@ -211,7 +211,7 @@ fn step(view: &View<'_>) -> (Step, bool) {
                 format!("all {members} members are healthy")
             };
             let health = Health::ready("AllMembersHealthy", description);
-            (Step { health, again: LATER, ..Step::wait("AllMembersHealthy", "") }, true)
+            (Step { health, again: RESYNC_INTERVAL, ..Step::wait("AllMembersHealthy", "") }, true)
         }
     }
 }
@@ -287,7 +287,7 @@ fn without_majority(view: &View<'_>, accepted: bool) -> Option<Step> {
     Some(match reason {
         // Whatever ends this trouble wakes the controller.
         reason if NEVER_STARTS.contains(&reason) => Step::trouble(reason, message),
-        QUORUM_LOST | UNREACHABLE => Step { again: SELDOM, ..Step::stalled(reason, message) },
+        QUORUM_LOST | UNREACHABLE => Step { again: RETRY_INTERVAL, ..Step::stalled(reason, message) },
         _ => Step::wait(reason, message),
     })
 }

@@ -8,7 +8,7 @@ use super::super::action::Action;
 use super::super::facts::Pod;
 use super::super::names;
 use super::defrag::LEAST;
-use super::{LATER, Step, View};
+use super::{RESYNC_INTERVAL, Step, View};
 use crate::external::etcd::{Alarm, AlarmKind, Status};
 use crate::runtime::Health;
 use crate::stateful::memory_risk;
@@ -141,7 +141,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
             in_use >> 20,
             quota >> 20
         );
-        return Some(Step { again: LATER / 4, ..Step::wait(NO_SPACE, message) });
+        return Some(Step { again: RESYNC_INTERVAL / 4, ..Step::wait(NO_SPACE, message) });
     }
     let is_bloated = |status: &Status| status.db_size > enough;
     if let Some(bloated) = next(&is_bloated) {
@@ -155,7 +155,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
              use, and at most a minute. Set spec.storage.size larger; kubectl -n {} logs {name} has etcd's words",
             view.object.namespace().unwrap_or_default()
         );
-        return Some(Step { again: LATER / 4, ..Step::wait(NO_SPACE, message) });
+        return Some(Step { again: RESYNC_INTERVAL / 4, ..Step::wait(NO_SPACE, message) });
     }
     // These may have a lower quota than the spec's until they are replaced, and that may wait for another member for long.
     let outdated: Vec<u64> = full.iter().map(|alarm| alarm.member).filter(|id| runs_earlier_spec(view, *id)).collect();

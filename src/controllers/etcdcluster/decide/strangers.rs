@@ -2,7 +2,7 @@
 
 use super::super::action::Action;
 use super::super::membership::{describe, never_started};
-use super::{OFTEN, Step, View, majority};
+use super::{CORRECTION_INTERVAL, Step, View, majority};
 use crate::external::etcd::Member;
 
 /// The reason while the cluster has strangers.
@@ -51,5 +51,5 @@ pub fn trouble(view: &View<'_>) -> Option<Step> {
          agree: {fix}",
         majority(votes)
     );
-    Some(Step { again: OFTEN, ..Step::stalled(UNKNOWN, message) })
+    Some(Step { again: CORRECTION_INTERVAL, ..Step::stalled(UNKNOWN, message) })
 }

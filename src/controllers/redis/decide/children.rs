@@ -4,7 +4,7 @@ use kube::ResourceExt;
 
 use super::super::facts::Node;
 use super::super::{names, resources};
-use super::{SELDOM, Step, View, evictions, files, refused, services};
+use super::{RETRY_INTERVAL, Step, View, evictions, files, refused, services};
 use crate::stateful::foreign::{self, NAME_TAKEN};
 use crate::stateful::last_worked::Present;
 use crate::stateful::network::surplus;
@@ -25,7 +25,7 @@ pub fn foreign(view: &View<'_>) -> Option<Step> {
     let is_needed = |kind: &str| view.before.master.is_none() || ["StatefulSet", "Secret"].contains(&kind);
     let all = with_slices(view);
     let step = pod.or_else(|| foreign::stops(view.object, all.iter().map(|(key, child)| (key, *child)), is_needed))?;
-    Some(Step { again: step.again.min(SELDOM), ..step })
+    Some(Step { again: step.again.min(RETRY_INTERVAL), ..step })
 }
 
 /// Children of other owners, while everything else goes on.

@@ -3,7 +3,7 @@
 use kube::ResourceExt;
 
 use super::super::facts::Pod;
-use super::{SELDOM, Step, View};
+use super::{RETRY_INTERVAL, Step, View};
 use crate::external::redis::Admission;
 use crate::runtime::Health;
 
@@ -31,7 +31,7 @@ pub fn describe(view: &View<'_>, mut step: Step) -> Step {
     };
     match &step.health {
         Health::Ready(_) => {
-            step.again = step.again.min(SELDOM);
+            step.again = step.again.min(RETRY_INTERVAL);
             step.health = Health::progressing(REASON, text);
         }
         Health::Progressing(cause) if cause.reason == "Configuring" => step.health = Health::progressing(REASON, text),

@@ -37,7 +37,7 @@ use crate::api::redis::{Failover, LastFailover};
 use crate::api::{Redis, RedisStatus};
 use crate::runtime::{Health, Plan};
 use crate::stateful::restore_from::join;
-use crate::stateful::step::{LATER, SELDOM, SOON};
+use crate::stateful::step::{PROGRESS_INTERVAL, RESYNC_INTERVAL, RETRY_INTERVAL};
 use crate::stateful::{self, ChildAction};
 use view::View;
 
@@ -212,14 +212,14 @@ fn limited(view: &View<'_>) -> String {
 fn at_rest(view: &View<'_>) -> Duration {
     match () {
         // Clients may still reach the earlier master for a moment.
-        () if failover::since_change(view).is_some() => SOON,
+        () if failover::since_change(view).is_some() => PROGRESS_INTERVAL,
         // Secrets are read, not watched.
-        () if view.object.spec.auth.enabled || view.object.spec.tls.is_some() => SELDOM,
+        () if view.object.spec.auth.enabled || view.object.spec.tls.is_some() => RETRY_INTERVAL,
         // No watch reports that the apiserver takes a pod.
-        () if view.observed.set.asks_again(view.object) => SELDOM,
+        () if view.observed.set.asks_again(view.object) => RETRY_INTERVAL,
         // The status must soon show whether there are data: that decides what is done when they are gone.
-        () if view.before.nodes.iter().all(|node| node.keys == 0) => SELDOM,
-        () => LATER,
+        () if view.before.nodes.iter().all(|node| node.keys == 0) => RETRY_INTERVAL,
+        () => RESYNC_INTERVAL,
     }
 }
 

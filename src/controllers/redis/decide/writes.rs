@@ -4,7 +4,7 @@ use kube::ResourceExt;
 
 use super::super::facts::{DISK, Pod};
 use super::super::memory;
-use super::{AT_ONCE, SELDOM, Step, View};
+use super::{AT_ONCE, RETRY_INTERVAL, Step, View};
 use crate::external::redis::Writes;
 use crate::runtime::Health;
 
@@ -30,7 +30,7 @@ pub fn describe(view: &View<'_>, mut step: Step) -> Step {
         Some(Writes::Refused(words)) => ("WritesRefused", refused(view, pod, words)),
     };
     if is_ready {
-        step.again = step.again.min(SELDOM);
+        step.again = step.again.min(RETRY_INTERVAL);
         return Step { health: Health::progressing(reason, text), ..step };
     }
     let Health::Progressing(cause) = &step.health else { return step };

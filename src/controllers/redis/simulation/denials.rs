@@ -14,7 +14,7 @@ use crate::runtime::Health;
 use crate::stateful::ChildAction;
 use crate::stateful::refusals::refusal_of;
 use crate::stateful::simulation::error_of;
-use crate::stateful::step::SELDOM;
+use crate::stateful::step::RETRY_INTERVAL;
 
 impl Kubernetes {
     /// Reports whether the apiserver refuses that.
@@ -105,7 +105,7 @@ fn after_a_change_of_the_master_a_set_with_a_refused_child_is_looked_at_soon() {
     }
     let status = simulation.object.status.as_ref().unwrap();
     assert_eq!(status.master.as_deref(), Some("cache-1"), "{status:#?}");
-    assert!(!looks.is_empty() && looks.iter().all(|again| *again <= SELDOM), "{looks:?}");
+    assert!(!looks.is_empty() && looks.iter().all(|again| *again <= RETRY_INTERVAL), "{looks:?}");
 }
 
 /// Their successors would be like them.

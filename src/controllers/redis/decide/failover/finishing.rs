@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::{AT_ONCE, Record, SOON, Step, View, hide, services, target};
+use super::super::{AT_ONCE, PROGRESS_INTERVAL, Record, Step, View, hide, services, target};
 use super::{change, following, reasons};
 use crate::api::redis::{Failover, LastFailover};
 use crate::controllers::redis::action::Action;
@@ -63,7 +63,7 @@ pub fn step(view: &View<'_>, failover: &Failover, to: i32) -> Step {
     let lost = reasons::loss(&completed).map(|note| Action::Tell { reason: "DataLost", note });
     let actions = [Action::Tell { reason, note }].into_iter().chain(lost).collect();
     let step = Step::act(actions, change::word(failover), message);
-    Step { record: Record::Complete(completed), again: SOON, ..step }
+    Step { record: Record::Complete(completed), again: PROGRESS_INTERVAL, ..step }
 }
 
 /// The last failover, as long as clients may still be connected to an earlier master.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::ResourceExt;
 
-use super::super::{AT_ONCE, Record, SELDOM, SOON, Step, View, clients, hide};
+use super::super::{AT_ONCE, PROGRESS_INTERVAL, RETRY_INTERVAL, Record, Step, View, clients, hide};
 use super::election::{Wait, later_elsewhere, unheard};
 use super::following::without_master;
 use super::reasons::MASTER_SILENT;
@@ -36,7 +36,7 @@ pub fn creating(view: &View<'_>) -> Step {
              --replicas={ordinal}). If they are not wanted, delete the claim (kubectl -n {namespace} delete pvc {claim})"
         );
         let health = Health::stalled("LaterDataElsewhere", message.clone());
-        return Step { health, again: SOON, ..Step::trouble("LaterDataElsewhere", message) };
+        return Step { health, again: PROGRESS_INTERVAL, ..Step::trouble("LaterDataElsewhere", message) };
     }
     let (answering, silent): (Vec<i32>, Vec<i32>) = (0..view.wanted()).partition(|it| view.loaded(*it).is_some());
     let (count, all) = (answering.len(), view.wanted());
@@ -46,7 +46,7 @@ pub fn creating(view: &View<'_>) -> Step {
         Some((reason, text)) => Step::trouble(reason, format!("{message}; {text}")),
         None => Step::wait("Creating", message),
     };
-    Step { again: SOON, record: masterless(view), ..step }
+    Step { again: PROGRESS_INTERVAL, record: masterless(view), ..step }
 }
 
 /// Waits for a master that does not answer now, and may answer again any moment. Nodes that follow no master follow it.
@@ -192,7 +192,7 @@ pub fn master_gone(view: &View<'_>, from: i32, wait: Wait) -> Step {
                  spec.failover.dataLossTimeout it begins empty. To restore volumes first, set spec.suspend"
             );
             let health = Health::stalled("DataGone", message);
-            Step { health, record: masterless(view), again: SOON, ..Step::act(hidden(view), "", "") }
+            Step { health, record: masterless(view), again: PROGRESS_INTERVAL, ..Step::act(hidden(view), "", "") }
         }
         Wait::Data => for_data(view, from),
     }
@@ -225,11 +225,11 @@ fn for_data(view: &View<'_>, from: i32) -> Step {
     // A replica may still read what the master sent before it went.
     let is_fresh = view.last_word(from).is_some_and(|word| word.ago < READING);
     let again = if !trouble.is_empty() {
-        SELDOM
+        RETRY_INTERVAL
     } else if is_fresh {
         AT_ONCE * 4
     } else {
-        SOON
+        PROGRESS_INTERVAL
     };
     let mut actions = hidden(view);
     // A firewall may refuse the operator: replicas that follow no master find out whether the master serves.
