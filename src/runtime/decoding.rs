@@ -41,7 +41,6 @@ pub enum Decoded<K> {
     Object(K),
     /// Nothing but the metadata could be decoded.
     Lost {
-        /// The object's metadata.
         metadata: Box<ObjectMeta>,
         /// The field, and why it cannot be decoded.
         problem: String,
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_cut_and_named_and_the_rest_is_kept() {
+    fn undecodable_fields_are_cut_and_named() {
         let object = decoded(&json!({
             "group": { "name": "shared" },
             "deletionPolicy": "Retain",
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_which_nothing_is_left_still_has_its_name() {
+    fn an_emptied_object_keeps_its_name() {
         let object = decoded(&json!("nonsense"));
         let Decoded::Lost { metadata, problem } = &object else { panic!("{object:?}") };
         assert_eq!(metadata.name.as_deref(), Some("web"));
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_no_type_can_hold_among_managed_fields_hurts_nobody() {
+    fn an_impossible_time_in_managed_fields_is_ignored() {
         let fields = json!([{ "manager": "x", "operation": "Update", "time": "9999-12-31T23:59:59Z" }]);
         let object = json!({ "metadata": { "name": "web", "managedFields": fields }, "spec": {} });
         let object: Decoded<MyIngress> = serde_json::from_value(object).expect("an object");
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_takes_too_much_memory_has_its_name_alone() {
+    fn an_oversized_object_keeps_only_its_name() {
         let object = decoded(&json!({ "inboundCidrs": vec!["x"; 100_000] }));
         let Decoded::Lost { metadata, problem } = &object else { panic!("it was decoded") };
         assert_eq!(metadata.name.as_deref(), Some("web"));

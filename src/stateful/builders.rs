@@ -113,7 +113,7 @@ pub struct Pods {
     pub replicas: i32,
     /// Their labels besides those of every child.
     pub labels: BTreeMap<String, String>,
-    /// Their annotations.
+    /// Their annotations besides the user's.
     pub annotations: BTreeMap<String, String>,
     /// The spec of each.
     pub spec: PodSpec,
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_have_their_users_metadata_but_the_labels_by_which_they_are_found_stay_ours() {
+    fn user_metadata_does_not_replace_our_labels() {
         let ours = "app.kubernetes.io/name";
         let given = serde_json::json!({ "podMetadata": {
             "labels": { "team": "shop", ours: "another" }, "annotations": { "example.com/note": "x" },
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_that_is_taken_back_is_replaced_with_the_default_one_by_name() {
+    fn a_removed_account_becomes_the_default_one() {
         let account = |spec: &serde_json::Value| {
             let (object, set) = set(spec);
             let hashed = pod_spec(&object, 999, Vec::new(), Vec::new()).service_account_name;
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_have_their_users_account_and_secrets_and_services_their_type() {
+    fn pods_and_services_follow_the_spec() {
         let (object, set) = set(&serde_json::json!({
             "serviceAccountName": "cache", "imagePullSecrets": [{ "name": "registry" }],
             "service": { "type": "LoadBalancer", "annotations": { "example.com/scheme": "internal" } },

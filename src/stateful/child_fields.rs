@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_childs_field_is_reported_by_the_one_that_it_comes_from() {
+    fn a_childs_field_is_traced_to_the_spec() {
         let message =
             |path: &str| fix(&format!("StatefulSet.apps \"db\" is invalid: {path}: Invalid value: \"x\": no"));
         assert_eq!(

@@ -18,9 +18,9 @@ pub enum Error {
     /// A child could not be applied.
     #[error("cannot apply {kind} {name}: {}{}", api_message(.source), child_fields::fix(&api_message(.source)))]
     Apply {
-        /// Its kind.
+        /// The kind of the child.
         kind: String,
-        /// Its name.
+        /// The name of the child.
         name: String,
         /// The error of the API.
         source: kube::Error,
@@ -28,7 +28,7 @@ pub enum Error {
     /// A child could not be changed or deleted.
     #[error("cannot change {name}: {}", api_message(.source))]
     Change {
-        /// Kind and name.
+        /// The kind and name of the child.
         name: String,
         /// The error of the API.
         source: kube::Error,
@@ -42,7 +42,7 @@ pub enum Error {
          provisioner supports it, or set {field} back to what the volumes have (status.volumeSize). The pods keep running"
     )]
     CannotGrow {
-        /// The claim.
+        /// The name of the claim.
         name: String,
         /// The field that says how large it is to be.
         field: &'static str,

@@ -48,9 +48,9 @@ pub struct Set<N> {
 /// A child as it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Child {
-    /// The object.
+    /// The object, as far as it was read.
     pub value: Value,
-    /// Its uid.
+    /// The uid of the object.
     pub uid: String,
     /// True if our object controls it.
     pub ours: bool,
@@ -60,7 +60,7 @@ pub struct Child {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a pod")]
 pub struct Pod<N> {
-    /// Its name.
+    /// The name of the pod.
     pub name: String,
     /// Its uid, so that an action cannot hit a successor of the same name.
     pub uid: String,
@@ -68,7 +68,7 @@ pub struct Pod<N> {
     pub revision: String,
     /// When the restart was asked for after which it was made, as `kubectl rollout restart` has it.
     pub restarted: Option<String>,
-    /// Where it answers.
+    /// The IP address at which it answers.
     pub address: Option<String>,
     /// Kubernetes considers it ready. It does not if the kubelet does not answer, or another container is not ready.
     pub ready: bool,
@@ -117,9 +117,9 @@ pub struct Pod<N> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a claim")]
 pub struct Claim {
-    /// Its name.
+    /// The name of the claim.
     pub name: String,
-    /// Its uid.
+    /// The uid of the claim, so that an action cannot hit a successor.
     pub uid: String,
     /// It was made for this very object, and not for an earlier one of its name.
     pub ours: bool,
@@ -165,7 +165,7 @@ impl<N> Set<N> {
         K: Resource<DynamicType = ()> + Serialize,
     {
         let Some(live) = live else { return };
-        self.children.insert((K::kind(&()).into_owned(), live.name_any()), Child::of(live, owner));
+        self.children.insert((K::kind(&()).into_owned(), live.name_any()), Child::read(live, owner));
     }
 
     /// Adds a child that exists only if the spec asks for it. If it does not, another owner's object of that name is ignored.
@@ -179,7 +179,7 @@ impl<N> Set<N> {
 
 impl Child {
     /// Reads a live object.
-    pub fn of<K: Resource<DynamicType = ()> + Serialize>(live: &K, owner: &impl Resource) -> Self {
+    pub fn read<K: Resource<DynamicType = ()> + Serialize>(live: &K, owner: &impl Resource) -> Self {
         Self {
             value: serde_json::to_value(live).unwrap_or_default(),
             uid: live.meta().uid.clone().unwrap_or_default(),
@@ -200,7 +200,7 @@ impl Child {
     }
 
     /// When it was made.
-    pub fn made(&self) -> Option<Timestamp> {
+    pub fn creation_time(&self) -> Option<Timestamp> {
         self.value["metadata"]["creationTimestamp"].as_str()?.parse().ok()
     }
 }

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_labelled_child_without_controller_is_taken_back_with_its_owners() {
+    fn a_labelled_child_without_controller_is_taken_back() {
         let taken = |labels: &Value, owners: &Value| {
             let (key, child) = child("Service", labels, owners);
             take_back(&object(), [(&key, &child)], &BTreeMap::new())
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_was_refused_moments_ago_is_not_taken_again() {
+    fn a_just_refused_child_is_not_taken_back() {
         let (key, child) = child("Service", &ours(), &Value::Null);
         let refused = BTreeMap::from([(key.clone(), Refusal { reason: "ChangeFailed", message: String::new() })]);
         assert_eq!(take_back(&object(), [(&key, &child)], &refused), []);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_object_of_the_name_left_is_waited_for() {
+    fn children_of_an_earlier_object_are_waited_for() {
         let reason = |kind: &str, name: &str, controller: bool| {
             let (key, child) = child("Service", &Value::Null, &owner(kind, name, controller));
             let step = stops::<(), (), _>(&object(), [(&key, &child)], |_| true).unwrap();

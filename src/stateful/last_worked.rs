@@ -58,7 +58,7 @@ pub struct Present<'a, N> {
     pub has_bad_data: &'a dyn Fn(&Pod<N>) -> bool,
     /// The last revision of which a pod has worked.
     pub proven: Option<&'a str>,
-    /// The time.
+    /// The time of the decision.
     pub now: Timestamp,
 }
 
@@ -68,9 +68,9 @@ impl<N> Set<N> {
     pub fn with_last_worked(&self, wanted: Manifest, present: &Present<'_, N>, trouble: Option<String>) -> Manifest {
         let Some(live) = self.child("StatefulSet", wanted.name()).filter(|live| live.ours) else { return wanted };
         let revision = revision_of(&wanted.value["spec"]["template"]).to_owned();
-        let Some(worked) = self.worked(live, &revision, present) else { return wanted };
+        let Some(worked) = self.last_worked_template(live, &revision, present) else { return wanted };
         let is_new = present.proven != Some(&revision);
-        let refused = self.refused(live, &revision).filter(|_| is_new && !self.is_proven(present.is_outdated));
+        let refused = self.refusal(live, &revision).filter(|_| is_new && !self.is_proven(present.is_outdated));
         let mut wanted = wanted;
         let template = refused.is_some().then(|| wanted.value["spec"]["template"].clone());
         let trouble = trouble.filter(|_| is_new && self.brings_up_nothing(present));
@@ -149,13 +149,13 @@ impl<N> Set<N> {
     }
 
     /// Explains why the apiserver refuses a pod of that revision which it would take as the last spec that worked has it.
-    fn refused(&self, live: &Child, revision: &str) -> Option<String> {
+    fn refusal(&self, live: &Child, revision: &str) -> Option<String> {
         let unmade = self.unmade.as_ref().filter(|unmade| unmade.worked_before)?;
         (revision_of(&live.value["spec"]["template"]) == revision).then(|| unmade.describe().1)
     }
 
     /// The template of the last spec that worked, if that is another one.
-    fn worked(&self, live: &Child, revision: &str, present: &Present<'_, N>) -> Option<Value> {
+    fn last_worked_template(&self, live: &Child, revision: &str, present: &Present<'_, N>) -> Option<Value> {
         let noted = worked_template(&live.value).filter(|noted| revision_of(noted) != revision);
         let template = &live.value["spec"]["template"];
         let of_live = revision_of(template);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_template_that_worked_is_kept_and_used_before_a_new_pod_has_worked() {
+    fn the_working_template_is_used_until_a_new_one_works() {
         let noted = |set: &Value| set["metadata"]["annotations"][WORKED].as_str().map(str::to_owned);
         let first = applied_over(&live("old"), vec![works("old")]);
         let worked: Value = serde_json::from_str(&noted(&first).unwrap()).unwrap();
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_pods_are_made_from_what_worked_until_a_new_one_works() {
+    fn lost_pods_return_with_the_working_template() {
         let first = child(applied_over(&live("old"), vec![works("old"), works("old")]));
         let on_its_way = Pod { trouble: Some("ContainerCreating".into()), ..pod("new") };
         assert_eq!(image(&applied_over(&first, vec![works("old"), on_its_way.clone()])), "new");
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_is_given_up_only_if_no_pod_is_left() {
+    fn a_spec_is_given_up_without_any_pod() {
         let first = child(applied_over(&live("old"), vec![works("old")]));
         let is_given_up = |pods: Vec<Pod<()>>| {
             let set = applied_over(&first, pods);
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_the_apiserver_refuses_comes_back_as_it_was_and_the_spec_is_kept_to_ask_for() {
+    fn a_refused_pod_returns_and_the_spec_is_retried() {
         let refused = |worked_before: bool, proven: &str, pods: Vec<Pod<()>>| {
             let mut live = live("new");
             live.value["metadata"]["annotations"][WORKED] = template("old").to_string().into();
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_that_failed_is_tried_again_after_an_edit_or_a_restart() {
+    fn an_edit_or_a_restart_retries_a_failed_spec() {
         let object = Redis::new("cache", RedisSpec::default());
         let first = child(applied_over(&live("old"), vec![works("old")]));
         let mut set = Set::<()>::default();

@@ -19,7 +19,7 @@ pub trait Listened {
     /// The identity of a node: it stays the same while it is the same node.
     type Id: Clone + Eq + Hash;
 
-    /// Its id.
+    /// Returns the identity of this node.
     fn id(&self) -> Self::Id;
 
     /// Takes over how the node is reached now; what was learnt about it stays.
@@ -34,7 +34,7 @@ pub struct ProbeState<N> {
     has_answered: bool,
     /// When its controller asked about it last.
     wanted: Instant,
-    /// The node.
+    /// The node, and what its listener learnt about it.
     pub node: N,
 }
 
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_that_is_known_is_refreshed_and_keeps_what_was_learnt() {
+    async fn a_refreshed_node_keeps_its_state() {
         let listeners = Listeners::default();
         listeners.follow(&key("a"), "uid-a", vec![node("0", 1)], listen);
         listeners.ask(&key("a"), &"0", |latest| latest.node.learnt = 7);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nodes_of_an_object_that_is_gone_are_listened_to_no_longer() {
+    async fn nodes_of_a_deleted_object_are_forgotten() {
         let listeners = Listeners::default();
         listeners.follow(&key("a"), "uid-a", vec![node("0", 1)], listen);
         listeners.follow(&key("b"), "uid-b", vec![node("1", 1)], listen);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_kept_of_objects_about_which_nobody_asks() {
+    async fn objects_that_are_not_asked_about_are_forgotten() {
         let listeners = Listeners::default();
         listeners.follow(&key("a"), "uid-a", vec![node("0", 1)], listen);
         sleep(IDLE * 2).await;

@@ -88,7 +88,7 @@ mod tests {
     use crate::api::{Redis, RedisSpec};
 
     #[test]
-    fn the_end_of_a_long_name_becomes_a_hash_and_a_short_name_stays() {
+    fn long_names_end_with_a_hash() {
         let named = |name: &str| child(&Redis::new(name, RedisSpec::default()), "-backup", 38);
         assert_eq!(named(&"a".repeat(31)), format!("{}-backup", "a".repeat(31)));
         let (one, other) = (named(&"b".repeat(32)), named(&"b".repeat(46)));

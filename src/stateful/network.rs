@@ -61,7 +61,7 @@ pub fn surplus<D: Database>(object: &D, set: &Set<D::Node>) -> Option<ChildActio
 
 fn built<D: Database>(object: &D, rules: &Rules) -> NetworkPolicy {
     let (ports, selector) = (D::PORTS, names::selector(object));
-    let own = NetworkPolicyPeer { pod_selector: Some(labelled(selector.clone())), ..NetworkPolicyPeer::default() };
+    let own = NetworkPolicyPeer { pod_selector: Some(select_labels(selector.clone())), ..NetworkPolicyPeer::default() };
     let for_clients: Vec<u16> = [ports.client].into_iter().chain(object.set_spec().second_port).collect();
     let ingress = vec![
         rule(&for_clients, clients(object, rules)),
@@ -71,7 +71,7 @@ fn built<D: Database>(object: &D, rules: &Rules) -> NetworkPolicy {
     NetworkPolicy {
         metadata: builders::metadata(object, name(object)),
         spec: Some(NetworkPolicySpec {
-            pod_selector: Some(labelled(selector)),
+            pod_selector: Some(select_labels(selector)),
             policy_types: Some(vec!["Ingress".into()]),
             ingress: Some(ingress),
             egress: None,
@@ -91,7 +91,7 @@ fn clients<D: Database>(object: &D, rules: &Rules) -> Option<Vec<NetworkPolicyPe
     };
     peers.push(NetworkPolicyPeer {
         namespace_selector: Some(namespaces(std::slice::from_ref(&rules.namespace))),
-        pod_selector: Some(labelled(BTreeMap::from([(OPERATOR.0.into(), OPERATOR.1.into())]))),
+        pod_selector: Some(select_labels(BTreeMap::from([(OPERATOR.0.into(), OPERATOR.1.into())]))),
         ip_block: None,
     });
     peers.extend(
@@ -131,7 +131,7 @@ fn rule(ports: &[u16], from: Option<Vec<NetworkPolicyPeer>>) -> NetworkPolicyIng
     NetworkPolicyIngressRule { from, ports: Some(ports.iter().map(port).collect()) }
 }
 
-fn labelled(labels: BTreeMap<String, String>) -> LabelSelector {
+fn select_labels(labels: BTreeMap<String, String>) -> LabelSelector {
     LabelSelector { match_labels: Some(labels), match_expressions: None }
 }
 
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_somebody_opened_by_a_word_more_is_noticed() {
+    fn a_policy_opened_by_hand_is_noticed() {
         let policy = policy(&redis(json!({})), &rules()).unwrap();
         assert!(policy.is_met_by(&policy.value));
         for (path, value) in [
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_operator_and_jobs_are_let_in_where_no_clients_are_named() {
+    fn without_clients_only_operator_and_jobs_may_connect() {
         let rule = client_rule(json!({ "allowedClients": [] }));
         let peers = rule["from"].as_array().unwrap();
         assert_eq!(peers.len(), 3, "the operator, and Jobs of both kinds: {rule}");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_published_is_for_everybody_until_clients_are_named() {
+    fn a_published_database_admits_all_until_clients_are_named() {
         for field in ["service", "replicaService"] {
             let published = json!({ (field): { "type": "NodePort" } });
             assert!(client_rule(published.clone())["from"].is_null(), "{field}");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_policy_of_ours_is_deleted_where_there_is_to_be_none() {
+    fn only_our_own_policy_is_deleted() {
         let object = redis(json!({ "networkPolicy": "Disabled" }));
         let set = |ours: bool| {
             let child = crate::stateful::Child { value: json!({}), uid: "1".into(), ours };

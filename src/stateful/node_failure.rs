@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_holds_too_many_is_named_with_what_it_would_take_along() {
+    fn a_node_with_too_many_pods_is_named() {
         let message = risk(&["node-1", "node-2", "node-2"], 2).expect("two of three on one node");
         assert!(message.starts_with("db-1, db-2 are on node node-2: if it fails, the majority is lost."), "{message}");
         assert!(message.contains("kubectl delete pod db-2"), "{message}");

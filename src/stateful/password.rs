@@ -21,7 +21,7 @@ pub enum Emptied {
 
 impl Emptied {
     /// Judges a Secret without a readable password. `is_ours` says whether Causeway made it.
-    pub fn of(secret: &Secret, is_ours: bool) -> Self {
+    pub fn judge(secret: &Secret, is_ours: bool) -> Self {
         let bytes = secret.data.as_ref().and_then(|data| data.get(KEY));
         let is_empty = bytes.is_none_or(|bytes| bytes.0.trim_ascii().is_empty());
         if is_ours && is_empty { Self::Ours(version_of(secret)) } else { Self::Theirs }
@@ -74,7 +74,7 @@ mod tests {
 
     fn emptied(data: &Value, is_ours: bool) -> Emptied {
         let metadata = json!({ "name": "cache-auth", "uid": "u", "resourceVersion": "7" });
-        Emptied::of(&serde_json::from_value(json!({ "metadata": metadata, "data": data })).unwrap(), is_ours)
+        Emptied::judge(&serde_json::from_value(json!({ "metadata": metadata, "data": data })).unwrap(), is_ours)
     }
 
     #[test]

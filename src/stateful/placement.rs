@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_texts_of_a_toleration_which_the_api_server_leaves_out_are_not_asked_for() {
+    fn empty_texts_of_a_toleration_are_left_out() {
         let text = |text: &str| Some(text.to_owned());
         let taint =
             Toleration { key: text("dedicated"), operator: text("Equal"), value: text(""), ..Default::default() };
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_must_be_alone_waits_rather_than_sharing_a_node() {
+    fn a_pod_that_must_be_alone_waits() {
         let rule = Placement { alone: true, ..placement() }.apart().pod_anti_affinity.unwrap();
         assert!(rule.preferred_during_scheduling_ignored_during_execution.is_none());
         assert_eq!(rule.required_during_scheduling_ignored_during_execution.map(|all| all.len()), Some(1));

@@ -65,7 +65,7 @@ enum Answer {
 }
 
 impl Refusals {
-    /// Asks through this.
+    /// Creates a memory of missing pods that asks through `client`.
     pub fn new(client: Client) -> Self {
         Self { client, missing: Mutex::default() }
     }
@@ -106,7 +106,7 @@ impl Refusals {
             missing.clone()
         };
         let found = |answer, was_refused| match absent {
-            Some(_) => found(name.clone(), answer, was_refused),
+            Some(_) => conclude(name.clone(), answer, was_refused),
             None => matches!(answer, Answer::Takes).then(|| Missing::SpecAccepted(revision.clone())),
         };
         if let Some((_, answer)) = missing.asked.filter(|(at, _)| at.elapsed() < HOLDS) {
@@ -162,7 +162,7 @@ impl Refusals {
 }
 
 /// Concludes from the answer to a pod that is missing.
-fn found(name: String, answer: Answer, was_refused: bool) -> Option<Missing> {
+fn conclude(name: String, answer: Answer, was_refused: bool) -> Option<Missing> {
     match answer {
         Answer::Refuses(words, worked_before) => Some(Missing::Refused(Unmade { name, words, worked_before })),
         Answer::Takes if was_refused => Some(Missing::Accepted(name)),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_pod_that_is_missing_is_asked_for_as_it_would_be_made() {
+    fn the_first_missing_pod_is_tried() {
         assert_eq!(first_missing(&set(), &BTreeSet::from([1])), Some(2));
         assert_eq!(first_missing(&set(), &BTreeSet::from([1, 2])), None);
         let pod = pod(&set(), "db-2", &set()["spec"]["template"]);
@@ -231,12 +231,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_called_accepted_only_where_it_was_refused_before() {
-        assert_eq!(found("db-0".into(), Answer::Takes, false), None);
-        assert_eq!(found("db-0".into(), Answer::Takes, true), Some(Missing::Accepted("db-0".into())));
-        assert_eq!(found("db-0".into(), Answer::Unknown, true), None);
+    fn acceptance_is_reported_only_after_a_refusal() {
+        assert_eq!(conclude("db-0".into(), Answer::Takes, false), None);
+        assert_eq!(conclude("db-0".into(), Answer::Takes, true), Some(Missing::Accepted("db-0".into())));
+        assert_eq!(conclude("db-0".into(), Answer::Unknown, true), None);
         assert!(matches!(
-            found("db-0".into(), Answer::Refuses("quota".into(), false), true),
+            conclude("db-0".into(), Answer::Refuses("quota".into(), false), true),
             Some(Missing::Refused(_))
         ));
     }

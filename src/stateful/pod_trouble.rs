@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 pub struct Evidence {
     /// The container that is in trouble, where it is not the database's own.
     pub container: Option<String>,
-    /// Its image.
+    /// The image of the container in trouble.
     pub image: Option<String>,
     /// Kubernetes' own words.
     pub words: Option<String>,
@@ -30,7 +30,7 @@ pub enum Death {
 /// A pod that is not made because the apiserver refuses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmade {
-    /// The pod.
+    /// The name of the pod.
     pub name: String,
     /// In the apiserver's words.
     pub words: String,
@@ -54,7 +54,7 @@ pub struct Fields {
 /// The kubelet's or scheduler's word for why a pod does not run, with the evidence. A container of the database that fails is
 /// looked at first; then init containers, because all others wait for them; then the container of the database that
 /// waits; then the others.
-pub fn of(pod: &Pod, database: &str) -> (Option<String>, Evidence) {
+pub fn read(pod: &Pod, database: &str) -> (Option<String>, Evidence) {
     let status = pod.status.as_ref();
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
     let first = status.and_then(|status| status.init_container_statuses.as_deref()).unwrap_or_default();
@@ -221,7 +221,7 @@ fn describe_foreign(pod: &str, name: &str, evidence: &Evidence) -> String {
 }
 
 impl Unmade {
-    /// Reason and sentence.
+    /// Returns a reason, and a sentence about the refusal.
     pub fn describe(&self) -> (&'static str, String) {
         let Self { name, words, .. } = self;
         let fix = match words.as_str() {
@@ -258,7 +258,7 @@ mod tests {
     fn describe(status: &Value) -> Option<(&'static str, String)> {
         let containers = json!([{ "name": "redis", "image": "redis:9" }, { "name": "exporter", "image": "e:1" }]);
         let pod = json!({ "metadata": {}, "spec": { "containers": containers }, "status": status });
-        let (word, evidence) = of(&serde_json::from_value(pod).expect("a pod"), "redis");
+        let (word, evidence) = read(&serde_json::from_value(pod).expect("a pod"), "redis");
         FIELDS.describe("cache-0", &word?, &evidence)
     }
 
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_cannot_be_pulled_is_reported_with_its_field() {
+    fn a_failed_image_pull_is_reported_with_its_field() {
         let own =
             describe(&json!({ "containerStatuses": [waits("exporter", "X"), waits("redis", "ImagePullBackOff")] }));
         let words = "pod cache-0 cannot pull image redis:9: check spec.version and spec.image";
@@ -283,13 +283,13 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_does_not_stay_up_is_reported_with_place_end_and_remedy() {
+    fn a_crashing_container_is_reported_with_the_remedy() {
         let crash = |state: &Value, last: &Value| {
             let container = json!({ "name": "redis", "image": "", "imageID": "", "ready": false, "restartCount": 3,
                 "state": { "waiting": state }, "lastState": { "terminated": last } });
             let pod = json!({ "metadata": {}, "spec": { "nodeName": "n2", "containers": [] },
                 "status": { "containerStatuses": [container] } });
-            let (word, evidence) = of(&serde_json::from_value(pod).expect("a pod"), "redis");
+            let (word, evidence) = read(&serde_json::from_value(pod).expect("a pod"), "redis");
             assert!(word.is_some());
             FIELDS.crash("cache-0", &evidence, Some("Fatal error"))
         };
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_without_a_node_is_reported_in_the_schedulers_words_and_with_the_fields_they_are_about() {
+    fn an_unscheduled_pod_is_reported_with_its_fields() {
         let status = |message: &str| {
             json!({ "conditions": [{ "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
                 "message": message }] })

@@ -36,7 +36,7 @@ pub fn pod_of<D: Database>(pod: &CorePod) -> Pod<D::Node> {
         container?.last_state.as_ref()?.terminated.as_ref()
     });
     let has_ended = matches!(status.phase.as_deref(), Some("Failed" | "Succeeded"));
-    let (trouble, evidence) = pod_trouble::of(pod, D::APP);
+    let (trouble, evidence) = pod_trouble::read(pod, D::APP);
     let (made, deleted) = (&pod.metadata.creation_timestamp, &pod.metadata.deletion_timestamp);
     Pod {
         name: pod.name_any(),
@@ -112,7 +112,7 @@ pub fn claims_of<'a, D: Database>(
     object: &D,
     claims: impl IntoIterator<Item = &'a PersistentVolumeClaim>,
 ) -> BTreeMap<i32, Claim> {
-    let names = Names::of(object);
+    let names = Names::new(object);
     let claims = claims.into_iter().filter(|claim| names.set::<D>().has(claim.labels()));
     let facts = claims.map(|claim| claim_of(object, claim));
     facts.filter_map(|facts| Some((names::ordinal_of(object, &facts.name)?, facts))).collect()
@@ -146,7 +146,7 @@ mod tests {
     use crate::api::{EtcdCluster, Redis, RedisSpec};
 
     #[test]
-    fn the_last_epoch_of_a_master_is_read_from_the_claim_of_its_volume() {
+    fn the_last_epoch_is_read_from_the_claim() {
         let epoch = |annotations: serde_json::Value| {
             let claim = json!({ "metadata": { "name": "data-cache-0", "annotations": annotations } });
             claim_of(&Redis::new("cache", RedisSpec::default()), &serde_json::from_value(claim).unwrap()).epoch
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_has_ended_is_asked_nothing_for_its_address_may_be_another_ones() {
+    fn an_ended_pod_has_no_address() {
         let address = |phase: &str| {
             let pod = json!({ "metadata": { "name": "db-0" }, "status": { "phase": phase, "podIP": "10.0.0.1" } });
             pod_of::<EtcdCluster>(&serde_json::from_value(pod).unwrap()).address
@@ -186,7 +186,7 @@ mod tests {
 
     /// As a webhook does: the container of the database is found by its name, wherever it is.
     #[test]
-    fn injected_containers_change_nothing_of_what_is_read_of_a_database() {
+    fn injected_containers_do_not_change_the_facts() {
         let running = json!({ "running": { "startedAt": "2026-01-01T00:00:00Z" } });
         let container = |name: &str, state: &serde_json::Value, restarts: i32| {
             json!({ "name": name, "image": "", "imageID": "",
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pod_reads_matters_until_one_of_its_containers_was_started() {
+    fn the_objects_that_a_pod_reads_matter_until_its_start() {
         let reads = |container: &serde_json::Value| {
             let pod = json!({ "metadata": { "name": "db-0" },
                 "spec": {

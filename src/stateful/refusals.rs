@@ -52,7 +52,7 @@ impl Refusals {
     }
 
     /// Returns the children of this very spec that were refused less than a minute ago.
-    pub fn of(&self, object: &impl Database) -> BTreeMap<ChildKey, Refusal> {
+    pub fn current(&self, object: &impl Database) -> BTreeMap<ChildKey, Refusal> {
         let held = |refused: &mut Refused| {
             let is_current = refused.generation == object.meta().generation;
             let children = refused.children.iter().filter(|(_, (at, _))| is_current && at.elapsed() < HOLDS);
@@ -159,10 +159,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_refusal_holds_for_a_minute_and_for_the_spec_that_was_refused() {
+    async fn a_refusal_holds_for_a_minute() {
         let (refusals, mut object, service) = (Refusals::default(), redis(), application());
         object.metadata.generation = Some(1);
-        let of = |object: &Redis| refusals.of(object).into_keys().map(|(kind, _)| kind).collect::<Vec<_>>();
+        let of = |object: &Redis| refusals.current(object).into_keys().map(|(kind, _)| kind).collect::<Vec<_>>();
         assert!(refusals.note(&object, &service, &error("Service", 403)));
         assert_eq!(of(&object), ["Service"]);
         assert!(!refusals.note(&object, &service, &error("Service", 403)), "it should have been left out");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_passes_by_no_retry_is_set_aside_and_never_what_pods_read() {
+    fn only_lasting_refusals_are_set_aside() {
         let object = redis();
         let refusal =
             |kind: &str, code: u16| refusal_of(&object, &application(), &error(kind, code)).map(|(_, refusal)| refusal);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_name_is_set_aside_once_the_database_has_begun() {
+    fn a_taken_name_is_set_aside_after_the_beginning() {
         let mut object = redis();
         let taken = Error::NameTaken("Service cache-replicas".into());
         assert_eq!(refusal_of(&object, &application(), &taken), None);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_refused_have_the_reason_that_the_kind_says() {
+    fn refused_pods_have_the_reason_of_their_kind() {
         let refused = refusal_of(&redis(), &application(), &error("StatefulSet", 422)).unwrap().1;
         assert_eq!(refused.reason, "ApplyFailed");
         assert!(refused.message.starts_with("the pods that spec asks for are refused"), "{}", refused.message);

@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    fn found(exit_code: i32, reason: &str, back_off: &str) -> Option<String> {
+    fn help_for(exit_code: i32, reason: &str, back_off: &str) -> Option<String> {
         let pod = json!({ "metadata": {}, "status": { "containerStatuses": [{
             "name": "etcd", "image": "", "imageID": "", "ready": false, "restartCount": 3,
             "state": { "waiting": {
@@ -125,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn only_a_container_that_was_killed_and_waits_long_is_helped() {
-        assert!(found(137, "Error", "20s").is_some_and(|why| why.contains("exit code 137")));
-        assert!(found(143, "Error", "1m20s").is_some());
-        assert!(found(137, "Error", "5m0s").is_some());
-        assert_eq!(found(137, "Error", "10s"), None, "the kubelet is as fast");
-        assert_eq!(found(137, "OOMKilled", "40s"), None, "it would be killed again");
-        assert_eq!(found(1, "Error", "40s"), None, "it would end again");
-        assert_eq!(found(0, "Completed", "40s"), None, "it is not known why it ended");
+    fn only_a_killed_container_in_back_off_is_helped() {
+        assert!(help_for(137, "Error", "20s").is_some_and(|why| why.contains("exit code 137")));
+        assert!(help_for(143, "Error", "1m20s").is_some());
+        assert!(help_for(137, "Error", "5m0s").is_some());
+        assert_eq!(help_for(137, "Error", "10s"), None, "the kubelet is as fast");
+        assert_eq!(help_for(137, "OOMKilled", "40s"), None, "it would be killed again");
+        assert_eq!(help_for(1, "Error", "40s"), None, "it would end again");
+        assert_eq!(help_for(0, "Completed", "40s"), None, "it is not known why it ended");
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_had_no_space_is_helped_once_the_volume_has_grown() {
+    fn a_full_pod_is_helped_once_its_volume_grew() {
         let revivals = Revivals::default();
         let pod = |words: &str, waits_long: bool| facts::Pod::<()> {
             name: "db-0".into(),

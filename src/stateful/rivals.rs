@@ -15,14 +15,14 @@ use crate::runtime::{ConditionStatus, ExtraCondition};
 /// A disruption budget of others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rival {
-    /// Its name.
+    /// The name of the budget.
     pub name: String,
     /// The merge patch by which its selector leaves out the object's pods.
     pub patch: String,
 }
 
 /// Those that select the pods which the object's `StatefulSet` makes.
-pub fn of<'a, D: Database>(
+pub fn find<'a, D: Database>(
     object: &D,
     set: &Set<D::Node>,
     budgets: impl Iterator<Item = &'a PodDisruptionBudget>,
@@ -35,7 +35,7 @@ pub fn of<'a, D: Database>(
     let rival = |budget: &PodDisruptionBudget| {
         let selector = budget.spec.as_ref()?.selector.as_ref()?;
         let selects = !is_controlled_by(budget, object) && selects(selector, &labels);
-        selects.then(|| Rival { name: budget.name_any(), patch: without(object, selector) })
+        selects.then(|| Rival { name: budget.name_any(), patch: patch_without(object, selector) })
     };
     let mut all: Vec<Rival> = budgets.filter_map(rival).collect();
     all.sort();
@@ -43,7 +43,7 @@ pub fn of<'a, D: Database>(
 }
 
 /// The patch that lets a selector leave out pods with the object's label, and no others. A merge patch replaces lists.
-fn without<D: Database>(object: &D, selector: &LabelSelector) -> String {
+fn patch_without<D: Database>(object: &D, selector: &LabelSelector) -> String {
     let own = LabelSelectorRequirement {
         key: D::LABEL.into(),
         operator: "NotIn".into(),
@@ -95,10 +95,10 @@ mod tests {
     }
 
     fn names(selector: &Value, owner: &Value) -> Vec<String> {
-        found(selector, owner).into_iter().map(|rival| rival.name).collect()
+        find_with(selector, owner).into_iter().map(|rival| rival.name).collect()
     }
 
-    fn found(selector: &Value, owner: &Value) -> Vec<Rival> {
+    fn find_with(selector: &Value, owner: &Value) -> Vec<Rival> {
         let object = object();
         let mut set = Set::default();
         let labels = json!({ "causeway.example.com/redis": "cache", "team": "shop" });
@@ -107,7 +107,7 @@ mod tests {
         let budget =
             json!({ "metadata": { "name": "all", "ownerReferences": owner }, "spec": { "selector": selector } });
         let budget: PodDisruptionBudget = serde_json::from_value(budget).unwrap();
-        of(&object, &set, std::iter::once(&budget))
+        find(&object, &set, std::iter::once(&budget))
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
         assert!(names(&json!({ "matchLabels": { "team": "other" } }), &Value::Null).is_empty());
         let ours = json!([{ "apiVersion": "example.com/v1", "kind": "Redis", "name": "cache", "uid": "1", "controller": true }]);
         assert!(names(&team, &ours).is_empty(), "it is the object's own");
-        let part = part(&object(), &found(&team, &Value::Null));
+        let part = part(&object(), &find_with(&team, &Value::Null));
         assert_eq!((part.status, part.reason), (ConditionStatus::True, "TwoBudgets"));
         assert!(part.message.contains("kubectl -n shop patch poddisruptionbudget all"), "{}", part.message);
     }
@@ -128,7 +128,7 @@ mod tests {
     fn the_patch_leaves_out_our_pods_and_keeps_the_rest() {
         let expression = json!({ "key": "team", "operator": "In", "values": ["shop", "bank"] });
         let mut selector = json!({ "matchLabels": { "team": "shop" }, "matchExpressions": [expression] });
-        let [rival] = &found(&selector, &Value::Null)[..] else { panic!("it is not found") };
+        let [rival] = &find_with(&selector, &Value::Null)[..] else { panic!("it is not found") };
         let patch: Value = serde_json::from_str(&rival.patch).unwrap();
         let patched = &patch["spec"]["selector"]["matchExpressions"];
         assert_eq!(patched[0], expression);

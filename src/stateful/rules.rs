@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_operator_asks_for_passwords_and_tls_by_the_names_of_their_fields() {
+    fn missing_passwords_and_tls_are_named_by_field() {
         let rules = Rules { require_auth: true, require_tls: true, ..Rules::default() };
         let auth = json!({ "enabled": true });
         let words = |said: Option<String>| said.unwrap_or_default();

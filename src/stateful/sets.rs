@@ -43,7 +43,7 @@ impl<D: Database> Sets<D> {
             rules: Arc::new(rules),
             guardrails,
             watches: Children::with_label(D::LABEL, D::SETTINGS_MAP),
-            restores: Restores::labelled(client.clone(), D::LABEL),
+            restores: Restores::with_label(client.clone(), D::LABEL),
             revivals: Revivals::default(),
             refusals: Refusals::new(client.clone()),
             client,
@@ -96,7 +96,7 @@ impl<D: Database> Sets<D> {
         };
         let mut set = Set { restore, rules: self.rules.clone(), required, denied: denied.or(unknown), ..set? };
         self.find_unlabelled(object, &mut set).await?;
-        set.rivals = rivals::of(object, &set, self.watches.budgets.in_namespace_of(object).iter().map(Arc::as_ref));
+        set.rivals = rivals::find(object, &set, self.watches.budgets.in_namespace_of(object).iter().map(Arc::as_ref));
         let uid = object.uid().unwrap_or_default();
         for (ordinal, pod) in &mut set.pods {
             let room = self.revivals.room(&uid, pod, set.claims.get(ordinal));

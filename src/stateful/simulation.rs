@@ -19,7 +19,7 @@ use crate::stateful::restore_from::fixtures::happen;
 
 /// A pod of a kind.
 pub trait PodState {
-    /// Its uid.
+    /// The uid of the pod.
     fn uid(&self) -> &str;
     /// Begins to terminate it.
     fn terminate(&mut self);
@@ -55,7 +55,7 @@ pub struct Birth<'a, V> {
     /// No other thing has it.
     pub uid: String,
     pub address: String,
-    /// The `StatefulSet`'s.
+    /// The pod template of the `StatefulSet`.
     pub template: &'a Value,
     pub claim: &'a ClaimState<V>,
 }

@@ -111,7 +111,7 @@ impl<N> Set<N> {
     /// Replaces pods that got a node before their claims were made again. With `WaitForFirstConsumer`, no provisioner makes a
     /// volume for such a claim: only the scheduling of a pod triggers that.
     /// <https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode>
-    pub fn stranded<A: From<ChildAction>, R: Default>(&self) -> Option<Step<A, R>> {
+    pub fn replace_stranded<A: From<ChildAction>, R: Default>(&self) -> Option<Step<A, R>> {
         let waits = |(ordinal, pod): &(&i32, &Pod<N>)| {
             let claim = self.claims.get(ordinal);
             pod.placed
@@ -152,7 +152,7 @@ impl<N> Set<N> {
             let waits = pod.placed && !pod.terminating && pod.lost_node.is_none();
             let made = pod.made.filter(|_| waits)?;
             let came_late = |(kind, name): &&(&'static str, String)| {
-                self.child(kind, name).and_then(Child::made).is_some_and(|arrived| arrived > made)
+                self.child(kind, name).and_then(Child::creation_time).is_some_and(|arrived| arrived > made)
             };
             let (kind, name) = pod.reads.iter().find(came_late)?;
             Some(ChildAction::delete_pod(pod, format!("it waits for {kind} {name}, which came after it")))
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_pod_that_waits_for_a_secret_that_came_after_it_is_replaced() {
+    fn only_a_pod_older_than_its_secret_is_replaced() {
         let placed = Pod { placed: true, ..Pod::default() };
         let [ChildAction::DeletePod { name, why, .. }] = &next(-60, placed.clone())[..] else { panic!("not one") };
         assert!(name == "db-0" && why.contains("Secret db-peer-tls"), "{why}");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_leave_with_a_set_that_is_gone_or_of_an_earlier_object_and_with_no_other() {
+    fn pods_leave_with_a_deleted_or_earlier_set() {
         let metadata = json!({ "name": "db", "namespace": "shop", "uid": "now" });
         let object: Redis = serde_json::from_value(json!({ "metadata": metadata, "spec": {} })).unwrap();
         let leaves = |set_of: Option<&str>, controlled: bool| {
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_whose_pod_is_refused_no_longer_is_looked_at_once() {
+    fn a_set_with_an_accepted_pod_is_looked_at() {
         let mut set = Set::<()>::default();
         let live = json!({ "metadata": { "resourceVersion": "7" } });
         set.children.insert(("StatefulSet".into(), "db".into()), Child { value: live, uid: "1".into(), ours: true });

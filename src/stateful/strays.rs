@@ -12,10 +12,10 @@ use crate::stateful::unlabelled::{self, Names, Standing};
 impl<D: Database> Sets<D> {
     /// Looks for pods and claims that seem to be missing: a user may have taken our label off, or have one of that name.
     pub(super) async fn find_unlabelled(&self, object: &D, set: &mut Set<D::Node>) -> Result<(), Error> {
-        let names = Names::of(object);
+        let names = Names::new(object);
         let labels = names.set::<D>();
         let namespace = object.namespace().unwrap_or_default();
-        let wanted = 0..set.asked(object).end.max(object.ordinals(&set.claims));
+        let wanted = 0..set.asked_ordinals(object).end.max(object.ordinals(&set.claims));
         let pods = wanted.clone().filter(|ordinal| !set.pods.contains_key(ordinal));
         let pods: Vec<String> = pods.map(|ordinal| names::pod(object, ordinal)).collect();
         let ephemeral = object.set_spec().ephemeral;
@@ -53,7 +53,7 @@ impl<D: Database> Sets<D> {
 
 impl<N> Set<N> {
     /// The ordinals of the pods that the `StatefulSet` makes.
-    pub(super) fn asked(&self, object: &impl ResourceExt) -> Range<i32> {
+    pub(super) fn asked_ordinals(&self, object: &impl ResourceExt) -> Range<i32> {
         let Some(set) = self.child("StatefulSet", &object.name_any()) else { return 0..0 };
         let number = |value: &serde_json::Value| value.as_i64().and_then(|number| i32::try_from(number).ok());
         let spec = &set.value["spec"];

@@ -42,8 +42,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// Those of an object.
-    pub fn of(object: &impl ResourceExt) -> Self {
+    /// Returns the names of an object.
+    pub fn new(object: &impl ResourceExt) -> Self {
         Self { object: object.name_any(), peers: names::peers(object) }
     }
 
@@ -171,17 +171,17 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_without_labels_is_used_by_consent_or_where_it_is_in_use() {
+    fn an_unlabelled_claim_needs_consent_or_use() {
         assert_eq!(SET.claim(&claim(&json!({ "causeway.example.com/etcd": "z" })), false), Standing::Labelled);
-        let nobodys = claim(&json!({ "app": "x" }));
+        let unowned = claim(&json!({ "app": "x" }));
         assert!(
-            describe(SET.claim(&nobodys, false)).contains("kubectl label pvc data-z-0 causeway.example.com/etcd=z")
+            describe(SET.claim(&unowned, false)).contains("kubectl label pvc data-z-0 causeway.example.com/etcd=z")
         );
-        assert_eq!(SET.claim(&nobodys, true), Standing::Stripped);
+        assert_eq!(SET.claim(&unowned, true), Standing::Stripped);
     }
 
     #[test]
-    fn a_pod_is_known_by_what_its_set_made_of_it() {
+    fn a_pod_is_recognized_by_its_set_fields() {
         let pod = |metadata: Value, subdomain: &str| -> Pod {
             let spec = json!({ "containers": [{ "name": "etcd" }], "hostname": "z-1", "subdomain": subdomain });
             serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()

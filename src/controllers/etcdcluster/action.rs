@@ -86,7 +86,7 @@ impl Action {
             Self::Remove { name, why, .. } => ("MemberRemoved", format!("Removed {name} from the members: {why}")),
             Self::MoveLeader { from, to, .. } => ("LeaderMoved", format!("Moved leadership from {from} to {to}")),
             Self::Certify(side, Certify { need: RotationStep::Authority, why, .. }) => {
-                ("AuthorityMade", format!("Made an authority for the {} side: {why}", side.word()))
+                ("AuthorityMade", format!("Made an authority for the {} side: {why}", side.name()))
             }
             Self::Certify(_, Certify { secret, why, .. }) => {
                 ("CertificateWritten", format!("Wrote Secret {secret}: {why}"))

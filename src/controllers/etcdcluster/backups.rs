@@ -33,7 +33,7 @@ pub struct Backups(Mutex<Vec<Watched>>);
 
 #[derive(Clone)]
 struct Watched {
-    /// `None` for all.
+    /// The watched namespace; `None` for all.
     namespace: Option<String>,
     store: Store<DynamicObject>,
     access: Arc<Mutex<Access>>,
@@ -105,12 +105,12 @@ impl Backups {
             .touched_objects()
             // Errors are dropped: a kind that is missing needs no warning at every attempt.
             .filter(|seen| ready(seen.is_ok()));
-        controller.watches_stream_with(seen, |backup: DynamicObject| concerned(&backup), backup_kind())
+        controller.watches_stream_with(seen, |backup: DynamicObject| clusters_of(&backup), backup_kind())
     }
 
     /// The cluster's `DatabaseBackup` as the watch saw it last.
-    fn seen(&self, object: &EtcdCluster) -> Backup {
-        let Some(watched) = self.of(object) else { return Backup::Unknown };
+    fn read_backup(&self, object: &EtcdCluster) -> Backup {
+        let Some(watched) = self.watch_of(object) else { return Backup::Unknown };
         let kind = locked(&watched.access).kind(&object.uid().unwrap_or_default(), Instant::now());
         match kind {
             Kind::Unknown => Backup::Unknown,
@@ -127,7 +127,7 @@ impl Backups {
 
     /// The cluster's `DatabaseBackup`: as the watch saw it last, or, if `fresh`, read from the apiserver.
     pub async fn look(&self, client: &Client, object: &EtcdCluster, fresh: bool) -> Result<Backup, stateful::Error> {
-        let seen = self.seen(object);
+        let seen = self.read_backup(object);
         if !fresh {
             return Ok(seen);
         }
@@ -157,13 +157,13 @@ impl Backups {
             _ => return false,
         };
         tracing::info!(code = status.code, message = status.message, "the DatabaseBackup could not be changed");
-        if let Some(watched) = self.of(object) {
+        if let Some(watched) = self.watch_of(object) {
             locked(&watched.access).refuse(object.uid().unwrap_or_default(), kind, Instant::now());
         }
         true
     }
 
-    fn of(&self, object: &EtcdCluster) -> Option<Watched> {
+    fn watch_of(&self, object: &EtcdCluster) -> Option<Watched> {
         let watches = locked(&self.0);
         let serves = |watched: &&Watched| watched.namespace.is_none() || watched.namespace == object.namespace();
         watches.iter().find(serves).cloned()
@@ -199,7 +199,7 @@ fn kind_after(event: &Result<watcher::Event<DynamicObject>, watcher::Error>) -> 
 }
 
 /// The object that controls it, and the one that its label names: a user may have changed the label.
-fn concerned(backup: &DynamicObject) -> Vec<ObjectRef<EtcdCluster>> {
+fn clusters_of(backup: &DynamicObject) -> Vec<ObjectRef<EtcdCluster>> {
     let namespace = backup.namespace().unwrap_or_default();
     let owners = backup.owner_references().iter().filter(|owner| owner.kind == "EtcdCluster").map(|owner| &owner.name);
     let mut names: Vec<&String> = owners.chain(backup.labels().get(names::LABEL)).collect();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_missing_denied_or_served_as_its_list_says() {
+    fn a_list_tells_the_state_of_a_kind() {
         assert_eq!(kind_after(&Ok(watcher::Event::Init)), None);
         assert_eq!(kind_after(&Err(failed(404))), Some(Kind::Missing));
         assert_eq!(kind_after(&Err(failed(403))), Some(Kind::Denied));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_to_a_cluster_is_tried_again_after_a_while_and_concerns_no_other() {
+    fn a_refusal_is_retried_and_concerns_one_cluster() {
         let now = Instant::now();
         let mut access = Access { seen: Kind::Served, ..Access::default() };
         access.refuse("a".into(), Kind::Denied, now);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alarm_counts_as_disarmed_in_vain_until_a_member_gives_back_space() {
+    fn an_alarm_is_disarmed_in_vain_before_space_is_freed() {
         let (cache, object) = (Cache::default(), cluster(3));
         cache.note_disarm(&object);
         assert_eq!(cache.compacted(&object), None, "nothing was compacted");
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_defragmentation_that_was_cut_off_is_tried_sooner_than_one_that_was_slow() {
+    fn an_interrupted_defragmentation_is_retried_before_a_slow_one() {
         let (cache, object) = (Cache::default(), cluster(3));
         let retried_in = |took: u64| {
             let action = Action::Defragment { name: "a".into(), via: Endpoint::default(), others: Vec::new() };

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_that_cannot_be_opened_for_another_reason_is_not() {
+    fn other_reasons_for_an_unopened_database_are_no_damage() {
         for reason in ["permission denied", "no space left on device", "timeout"] {
             let words = format!(
                 "{{\"level\":\"panic\",\"msg\":\"failed to open database\",\"error\":\"open db: {reason}\",\"stacktrace\":\"x\"}}\n\
@@ -146,7 +146,7 @@ mod tests {
 
     /// Go then prints so many stacks that the reason before them is not kept.
     #[test]
-    fn a_crash_while_the_database_is_read_counts_when_it_comes_again() {
+    fn a_repeated_crash_while_reading_counts_as_damage() {
         let words = "identifies as 0\n\ngoroutine 136 [running]:\ngo.etcd.io/bbolt._assert(...)\n\tgo.etcd.io/bbolt/db.go:1359\n";
         assert_eq!(pod(words, 2, 1).loss(), None);
         assert!(matches!(pod(words, 2, 2).loss(), Some(Loss::Damaged(_))));

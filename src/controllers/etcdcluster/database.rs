@@ -44,7 +44,7 @@ impl Database for EtcdCluster {
 
     fn node(pod: &CorePod) -> Node {
         let channel = |side: Side| Channel {
-            mode: Mode::of(pod.labels().get(side.mode_label()).map(String::as_str)),
+            mode: Mode::from_label(pod.labels().get(side.mode_label()).map(String::as_str)),
             trust: pod.labels().get(side.trust_label()).cloned(),
         };
         let containers = pod.spec.iter().flat_map(|spec| &spec.containers);

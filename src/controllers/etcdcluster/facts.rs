@@ -73,9 +73,9 @@ pub enum Backup {
     Denied,
     /// The API server refuses it, with these words.
     Refused(String),
-    /// There is none.
+    /// It does not exist, although its kind does.
     Absent,
-    /// It is there.
+    /// It exists, with this content.
     Present(Child),
 }
 
@@ -94,7 +94,7 @@ pub struct Node {
     pub memory_limit: Option<u64>,
 }
 
-/// A pod.
+/// A pod, with the facts that only etcd needs.
 pub type Pod = stateful::Pod<Node>;
 /// Children, pods and volumes.
 pub type Set = stateful::Set<Node>;
@@ -107,7 +107,7 @@ pub enum Skip {
     NotAsked,
     /// It has not finished yet.
     Pending,
-    /// It did.
+    /// It skipped them.
     Done,
     /// It could not, for that reason.
     Refused(String),
@@ -118,7 +118,7 @@ pub enum Skip {
 pub struct Quorum {
     /// ID of the cluster.
     pub cluster_id: u64,
-    /// The members.
+    /// The members, learners and strangers included.
     pub members: Vec<Member>,
     /// Alarms of all members.
     pub alarms: Vec<Alarm>,

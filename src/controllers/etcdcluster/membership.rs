@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_stays_who_it_is_wherever_its_peers_are_told_to_reach_it() {
+    fn a_changed_peer_url_does_not_change_a_member() {
         let mut object = cluster(3);
         let noted = Claim { member: Some(2), ..Claim::default() };
         let observed =

@@ -47,7 +47,6 @@ use error::Error;
 use facts::Observed;
 use observe::Observer;
 
-/// The kind.
 struct EtcdClusterKind {
     etcd: Etcd,
     observer: Observer,
@@ -67,7 +66,7 @@ pub struct Inputs {
     pub rules: Rules,
 }
 
-/// Runs the controller.
+/// Runs the controller until the process ends.
 pub async fn controller(inputs: Inputs) {
     let client = inputs.environment.client.clone();
     let etcd = Etcd::new(inputs.etcd, inputs.fence, inputs.environment.metrics.clone());

@@ -44,7 +44,7 @@ impl Listened for Endpoint {
 }
 
 impl Monitor {
-    /// Listens through `etcd`.
+    /// Creates a monitor that listens to no member yet.
     pub fn new(etcd: Etcd) -> Self {
         Self { etcd, listeners: Listeners::default(), wake: Wake::default() }
     }
@@ -99,7 +99,7 @@ enum State {
 }
 
 impl State {
-    fn of(answer: Result<Status, EtcdError>) -> Self {
+    fn from_answer(answer: Result<Status, EtcdError>) -> Self {
         match answer {
             Ok(Status { member_id, leader, is_learner, mut errors, .. }) => {
                 errors.sort_unstable();
@@ -141,7 +141,7 @@ impl Probe {
                     answer.await
                 }
             };
-            let latest = State::of(answer);
+            let latest = State::from_answer(answer);
             if latest != State::Silent {
                 locked(&self.latest).answered();
             }
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_alarm_a_lost_leader_and_silence_wake_soon_and_each_once() {
+    async fn each_change_of_a_member_wakes_once() {
         let mut scene = Scene::new().await;
         let well = Status { member_id: 7, leader: 7, ..Status::default() };
         let full = Status { errors: vec!["memberID:7 alarm:NOSPACE".into()], ..well.clone() };
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_member_is_asked_once_a_second_and_not_any_more_when_nobody_wants_to_know() {
+    async fn a_member_is_polled_each_second_until_forgotten() {
         let scene = Scene::new().await;
         let calls = || scene.member.0.lock().unwrap().1;
         assert!((100..=102).contains(&calls()), "{} calls in 100 s", calls());

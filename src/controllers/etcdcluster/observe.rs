@@ -28,7 +28,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Reads through these.
+    /// Creates an observer that reads through these clients.
     pub fn new(client: Client, etcd: Etcd, own_image: Option<String>, rules: Rules, guardrails: Guardrails) -> Self {
         Self {
             sets: Sets::new(client, rules, guardrails),
@@ -64,7 +64,7 @@ impl Observer {
         observed.compacted = self.cache.compacted(object);
         observed.undefragmented = self.cache.undefragmented(object);
         observed.deferred = self.cache.deferred(object);
-        observed.refused = self.refusals.of(object);
+        observed.refused = self.refusals.current(object);
         observed.own_image.clone_from(&self.own_image);
         Ok(observed)
     }

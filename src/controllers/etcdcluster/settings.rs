@@ -42,7 +42,7 @@ impl Start {
     }
 
     /// Reads the start from the settings of a `ConfigMap`.
-    pub fn of(settings: &BTreeMap<String, String>) -> Option<Self> {
+    pub fn from_settings(settings: &BTreeMap<String, String>) -> Option<Self> {
         let pair = |entry: &str| entry.split_once('=').map(|(name, url)| (name.to_owned(), url.to_owned()));
         let members = settings.get(INITIAL_CLUSTER)?.split(',').filter_map(pair).collect();
         Some(Self { begins: settings.get(INITIAL_STATE)? == "new", members })
@@ -159,7 +159,6 @@ fn variable(flag: &str) -> String {
     format!("ETCD_{}", flag.to_uppercase().replace('-', "_"))
 }
 
-/// Kinds of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value {
     Whole,
@@ -441,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn history_that_is_kept_by_revisions_needs_a_number_of_them() {
+    fn compaction_by_revision_needs_a_number() {
         let trouble_with = |mode: Option<&str>, retention: Option<&str>| {
             let mut object = cluster(3);
             let given = [("auto-compaction-mode", mode), ("auto-compaction-retention", retention)];
@@ -467,7 +466,7 @@ mod tests {
             begins: true,
             members: vec![("a".into(), "http://a:2380".into()), ("b".into(), "http://b:2380".into())],
         };
-        assert_eq!(Start::of(&settings(&object, &start, &Transport::default())), Some(start));
+        assert_eq!(Start::from_settings(&settings(&object, &start, &Transport::default())), Some(start));
     }
 
     #[test]

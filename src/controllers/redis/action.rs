@@ -74,7 +74,7 @@ pub enum Action {
 /// An `EndpointSlice` to write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Publication {
-    /// The slice.
+    /// The slice as it is to be written.
     pub slice: Manifest,
     /// Uid and resource version of the slice that exists.
     pub before: Option<(String, String)>,
@@ -85,9 +85,9 @@ pub struct Publication {
 /// A pod and its process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The pod.
+    /// The name of the pod.
     pub name: String,
-    /// Its uid.
+    /// The uid of the pod.
     pub uid: String,
     /// Where its process answers.
     pub endpoint: Option<Endpoint>,

@@ -30,7 +30,7 @@ impl fmt::Display for AppliedConfig {
 
 impl AppliedConfig {
     /// Reads the annotation of a pod.
-    pub fn of(pod: &Pod) -> Option<Self> {
+    pub fn read(pod: &Pod) -> Option<Self> {
         let mut parts = pod.own.settings.as_deref()?.split('/');
         let (hash, run_id) = (parts.next()?.to_owned(), parts.next()?.to_owned());
         let (mut names, mut fixed) = (BTreeSet::new(), BTreeMap::new());
@@ -76,19 +76,19 @@ mod tests {
         for names in [vec![], vec!["maxmemory"], vec!["maxmemory", "save"]] {
             let names = names.into_iter().map(str::to_owned).collect();
             let note = AppliedConfig { hash: "h".into(), run_id: "r".into(), names, fixed: BTreeMap::new() };
-            assert_eq!(AppliedConfig::of(&noted(&note)), Some(note.clone()));
+            assert_eq!(AppliedConfig::read(&pod_with(&note)), Some(note.clone()));
             let note = note.refusing(&[("rdbchecksum".into(), "a/b=c".into())], true);
-            assert_eq!(AppliedConfig::of(&noted(&note)), Some(note));
+            assert_eq!(AppliedConfig::read(&pod_with(&note)), Some(note));
         }
-        assert_eq!(AppliedConfig::of(&Pod::default()), None);
+        assert_eq!(AppliedConfig::read(&Pod::default()), None);
     }
 
-    fn noted(note: &AppliedConfig) -> Pod {
+    fn pod_with(note: &AppliedConfig) -> Pod {
         Pod { own: Node { settings: Some(note.to_string()), ..Node::default() }, ..Pod::default() }
     }
 
     #[test]
-    fn a_process_that_refuses_a_value_is_replaced_unless_it_was_started_with_it() {
+    fn a_process_that_refuses_a_value_is_replaced() {
         let none =
             || AppliedConfig { hash: "h".into(), run_id: "r".into(), names: BTreeSet::new(), fixed: BTreeMap::new() };
         let pair = |value: &str| ("new-directive".to_owned(), value.to_owned());

@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn directives_that_need_another_process_do_not_keep_the_others_from_being_set() {
+    async fn immutable_directives_do_not_block_the_others() {
         let redis = Redis::new(Arc::new(Rigid(&["one", "two"])), Fence::always_open(), Metrics::new());
         let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -414,7 +414,7 @@ mod tests {
 
     /// Sends the commands to step down. Returns whether they were sent when the next action may begin, and after how
     /// long.
-    async fn left(takes: Duration) -> (bool, Duration) {
+    async fn step_down_within(takes: Duration) -> (bool, Duration) {
         let has_word = Arc::new(AtomicBool::new(false));
         let transport = Arc::new(Slow { takes, has_word: has_word.clone() });
         let redis = Redis::new(transport, Fence::always_open(), Metrics::new());
@@ -425,9 +425,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_successor_is_promoted_when_the_step_down_was_sent_or_cannot_be_sent_soon() {
-        assert_eq!(left(Duration::from_millis(100)).await, (true, Duration::from_millis(100)));
-        let (has_word, after) = left(Duration::from_mins(1)).await;
+    async fn a_promotion_waits_briefly_for_the_step_down() {
+        assert_eq!(step_down_within(Duration::from_millis(100)).await, (true, Duration::from_millis(100)));
+        let (has_word, after) = step_down_within(Duration::from_mins(1)).await;
         assert!(!has_word && after <= Duration::from_millis(510), "{after:?}");
     }
 }

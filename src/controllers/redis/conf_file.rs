@@ -30,7 +30,7 @@ pub fn keeping(file: &str, other: &str, is_kept: impl Fn(&str) -> bool) -> Strin
 
 /// The directive that Redis refused when it read its file, by its last words.
 /// <https://github.com/redis/redis/blob/7.0/src/config.c> (`loadServerConfigFromString`)
-pub fn refused(words: &str) -> Option<&str> {
+pub fn refused_directive(words: &str) -> Option<&str> {
     let line = words.lines().rev().find_map(|line| line.strip_prefix(">>> "))?;
     Some(directive(line.trim_matches('\''))).filter(|name| !name.is_empty())
 }
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn the_refused_directive_is_read_from_the_last_words() {
         let words = "*** FATAL CONFIG FILE ERROR (Redis 7.0.15) ***\nReading the configuration file, at line 9\n>>> 'timeout \"x\"'\nno\n";
-        assert_eq!(refused(words), Some("timeout"));
-        assert_eq!(refused("# Out of memory"), None);
+        assert_eq!(refused_directive(words), Some("timeout"));
+        assert_eq!(refused_directive("# Out of memory"), None);
     }
 }

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn its_last_message_is_reported_without_what_changes_at_every_try() {
+    fn the_last_message_is_reported_without_changing_parts() {
         let words = "1:C 23 Nov 2026 17:28:23.570 * Redis is starting\n1:M 23 Nov 2026 17:28:23.570 # Failed listening on \
                      port 6379\n1:M 23 Nov 2026 17:28:23.571 * bye\n";
         assert_eq!(log_message(words).as_deref(), Some("Failed listening on port 6379"));

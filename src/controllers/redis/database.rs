@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_probed_if_the_container_of_its_process_has_a_liveness_probe() {
+    fn a_pod_with_a_liveness_probe_is_probed() {
         let probed = |containers: serde_json::Value| {
             let pod = json!({ "metadata": { "name": "cache-0" }, "spec": { "containers": containers } });
             Redis::node(&serde_json::from_value(pod).unwrap()).probed

@@ -47,7 +47,7 @@ impl Drifts {
     }
 
     /// The directives of a process that are not as wanted.
-    pub fn of(&self, object: &str, pod: &str, run_id: &str, wanted: &[(String, String)]) -> BTreeSet<String> {
+    pub fn find(&self, object: &str, pod: &str, run_id: &str, wanted: &[(String, String)]) -> BTreeSet<String> {
         let differing = |looks: &mut HashMap<String, Look>| {
             let look = looks.get(pod).filter(|look| look.run_id == run_id)?;
             Some(differing(wanted, &look.live, &look.accepted))
@@ -65,7 +65,7 @@ impl Drifts {
         self.0.with(object, |looks| looks.retain(|pod, _| is_there(pod)));
     }
 
-    /// Forgets an object.
+    /// Forgets an object that is gone.
     pub fn forget(&self, object: &str) {
         self.0.forget(object);
     }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_changed_is_seen() {
+    fn a_changed_directive_is_found() {
         let wanted = [("maxmemory", "0"), ("min-replicas-to-write", "1"), ("save", "")];
         let live = [("maxmemory", "1"), ("min-replicas-to-write", "5"), ("save", "")];
         assert_eq!(drift(&wanted, &live, &[]), ["maxmemory", "min-replicas-to-write"]);
@@ -137,10 +137,10 @@ mod tests {
         assert!(drifts.is_due("object", "pod", "one", false));
         drifts.note("object", "pod", "one", values(&[("maxmemory", "7")]), false);
         assert!(!drifts.is_due("object", "pod", "one", false) && drifts.is_due("object", "pod", "one", true));
-        assert_eq!(drifts.of("object", "pod", "one", &wanted).len(), 1);
-        assert_eq!(drifts.of("object", "pod", "two", &wanted).len(), 0);
+        assert_eq!(drifts.find("object", "pod", "one", &wanted).len(), 1);
+        assert_eq!(drifts.find("object", "pod", "two", &wanted).len(), 0);
         assert!(drifts.is_due("object", "pod", "two", false));
         drifts.note("object", "pod", "one", values(&[("maxmemory", "0")]), true);
-        assert_eq!(drifts.of("object", "pod", "one", &wanted).len(), 0);
+        assert_eq!(drifts.find("object", "pod", "one", &wanted).len(), 0);
     }
 }

@@ -22,7 +22,7 @@ pub enum Error {
          this version"
     )]
     SlicesDenied {
-        /// The slice.
+        /// The name of the slice.
         name: String,
         /// The answer of the API.
         message: String,
@@ -33,11 +33,11 @@ pub enum Error {
     /// Settings that a node refuses.
     #[error("spec.config.{directive} is refused by {node}: {message}; correct or remove it")]
     SettingRefused {
-        /// The node.
+        /// The name of the node's pod.
         node: String,
-        /// The directive.
+        /// The directive that was refused.
         directive: String,
-        /// In Redis's words.
+        /// The answer, in Redis's words.
         message: String,
     },
     /// The files of a certificate are not in a pod yet.

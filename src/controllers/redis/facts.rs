@@ -150,7 +150,7 @@ pub struct Node {
     pub drift: BTreeSet<String>,
 }
 
-/// A pod.
+/// A pod, with the facts that only Redis needs.
 pub type Pod = stateful::Pod<Node>;
 /// Children, pods and volumes.
 pub type Set = stateful::Set<Node>;
@@ -158,7 +158,7 @@ pub type Set = stateful::Set<Node>;
 /// The answer of a node, or its silence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NodeState {
-    /// It answers.
+    /// It answers, with this INFO.
     Answers(Box<Info>),
     /// It answers with an error: it rejects the operator's login, for example, or refuses the command.
     Refuses(String),

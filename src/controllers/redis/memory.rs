@@ -26,7 +26,7 @@ const MOST: u64 = 2 << 30;
 /// The default limit has room for the data that `maxmemory` allows. With `maxmemory 0`, which sets no bound, there is
 /// no default limit either: a process that never refuses a write would be killed at it.
 pub fn of_node(object: &Redis) -> ResourceRequirements {
-    let asked = asked(object);
+    let asked = asked_maxmemory(object);
     let most = MOST.max(asked.unwrap_or(0).saturating_add(asked.unwrap_or(0) / 3)) >> 20;
     let mut wanted = requirements(object.spec.resources.as_ref(), USUAL, &format!("{most}Mi"));
     if object.spec.resources.is_none() && asked == Some(0) {
@@ -54,7 +54,7 @@ pub fn backlog(object: &Redis) -> String {
 
 /// The same for a node whose container has that limit, be it from a `LimitRange`; `None` where the spec decides.
 pub fn most_data_under(object: &Redis, limit: Option<u64>) -> Option<u64> {
-    match asked(object) {
+    match asked_maxmemory(object) {
         None if !object.spec.config.contains_key("maxmemory") => limit.map(share),
         // No bound at all cannot be had under a limit that others gave.
         Some(0) => given_by_others(object, limit).map(share),
@@ -70,7 +70,7 @@ pub fn given_by_others(object: &Redis, limit: Option<u64>) -> Option<u64> {
 
 /// The danger that the data outgrow the memory limit which a pod has, because `spec.config.maxmemory` lets them.
 pub fn risk(object: &Redis, pod: &str, limit: Option<u64>) -> Option<String> {
-    let (limit, asked) = (limit?, asked(object)?);
+    let (limit, asked) = (limit?, asked_maxmemory(object)?);
     let is_bounded = most_data_under(object, Some(limit)).is_some();
     if is_bounded || (asked > 0 && asked < limit) {
         return None;
@@ -94,7 +94,7 @@ pub fn limit_of_spec(object: &Redis) -> Option<u64> {
 /// Bytes of data for which a node that is made from the spec has room; `None` unless it would have less memory than that limit.
 pub fn room_after(object: &Redis, limit: Option<u64>) -> Option<u64> {
     let next = limit_of_spec(object).filter(|next| limit.is_none_or(|limit| limit > *next))?;
-    Some(share(next).max(asked(object).filter(|most| *most < next).unwrap_or(0)))
+    Some(share(next).max(asked_maxmemory(object).filter(|most| *most < next).unwrap_or(0)))
 }
 
 /// Returns the share of a limit that the data may take, in bytes.
@@ -103,7 +103,7 @@ fn share(limit: u64) -> u64 {
 }
 
 /// The `maxmemory` in `spec.config`, in bytes.
-pub fn asked(object: &Redis) -> Option<u64> {
+pub fn asked_maxmemory(object: &Redis) -> Option<u64> {
     object.spec.config.get("maxmemory").and_then(|text| values::amount(text))
 }
 
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     /// The limit of a container and `maxmemory`, of a node with these fields.
-    fn of(resources: serde_json::Value, maxmemory: Option<&str>) -> (Option<String>, String) {
+    fn limit_and_bound(resources: serde_json::Value, maxmemory: Option<&str>) -> (Option<String>, String) {
         let mut object = redis(1);
         object.spec.resources = serde_json::from_value(resources).unwrap();
         object.spec.config.extend(maxmemory.map(|text| ("maxmemory".to_owned(), text.to_owned())));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_node_with_less_memory_may_have_too_little_room() {
+    fn only_less_memory_can_be_too_little() {
         let room = |limit: &str, maxmemory: Option<&str>, has: Option<u64>| {
             let mut object = redis(1);
             object.spec.resources = serde_json::from_value(json!({ "limits": { "memory": limit } })).unwrap();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_above_the_real_limit_is_told_with_its_origin() {
+    fn a_bound_above_the_limit_is_reported() {
         let told = |resources: serde_json::Value, maxmemory: Option<&str>, limit: Option<u64>| {
             let mut object = redis(1);
             object.spec.resources = serde_json::from_value(resources).unwrap();
@@ -215,7 +215,7 @@ mod tests {
             (limited("4Gi"), Some("3900mb"), (Some("4Gi"), "3900mb")),
             (json!({ "requests": { "memory": "1Gi" } }), None, (None, "0")),
         ] {
-            let (limit, most) = of(resources.clone(), maxmemory);
+            let (limit, most) = limit_and_bound(resources.clone(), maxmemory);
             assert_eq!((limit.as_deref(), most.as_str()), expected, "{resources} {maxmemory:?}");
         }
     }

@@ -57,7 +57,6 @@ use error::Error;
 use facts::Observed;
 use observe::Observer;
 
-/// The kind.
 struct RedisKind {
     redis: Redis,
     observer: Observer,
@@ -77,7 +76,7 @@ pub struct Inputs {
     pub rules: Rules,
 }
 
-/// Runs the controller.
+/// Runs the controller until the process ends.
 pub async fn controller(inputs: Inputs) {
     let client = inputs.environment.client.clone();
     let redis = Redis::new(inputs.redis, inputs.fence, inputs.environment.metrics.clone());

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_that_keeps_a_node_from_starting_is_reported_with_the_log_line_and_the_field() {
+    fn a_broken_module_is_reported_with_log_and_field() {
         let missing = "1:M 26 Nov 2026 # Module /m/none.so failed to load: /m/none.so: cannot open shared object file\n\
                        1:M 26 Nov 2026 # Can't load module from /m/none.so: server aborting\n";
         let text = trouble("cache-1", missing).expect("trouble");

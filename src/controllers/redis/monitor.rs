@@ -41,7 +41,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Listens through `redis`.
+    /// Creates a monitor that listens to no node yet.
     pub fn new(redis: Redis) -> Self {
         Self { redis, listeners: Arc::default(), words: Words::default(), wake: Wake::default() }
     }
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_busy_node_is_silent_and_a_full_one_turns_clients_away() {
+    async fn busy_and_full_nodes_are_recognized() {
         let monitor = Monitor::new(Redis::new(Arc::new(Scripted::default()), Fence::always_open(), Metrics::new()));
         let node = Endpoint { address: "10.0.0.1:6379".into(), login: None, tls: None };
         let key = ("shop".to_owned(), "cache".to_owned());
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn connections_that_a_last_reconcile_makes_to_a_deleted_object_are_closed_too() {
+    async fn connections_to_a_deleted_object_are_closed() {
         let network = Arc::new(Silent::default());
         let closed = || network.0.lock().unwrap().drain(..).count();
         let monitor = Monitor::new(Redis::new(network.clone(), Fence::always_open(), Metrics::new()));

@@ -32,9 +32,9 @@ pub const AWAITED: &str = "causeway.example.com/awaited-certificates";
 pub const INTERNAL_USER: &str = "causeway";
 /// The user as which exporters log in.
 pub const EXPORTER_USER: &str = "causeway-exporter";
-/// Where nodes answer.
+/// The port at which nodes answer.
 pub const PORT: u16 = 6379;
-/// Where exporters answer.
+/// The port at which exporters answer.
 pub const EXPORTER_PORT: u16 = 9121;
 
 /// How URLs of the nodes begin.
@@ -53,7 +53,7 @@ pub fn sentinel(object: &Redis) -> String {
 }
 
 /// A Service's DNS name, valid in the whole cluster.
-pub fn within(object: &Redis, service: &str) -> String {
+pub fn dns_name(object: &Redis, service: &str) -> String {
     format!("{service}.{}.svc", object.namespace().unwrap_or_default())
 }
 

@@ -54,7 +54,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Reads through these.
+    /// Creates an observer that reads through these clients.
     pub fn new(client: Client, redis: Redis, own_image: Option<String>, rules: Rules, guardrails: Guardrails) -> Self {
         Self {
             slices: Slices::new(client.clone()),
@@ -103,7 +103,7 @@ impl Observer {
         let fresh = self.sets.take_change(object);
         let (set, slices) = tokio::try_join!(self.sets.look(object, fresh), self.slices.look(object, fresh))?;
         let own_image = self.own_image.clone();
-        let refused = self.refusals.of(object);
+        let refused = self.refusals.current(object);
         let mut observed = Observed { set, slices, own_image, refused, ..Observed::default() };
         if resources::distribution(object, &names::replicas(object)).is_some() {
             self.zones.add_to(&mut observed.set).await;
@@ -137,7 +137,8 @@ impl Observer {
         let bytes = provided.as_ref().and_then(|secret| secret.data.as_ref()?.get(KEY));
         let password = bytes.and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
         let is_empty = |_: &Secret| password.is_none() && object.spec.auth.secret_name.is_none();
-        let emptied = provided.filter(is_empty).map(|secret| Emptied::of(&secret, is_controlled_by(&secret, object)));
+        let emptied =
+            provided.filter(is_empty).map(|secret| Emptied::judge(&secret, is_controlled_by(&secret, object)));
         let read = users.and_then(|secret| resources::users_of(&secret.data?));
         let (users, users_lost) = self.users_of(object, read);
         let user_provided = password.map(|text| SecretString(text.trim_end_matches('\n').to_owned()));
@@ -292,7 +293,7 @@ impl Observer {
             {
                 self.drifts.note(uid, &pod.uid, &run_id, live, false);
             }
-            pod.own.drift = self.drifts.of(uid, &pod.uid, &run_id, wanted);
+            pod.own.drift = self.drifts.find(uid, &pod.uid, &run_id, wanted);
             pod.own.databases = self.drifts.value(uid, &pod.uid, &run_id, DATABASES).and_then(|text| text.parse().ok());
         });
         join_all(looks).await;
@@ -341,7 +342,7 @@ mod tests {
     use crate::controllers::redis::fixtures::redis;
 
     #[test]
-    fn users_of_somebody_else_are_never_read_and_reported_only_where_the_spec_needs_their_name() {
+    fn a_foreign_secret_of_users_is_never_read() {
         for enabled in [true, false] {
             let mut object = redis(1);
             object.spec.auth.enabled = enabled;

@@ -11,7 +11,7 @@ use crate::external::redis::Redis;
 use crate::stateful::listeners::{Shared, locked};
 use crate::stateful::wake::{Key, Wake};
 
-/// Asks one node.
+/// Asks one node for its role.
 pub struct Pulse {
     pub redis: Redis,
     pub latest: Shared<Node>,

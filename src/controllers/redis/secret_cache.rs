@@ -47,7 +47,7 @@ pub struct Look {
 }
 
 impl SecretCache {
-    /// Reads through `client`.
+    /// Creates an empty cache that reads through `client`.
     pub fn new(client: Client) -> Self {
         Self { client, known: PerObject::default() }
     }

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_process_can_change_while_it_runs_needs_other_pods() {
+    fn immutable_directives_need_other_pods() {
         let immutable = [
             "always-show-logo",
             "aof-rewrite-cpulist",
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_are_loaded_in_their_order_with_each_word_as_it_is() {
+    fn modules_are_loaded_in_order_with_their_arguments() {
         let mut object = redis(1);
         let module = |path: &str, args: &[&str]| Module {
             path: path.into(),
@@ -412,13 +412,13 @@ mod tests {
     }
 
     #[test]
-    fn every_process_begins_as_a_replica_of_nobody() {
+    fn every_process_begins_as_a_replica_without_master() {
         assert!(file(&redis(0)).contains("replicaof 127.0.0.1 1\n"));
         assert!(live(&redis(3)).iter().all(|(name, _)| name != "replicaof"));
     }
 
     #[test]
-    fn with_tls_only_the_tls_port_is_open_and_a_running_process_can_stop_asking_clients_for_certificates() {
+    fn with_tls_only_the_tls_port_is_open() {
         let mut object = redis(1);
         assert!(file(&object).contains("port 6379\n") && !file(&object).contains("tls-"));
         object.spec.tls = Some(crate::api::redis::Tls::default());

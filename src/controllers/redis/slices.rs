@@ -54,7 +54,7 @@ impl Slices {
     async fn watched(&self, object: &Object) -> BTreeMap<String, Child> {
         self.watch.ready(object).await;
         let seen = self.watch.children_of(object);
-        let written = self.of(object);
+        let written = self.written_slices(object);
         let newest = |seen: Arc<EndpointSlice>| {
             let newer = |ours: &&EndpointSlice| ours.uid() == seen.uid() && version_of(*ours) > version_of(&*seen);
             written.get(&seen.name_any()).filter(newer).cloned().unwrap_or_else(|| Arc::unwrap_or_clone(seen))
@@ -94,7 +94,7 @@ impl Slices {
                 made => made.map(drop).map_err(failed),
             };
         };
-        let written = self.of(object).remove(name);
+        let written = self.written_slices(object).remove(name);
         let ours = written.filter(|ours| ours.uid().as_ref() == Some(uid));
         let since = ours.filter(|ours| version_of(ours) > version.parse().unwrap_or(0));
         wanted.metadata.resource_version = since.and_then(|ours| ours.resource_version()).or(Some(version.clone()));
@@ -176,11 +176,11 @@ impl Slices {
         Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default())
     }
 
-    fn of(&self, object: &Object) -> HashMap<String, EndpointSlice> {
+    fn written_slices(&self, object: &Object) -> HashMap<String, EndpointSlice> {
         self.written.get(&object.uid().unwrap_or_default()).unwrap_or_default()
     }
 }
 
 fn by_name(object: &Object, slices: impl IntoIterator<Item = EndpointSlice>) -> BTreeMap<String, Child> {
-    slices.into_iter().map(|slice| (slice.name_any(), Child::of(&slice, object))).collect()
+    slices.into_iter().map(|slice| (slice.name_any(), Child::read(&slice, object))).collect()
 }

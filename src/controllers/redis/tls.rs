@@ -50,7 +50,7 @@ pub fn config(object: &Redis) -> CertificateConfig {
         field: "spec.tls.secretName",
         kind: REDIS.kind,
         // Replicas present theirs to the master, if it asks for one.
-        needs: Needs { names: services(object).map(|name| names::within(object, &name)).collect(), clients: asks },
+        needs: Needs { names: services(object).map(|name| names::dns_name(object, &name)).collect(), clients: asks },
         names: all_names(object),
         authority: format!("{} {}", object.namespace().unwrap_or_default(), object.name_any()),
         subject: object.name_any(),
@@ -71,10 +71,10 @@ fn services(object: &Redis) -> impl Iterator<Item = String> {
 fn all_names(object: &Redis) -> Vec<String> {
     let namespace = object.namespace().unwrap_or_default();
     let of_service = |name: String| {
-        let whole = names::within(object, &name);
+        let whole = names::dns_name(object, &name);
         [name.clone(), format!("{name}.{namespace}"), format!("{whole}.cluster.local"), whole]
     };
-    let pods = names::within(object, &format!("*.{}", names::peers(object)));
+    let pods = names::dns_name(object, &format!("*.{}", names::peers(object)));
     let mut all: Vec<String> = services(object).flat_map(of_service).collect();
     all.extend([format!("{pods}.cluster.local"), pods]);
     all.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
@@ -87,7 +87,7 @@ pub fn facts(object: &Redis, secrets: &Secrets, now: Timestamp) -> Certificates 
     Certificates {
         denied: false,
         nodes: secrets.facts(&config, now),
-        for_clients: secrets.kept(&clients_secret(object)),
+        for_clients: secrets.stored_certificate(&clients_secret(object)),
         authority: secrets.version(&config.authority_secret),
     }
 }
@@ -98,7 +98,7 @@ pub fn credentials(object: &Redis, secrets: &Secrets) -> Option<Arc<Credentials>
     let asks = object.spec.tls.as_ref()?.client_certificates != ClientCertificates::Off;
     Some(Arc::new(Credentials {
         trusted: files.trusted,
-        server_name: names::within(object, &object.name_any()),
+        server_name: names::dns_name(object, &object.name_any()),
         identity: asks.then_some((files.certificate, files.key)),
     }))
 }
@@ -120,7 +120,7 @@ mod tests {
     use crate::api::redis::{Sentinel, Tls};
 
     #[test]
-    fn a_certificate_must_name_the_service_of_sentinels_only_where_there_are_some() {
+    fn certificates_name_the_sentinel_service_if_there_is_one() {
         let mut object = redis(2);
         let has = |object: &Redis| {
             let config = config(object);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn one_name_is_enough_for_pods_and_each_service_has_all_its_forms() {
+    fn certificates_name_services_in_all_forms() {
         let names = config(&redis(2)).names;
         for name in ["cache", "cache.shop", "cache-replicas.shop.svc", "*.cache-peers.shop.svc", "127.0.0.1"] {
             assert!(names.iter().any(|it| it == name), "{name} is not in {names:?}");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_certificate_must_be_good_for_clients_only_where_those_show_one() {
+    fn given_certificates_serve_clients_only_if_required() {
         let mut object = redis(0);
         let of = |client_certificates| Some(Tls { client_certificates, ..Tls::default() });
         for (mode, clients) in [(ClientCertificates::Off, false), (ClientCertificates::Optional, true)] {

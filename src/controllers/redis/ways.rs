@@ -13,7 +13,7 @@ const CLIENTS: &str = "default";
 /// users may have been changed by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Without a login.
+    /// Without a login, as the user default.
     Open,
     /// As the operator's own user.
     Internal,

@@ -43,7 +43,7 @@ impl Words {
             Role::Master => {
                 let before = nodes.remove(pod);
                 let stalled: Vec<String> = before.iter().flat_map(Said::stalled).cloned().collect();
-                let said = Said::after(before, position);
+                let said = Said::after_answer(before, position);
                 let changed = !said.stalled().eq(&stalled);
                 nodes.insert(pod.to_owned(), said);
                 changed
@@ -80,14 +80,14 @@ impl Words {
         self.0.with(uid, stalled).unwrap_or_default()
     }
 
-    /// Forgets an object.
+    /// Forgets the nodes of an object that is gone.
     pub fn forget(&self, uid: &str) {
         self.0.forget(uid);
     }
 }
 
 impl Said {
-    fn after(before: Option<Self>, position: &Position) -> Self {
+    fn after_answer(before: Option<Self>, position: &Position) -> Self {
         let mut known = before.as_ref().map(|said| said.replicas.clone()).unwrap_or_default();
         let replica = |(host, offset): (&String, &u64)| {
             let answers =
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_replica_stalls_while_its_master_answers_and_the_change_is_told_once() {
+    async fn a_stalled_replica_is_reported_once() {
         let words = Words::default();
         let hear = |offset, acknowledged: &[(&str, u64)]| words.hear(UID, "cache-0", &master(offset, acknowledged));
         let told: Vec<bool> = (0..7).map(|at| hear(20 + at, &[("10.0.0.8", 9), ("10.0.0.9", 20 + at)])).collect();

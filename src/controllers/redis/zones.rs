@@ -28,7 +28,7 @@ pub struct Zones {
 }
 
 impl Zones {
-    /// Reads through `client`.
+    /// Creates an empty cache that reads through `client`.
     pub fn new(client: Client) -> Self {
         Self { nodes: Api::all(client), known: Mutex::default() }
     }
@@ -38,14 +38,14 @@ impl Zones {
         let open = set.pods.values_mut().filter(|pod| pod.own.zone.is_none());
         join_all(open.map(|pod| async {
             if let Some(host) = pod.own.host.clone() {
-                pod.own.zone = self.of(&host).await;
+                pod.own.zone = self.zone_of(&host).await;
             }
         }))
         .await;
     }
 
-    async fn of(&self, node: &str) -> Option<String> {
-        let before = self.known().get(node).cloned();
+    async fn zone_of(&self, node: &str) -> Option<String> {
+        let before = self.lock_zones().get(node).cloned();
         if let Some((at, zone)) = &before
             && at.elapsed() < if zone.is_some() { KNOWN } else { UNKNOWN }
         {
@@ -58,13 +58,13 @@ impl Zones {
                 before.and_then(|(_, zone)| zone)
             }
         };
-        let mut known = self.known();
+        let mut known = self.lock_zones();
         known.retain(|_, (at, _)| at.elapsed() < FORGOTTEN);
         known.insert(node.to_owned(), (Instant::now(), zone.clone()));
         zone
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, (Instant, Option<String>)>> {
+    fn lock_zones(&self) -> MutexGuard<'_, HashMap<String, (Instant, Option<String>)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

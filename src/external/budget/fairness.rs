@@ -24,7 +24,7 @@ const CREATION: [&str; 9] = [
 ];
 
 /// Makes these calls for a namespace, over and over, and logs each.
-async fn busy(budget: &Budget, namespace: &str, operations: &[&'static str], done: &RefCell<Vec<String>>) {
+async fn keep_busy(budget: &Budget, namespace: &str, operations: &[&'static str], done: &RefCell<Vec<String>>) {
     on_behalf_of(namespace, async {
         loop {
             for operation in operations {
@@ -50,7 +50,7 @@ async fn measure_disturbance(
     let done = RefCell::default();
     // As many reconciles and followers of targets as the operator runs.
     let all = namespaces.iter().flat_map(|namespace| (0..25).map(move |_| *namespace));
-    let attack = join_all(all.map(|namespace| busy(&budget, namespace, theirs, &done)));
+    let attack = join_all(all.map(|namespace| keep_busy(&budget, namespace, theirs, &done)));
     let victim = async {
         sleep(Duration::from_mins(1)).await;
         let before = done.borrow().len();

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_known_by_authority_and_name_even_if_its_certificate_has_expired() {
+    fn an_expired_certificate_still_identifies_its_node() {
         let (ours, other) = (authority(), authority());
         assert_eq!(verdict(&ours, &ours, NAME, 1), Ok(()));
         assert_eq!(verdict(&ours, &ours, NAME, 30), Ok(()));

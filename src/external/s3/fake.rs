@@ -23,7 +23,6 @@ const PAGE: usize = 1000;
 pub struct Fake {
     /// A client of it.
     pub s3: S3,
-    /// The only bucket.
     pub place: Place,
     calls: Arc<AtomicUsize>,
 }

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_object_that_does_not_fit_the_identity_is_kept() {
+    fn an_oversized_object_keeps_its_identity() {
         let many: Map<String, Value> = (0..30_000).map(|at| (format!("l{at}"), "x".into())).collect();
         let owners = vec![json!({ "name": "x", "uid": "y" }); 30_000];
         for field in ["annotations", "finalizers", "labels", "ownerReferences"] {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_take_more_memory_than_their_text_do_not_fit() {
+    fn values_larger_than_their_text_do_not_fit() {
         for item in [json!({}), json!([]), json!(1), json!({ "a": 1 })] {
             let object = json!({ "metadata": { "name": "a" }, "spec": { "items": vec![item; 100_000] } });
             assert!(!bounded(&object).fits);

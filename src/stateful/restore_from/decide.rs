@@ -16,13 +16,13 @@ const RESTORED: &str = "Restored";
 
 /// A database, as far as it matters to a restore.
 pub struct Database<'a, O> {
-    /// The object.
+    /// The database, whose status is written.
     pub object: &'a O,
-    /// `spec.restoreFrom`.
+    /// The choice in `spec.restoreFrom`.
     pub asked: Option<&'a BackupChoice>,
-    /// `status.restored`.
+    /// The record in `status.restored`.
     pub before: Option<&'a Restored>,
-    /// Its `DatabaseRestore`.
+    /// The `DatabaseRestore` that it owns, as the last look found it.
     pub seen: &'a Seen,
     /// It takes writes now.
     pub serves: bool,
@@ -55,7 +55,7 @@ pub fn matters(asked: bool, before: Option<&Restored>) -> bool {
 
 /// Decides what comes next.
 pub fn decide<O: Restorable>(database: &Database<'_, O>) -> Decision {
-    let Some(from) = database.asked else { return without(database) };
+    let Some(from) = database.asked else { return decide_unasked(database) };
     let record = |outcome| Restored {
         backup: from.backup.clone().unwrap_or_else(|| from.title()),
         outcome,
@@ -63,7 +63,7 @@ pub fn decide<O: Restorable>(database: &Database<'_, O>) -> Decision {
     };
     match database.before {
         Some(before) if before.outcome == RestoreOutcome::Succeeded => {
-            return settled(before.clone(), true, "Restored", done(before));
+            return settled(before.clone(), true, "Restored", describe_done(before));
         }
         Some(before) if before.outcome == RestoreOutcome::Skipped => {
             return settled(before.clone(), false, "VolumesFound", skipped());
@@ -91,7 +91,7 @@ pub fn decide<O: Restorable>(database: &Database<'_, O>) -> Decision {
         }
         Seen::Absent => match database.before {
             Some(before) if before.outcome == RestoreOutcome::Running => {
-                blocked(database, "RestoreFailed", lost(&name))
+                blocked(database, "RestoreFailed", describe_lost(&name))
             }
             _ if database.serves => {
                 let child = Box::new(restore(database.object, from, database.labels.clone()));
@@ -114,7 +114,9 @@ pub fn decide<O: Restorable>(database: &Database<'_, O>) -> Decision {
             blocked(database, "NameTaken", text)
         }
         // The recorded one may have written something: none of another uid may follow it.
-        Seen::Present(live) if runs_another(database.before, live) => blocked(database, "RestoreFailed", lost(&name)),
+        Seen::Present(live) if runs_another(database.before, live) => {
+            blocked(database, "RestoreFailed", describe_lost(&name))
+        }
         Seen::Present(live) => {
             let outcome = match live.phase {
                 RestorePhase::Succeeded => RestoreOutcome::Succeeded,
@@ -140,7 +142,7 @@ fn follow<O>(database: &Database<'_, O>, live: &Live, noted: Restored, name: &st
     match noted.outcome {
         RestoreOutcome::Succeeded => {
             let note = format!("DatabaseRestore {name}: {}", live.message);
-            let text = done(&noted);
+            let text = describe_done(&noted);
             Decision { step: Some(Step::Tell { reason: RESTORED, note }), ..settled(noted, true, "Restored", text) }
         }
         // The object was made again, and has its data: they are not half restored, and no client wrote them by mistake.
@@ -171,7 +173,7 @@ fn follow<O>(database: &Database<'_, O>, live: &Live, noted: Restored, name: &st
 
 /// `spec.restoreFrom` was removed, or never there. A restore that still writes into the database is stopped before that is
 /// reported ready: it would delete what clients write, because the backup lacks it.
-fn without<O: Restorable>(database: &Database<'_, O>) -> Decision {
+fn decide_unasked<O: Restorable>(database: &Database<'_, O>) -> Decision {
     let part = Some(ExtraCondition {
         type_: RESTORED,
         status: ConditionStatus::Absent,
@@ -246,7 +248,7 @@ fn unsettled<O>(database: &Database<'_, O>, reason: &'static str, message: Strin
     Decision { record: database.before.cloned(), step: None, part: Some(part), hold: Some(hold) }
 }
 
-fn done(record: &Restored) -> String {
+fn describe_done(record: &Restored) -> String {
     let id = record.id.as_deref().unwrap_or_default();
     let kind = if record.backup.starts_with("s3://") { "" } else { "DatabaseBackup " };
     format!("backup {id} of {kind}{} was brought back", record.backup)
@@ -256,7 +258,7 @@ fn skipped() -> String {
     "nothing was brought back: the volumes of an earlier object of this name hold data, which stay as they are".into()
 }
 
-fn lost(name: &str) -> String {
+fn describe_lost(name: &str) -> String {
     format!(
         "DatabaseRestore {name} was deleted before its end was known: a part of the backup may be in the database, or all of \
          it, and nothing is brought back a second time. Remove spec.restoreFrom to go on with what there is, or make another \

@@ -20,9 +20,9 @@ pub enum Seen {
     Denied,
     /// There is none, and the apiserver refused to make it a moment ago, with these words.
     Refused(String),
-    /// There is none.
+    /// It does not exist, although its kind does.
     Absent,
-    /// It is there.
+    /// It exists, with these facts.
     Present(Live),
 }
 
@@ -30,7 +30,7 @@ pub enum Seen {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about an object")]
 pub struct Live {
-    /// Its uid.
+    /// The uid of the `DatabaseRestore`.
     pub uid: String,
     /// The database controls it.
     pub ours: bool,
@@ -39,7 +39,7 @@ pub struct Live {
     pub lost: bool,
     /// It belongs to an earlier object of the database's name: Kubernetes is about to delete it.
     pub left_over: bool,
-    /// Its owners.
+    /// Its owner references.
     pub owners: Vec<OwnerReference>,
     /// Its `resourceVersion`.
     pub version: String,
@@ -47,7 +47,7 @@ pub struct Live {
     pub spec: Option<Box<DatabaseRestoreSpec>>,
     /// It is being deleted.
     pub going: bool,
-    /// Its phase.
+    /// The phase in its status.
     pub phase: RestorePhase,
     /// It waits until a user does something.
     pub stalled: bool,
@@ -55,15 +55,15 @@ pub struct Live {
     pub id: Option<String>,
     /// The reason why it failed, in a word.
     pub reason: Option<String>,
-    /// When it ended.
+    /// The time at which it ended.
     pub finished: Option<Time>,
-    /// Its message.
+    /// The message in its status.
     pub message: String,
 }
 
 impl Live {
     /// Reads the facts that matter to `owner`, whose children have its name in that label.
-    pub fn of(restore: &DatabaseRestore, owner: &impl Resource<DynamicType = ()>, label: &str) -> Self {
+    pub fn read(restore: &DatabaseRestore, owner: &impl Resource<DynamicType = ()>, label: &str) -> Self {
         let status = restore.status.clone().unwrap_or_default();
         let stalls = |type_: &str, status: &str| type_ == "Stalled" && status == "True";
         Self {

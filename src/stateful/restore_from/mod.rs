@@ -37,21 +37,21 @@ use crate::runtime::manifest::Manifest;
 pub enum Step {
     /// Make the `DatabaseRestore`.
     Make {
-        /// The object.
+        /// The object that is created.
         restore: Box<Manifest>,
     },
     /// Delete exactly that `DatabaseRestore`, and wait for its Job to stop.
     Stop {
-        /// Its name.
+        /// The name of the `DatabaseRestore`.
         name: String,
-        /// Its uid.
+        /// The uid of the `DatabaseRestore`.
         uid: String,
     },
     /// Become the controller of exactly that `DatabaseRestore`, which has none any more.
     TakeBack {
-        /// Its name.
+        /// The name of the `DatabaseRestore`.
         name: String,
-        /// Its uid.
+        /// The uid of the `DatabaseRestore`.
         uid: String,
         /// Its `resourceVersion`: it must not have changed since.
         version: String,
@@ -62,7 +62,7 @@ pub enum Step {
     Tell {
         /// Stable `CamelCase` word.
         reason: &'static str,
-        /// A sentence.
+        /// A sentence for the user.
         note: String,
     },
 }

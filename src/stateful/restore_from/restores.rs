@@ -36,7 +36,7 @@ pub struct Restores {
 
 impl Restores {
     /// Of objects whose children have that label.
-    pub fn labelled(client: Client, label: &'static str) -> Self {
+    pub fn with_label(client: Client, label: &'static str) -> Self {
         Self { client, label, refused: PerObject::default() }
     }
 
@@ -68,7 +68,7 @@ impl Restores {
         let namespace = object.meta().namespace.clone().unwrap_or_default();
         let api: Api<DatabaseRestore> = Api::namespaced(self.client.clone(), &namespace);
         match timeout(DEADLINE, api.get_opt(&name)).await {
-            Ok(Ok(Some(live))) => Seen::Present(Live::of(&live, object, self.label)),
+            Ok(Ok(Some(live))) => Seen::Present(Live::read(&live, object, self.label)),
             Ok(Ok(None)) => self.refusal(object).map_or(Seen::Absent, Seen::Refused),
             // A missing object is `Ok(None)`: this 404 means that the kind is missing.
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => Seen::KindMissing,

@@ -29,7 +29,7 @@ fn nightly() -> BackupChoice {
     BackupChoice { source: Some("EtcdCluster/prod".into()), ..fixtures::nightly() }
 }
 
-fn noted(outcome: RestoreOutcome, uid: Option<&str>) -> Restored {
+fn record_of(outcome: RestoreOutcome, uid: Option<&str>) -> Restored {
     Restored { backup: "nightly".into(), outcome, uid: uid.map(str::to_owned), ..Restored::default() }
 }
 
@@ -71,7 +71,7 @@ fn the_restore_stays_as_it_was_reviewed() {
 }
 
 #[test]
-fn a_long_name_becomes_a_hash_and_stays_another_than_its_neighbours() {
+fn long_names_get_distinct_hashes() {
     assert_eq!(name(&cluster(&"a".repeat(40))), format!("{}-restore", "a".repeat(40)));
     let names: Vec<String> = ["b", "c"].map(|end| name(&cluster(&format!("{}-{end}", "a".repeat(44))))).into();
     assert_ne!(names[0], names[1]);
@@ -93,7 +93,7 @@ fn what_comes_next_stays_as_it_was_reviewed() {
         })
     };
     let (running, failed) =
-        (noted(RestoreOutcome::Running, Some("restore-1")), noted(RestoreOutcome::Failed, Some("restore-1")));
+        (record_of(RestoreOutcome::Running, Some("restore-1")), record_of(RestoreOutcome::Failed, Some("restore-1")));
     let waiting = Seen::Present(Live { stalled: true, ..live("restore-1") });
     let courses = BTreeMap::from([
         ("01 not looked for yet", text(None, &Seen::Unknown)),
@@ -116,7 +116,7 @@ fn what_comes_next_stays_as_it_was_reviewed() {
 
 #[test]
 fn what_succeeded_is_not_looked_at_and_not_done_again() {
-    let done = noted(RestoreOutcome::Succeeded, Some("restore-1"));
+    let done = record_of(RestoreOutcome::Succeeded, Some("restore-1"));
     assert!(!matters(true, Some(&done)) && !matters(false, Some(&done)) && !matters(false, None));
     assert!(matters(true, None));
     for seen in [Seen::Unknown, Seen::Absent, Seen::KindMissing, Seen::Present(live("restore-2"))] {
@@ -127,9 +127,9 @@ fn what_succeeded_is_not_looked_at_and_not_done_again() {
 }
 
 #[test]
-fn data_on_volumes_that_were_found_are_somebodys() {
+fn data_on_found_volumes_are_kept() {
     let (object, from) = (cluster("db"), nightly());
-    let running = noted(RestoreOutcome::Running, Some("restore-1"));
+    let running = record_of(RestoreOutcome::Running, Some("restore-1"));
     let next = |before: &Restored, seen: &Seen| {
         let labels = BTreeMap::new();
         let (asked, before) = (Some(&from), Some(before));
@@ -150,8 +150,8 @@ fn data_on_volumes_that_were_found_are_somebodys() {
 }
 
 #[test]
-fn a_restore_that_still_writes_is_stopped_before_the_database_is_ready_without_it() {
-    let running = noted(RestoreOutcome::Running, Some("restore-1"));
+fn a_running_restore_is_stopped_before_readiness() {
+    let running = record_of(RestoreOutcome::Running, Some("restore-1"));
     let writes = live_in("restore-1", RestorePhase::Restoring, "it is written");
     let decision = next(false, Some(&running), &writes);
     assert_eq!(decision.step, Some(Step::Stop { name: "db-restore".into(), uid: "restore-1".into() }));
@@ -174,7 +174,7 @@ fn a_restore_that_still_writes_is_stopped_before_the_database_is_ready_without_i
 }
 
 /// As after `kubectl delete --cascade=orphan`, a restore of the objects, or an edit of the owner references.
-fn lost(uid: &str, phase: RestorePhase) -> Live {
+fn lost_live(uid: &str, phase: RestorePhase) -> Live {
     let spec = spec(&cluster("db"), &nightly());
     Live { ours: false, lost: true, phase, spec: Some(Box::new(spec)), version: "7".into(), ..live(uid) }
 }
@@ -196,25 +196,25 @@ fn a_restore_that_lost_its_owner_is_taken_back() {
         }
     };
     let ours = ("restore-1".to_owned(), "uid-1".to_owned(), Some(true));
-    let running = noted(RestoreOutcome::Running, Some("restore-1"));
-    assert_eq!(taken(None, lost("restore-1", RestorePhase::Pending)), from_ref(&ours));
-    assert_eq!(taken(Some(&running), lost("restore-1", RestorePhase::Restoring)), from_ref(&ours));
-    let mut others = lost("restore-1", RestorePhase::Succeeded);
+    let running = record_of(RestoreOutcome::Running, Some("restore-1"));
+    assert_eq!(taken(None, lost_live("restore-1", RestorePhase::Pending)), from_ref(&ours));
+    assert_eq!(taken(Some(&running), lost_live("restore-1", RestorePhase::Restoring)), from_ref(&ours));
+    let mut others = lost_live("restore-1", RestorePhase::Succeeded);
     others.spec = None;
     others.owners = vec![OwnerReference { uid: "x".into(), kind: "Deployment".into(), ..OwnerReference::default() }];
     let owners = taken(Some(&running), others);
     assert_eq!(owners, [("restore-1".to_owned(), "x".to_owned(), None), ours], "it is the one that is recorded");
-    let mut forced = lost("restore-1", RestorePhase::Pending);
+    let mut forced = lost_live("restore-1", RestorePhase::Pending);
     forced.spec.as_mut().expect("a spec").force = true;
     assert!(taken(None, forced).is_empty(), "a user made it");
-    assert!(taken(Some(&running), lost("restore-2", RestorePhase::Pending)).is_empty());
+    assert!(taken(Some(&running), lost_live("restore-2", RestorePhase::Pending)).is_empty());
     assert!(taken(None, Live { lost: false, ..lost("restore-1", RestorePhase::Pending) }).is_empty());
 }
 
 #[test]
-fn a_restore_that_lost_its_owner_is_stopped_too_and_one_of_an_earlier_object_is_waited_for() {
-    let running = noted(RestoreOutcome::Running, Some("restore-1"));
-    let decision = next(false, Some(&running), &Seen::Present(lost("restore-1", RestorePhase::Restoring)));
+fn an_orphaned_restore_is_stopped_too() {
+    let running = record_of(RestoreOutcome::Running, Some("restore-1"));
+    let decision = next(false, Some(&running), &Seen::Present(lost_live("restore-1", RestorePhase::Restoring)));
     assert_eq!(decision.step, Some(Step::Stop { name: "db-restore".into(), uid: "restore-1".into() }));
     let earlier = Live { ours: false, left_over: true, ..live("restore-0") };
     let decision = next(true, None, &Seen::Present(earlier));
@@ -254,7 +254,7 @@ fn members_come_first_and_their_trouble_is_reported_first() {
     assert!(matches!(joined_busy.health, Health::Progressing(_)), "it is not ready without its data");
 
     let succeeded = live_in("restore-1", RestorePhase::Succeeded, "it is in");
-    let running = noted(RestoreOutcome::Running, Some("restore-1"));
+    let running = record_of(RestoreOutcome::Running, Some("restore-1"));
     let later = joined(plan(busy(), well()), Some(&running), &succeeded);
     assert_eq!(later.status.restored.as_ref(), Some(&running), "noted when it can be reported");
     assert!(matches!(later.health, Health::Progressing(_)));
@@ -283,16 +283,17 @@ fn a_database_that_takes_no_writes_yet_waits() {
     assert!(decision.step.is_none() && !is_stalled(&decision) && decision.hold.is_some());
 }
 
-/// Something that happens.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// A reconcile; its write of the status may fail, and it may die before it acts.
-    Reconcile { written: bool, acts: bool },
+    Reconcile {
+        written: bool,
+        acts: bool,
+    },
     /// A reconcile that gets no answer about the `DatabaseRestore`.
     Blind,
     /// The `DatabaseRestore` goes one phase further, where it may.
     Progress,
-    /// It fails.
     Fail,
     /// A user deletes it.
     Delete,

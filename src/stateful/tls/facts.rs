@@ -18,7 +18,7 @@ pub struct SideFacts {
 /// Where certificates come from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Source {
-    /// Nowhere yet.
+    /// There is no source yet.
     #[default]
     None,
     /// An authority of ours.
@@ -27,7 +27,7 @@ pub enum Source {
     Given {
         /// The authorities that it trusts.
         trust: BTreeSet<String>,
-        /// Its certificate.
+        /// The ID of its certificate.
         leaf: String,
         ends: Timestamp,
     },
@@ -64,7 +64,7 @@ pub struct StoredCertificate {
     pub leaf: Option<Leaf>,
 }
 
-/// A certificate.
+/// The certificate that processes present.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leaf {
     pub id: String,

@@ -30,11 +30,11 @@ pub struct Purpose<'a> {
 /// The certificate of an authority that signs itself.
 pub fn authority(subject: &str, key: &KeyPair, now: Timestamp, lifetime: SignedDuration) -> Result<String, Error> {
     let mut parameters = CertificateParams::default();
-    parameters.distinguished_name = named(subject);
+    parameters.distinguished_name = distinguished_name(subject);
     parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     parameters.key_usages =
         vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
-    valid(&mut parameters, now, later(now, lifetime));
+    valid(&mut parameters, now, end_of_life(now, lifetime));
     Ok(parameters.self_signed(key)?.pem())
 }
 
@@ -48,9 +48,9 @@ pub fn leaf(
 ) -> Result<String, Error> {
     let issuer = Issuer::from_ca_cert_pem(&signer.certificate, KeyPair::from_pem(&signer.key)?)?;
     let end_of_signer = certificates(&signer.certificate).first().map(|certificate| certificate.facts.ends);
-    let ends = later(now, lifetime).min(end_of_signer.ok_or(Error::CouldNotParseCertificate)?);
+    let ends = end_of_life(now, lifetime).min(end_of_signer.ok_or(Error::CouldNotParseCertificate)?);
     let mut parameters = CertificateParams::new(purpose.names)?;
-    parameters.distinguished_name = named(purpose.subject);
+    parameters.distinguished_name = distinguished_name(purpose.subject);
     parameters.use_authority_key_identifier_extension = true;
     parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
@@ -61,13 +61,13 @@ pub fn leaf(
     Ok(parameters.signed_by(key, &issuer)?.pem())
 }
 
-fn named(subject: &str) -> DistinguishedName {
+fn distinguished_name(subject: &str) -> DistinguishedName {
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, subject);
     name
 }
 
-fn later(now: Timestamp, lifetime: SignedDuration) -> Timestamp {
+fn end_of_life(now: Timestamp, lifetime: SignedDuration) -> Timestamp {
     now.checked_add(lifetime).unwrap_or(Timestamp::MAX)
 }
 
@@ -84,14 +84,14 @@ mod tests {
     use super::*;
     use crate::stateful::tls::user_provided::{Files, Needs, check};
 
-    fn at(hours: i64) -> Timestamp {
+    fn time_at(hours: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + hours * 3600).unwrap()
     }
 
     fn signer(hours: i64) -> Signer {
         let key = KeyPair::generate().unwrap();
         Signer {
-            certificate: authority("db", &key, at(0), SignedDuration::from_hours(hours)).unwrap(),
+            certificate: authority("db", &key, time_at(0), SignedDuration::from_hours(hours)).unwrap(),
             key: key.serialize_pem(),
         }
     }
@@ -100,7 +100,7 @@ mod tests {
         let key = KeyPair::generate().unwrap();
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         let purpose = Purpose { subject: "db", names, serves: true };
-        let certificate = leaf(signer, purpose, &key, at(0), SignedDuration::from_hours(hours)).unwrap();
+        let certificate = leaf(signer, purpose, &key, time_at(0), SignedDuration::from_hours(hours)).unwrap();
         Files { certificate, key: key.serialize_pem(), trusted: signer.certificate.clone() }
     }
 
@@ -111,8 +111,8 @@ mod tests {
     #[test]
     fn what_is_issued_passes_the_checks_of_what_is_given() {
         let files = files(&signer(30), &["*.db-peers.shop.svc", "localhost", "127.0.0.1"], 10);
-        let leaf = check(&files, &needs("db-2.db-peers.shop.svc"), at(9)).unwrap();
-        assert_eq!((leaf.ends, leaf.begins), (at(10), at(0) - jiff::SignedDuration::from_mins(5)));
+        let leaf = check(&files, &needs("db-2.db-peers.shop.svc"), time_at(9)).unwrap();
+        assert_eq!((leaf.ends, leaf.begins), (time_at(10), time_at(0) - jiff::SignedDuration::from_mins(5)));
         assert!(leaf.names.contains("127.0.0.1") && leaf.names.contains("localhost"));
     }
 
@@ -120,7 +120,7 @@ mod tests {
     fn what_cannot_be_used_is_reported_with_the_reason() {
         let signer = signer(30);
         let good = || files(&signer, &["db.shop.svc"], 10);
-        let message = |files: &Files, name: &str, hour: i64| check(files, &needs(name), at(hour)).unwrap_err();
+        let message = |files: &Files, name: &str, hour: i64| check(files, &needs(name), time_at(hour)).unwrap_err();
         assert!(message(&good(), "web.shop.svc", 1).contains("not valid for web.shop.svc"));
         assert!(message(&good(), "db.shop.svc", 11).contains("expired"));
         let other = Files { key: files(&signer, &["db.shop.svc"], 10).key, ..good() };
@@ -134,6 +134,6 @@ mod tests {
     #[test]
     fn no_certificate_outlives_its_authority() {
         let files = files(&signer(3), &["db.shop.svc"], 10);
-        assert_eq!(certificates(&files.certificate)[0].facts.ends, at(3));
+        assert_eq!(certificates(&files.certificate)[0].facts.ends, time_at(3));
     }
 }

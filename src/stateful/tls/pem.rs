@@ -27,7 +27,7 @@ pub fn certificates(text: &str) -> Vec<Certificate> {
     blocks.filter_map(read).collect()
 }
 
-/// Their IDs.
+/// Returns the IDs of certificates.
 pub fn ids(certificates: &[Certificate]) -> BTreeSet<String> {
     certificates.iter().map(|certificate| certificate.facts.id.clone()).collect()
 }

@@ -19,7 +19,7 @@ pub struct Situation<'a> {
     pub facts: &'a SideFacts,
     /// The spec asks for TLS there, and can be accepted.
     pub wanted: bool,
-    /// Processes have files.
+    /// Processes have files of this side.
     pub in_use: bool,
     /// All processes have the files that are kept.
     pub all_have: bool,
@@ -31,7 +31,7 @@ pub type Due = (RotationStep, String);
 
 impl Situation<'_> {
     /// Returns the step that is due for the processes. Certificates in use are renewed whatever the spec says.
-    pub fn due(&self) -> Option<Due> {
+    pub fn due_step(&self) -> Option<Due> {
         let SideFacts { source, kept } = self.facts;
         if matches!(source, Source::Unusable(_)) || !(self.wanted || self.in_use) {
             return None;
@@ -74,7 +74,7 @@ impl Situation<'_> {
     /// Returns the step that is due for the processes, then for the user's clients. Their certificate, too, comes before
     /// another authority.
     pub fn due_of_all(&self, for_clients: Option<&StoredCertificate>) -> Option<Due> {
-        match self.due() {
+        match self.due_step() {
             due @ (None | Some((RotationStep::Authority, _))) => self.clients(for_clients).or(due),
             due => due,
         }
@@ -164,7 +164,7 @@ mod tests {
     use super::super::facts::Leaf;
     use super::*;
 
-    fn at(days: i64) -> Timestamp {
+    fn day(days: i64) -> Timestamp {
         Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * days)
     }
 
@@ -176,17 +176,17 @@ mod tests {
             renewal: Some("new".into()),
             ..CertificateConfig::default()
         };
-        let authority = Authority { id: "ca".into(), begins: at(0), ends: at(10), renewal: None };
+        let authority = Authority { id: "ca".into(), begins: day(0), ends: day(10), renewal: None };
         let source = Source::Authority(authority);
-        let leaf = Leaf { id: "leaf".into(), begins: at(0), ends: at(ends), names: BTreeSet::new() };
+        let leaf = Leaf { id: "leaf".into(), begins: day(0), ends: day(ends), names: BTreeSet::new() };
         let (trust, authority) = (source.trust(), source.id());
         let kept = StoredCertificate { trust, authority, leaf: Some(leaf), ..StoredCertificate::default() };
         let facts = SideFacts { source, kept: Some(kept.clone()) };
-        let (config, facts, now) = (&config, &facts, at(today));
+        let (config, facts, now) = (&config, &facts, day(today));
         let situation = Situation { config, facts, wanted: true, in_use: true, all_have: true, now };
-        let of_servers = situation.due().map(|(need, _)| need);
+        let of_servers = situation.due_step().map(|(need, _)| need);
         let mut fresh = facts.clone();
-        fresh.kept.as_mut().unwrap().leaf.as_mut().unwrap().ends = at(1000);
+        fresh.kept.as_mut().unwrap().leaf.as_mut().unwrap().ends = day(1000);
         let situation = Situation { facts: &fresh, ..situation };
         let of_clients = situation.due_of_all(Some(&kept)).map(|(need, _)| need);
         let same = of_servers.map(|need| if need == RotationStep::Leaf { RotationStep::Clients } else { need });
@@ -195,14 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn an_authority_signs_what_is_due_before_another_overwrites_its_key() {
+    fn an_authority_signs_before_it_is_replaced() {
         assert_eq!(due_on(1, 3), Some(RotationStep::Authority), "nothing else is due");
         assert_eq!(due_on(2, 3), Some(RotationStep::Leaf));
         assert_eq!(due_on(5, 3), Some(RotationStep::Leaf), "it has ended");
     }
 
     #[test]
-    fn an_authority_that_can_sign_nothing_that_lasts_longer_is_replaced() {
+    fn an_authority_near_its_end_is_replaced() {
         assert_eq!(due_on(9, 10), Some(RotationStep::Authority));
         assert_eq!(due_on(12, 10), Some(RotationStep::Authority));
     }

@@ -81,7 +81,7 @@ impl Secrets {
 
     /// The facts about them that are not secret.
     pub fn facts(&self, config: &CertificateConfig, now: Timestamp) -> SideFacts {
-        SideFacts { source: self.source(config, now), kept: self.kept(&config.secret) }
+        SideFacts { source: self.source(config, now), kept: self.stored_certificate(&config.secret) }
     }
 
     /// The files of a Secret of ours.
@@ -152,7 +152,7 @@ impl Secrets {
     }
 
     /// Reads a Secret of ours.
-    pub fn kept(&self, name: &str) -> Option<StoredCertificate> {
+    pub fn stored_certificate(&self, name: &str) -> Option<StoredCertificate> {
         let secret = self.own(name)?;
         let files = files_of(secret);
         let leaf = certificates(&files.certificate).into_iter().next().map(|certificate| certificate.facts);

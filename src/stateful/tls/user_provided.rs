@@ -20,11 +20,11 @@ use super::pem::certificates;
 /// The files of a Secret, as PEM.
 #[derive(Clone, Default)]
 pub struct Files {
-    /// `tls.crt`.
+    /// The certificate chain, from `tls.crt`.
     pub certificate: String,
-    /// `tls.key`.
+    /// The private key, from `tls.key`.
     pub key: String,
-    /// `ca.crt`.
+    /// The authorities to trust, from `ca.crt`.
     pub trusted: String,
 }
 

@@ -55,7 +55,7 @@ where
     if !is_as_before || secrets.source(config, now).id() != certify.source {
         return Err(Error::SecretChanged(certify.secret.clone()));
     }
-    let content = made(&secrets, config, certify, now)?;
+    let content = make_content(&secrets, config, certify, now)?;
     write(client, object, labels, &secrets, certify, &content).await
 }
 
@@ -67,7 +67,12 @@ struct Content {
     kind: &'static str,
 }
 
-fn made(secrets: &Secrets, config: &CertificateConfig, certify: &Certify, now: Timestamp) -> Result<Content, Error> {
+fn make_content(
+    secrets: &Secrets,
+    config: &CertificateConfig,
+    certify: &Certify,
+    now: Timestamp,
+) -> Result<Content, Error> {
     match certify.need {
         RotationStep::Authority => {
             let key = KeyPair::generate()?;
@@ -93,7 +98,7 @@ fn made(secrets: &Secrets, config: &CertificateConfig, certify: &Certify, now: T
                 (RotationStep::Leaf, None) => own(secrets, config, true, now)?,
                 _ => before,
             };
-            let mut content = written(Files { trusted: all, ..leaf });
+            let mut content = content_of(Files { trusted: all, ..leaf });
             if config.named_by_content {
                 name_by_content(&mut content.files);
             }
@@ -105,11 +110,11 @@ fn made(secrets: &Secrets, config: &CertificateConfig, certify: &Certify, now: T
         RotationStep::TrustOfClients => {
             let before = secrets.files(&certify.secret).unwrap_or_default();
             let server = secrets.files(&config.secret).unwrap_or_default();
-            Ok(written(Files { trusted: server.trusted, ..before }))
+            Ok(content_of(Files { trusted: server.trusted, ..before }))
         }
         RotationStep::Clients => {
             let server = secrets.files(&config.secret).unwrap_or_default();
-            let mut content = written(Files { trusted: server.trusted, ..own(secrets, config, false, now)? });
+            let mut content = content_of(Files { trusted: server.trusted, ..own(secrets, config, false, now)? });
             content.annotations.insert(AUTHORITY.into(), certify.source.clone());
             Ok(content)
         }
@@ -127,7 +132,7 @@ fn own(secrets: &Secrets, config: &CertificateConfig, serves: bool, now: Timesta
     Ok(Files { certificate, key: key.serialize_pem(), trusted: String::new() })
 }
 
-fn written(files: Files) -> Content {
+fn content_of(files: Files) -> Content {
     let Files { certificate, key, trusted } = files;
     let files = [("tls.crt", certificate), ("tls.key", key), ("ca.crt", trusted)];
     let files = files.map(|(name, text)| (name.to_owned(), text));

@@ -109,7 +109,7 @@ async fn another(operator: Operator, scene: &Scene) -> Operator {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_that_asks_for_logins_goes_back_to_an_earlier_version_grows_and_is_upgraded() {
+async fn a_cluster_with_logins_is_downgraded_scaled_and_upgraded() {
     let scene = Stage::new("etcd-auth").await;
     let _operator = Operator::start(&scene).await;
     let mut wanted = spec(1);
@@ -144,7 +144,7 @@ async fn a_cluster_that_asks_for_logins_goes_back_to_an_earlier_version_grows_an
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn authentication_is_turned_on_and_off_and_its_password_changed_whoever_dies() {
+async fn authentication_changes_survive_crashes() {
     let scene = Stage::new("etcd-auth").await;
     let mut operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
@@ -199,7 +199,7 @@ async fn authentication_is_turned_on_and_off_and_its_password_changed_whoever_di
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_password_that_is_missing_is_told_of_and_one_that_stayed_opens_the_volumes_again() {
+async fn a_kept_password_opens_the_volumes_again() {
     let scene = Stage::new("etcd-auth").await;
     let _operator = Operator::start(&scene).await;
     let mut wanted = spec(1);

@@ -26,7 +26,7 @@ async fn child(scene: &Scene, what: &str, good: impl Fn(&Option<DatabaseBackup>)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_schedule_makes_a_backup_that_follows_it_and_goes_with_it() {
+async fn a_scheduled_backup_follows_its_cluster() {
     let scene = Stage::new("etcd-backup").await;
     let _operator = Operator::start(&scene).await;
     let mut scheduled = spec(1);
@@ -67,7 +67,7 @@ async fn a_schedule_makes_a_backup_that_follows_it_and_goes_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_of_that_name_that_is_somebody_elses_is_left_alone() {
+async fn a_foreign_backup_of_that_name_is_left_alone() {
     let scene = Stage::new("etcd-backup").await;
     let _operator = Operator::start(&scene).await;
     let theirs = json!({ "schedule": "0 1 * * *", "source": { "redis": { "name": "cache" } } });

@@ -26,7 +26,7 @@ const AHEAD: SignedDuration = SignedDuration::from_secs(150);
 const LONG: Duration = Duration::from_mins(8);
 
 /// A schedule of one minute a day, which is about to come.
-fn soon() -> String {
+fn schedule_soon() -> String {
     let minute = TimeZone::UTC.to_datetime(Timestamp::now() + AHEAD);
     format!("{} {} * * *", minute.minute(), minute.hour())
 }
@@ -81,7 +81,7 @@ async fn looked_at(scene: &Scene, edit: Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn members_give_back_space_one_by_one_when_the_schedule_comes_and_not_again() {
+async fn scheduled_defragmentation_goes_member_by_member_once() {
     let scene = Stage::new("etcd-defrag").await;
     let operator = Operator::start(&scene).await;
     // With logins: the operator must log in before it may defragment.
@@ -91,7 +91,7 @@ async fn members_give_back_space_one_by_one_when_the_schedule_comes_and_not_agai
     waste(&scene).await;
     let (members, leader) = (uids(&scene).await, bystander::leader(&scene).await);
     let checker = Checker::start(&scene).await;
-    let schedule = soon();
+    let schedule = schedule_soon();
     looked_at(&scene, json!({ "defrag": { "schedule": schedule } })).await;
     assert!(sizes(&scene).await.values().all(|(size, _)| *size > MUCH), "no member has had its turn yet");
     let begun = Instant::now();

@@ -12,7 +12,7 @@ use super::{NAME, Stage, WAIT_TIMEOUT, claims, pods, running, settled, spec, too
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene};
 
-async fn deleted(scene: &Scene) {
+async fn delete_all(scene: &Scene) {
     scene.delete::<EtcdCluster>(NAME).await;
     scene.gone::<EtcdCluster>(NAME).await;
     scene.gone::<StatefulSet>(NAME).await;
@@ -28,7 +28,7 @@ async fn a_cluster_made_again_finds_its_data() {
     let volumes = claims(&scene).await;
     let checker = Checker::start(&scene).await;
     checker.writes(200).await;
-    deleted(&scene).await;
+    delete_all(&scene).await;
     assert_eq!(claims(&scene).await, volumes, "the volumes stay");
     let begun = Instant::now();
     running(&scene, spec(3)).await;
@@ -45,7 +45,7 @@ async fn a_cluster_made_again_with_fewer_members_finds_its_data() {
     running(&scene, spec(3)).await;
     let checker = Checker::start(&scene).await;
     checker.writes(100).await;
-    deleted(&scene).await;
+    delete_all(&scene).await;
     running(&scene, spec(1)).await;
     checker.goes_on("the cluster made again").await;
     checker.finish(&scene, "deleted with three members and made again with one").await;
@@ -59,6 +59,6 @@ async fn volumes_go_where_that_was_asked_for() {
     assert_eq!(claims(&scene).await.len(), 3);
     scene.edit::<EtcdCluster>(NAME, json!({ "deletionPolicy": "Delete" })).await;
     settled(&scene, "the new policy").await;
-    deleted(&scene).await;
+    delete_all(&scene).await;
     wait_within(WAIT_TIMEOUT, "all volumes to be gone", || claims(&scene), std::collections::BTreeMap::is_empty).await;
 }

@@ -56,7 +56,7 @@ where
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_somebody_changed_is_repaired() {
+async fn changed_children_are_repaired() {
     let scene = Stage::new("etcd-drift").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
@@ -83,7 +83,7 @@ async fn what_somebody_changed_is_repaired() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_setting_that_somebody_added_reaches_no_member() {
+async fn an_added_setting_reaches_no_member() {
     let scene = Stage::new("etcd-drift").await;
     let _operator = Operator::start(&scene).await;
     let before = running(&scene, spec(3)).await.status.expect("a status");
@@ -103,7 +103,7 @@ async fn a_setting_that_somebody_added_reaches_no_member() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_somebody_deleted_returns() {
+async fn deleted_children_return() {
     let scene = Stage::new("etcd-drift").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
@@ -122,7 +122,7 @@ async fn what_somebody_deleted_returns() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stateful_set_deleted_with_its_pods_returns_with_all_data() {
+async fn a_deleted_stateful_set_returns_with_all_data() {
     let scene = Stage::new("etcd-drift").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;

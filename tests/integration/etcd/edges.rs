@@ -24,7 +24,7 @@ fn is_suspended(object: &EtcdCluster) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_suspended_cluster_is_left_as_it_is_until_it_goes_on() {
+async fn a_suspended_cluster_is_not_changed() {
     let scene = Stage::new("etcd-suspend").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(1)).await;
@@ -46,14 +46,14 @@ async fn a_suspended_cluster_is_left_as_it_is_until_it_goes_on() {
 }
 
 /// Returns the sizes that the volume claims ask for.
-async fn asked(scene: &Scene) -> Vec<String> {
+async fn asked_sizes(scene: &Scene) -> Vec<String> {
     let claims = scene.api::<PersistentVolumeClaim>().list(&ours()).await.expect("claims").items;
     let size = |claim: PersistentVolumeClaim| Some(claim.spec?.resources?.requests?.get("storage")?.0.clone());
     claims.into_iter().filter_map(size).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn volumes_grow_where_their_class_can_do_that_and_members_are_helped_where_it_cannot() {
+async fn volumes_grow_where_their_class_allows_it() {
     let scene = Stage::new("etcd-growth").await;
     let _operator = Operator::start(&scene).await;
     let classes: Api<StorageClass> = Api::all(scene.client.clone());
@@ -76,7 +76,7 @@ async fn volumes_grow_where_their_class_can_do_that_and_members_are_helped_where
     let patch = Patch::Merge(json!({ "allowVolumeExpansion": true }));
     classes.patch(&scene.namespace, &PatchParams::default(), &patch).await.expect("the class can grow volumes");
     settled(&scene, "a larger volume").await;
-    assert_eq!(asked(&scene).await, ["2Gi"]);
+    assert_eq!(asked_sizes(&scene).await, ["2Gi"]);
     assert_eq!(uids(&scene).await, before, "no pod was replaced");
     classes.delete(&scene.namespace, &DeleteParams::default()).await.expect("the class goes");
 }
@@ -96,7 +96,7 @@ async fn allow(scene: &Scene, name: &str, rules: Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_operator_that_may_not_read_secrets_says_which_right_it_needs() {
+async fn a_missing_right_to_read_secrets_is_named() {
     let scene = Stage::new("etcd-denied").await;
     let all = ["pods", "services", "configmaps", "persistentvolumeclaims", "events"];
     let groups = [

@@ -12,7 +12,7 @@ use crate::support::Operator;
 use crate::support::backends::apply_service;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn edits_that_cannot_be_carried_out_are_told_and_the_members_run_on() {
+async fn impossible_edits_are_reported_while_members_run_on() {
     let scene = Stage::new("etcd-edits").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
@@ -41,7 +41,7 @@ async fn edits_that_cannot_be_carried_out_are_told_and_the_members_run_on() {
 }
 
 #[tokio::test]
-async fn a_cluster_with_a_flag_that_cannot_be_is_not_begun() {
+async fn a_cluster_with_an_invalid_flag_does_not_begin() {
     let scene = Stage::new("etcd-edits").await;
     let _operator = Operator::start(&scene).await;
     let mut wrong = spec(1);
@@ -55,7 +55,7 @@ async fn a_cluster_with_a_flag_that_cannot_be_is_not_begun() {
 }
 
 #[tokio::test]
-async fn a_service_of_the_same_name_that_is_not_ours_is_left_alone() {
+async fn a_foreign_service_of_the_same_name_stays() {
     let scene = Stage::new("etcd-edits").await;
     let _operator = Operator::start(&scene).await;
     apply_service(&scene, NAME, json!({ "ports": [{ "name": "web", "port": 80 }] })).await;

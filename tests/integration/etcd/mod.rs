@@ -128,7 +128,7 @@ async fn stalls(scene: &Scene, what: &str) -> (String, String) {
     describe(&object, "Stalled").map(|(_, reason, message)| (reason, message)).unwrap_or_default()
 }
 
-/// The members' pods.
+/// Lists the members' pods.
 pub async fn pods(scene: &Scene) -> Vec<Pod> {
     scene.api::<Pod>().list(&ours()).await.expect("pods").items
 }

@@ -17,7 +17,6 @@ use crate::support::scene::condition;
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene};
 
-/// A member's client.
 async fn client(scene: &Scene, pod: &str) -> Client {
     let pod = scene.api::<Pod>().get(pod).await.expect("the pod");
     let address = pod.status.and_then(|status| status.pod_ip).expect("an address");
@@ -84,7 +83,7 @@ async fn a_cluster_takes_no_volume_that_a_redis_left() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pod_without_its_label_gets_it_back_and_the_others_are_made() {
+async fn an_unlabelled_pod_gets_its_label_back() {
     let scene = Stage::new("etcd-ownership").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
@@ -101,7 +100,7 @@ async fn a_pod_without_its_label_gets_it_back_and_the_others_are_made() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_voter_that_never_started_is_removed_and_a_moved_member_keeps_its_volume() {
+async fn a_stranger_is_removed_and_a_moved_member_stays() {
     let scene = Stage::new("etcd-strangers").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
@@ -152,7 +151,7 @@ async fn a_lost_member_is_replaced_while_children_have_no_owner() {
 /// Three of four votes must agree. With the stranger's vote and another one lost, the members that are left cannot
 /// restore a majority.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_majority_lost_by_a_strangers_vote_is_told_and_begun_anew() {
+async fn a_majority_lost_to_a_stranger_is_recovered() {
     let scene = Stage::new("etcd-strangers").await;
     let operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;

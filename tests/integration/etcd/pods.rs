@@ -53,7 +53,7 @@ async fn all_pods_deleted_at_once_come_back_with_all_data() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_hangs_is_succeeded_and_one_that_hangs_with_another_is_told() {
+async fn a_hung_leader_is_succeeded_or_reported() {
     let scene = Stage::new("etcd-pods").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
@@ -98,7 +98,7 @@ async fn a_leader_that_hangs_is_succeeded_and_one_that_hangs_with_another_is_tol
 
 /// Only the kubelet can notice that the member hangs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_single_member_that_hangs_is_started_anew_and_that_is_told() {
+async fn a_hung_single_member_is_restarted() {
     let scene = Stage::new("etcd-pods").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(1)).await;

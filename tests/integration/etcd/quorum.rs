@@ -75,7 +75,7 @@ async fn lose_all_but(scene: &Scene, survivor: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_majority_begins_anew_from_the_member_that_its_user_names() {
+async fn a_lost_majority_is_recovered_from_the_named_member() {
     let scene = Stage::new("etcd-quorum").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
@@ -99,7 +99,7 @@ async fn a_lost_majority_begins_anew_from_the_member_that_its_user_names() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_majority_that_is_lost_under_tls_and_logins_begins_anew_with_both() {
+async fn a_recovery_keeps_tls_and_logins() {
     let scene = Stage::new("etcd-quorum").await;
     let operator = Operator::start(&scene).await;
     let mut wanted = spec(3);
@@ -128,13 +128,13 @@ async fn a_majority_that_is_lost_under_tls_and_logins_begins_anew_with_both() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_saw_what_only_the_lost_members_had_is_told_to_begin_anew() {
+async fn watchers_of_lost_revisions_are_told_to_restart() {
     let scene = Stage::new("etcd-quorum").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
     let leader = bystander::leader(&scene).await;
     let survivor = uids(&scene).await.into_keys().find(|name| *name != leader).expect("a follower");
-    written(&of_member(&scene, &leader).await, "by all").await;
+    write_value(&of_member(&scene, &leader).await, "by all").await;
     // The survivor is away, and misses what the others agree on.
     forbid_pods(&scene).await;
     scene.delete::<Pod>(&survivor).await;
@@ -142,7 +142,7 @@ async fn who_saw_what_only_the_lost_members_had_is_told_to_begin_anew() {
     wait_for("the survivor to be away", away, Option::is_none).await;
     let mut seen = 0;
     for number in 0..50 {
-        seen = written(&of_member(&scene, &leader).await, &format!("by two, {number}")).await;
+        seen = write_value(&of_member(&scene, &leader).await, &format!("by two, {number}")).await;
     }
     lose_all_but(&scene, &survivor).await;
     scene.delete::<ResourceQuota>(QUOTA).await;
@@ -177,14 +177,14 @@ async fn who_saw_what_only_the_lost_members_had_is_told_to_begin_anew() {
         }
         assert!(text.compact_revision() > seen, "{name}: {text:?}");
     }
-    let revision = written(&of_service(&scene).await, "again").await;
+    let revision = write_value(&of_service(&scene).await, "again").await;
     println!("»   seen before: revision {seen}; the first write afterwards: revision {revision}");
     assert!(revision > seen);
 }
 
 /// Writes until that is acknowledged; returns the revision. On a busy machine a call may fail, for example during an
 /// election.
-async fn written(client: &Client, value: &str) -> i64 {
+async fn write_value(client: &Client, value: &str) -> i64 {
     let write = || async { Some(client.clone().put("seen", value, None).await.ok()?.header()?.revision()) };
     wait_for(&format!("a write: {value}"), write, Option::is_some).await.expect("just seen")
 }
@@ -222,7 +222,7 @@ async fn rounds(scene: &Scene) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_majority_that_was_only_away_comes_back_with_its_data() {
+async fn an_absent_majority_returns_with_its_data() {
     let scene = Stage::new("etcd-quorum").await;
     let operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;

@@ -47,7 +47,7 @@ async fn edited_by_mortals(scene: &Scene, chance: &mut Chance, what: &str, edit:
         let life = usize::try_from(1 + chance.below(LONGEST_LIFE)).expect("a small number");
         interception.arm(Some((Target::Nth(life), chance.moment())));
         let operator = Operator::through(scene, &interception, Operator::client().await, SWEEP);
-        let done = wait_within(super::WAIT_TIMEOUT, what, || done(scene, &interception), Option::is_some).await;
+        let done = wait_within(super::WAIT_TIMEOUT, what, || outcome(scene, &interception), Option::is_some).await;
         drop(operator);
         if done == Some(true) {
             return died;
@@ -58,7 +58,7 @@ async fn edited_by_mortals(scene: &Scene, chance: &mut Chance, what: &str, edit:
 }
 
 /// `Some(true)` when the cluster is as it should be, `Some(false)` when the operator has died.
-async fn done(scene: &Scene, interception: &Interception) -> Option<bool> {
+async fn outcome(scene: &Scene, interception: &Interception) -> Option<bool> {
     let object = scene.api::<EtcdCluster>().get(NAME).await.expect("the object");
     if is_settled(&object) { Some(true) } else { interception.is_dead().then_some(false) }
 }
@@ -82,7 +82,7 @@ async fn operators_that_die_while_they_scale_leave_no_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn operators_that_die_while_they_turn_tls_on_and_off_leave_no_harm() {
+async fn operator_crashes_while_tls_changes_do_no_harm() {
     let scene = Stage::new("etcd-restarts").await;
     let operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
@@ -100,7 +100,7 @@ async fn operators_that_die_while_they_turn_tls_on_and_off_leave_no_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn operators_that_die_while_they_upgrade_and_go_back_leave_no_harm() {
+async fn operator_crashes_while_versions_change_do_no_harm() {
     let scene = Stage::new("etcd-restarts").await;
     let operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;

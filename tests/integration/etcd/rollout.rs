@@ -39,7 +39,7 @@ pub async fn leader_last(scene: &Scene, watch: &RolloutWatch, leader: &str, what
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upgrade_and_the_way_back_go_member_by_member_the_leader_last() {
+async fn upgrades_and_downgrades_replace_the_leader_last() {
     let scene = Stage::new("etcd-upgrade").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
@@ -78,7 +78,7 @@ async fn changed_settings_roll_member_by_member_the_leader_last() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_image_that_does_not_exist_costs_one_follower_and_a_better_one_recovers() {
+async fn a_missing_image_costs_one_follower() {
     let scene = Stage::new("etcd-rollout").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
@@ -132,7 +132,7 @@ async fn a_single_member_comes_back_when_an_image_is_missing() {
 
 /// The quota has room for what there was. As soon as it has room for the edit, that is followed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_member_whose_pod_is_refused_comes_back_as_it_was() {
+async fn a_refused_member_returns_as_it_was() {
     let scene = Stage::new("etcd-rollout").await;
     let _operator = Operator::start(&scene).await;
     let limited = |limit: &str| json!({ "limits": { "memory": limit } });

@@ -12,7 +12,7 @@ use crate::support::Operator;
 use crate::support::wait::wait_within;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_grows_to_five_and_shrinks_to_one_and_loses_nothing() {
+async fn scaling_to_five_and_to_one_loses_nothing() {
     let scene = Stage::new("etcd-scale").await;
     let _operator = Operator::start(&scene).await;
     let begun = Instant::now();

@@ -86,7 +86,7 @@ async fn a_database_full_of_history_gets_its_space_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_full_of_history_whose_clients_log_in_gets_its_space_back_and_other_settings() {
+async fn history_is_compacted_when_the_quota_is_used_up() {
     let scene = Stage::new("etcd-space").await;
     let _operator = Operator::start(&scene).await;
     let mut wanted = spec(3);
@@ -114,7 +114,7 @@ async fn a_database_full_of_history_whose_clients_log_in_gets_its_space_back_and
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_full_of_keys_is_told_and_a_higher_quota_helps() {
+async fn a_full_database_is_helped_by_a_higher_quota() {
     let scene = Stage::new("etcd-space").await;
     let _operator = Operator::start(&scene).await;
     let mut client = full(&scene, spec(1), LARGE, |number| format!("key-{number}")).await;
@@ -177,7 +177,7 @@ async fn a_member_with_an_alarm_of_damaged_data_is_replaced() {
 
 /// One request deletes all keys, so the revision grows only by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_full_of_keys_serves_again_once_they_are_deleted() {
+async fn a_full_database_serves_after_keys_are_deleted() {
     let scene = Stage::new("etcd-space").await;
     let _operator = Operator::start(&scene).await;
     let mut client = full(&scene, spec(1), LARGE, |number| format!("key-{number}")).await;

@@ -59,7 +59,7 @@ async fn answers_without(pod: &Pod) -> bool {
 }
 
 /// The certificate that a member presents to clients.
-async fn shown(pod: &Pod, credentials: Credentials) -> Option<Vec<u8>> {
+async fn shown_certificate(pod: &Pod, credentials: Credentials) -> Option<Vec<u8>> {
     let address = pod.status.as_ref().and_then(|status| status.pod_ip.clone())?;
     let look = move || {
         let mut roots = rustls::RootCertStore::empty();
@@ -97,7 +97,7 @@ async fn renewed(scene: &Scene, before: &str) {
         let mut behind = Vec::new();
         for pod in pods(scene).await {
             let credentials = access::credentials(&secrets).await.expect("credentials");
-            if shown(&pod, credentials).await.as_ref() != Some(&wanted) {
+            if shown_certificate(&pod, credentials).await.as_ref() != Some(&wanted) {
                 behind.push(pod.name_any());
             }
         }
@@ -107,7 +107,7 @@ async fn renewed(scene: &Scene, before: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_with_tls_renews_certificates_without_a_restart_and_authorities_without_a_gap() {
+async fn certificates_and_authorities_are_renewed_without_a_gap() {
     let scene = Stage::new("etcd-tls").await;
     let _operator = Operator::start(&scene).await;
     let mut wanted = spec(3);
@@ -169,7 +169,7 @@ async fn tls_is_turned_on_and_off_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
+async fn a_given_secret_is_followed_and_may_vanish() {
     let scene = Stage::new("etcd-tls").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;

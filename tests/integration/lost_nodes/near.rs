@@ -63,7 +63,7 @@ async fn reached(scene: &Scene, entrance: &Entrance) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_reach_the_replica_of_their_zone_and_any_where_it_has_none() {
+async fn readers_prefer_a_replica_in_their_zone() {
     let scene = Scene::new("near").await;
     let _operator = Operator::start(&scene).await;
     let far = with_master_on(&scene, CUT).await;

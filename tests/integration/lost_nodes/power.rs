@@ -15,7 +15,7 @@ use crate::support::{Operator, Scene};
 /// The test follows the condition's advice: it deletes the node's object, and the claim whose volume was lost with the
 /// node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_whose_node_lost_its_power_is_succeeded_and_replaced_when_the_node_is_deleted() {
+async fn a_master_on_a_node_without_power_is_succeeded() {
     let scene = Scene::new("lost-nodes").await;
     let _operator = Operator::start(&scene).await;
     let name = with_master_on(&scene, POWERLESS).await;

@@ -22,7 +22,7 @@ pub(super) async fn password(scene: &Scene, secret: &str) -> String {
 }
 
 /// Makes a set that asks for a password; returns the password that is made for it.
-async fn begun(scene: &Scene) -> String {
+async fn begin(scene: &Scene) -> String {
     let mut wanted = patient(2);
     wanted["auth"] = json!({ "enabled": true });
     scene.create::<Redis>(NAME, wanted).await;
@@ -36,17 +36,17 @@ async fn change_password(scene: &Scene, secret: &str, password: &str) {
 }
 
 /// Waits until every node accepts that password.
-async fn taken(scene: &Scene, password: &str) {
+async fn wait_until_taken(scene: &Scene, password: &str) {
     let look = || async { nodes::all(scene, Some(password)).await };
     let all = |nodes: &std::collections::BTreeMap<String, Option<nodes::Node>>| nodes.values().all(Option::is_some);
     wait_for("every node to take the password", look, all).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_password_is_made_and_changed_and_no_client_is_turned_away() {
+async fn a_password_change_turns_no_client_away() {
     let scene = Stage::new("redis-auth").await;
     let _operator = Operator::start(&scene).await;
-    let first = begun(&scene).await;
+    let first = begin(&scene).await;
     settled_with(&scene, "the first nodes", Some(&first)).await;
     assert!(first.len() >= 20, "long enough");
     let before = uids(&scene).await;
@@ -68,7 +68,7 @@ async fn a_password_is_made_and_changed_and_no_client_is_turned_away() {
         change_password(&scene, "cache-auth", next).await;
         // The previous password still works: clients move one by one.
         checker.goes_on("the earlier password").await;
-        taken(&scene, next).await;
+        wait_until_taken(&scene, next).await;
         checker.goes_on("the earlier password").await;
         checker.use_password(Some(next.to_owned()));
         checker.goes_on("the next password").await;
@@ -152,10 +152,10 @@ async fn change_secret_back(scene: &Scene) {
 
 /// Without this Secret, running nodes would let in neither the operator nor a replica that starts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_secret_of_the_users_comes_back_as_it_was_and_masters_are_succeeded() {
+async fn the_secret_of_users_returns_as_it_was() {
     let scene = Stage::new("redis-auth").await;
     let _operator = Operator::start(&scene).await;
-    let user_provided = begun(&scene).await;
+    let user_provided = begin(&scene).await;
     let users = scene.api::<Secret>();
     let known = users.get("cache-users").await.expect("the Secret");
     let checker = Checker::start_with_password(&scene, &user_provided).await;
@@ -194,7 +194,7 @@ async fn the_secret_of_the_users_comes_back_as_it_was_and_masters_are_succeeded(
 
 /// The kubelet looks for a missing Secret less and less often, in the end every two minutes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pod_that_waits_for_a_secret_that_is_there_now_is_made_anew() {
+async fn a_pod_older_than_its_secret_is_replaced() {
     let scene = Stage::new("redis-auth").await;
     let _operator = Operator::start(&scene).await;
     let mut wanted = spec(1);

@@ -28,7 +28,7 @@ async fn recover(clients: &mut [Client], what: &str, lag: Duration) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_of_users_recover_by_themselves_from_every_change_of_the_master() {
+async fn users_clients_recover_from_every_change_of_master() {
     let scene = Stage::new("redis-clients").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(2)).await;

@@ -141,7 +141,7 @@ async fn ours(fault: Fault, turns: usize) -> Measured {
 async fn theirs(fault: Fault, settings: Settings, turns: usize) -> Measured {
     let scene = Stage::new("redis-sentinel").await;
     let sentinels = Sentinels::start(&scene, settings).await;
-    let checker = Checker::by(sentinels.entrance()).await;
+    let checker = Checker::start_at(sentinels.entrance()).await;
     for _ in 0..turns {
         checker.writes(100).await;
         let name = sentinels.master().await;

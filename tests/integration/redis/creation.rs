@@ -110,7 +110,7 @@ async fn a_master_without_replicas_serves_and_keeps_its_data() {
 
 /// Only the kubelet can notice that the process hangs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_without_replicas_that_hangs_is_started_anew_and_that_is_told() {
+async fn a_hung_single_master_is_restarted() {
     let scene = Stage::new("redis-creation").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(0)).await;

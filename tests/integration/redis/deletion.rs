@@ -13,7 +13,7 @@ use super::{NAME, Stage, WAIT_TIMEOUT, claims, pods, running, settled, spec, too
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene};
 
-async fn deleted(scene: &Scene) {
+async fn delete_all(scene: &Scene) {
     scene.delete::<Redis>(NAME).await;
     scene.gone::<Redis>(NAME).await;
     scene.gone::<StatefulSet>(NAME).await;
@@ -34,7 +34,7 @@ async fn a_set_made_again_finds_its_data() {
     super::switchover::switched(&scene, "cache-2").await;
     checker.writes(100).await;
     checker.event("deleted");
-    deleted(&scene).await;
+    delete_all(&scene).await;
     assert_eq!(claims(&scene).await, volumes, "the volumes stay");
     let begun = Instant::now();
     running(&scene, spec(2)).await;
@@ -52,6 +52,6 @@ async fn volumes_go_where_that_was_asked_for() {
     assert_eq!(claims(&scene).await.len(), 2);
     scene.edit::<Redis>(NAME, json!({ "deletionPolicy": "Delete" })).await;
     settled(&scene, "the new policy").await;
-    deleted(&scene).await;
+    delete_all(&scene).await;
     wait_within(WAIT_TIMEOUT, "all volumes to be gone", || claims(&scene), BTreeMap::is_empty).await;
 }

@@ -25,7 +25,7 @@ async fn addresses(scene: &Scene) -> BTreeMap<String, String> {
 }
 
 /// The master that the sentinel at that address names.
-async fn found(secure: &Secure, password: &str, address: &str) -> Result<Option<(String, u16)>, String> {
+async fn ask_sentinel(secure: &Secure, password: &str, address: &str) -> Result<Option<(String, u16)>, String> {
     let asked = async {
         let mut line = secure.open(address, Some(password)).await?;
         redis::cmd("SENTINEL").arg("get-master-addr-by-name").arg(NAME).query_async(&mut line).await
@@ -57,7 +57,7 @@ async fn listening(secure: &Secure, password: &str, address: &str) -> impl Futur
 
 /// With a password and TLS, the harder case: less is asked of a client without them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_of_sentinels_finds_the_master_and_hears_of_the_next_one() {
+async fn sentinel_clients_find_every_next_master() {
     let scene = Stage::new("redis-discovery").await;
     let _operator = Operator::start(&scene).await;
     let mut wanted = patient(1);
@@ -77,10 +77,10 @@ async fn a_client_of_sentinels_finds_the_master_and_hears_of_the_next_one() {
     let (heir, at) = nodes.iter().find(|(name, _)| **name != first).expect("a replica");
     let each = nodes.values().map(|address| format!("{address}:26379")).chain([service.clone()]);
     for address in each.clone() {
-        let look = || found(&secure, &password, &address);
+        let look = || ask_sentinel(&secure, &password, &address);
         let good = |seen: &Result<_, String>| *seen == Ok(Some((nodes[&first].clone(), 6379)));
         wait_for(&format!("{first} to be found at {address}"), look, good).await.expect("just seen");
-        let refused = found(&secure, "wrong", &address).await.expect_err("a wrong password");
+        let refused = ask_sentinel(&secure, "wrong", &address).await.expect_err("a wrong password");
         assert!(refused.contains("authentication failed"), "{address}: {refused}");
     }
     let mut line = secure.open(&service, Some(&password)).await.expect("a connection");
@@ -96,7 +96,7 @@ async fn a_client_of_sentinels_finds_the_master_and_hears_of_the_next_one() {
     assert_eq!(message, format!("{NAME} {} 6379 {at} 6379", nodes[&first]));
     assert_eq!(succeeded(&scene, &first).await, *heir);
     for address in each {
-        let look = || found(&secure, &password, &address);
+        let look = || ask_sentinel(&secure, &password, &address);
         let good = |seen: &Result<_, String>| *seen == Ok(Some((at.clone(), 6379)));
         wait_for(&format!("{heir} to be found at {address}"), look, good).await.expect("just seen");
     }

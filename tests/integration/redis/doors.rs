@@ -52,7 +52,7 @@ async fn a_password_that_was_set_by_hand_is_taken_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reached_limit_of_clients_is_told_and_raised_without_a_restart() {
+async fn a_reached_client_limit_is_raised_without_a_restart() {
     let scene = Stage::new("redis-doors").await;
     let _operator = Operator::start(&scene).await;
     let mut wanted = patient(1);
@@ -79,7 +79,7 @@ async fn a_reached_limit_of_clients_is_told_and_raised_without_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_script_that_never_ends_is_told_and_costs_the_role() {
+async fn an_endless_script_is_reported_and_costs_the_role() {
     let scene = Stage::new("redis-doors").await;
     let _operator = Operator::start(&scene).await;
     let mut wanted = spec(2);
@@ -106,7 +106,7 @@ async fn a_script_that_never_ends_is_told_and_costs_the_role() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_gives_new_clients_no_answer_is_told_soon() {
+async fn a_node_silent_to_new_clients_is_reported() {
     let scene = Stage::new("redis-doors").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, patient(0)).await;

@@ -67,7 +67,7 @@ async fn settings_return(scene: &Scene, pod: &str, change: Value) {
 const CONF: &str = "causeway.example.com/redis-conf";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_somebody_changed_is_repaired() {
+async fn changed_children_are_repaired() {
     let scene = Stage::new("redis-drift").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(1)).await;
@@ -92,7 +92,7 @@ async fn what_somebody_changed_is_repaired() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_somebody_deleted_returns() {
+async fn deleted_children_return() {
     let scene = Stage::new("redis-drift").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(1)).await;
@@ -112,7 +112,7 @@ async fn what_somebody_deleted_returns() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stateful_set_deleted_with_its_pods_returns_with_all_data() {
+async fn a_deleted_stateful_set_returns_with_all_data() {
     let scene = Stage::new("redis-drift").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(1)).await;

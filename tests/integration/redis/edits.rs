@@ -17,7 +17,7 @@ use crate::support::backends::apply_service;
 use crate::support::{Operator, wait_for};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn edits_that_cannot_be_carried_out_are_told_and_the_nodes_run_on() {
+async fn impossible_edits_are_reported_while_nodes_run_on() {
     let scene = Stage::new("redis-edits").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(1)).await;
@@ -81,7 +81,7 @@ async fn a_growth_that_cannot_be_is_taken_back() {
 }
 
 #[tokio::test]
-async fn a_set_with_a_directive_that_cannot_be_is_not_begun() {
+async fn a_set_with_an_invalid_directive_does_not_begin() {
     let scene = Stage::new("redis-edits").await;
     let _operator = Operator::start(&scene).await;
     let mut wrong = spec(1);
@@ -95,7 +95,7 @@ async fn a_set_with_a_directive_that_cannot_be_is_not_begun() {
 }
 
 #[tokio::test]
-async fn a_service_of_the_same_name_that_is_not_ours_is_left_alone() {
+async fn a_foreign_service_of_the_same_name_stays() {
     let scene = Stage::new("redis-edits").await;
     let _operator = Operator::start(&scene).await;
     apply_service(&scene, NAME, json!({ "ports": [{ "name": "web", "port": 80 }] })).await;
@@ -112,7 +112,7 @@ async fn a_service_of_the_same_name_that_is_not_ours_is_left_alone() {
 
 /// The controller of the `StatefulSet` would try again less and less often, in the end after a quarter of an hour.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pod_that_is_refused_no_longer_is_made_at_once() {
+async fn a_pod_is_made_once_it_is_accepted() {
     let scene = Stage::new("redis-edits").await;
     let _operator = Operator::start(&scene).await;
     let quota: ResourceQuota = serde_json::from_value(json!({
@@ -141,7 +141,7 @@ async fn a_pod_that_is_refused_no_longer_is_made_at_once() {
 
 /// The quota has room for what there was. As soon as it has room for the edit, that is followed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_whose_pod_is_refused_comes_back_as_it_was() {
+async fn a_refused_node_returns_as_it_was() {
     let scene = Stage::new("redis-edits").await;
     let _operator = Operator::start(&scene).await;
     for replicas in [0, 1] {
@@ -174,7 +174,7 @@ async fn a_node_whose_pod_is_refused_comes_back_as_it_was() {
 
 /// The apiserver restores a name that is left out from the deprecated field that mirrors it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_account_that_does_not_exist_is_reported_and_can_be_taken_back() {
+async fn a_missing_service_account_is_reported() {
     let scene = Stage::new("redis-edits").await;
     let agrees = json!({ "metadata": { "annotations": { "causeway.example.com/service-accounts": "absent" } } });
     let namespaces: Api<Namespace> = Api::all(scene.client.clone());

@@ -17,7 +17,7 @@ pub async fn figures(address: String) -> String {
 
 /// The exporter is added to a set that runs already. The next test has one in a set that asks for a password.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_exporter_tells_of_each_node_and_coming_costs_no_write() {
+async fn exporters_report_every_node_without_an_outage() {
     let scene = Stage::new("redis-exporter").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(1)).await;

@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(2);
 const AWAY: usize = 2;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_master_is_succeeded_and_comes_back_as_a_replica() {
+async fn a_killed_master_returns_as_a_replica() {
     let scene = Stage::new("redis-failover").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, patient(3)).await;
@@ -89,7 +89,7 @@ async fn a_master_deleted_without_grace_is_succeeded() {
 
 /// No user has to delete a master that hangs (dragonfly-operator#227).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hanging_master_is_succeeded_and_wakes_up_as_a_replica() {
+async fn a_hung_master_wakes_up_as_a_replica() {
     let scene = Stage::new("redis-failover").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
@@ -112,7 +112,7 @@ async fn a_hanging_master_is_succeeded_and_wakes_up_as_a_replica() {
 
 /// A write that clients sent to the hanging master waits in its sockets, and is the first that it reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_that_wakes_up_when_another_was_made_acknowledges_no_write_that_waited() {
+async fn a_woken_master_acknowledges_no_waiting_write() {
     const WRITES: usize = 40;
     let scene = Stage::new("redis-failover").await;
     let _operator = Operator::start(&scene).await;
@@ -171,7 +171,7 @@ async fn becomes_master(address: &str) -> String {
 
 /// A busy disk can stop all replicas for a moment, and what the master acknowledged meanwhile may not be in its file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_master_that_is_back_first_waits_for_replicas_that_pause() {
+async fn a_killed_master_waits_for_pausing_replicas() {
     let scene = Stage::new("redis-failover").await;
     let _operator = Operator::start(&scene).await;
     let mut wanted = spec(2);
@@ -201,7 +201,7 @@ async fn a_killed_master_that_is_back_first_waits_for_replicas_that_pause() {
 
 /// As if its Kubernetes node were gone (dragonfly-operator#302): nothing refuses a connection, and nothing answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_that_is_cut_off_is_succeeded_and_returns_as_a_replica() {
+async fn a_severed_master_returns_as_a_replica() {
     let scene = Stage::new("redis-failover").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;

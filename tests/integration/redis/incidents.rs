@@ -71,7 +71,7 @@ async fn label(scene: &Scene, pod: &str, role: Value) {
 
 /// OT-CONTAINER-KIT#1883: each reconcile forgot the master that the one before had chosen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_set_that_is_reconciled_all_the_time_keeps_its_master() {
+async fn constant_reconciles_do_not_move_the_master() {
     let scene = Stage::new("redis-incident").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, patient(2)).await;

@@ -22,7 +22,7 @@ const IMPATIENT: usize = 12;
 const MASTERS: usize = 2;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn masters_are_succeeded_while_all_operators_are_killed_again_and_again() {
+async fn failovers_succeed_while_operators_are_killed() {
     let scene = Stage::new("redis-leaders").await;
     // As in pods: a container that is started again has the same pod UID.
     let mut operators = [

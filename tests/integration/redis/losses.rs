@@ -68,7 +68,7 @@ async fn all_processes_killed_at_once_keep_the_data() {
 
 /// All processes die at once, and the master's data are gone, too. The replicas' data are not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_empty_master_among_nodes_that_all_restart_is_not_believed() {
+async fn an_empty_master_is_not_trusted_after_restarts() {
     let scene = Stage::new("redis-losses").await;
     let _operator = Operator::start(&scene).await;
     running_durably(&scene, 2).await;

@@ -180,7 +180,7 @@ pub async fn succeeded(scene: &Scene, before: &str) -> String {
     object.status.and_then(|status| status.master).expect("just seen")
 }
 
-/// The nodes' pods.
+/// Lists the nodes' pods.
 pub async fn pods(scene: &Scene) -> Vec<Pod> {
     scene.api::<Pod>().list(&ours()).await.expect("pods").items
 }

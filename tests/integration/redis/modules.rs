@@ -26,12 +26,12 @@ async fn says_modules(scene: &Scene, what: &str) -> String {
     message
 }
 
-async fn found(scene: &Scene, name: &str) -> Vec<redis::Value> {
+async fn search(scene: &Scene, name: &str) -> Vec<redis::Value> {
     nodes::answers(scene, name, &["FT.SEARCH", "books", "hello", "NOCONTENT"]).await.unwrap_or_default()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn modules_reach_every_node_and_what_they_keep_outlives_the_master() {
+async fn modules_and_their_data_survive_a_failover() {
     let scene = Stage::new("redis-modules").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(2)).await;
@@ -52,7 +52,7 @@ async fn modules_reach_every_node_and_what_they_keep_outlives_the_master() {
     let second = succeeded(&scene, &first).await;
     settled(&scene, "the other master").await;
     for name in [&first, &second] {
-        wait_for("the book to be found", || found(&scene, name), |answer| answer.len() == 2).await;
+        wait_for("the book to be found", || search(&scene, name), |answer| answer.len() == 2).await;
     }
     // Nodes without the module cannot read the keys that it wrote.
     let before = uids(&scene).await;
@@ -63,13 +63,13 @@ async fn modules_reach_every_node_and_what_they_keep_outlives_the_master() {
     scene.edit::<Redis>(NAME, json!({ "modules": module() })).await;
     settled(&scene, "the module in every node again").await;
     for name in [&first, &second] {
-        wait_for("the book to be found again", || found(&scene, name), |answer| answer.len() == 2).await;
+        wait_for("the book to be found again", || search(&scene, name), |answer| answer.len() == 2).await;
     }
     checker.finish("a module, then another master", Promise::Everything).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_module_that_is_not_in_the_image_costs_one_replica_and_is_told_by_its_field() {
+async fn a_missing_module_costs_one_replica() {
     let scene = Stage::new("redis-modules").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(2)).await;

@@ -57,7 +57,7 @@ async fn a_set_takes_no_volume_that_an_etcd_left() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_without_its_label_gets_it_back_and_stays_the_master() {
+async fn an_unlabelled_master_stays_the_master() {
     let scene = Stage::new("redis-ownership").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, patient(2)).await;

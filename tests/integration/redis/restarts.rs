@@ -118,7 +118,7 @@ async fn settled_at(scene: &Scene, name: &str) -> bool {
 
 /// Failures wait for the operator meanwhile, and lose nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn failures_while_no_operator_is_there_are_made_good_when_it_returns() {
+async fn failures_without_an_operator_are_repaired_later() {
     let scene = Stage::new("redis-restarts").await;
     let operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;

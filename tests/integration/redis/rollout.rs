@@ -39,7 +39,7 @@ async fn versions(scene: &Scene) -> Vec<String> {
 
 /// dragonfly-operator#504: all replicas were deleted at once. spotahome/redis-operator#600: several masters were left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upgrade_replaces_one_node_at_a_time_and_leaves_one_master() {
+async fn an_upgrade_replaces_one_node_at_a_time() {
     let scene = Stage::new("redis-rollout").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
@@ -64,7 +64,7 @@ async fn a_set_moves_to_valkey_and_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settings_are_changed_in_the_running_nodes_where_that_is_possible() {
+async fn live_settings_change_in_running_nodes() {
     let scene = Stage::new("redis-rollout").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(2)).await;
@@ -87,7 +87,7 @@ async fn settings_are_changed_in_the_running_nodes_where_that_is_possible() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_image_that_does_not_exist_costs_one_replica_and_a_better_one_recovers() {
+async fn a_missing_image_costs_one_replica() {
     let scene = Stage::new("redis-rollout").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(2)).await;
@@ -112,7 +112,7 @@ async fn an_image_that_does_not_exist_costs_one_replica_and_a_better_one_recover
 
 /// The kubelet starts its process again after ten seconds, then after twenty; a successor would have no image, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_that_dies_again_stays_while_an_image_is_missing() {
+async fn a_crashing_master_stays_while_the_image_is_missing() {
     let scene = Stage::new("redis-rollout").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(1)).await;
@@ -168,7 +168,7 @@ async fn most_memory_follows_the_limit_of_each_pod() {
 
 /// A node with the lower limit would be killed while it reads the data. Nothing is evicted before that is asked for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_memory_limit_below_the_data_is_told_and_followed_once_they_fit() {
+async fn a_memory_limit_below_the_data_is_reported() {
     let scene = Stage::new("redis-rollout").await;
     let _operator = Operator::start(&scene).await;
     let limited = |limit: &str| json!({ "limits": { "memory": limit } });

@@ -16,7 +16,7 @@ const SPAN: Duration = Duration::from_secs(30);
 const ROUNDS: usize = 200;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn masters_that_are_killed_and_back_at_once_wipe_nobody() {
+async fn masters_killed_and_back_at_once_wipe_no_replica() {
     let scene = Stage::new("redis-rounds").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, patient(3)).await;

@@ -43,7 +43,6 @@ pub const BOUNDED: Settings = Settings { name: "sentinel, fastest, bounded", bou
 /// Servers and sentinels at work.
 pub struct Sentinels<'a> {
     scene: &'a Scene,
-    /// Where they answer.
     addresses: Vec<String>,
 }
 

@@ -49,7 +49,7 @@ async fn dies(scene: &Scene, name: &str, death: Death) {
 
 /// A cut that is over sooner than the operator reports it, and a longer one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_that_dies_while_its_replicas_are_cut_off_is_waited_for() {
+async fn a_dead_master_of_severed_replicas_is_waited_for() {
     let scene = Stage::new("redis-severed").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, durable(2)).await;
@@ -83,7 +83,7 @@ async fn a_master_that_dies_while_its_replicas_are_cut_off_is_waited_for() {
 
 /// One replica receives everything, and takes over although another is cut off.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_that_is_not_cut_off_takes_over_at_once() {
+async fn a_connected_replica_takes_over_at_once() {
     let scene = Stage::new("redis-severed").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(2)).await;
@@ -141,7 +141,7 @@ async fn replicas_that_receive_nothing_are_reported_long_before_redis_notices() 
 
 /// The one that has all data comes last.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_that_return_together_wait_for_the_one_with_all_data() {
+async fn returning_pods_wait_for_the_full_one() {
     let scene = Stage::new("redis-severed").await;
     let _operator = Operator::start(&scene).await;
     let mut wanted = durable(2);

@@ -71,7 +71,7 @@ async fn an_earlier_master_without_clients_is_left_in_peace() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_switch_that_cannot_be_is_told_and_the_master_stays() {
+async fn an_impossible_switchover_is_reported() {
     let scene = Stage::new("redis-switch").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(1)).await;
@@ -88,7 +88,7 @@ async fn a_switch_that_cannot_be_is_told_and_the_master_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_switch_waits_for_a_replica_that_is_not_up_to_date_and_the_master_serves_meanwhile() {
+async fn a_switchover_waits_for_a_lagging_replica() {
     let scene = Stage::new("redis-switch").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(2)).await;

@@ -56,7 +56,7 @@ async fn addresses(scene: &Scene) -> BTreeMap<String, String> {
 }
 
 /// Reports whether a client gets no answer to a ping. `None` is a client without TLS.
-async fn refused(secure: Option<&Secure>, address: &str) -> bool {
+async fn is_refused(secure: Option<&Secure>, address: &str) -> bool {
     let ping = async {
         let mut line = match secure {
             Some(secure) => secure.open(address, None).await?,
@@ -72,7 +72,7 @@ async fn renewed(scene: &Scene, secure: &Secure, before: &[u8]) {
     let look = || async {
         let mut shown = Vec::new();
         for address in addresses(scene).await.values() {
-            shown.push(secure.shown(address).await.filter(|shown| shown.as_slice() != before));
+            shown.push(secure.shown_certificate(address).await.filter(|shown| shown.as_slice() != before));
         }
         shown
     };
@@ -81,7 +81,7 @@ async fn renewed(scene: &Scene, secure: &Secure, before: &[u8]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_set_with_tls_fails_over_and_renews_its_certificates_without_a_restart() {
+async fn a_set_with_tls_fails_over_and_renews_certificates() {
     let scene = Stage::new("redis-tls").await;
     let _operator = Operator::start(&scene).await;
     let mut wanted = patient(2);
@@ -99,10 +99,10 @@ async fn a_set_with_tls_fails_over_and_renews_its_certificates_without_a_restart
     let secure = client(&scene, NAME, CLIENTS, true).await;
     let nameless = client(&scene, NAME, CLIENTS, false).await;
     for (name, address) in addresses(&scene).await {
-        let look = || refused(Some(&secure), &address);
+        let look = || is_refused(Some(&secure), &address);
         wait_for(&format!("{name} to answer a client with a certificate"), look, |refused| !refused).await;
-        assert!(refused(Some(&nameless), &address).await, "{name} answers a client without a certificate");
-        assert!(refused(None, &address).await, "{name} answers without TLS");
+        assert!(is_refused(Some(&nameless), &address).await, "{name} answers a client without a certificate");
+        assert!(is_refused(None, &address).await, "{name} answers without TLS");
         let ip = address.trim_end_matches(":6379").to_owned();
         let good = |text: &String| text.contains("redis_up 1");
         wait_for(&format!("the figures of {name}"), || figures(ip.clone()), good).await;
@@ -119,7 +119,7 @@ async fn a_set_with_tls_fails_over_and_renews_its_certificates_without_a_restart
     // Another certificate of the same authority, and then another authority.
     let before = uids(&scene).await;
     let address = addresses(&scene).await.remove(&master(&scene).await).expect("the master's");
-    let shown = secure.shown(&address).await.expect("a certificate");
+    let shown = secure.shown_certificate(&address).await.expect("a certificate");
     let begun = Instant::now();
     checker.event("shorter certificates");
     scene.edit::<Redis>(NAME, json!({ "tls": { "certificateDuration": "24h" } })).await;
@@ -153,12 +153,12 @@ async fn a_set_with_tls_fails_over_and_renews_its_certificates_without_a_restart
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_set_with_tls_and_a_password_moves_to_redis_8_and_fails_over_before_and_after() {
+async fn a_set_with_tls_moves_to_redis_8() {
     moves_with_tls_and_a_password(json!({ "version": "8.0.2" })).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_set_with_tls_and_a_password_moves_to_valkey_and_fails_over_before_and_after() {
+async fn a_set_with_tls_moves_to_valkey() {
     moves_with_tls_and_a_password(json!({ "image": "valkey/valkey:8.1.1" })).await;
 }
 
@@ -196,7 +196,7 @@ async fn moves_with_tls_and_a_password(there: Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
+async fn a_given_secret_is_followed_and_may_vanish() {
     let scene = Stage::new("redis-tls").await;
     let _operator = Operator::start(&scene).await;
     let mut wanted = patient(1);
@@ -223,14 +223,14 @@ async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
     let secure = client(&scene, NAME, "given", false).await;
     let checker = Checker::start_with_tls(&scene, secure.clone(), None).await;
     let address = addresses(&scene).await.into_values().next().expect("an address");
-    let shown = secure.shown(&address).await.expect("a certificate");
+    let shown = secure.shown_certificate(&address).await.expect("a certificate");
     checker.event("another authority and certificate");
     let begun = Instant::now();
     give(&scene, "given", &names).await;
     // Clients that trust the same authorities as the nodes notice nothing meanwhile.
     let followed = || async {
         checker.use_tls(client(&scene, NAME, SERVERS, false).await);
-        client(&scene, NAME, "given", false).await.shown(&address).await
+        client(&scene, NAME, "given", false).await.shown_certificate(&address).await
     };
     let other = |now: &Option<Vec<u8>>| now.as_ref().is_some_and(|now| *now != shown);
     wait_within(WAIT_TIMEOUT, "another given certificate to be shown", followed, other).await;
@@ -252,7 +252,7 @@ async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tls_is_neither_turned_on_nor_off_in_a_set_that_exists() {
+async fn tls_is_fixed_in_an_existing_set() {
     let scene = Stage::new("redis-tls").await;
     for (before, after) in [(json!({}), Value::Null), (Value::Null, json!({}))] {
         let mut wanted = spec(0);

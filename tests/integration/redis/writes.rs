@@ -32,7 +32,7 @@ async fn a_master_whose_disk_takes_nothing_hands_over() {
 
 /// There is no replica that could take over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_takes_nothing_is_told_where_nobody_can_take_over() {
+async fn a_full_disk_without_successor_is_reported() {
     let scene = Stage::new("redis-writes").await;
     let _operator = Operator::start(&scene).await;
     let mut wanted = spec(0);
@@ -52,7 +52,7 @@ async fn a_disk_that_takes_nothing_is_told_where_nobody_can_take_over() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settings_that_somebody_changed_by_hand_are_changed_back() {
+async fn settings_changed_by_hand_are_restored() {
     let scene = Stage::new("redis-writes").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, patient(2)).await;

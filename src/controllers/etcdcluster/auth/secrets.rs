@@ -47,14 +47,14 @@ pub async fn read(client: &Client, object: &EtcdCluster) -> Result<Auth, Error> 
     let user_provided = user_provided.filter(shared);
     let provided = user_provided.as_ref().and_then(|secret| password(secret, KEY));
     let is_empty = |_: &Secret| provided.is_none() && object.spec.auth.secret_name.is_none();
-    let emptied = user_provided.filter(is_empty).map(|secret| Emptied::of(&secret, is_ours(&secret, object)));
-    let stored = kept.as_ref().and_then(stored);
+    let emptied = user_provided.filter(is_empty).map(|secret| Emptied::judge(&secret, is_ours(&secret, object)));
+    let stored = kept.as_ref().and_then(read_stored);
     let kept_emptied = kept.filter(|_| stored.is_none()).map(|secret| version_of(&secret));
     Ok(Auth { unshared, user_provided: provided, emptied, kept: stored, kept_emptied, foreign, ..Auth::default() })
 }
 
 /// Reads the record of root's password from the Secret; `None` if it has none.
-fn stored(secret: &Secret) -> Option<StoredPasswords> {
+fn read_stored(secret: &Secret) -> Option<StoredPasswords> {
     Some(StoredPasswords {
         version: version_of(secret),
         goes: !secret.owner_references().is_empty(),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_outlived_an_object_of_this_name_is_found_again_and_nobody_elses_is_taken() {
+    fn a_secret_of_an_earlier_object_is_found_again() {
         let object = cluster(3);
         assert!(is_ours(&secret(&[], "prod-etcd"), &object));
         assert!(is_ours(&secret(&["uid"], "prod-etcd"), &object));

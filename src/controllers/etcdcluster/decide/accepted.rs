@@ -13,12 +13,12 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     let denied = view.observed.set.complaint(view.written);
     denied
         .or_else(|| recovery(view))
-        .or_else(|| children::taken(view))
+        .or_else(|| children::taken_names(view))
         .or_else(|| version(view))
         .or_else(|| schedules(view))
         .or_else(|| certificates::complaint(view))
         .or_else(|| auth::complaint(view))
-        .or_else(|| refused(view))
+        .or_else(|| refused_pods(view))
         .or_else(|| children::failed(view))
 }
 
@@ -49,7 +49,7 @@ fn recovery(view: &View<'_>) -> Option<(&'static str, String)> {
 
 /// Explains why the apiserver rejects the pods, for example because of where they may run. A cluster does not begin without any
 /// of its children, such as its network policy.
-fn refused(view: &View<'_>) -> Option<(&'static str, String)> {
+fn refused_pods(view: &View<'_>) -> Option<(&'static str, String)> {
     let is_needed = |(kind, _): &(String, String)| kind == "StatefulSet" || !view.has_begun();
     let (_, refusal) = view.observed.refused.iter().find(|(child, _)| is_needed(child))?;
     Some((refusal.reason, refusal.message.clone()))

@@ -87,7 +87,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
 }
 
 /// The step if no login works. Only another password in the Secret can change that, or a user who knows root's.
-pub fn shut(view: &View<'_>, accepted: bool) -> Option<Step> {
+pub fn await_password(view: &View<'_>, accepted: bool) -> Option<Step> {
     let description = shut_out(view)?;
     let repair = match (&view.observed.auth.user_provided, &view.observed.auth.kept) {
         (user_provided, None) if accepted && (user_provided.is_some() || view.object.spec.auth.enabled) => {

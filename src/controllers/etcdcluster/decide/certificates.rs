@@ -22,7 +22,7 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     Side::ALL.into_iter().find_map(|side| {
         let SideFacts { source, kept } = view.observed.certificates.side(side);
         match source {
-            Source::Unusable(why) if side.wanted(view.object) != Mode::Plain => Some(("SecretInvalid", why.clone())),
+            Source::Unusable(why) if side.wanted_mode(view.object) != Mode::Plain => Some(("SecretInvalid", why.clone())),
             _ if kept.is_none() && side == Side::Peer && is_lost(view, source) => {
                 let text = format!(
                     "Secret {} is gone, and nothing is left that the members trust: they run on, but one that starts again \
@@ -46,12 +46,12 @@ fn is_lost(view: &View<'_>, source: &Source) -> bool {
 pub fn part(view: &View<'_>) -> ExtraCondition {
     let kept = |side: Side| {
         let leaf = view.observed.certificates.side(side).kept.as_ref()?.leaf.as_ref()?;
-        let is_used = in_use(view, side) || side.wanted(view.object) != Mode::Plain;
+        let is_used = in_use(view, side) || side.wanted_mode(view.object) != Mode::Plain;
         is_used.then_some((side, leaf.ends))
     };
     let all: Vec<(Side, Timestamp)> = Side::ALL.into_iter().filter_map(kept).collect();
     let expired = all.iter().any(|(_, ends)| *ends <= view.now);
-    let until = all.iter().map(|(side, ends)| format!("the {} side until {ends}", side.word()));
+    let until = all.iter().map(|(side, ends)| format!("the {} side until {ends}", side.name()));
     ExtraCondition {
         type_: "CertificatesValid",
         status: if all.is_empty() { ConditionStatus::Absent } else { (!expired).into() },
@@ -67,7 +67,7 @@ fn in_use(view: &View<'_>, side: Side) -> bool {
 
 fn of_peers(view: &View<'_>, accepted: bool) -> Option<Step> {
     let config = Side::Peer.config(view.object);
-    let due = situation(view, Side::Peer, &config, accepted).due()?;
+    let due = situation(view, Side::Peer, &config, accepted).due_step()?;
     Some(certify(view, Side::Peer, due))
 }
 
@@ -77,7 +77,7 @@ fn situation<'a>(view: &'a View<'_>, side: Side, names: &'a CertificateConfig, a
     Situation {
         config: names,
         facts,
-        wanted: accepted && side.wanted(view.object) != Mode::Plain,
+        wanted: accepted && side.wanted_mode(view.object) != Mode::Plain,
         in_use: in_use(view, side),
         all_have: label.is_some_and(|label| all_started(view, side, &label)),
         now: view.now,
@@ -119,7 +119,7 @@ fn certify(view: &View<'_>, side: Side, (need, why): (RotationStep, String)) -> 
             certificates.for_clients.as_ref().map(|kept| kept.version.clone())
         }
     };
-    let text = format!("certificates of the {} side: {why}", side.word());
+    let text = format!("certificates of the {} side: {why}", side.name());
     let secret = side.config(view.object).secret_of(need);
     let action = Action::Certify(side, Certify { secret, version, source: source.id(), need, why });
     Step::act(vec![action], "IssuingCertificates", text)

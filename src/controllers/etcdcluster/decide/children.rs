@@ -29,7 +29,7 @@ pub fn take_back(view: &View<'_>) -> Option<Step> {
 }
 
 /// If something else has a child's name, a cluster does not begin. Once it has begun, only a child without which no member can
-/// be helped stops it. Others, and pods and volumes, are reported and left alone ([`others`], [`taken`]).
+/// be helped stops it. Others, and pods and volumes, are reported and left alone ([`others`], [`taken_names`]).
 pub fn foreign(view: &View<'_>) -> Option<Step> {
     let set = &view.observed.set;
     let beginning = set.foreign.values().next().filter(|_| !view.has_begun()).cloned();
@@ -45,7 +45,7 @@ pub fn others(view: &View<'_>) -> Option<(&'static str, String)> {
 }
 
 /// A foreign pod or volume claim of a name that we need, once the cluster has begun.
-pub fn taken(view: &View<'_>) -> Option<(&'static str, String)> {
+pub fn taken_names(view: &View<'_>) -> Option<(&'static str, String)> {
     view.observed.set.foreign.values().next().map(|message| (NAME_TAKEN, message.clone()))
 }
 
@@ -149,7 +149,7 @@ fn restarted(view: &View<'_>, start: &Start) -> Option<Manifest> {
 pub fn written_start(view: &View<'_>) -> Option<Start> {
     let live = view.observed.set.child("ConfigMap", &view.object.name_any()).filter(|live| live.ours)?;
     let data: BTreeMap<String, String> = serde_json::from_value(live.value["data"].clone()).ok()?;
-    Start::of(&data)
+    Start::from_settings(&data)
 }
 
 /// How members without data may start. Only a member that has never started finds its name in the list. A member whose
@@ -157,7 +157,7 @@ pub fn written_start(view: &View<'_>) -> Option<Start> {
 /// both.
 fn start(view: &View<'_>) -> Start {
     let object = view.object;
-    let by_tls = Side::Peer.wanted(object) == Mode::Secure;
+    let by_tls = Side::Peer.wanted_mode(object) == Mode::Secure;
     if view.observed.quorum.is_some() {
         let entry = |(ordinal, member): (&i32, &&Member)| {
             let url = member.peer_urls.first().cloned().unwrap_or_default();
@@ -265,7 +265,7 @@ fn is_full(view: &View<'_>, ordinal: i32) -> bool {
 
 /// Reports children that the apiserver refuses, although everything else goes on. A volume that cannot grow is reported if its
 /// member is out of space, or if nothing else is left to do.
-pub fn refused(view: &View<'_>, rests: bool) -> Option<(&'static str, String)> {
+pub fn report_refused(view: &View<'_>, rests: bool) -> Option<(&'static str, String)> {
     let is_urgent = |child: &ChildKey| {
         let mut claims = view.observed.set.claims.iter();
         let claim = claims.find(|(_, claim)| refusals::claim(&claim.name) == *child);

@@ -23,7 +23,7 @@ const LATEST: SignedDuration = SignedDuration::from_hours(1);
 
 /// The next member's turn. When this is called, all members are well and nothing else is left to do.
 pub fn step(view: &View<'_>) -> Option<Step> {
-    let (asked, followed) = (view.object.spec.defrag.as_ref()?, followed(view)?);
+    let (asked, followed) = (view.object.spec.defrag.as_ref()?, current_record(view)?);
     if !is_due(view, asked, followed) {
         return None;
     }
@@ -52,9 +52,9 @@ pub fn step(view: &View<'_>) -> Option<Step> {
 pub fn record(view: &View<'_>, step: &Step, rests: bool) -> Option<DefragStatus> {
     let asked = view.object.spec.defrag.as_ref()?;
     let now = Time(Timestamp::from_second(view.now.as_second()).unwrap_or(view.now));
-    let Some(followed) = followed(view) else {
+    let Some(followed) = current_record(view) else {
         // The schedule is new: times before now do not count.
-        let last_defragmented = before(view).and_then(|before| before.last_defragmented.clone());
+        let last_defragmented = recorded_status(view).and_then(|before| before.last_defragmented.clone());
         return Some(DefragStatus {
             schedule: asked.schedule.clone(),
             done_until: now,
@@ -87,7 +87,7 @@ pub fn next(view: &View<'_>) -> Option<Duration> {
 
 /// The member that has its turn in this step. A defragmentation for lack of space counts as its turn, too.
 fn turn<'a>(view: &View<'_>, step: &'a Step) -> Option<&'a str> {
-    let (asked, followed) = (view.object.spec.defrag.as_ref()?, followed(view)?);
+    let (asked, followed) = (view.object.spec.defrag.as_ref()?, current_record(view)?);
     let name = step.actions.iter().find_map(|action| match action {
         Action::Defragment { name, .. } => Some(name),
         _ => None,
@@ -95,14 +95,14 @@ fn turn<'a>(view: &View<'_>, step: &'a Step) -> Option<&'a str> {
     (is_due(view, asked, followed) && !followed.members.contains(name)).then_some(name.as_str())
 }
 
-fn before<'a>(view: &View<'a>) -> Option<&'a DefragStatus> {
+fn recorded_status<'a>(view: &View<'a>) -> Option<&'a DefragStatus> {
     view.object.status.as_ref()?.defrag.as_ref()
 }
 
 /// Returns the record of the status, if it is about this very schedule.
-fn followed<'a>(view: &View<'a>) -> Option<&'a DefragStatus> {
+fn current_record<'a>(view: &View<'a>) -> Option<&'a DefragStatus> {
     let asked = view.object.spec.defrag.as_ref()?;
-    before(view).filter(|before| before.schedule == asked.schedule)
+    recorded_status(view).filter(|before| before.schedule == asked.schedule)
 }
 
 /// How long ago the last scheduled time was, if its turns are not over yet.

@@ -26,7 +26,7 @@ const TOO_OLD: &str = "server version is lower than determined cluster version";
 const SHUT_OUT: &str = "incompatible with current running cluster";
 
 /// The object with the version that members run; `None` unless they are to go back and are not all prepared for that.
-pub fn held(object: &EtcdCluster, stage: Option<&DowngradeStatus>) -> Option<EtcdCluster> {
+pub fn hold_version(object: &EtcdCluster, stage: Option<&DowngradeStatus>) -> Option<EtcdCluster> {
     let stage = stage.filter(|stage| !stage.prepared)?;
     let mut held = object.clone();
     (held.spec.version, held.spec.image) = (stage.from.clone(), Some(stage.image.clone()));

@@ -94,7 +94,7 @@ impl View<'_> {
         if let Some(message) = self.unreachable(known, answering, &silent) {
             return (UNREACHABLE, message);
         }
-        if let Some(message) = self.gone(known, answering, strangers.len(), &silent) {
+        if let Some(message) = self.describe_loss(known, answering, strangers.len(), &silent) {
             return (QUORUM_LOST, message);
         }
         if !strangers.is_empty() {
@@ -149,7 +149,7 @@ impl View<'_> {
 impl View<'_> {
     /// The message if so many members have lost their data that a majority cannot come back: only a recovery helps.
     /// Strangers that vote do not count as lost: the client that added them may bring them back.
-    fn gone(&self, known: usize, answering: usize, strangers: usize, silent: &[&str]) -> Option<String> {
+    fn describe_loss(&self, known: usize, answering: usize, strangers: usize, silent: &[&str]) -> Option<String> {
         let loss = |name: &str| {
             let pod = self.observed.set.pods.values().find(|pod| pod.name == name)?;
             Some(match pod.loss()? {

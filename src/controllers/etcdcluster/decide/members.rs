@@ -186,10 +186,10 @@ fn gap(view: &View<'_>, wanted: i32) -> Option<Step> {
             let actions = pod.map(|pod| delete_pod(pod, "its volume is replaced")).into_iter().collect();
             return Some(Step::act(actions, "MemberReplacing", message));
         }
-        let id_of_nobody = claim.member.is_some();
+        let has_stale_id = claim.member.is_some();
         let removed_before_noted =
             view.observed.set.pods.get(&ordinal).is_some_and(|pod| matches!(pod.loss(), Some(Loss::Damaged(_))));
-        if id_of_nobody || removed_before_noted {
+        if has_stale_id || removed_before_noted {
             return Some(wipe(view, ordinal, claim, "it holds data of a member that was removed"));
         }
     }

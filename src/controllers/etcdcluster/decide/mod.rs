@@ -97,7 +97,7 @@ pub fn decide(object: &EtcdCluster, observed: &Observed, now: Timestamp) -> Plan
     let unanswered = earlier::without_answers(object, observed);
     let observed = unanswered.as_ref().unwrap_or(observed);
     let downgrade = downgrade::stage(object, observed);
-    let held = downgrade::held(object, downgrade.as_ref());
+    let held = downgrade::hold_version(object, downgrade.as_ref());
     let (written, object) = (object, held.as_ref().unwrap_or(object));
     let members = observed.members(object);
     let view = View { object, written, downgrade, observed, members, now, transport, revision };
@@ -148,7 +148,7 @@ fn first(view: &View<'_>) -> Option<Step> {
         .or_else(|| children::foreign(view))
         .or_else(|| earlier::step(view))
         .or_else(unknown)
-        .or_else(|| set.stranded())
+        .or_else(|| set.replace_stranded())
         .or_else(|| set.killed(|pod| !pod.own.forced && (!view.is_outdated(pod) || view.is_proven())))
         .or_else(|| set.belated())
 }
@@ -170,7 +170,7 @@ fn step(view: &View<'_>) -> (Step, bool) {
         .or_else(|| children::bring_back(view))
         .or_else(|| children::relieve(view, complaint.is_none()))
         .or_else(|| recovery::step(view))
-        .or_else(|| auth::shut(view, complaint.is_none()))
+        .or_else(|| auth::await_password(view, complaint.is_none()))
         .or_else(|| without_majority(view, complaint.is_none()))
         .or_else(|| space::stale(view))
         .or_else(|| auth::step(view, complaint.is_none()))
@@ -190,7 +190,7 @@ fn step(view: &View<'_>) -> (Step, bool) {
         .or_else(|| defrag::step(view))
         .or_else(|| members::left_on_lost_node(view));
     let step = step.map(|step| space::describe(view, step));
-    let refusal = children::refused(view, step.is_none()).or_else(|| children::others(view));
+    let refusal = children::report_refused(view, step.is_none()).or_else(|| children::others(view));
     match (step, complaint, refusal) {
         (Some(step), None, None) => (step, false),
         // A step that stops the cluster as a whole matters more than a child.

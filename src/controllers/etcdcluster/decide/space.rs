@@ -29,7 +29,8 @@ const FEW: i64 = 1000;
 pub fn stale(view: &View<'_>) -> Option<Step> {
     let quorum = view.observed.quorum.as_ref()?;
     let gone = |alarm: &&Alarm| !quorum.members.iter().any(|member| member.id == alarm.member);
-    let stale: Vec<Alarm> = quorum.alarms.iter().filter(gone).filter(|alarm| !is_of_nobody(alarm)).copied().collect();
+    let stale: Vec<Alarm> =
+        quorum.alarms.iter().filter(gone).filter(|alarm| !names_no_member(alarm)).copied().collect();
     let reason = if stale.iter().any(is_of_data) { CORRUPT } else { NO_SPACE };
     (!stale.is_empty()).then(|| disarm(&stale, view, reason, "its member was removed"))
 }
@@ -40,7 +41,7 @@ fn is_of_data(alarm: &Alarm) -> bool {
 
 /// Reports whether etcd found different data and does not know which member's are damaged. It then names member 0.
 /// <https://github.com/etcd-io/etcd/blob/v3.5.35/server/etcdserver/corrupt.go#L208>
-fn is_of_nobody(alarm: &Alarm) -> bool {
+fn names_no_member(alarm: &Alarm) -> bool {
     is_of_data(alarm) && alarm.member == 0
 }
 
@@ -52,7 +53,7 @@ pub fn is_corrupt(view: &View<'_>) -> bool {
 /// Returns the step if etcd does not know which member's data are damaged. If writes went on, the members would differ ever
 /// more.
 pub fn differ(view: &View<'_>) -> Option<Step> {
-    view.observed.quorum.as_ref()?.alarms.iter().find(|alarm| is_of_nobody(alarm))?;
+    view.observed.quorum.as_ref()?.alarms.iter().find(|alarm| names_no_member(alarm))?;
     let (namespace, cluster) = (view.object.namespace().unwrap_or_default(), view.object.name_any());
     let etcdctl = format!("kubectl -n {namespace} exec {} -- etcdctl", names::pod(view.object, 0));
     let message = format!(
@@ -223,12 +224,12 @@ mod tests {
     use crate::external::etcd::{Member, Status};
 
     /// Returns the action for a single member that is full, at that revision, with so much in use.
-    fn next(revision: i64, db_in_use: i64, compacted: impl Into<Option<Compaction>>) -> Option<Action> {
-        found(&cluster(1), revision, db_in_use, compacted).0.actions.into_iter().next()
+    fn next_action(revision: i64, db_in_use: i64, compacted: impl Into<Option<Compaction>>) -> Option<Action> {
+        step_at(&cluster(1), revision, db_in_use, compacted).0.actions.into_iter().next()
     }
 
     /// The step, and whether it is news to the status.
-    fn found(
+    fn step_at(
         object: &EtcdCluster,
         revision: i64,
         db_in_use: i64,
@@ -293,15 +294,15 @@ mod tests {
         assert_eq!(told(serde_json::Value::Null, None, 10240), None);
     }
 
-    fn until(revision: i64, measured: bool) -> Compaction {
+    fn compaction_at(revision: i64, measured: bool) -> Compaction {
         Compaction { revision, measured, disarmed: false }
     }
 
     /// Under load, compaction and defragmentation take seconds, in which writes are refused.
     #[test]
-    fn refused_writes_are_reported_once_and_before_anything_is_done_about_them() {
+    fn refused_writes_are_reported_once_before_any_action() {
         let mut object = cluster(1);
-        assert!(found(&object, 7000, 1, None).1);
+        assert!(step_at(&object, 7000, 1, None).1);
         let ready = |reason: &str| Condition {
             type_: "Ready".into(),
             status: if reason == "Serving" { "True" } else { "False" }.into(),
@@ -312,28 +313,34 @@ mod tests {
         };
         for (reason, expected) in [("Serving", true), ("NoSpace", false), ("EtcdCallFailed", false)] {
             object.status = Some(EtcdClusterStatus { conditions: vec![ready(reason)], ..EtcdClusterStatus::default() });
-            assert_eq!(found(&object, 7000, 1, None).1, expected, "{reason}");
-            assert_eq!(found(&object, 7000, 1, until(7000, false)).1, expected, "{reason}");
+            assert_eq!(step_at(&object, 7000, 1, None).1, expected, "{reason}");
+            assert_eq!(step_at(&object, 7000, 1, compaction_at(7000, false)).1, expected, "{reason}");
         }
     }
 
     #[test]
     fn history_is_forgotten_once_whatever_is_deleted_meanwhile() {
-        assert!(matches!(next(7000, 1, None), Some(Action::Compact { revision: 7000, .. })));
-        assert!(matches!(next(7000, 1, until(7000, false)), Some(Action::Defragment { .. })));
-        assert!(matches!(next(7500, 1, until(7000, false)), Some(Action::Defragment { .. })));
-        assert!(matches!(next(9000, 1, until(7000, false)), Some(Action::Compact { revision: 9000, .. })));
+        assert!(matches!(next_action(7000, 1, None), Some(Action::Compact { revision: 7000, .. })));
+        assert!(matches!(next_action(7000, 1, compaction_at(7000, false)), Some(Action::Defragment { .. })));
+        assert!(matches!(next_action(7500, 1, compaction_at(7000, false)), Some(Action::Defragment { .. })));
+        assert!(matches!(
+            next_action(9000, 1, compaction_at(7000, false)),
+            Some(Action::Compact { revision: 9000, .. })
+        ));
     }
 
     #[test]
-    fn what_a_member_tells_is_believed_only_after_it_gave_back_space() {
-        assert!(matches!(next(7000, DEFAULT_QUOTA, until(7000, false)), Some(Action::Defragment { .. })));
-        assert_eq!(next(7000, DEFAULT_QUOTA, until(7000, true)), None);
+    fn a_members_size_is_trusted_only_after_defragmentation() {
+        assert!(matches!(
+            next_action(7000, DEFAULT_QUOTA, compaction_at(7000, false)),
+            Some(Action::Defragment { .. })
+        ));
+        assert_eq!(next_action(7000, DEFAULT_QUOTA, compaction_at(7000, true)), None);
     }
 
     #[test]
     fn a_single_deletion_of_many_keys_is_made_use_of() {
-        let found = next(7001, DEFAULT_QUOTA, until(7000, true));
+        let found = next_action(7001, DEFAULT_QUOTA, compaction_at(7000, true));
         assert!(matches!(found, Some(Action::Compact { revision: 7001, .. })));
     }
 }

@@ -58,12 +58,12 @@ pub fn status(view: &View<'_>) -> EtcdClusterStatus {
         cluster_id: Some(format!("{:x}", quorum.cluster_id)),
         leader: leader.map(|ordinal| names::pod(view.object, ordinal)),
         members,
-        unknown_members: view.strangers().map(unknown).collect(),
+        unknown_members: view.strangers().map(describe_unknown).collect(),
         ..status
     }
 }
 
-fn unknown(member: &Member) -> UnknownMember {
+fn describe_unknown(member: &Member) -> UnknownMember {
     UnknownMember {
         id: format!("{:x}", member.id),
         name: Some(member.name.clone()).filter(|name| !name.is_empty()),

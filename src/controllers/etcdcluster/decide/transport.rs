@@ -27,7 +27,7 @@ fn trust(view: &View<'_>, side: Side) -> Option<String> {
 }
 
 fn peer_mode(view: &View<'_>) -> Mode {
-    let wanted = Side::Peer.wanted(view.object);
+    let wanted = Side::Peer.wanted_mode(view.object);
     let settled = |urls: &[&String]| match wanted {
         Mode::Plain if urls.iter().all(|url| !names::is_https(url)) => Mode::Plain,
         Mode::Secure if urls.iter().all(|url| names::is_https(url)) => Mode::Secure,
@@ -47,7 +47,7 @@ fn peer_mode(view: &View<'_>) -> Mode {
     }
     // Without a majority, the members' URLs are not known for certain: the transport stays as it is.
     if has_set(view) {
-        return Mode::of(label_of_set(view, Side::Peer.mode_label()).as_deref());
+        return Mode::from_label(label_of_set(view, Side::Peer.mode_label()).as_deref());
     }
     match children::written_start(view) {
         Some(start) => settled(&start.members.iter().map(|(_, url)| url).collect::<Vec<_>>()),
@@ -60,10 +60,10 @@ fn peer_mode(view: &View<'_>) -> Mode {
 /// Both sides change in the same rollouts.
 fn client_mode(view: &View<'_>, peer: Mode) -> Mode {
     if view.observed.quorum.is_none() && has_set(view) {
-        return Mode::of(label_of_set(view, Side::Client.mode_label()).as_deref());
+        return Mode::from_label(label_of_set(view, Side::Client.mode_label()).as_deref());
     }
     let any_pod = |mode: Mode| view.pods().any(|pod| pod.own.transport.client.mode == mode);
-    match Side::Client.wanted(view.object) {
+    match Side::Client.wanted_mode(view.object) {
         Mode::Secure if any_pod(Mode::Plain) => Mode::Both,
         Mode::Plain if any_pod(Mode::Secure) => Mode::Both,
         _ if peer == Mode::Both && any_pod(Mode::Both) => Mode::Both,
@@ -86,7 +86,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     if !accepted || view.transport().peer.mode != Mode::Both {
         return None;
     }
-    let by_tls = Side::Peer.wanted(view.object) == Mode::Secure;
+    let by_tls = Side::Peer.wanted_mode(view.object) == Mode::Secure;
     let all_listen = view.pods().all(|pod| pod.own.transport.peer.mode == Mode::Both && !pod.terminating);
     let known = view.members.keys().all(|ordinal| view.observed.set.pods.contains_key(ordinal));
     let behind =

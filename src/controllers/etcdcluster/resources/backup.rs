@@ -11,7 +11,7 @@ use crate::api::EtcdCluster;
 use crate::runtime::fingerprint;
 use crate::runtime::manifest::{Manifest, hash_annotation};
 
-/// The kind.
+/// The kind `DatabaseBackup` of this operator's API.
 pub fn backup_kind() -> ApiResource {
     let kind = GroupVersionKind::gvk("example.com", "v1", "DatabaseBackup");
     ApiResource::from_gvk_with_plural(&kind, "databasebackups")

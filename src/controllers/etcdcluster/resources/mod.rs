@@ -31,7 +31,7 @@ pub fn config_map(object: &EtcdCluster, start: &Start, transport: &Transport) ->
     Manifest::with_hash(&builders::config_map(object, settings(object, start, transport)))
 }
 
-/// How pods start.
+/// The way in which the pods' members start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin<'a> {
     /// From their data, or as members that have none yet.
@@ -53,11 +53,11 @@ impl Begin<'_> {
 /// Which pods there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape<'a> {
-    /// The first ordinal.
+    /// The ordinal of the first pod.
     pub first: i32,
     /// How many follow each other.
     pub replicas: i32,
-    /// How they start.
+    /// The way in which the pods' members start.
     pub begin: Begin<'a>,
 }
 
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pod_that_begins_a_cluster_anew_skips_revisions_first_where_our_image_is_known() {
+    fn a_recovery_skips_revisions_where_our_image_is_known() {
         let mut object = cluster(3);
         object.spec.recovery =
             Some(Recovery { from_member: "prod-etcd-2".into(), token: "2026-11-21".into(), image: None });
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn every_container_has_a_limit_of_memory_and_the_data_fit_below_it() {
+    fn the_data_fit_below_the_memory_limit() {
         let mut object = cluster(3);
         let recovery = Recovery { from_member: "prod-etcd-2".into(), token: "2026-11-21".into(), image: None };
         object.spec.recovery = Some(recovery);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_revision_follows_what_members_are_made_from_but_not_how_many_there_are() {
+    fn the_revision_ignores_the_number_of_members() {
         let (base, plain) = (cluster(3), Transport::default());
         let revision = |object: &EtcdCluster, force_new_cluster| {
             let begin = if force_new_cluster { Begin::ForceNewCluster { own_image: None } } else { Begin::Usual };

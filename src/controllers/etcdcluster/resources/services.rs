@@ -37,7 +37,7 @@ mod tests {
     use crate::api::pods::{ServiceTemplate, TrafficDistribution};
 
     #[test]
-    fn clients_are_led_to_members_in_their_zone_where_the_spec_asks_for_it() {
+    fn clients_prefer_their_zone_where_the_spec_asks() {
         let mut object = cluster(3);
         let distribution = |object: &EtcdCluster| clients(object).spec.and_then(|spec| spec.traffic_distribution);
         assert_eq!(distribution(&object), None);

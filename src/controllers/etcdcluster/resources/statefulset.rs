@@ -68,7 +68,7 @@ fn transport_labels(transport: &Transport) -> BTreeMap<String, String> {
     for side in Side::ALL {
         let channel = transport.side(side);
         if channel.mode.has_files() {
-            labels.insert(side.mode_label().to_owned(), channel.mode.word().to_owned());
+            labels.insert(side.mode_label().to_owned(), channel.mode.name().to_owned());
             labels.extend(channel.trust.clone().map(|trust| (side.trust_label().to_owned(), trust)));
         }
     }
@@ -137,7 +137,7 @@ fn sides(transport: &Transport) -> impl Iterator<Item = Side> {
 }
 
 fn volume_of(side: Side) -> String {
-    format!("{}-tls", side.word())
+    format!("{}-tls", side.name())
 }
 
 /// Volumes with the Secrets that members read. Other keys that users add to them are not mounted.

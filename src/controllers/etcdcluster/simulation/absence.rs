@@ -51,7 +51,7 @@ fn a_scaling_that_was_abandoned_is_ended_however_late() {
 
 /// The first claim asks for more than the spec, and has it.
 #[test]
-fn a_claim_that_was_grown_by_hand_stays_and_the_spec_may_follow_it() {
+fn a_claim_grown_by_hand_stays() {
     let mut simulation = Simulation::settled(cluster(3));
     simulation.journal.clear();
     let claim = &mut simulation.kubernetes.set.claims.get_mut(&0).unwrap().facts;

@@ -23,7 +23,7 @@ const GONE: u64 = 0xdead;
 
 impl Simulation {
     /// Returns the plan while these alarms are raised.
-    pub fn alarmed(&mut self, alarms: &[Alarm]) -> Plan<Action, EtcdClusterStatus> {
+    pub fn plan_with(&mut self, alarms: &[Alarm]) -> Plan<Action, EtcdClusterStatus> {
         self.alarmed_after(None, alarms)
     }
 
@@ -39,20 +39,20 @@ impl Simulation {
     /// A user raises the quota, and the children follow.
     fn raise_quota(&mut self) {
         self.object.spec.config.insert("quota-backend-bytes".into(), "8589934592".into());
-        let mut actions = self.alarmed(&[]).actions;
+        let mut actions = self.plan_with(&[]).actions;
         while matches!(&actions[..], [Action::Child(ChildAction::Apply { .. }), ..]) {
             for action in &actions {
                 self.act(action).unwrap();
             }
-            actions = self.alarmed(&[]).actions;
+            actions = self.plan_with(&[]).actions;
         }
     }
 }
 
 #[test]
-fn an_alarm_of_differing_data_that_names_no_member_stays_and_the_user_reads_how_to_compare_them() {
+fn a_corruption_alarm_without_a_member_tells_how_to_compare() {
     let mut simulation = Simulation::settled(cluster(3));
-    let plan = simulation.alarmed(&[OF_NO_MEMBER]);
+    let plan = simulation.plan_with(&[OF_NO_MEMBER]);
     assert_eq!(plan.actions, [], "the operator does not end the alarm");
     let Health::Stalled(cause) = &plan.health else { panic!("{:?}", plan.health) };
     assert_eq!(cause.reason, "Corrupt");
@@ -66,12 +66,12 @@ fn an_alarm_of_differing_data_that_names_no_member_stays_and_the_user_reads_how_
 }
 
 #[test]
-fn while_data_differ_no_member_is_added_and_one_whose_volume_its_user_deleted_is_replaced() {
+fn differing_data_stop_growth_but_not_replacement() {
     let mut simulation = Simulation::settled(cluster(3));
     Edit::Replicas(5).happens(&mut simulation);
     Edit::Version("3.5.30").happens(&mut simulation);
-    while !simulation.alarmed(&[OF_NO_MEMBER]).actions.is_empty() {
-        let actions = simulation.alarmed(&[OF_NO_MEMBER]).actions;
+    while !simulation.plan_with(&[OF_NO_MEMBER]).actions.is_empty() {
+        let actions = simulation.plan_with(&[OF_NO_MEMBER]).actions;
         assert!(actions.iter().all(|action| matches!(action, Action::Child(_))), "{actions:?}");
         for action in &actions {
             simulation.act(action).unwrap();
@@ -82,16 +82,16 @@ fn while_data_differ_no_member_is_added_and_one_whose_volume_its_user_deleted_is
     simulation.kubernetes.delete_pod(1, &mut simulation.raft);
     simulation.kubernetes.drop_claim(1, &mut simulation.raft);
     (0..3).for_each(|_| simulation.time_passes());
-    let actions = simulation.alarmed(&[OF_NO_MEMBER]).actions;
+    let actions = simulation.plan_with(&[OF_NO_MEMBER]).actions;
     assert!(matches!(&actions[..], [Action::Remove { name, .. }] if name == "prod-etcd-1"), "{actions:?}");
 }
 
 #[test]
-fn alarms_of_members_that_were_removed_end_and_events_name_them() {
+fn alarms_of_removed_members_end_with_an_event() {
     let mut simulation = Simulation::settled(cluster(3));
     for (kind, word) in [(AlarmKind::Corrupt, "CORRUPT"), (AlarmKind::NoSpace, "NOSPACE")] {
         let alarm = Alarm { member: GONE, kind };
-        let plan = simulation.alarmed(&[alarm, OF_NO_MEMBER]);
+        let plan = simulation.plan_with(&[alarm, OF_NO_MEMBER]);
         let [action @ Action::Disarm { alarm: ended, .. }] = &plan.actions[..] else { panic!("{:?}", plan.actions) };
         assert_eq!(*ended, alarm);
         let note = action.event().unwrap().note;
@@ -104,13 +104,13 @@ fn alarms_of_members_that_were_removed_end_and_events_name_them() {
 fn space_is_freed_when_data_differ_no_longer() {
     let mut simulation = Simulation::settled(cluster(3));
     let full = Alarm { member: simulation.raft.leader.unwrap(), kind: AlarmKind::NoSpace };
-    assert_eq!(simulation.alarmed(&[full, OF_NO_MEMBER]).actions, []);
-    let actions = simulation.alarmed(&[full]).actions;
+    assert_eq!(simulation.plan_with(&[full, OF_NO_MEMBER]).actions, []);
+    let actions = simulation.plan_with(&[full]).actions;
     assert!(matches!(&actions[..], [Action::Compact { .. }]), "{actions:?}");
 }
 
 #[test]
-fn space_is_freed_while_a_member_that_joins_is_waited_for() {
+fn space_is_freed_while_a_member_joins() {
     let mut simulation = Simulation::settled(cluster(3));
     simulation.kubernetes.homeless = Some(3);
     Edit::Replicas(5).happens(&mut simulation);
@@ -119,15 +119,15 @@ fn space_is_freed_while_a_member_that_joins_is_waited_for() {
         simulation.time_passes();
     }
     assert!(simulation.raft.members.values().any(|member| member.is_learner), "{:#?}", simulation.raft);
-    assert_eq!(simulation.alarmed(&[]).actions, [], "it only waits");
+    assert_eq!(simulation.plan_with(&[]).actions, [], "it only waits");
     let full = Alarm { member: simulation.raft.leader.unwrap(), kind: AlarmKind::NoSpace };
-    let actions = simulation.alarmed(&[full]).actions;
+    let actions = simulation.plan_with(&[full]).actions;
     assert!(matches!(&actions[..], [Action::Compact { .. }]), "{actions:?}");
 }
 
 /// A process keeps the quota that it was started with, so the next write to it raises the alarm again.
 #[test]
-fn a_higher_quota_reaches_all_members_before_an_alarm_that_comes_back_is_disarmed_again() {
+fn a_raised_quota_is_rolled_out_before_disarming_again() {
     let mut simulation = Simulation::settled(cluster(3));
     simulation.raise_quota();
     let full = Alarm { member: simulation.raft.leader.unwrap(), kind: AlarmKind::NoSpace };
@@ -155,7 +155,7 @@ fn a_higher_quota_reaches_all_members_before_an_alarm_that_comes_back_is_disarme
 
 /// Its file stays above the quota, so it raises the alarm again and again. A rollout that waits for it does not help.
 #[test]
-fn an_alarm_of_a_member_that_nobody_hears_is_disarmed_whatever_is_rolled_out() {
+fn an_unheard_members_alarm_is_disarmed_during_a_rollout() {
     let mut simulation = Simulation::settled(cluster(5));
     simulation.raise_quota();
     let object = simulation.object.clone();
@@ -172,7 +172,7 @@ fn an_alarm_of_a_member_that_nobody_hears_is_disarmed_whatever_is_rolled_out() {
 
 /// A rollout waits for every member that is away, and writes would be refused as long.
 #[test]
-fn a_member_with_the_lower_quota_gives_back_space_while_another_one_keeps_the_rollout_waiting() {
+fn a_member_is_defragmented_while_the_rollout_waits() {
     let mut simulation = Simulation::settled(cluster(3));
     simulation.raise_quota();
     simulation.bloat();
@@ -235,7 +235,7 @@ fn a_member_that_cannot_be_defragmented_holds_up_no_rollout() {
 }
 
 #[test]
-fn a_member_that_cannot_be_defragmented_keeps_no_other_one_from_it_and_its_volume_grows_first() {
+fn a_full_volume_grows_before_its_member_is_defragmented() {
     let mut simulation = Simulation::settled(cluster(3));
     let mut object = simulation.object.clone();
     let full = Alarm { member: simulation.raft.leader.unwrap(), kind: AlarmKind::NoSpace };
@@ -278,7 +278,7 @@ fn a_member_that_cannot_be_defragmented_keeps_no_other_one_from_it_and_its_volum
 
 /// The alarm may be older than the edit, and history may have filled the quota.
 #[test]
-fn an_alarm_is_disarmed_once_before_pods_are_replaced_and_always_while_the_spec_is_refused() {
+fn an_alarm_is_disarmed_before_pods_are_replaced() {
     let mut simulation = Simulation::settled(cluster(3));
     simulation.raise_quota();
     let full = Alarm { member: simulation.raft.leader.unwrap(), kind: AlarmKind::NoSpace };

@@ -151,7 +151,7 @@ fn guarded() -> Simulation {
     simulation
 }
 
-fn done(simulation: &Simulation) -> Vec<&'static str> {
+fn events(simulation: &Simulation) -> Vec<&'static str> {
     let description = simulation.journal.iter().filter_map(Action::event);
     description.map(|event| event.reason).collect()
 }
@@ -183,11 +183,11 @@ fn authentication_is_turned_on_and_off_and_no_pod_notices() {
         simulation.settle();
         simulation.assert_settled();
     }
-    assert_eq!(done(&simulation), ["PasswordMade", "AuthEnabled", "AuthDisabled", "AuthEnabled"]);
+    assert_eq!(events(&simulation), ["PasswordMade", "AuthEnabled", "AuthDisabled", "AuthEnabled"]);
 }
 
 #[test]
-fn another_password_reaches_etcd_whoever_dies_and_whatever_answer_is_lost() {
+fn a_changed_password_reaches_etcd_despite_crashes() {
     for mishap in (0..5).flat_map(|at| {
         let dies = Mishap { dies_after: Some(at), ..Mishap::default() };
         [dies, Mishap { reply_lost: Some(at), ..Mishap::default() }]
@@ -205,7 +205,7 @@ fn another_password_reaches_etcd_whoever_dies_and_whatever_answer_is_lost() {
 }
 
 #[test]
-fn a_cluster_is_guarded_from_its_beginning_whoever_dies() {
+fn a_new_cluster_requires_logins_despite_crashes() {
     for at in 0..12 {
         let mut object = cluster(1);
         object.spec.auth = Asked { enabled: true, secret_name: None };
@@ -221,7 +221,7 @@ fn a_cluster_is_guarded_from_its_beginning_whoever_dies() {
 }
 
 #[test]
-fn a_password_that_somebody_changed_is_reported_until_its_secret_has_it() {
+fn a_password_changed_by_hand_is_reported() {
     let mut simulation = guarded();
     Fault::ChangeRoot("by hand").happens(&mut simulation);
     assert_shut(&mut simulation);
@@ -232,16 +232,16 @@ fn a_password_that_somebody_changed_is_reported_until_its_secret_has_it() {
 }
 
 #[test]
-fn authentication_that_somebody_turned_off_is_on_again() {
+fn authentication_turned_off_by_hand_is_on_again() {
     let mut simulation = guarded();
     Fault::OpenGate.happens(&mut simulation);
     simulation.settle();
     simulation.assert_settled();
-    assert_eq!(done(&simulation), ["AuthEnabled"]);
+    assert_eq!(events(&simulation), ["AuthEnabled"]);
 }
 
 #[test]
-fn authentication_that_somebody_turned_on_is_reported() {
+fn authentication_turned_on_by_hand_is_reported() {
     let mut simulation = Simulation::settled(cluster(3));
     simulation.gate = Gate { on: true, root: Some(password("theirs")), has_role: true, ..Gate::default() };
     simulation.settle();
@@ -257,7 +257,7 @@ fn authentication_that_somebody_turned_on_is_reported() {
 
 /// Members on retained volumes still require the earlier password.
 #[test]
-fn an_object_that_is_made_again_is_let_in_by_the_secret_that_stayed() {
+fn a_recreated_object_logs_in_with_the_kept_secret() {
     let mut simulation = guarded();
     simulation.object.status =
         Some(crate::api::EtcdClusterStatus { auth: None, ..simulation.object.status.clone().unwrap() });
@@ -274,13 +274,13 @@ fn version(number: u32) -> Version {
 
 /// The password that the Secret had is recorded in the other one.
 #[test]
-fn a_secret_of_ours_that_somebody_emptied_gets_its_password_again() {
+fn an_emptied_secret_gets_its_password_again() {
     let mut simulation = guarded();
     let root = simulation.gate.root.clone();
     (simulation.gate.user_provided, simulation.gate.emptied) = (None, Some(Emptied::Ours(version(70))));
     simulation.settle();
     simulation.assert_settled();
-    assert_eq!((&simulation.gate.root, done(&simulation)), (&root, vec!["PasswordMade"]));
+    assert_eq!((&simulation.gate.root, events(&simulation)), (&root, vec!["PasswordMade"]));
     (simulation.gate.kept, simulation.gate.kept_emptied) = (None, Some(version(71)));
     simulation.settle();
     simulation.assert_settled();
@@ -288,7 +288,7 @@ fn a_secret_of_ours_that_somebody_emptied_gets_its_password_again() {
 }
 
 #[test]
-fn members_are_helped_while_a_secret_of_somebody_else_has_no_password() {
+fn a_foreign_secret_without_password_blocks_no_repair() {
     let mut simulation = guarded();
     (simulation.gate.user_provided, simulation.gate.emptied) = (None, Some(Emptied::Theirs));
     let lost = simulation.kubernetes.set.claims[&1].facts.uid.clone();

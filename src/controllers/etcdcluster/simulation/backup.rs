@@ -70,7 +70,7 @@ fn live(spec: &serde_json::Value, ours: bool) -> Backup {
 }
 
 #[test]
-fn a_schedule_makes_a_backup_of_this_very_cluster_and_is_followed_by_it() {
+fn a_schedule_creates_a_backup_that_follows_it() {
     let mut simulation = scheduled(Backup::Absent);
     let source = json!({ "etcdCluster": { "name": "prod-etcd" } });
     assert_eq!(simulation.spec_of_backup(), Some(json!({ "schedule": "0 2 * * *", "source": source })));
@@ -106,7 +106,7 @@ fn backups_are_as_ready_as_the_backup_says() {
 }
 
 #[test]
-fn a_cluster_is_well_whatever_cannot_be_done_about_its_backup() {
+fn a_failing_backup_leaves_the_cluster_ready() {
     for (backup, reason) in [
         (Backup::KindMissing, "KindMissing"),
         (Backup::Denied, "BackupDenied"),
@@ -125,7 +125,7 @@ fn a_cluster_is_well_whatever_cannot_be_done_about_its_backup() {
 }
 
 #[test]
-fn what_was_reported_of_backups_stays_until_somebody_has_looked() {
+fn the_report_of_backups_stays_until_the_next_look() {
     let mut simulation = scheduled(Backup::Unknown);
     assert_eq!(simulation.backup_ready(), None);
 }
@@ -141,7 +141,7 @@ fn a_mistake_changes_no_backup() {
 }
 
 #[test]
-fn pods_that_the_apiserver_refuses_are_reported_and_members_are_helped_all_the_same() {
+fn refused_pods_are_reported_and_members_are_helped() {
     let mut simulation = Simulation::settled(cluster(3));
     simulation.kubernetes.forbidden = Some("no-such-class".into());
     simulation.object.spec.priority_class_name = Some("no-such-class".into());

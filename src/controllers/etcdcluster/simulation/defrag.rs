@@ -61,14 +61,14 @@ fn cluster(replicas: i32) -> EtcdCluster {
     object
 }
 
-fn at(text: &str) -> Timestamp {
+fn time(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
 /// A cluster at rest at half past two, with much to give back.
 fn bloated(replicas: i32) -> Simulation {
     let mut simulation = Simulation::new(cluster(replicas));
-    simulation.now = at("2026-11-21T02:30:00Z");
+    simulation.now = time("2026-11-21T02:30:00Z");
     simulation.settle();
     simulation.bloat();
     simulation.journal.clear();
@@ -76,7 +76,7 @@ fn bloated(replicas: i32) -> Simulation {
 }
 
 #[test]
-fn space_is_given_back_when_the_schedule_comes_by_the_leader_last() {
+fn a_scheduled_defragmentation_ends_with_the_leader() {
     let mut simulation = bloated(3);
     let first = simulation.raft.voters().collect::<Vec<_>>()[0];
     simulation.raft.leader = Some(first);
@@ -84,7 +84,7 @@ fn space_is_given_back_when_the_schedule_comes_by_the_leader_last() {
     let leader = names::pod(&simulation.object, ordinal);
     simulation.settle();
     assert_eq!(simulation.describe(), [""; 0], "it is not three yet");
-    simulation.now = at("2026-11-21T03:00:10Z");
+    simulation.now = time("2026-11-21T03:00:10Z");
     simulation.settle();
     let description = simulation.describe();
     assert_eq!(description.len(), 4, "{description:?}");
@@ -96,10 +96,10 @@ fn space_is_given_back_when_the_schedule_comes_by_the_leader_last() {
 
     // Until the next scheduled time, no member is disturbed, however much there is to give back.
     simulation.bloat();
-    simulation.now = at("2026-11-21T03:10:00Z");
+    simulation.now = time("2026-11-21T03:10:00Z");
     simulation.settle();
     assert_eq!(simulation.describe().len(), 4);
-    simulation.now = at("2026-11-22T03:00:00Z");
+    simulation.now = time("2026-11-22T03:00:00Z");
     simulation.settle();
     assert_eq!(simulation.describe().len(), 8);
 }
@@ -107,15 +107,15 @@ fn space_is_given_back_when_the_schedule_comes_by_the_leader_last() {
 #[test]
 fn a_time_before_the_schedule_was_set_does_not_count() {
     let mut simulation = Simulation::new(fixtures::cluster(3));
-    simulation.now = at("2026-11-21T02:30:00Z");
+    simulation.now = time("2026-11-21T02:30:00Z");
     simulation.settle();
     simulation.bloat();
-    simulation.now = at("2026-11-21T03:30:00Z");
+    simulation.now = time("2026-11-21T03:30:00Z");
     simulation.object.spec = cluster(3).spec;
     simulation.settle();
     assert_eq!(simulation.describe(), [""; 0]);
     // Neither does a time of another schedule that passed before that was set.
-    simulation.now = at("2026-11-21T05:00:00Z");
+    simulation.now = time("2026-11-21T05:00:00Z");
     simulation.object.spec.defrag = Some(Defrag { schedule: "30 4 * * *".into(), threshold_percent: 20 });
     simulation.settle();
     assert_eq!(simulation.describe(), [""; 0]);
@@ -125,9 +125,9 @@ fn a_time_before_the_schedule_was_set_does_not_count() {
 }
 
 #[test]
-fn a_defragmentation_that_missed_its_hour_waits_for_the_next_time() {
+fn a_missed_defragmentation_waits_for_the_next_time() {
     let mut simulation = bloated(3);
-    simulation.now = at("2026-11-21T04:00:01Z");
+    simulation.now = time("2026-11-21T04:00:01Z");
     simulation.settle();
     assert_eq!(simulation.describe(), [""; 0]);
     assert_eq!(simulation.record().done_until.0, simulation.now);
@@ -136,7 +136,7 @@ fn a_defragmentation_that_missed_its_hour_waits_for_the_next_time() {
 #[test]
 fn a_recorded_turn_that_could_not_begin_comes_again() {
     let mut simulation = bloated(3);
-    simulation.now = at("2026-11-21T03:00:10Z");
+    simulation.now = time("2026-11-21T03:00:10Z");
     let mut object = simulation.object.clone();
     let record = object.status.as_mut().unwrap().defrag.as_mut().unwrap();
     record.members = (0..3).map(|ordinal| names::pod(&simulation.object, ordinal)).collect();
@@ -155,7 +155,7 @@ fn a_member_that_is_not_well_is_waited_for() {
     let mut simulation = bloated(3);
     simulation.kubernetes.stop(1, Container::Waiting(None), &mut simulation.raft);
     simulation.kubernetes.set.pods.get_mut(&1).unwrap().lost = true;
-    simulation.now = at("2026-11-21T03:00:00Z");
+    simulation.now = time("2026-11-21T03:00:00Z");
     for _ in 0..10 {
         simulation.reconcile(&Mishap::default());
         simulation.time_passes();
@@ -167,9 +167,9 @@ fn a_member_that_is_not_well_is_waited_for() {
 }
 
 #[test]
-fn an_operator_that_dies_gives_nobody_another_turn() {
+fn an_operator_crash_gives_no_member_another_turn() {
     let mut simulation = bloated(3);
-    simulation.now = at("2026-11-21T03:00:00Z");
+    simulation.now = time("2026-11-21T03:00:00Z");
     simulation.reconcile(&Mishap { dies_after: Some(1), ..Mishap::default() });
     assert_eq!(simulation.describe().len(), 1);
     simulation.bloat();
@@ -188,14 +188,14 @@ fn little_is_not_worth_a_disturbance() {
         for bytes in simulation.raft.sizes.values_mut() {
             *bytes = size << 20;
         }
-        simulation.now = at("2026-11-21T03:00:00Z");
+        simulation.now = time("2026-11-21T03:00:00Z");
         simulation.settle();
         assert_eq!(!simulation.describe().is_empty(), worth, "{size} MiB, {percent} %");
     }
 }
 
 #[test]
-fn a_schedule_that_cannot_be_followed_is_reported_and_changes_nothing() {
+fn an_invalid_schedule_is_reported_and_changes_nothing() {
     let mut simulation = bloated(3);
     let kept = format!("{:?}", simulation.kubernetes.set.pods);
     simulation.object.spec.defrag.as_mut().unwrap().schedule = "61 * * * *".into();
@@ -215,9 +215,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 16, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_members_are_disturbed_one_by_one_and_each_at_most_once(size in 0..3_i32, story in story(40)) {
+    fn each_member_is_defragmented_at_most_once_alone(size in 0..3_i32, story in story(40)) {
         let mut simulation = bloated(2 * size + 1);
-        simulation.now = at("2026-11-21T03:00:00Z");
+        simulation.now = time("2026-11-21T03:00:00Z");
         for event in &story {
             // Members that come and go meanwhile have turns of their own.
             if !matches!(event, Event::Edit(Edit::Replicas(_))) {

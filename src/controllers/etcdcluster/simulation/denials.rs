@@ -53,7 +53,7 @@ impl Simulation {
 }
 
 #[test]
-fn a_service_that_is_refused_is_reported_and_members_are_replaced_all_the_same() {
+fn a_refused_service_is_reported_and_members_are_replaced() {
     let mut simulation = Simulation::settled(cluster(3));
     simulation.ask_for_load_balancer();
     simulation.works(5);
@@ -72,19 +72,19 @@ fn a_service_that_is_refused_is_reported_and_members_are_replaced_all_the_same()
 }
 
 #[test]
-fn a_lost_majority_is_reported_and_a_recovery_done_while_a_service_is_refused() {
-    let mut simulation = recovery::lost();
+fn a_refused_service_does_not_stop_a_recovery() {
+    let mut simulation = recovery::lost_majority();
     simulation.ask_for_load_balancer();
     simulation.works(5);
     assert_eq!(simulation.stalls().0, "QuorumLost");
-    let mut simulation = recovery::asked(simulation);
+    let mut simulation = recovery::ask_for_recovery(simulation);
     simulation.works(120);
     assert_eq!(simulation.raft.healthy().len(), 3, "{:#?}", simulation.raft);
     assert_eq!(simulation.stalls().0, "ApplyFailed");
 }
 
 #[test]
-fn volumes_that_cannot_grow_are_reported_and_backups_are_made_all_the_same() {
+fn volumes_that_cannot_grow_do_not_stop_backups() {
     let mut simulation = Simulation::settled(cluster(3));
     (simulation.kubernetes.rigid, simulation.kubernetes.backup) = (true, Backup::Absent);
     Edit::Size("20Gi").happens(&mut simulation);
@@ -102,7 +102,7 @@ fn volumes_that_cannot_grow_are_reported_and_backups_are_made_all_the_same() {
 
 /// Without its network policy, for example, a database would be open to all.
 #[test]
-fn a_cluster_does_not_begin_while_one_of_its_children_is_refused() {
+fn a_refused_child_keeps_a_cluster_from_beginning() {
     for kind in ["Service", "PodDisruptionBudget", "ConfigMap", "StatefulSet"] {
         let mut simulation = Simulation::new(cluster(3));
         simulation.kubernetes.denied.insert(kind);

@@ -11,7 +11,7 @@ use crate::runtime::Health;
 use crate::stateful::ChildAction;
 
 /// A cluster of 3.6.
-fn later(count: i32) -> EtcdCluster {
+fn later_cluster(count: i32) -> EtcdCluster {
     let mut object = fixtures::cluster(count);
     object.spec.version = "3.6.1".into();
     object
@@ -19,7 +19,7 @@ fn later(count: i32) -> EtcdCluster {
 
 /// A cluster that goes back, after this many reconciles.
 fn on_the_way(count: i32, passes: usize) -> Simulation {
-    let mut simulation = Simulation::settled(later(count));
+    let mut simulation = Simulation::settled(later_cluster(count));
     simulation.journal.clear();
     Edit::Version("3.5.30").happens(&mut simulation);
     for _ in 0..passes {
@@ -39,7 +39,7 @@ fn ends_at(simulation: &mut Simulation, minor: u16) {
 }
 
 #[test]
-fn members_write_their_data_as_the_earlier_version_reads_them_before_the_first_pod_is_replaced() {
+fn data_are_downgraded_before_the_first_pod_is_replaced() {
     for count in [1, 3, 5] {
         let mut simulation = on_the_way(count, 0);
         ends_at(&mut simulation, 5);
@@ -64,8 +64,8 @@ fn members_write_their_data_as_the_earlier_version_reads_them_before_the_first_p
 }
 
 #[test]
-fn an_earlier_version_that_would_bring_back_removed_members_is_refused() {
-    let mut simulation = Simulation::settled(later(3));
+fn a_version_that_revives_removed_members_is_refused() {
+    let mut simulation = Simulation::settled(later_cluster(3));
     simulation.journal.clear();
     Edit::Version("3.5.25").happens(&mut simulation);
     simulation.settle();
@@ -75,7 +75,7 @@ fn an_earlier_version_that_would_bring_back_removed_members_is_refused() {
 
 /// Until the cluster has their version, members of 3.6 have data in the format of 3.5; a moment later, they do not.
 #[test]
-fn members_that_have_only_just_come_to_the_later_version_are_prepared_by_etcd_too() {
+fn a_downgrade_waits_for_members_just_upgraded() {
     let mut earlier = fixtures::cluster(3);
     earlier.spec.version = "3.5.30".into();
     let mut simulation = Simulation::settled(earlier);
@@ -96,8 +96,8 @@ fn members_that_have_only_just_come_to_the_later_version_are_prepared_by_etcd_to
 
 /// A user has enabled it by hand.
 #[test]
-fn a_downgrade_that_nobody_asks_for_is_cancelled() {
-    let mut simulation = Simulation::settled(later(3));
+fn a_downgrade_enabled_by_hand_is_cancelled() {
+    let mut simulation = Simulation::settled(later_cluster(3));
     Fault::Downgrade(true).happens(&mut simulation);
     ends_at(&mut simulation, 6);
 }
@@ -106,7 +106,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 16, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_member_that_loses_its_volume_on_the_way_back_joins_again(
+    fn a_member_without_volume_rejoins_during_a_downgrade(
         size in 1..3_i32, passes in 0..12_usize, place in any::<prop::sample::Index>()
     ) {
         let mut simulation = on_the_way(2 * size + 1, passes);
@@ -122,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn members_go_back_all_the_same_when_somebody_cancels_that(size in 0..3_i32, passes in 0..12_usize, later in 0..3_usize) {
+    fn a_downgrade_cancelled_by_hand_goes_on(size in 0..3_i32, passes in 0..12_usize, later in 0..3_usize) {
         let mut simulation = on_the_way(2 * size + 1, passes);
         Fault::Downgrade(false).happens(&mut simulation);
         for _ in 0..later {

@@ -15,7 +15,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_cluster_at_rest_writes_nothing_when_members_do_not_answer_for_a_moment(
+    fn a_brief_silence_causes_no_writes(
         size in 0..3_i32,
         silent: [bool; 5],
         majority: bool,
@@ -43,7 +43,7 @@ fn revived(simulation: &Simulation) -> usize {
 }
 
 #[test]
-fn members_that_were_killed_again_and_again_are_started_at_once() {
+fn members_in_a_long_back_off_are_restarted() {
     for count in 1..=3 {
         let mut simulation = Simulation::settled(cluster(3));
         for ordinal in 0..count {
@@ -57,7 +57,7 @@ fn members_that_were_killed_again_and_again_are_started_at_once() {
 
 /// An operator that waits for the member before it grows the volume waits forever.
 #[test]
-fn a_member_whose_volume_is_full_starts_once_a_larger_one_was_asked_for() {
+fn a_member_starts_once_its_full_volume_grew() {
     for size in [1, 3] {
         let mut simulation = Simulation::settled(cluster(size));
         let full = simulation.object.spec.volume_size().to_owned();

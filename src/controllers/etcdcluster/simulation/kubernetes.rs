@@ -23,7 +23,6 @@ const NO_SPACE: &str = "{\"level\":\"fatal\",\"msg\":\"wal: no space left on dev
 /// How long a kubelet may still have the previous `ConfigMap`.
 const MEMORY: u8 = 2;
 
-/// A pod.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a pod")]
 pub struct PodState {
@@ -56,18 +55,15 @@ pub struct PodState {
     pub container: Container,
 }
 
-/// A pod's container.
 #[derive(Clone, Debug)]
 pub enum Container {
     /// Not started, in the kubelet's word.
     Waiting(Option<&'static str>),
-    /// Runs that member.
     Runs(u64),
     /// Gave up with this output, and is started again after that long.
     Ended(Option<String>, u8),
 }
 
-/// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct Kubernetes {
     /// Children, pods and volumes, and the data on them.
@@ -79,7 +75,6 @@ pub struct Kubernetes {
     pub forbidden: Option<String>,
     /// Kinds of children that the apiserver refuses, as a quota or a webhook makes it do.
     pub denied: BTreeSet<&'static str>,
-    /// Volumes cannot grow.
     pub rigid: bool,
     /// No node takes the pod of that ordinal.
     pub homeless: Option<i32>,
@@ -176,7 +171,7 @@ impl Kubernetes {
         }
         // Members that run get renewed certificates.
         for pod in self.set.pods.values_mut().filter(|pod| pod.transport.peer.mode.has_files()) {
-            pod.shows.clone_from(self.secrets.shown(Side::Peer));
+            pod.shows.clone_from(self.secrets.shown_authorities(Side::Peer));
         }
         self.forgetful = false;
         self.earlier = self.earlier.take().filter(|(_, left)| *left > 0).map(|(child, left)| (child, left - 1));
@@ -229,7 +224,7 @@ impl Kubernetes {
         }
         if let Some(kept) = self.secrets.facts.peer.kept.as_ref().filter(|_| pod.transport.peer.mode.has_files()) {
             pod.trusts.clone_from(&kept.trust);
-            pod.shows.clone_from(self.secrets.shown(Side::Peer));
+            pod.shows.clone_from(self.secrets.shown_authorities(Side::Peer));
         }
         if self.full.as_ref().is_some_and(|(at, size)| *at == ordinal && *size == claim.facts.size) {
             return Container::Ended(Some(NO_SPACE.into()), BACK_OFF);
@@ -261,13 +256,13 @@ impl simulation::PodState for PodState {
 }
 
 fn start_of(config_map: &Child) -> Option<Start> {
-    Start::of(&serde_json::from_value(config_map.value["data"].clone()).ok()?)
+    Start::from_settings(&serde_json::from_value(config_map.value["data"].clone()).ok()?)
 }
 
 impl PodState {
     fn new(birth: &Birth<'_, Option<Data>>) -> Self {
         let channel = |side: Side| Channel {
-            mode: Mode::of(birth.label(side.mode_label())),
+            mode: Mode::from_label(birth.label(side.mode_label())),
             trust: birth.label(side.trust_label()).map(str::to_owned),
         };
         Self {

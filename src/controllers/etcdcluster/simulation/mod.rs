@@ -262,7 +262,7 @@ impl Simulation {
         assert_eq!(self.kubernetes.set.pods.keys().copied().collect::<BTreeSet<_>>(), wanted);
         assert_eq!(self.kubernetes.set.claims.keys().copied().collect::<BTreeSet<_>>(), wanted);
         let side = |side: Side| {
-            let (mode, kept) = (side.wanted(&self.object), self.kubernetes.secrets.facts.side(side).kept.as_ref());
+            let (mode, kept) = (side.wanted_mode(&self.object), self.kubernetes.secrets.facts.side(side).kept.as_ref());
             Channel { mode, trust: kept.filter(|_| mode.has_files()).map(super::tls::facts::StoredCertificate::label) }
         };
         let transport = Transport { peer: side(Side::Peer), client: side(Side::Client) };

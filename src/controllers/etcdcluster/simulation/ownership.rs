@@ -32,7 +32,7 @@ fn lose_volume(simulation: &mut Simulation, ordinal: i32) {
 }
 
 #[test]
-fn a_cluster_does_not_begin_on_volumes_of_somebody_else() {
+fn a_cluster_does_not_begin_on_foreign_volumes() {
     let mut simulation = Simulation::new(cluster(3));
     simulation.kubernetes.set.others.insert(1, WHOSE);
     simulation.settle();
@@ -44,7 +44,7 @@ fn a_cluster_does_not_begin_on_volumes_of_somebody_else() {
 }
 
 #[test]
-fn a_cluster_does_not_grow_onto_a_volume_of_somebody_else_and_heals_all_the_same() {
+fn a_foreign_volume_stops_growth_but_not_repair() {
     let mut simulation = Simulation::settled(cluster(3));
     simulation.kubernetes.set.others.insert(3, WHOSE);
     Edit::Replicas(5).happens(&mut simulation);
@@ -61,7 +61,7 @@ fn a_cluster_does_not_grow_onto_a_volume_of_somebody_else_and_heals_all_the_same
 
 /// A user deletes a cluster with its volumes and makes it again at once: the pods of the former still have a majority.
 #[test]
-fn members_of_an_earlier_object_are_waited_for_and_not_taken_for_ours() {
+fn members_of_an_earlier_object_are_not_adopted() {
     let mut simulation = Simulation::settled(cluster(3));
     let mut object = simulation.object.clone();
     let mut observed = simulation.observe(&object, false);
@@ -93,7 +93,7 @@ fn members_of_an_earlier_object_are_waited_for_and_not_taken_for_ours() {
 }
 
 #[test]
-fn a_pod_whose_label_was_taken_off_gets_it_back_and_nobody_is_disturbed() {
+fn an_unlabelled_pod_gets_its_label_back() {
     let mut simulation = Simulation::settled(cluster(3));
     let (pods, at) = (format!("{:?}", simulation.kubernetes.set.pods), simulation.journal.len());
     simulation.kubernetes.set.pods.get_mut(&1).unwrap().unlabelled = true;
@@ -112,7 +112,7 @@ fn a_pod_whose_label_was_taken_off_gets_it_back_and_nobody_is_disturbed() {
 }
 
 #[test]
-fn a_member_whose_address_was_changed_gets_its_own_back_and_keeps_its_volume() {
+fn a_changed_peer_url_is_corrected() {
     let mut simulation = Simulation::settled(cluster(3));
     let (volumes, at) = (format!("{:?}", simulation.kubernetes.set.claims), simulation.journal.len());
     let id = simulation.kubernetes.set.pods[&1].member().unwrap();
@@ -138,7 +138,7 @@ fn a_stranger_that_never_started_goes_at_once() {
 }
 
 #[test]
-fn a_stranger_that_runs_is_reported_and_goes_when_that_is_asked_for() {
+fn a_running_stranger_is_removed_only_on_request() {
     let mut simulation = Simulation::settled(cluster(3));
     simulation.raft.add_stranger(false, true);
     simulation.settle();
@@ -156,7 +156,7 @@ fn a_stranger_that_runs_is_reported_and_goes_when_that_is_asked_for() {
 
 /// With three members and a stranger that never started, three of four must agree.
 #[test]
-fn a_majority_that_a_stranger_makes_impossible_is_lost_and_a_recovery_begins() {
+fn a_recovery_begins_if_a_stranger_breaks_the_majority() {
     let mut simulation = Simulation::settled(cluster(3));
     // The operator does not get to remove it before the next loss.
     simulation.raft.add_stranger(false, false);

@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_happens_to_a_cluster_it_gets_well_and_keeps_what_it_promised(size in 0..3_i32, story in story(60)) {
+    fn a_cluster_recovers_from_faults_and_keeps_its_promises(size in 0..3_i32, story in story(60)) {
         tell(&mut Simulation::settled(cluster(2 * size + 1)), &story);
     }
 

@@ -18,7 +18,6 @@ pub struct Data {
     pub damaged: bool,
 }
 
-/// The cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Raft {
     /// ID of the cluster, once a member has begun it.
@@ -213,7 +212,6 @@ impl Raft {
         let _ = if enable { self.enable_downgrade(5) } else { self.cancel_downgrade() };
     }
 
-    /// Cancels a downgrade.
     pub fn cancel_downgrade(&mut self) -> Result<(), Trouble> {
         self.answers()?;
         self.write(1);

@@ -29,7 +29,7 @@ pub fn assert_true(object: &EtcdCluster, observed: &Observed, health: &Health, a
         |action: &Action| matches!(action, Action::Defragment { .. } | Action::Child(ChildAction::Restore(_)));
     assert!(actions.iter().all(disturbs), "ready before {actions:?}");
     let side = |side: Side| {
-        let (mode, kept) = (side.wanted(object), observed.certificates.side(side).kept.as_ref());
+        let (mode, kept) = (side.wanted_mode(object), observed.certificates.side(side).kept.as_ref());
         Channel { mode, trust: kept.filter(|_| mode.has_files()).map(StoredCertificate::label) }
     };
     let transport = Transport { peer: side(Side::Peer), client: side(Side::Client) };
@@ -54,7 +54,7 @@ pub fn assert_true(object: &EtcdCluster, observed: &Observed, health: &Health, a
 
 /// Members are asked one by one, before the majority: some of them may be choosing a leader at that moment.
 #[test]
-fn fewer_than_a_majority_are_never_called_healthy_while_a_majority_answers() {
+fn health_is_judged_by_a_majority() {
     let mut simulation = Simulation::settled(cluster(3));
     let object = simulation.object.clone();
     let mut observed = simulation.observe(&object, false);

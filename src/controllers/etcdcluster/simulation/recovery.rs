@@ -19,7 +19,7 @@ pub fn is_ours(object: &EtcdCluster, pod: &Pod, status: &Status) -> bool {
 }
 
 /// A cluster of three of which only the last has its data.
-pub fn lost() -> Simulation {
+pub fn lost_majority() -> Simulation {
     let mut simulation = Simulation::settled(cluster(3));
     for ordinal in [0, 1] {
         simulation.kubernetes.delete_pod(ordinal, &mut simulation.raft);
@@ -58,7 +58,7 @@ fn members_whose_pods_are_being_replaced_are_on_their_way() {
     }
 }
 
-pub fn asked(mut simulation: Simulation) -> Simulation {
+pub fn ask_for_recovery(mut simulation: Simulation) -> Simulation {
     let recovery = Recovery { from_member: "prod-etcd-2".into(), token: "first".into(), image: None };
     simulation.object.spec.recovery = Some(recovery);
     simulation
@@ -75,15 +75,15 @@ fn assert_recovered(simulation: &mut Simulation, before: Option<u64>) {
 }
 
 #[test]
-fn a_rebuilt_cluster_is_another_one_whose_members_all_follow_the_one_that_was_left() {
-    let mut simulation = asked(lost());
+fn a_rebuilt_cluster_follows_the_surviving_member() {
+    let mut simulation = ask_for_recovery(lost_majority());
     let before = simulation.raft.cluster;
     assert_recovered(&mut simulation, before);
 }
 
 #[test]
-fn an_operator_that_dies_at_any_step_of_a_recovery_finds_the_new_cluster_again() {
-    let begun = asked(lost());
+fn a_recovery_survives_operator_crashes() {
+    let begun = ask_for_recovery(lost_majority());
     let before = begun.raft.cluster;
     for pass in 0..12 {
         for action in 0..3 {
@@ -100,8 +100,8 @@ fn an_operator_that_dies_at_any_step_of_a_recovery_finds_the_new_cluster_again()
 }
 
 #[test]
-fn a_recovery_that_is_asked_for_while_a_majority_answers_is_void() {
-    let mut simulation = asked(Simulation::settled(cluster(3)));
+fn a_recovery_is_void_while_a_majority_answers() {
+    let mut simulation = ask_for_recovery(Simulation::settled(cluster(3)));
     let before = simulation.raft.cluster;
     simulation.settle();
     simulation.assert_settled();
@@ -111,8 +111,8 @@ fn a_recovery_that_is_asked_for_while_a_majority_answers_is_void() {
 }
 
 #[test]
-fn a_majority_that_cannot_come_back_is_reported_with_what_is_left_and_the_command_that_helps() {
-    let simulation = lost();
+fn a_lost_majority_is_reported_with_the_remedy() {
+    let simulation = lost_majority();
     let Some(Health::Stalled(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
     assert_eq!(cause.reason, "QuorumLost");
     let text = &cause.message;
@@ -125,8 +125,8 @@ fn a_majority_that_cannot_come_back_is_reported_with_what_is_left_and_the_comman
 }
 
 #[test]
-fn a_recovery_names_whom_it_waits_for_and_the_node_that_keeps_it_waiting() {
-    let mut simulation = asked(lost());
+fn a_waiting_recovery_names_the_member_and_node() {
+    let mut simulation = ask_for_recovery(lost_majority());
     simulation.kubernetes.set.pods.get_mut(&1).unwrap().lost = true;
     for _ in 0..10 {
         simulation.reconcile(&Mishap::default());
@@ -138,8 +138,8 @@ fn a_recovery_names_whom_it_waits_for_and_the_node_that_keeps_it_waiting() {
 }
 
 #[test]
-fn a_recovery_that_cannot_be_names_the_members_that_are_left_or_says_that_there_is_none() {
-    let mut simulation = asked(lost());
+fn an_impossible_recovery_names_the_members_left() {
+    let mut simulation = ask_for_recovery(lost_majority());
     simulation.object.spec.recovery.as_mut().unwrap().from_member = "prod-etcd-7".into();
     let object = simulation.object.clone();
     let mut observed = simulation.observe(&object, false);
@@ -156,7 +156,7 @@ fn a_recovery_that_cannot_be_names_the_members_that_are_left_or_says_that_there_
 /// etcd would begin an empty cluster on it, and the volume with the last data would be deleted for that.
 #[test]
 fn a_member_whose_volume_is_empty_begins_nothing_anew() {
-    let mut simulation = asked(lost());
+    let mut simulation = ask_for_recovery(lost_majority());
     simulation.object.spec.recovery.as_mut().unwrap().from_member = "prod-etcd-0".into();
     let (before, at) = (simulation.raft.cluster, simulation.journal.len());
     for _ in 0..30 {
@@ -174,8 +174,8 @@ fn a_member_whose_volume_is_empty_begins_nothing_anew() {
 
 /// The volume was not known to be empty when the recovery began: another member is named while its pod runs alone.
 #[test]
-fn a_recovery_that_began_on_an_empty_volume_goes_on_from_another_member() {
-    let mut simulation = asked(lost());
+fn a_recovery_may_change_its_member() {
+    let mut simulation = ask_for_recovery(lost_majority());
     let before = simulation.raft.cluster;
     simulation.object.spec.recovery.as_mut().unwrap().from_member = "prod-etcd-0".into();
     let object = simulation.object.clone();
@@ -197,8 +197,8 @@ fn a_recovery_that_began_on_an_empty_volume_goes_on_from_another_member() {
 
 /// Causeway alone is cut off: by a network policy, or because its certificate is refused.
 #[test]
-fn members_that_kubelets_find_ready_are_not_called_lost_and_no_recovery_destroys_them() {
-    let mut simulation = asked(Simulation::settled(cluster(3)));
+fn ready_members_are_never_called_lost() {
+    let mut simulation = ask_for_recovery(Simulation::settled(cluster(3)));
     let object = simulation.object.clone();
     let mut observed = simulation.observe(&object, false);
     (observed.quorum, observed.statuses) = (None, BTreeMap::new());
@@ -232,7 +232,7 @@ fn members_that_kubelets_find_ready_are_not_called_lost_and_no_recovery_destroys
 }
 
 #[test]
-fn a_member_that_answers_without_a_leader_says_nothing_of_a_majority_that_is_ready() {
+fn one_leaderless_member_does_not_deny_a_majority() {
     let mut simulation = Simulation::settled(cluster(3));
     let object = simulation.object.clone();
     let mut observed = simulation.observe(&object, false);

@@ -19,8 +19,7 @@ fn asking() -> Simulation {
     simulation
 }
 
-/// Reconciles until `done`.
-fn until(simulation: &mut Simulation, what: &str, done: impl Fn(&Simulation) -> bool) {
+fn run_until(simulation: &mut Simulation, what: &str, done: impl Fn(&Simulation) -> bool) {
     for _ in 0..100 {
         if done(simulation) {
             return;
@@ -35,7 +34,7 @@ fn is_made(simulation: &Simulation) -> bool {
     matches!(simulation.kubernetes.set.restore, Seen::Present(_))
 }
 
-fn made(simulation: &Simulation) -> usize {
+fn restores_made(simulation: &Simulation) -> usize {
     simulation
         .journal
         .iter()
@@ -52,22 +51,22 @@ fn ends(simulation: &mut Simulation, phase: RestorePhase, message: &str) {
 }
 
 #[test]
-fn a_cluster_is_restored_once_a_majority_answers_and_ready_only_then() {
+fn a_cluster_is_ready_only_after_its_restore() {
     let mut simulation = asking();
-    until(&mut simulation, "made", is_made);
+    run_until(&mut simulation, "made", is_made);
     assert!(simulation.raft.healthy().len() >= 2, "{:#?}", simulation.raft);
     assert!(matches!(simulation.health, Some(Health::Progressing(_))), "{:?}", simulation.health);
-    until(&mut simulation, "noted", |simulation| outcome(simulation) == Some(RestoreOutcome::Running));
+    run_until(&mut simulation, "noted", |simulation| outcome(simulation) == Some(RestoreOutcome::Running));
 
     // Members are helped meanwhile.
     simulation.kubernetes.delete_pod(1, &mut simulation.raft);
-    until(&mut simulation, "whole again", |simulation| simulation.raft.healthy().len() == 3);
+    run_until(&mut simulation, "whole again", |simulation| simulation.raft.healthy().len() == 3);
     assert!(!matches!(simulation.health, Some(Health::Ready(_))), "{:?}", simulation.health);
 
     ends(&mut simulation, RestorePhase::Succeeded, "it is in: 7 keys");
     simulation.settle();
     simulation.assert_settled();
-    assert_eq!((outcome(&simulation), made(&simulation)), (Some(RestoreOutcome::Succeeded), 1));
+    assert_eq!((outcome(&simulation), restores_made(&simulation)), (Some(RestoreOutcome::Succeeded), 1));
     let text = simulation.journal.iter().filter_map(Action::event).filter(|event| event.reason == "Restored");
     assert_eq!(text.count(), 1);
 
@@ -75,13 +74,13 @@ fn a_cluster_is_restored_once_a_majority_answers_and_ready_only_then() {
     simulation.kubernetes.set.restore = Seen::Absent;
     simulation.settle();
     simulation.assert_settled();
-    assert_eq!(made(&simulation), 1);
+    assert_eq!(restores_made(&simulation), 1);
 }
 
 #[test]
-fn a_restore_that_failed_is_reported_and_tried_again_when_it_is_deleted() {
+fn a_failed_restore_is_retried_once_deleted() {
     let mut simulation = asking();
-    until(&mut simulation, "noted", |simulation| outcome(simulation) == Some(RestoreOutcome::Running));
+    run_until(&mut simulation, "noted", |simulation| outcome(simulation) == Some(RestoreOutcome::Running));
     ends(&mut simulation, RestorePhase::Failed, "ChecksumMismatch: the backup is damaged");
     simulation.settle();
     let Some(Health::Stalled(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
@@ -90,7 +89,7 @@ fn a_restore_that_failed_is_reported_and_tried_again_when_it_is_deleted() {
     assert!(cause.message.contains("remove spec.restoreFrom"), "{}", cause.message);
 
     simulation.kubernetes.set.restore = Seen::Absent;
-    until(&mut simulation, "made again", |simulation| made(simulation) == 2);
+    run_until(&mut simulation, "made again", |simulation| restores_made(simulation) == 2);
 
     // Or the user goes on without.
     ends(&mut simulation, RestorePhase::Failed, "once more");
@@ -98,7 +97,7 @@ fn a_restore_that_failed_is_reported_and_tried_again_when_it_is_deleted() {
     simulation.object.spec.restore_from = None;
     simulation.settle();
     simulation.assert_settled();
-    assert_eq!((made(&simulation), outcome(&simulation)), (2, None));
+    assert_eq!((restores_made(&simulation), outcome(&simulation)), (2, None));
 }
 
 #[test]
@@ -115,11 +114,11 @@ fn a_cluster_on_volumes_that_it_found_keeps_their_data() {
         simulation.kubernetes.delete_pod(ordinal, &mut simulation.raft);
     }
     again.raft = simulation.raft;
-    until(&mut again, "noted", |simulation| outcome(simulation) == Some(RestoreOutcome::Running));
+    run_until(&mut again, "noted", |simulation| outcome(simulation) == Some(RestoreOutcome::Running));
     ends(&mut again, RestorePhase::Failed, "TargetNotEmpty: EtcdCluster prod-etcd holds 5 keys");
     again.settle();
     assert!(matches!(again.health, Some(Health::Ready(_))), "{:?}", again.health);
-    assert_eq!((made(&again), outcome(&again)), (1, Some(RestoreOutcome::Skipped)));
+    assert_eq!((restores_made(&again), outcome(&again)), (1, Some(RestoreOutcome::Skipped)));
 }
 
 #[test]
@@ -132,7 +131,7 @@ fn an_operator_that_dies_anywhere_makes_one_restore() {
             simulation.reconcile(&Mishap { reply_lost: Some(1), ..Mishap::default() });
             simulation.time_passes();
         }
-        until(&mut simulation, "noted", |simulation| outcome(simulation) == Some(RestoreOutcome::Running));
-        assert_eq!(made(&simulation), 1, "dies after {dies_after}");
+        run_until(&mut simulation, "noted", |simulation| outcome(simulation) == Some(RestoreOutcome::Running));
+        assert_eq!(restores_made(&simulation), 1, "dies after {dies_after}");
     }
 }

@@ -39,7 +39,7 @@ proptest! {
     }
 
     #[test]
-    fn an_image_that_does_not_exist_costs_one_member_until_it_is_mended(size in 1..3_i32) {
+    fn a_missing_image_costs_one_member(size in 1..3_i32) {
         let mut simulation = Simulation::settled(cluster(2 * size + 1));
         Edit::Image(Some("registry.example.com/nothing")).happens(&mut simulation);
         for _ in 0..40 {
@@ -55,7 +55,7 @@ proptest! {
 
 /// The kubelet starts them again; their successors would be without image, too.
 #[test]
-fn old_members_that_die_again_stay_while_an_image_is_missing() {
+fn crashing_members_stay_while_the_image_is_missing() {
     for count in [3, 5] {
         let mut simulation = Simulation::settled(cluster(count));
         Edit::Image(Some("registry.example.com/nothing")).happens(&mut simulation);
@@ -83,7 +83,7 @@ fn old_members_that_die_again_stay_while_an_image_is_missing() {
 
 /// A quota, a label of the namespace or a webhook may refuse what an edit asks for.
 #[test]
-fn a_pod_that_the_apiserver_refuses_comes_back_as_the_last_spec_that_worked_has_it() {
+fn a_refused_pod_returns_with_the_last_working_spec() {
     for count in [1, 3] {
         let mut simulation = Simulation::settled(cluster(count));
         simulation.kubernetes.set.banned = Some("registry.example.com/banned");
@@ -128,7 +128,7 @@ fn settings_of_earlier_members_stay_until_all_pods_are_replaced() {
 }
 
 #[test]
-fn a_rollout_restart_replaces_each_pod_once_and_the_leader_last() {
+fn a_rollout_restart_replaces_the_leader_last() {
     let mut simulation = Simulation::settled(cluster(3));
     simulation.journal.clear();
     restart(&mut simulation.kubernetes.set, "2026-11-28T10:00:00Z");
@@ -179,7 +179,7 @@ fn with_learner(starts: bool) -> Simulation {
 }
 
 #[test]
-fn a_learner_whose_pod_never_starts_gets_another_pod_when_the_spec_is_mended() {
+fn a_stuck_learner_gets_another_pod_after_an_edit() {
     let mut simulation = with_learner(false);
     for _ in 0..5 {
         simulation.time_passes();
@@ -204,7 +204,7 @@ fn a_learner_that_loses_its_data_is_replaced() {
 
 /// A new pod would be like the one before.
 #[test]
-fn without_a_majority_no_pod_is_deleted_for_a_spec_that_is_not_accepted() {
+fn a_rejected_spec_deletes_no_pod_without_a_majority() {
     let mut simulation = Simulation::settled(cluster(3));
     for ordinal in 0..3 {
         simulation.kubernetes.stop(ordinal, Container::Waiting(Some("ImagePullBackOff")), &mut simulation.raft);
@@ -219,7 +219,7 @@ fn without_a_majority_no_pod_is_deleted_for_a_spec_that_is_not_accepted() {
 }
 
 /// Returns the facts if no member has ever answered the operator.
-fn unheard(simulation: &mut Simulation) -> Observed {
+fn observe_unheard(simulation: &mut Simulation) -> Observed {
     let object = simulation.object.clone();
     let mut observed = simulation.observe(&object, false);
     observed.statuses.clear();
@@ -229,7 +229,7 @@ fn unheard(simulation: &mut Simulation) -> Observed {
 
 /// A firewall may have kept the operator from the members since the first day, while they serve their clients.
 #[test]
-fn pods_that_are_ready_and_whose_members_were_never_heard_are_replaced_one_by_one() {
+fn ready_pods_never_heard_are_replaced_one_by_one() {
     let mut simulation = Simulation::settled(cluster(3));
     simulation.object.status = None;
     simulation.kubernetes.homeless = Some(2);
@@ -241,7 +241,7 @@ fn pods_that_are_ready_and_whose_members_were_never_heard_are_replaced_one_by_on
             assert_eq!(deleted, ["prod-etcd-2"], "its successor has no node yet");
             simulation.kubernetes.homeless = None;
         }
-        let observed = unheard(&mut simulation);
+        let observed = observe_unheard(&mut simulation);
         let before = deleted.len();
         for action in decide(&object, &observed, simulation.now).actions {
             if let Action::Child(ChildAction::DeletePod { name, .. }) = &action {
@@ -251,7 +251,7 @@ fn pods_that_are_ready_and_whose_members_were_never_heard_are_replaced_one_by_on
         }
         assert!(deleted.len() <= before + 1, "at once: {deleted:?}");
         if deleted.len() > before {
-            let mut later = unheard(&mut simulation);
+            let mut later = observe_unheard(&mut simulation);
             // Probes do not fail while another leader is elected.
             for pod in later.set.pods.values_mut().filter(|pod| !pod.terminating) {
                 pod.ready = true;

@@ -12,7 +12,6 @@ use crate::stateful::tls::RotationStep;
 use crate::stateful::tls::facts::{Authority, Leaf};
 use crate::stateful::tls::write::Certify;
 
-/// The Secrets.
 #[derive(Clone, Debug, Default)]
 pub struct Secrets {
     pub facts: Certificates,
@@ -23,7 +22,7 @@ pub struct Secrets {
 
 impl Secrets {
     /// The authorities that signed the certificate of that side.
-    pub fn shown(&self, side: Side) -> &BTreeSet<String> {
+    pub fn shown_authorities(&self, side: Side) -> &BTreeSet<String> {
         static NONE: BTreeSet<String> = BTreeSet::new();
         self.shown.get(&side).unwrap_or(&NONE)
     }

@@ -37,7 +37,7 @@ impl Simulation {
 
 /// etcd allows one learner at a time, and a voter that is replaced comes back as one.
 #[test]
-fn a_learner_that_never_starts_gives_way_to_a_voter_that_lost_its_data() {
+fn a_stuck_learner_gives_way_to_a_voter() {
     for damaged in [true, false] {
         let mut simulation = Simulation::settled(cluster(3));
         simulation.kubernetes.homeless = Some(3);
@@ -65,7 +65,7 @@ fn a_learner_that_never_starts_gives_way_to_a_voter_that_lost_its_data() {
 }
 
 #[test]
-fn a_voter_of_an_earlier_spec_that_is_stuck_gets_another_pod_while_a_learner_never_starts() {
+fn a_stuck_voter_is_replaced_despite_a_stuck_learner() {
     let mut simulation = Simulation::settled(cluster(3));
     simulation.kubernetes.homeless = Some(3);
     Edit::Replicas(5).happens(&mut simulation);
@@ -81,7 +81,7 @@ fn a_voter_of_an_earlier_spec_that_is_stuck_gets_another_pod_while_a_learner_nev
 }
 
 #[test]
-fn a_removed_members_pod_on_a_lost_node_holds_up_nothing_but_growth_and_the_node_is_named() {
+fn a_removed_member_on_a_lost_node_stops_only_growth() {
     let mut simulation = Simulation::settled(cluster(5));
     simulation.lose_node(4);
     Edit::Replicas(3).happens(&mut simulation);
@@ -102,7 +102,7 @@ fn a_removed_members_pod_on_a_lost_node_holds_up_nothing_but_growth_and_the_node
 }
 
 #[test]
-fn tls_is_turned_on_while_a_removed_members_pod_is_on_a_lost_node() {
+fn tls_is_turned_on_despite_a_lost_node() {
     let mut simulation = Simulation::settled(cluster(5));
     simulation.lose_node(3);
     Edit::Replicas(3).happens(&mut simulation);
@@ -132,7 +132,7 @@ fn without_two(lost: i32) -> Simulation {
 
 /// etcd adds no member while a voter is not connected.
 #[test]
-fn a_member_that_cannot_be_added_again_yet_holds_up_no_recovery_of_space_and_the_lost_node_is_named() {
+fn a_member_to_be_added_does_not_stop_freeing_space() {
     let mut simulation = without_two(0);
     for words in ["before prod-etcd-1 is added again", "prod-etcd-0", "kubectl delete node node-0"] {
         assert!(simulation.message().contains(words), "{words} is not in: {}", simulation.message());
@@ -147,7 +147,7 @@ fn a_member_that_cannot_be_added_again_yet_holds_up_no_recovery_of_space_and_the
 
 /// A voter whose kubelet finds it ready is connected to the others, even if it does not answer Causeway.
 #[test]
-fn a_member_is_added_again_while_only_causeway_cannot_reach_a_voter() {
+fn a_voter_unreached_by_causeway_alone_stops_no_addition() {
     let mut simulation = without_two(0);
     let object = simulation.object.clone();
     let mut observed = simulation.observe(&object, false);
@@ -159,7 +159,7 @@ fn a_member_is_added_again_while_only_causeway_cannot_reach_a_voter() {
 
 /// etcd removes members that are away, and adds none meanwhile.
 #[test]
-fn a_member_that_waits_to_be_added_again_holds_up_no_removal_of_the_one_that_it_waits_for() {
+fn a_waiting_addition_does_not_stop_a_removal() {
     for lost in [4, 3] {
         let mut simulation = without_two(lost);
         Edit::Replicas(3).happens(&mut simulation);

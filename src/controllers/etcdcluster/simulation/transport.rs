@@ -25,7 +25,7 @@ fn counts(simulation: &Simulation) -> (usize, usize) {
     )
 }
 
-fn changed(simulation: &mut Simulation, edit: &Edit) -> (usize, usize) {
+fn counts_after(simulation: &mut Simulation, edit: &Edit) -> (usize, usize) {
     simulation.journal.clear();
     edit.happens(simulation);
     simulation.settle();
@@ -44,7 +44,7 @@ fn a_cluster_that_begins_with_tls_needs_no_second_start() {
 
 /// There are no certificates any more with which members would answer, and none of them has ever answered.
 #[test]
-fn a_cluster_that_begins_and_loses_its_certificates_while_tls_goes_is_started_again() {
+fn a_beginning_cluster_restarts_after_losing_certificates() {
     for size in [1, 3] {
         let mut simulation = Simulation::new(cluster(size));
         Edit::Tls(false, Some(ClientTlsMode::Require)).happens(&mut simulation);
@@ -68,14 +68,14 @@ proptest! {
         let mut simulation = Simulation::settled(cluster(count));
         let all = usize::try_from(count).unwrap();
         let on = Edit::Tls(true, Some(ClientTlsMode::Require));
-        prop_assert_eq!(changed(&mut simulation, &on), (2 * all, all));
-        prop_assert_eq!(changed(&mut simulation, &Edit::Tls(false, None)), (2 * all, all));
+        prop_assert_eq!(counts_after(&mut simulation, &on), (2 * all, all));
+        prop_assert_eq!(counts_after(&mut simulation, &Edit::Tls(false, None)), (2 * all, all));
         // The certificates that were made are still there.
-        prop_assert_eq!(changed(&mut simulation, &on), (2 * all, all));
+        prop_assert_eq!(counts_after(&mut simulation, &on), (2 * all, all));
     }
 
     #[test]
-    fn other_authorities_are_trusted_before_they_are_met_and_forgotten_after(size in 0..3_i32) {
+    fn a_new_authority_is_trusted_before_it_signs(size in 0..3_i32) {
         let count = 2 * size + 1;
         let mut object = cluster(count);
         object.spec.tls = Some(tls(true, Some(ClientTlsMode::Require)));
@@ -103,7 +103,7 @@ fn dues(simulation: &Simulation) -> Vec<(Side, RotationStep)> {
 }
 
 /// The certificates that are made from now on.
-fn made(simulation: &mut Simulation, after: SignedDuration) -> Vec<(Side, RotationStep)> {
+fn steps_after(simulation: &mut Simulation, after: SignedDuration) -> Vec<(Side, RotationStep)> {
     simulation.journal.clear();
     simulation.now += after;
     simulation.settle();
@@ -112,13 +112,13 @@ fn made(simulation: &mut Simulation, after: SignedDuration) -> Vec<(Side, Rotati
 }
 
 #[test]
-fn certificates_are_renewed_after_two_thirds_of_their_lives_and_nobody_is_restarted() {
+fn certificates_are_renewed_in_time_without_restarts() {
     let mut object = cluster(3);
     object.spec.tls = Some(tls(true, Some(ClientTlsMode::Require)));
     let mut simulation = Simulation::settled(object);
-    assert_eq!(made(&mut simulation, SignedDuration::from_hours(59 * 24)), []);
+    assert_eq!(steps_after(&mut simulation, SignedDuration::from_hours(59 * 24)), []);
     assert_eq!(
-        made(&mut simulation, SignedDuration::from_hours(2 * 24)),
+        steps_after(&mut simulation, SignedDuration::from_hours(2 * 24)),
         [(Side::Peer, RotationStep::Leaf), (Side::Client, RotationStep::Leaf), (Side::Client, RotationStep::Clients)]
     );
     assert_eq!(counts(&simulation), (0, 0));
@@ -129,7 +129,7 @@ fn authorities_are_replaced_after_two_thirds_of_their_lives() {
     let mut object = cluster(3);
     object.spec.tls = Some(tls(true, None));
     let mut simulation = Simulation::settled(object);
-    let made = made(&mut simulation, SignedDuration::from_hours(7 * 365 * 24));
+    let made = steps_after(&mut simulation, SignedDuration::from_hours(7 * 365 * 24));
     let steps = std::iter::once(RotationStep::Leaf).chain(CHANGE_OF_AUTHORITIES);
     assert_eq!(made, steps.map(|step| (Side::Peer, step)).collect::<Vec<_>>());
     assert_eq!(counts(&simulation), (9, 0));
@@ -137,12 +137,12 @@ fn authorities_are_replaced_after_two_thirds_of_their_lives() {
 
 /// Without the key of their authority, no member could be given a certificate that the others trust.
 #[test]
-fn certificates_that_have_ended_are_renewed_before_their_authorities_are_replaced() {
+fn expired_certificates_are_renewed_before_their_authorities() {
     let mut object = cluster(3);
     object.spec.tls = Some(tls(true, Some(ClientTlsMode::Require)));
     let mut simulation = Simulation::settled(object);
     Edit::Renewal("new").happens(&mut simulation);
-    let all = made(&mut simulation, SignedDuration::from_hours(91 * 24));
+    let all = steps_after(&mut simulation, SignedDuration::from_hours(91 * 24));
     let of = |side: Side| all.iter().filter(move |(of, _)| *of == side).map(|(_, step)| *step);
     let steps: Vec<_> = std::iter::once(RotationStep::Leaf).chain(CHANGE_OF_AUTHORITIES).collect();
     assert_eq!(of(Side::Peer).collect::<Vec<_>>(), steps);
@@ -165,9 +165,9 @@ fn certificates_are_renewed_while_the_spec_cannot_be_accepted() {
 }
 
 #[test]
-fn clients_without_tls_are_served_as_long_as_they_are_allowed() {
+fn clients_without_tls_are_served_while_allowed() {
     let mut simulation = Simulation::settled(cluster(3));
-    assert_eq!(changed(&mut simulation, &Edit::Tls(false, Some(ClientTlsMode::Allow))), (3, 0));
+    assert_eq!(counts_after(&mut simulation, &Edit::Tls(false, Some(ClientTlsMode::Allow))), (3, 0));
     assert!(simulation.kubernetes.set.pods.values().all(|pod| pod.transport.client.mode == Mode::Both));
-    assert_eq!(changed(&mut simulation, &Edit::Tls(false, Some(ClientTlsMode::Require))), (3, 0));
+    assert_eq!(counts_after(&mut simulation, &Edit::Tls(false, Some(ClientTlsMode::Require))), (3, 0));
 }

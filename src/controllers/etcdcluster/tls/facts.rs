@@ -16,7 +16,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// One side.
+    /// Returns the facts about one side.
     pub fn side(&self, side: Side) -> &SideFacts {
         match side {
             Side::Peer => &self.peer,

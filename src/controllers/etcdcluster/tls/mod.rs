@@ -33,26 +33,26 @@ const FILES: &str = "/etc/etcd/tls";
 pub enum Side {
     /// The other members.
     Peer,
-    /// Clients.
+    /// Clients, of which Causeway is one.
     Client,
 }
 
 /// The transport of a member on one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// No TLS.
+    /// Connections without TLS alone.
     #[default]
     Plain,
     /// With and without TLS.
     Both,
-    /// Only TLS.
+    /// Connections with TLS alone.
     Secure,
 }
 
 /// One side of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Channel {
-    /// The transport.
+    /// The transport of the member on this side.
     pub mode: Mode,
     /// Label of the certificates that it started with; `None` without TLS.
     pub trust: Option<String>,
@@ -66,11 +66,11 @@ pub struct Transport {
 }
 
 impl Side {
-    /// Both.
+    /// Both sides.
     pub const ALL: [Self; 2] = [Self::Peer, Self::Client];
 
     /// The word for it in names and fields.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Peer => "peer",
             Self::Client => "client",
@@ -87,11 +87,11 @@ impl Side {
 
     /// Where members mount that Secret.
     pub fn files(self) -> String {
-        format!("{FILES}/{}", self.word())
+        format!("{FILES}/{}", self.name())
     }
 
     /// Returns the transport that the spec asks for.
-    pub fn wanted(self, object: &EtcdCluster) -> Mode {
+    pub fn wanted_mode(self, object: &EtcdCluster) -> Mode {
         let tls = object.spec.tls.as_ref();
         match self {
             Self::Peer => tls.and_then(|tls| tls.peer.as_ref()).map_or(Mode::Plain, |_| Mode::Secure),
@@ -149,7 +149,7 @@ impl Side {
     pub fn config(self, object: &EtcdCluster) -> CertificateConfig {
         let tls = object.spec.tls.as_ref();
         CertificateConfig {
-            word: self.word(),
+            word: self.name(),
             authority_secret: authority_secret(object),
             secret: self.secret(object),
             clients_secret: (self == Self::Client).then(|| clients_secret(object)),
@@ -161,7 +161,7 @@ impl Side {
             kind: ETCDCLUSTER.kind,
             needs: self.needs(object),
             names: self.names(object),
-            authority: format!("{} {} {}", object.namespace().unwrap_or_default(), object.name_any(), self.word()),
+            authority: format!("{} {} {}", object.namespace().unwrap_or_default(), object.name_any(), self.name()),
             subject: ROOT.to_owned(),
             certificate_lifetime: tls.map(|tls| lifetime(&tls.certificate_duration)),
             authority_lifetime: tls.map_or(SignedDuration::from_hours(1), |tls| lifetime(&tls.authority_duration)),
@@ -190,7 +190,7 @@ impl Side {
 
 impl Mode {
     /// As labels have it.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "Plain",
             Self::Both => "Both",
@@ -199,7 +199,7 @@ impl Mode {
     }
 
     /// Reads a label; pods without one use no TLS.
-    pub fn of(label: Option<&str>) -> Self {
+    pub fn from_label(label: Option<&str>) -> Self {
         match label {
             Some("Both") => Self::Both,
             Some("Secure") => Self::Secure,
@@ -223,7 +223,7 @@ impl Mode {
 }
 
 impl Transport {
-    /// One side.
+    /// Returns the channel of one side.
     pub fn side(&self, side: Side) -> &Channel {
         match side {
             Side::Peer => &self.peer,

@@ -33,7 +33,7 @@ impl Secrets {
         Certificates {
             peer: self.0.facts(&Side::Peer.config(object), now),
             client: self.0.facts(&Side::Client.config(object), now),
-            for_clients: self.0.kept(&clients_secret(object)),
+            for_clients: self.0.stored_certificate(&clients_secret(object)),
             authorities: self.0.version(&authority_secret(object)),
         }
     }

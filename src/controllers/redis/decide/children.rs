@@ -37,7 +37,7 @@ pub fn others(view: &View<'_>) -> Option<(&'static str, String)> {
 /// The children, and the slices that have names of ours.
 fn with_slices<'a>(view: &View<'a>) -> Vec<(ChildKey, &'a Child)> {
     let children = view.observed.set.children.iter().map(|(key, child)| (key.clone(), child));
-    let slices = services::named(view).map(|(name, slice)| (("EndpointSlice".to_owned(), name), slice));
+    let slices = services::slices_by_name(view).map(|(name, slice)| (("EndpointSlice".to_owned(), name), slice));
     children.chain(slices).collect()
 }
 

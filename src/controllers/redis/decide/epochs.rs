@@ -17,7 +17,7 @@ pub fn step(view: &View<'_>) -> Option<Step> {
 }
 
 /// The last epoch in which the node of that ordinal was the master, as the claim of its volume records it.
-pub fn noted(view: &View<'_>, ordinal: i32) -> Option<i64> {
+pub fn noted_epoch(view: &View<'_>, ordinal: i32) -> Option<i64> {
     view.observed.set.claims.get(&ordinal)?.epoch
 }
 

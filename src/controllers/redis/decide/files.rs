@@ -8,7 +8,7 @@ use kube::ResourceExt;
 
 use super::super::action::Action;
 use super::super::applied_config::AppliedConfig;
-use super::super::conf_file::{keeping, refused};
+use super::super::conf_file::{keeping, refused_directive};
 use super::super::facts::Pod;
 use super::super::names::CONF;
 use super::super::{memory, resources, settings};
@@ -43,7 +43,7 @@ pub fn step(view: &View<'_>) -> Option<Step> {
 /// The file of a pod. One that was made from an earlier spec keeps what only new pods get.
 fn of_pod(view: &View<'_>, pod: &Pod, template: &str) -> String {
     let Some(own) = &pod.own.conf else { return template.to_owned() };
-    let fixed = AppliedConfig::of(pod).map(|note| note.fixed).unwrap_or_default();
+    let fixed = AppliedConfig::read(pod).map(|note| note.fixed).unwrap_or_default();
     let is_outdated = view.is_outdated(pod);
     let is_of_new_pods = |name: &str| is_outdated && (!settings::is_live(name) || name.starts_with("tls-"));
     let file = keeping(template, own, |name| fixed.contains_key(name) || is_of_new_pods(name));
@@ -59,7 +59,7 @@ fn is_accepted(view: &View<'_>) -> bool {
     let users = passwords::users(view);
     let wanted = |pod: &Pod| resources::live_settings(view.object, users.as_ref(), pod.own.memory_limit);
     let mut pods = view.observed.set.pods.values();
-    pods.any(|pod| AppliedConfig::of(pod).is_some_and(|note| note.hash == wanted(pod)))
+    pods.any(|pod| AppliedConfig::read(pod).is_some_and(|note| note.hash == wanted(pod)))
 }
 
 /// The directive of its file for which a process does not start.

@@ -70,7 +70,7 @@ enum Record {
 /// Decides what to do so that the nodes are as the object says.
 pub fn decide(object: &Redis, observed: &Observed, now: Timestamp) -> Plan<Action, RedisStatus> {
     let view = View::new(object, observed, now);
-    let step = clients::describe(&view, writes::describe(&view, led(&view, step(&view))));
+    let step = clients::describe(&view, writes::describe(&view, lead_clients(&view, step(&view))));
     let status = status::status(&view, &step);
     let plan = Plan {
         parts: status::parts(&view, &status),
@@ -100,8 +100,8 @@ fn unless_briefly_silent(view: &View<'_>, plan: Plan<Action, RedisStatus>) -> Pl
 }
 
 /// The step, preceded by the actions that take nodes out of Services in which clients must not find them.
-fn led(view: &View<'_>, mut step: Step) -> Step {
-    let mut first = services::out(view);
+fn lead_clients(view: &View<'_>, mut step: Step) -> Step {
+    let mut first = services::take_out(view);
     first.retain(|action| !step.actions.contains(action));
     if first.is_empty() {
         return step;
@@ -156,7 +156,7 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| nodes::mend(view))
         .or_else(|| damaged::step(view))
         .or(foreign)
-        .or_else(|| view.observed.set.stranded())
+        .or_else(|| view.observed.set.replace_stranded())
         .or_else(|| certificates::step(view, accepted))
         .or_else(|| certificates::load(view))
         .or_else(|| accepted.then(|| passwords::step(view)).flatten())

@@ -116,7 +116,7 @@ pub fn configure(view: &View<'_>) -> Option<Step> {
         let Some(info) = pod.info() else { continue };
         // A directive that was set once stays set until the process ends, even if it is removed from the spec.
         let wanted = resources::live_settings(view.object, users.as_ref(), pod.own.memory_limit);
-        let applied = AppliedConfig::of(pod).filter(|note| note.run_id == info.run_id);
+        let applied = AppliedConfig::read(pod).filter(|note| note.run_id == info.run_id);
         let is_applied = applied.as_ref().is_some_and(|note| note.hash == wanted);
         // A directive that the process refuses to change was not changed by hand.
         let is_fixed = |name: &String| applied.as_ref().is_some_and(|note| note.fixed.contains_key(name));
@@ -165,7 +165,7 @@ pub fn mend(view: &View<'_>) -> Option<Step> {
         None => view.observed.set.unmade.is_none(),
         Some(pod) => (pod.terminating && pod.young) || is_starting(view, pod),
     };
-    let is_replacing = (0..view.wanted()).any(|other| other != *ordinal && other != master && is_coming(other));
+    let is_replacing = (0..view.wanted_nodes()).any(|other| other != *ordinal && other != master && is_coming(other));
     if is_replacing && !is_silenced(view, pod) {
         return None;
     }

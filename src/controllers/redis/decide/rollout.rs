@@ -13,7 +13,8 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let message = format!("{count} of {} pods to be replaced", view.observed.set.pods.len());
     let replace = |pod: &Pod| Step::act(vec![delete_pod(pod, view.why_replaced(pod))], "RollingOut", message.clone());
     let (master, _, _) = view.serving_master()?;
-    let away: Vec<i32> = (0..view.wanted()).filter(|ordinal| *ordinal != master && !is_well(view, *ordinal)).collect();
+    let away: Vec<i32> =
+        (0..view.wanted_nodes()).filter(|ordinal| *ordinal != master && !is_well(view, *ordinal)).collect();
     // It may never get well again: a lower version does not read what a newer one sends, and a container beside it fails for
     // what the spec was. All others have all data, whether their pods are ready or not. But one that was replaced already gets
     // ready first: if it does not, the spec is wrong again.
@@ -37,7 +38,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         return Some(replace(pod));
     }
     let pod = view.pod(master).filter(|pod| outdated(pod))?;
-    if view.wanted() == 1 {
+    if view.wanted_nodes() == 1 {
         // A single node has no other to stand in for it.
         return Some(replace(pod));
     }
@@ -62,7 +63,7 @@ pub fn unfinished(view: &View<'_>) -> Option<Step> {
     let Some((master, pod, _)) = view.serving_master() else {
         return Some(Step::wait("NoMaster", "waiting for the master to answer"));
     };
-    if let Some((_, spare)) = view.observed.set.pods.iter().find(|(ordinal, _)| **ordinal >= view.wanted()) {
+    if let Some((_, spare)) = view.observed.set.pods.iter().find(|(ordinal, _)| **ordinal >= view.wanted_nodes()) {
         return Some(Step::wait("ScalingDown", format!("waiting for pod {} to stop", spare.place())));
     }
     let name = names::pod(view.object, master);

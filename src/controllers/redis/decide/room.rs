@@ -19,7 +19,7 @@ const NO_EVICTION: &str = "noeviction";
 /// Explains why the memory limit that the spec asks for is not followed.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     let next = memory::limit_of_spec(view.object)?;
-    let Some((_, pod, _)) = view.serving_master() else { return unknown(view, next) };
+    let Some((_, pod, _)) = view.serving_master() else { return report_unknown(view, next) };
     let room = memory::room_after(view.object, pod.own.memory_limit)?;
     // The last write may exceed the bound.
     let used = pod.own.used.filter(|used| *used > room + room / 16)?;
@@ -47,7 +47,7 @@ fn advice(view: &View<'_>, used: u64, room: u64) -> String {
     };
     let more = patch(format!("\"resources\":{{\"limits\":{{\"memory\":\"{needed}Mi\"}}}}"));
     let evicts = view.object.spec.config.get("maxmemory-policy").is_some_and(|policy| policy != NO_EVICTION);
-    let is_asked = memory::asked(view.object).is_some_and(|most| most > 0 && most <= room);
+    let is_asked = memory::asked_maxmemory(view.object).is_some_and(|most| most > 0 && most <= room);
     match (evicts, is_asked) {
         (true, true) => format!("the master evicts what is beyond spec.config.maxmemory; or give them room ({more})"),
         (true, false) => {
@@ -59,7 +59,7 @@ fn advice(view: &View<'_>, used: u64, room: u64) -> String {
 }
 
 /// While no master serves, it is not known how much its data take: pods that are made meanwhile have what they had.
-fn unknown(view: &View<'_>, next: u64) -> Option<(&'static str, String)> {
+fn report_unknown(view: &View<'_>, next: u64) -> Option<(&'static str, String)> {
     let live = view.observed.set.child("StatefulSet", &view.object.name_any()).filter(|live| live.ours)?;
     let had_data = view.before.nodes.iter().any(|node| node.keys > 0);
     let is_smaller = limit_of(live).is_none_or(|limit| limit > next);

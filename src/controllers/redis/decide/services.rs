@@ -18,7 +18,7 @@ const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
 
 /// Takes nodes out of both Services that must not be found there, and deletes what Kubernetes wrote while the Services
 /// had selectors.
-pub fn out(view: &View<'_>) -> Vec<Action> {
+pub fn take_out(view: &View<'_>) -> Vec<Action> {
     let mut actions = keep(view, &view.object.name_any(), |pod| is_entitled(view, pod));
     actions.extend(keep(view, &names::replicas(view.object), |pod| pod.own.state != NodeState::Gone));
     actions.extend(sweep_slices(view));
@@ -40,7 +40,7 @@ pub fn handing_over(view: &View<'_>, master: &Pod) -> Option<Box<Publication>> {
 
 /// Leads clients to that master alone.
 pub fn to_master(view: &View<'_>, ordinal: i32) -> Vec<Action> {
-    let found = view.pod(ordinal).and_then(|pod| Some((pod, Way::to(pod)?, pod.info()?)));
+    let found = view.pod(ordinal).and_then(|pod| Some((pod, Way::to_pod(pod)?, pod.info()?)));
     let Some((pod, way, info)) = found else { return Vec::new() };
     lead(view, &view.object.name_any(), &[way], Some(&(target(pod), info.run_id.clone())))
 }
@@ -48,7 +48,7 @@ pub fn to_master(view: &View<'_>, ordinal: i32) -> Vec<Action> {
 /// Leads readers to those replicas.
 pub fn to_replicas(view: &View<'_>, is_one: impl Fn(i32, &Pod) -> bool) -> Vec<Action> {
     let found = view.observed.set.pods.iter().filter(|(ordinal, pod)| is_one(**ordinal, pod));
-    let ways: Vec<Way> = found.filter_map(|(_, pod)| Way::to(pod)).collect();
+    let ways: Vec<Way> = found.filter_map(|(_, pod)| Way::to_pod(pod)).collect();
     lead(view, &names::replicas(view.object), &ways, None)
 }
 
@@ -88,7 +88,7 @@ pub fn strange(view: &View<'_>) -> Option<String> {
 }
 
 /// The slices that have names of ours.
-pub fn named<'a>(view: &View<'a>) -> impl Iterator<Item = (String, &'a Child)> {
+pub fn slices_by_name<'a>(view: &View<'a>) -> impl Iterator<Item = (String, &'a Child)> {
     let all = [view.object.name_any(), names::replicas(view.object)];
     let names = all.map(|service| FAMILIES.map(|family| names::slice(&service, family)));
     let slices = &view.observed.slices;

@@ -9,7 +9,7 @@ use crate::stateful::{ChildAction, Claim};
 /// Moves the role away from a master with a surplus ordinal.
 pub fn shrink(view: &View<'_>) -> Option<Step> {
     let (master, ..) = view.serving_master()?;
-    if master < view.wanted() {
+    if master < view.wanted_nodes() {
         return None;
     }
     let message = format!("waiting for a replica that can take over from {}", names::pod(view.object, master));
@@ -37,14 +37,14 @@ pub fn clean_up(view: &View<'_>) -> Option<Step> {
         }
         (Some(because), Some(first)) => {
             let names: Vec<&str> = std::iter::once(first).chain(spare).map(|claim| claim.name.as_str()).collect();
-            grow(view, |_| true).or_else(|| Some(kept(view, &names, &because)))
+            grow(view, |_| true).or_else(|| Some(report_kept(view, &names, &because)))
         }
         (_, None) => None,
     }
 }
 
 /// Reports volumes that may hold the last copy of data.
-fn kept(view: &View<'_>, names: &[&str], because: &str) -> Step {
+fn report_kept(view: &View<'_>, names: &[&str], because: &str) -> Step {
     let message = format!(
         "volumes of nodes that are not wanted any more are not deleted, for {because}: save what you need of them, then run \
          kubectl -n {} delete pvc {}",

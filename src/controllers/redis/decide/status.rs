@@ -86,7 +86,7 @@ pub fn status(view: &View<'_>, step: &Step) -> RedisStatus {
     let versions = view.observed.set.pods.values().filter_map(|pod| Some(pod.info()?.version.clone()));
     status.version = versions.min_by_key(|version| numbers(version)).or(status.version);
     status.connection = Some(Connection {
-        host: names::within(view.object, &view.object.name_any()),
+        host: names::dns_name(view.object, &view.object.name_any()),
         port: names::PORT.into(),
         scheme: Some(names::scheme(view.object).to_owned()),
         authority_secret_name: tls::trusted_secret(view.object),
@@ -95,7 +95,7 @@ pub fn status(view: &View<'_>, step: &Step) -> RedisStatus {
             .spec
             .sentinel
             .is_some()
-            .then(|| format!("{}:{}", names::within(view.object, &names::sentinel(view.object)), sentinel::PORT)),
+            .then(|| format!("{}:{}", names::dns_name(view.object, &names::sentinel(view.object)), sentinel::PORT)),
     });
     status.phase = Some(phase(view, step, &status).to_owned());
     status

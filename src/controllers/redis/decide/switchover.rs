@@ -10,12 +10,12 @@ pub fn step(view: &View<'_>) -> Option<Step> {
         return None;
     }
     let (master, ..) = view.serving_master()?;
-    let ordinal = names::ordinal_of(view.object, wanted).filter(|ordinal| *ordinal < view.wanted());
+    let ordinal = names::ordinal_of(view.object, wanted).filter(|ordinal| *ordinal < view.wanted_nodes());
     let Some(ordinal) = ordinal else {
         let message = format!(
             "spec.switchover.master: {wanted} is none of the pods {} to {}",
             names::pod(view.object, 0),
-            names::pod(view.object, view.wanted() - 1)
+            names::pod(view.object, view.wanted_nodes() - 1)
         );
         return Some(Step::stalled("SwitchoverInvalid", message));
     };

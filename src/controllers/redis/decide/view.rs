@@ -62,7 +62,7 @@ impl View<'_> {
     }
 
     /// How many pods there are to be.
-    pub fn wanted(&self) -> i32 {
+    pub fn wanted_nodes(&self) -> i32 {
         self.object.spec.replicas + 1
     }
 
@@ -73,7 +73,7 @@ impl View<'_> {
         let needed = self.master().into_iter().chain(known).max().map_or(0, |master| master + 1);
         let fails_over = self.before.failover.as_ref().is_some_and(|failover| !failover.planned);
         let kept = if fails_over || self.serving_master().is_none() { self.present() } else { 0 };
-        self.wanted().max(needed).max(kept)
+        self.wanted_nodes().max(needed).max(kept)
     }
 
     /// One more than the highest ordinal that has a pod, or is to have one as the `StatefulSet` is now.
@@ -200,7 +200,7 @@ impl View<'_> {
     /// Reports whether only a new process gets the settings: this one still has a setting that was removed from the spec, and
     /// the value before it is not known; or it refuses to change one.
     fn needs_another_process(&self, pod: &Pod) -> bool {
-        let note = AppliedConfig::of(pod).filter(|note| pod.info().is_some_and(|info| info.run_id == note.run_id));
+        let note = AppliedConfig::read(pod).filter(|note| pod.info().is_some_and(|info| info.run_id == note.run_id));
         note.is_some_and(|note| {
             note.names.iter().any(|name| !self.object.spec.config.contains_key(name))
                 || (!note.fixed.is_empty() && note.needs_another_process(&settings::settings(self.object)))

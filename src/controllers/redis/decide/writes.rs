@@ -27,7 +27,7 @@ pub fn describe(view: &View<'_>, mut step: Step) -> Step {
         }
         Some(Writes::Taken) | None => return step,
         Some(Writes::Waiting) => ("WritesWait", waiting(pod)),
-        Some(Writes::Refused(words)) => ("WritesRefused", refused(view, pod, words)),
+        Some(Writes::Refused(words)) => ("WritesRefused", describe_refusal(view, pod, words)),
     };
     if is_ready {
         step.again = step.again.min(RETRY_INTERVAL);
@@ -38,7 +38,7 @@ pub fn describe(view: &View<'_>, mut step: Step) -> Step {
     step
 }
 
-fn refused(view: &View<'_>, pod: &Pod, words: &str) -> String {
+fn describe_refusal(view: &View<'_>, pod: &Pod, words: &str) -> String {
     let name = &pod.name;
     let advice = match words.split_whitespace().next().unwrap_or_default() {
         DISK => format!(

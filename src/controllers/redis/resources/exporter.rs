@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_the_password_from_a_file_where_there_is_one_and_never_from_its_environment() {
+    fn the_password_comes_from_a_file() {
         let mut object = redis(1);
         object.spec.exporter = Some(Exporter::default());
         let of = |object: &Redis| {

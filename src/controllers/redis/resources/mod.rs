@@ -18,7 +18,7 @@ use crate::stateful::{Rules, builders, network};
 
 pub use slices::{Way, distribution, family_of, is_of_kubernetes, service_of, slice, ways_of};
 pub use statefulset::{revision, statefulset};
-pub use users::{hash, of as users_of, rules};
+pub use users::{hash, read as users_of, rules};
 
 /// Name of the volume with the certificates.
 const TLS_VOLUME: &str = "tls";
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_of_the_operator_replaces_no_node_and_another_image_that_is_asked_for_does() {
+    fn an_operator_upgrade_replaces_no_node() {
         let mut object = redis(1);
         let without = revision(&object);
         object.spec.sentinel = Some(Sentinel::default());
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_a_process_takes_while_it_runs_are_in_the_template_and_replace_no_pod() {
+    fn live_settings_replace_no_pod() {
         let mut object = redis(1);
         let template =
             |object: &Redis| pods(object, 2, "causeway:1", settings::file(object)).value["spec"]["template"].take();

@@ -52,7 +52,7 @@ fn environment(object: &Redis) -> Vec<EnvVar> {
         EnvVar { name: "POD_IP".into(), value: None, value_from: Some(address) },
         variable("SENTINEL_MASTER", object.name_any()),
         variable("SENTINEL_NODE", format!("127.0.0.1:{NODE_PORT}")),
-        variable("SENTINEL_REPLICAS", names::within(object, &names::replicas(object))),
+        variable("SENTINEL_REPLICAS", names::dns_name(object, &names::replicas(object))),
     ];
     if object.spec.auth.enabled {
         environment.push(variable("SENTINEL_PASSWORD_FILE", format!("{SENTINEL_PATH}/{SENTINEL_FILE}")));
@@ -60,7 +60,7 @@ fn environment(object: &Redis) -> Vec<EnvVar> {
     if let Some(tls) = &object.spec.tls {
         environment.extend([
             variable("SENTINEL_TLS_DIRECTORY", TLS_PATH.into()),
-            variable("SENTINEL_TLS_NAME", names::within(object, &object.name_any())),
+            variable("SENTINEL_TLS_NAME", names::dns_name(object, &object.name_any())),
             variable("SENTINEL_CLIENT_CERTIFICATES", tls.client_certificates.as_str().into()),
         ]);
     }
@@ -76,7 +76,7 @@ mod tests {
     use crate::api::redis::{ClientCertificates, Sentinel, Tls};
     use crate::sentinel::SentinelOptions;
 
-    fn asked() -> Redis {
+    fn with_sentinels() -> Redis {
         let mut object = redis(1);
         object.spec.sentinel = Some(Sentinel::default());
         object
@@ -91,7 +91,7 @@ mod tests {
     /// Every variable belongs to an option of the program, which accepts its value.
     #[test]
     fn the_program_accepts_its_environment() {
-        let mut object = asked();
+        let mut object = with_sentinels();
         object.spec.auth.enabled = true;
         object.spec.tls = Some(Tls { client_certificates: ClientCertificates::Optional, ..Tls::default() });
         let command = SentinelOptions::augment_args(Command::new("sentinel"));
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn an_image_of_the_users_takes_the_place_of_ours() {
-        let mut object = asked();
+        let mut object = with_sentinels();
         let image = |object: &Redis| sentinel(object, "causeway:1").unwrap().image.unwrap();
         assert_eq!(image(&object), "causeway:1");
         object.spec.sentinel = Some(Sentinel { image: Some("mirror/causeway:2".into()), ..Sentinel::default() });

@@ -28,9 +28,9 @@ const USUAL: &str = "IPv4";
 /// A way to a node: an endpoint of a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// Where it answers.
+    /// The IP address at which it answers.
     pub address: String,
-    /// Its pod.
+    /// The name of its pod.
     pub pod: String,
     /// The pod's uid: the address may be another pod's by now.
     pub uid: String,
@@ -42,7 +42,7 @@ pub struct Way {
 
 impl Way {
     /// The way to a pod, if it has an address.
-    pub fn to(pod: &Pod) -> Option<Self> {
+    pub fn to_pod(pod: &Pod) -> Option<Self> {
         let (pod_name, uid, node) = (pod.name.clone(), pod.uid.clone(), pod.own.host.clone());
         Some(Self { address: pod.address.clone()?, pod: pod_name, uid, node, zone: pod.own.zone.clone() })
     }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_are_led_to_their_zone_only_where_the_zones_of_all_are_known() {
+    fn readers_prefer_their_zone_if_all_zones_are_known() {
         let mut object = redis(2);
         object.spec.replica_service =
             serde_json::from_value(json!({ "trafficDistribution": "PreferSameNode" })).unwrap();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_somebody_adds_or_takes_away_is_seen() {
+    fn a_changed_endpoint_is_found() {
         let wanted = slice(&redis(1), "cache", "IPv4", &[way("10.0.0.1")]);
         for ways in [vec![], vec![way("10.0.0.2")], vec![way("10.0.0.1"), way("10.0.0.2")]] {
             assert!(!wanted.is_met_by(&slice(&redis(1), "cache", "IPv4", &ways).value), "{ways:?}");

@@ -203,7 +203,7 @@ mod tests {
     use crate::controllers::redis::fixtures::redis;
 
     #[test]
-    fn only_a_single_node_is_watched_by_the_kubelet_and_none_is_restarted_for_that() {
+    fn only_a_single_node_has_a_liveness_probe() {
         let watched = |replicas: i32| container(&redis(replicas)).liveness_probe.is_some();
         assert!(watched(0) && !watched(1) && !watched(2));
         assert_eq!(revision(&redis(0)), revision(&redis(1)));

@@ -97,7 +97,7 @@ pub fn data(users: &Users) -> BTreeMap<String, ByteString> {
 }
 
 /// Reads the content of our Secret; `None` if a password is missing.
-pub fn of(data: &BTreeMap<String, ByteString>) -> Option<Users> {
+pub fn read(data: &BTreeMap<String, ByteString>) -> Option<Users> {
     let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok().filter(|text| !text.is_empty());
     Some(Users {
         internal: SecretString(text("internal")?),
@@ -125,23 +125,23 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        assert_eq!(of(&data(&users())), Some(users()));
+        assert_eq!(read(&data(&users())), Some(users()));
         let fresh = Users { previous: None, ..users() };
-        assert_eq!(of(&data(&fresh)), Some(fresh));
+        assert_eq!(read(&data(&fresh)), Some(fresh));
         let watched = Users { sentinel: true, ..users() };
-        assert_eq!(of(&data(&watched)), Some(watched));
-        assert_eq!(of(&BTreeMap::new()), None);
+        assert_eq!(read(&data(&watched)), Some(watched));
+        assert_eq!(read(&BTreeMap::new()), None);
     }
 
     #[test]
-    fn a_secret_from_before_exporters_had_a_user_is_known_by_that() {
+    fn a_secret_without_an_exporters_user_is_recognized() {
         let mut earlier = data(&users());
         earlier.remove(EXPORTER_FILE);
-        assert_eq!(of(&earlier), Some(Users { exporter: false, ..users() }));
+        assert_eq!(read(&earlier), Some(Users { exporter: false, ..users() }));
     }
 
     #[test]
-    fn an_exporter_has_a_password_of_its_own_for_the_node_beside_it_alone() {
+    fn an_exporter_has_a_password_of_its_own() {
         let passwords = exporter_passwords(&users());
         let passwords: BTreeMap<String, String> = serde_json::from_str(&passwords).unwrap();
         let own = exporter_password(&users());
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exporter_may_ask_for_figures_alone_whether_clients_log_in_or_not() {
+    fn an_exporter_may_only_read_metrics() {
         let mut object = redis(1);
         object.spec.exporter = Some(crate::api::redis::Exporter::default());
         let without = rules(&object, None);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentinel_may_ask_for_the_master_alone_by_a_password_of_its_own() {
+    fn a_sentinel_may_only_ask_for_the_master() {
         let mut object = redis(1);
         object.spec.auth.enabled = true;
         assert_eq!(rules(&object, Some(&users())).len(), 2);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn without_log_in_everybody_may_do_everything() {
+    fn without_logins_all_clients_have_all_rights() {
         let rules = rules(&redis(1), Some(&users()));
         assert_eq!(rules, [["default", "reset", "on", "nopass", "~*", "&*", "+@all"]]);
     }

@@ -40,14 +40,14 @@ fn master(simulation: &Simulation) -> String {
     simulation.object.status.clone().unwrap().master.unwrap()
 }
 
-fn deleted(simulation: &Simulation) -> usize {
+fn count_deleted(simulation: &Simulation) -> usize {
     let deletes = |action: &&Action| matches!(action, Action::Child(ChildAction::DeletePod { .. }));
     simulation.journal.iter().filter(deletes).count()
 }
 
 /// A firewall that rejects packets looks to the operator as a process that is gone.
 #[test]
-fn a_master_that_refuses_the_operator_stays_while_its_replicas_hear_it() {
+fn a_master_heard_by_replicas_stays() {
     for way in [Cut::Rejected, Cut::Dropped(0)] {
         let mut simulation = Simulation::settled(redis(2));
         cut(&mut simulation, 0, way);
@@ -77,7 +77,7 @@ fn a_master_that_refuses_the_operator_stays_while_its_replicas_hear_it() {
 
 /// The death of a process breaks the links of its replicas.
 #[test]
-fn a_master_that_refuses_connections_is_succeeded_at_the_first_look_once_no_replica_hears_it() {
+fn an_unheard_master_that_refuses_connections_is_succeeded() {
     for way in [None, Some(Cut::Rejected)] {
         let mut simulation = Simulation::settled(redis(2));
         simulation.kubernetes.set.pods.get_mut(&0).unwrap().cut = way;
@@ -90,7 +90,7 @@ fn a_master_that_refuses_connections_is_succeeded_at_the_first_look_once_no_repl
 }
 
 #[test]
-fn a_master_is_dead_whatever_a_link_says_where_the_kubelet_saw_its_end() {
+fn the_kubelets_report_of_an_end_outweighs_a_link() {
     let simulation = Simulation::settled(redis(2));
     let mut observed = simulation.observe();
     observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Gone;
@@ -107,7 +107,7 @@ fn a_master_is_dead_whatever_a_link_says_where_the_kubelet_saw_its_end() {
 
 /// Only the operator could lead a new process to the master, and it could not reach that one either.
 #[test]
-fn replicas_that_the_operator_does_not_reach_are_left_alone_while_the_master_hears_them() {
+fn replicas_heard_by_the_master_are_left_alone() {
     for way in [Cut::Rejected, Cut::Dropped(0)] {
         let mut simulation = Simulation::settled(redis(3));
         (1..=3).for_each(|ordinal| cut(&mut simulation, ordinal, way));
@@ -117,7 +117,7 @@ fn replicas_that_the_operator_does_not_reach_are_left_alone_while_the_master_hea
             simulation.write();
             assert!(simulation.acknowledged.len() > before, "{way:?}: the master takes writes");
         }
-        assert_eq!(deleted(&simulation), 0, "{way:?}");
+        assert_eq!(count_deleted(&simulation), 0, "{way:?}");
         let text = message(&simulation);
         assert!(
             text.contains("cache-1") && text.contains("Causeway cannot reach") && text.contains("NetworkPolicy"),
@@ -133,16 +133,16 @@ fn replicas_that_hang_are_replaced_one_after_the_other() {
     for _ in 0..60 {
         pass(&mut simulation, 1);
         let answer = simulation.kubernetes.set.pods.values().filter(|pod| pod.answers()).count();
-        assert!(answer + 3 - deleted(&simulation).min(3) >= 3, "another is replaced before the last one answers");
+        assert!(answer + 3 - count_deleted(&simulation).min(3) >= 3, "another is replaced before the last one answers");
     }
-    assert_eq!(deleted(&simulation), 3);
+    assert_eq!(count_deleted(&simulation), 3);
     simulation.settle();
     simulation.assert_settled();
 }
 
 /// The cut that keeps the operator from them keeps it from their successors, too.
 #[test]
-fn no_further_replica_is_replaced_while_the_last_one_has_not_answered() {
+fn one_unanswering_replica_stops_further_replacements() {
     let mut simulation = Simulation::settled(redis(3));
     (1..=3).for_each(|ordinal| hang(&mut simulation, ordinal));
     for (second, most) in (0..700).map(|second| (second, second / 300 + 1)) {
@@ -151,15 +151,15 @@ fn no_further_replica_is_replaced_while_the_last_one_has_not_answered() {
             pod.cut = pod.cut.or(Some(Cut::Dropped(0)));
         }
         pass(&mut simulation, 1);
-        assert!(deleted(&simulation) <= most, "after {second} s");
+        assert!(count_deleted(&simulation) <= most, "after {second} s");
     }
-    assert_eq!(deleted(&simulation), 3, "it goes on, slowly");
+    assert_eq!(count_deleted(&simulation), 3, "it goes on, slowly");
     assert_eq!(master(&simulation), "cache-0");
 }
 
 /// A new process is a replica without a master, and knows nothing about the master.
 #[test]
-fn a_master_that_hangs_before_its_only_replica_follows_is_succeeded_after_the_data_loss_timeout() {
+fn a_hung_master_without_replica_is_succeeded_after_the_timeout() {
     let mut simulation = Simulation::settled(redis(1));
     let kept = simulation.acknowledged.clone();
     simulation.kubernetes.kill(1);
@@ -183,7 +183,7 @@ fn a_master_that_hangs_before_its_only_replica_follows_is_succeeded_after_the_da
 
 /// It connects, and says that the master serves.
 #[test]
-fn a_replica_that_is_started_again_while_the_operator_does_not_reach_the_master_follows_it() {
+fn a_restarted_replica_follows_an_unreached_master() {
     for way in [Cut::Rejected, Cut::Dropped(0)] {
         let mut simulation = Simulation::settled(redis(1));
         cut(&mut simulation, 0, way);
@@ -207,7 +207,7 @@ fn a_replica_that_is_started_again_while_the_operator_does_not_reach_the_master_
 
 /// An empty process gives nothing to those that follow it, and data win.
 #[test]
-fn no_replica_is_emptied_by_a_master_that_came_back_empty_unseen() {
+fn an_unseen_empty_master_empties_no_replica() {
     let mut simulation = Simulation::settled(redis(1));
     let kept = simulation.acknowledged.clone();
     cut(&mut simulation, 0, Cut::Dropped(0));
@@ -224,7 +224,7 @@ fn no_replica_is_emptied_by_a_master_that_came_back_empty_unseen() {
 
 /// A full copy takes minutes, and Redis calls the connection down meanwhile.
 #[test]
-fn a_replica_that_copies_all_data_hears_the_master_and_one_that_has_just_begun_to_follow_proves_nothing() {
+fn a_copying_replica_hears_its_master() {
     let simulation = Simulation::settled(redis(1));
     let mut observed = simulation.observe();
     observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Silent(Duration::from_secs(30));

@@ -72,7 +72,7 @@ fn refused_service() -> Simulation {
 }
 
 #[test]
-fn a_service_that_is_refused_is_reported_and_pods_are_replaced_all_the_same() {
+fn a_refused_service_is_reported_and_pods_are_replaced() {
     let mut simulation = refused_service();
     OTHER.happens(&mut simulation);
     simulation.works(60);
@@ -91,7 +91,7 @@ fn a_service_that_is_refused_is_reported_and_pods_are_replaced_all_the_same() {
 
 /// Clients may still reach the earlier master, and readers do not come to it before they have left it.
 #[test]
-fn after_a_change_of_the_master_a_set_with_a_refused_child_is_looked_at_soon() {
+fn a_set_with_a_refused_child_is_retried_soon() {
     let mut simulation = refused_service();
     Edit::Switch(1).happens(&mut simulation);
     let mut looks = Vec::new();
@@ -110,7 +110,7 @@ fn after_a_change_of_the_master_a_set_with_a_refused_child_is_looked_at_soon() {
 
 /// Their successors would be like them.
 #[test]
-fn no_pod_is_replaced_and_a_master_is_succeeded_while_the_pods_that_the_spec_asks_for_are_refused() {
+fn refused_pods_stop_the_rollout_but_no_failover() {
     let mut simulation = Simulation::settled(redis(2));
     simulation.kubernetes.denied.insert("StatefulSet");
     OTHER.happens(&mut simulation);
@@ -126,7 +126,7 @@ fn no_pod_is_replaced_and_a_master_is_succeeded_while_the_pods_that_the_spec_ask
 }
 
 #[test]
-fn a_full_volume_that_cannot_grow_is_reported_and_a_switchover_done_all_the_same() {
+fn a_volume_that_cannot_grow_stops_no_switchover() {
     let mut simulation = Simulation::settled(redis(2));
     simulation.kubernetes.rigid = true;
     Edit::Size("2Gi").happens(&mut simulation);
@@ -152,7 +152,7 @@ fn a_full_volume_that_cannot_grow_is_reported_and_a_switchover_done_all_the_same
 
 /// Without its network policy, for example, a database would be open to all.
 #[test]
-fn a_set_does_not_begin_while_one_of_its_children_is_refused() {
+fn a_refused_child_keeps_a_set_from_beginning() {
     for kind in ["Service", "PodDisruptionBudget", "StatefulSet"] {
         let mut simulation = Simulation::new(redis(2));
         simulation.kubernetes.denied.insert(kind);

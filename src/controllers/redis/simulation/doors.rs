@@ -22,7 +22,7 @@ pub fn plan(simulation: &Simulation, change: impl Fn(&mut Observed)) -> Plan<Act
     decide(&simulation.object, &observed, simulation.now)
 }
 
-/// Reason and message.
+/// Returns reason and message of a set that is not ready.
 pub fn cause(health: &Health) -> (&'static str, String) {
     match health {
         Health::Ready(cause) | Health::Progressing(cause) | Health::Stalled(cause) => {
@@ -32,7 +32,7 @@ pub fn cause(health: &Health) -> (&'static str, String) {
     }
 }
 
-fn refused(words: &str) -> Admission {
+fn refuse_with(words: &str) -> Admission {
     Admission::Refused(words.into())
 }
 
@@ -41,7 +41,7 @@ fn a_node_that_turns_new_clients_away_is_not_ready() {
     let simulation = Simulation::settled(redis(2));
     for ordinal in [0, 1] {
         for turned_away in [
-            Some(refused("ERR max number of clients reached")),
+            Some(refuse_with("ERR max number of clients reached")),
             // With TLS.
             Some(Admission::Ignored("closes the connection without a word")),
         ] {
@@ -71,10 +71,10 @@ fn users_that_were_changed_by_hand_are_put_back() {
         object.spec.auth.enabled = enabled;
         let simulation = Simulation::settled(object);
         for (turned_away, detour) in [
-            (Some(refused("NOAUTH Authentication required.")), false),
-            (Some(refused("WRONGPASS invalid username-password pair or user is disabled.")), false),
-            (Some(refused("NOPERM no permissions")), false),
-            (Some(refused("DENIED Redis is running in protected mode")), false),
+            (Some(refuse_with("NOAUTH Authentication required.")), false),
+            (Some(refuse_with("WRONGPASS invalid username-password pair or user is disabled.")), false),
+            (Some(refuse_with("NOPERM no permissions")), false),
+            (Some(refuse_with("DENIED Redis is running in protected mode")), false),
             // The operator's own user is lost.
             (None, true),
         ] {
@@ -91,7 +91,7 @@ fn users_that_were_changed_by_hand_are_put_back() {
 }
 
 /// The look of an operator while the master runs a script.
-fn busy(simulation: &Simulation, seconds: u64) -> Plan<Action, RedisStatus> {
+fn plan_while_busy(simulation: &Simulation, seconds: u64) -> Plan<Action, RedisStatus> {
     plan(simulation, |observed| {
         let own = &mut observed.set.pods.get_mut(&0).unwrap().own;
         (own.state, own.busy) = (NodeState::Silent(std::time::Duration::from_secs(seconds)), true);
@@ -110,10 +110,10 @@ fn patient(replicas: i32) -> Simulation {
 }
 
 #[test]
-fn a_master_that_runs_a_script_is_told_with_the_way_to_end_it() {
+fn a_busy_master_is_reported_with_the_remedy() {
     for replicas in [0, 2] {
         let simulation = patient(replicas);
-        let (reason, message) = cause(&busy(&simulation, 6).health);
+        let (reason, message) = cause(&plan_while_busy(&simulation, 6).health);
         let expected = ["cache-0", "BUSY", "SCRIPT KILL", "SHUTDOWN NOSAVE", "loses what the script wrote"];
         assert!(reason == "MasterBusy" && expected.iter().all(|word| message.contains(word)), "{reason} {message}");
         assert!(!message.contains("delete pod"), "{message}");
@@ -124,15 +124,15 @@ fn a_master_that_runs_a_script_is_told_with_the_way_to_end_it() {
 fn a_script_that_outlasts_the_hang_timeout_costs_the_role() {
     let mut simulation = patient(2);
     let timeout = simulation.object.spec.failover.hang_timeout.seconds();
-    assert_eq!(busy(&simulation, timeout - 1).status.failover, None);
-    let plan = busy(&simulation, timeout);
+    assert_eq!(plan_while_busy(&simulation, timeout - 1).status.failover, None);
+    let plan = plan_while_busy(&simulation, timeout);
     let failover = plan.status.failover.clone().expect("another node takes over");
     assert!(failover.target != "cache-0" && plan.write_status_first, "{failover:?}");
     // It would refuse to step down, and take writes when its script ends.
     let ends = |action: &Action| matches!(action, Action::EndBusy { node, .. } if node.name == "cache-0");
     let steps_down = |action: &Action| matches!(action, Action::StepDown { .. });
     simulation.object.status = Some(plan.status);
-    let next = busy(&simulation, timeout + 1);
+    let next = plan_while_busy(&simulation, timeout + 1);
     assert!(next.actions.iter().any(ends) && !next.actions.iter().any(steps_down), "{:?}", next.actions);
     let place = |is: fn(&Action) -> bool| next.actions.iter().position(is);
     let promoted = place(|action| matches!(action, Action::Promote { .. }));
@@ -161,7 +161,7 @@ fn a_replica_that_runs_a_script_is_not_replaced() {
 }
 
 #[test]
-fn a_master_that_refuses_the_operator_is_told_with_what_fits() {
+fn a_refusing_master_is_reported_with_the_remedy() {
     let refusal = |enabled: bool, ephemeral: bool, words: &str| {
         let mut object = redis(1);
         (object.spec.auth.enabled, object.spec.storage.ephemeral) = (enabled, ephemeral);

@@ -22,7 +22,7 @@ fn allowed(simulation: &Simulation) -> i64 {
 }
 
 /// Returns how many evictions a settled set allows after a look at which something has changed.
-fn after(object: Redis, change: impl Fn(&mut Observed)) -> i64 {
+fn evictions_after(object: Redis, change: impl Fn(&mut Observed)) -> i64 {
     let mut simulation = Simulation::settled(object);
     let mut observed = simulation.observe();
     change(&mut observed);
@@ -54,37 +54,37 @@ fn copies(observed: &mut Observed, ordinals: &[i32]) {
 }
 
 #[test]
-fn a_pod_may_be_evicted_while_another_replica_with_all_data_is_left() {
+fn a_pod_may_be_evicted_beside_a_full_replica() {
     for (replicas, copying, expected) in
         [(0, 0, 1), (1, 0, 1), (1, 1, 0), (2, 0, 1), (2, 1, 0), (3, 1, 1), (3, 2, 0), (4, 2, 1)]
     {
         let ordinals: Vec<i32> = (1..=copying).collect();
-        let found = after(redis(replicas), |observed| copies(observed, &ordinals));
+        let found = evictions_after(redis(replicas), |observed| copies(observed, &ordinals));
         assert_eq!(found, expected, "{copying} of {replicas} replicas copy all data");
     }
     let mut object = redis(3);
     object.spec.failover.min_replicas_to_write = Some(2);
-    assert_eq!(after(object, |observed| copies(observed, &[1])), 0, "writes would be refused");
+    assert_eq!(evictions_after(object, |observed| copies(observed, &[1])), 0, "writes would be refused");
 }
 
 /// Kubernetes counts it as unavailable, and so evicts no other.
 #[test]
-fn a_replica_that_does_not_start_keeps_no_node_from_being_drained() {
+fn a_broken_replica_does_not_block_a_drain() {
     let fails = |observed: &mut Observed| {
         let pod = observed.set.pods.get_mut(&1).unwrap();
         (pod.ready, pod.trouble) = (false, Some("CrashLoopBackOff".into()));
         pod.own.state = NodeState::Gone;
     };
-    assert_eq!(after(redis(2), fails), 1);
+    assert_eq!(evictions_after(redis(2), fails), 1);
     let listens = |observed: &mut Observed| {
         fails(observed);
         observed.set.pods.get_mut(&1).unwrap().ready = true;
     };
-    assert_eq!(after(redis(2), listens), 0);
+    assert_eq!(evictions_after(redis(2), listens), 0);
 }
 
 #[test]
-fn a_failover_waits_for_no_budget_and_without_a_master_nothing_is_evicted() {
+fn without_a_master_nothing_is_evicted() {
     let mut simulation = Simulation::settled(redis(1));
     let mut observed = simulation.observe();
     let budget = |simulation: &Simulation, observed: &Observed| {
@@ -107,7 +107,7 @@ fn a_failover_waits_for_no_budget_and_without_a_master_nothing_is_evicted() {
 
 /// Each replica listens long before it has all data, and its volume stays on the node that is drained.
 #[test]
-fn a_drain_of_one_node_after_the_other_takes_no_data() {
+fn successive_drains_lose_no_data() {
     for replicas in 1..4 {
         let mut simulation = Simulation::settled(redis(replicas));
         let mut left: Vec<i32> = (0..=replicas).collect();

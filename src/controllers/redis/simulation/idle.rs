@@ -14,7 +14,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_settled_set_writes_nothing_while_nodes_do_not_answer_for_a_moment(replicas in 0..4_i32, silent: [bool; 4]) {
+    fn a_brief_silence_causes_no_writes(replicas in 0..4_i32, silent: [bool; 4]) {
         let mut simulation = Simulation::settled(redis(replicas));
         for (ordinal, pod) in &mut simulation.kubernetes.set.pods {
             pod.process.as_mut().unwrap().hangs = silent[usize::try_from(*ordinal).unwrap()].then_some(1);
@@ -35,7 +35,7 @@ proptest! {
 }
 
 #[test]
-fn nodes_that_were_killed_again_and_again_are_started_at_once() {
+fn nodes_in_a_long_back_off_are_restarted() {
     for count in 1..=3 {
         let mut simulation = Simulation::settled(redis(2));
         for ordinal in 0..count {

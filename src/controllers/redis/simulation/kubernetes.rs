@@ -20,7 +20,6 @@ use crate::stateful::simulation::{self, Birth, Objects};
 /// The image that the operator runs.
 pub const OWN_IMAGE: &str = "causeway:1";
 
-/// A pod.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a pod")]
 pub struct PodState {
@@ -41,7 +40,6 @@ pub struct PodState {
     pub unlabelled: bool,
     /// Its container has a liveness probe.
     probed: bool,
-    /// Its image exists.
     pub startable: bool,
     /// A process of it was started.
     pub has_run: bool,
@@ -72,7 +70,6 @@ pub const REFUSED: &str = "bogus";
 pub enum Cut {
     /// Packets get no answer, since so many seconds.
     Dropped(u64),
-    /// Connections are refused.
     Rejected,
 }
 
@@ -119,7 +116,7 @@ pub struct Said {
 pub const LINK_TIMEOUT: u64 = 60;
 
 impl Said {
-    fn word(&self) -> LastWord {
+    fn last_word(&self) -> LastWord {
         LastWord { offset: self.earlier, ago: Duration::from_secs(self.seconds_ago), empty: false }
     }
 }
@@ -258,7 +255,7 @@ impl Kubernetes {
             slices: self.slices.clone(),
             own_image: Some(OWN_IMAGE.into()),
             refused: BTreeMap::new(),
-            words: self.words.iter().map(|(name, said)| (name.clone(), said.word())).collect(),
+            words: self.words.iter().map(|(name, said)| (name.clone(), said.last_word())).collect(),
         }
     }
 

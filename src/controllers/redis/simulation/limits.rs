@@ -13,7 +13,7 @@ fn changes_the_master(action: &Action) -> bool {
 }
 
 #[test]
-fn writes_that_are_refused_are_told_with_the_field_and_cost_no_role() {
+fn refused_writes_are_reported_and_cost_no_role() {
     for (words, field, all_disks) in [
         ("OOM command not allowed when used memory > 'maxmemory'.", "spec.config.maxmemory", false),
         ("MISCONF Errors writing to the AOF file: No space left on device", "spec.storage.size", true),

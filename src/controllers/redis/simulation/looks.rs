@@ -72,7 +72,7 @@ fn a_master_that_replicas_hear_stays() {
 
 /// When the next leader begins to listen, the replicas may have missed the master for seconds already.
 #[test]
-fn a_master_that_replicas_lost_long_before_anybody_looked_is_succeeded_at_the_first_look() {
+fn a_master_lost_long_ago_is_succeeded_at_once() {
     let simulation = Simulation::settled(redis(2));
     let timeout = simulation.object.spec.failover.hang_timeout.seconds();
     let mut observed = simulation.observe();
@@ -105,7 +105,7 @@ fn a_master_that_replicas_lost_long_before_anybody_looked_is_succeeded_at_the_fi
 /// Replicas that are cut off from their master miss it while it takes writes. What they report does not prove that a
 /// short pause is more than that, and none of them can take over without loss.
 #[test]
-fn a_master_that_answered_all_the_time_is_not_succeeded_by_replicas_that_are_cut_off() {
+fn severed_replicas_do_not_succeed_an_answering_master() {
     let simulation = Simulation::settled(redis(2));
     let timeout = simulation.object.spec.failover.hang_timeout.seconds();
     let mut observed = simulation.observe();
@@ -131,7 +131,7 @@ fn a_master_that_answered_all_the_time_is_not_succeeded_by_replicas_that_are_cut
 
 /// When it wakes up, it answers no write that waited.
 #[test]
-fn a_hung_master_is_sent_the_step_down_before_its_successor_is_promoted() {
+fn a_hung_master_is_demoted_before_the_promotion() {
     let mut simulation = Simulation::settled(redis(2));
     let mut observed = simulation.observe();
     observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Silent(Duration::from_secs(30));
@@ -160,7 +160,7 @@ fn a_hung_master_is_sent_the_step_down_before_its_successor_is_promoted() {
 
 /// Redis reports its connection as up until `repl-timeout` has passed.
 #[test]
-fn a_replica_that_is_cut_off_from_a_master_that_serves_does_not_take_over() {
+fn a_severed_replica_of_a_serving_master_stays() {
     let mut simulation = Simulation::settled(redis(1));
     let timeout = simulation.object.spec.failover.hang_timeout.seconds();
     let mut observed = simulation.observe();
@@ -177,7 +177,7 @@ fn a_replica_that_is_cut_off_from_a_master_that_serves_does_not_take_over() {
 
 /// A master stays the master for a moment without an answer, also while it is to hand over.
 #[test]
-fn a_master_that_is_to_hand_over_keeps_its_role_while_it_does_not_answer_for_a_moment() {
+fn a_brief_silence_does_not_end_a_handover() {
     let mut simulation = Simulation::settled(redis(2));
     let status = simulation.object.status.as_mut().unwrap();
     status.failover = Some(Failover {
@@ -204,7 +204,7 @@ fn a_master_that_is_to_hand_over_keeps_its_role_while_it_does_not_answer_for_a_m
 
 /// A replica that does not answer while the master takes writes lacks those.
 #[test]
-fn a_replica_that_was_away_while_the_master_served_does_not_take_over() {
+fn a_stale_replica_does_not_take_over() {
     let mut simulation = Simulation::settled(redis(1));
     simulation.kubernetes.set.pods.get_mut(&1).unwrap().process.as_mut().unwrap().hangs = Some(0);
     for _ in 0..5 {
@@ -222,7 +222,7 @@ fn a_replica_that_was_away_while_the_master_served_does_not_take_over() {
 
 /// Nor does a replica that was away while no operator looked.
 #[test]
-fn a_replica_that_lost_its_master_long_before_that_was_restarted_does_not_take_over() {
+fn a_replica_of_a_restarted_master_may_be_stale() {
     let simulation = Simulation::settled(redis(1));
     let mut observed = simulation.observe();
     says(&mut observed, 0, |info| {
@@ -243,7 +243,7 @@ fn a_replica_that_lost_its_master_long_before_that_was_restarted_does_not_take_o
 
 /// The pod that never catches up was made from the earlier spec: waiting for it would never end.
 #[test]
-fn a_pod_of_the_earlier_spec_that_cannot_follow_is_replaced() {
+fn an_outdated_pod_that_cannot_follow_is_replaced() {
     let simulation = Simulation::settled(redis(2));
     let mut observed = simulation.observe();
     observed.set.pods.get_mut(&1).unwrap().revision = "earlier".into();
@@ -289,7 +289,7 @@ fn volumes_of_an_earlier_object_are_not_deleted() {
 
 /// A user ran `FAILOVER` on the master. It has connected to its successor, or has not yet.
 #[test]
-fn a_master_that_was_made_by_hand_is_recorded_and_no_other_is_promoted_or_detached() {
+fn a_master_made_by_hand_is_recorded() {
     for up in [true, false] {
         let simulation = Simulation::settled(redis(1));
         let mut observed = simulation.observe();
@@ -315,7 +315,7 @@ fn a_master_that_was_made_by_hand_is_recorded_and_no_other_is_promoted_or_detach
 
 /// A pod that was made while there were replicas has no liveness probe, and is not replaced to get one.
 #[test]
-fn a_single_master_that_hangs_is_left_to_the_kubelet_only_if_that_probes_it() {
+fn a_probed_single_master_is_left_to_the_kubelet() {
     let simulation = Simulation::settled(redis(0));
     let mut observed = simulation.observe();
     assert!(observed.set.pods[&0].own.probed, "it was made alone");
@@ -336,7 +336,7 @@ fn a_single_master_that_hangs_is_left_to_the_kubelet_only_if_that_probes_it() {
 
 /// The operator does not know all directives of all versions.
 #[test]
-fn a_process_that_refuses_to_change_a_directive_is_replaced_and_is_not_asked_again() {
+fn a_process_that_refuses_a_directive_is_replaced() {
     let simulation = Simulation::settled(redis(1));
     let mut observed = simulation.observe();
     let own = &mut observed.set.pods.get_mut(&1).unwrap().own;

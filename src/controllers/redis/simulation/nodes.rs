@@ -6,7 +6,6 @@ use crate::stateful::tls::facts::StoredCertificate;
 /// A write; each has a number of its own.
 pub type Write = u32;
 
-/// A running process.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Process {
@@ -39,7 +38,6 @@ pub struct Process {
 pub struct Following {
     pub host: String,
     pub up: bool,
-    /// Fetches all data.
     pub syncing: bool,
     /// Seconds since it last received anything from its master.
     pub quiet: u64,
@@ -95,7 +93,6 @@ impl Process {
         }
     }
 
-    /// Follows another.
     pub fn follow(&mut self, host: &str) {
         if self.follows.as_ref().is_none_or(|following| following.host != host) {
             self.follows = Some(Following { host: host.to_owned(), up: false, syncing: false, quiet: 0, lost: 0 });

@@ -31,7 +31,7 @@ fn volumes(simulation: &Simulation) -> BTreeMap<i32, String> {
 }
 
 #[test]
-fn nothing_begins_on_volumes_of_somebody_else() {
+fn nothing_begins_on_foreign_volumes() {
     let mut simulation = Simulation::new(redis(2));
     simulation.kubernetes.set.others.insert(1, WHOSE);
     simulation.settle();
@@ -43,7 +43,7 @@ fn nothing_begins_on_volumes_of_somebody_else() {
 }
 
 #[test]
-fn replicas_do_not_begin_on_volumes_of_somebody_else_and_the_master_serves_on() {
+fn replicas_do_not_begin_on_foreign_volumes() {
     let mut simulation = Simulation::settled(redis(1));
     simulation.kubernetes.set.others.insert(2, WHOSE);
     Edit::Replicas(2).happens(&mut simulation);
@@ -61,7 +61,7 @@ fn replicas_do_not_begin_on_volumes_of_somebody_else_and_the_master_serves_on() 
 
 /// The operator still knows the users of the nodes.
 #[test]
-fn a_secret_of_users_that_lost_its_owner_is_reported_and_the_master_is_succeeded() {
+fn a_secret_without_owner_stops_no_failover() {
     let mut object = redis(1);
     object.spec.auth.enabled = true;
     let mut simulation = Simulation::settled(object);
@@ -82,7 +82,7 @@ fn a_secret_of_users_that_lost_its_owner_is_reported_and_the_master_is_succeeded
 }
 
 #[test]
-fn a_pod_whose_label_was_taken_off_gets_it_back_and_keeps_its_role() {
+fn an_unlabelled_pod_gets_its_label_back() {
     for ordinal in 0..=2 {
         let mut simulation = Simulation::settled(redis(2));
         let epoch = simulation.object.status.clone().unwrap().epoch;
@@ -102,7 +102,7 @@ fn a_pod_whose_label_was_taken_off_gets_it_back_and_keeps_its_role() {
 
 /// The files of the master cannot be read when it is started again: another takes over, and it begins empty.
 #[test]
-fn a_master_that_cannot_read_its_data_is_succeeded_and_emptied() {
+fn a_damaged_master_is_succeeded_and_emptied() {
     let mut simulation = Simulation::settled(redis(2));
     let (before, data) = (volumes(&simulation), simulation.data());
     damage(&mut simulation, 0);

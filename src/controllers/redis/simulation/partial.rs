@@ -26,7 +26,6 @@ const DATA_LOSS_TIMEOUT: u32 = 300;
 /// All nodes are away for this long, in seconds.
 const ALL_AWAY: u16 = 330;
 
-/// Something that happens.
 #[derive(Clone, Debug)]
 enum Event {
     Look,
@@ -82,7 +81,6 @@ struct Promises {
 }
 
 impl Promises {
-    /// Notes new acknowledgements.
     fn note(&mut self, simulation: &Simulation) {
         for write in &simulation.acknowledged[self.noted..] {
             let pods = simulation.kubernetes.set.pods.values().filter(|pod| pod.is_master());
@@ -231,7 +229,7 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn no_promised_write_is_lost_whatever_is_cut_off_or_dies(replicas in 1..4_i32, story in proptest::collection::vec(event(), 0..24)) {
+    fn no_promised_write_is_lost_by_cuts_or_deaths(replicas in 1..4_i32, story in proptest::collection::vec(event(), 0..24)) {
         let mut simulation = patient(replicas);
         let mut promises = Promises::default();
         for event in &story {
@@ -284,7 +282,7 @@ fn recorded_master(simulation: &Simulation) -> Option<String> {
 
 /// No periodic look falls into the cut: only the answers to ROLE tell what the master had.
 #[test]
-fn a_replica_that_was_cut_off_does_not_take_over_however_the_master_went() {
+fn a_severed_replica_does_not_take_over() {
     for (death, replicas, seconds) in
         DEATHS.into_iter().flat_map(|death| [(death, 2, 22), (death, 3, 8), (death, 1, 3)])
     {
@@ -308,7 +306,7 @@ fn a_replica_that_was_cut_off_does_not_take_over_however_the_master_went() {
 }
 
 #[test]
-fn a_replica_that_has_all_data_takes_over_at_once_however_the_master_went() {
+fn a_full_replica_takes_over_at_once() {
     for death in DEATHS {
         let mut simulation = patient(2);
         let mut promises = Promises::default();
@@ -324,7 +322,7 @@ fn a_replica_that_has_all_data_takes_over_at_once_however_the_master_went() {
 
 /// One of them receives everything, and takes over.
 #[test]
-fn a_replica_that_is_cut_off_beside_another_that_is_not_leaves_the_role_to_that() {
+fn a_severed_replica_leaves_the_role_to_another() {
     for death in DEATHS {
         let mut simulation = patient(2);
         let mut promises = Promises::default();
@@ -341,7 +339,7 @@ fn a_replica_that_is_cut_off_beside_another_that_is_not_leaves_the_role_to_that(
 
 /// An operator that began to listen after the death knows only what replicas say themselves.
 #[test]
-fn a_link_that_is_up_without_a_master_at_its_other_end_proves_a_cut() {
+fn a_link_without_a_master_proves_a_cut() {
     let simulation = Simulation::settled(redis(1));
     for (quiet, up, expected) in [(1, false, true), (2, true, true), (3, true, false)] {
         let mut observed = simulation.observe();
@@ -361,7 +359,7 @@ fn a_link_that_is_up_without_a_master_at_its_other_end_proves_a_cut() {
 
 /// The master answers for a moment after a pause, before its replicas have received anything.
 #[test]
-fn a_replica_with_all_that_the_master_had_takes_over_whatever_the_status_calls_it() {
+fn a_full_replica_takes_over_despite_the_status() {
     let mut simulation = Simulation::settled(redis(1));
     simulation.object.status.as_mut().unwrap().nodes[1].in_sync = false;
     let mut observed = simulation.observe();
@@ -411,7 +409,7 @@ fn replicas_that_receive_nothing_are_reported_within_three_seconds() {
 
 /// A replica that the master hears is in sync, whatever a single look shows.
 #[test]
-fn one_replica_that_is_cut_off_takes_no_other_with_it() {
+fn one_severed_replica_does_not_discredit_another() {
     let mut simulation = Simulation::settled(redis(2));
     let mut promises = Promises::default();
     simulation.kubernetes.sever(0, 1);
@@ -425,7 +423,7 @@ fn one_replica_that_is_cut_off_takes_no_other_with_it() {
 
 /// Everything is switched off, and the node that has all data boots last.
 #[test]
-fn nodes_that_return_together_wait_for_the_one_with_all_data() {
+fn returning_nodes_wait_for_the_full_one() {
     let mut simulation = Simulation::settled(redis(2));
     let mut promises = Promises::default();
     isolate(&mut simulation);
@@ -452,7 +450,7 @@ fn nodes_that_return_together_wait_for_the_one_with_all_data() {
 
 /// The time counts from when another node can be asked, and beyond it the master is waited for while it reads its data.
 #[test]
-fn a_master_that_reads_its_data_is_waited_for_beyond_the_data_loss_timeout() {
+fn a_loading_master_outlasts_the_data_loss_timeout() {
     for loading in [true, false] {
         let mut simulation = Simulation::settled(redis(1));
         simulation.object.status.as_mut().unwrap().nodes[1].in_sync = false;
@@ -483,7 +481,7 @@ fn a_master_that_reads_its_data_is_waited_for_beyond_the_data_loss_timeout() {
 
 /// A new pod of the master has a minute to start in.
 #[test]
-fn a_master_whose_pod_was_just_made_is_waited_for_beyond_the_data_loss_timeout() {
+fn a_new_masters_pod_outlasts_the_data_loss_timeout() {
     let mut simulation = Simulation::settled(redis(1));
     simulation.object.status.as_mut().unwrap().nodes[1].in_sync = false;
     let since = simulation.now.checked_sub(jiff::SignedDuration::from_secs(600)).unwrap();
@@ -512,7 +510,7 @@ fn a_master_whose_pod_was_just_made_is_waited_for_beyond_the_data_loss_timeout()
 
 /// The same without keys: all were deleted, or expired.
 #[test]
-fn a_master_that_was_emptied_on_purpose_is_the_master_again_at_once() {
+fn a_master_emptied_on_purpose_returns_at_once() {
     for (replicas, has_writes) in [(0, true), (0, false), (2, true), (2, false)] {
         let simulation = Simulation::settled(redis(replicas));
         let mut observed = simulation.observe();
@@ -551,7 +549,7 @@ fn a_master_that_said_it_was_empty_lost_nothing() {
 
 /// A replica that missed the deletion must not bring deleted keys back.
 #[test]
-fn keys_that_were_deleted_do_not_come_back_with_a_stale_replica() {
+fn deleted_keys_do_not_return_with_a_stale_replica() {
     let mut simulation = Simulation::settled(redis(1));
     simulation.object.status.as_mut().unwrap().nodes[1].in_sync = false;
     let mut observed = simulation.observe();
@@ -599,7 +597,7 @@ fn fewer_databases_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn a_replica_with_fewer_databases_than_its_master_neither_counts_nor_takes_over() {
+fn a_replica_with_fewer_databases_does_not_take_over() {
     for (own, masters, expected) in [(8, 16, false), (16, 16, true), (16, 8, true)] {
         let mut simulation = Simulation::settled(redis(1));
         let mut observed = simulation.observe();

@@ -26,7 +26,7 @@ fn a_secret_of_ours_gets_a_password_again() {
 }
 
 #[test]
-fn a_secret_of_somebody_else_is_reported_and_the_nodes_are_helped() {
+fn a_foreign_secret_is_reported_and_nodes_are_helped() {
     let mut simulation = guarded(Emptied::Theirs);
     simulation.kubernetes.kill(0);
     simulation.settle();

@@ -103,7 +103,7 @@ proptest! {
 
 /// A master that comes back empty within moments must not be one again.
 #[test]
-fn a_master_that_comes_back_empty_follows_the_one_that_took_over() {
+fn an_empty_returning_master_follows_its_successor() {
     let mut simulation = Simulation::settled(redis(3));
     let before = simulation.data();
     simulation.kubernetes.kill(0);
@@ -118,7 +118,7 @@ fn a_master_that_comes_back_empty_follows_the_one_that_took_over() {
 /// The first writes of the new master reached no replica. A queue is empty most of the time, so an empty replica has to
 /// take over at once there, too.
 #[test]
-fn a_new_master_that_hangs_is_succeeded_in_time_by_a_replica_that_had_all_there_was() {
+fn a_hung_new_master_is_succeeded_in_time() {
     let mut simulation = Simulation::new(redis(3));
     for seconds in [1, 2, 0] {
         simulation.reconcile(&Mishap::default());
@@ -139,7 +139,7 @@ fn a_new_master_that_hangs_is_succeeded_in_time_by_a_replica_that_had_all_there_
 
 /// A process that is killed while the disk is busy may come back without writes that its replicas have.
 #[test]
-fn a_master_that_was_restarted_is_not_preferred_to_replicas_that_pause() {
+fn pausing_replicas_are_preferred_to_a_restarted_master() {
     for wakes in [true, false] {
         let mut simulation = Simulation::settled(redis(2));
         for ordinal in [1, 2] {
@@ -211,7 +211,7 @@ fn data_that_are_gone_with_their_pods_are_reported() {
 
 /// Whatever gets in between: clients write to the node that started empty, and that does not answer for a moment.
 #[test]
-fn data_that_are_gone_are_reported_although_the_new_master_pauses() {
+fn lost_data_are_reported_despite_a_pause() {
     for dies_after in 1..8 {
         let mut simulation = Simulation::settled(redis(1));
         for ordinal in 0..=1 {

@@ -42,7 +42,7 @@ pub fn assert_true(object: &Redis, observed: &Observed, health: &Health, actions
 
 /// The only pod still answers after it was deleted, until its process ends.
 #[test]
-fn a_single_node_is_not_ready_before_its_pod_was_replaced() {
+fn a_single_node_is_ready_after_its_rollout() {
     for image in ["registry.example.com/nothing", "registry.example.com/redis"] {
         let mut simulation = Simulation::settled(redis(0));
         Edit::Image(Some(image)).happens(&mut simulation);
@@ -54,7 +54,7 @@ fn a_single_node_is_not_ready_before_its_pod_was_replaced() {
 
 /// A kubelet that does not answer, or an exporter that fails, keeps no client from the master, but is reported.
 #[test]
-fn a_master_whose_pod_is_not_ready_serves_and_is_reported() {
+fn an_unready_master_serves_and_is_reported() {
     for size in [0, 2] {
         let mut simulation = Simulation::settled(redis(size));
         let master = simulation.object.status.clone().unwrap().master.unwrap();
@@ -69,7 +69,7 @@ fn a_master_whose_pod_is_not_ready_serves_and_is_reported() {
 
 /// Pods that are not wanted any more may still serve.
 #[test]
-fn a_set_is_not_ready_before_the_pods_beyond_its_size_are_gone() {
+fn surplus_pods_keep_a_set_unready() {
     let mut simulation = Simulation::settled(redis(3));
     Edit::Replicas(1).happens(&mut simulation);
     simulation.reconcile(&Mishap::default());

@@ -30,7 +30,7 @@ fn set(simulation: &mut Simulation, name: &str, value: &str) {
 }
 
 #[test]
-fn a_refused_setting_is_in_no_file_while_no_master_serves() {
+fn a_refused_setting_is_in_no_file_without_master() {
     for replicas in [0, 2] {
         let mut simulation = Simulation::settled(redis(replicas));
         set(&mut simulation, "timeout", "5");
@@ -54,7 +54,7 @@ fn a_refused_setting_is_in_no_file_while_no_master_serves() {
 }
 
 #[test]
-fn a_setting_that_needs_another_process_is_tried_by_one_pod() {
+fn an_immutable_setting_is_tried_by_one_pod() {
     let mut simulation = Simulation::settled(redis(2));
     set(&mut simulation, "io-threads", REFUSED);
     works(&mut simulation, 30);

@@ -23,7 +23,7 @@ fn make_again(simulation: &mut Simulation) {
 }
 
 /// Lists the events about the choice of the master.
-fn announced(simulation: &Simulation) -> Vec<&str> {
+fn announcements(simulation: &Simulation) -> Vec<&str> {
     let notes = simulation.journal.iter().filter_map(|action| match action {
         Action::Tell { reason: "DataChosen", note } => Some(note.as_str()),
         _ => None,
@@ -38,7 +38,7 @@ fn leave_older_data(simulation: &mut Simulation, ordinal: i32) {
 }
 
 #[test]
-fn the_data_of_the_last_master_win_however_often_the_object_is_made_again() {
+fn the_last_masters_data_survive_recreation() {
     let mut simulation = Simulation::settled(redis(2));
     for last in [2, 0, 1, 0] {
         Edit::Switch(last).happens(&mut simulation);
@@ -54,7 +54,7 @@ fn the_data_of_the_last_master_win_however_often_the_object_is_made_again() {
         assert!(before.iter().all(|write| simulation.data().contains(write)), "{last}: {status:#?}");
         assert_eq!(status.master, Some(format!("cache-{last}")));
         assert!(status.epoch > epoch, "a later epoch has a higher number: {status:#?}");
-        let announced = announced(&simulation);
+        let announced = announcements(&simulation);
         assert_eq!(announced.len(), 1, "{announced:?}");
         assert!(
             announced[0].starts_with(&format!("cache-{last} "))
@@ -64,7 +64,7 @@ fn the_data_of_the_last_master_win_however_often_the_object_is_made_again() {
 }
 
 #[test]
-fn later_data_on_a_volume_without_a_pod_are_waited_for() {
+fn later_data_without_a_pod_are_waited_for() {
     let mut simulation = Simulation::settled(redis(2));
     Edit::Switch(2).happens(&mut simulation);
     simulation.settle();
@@ -88,14 +88,14 @@ fn later_data_on_a_volume_without_a_pod_are_waited_for() {
 
 /// Volumes of an operator that noted nothing on them.
 #[test]
-fn where_no_volume_says_who_was_the_master_the_choice_by_keys_is_told() {
+fn a_choice_by_keys_is_announced() {
     let mut simulation = Simulation::settled(redis(2));
     leave_older_data(&mut simulation, 2);
     simulation.kubernetes.set.claims.values_mut().for_each(|claim| claim.facts.epoch = None);
     make_again(&mut simulation);
     simulation.settle();
     simulation.assert_settled();
-    let announced = announced(&simulation);
+    let announced = announcements(&simulation);
     assert!(announced.len() == 1 && announced[0].contains("cache-2 (1000 keys)"), "{announced:?}");
     assert!(announced[0].contains("no volume of these nodes records"), "{announced:?}");
     let event = simulation.journal.iter().filter_map(Action::event).find(|event| event.reason == "DataChosen");
@@ -108,11 +108,11 @@ fn nothing_is_told_where_all_volumes_have_the_same_data() {
     make_again(&mut simulation);
     simulation.settle();
     simulation.assert_settled();
-    assert_eq!(announced(&simulation), [""; 0]);
+    assert_eq!(announcements(&simulation), [""; 0]);
 }
 
 #[test]
-fn the_first_master_is_the_one_of_the_last_epoch_and_not_the_one_with_the_most_keys() {
+fn the_last_epoch_outweighs_the_number_of_keys() {
     let mut simulation = Simulation::settled(redis(2));
     simulation.object.status = None;
     let mut observed = simulation.observe();
@@ -133,7 +133,7 @@ fn the_first_master_is_the_one_of_the_last_epoch_and_not_the_one_with_the_most_k
 
 /// A user deletes an object with its volumes and makes it again at once: the former master answers for a moment longer.
 #[test]
-fn nodes_of_an_earlier_object_are_waited_for_and_none_of_them_becomes_the_master() {
+fn nodes_of_an_earlier_object_are_not_adopted() {
     let mut simulation = Simulation::settled(redis(2));
     let mut observed = simulation.observe();
     let object = &mut simulation.object;

@@ -7,7 +7,7 @@ use crate::stateful::ChildAction;
 use crate::stateful::simulation::restart;
 
 #[test]
-fn a_rollout_restart_replaces_each_pod_once_and_the_master_last() {
+fn a_rollout_restart_replaces_the_master_last() {
     for replicas in [0, 2] {
         let mut simulation = Simulation::settled(redis(replicas));
         let master = simulation.object.status.clone().unwrap().master;

@@ -18,7 +18,7 @@ fn asking(replicas: i32) -> Simulation {
     simulation
 }
 
-fn until(simulation: &mut Simulation, what: &str, done: impl Fn(&Simulation) -> bool) {
+fn run_until(simulation: &mut Simulation, what: &str, done: impl Fn(&Simulation) -> bool) {
     for _ in 0..100 {
         if done(simulation) {
             return;
@@ -29,7 +29,7 @@ fn until(simulation: &mut Simulation, what: &str, done: impl Fn(&Simulation) -> 
     panic!("never {what}: {:?} {:?}", simulation.health, simulation.kubernetes.set.restore);
 }
 
-fn made(simulation: &Simulation) -> usize {
+fn restores_made(simulation: &Simulation) -> usize {
     simulation
         .journal
         .iter()
@@ -46,12 +46,12 @@ fn phase(simulation: &Simulation) -> Option<&str> {
 }
 
 #[test]
-fn nodes_are_restored_once_a_master_takes_writes_and_ready_only_then() {
+fn nodes_are_ready_only_after_their_restore() {
     for replicas in [0, 3] {
         let mut simulation = asking(replicas);
-        until(&mut simulation, "made", |simulation| matches!(simulation.kubernetes.set.restore, Seen::Present(_)));
+        run_until(&mut simulation, "made", |simulation| matches!(simulation.kubernetes.set.restore, Seen::Present(_)));
         assert!(simulation.kubernetes.serves(&simulation.object), "{:#?}", simulation.kubernetes.set.pods);
-        until(&mut simulation, "noted", |simulation| {
+        run_until(&mut simulation, "noted", |simulation| {
             outcome(simulation) == Some(RestoreOutcome::Running) && phase(simulation) == Some("Restoring")
         });
         assert!(matches!(simulation.health, Some(Health::Progressing(_))), "{:?}", simulation.health);
@@ -63,27 +63,27 @@ fn nodes_are_restored_once_a_master_takes_writes_and_ready_only_then() {
         simulation.kubernetes.set.restore = Seen::Absent;
         simulation.settle();
         simulation.assert_settled();
-        assert_eq!(made(&simulation), 1);
+        assert_eq!(restores_made(&simulation), 1);
     }
 }
 
 #[test]
 fn another_master_is_made_while_a_restore_runs() {
     let mut simulation = asking(3);
-    until(&mut simulation, "noted", |simulation| outcome(simulation) == Some(RestoreOutcome::Running));
+    run_until(&mut simulation, "noted", |simulation| outcome(simulation) == Some(RestoreOutcome::Running));
     let before = simulation.object.status.as_ref().and_then(|status| status.master.clone());
     let master = simulation.kubernetes.set.pods.values_mut().find(|pod| pod.is_master()).expect("a master");
     master.process.as_mut().expect("its process").hangs = Some(0);
-    until(&mut simulation, "succeeded", |simulation| {
+    run_until(&mut simulation, "succeeded", |simulation| {
         simulation.object.status.as_ref().is_some_and(|status| status.master != before && status.failover.is_none())
     });
-    assert_eq!((outcome(&simulation), made(&simulation)), (Some(RestoreOutcome::Running), 1));
+    assert_eq!((outcome(&simulation), restores_made(&simulation)), (Some(RestoreOutcome::Running), 1));
 }
 
 #[test]
-fn a_restore_that_failed_leaves_nodes_running_and_says_what_to_do() {
+fn a_failed_restore_is_reported_with_the_remedy() {
     let mut simulation = asking(0);
-    until(&mut simulation, "noted", |simulation| outcome(simulation) == Some(RestoreOutcome::Running));
+    run_until(&mut simulation, "noted", |simulation| outcome(simulation) == Some(RestoreOutcome::Running));
     simulation.kubernetes.set.restore =
         live_in("restore-1", RestorePhase::Failed, "TargetNotEmpty: Redis cache holds 5 keys");
     simulation.settle();

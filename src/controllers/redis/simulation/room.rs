@@ -35,7 +35,7 @@ fn uids(simulation: &Simulation) -> Vec<String> {
     simulation.kubernetes.set.pods.values().map(|pod| pod.uid.clone()).collect()
 }
 
-fn told(simulation: &Simulation) -> String {
+fn message_of(simulation: &Simulation) -> String {
     match &simulation.health {
         Some(Health::Stalled(cause)) if cause.reason == "MemoryTooSmall" => cause.message.clone(),
         health => panic!("{health:?}"),
@@ -43,13 +43,13 @@ fn told(simulation: &Simulation) -> String {
 }
 
 #[test]
-fn no_pod_is_made_into_which_the_data_do_not_fit() {
+fn no_pod_is_made_too_small_for_the_data() {
     for replicas in [0, 2] {
         let mut simulation = shrunk(replicas);
         let before = uids(&simulation);
         works(&mut simulation, 60);
         assert_eq!(uids(&simulation), before, "{replicas}");
-        let message = told(&simulation);
+        let message = message_of(&simulation);
         for words in ["1024 MiB", "256 MiB", "192 MiB", "kubectl -n shop patch redis cache", "1366Mi"] {
             assert!(message.contains(words), "{words} is not in: {message}");
         }
@@ -58,7 +58,7 @@ fn no_pod_is_made_into_which_the_data_do_not_fit() {
             simulation.kubernetes.set.pods.get_mut(&ordinal).unwrap().terminating = true;
         }
         works(&mut simulation, 60);
-        assert!(told(&simulation).contains("1024 MiB"), "the pods are as large as before");
+        assert!(message_of(&simulation).contains("1024 MiB"), "the pods are as large as before");
         simulation.kubernetes.used = 100 << 20;
         simulation.settle();
         simulation.assert_settled();
@@ -70,13 +70,13 @@ fn only_a_bound_that_the_spec_asks_for_evicts() {
     let mut simulation = shrunk(0);
     simulation.object.spec.config.insert("maxmemory-policy".into(), "allkeys-lru".into());
     works(&mut simulation, 10);
-    assert!(told(&simulation).contains(r#""config":{"maxmemory":"192mb"}"#), "{}", told(&simulation));
+    assert!(message_of(&simulation).contains(r#""config":{"maxmemory":"192mb"}"#), "{}", message_of(&simulation));
     let settings = |simulation: &Simulation| simulation.kubernetes.set.pods[&0].settings.clone();
     let before = settings(&simulation);
     simulation.object.spec.config.insert("maxmemory".into(), "192mb".into());
     works(&mut simulation, 10);
     assert_ne!(settings(&simulation), before, "the running master has the smaller bound");
-    assert!(told(&simulation).contains("evicts"), "{}", told(&simulation));
+    assert!(message_of(&simulation).contains("evicts"), "{}", message_of(&simulation));
     simulation.kubernetes.used = 192 << 20;
     simulation.settle();
     simulation.assert_settled();

@@ -17,7 +17,7 @@ fn where_it_is_asked(simulation: &Simulation) -> Option<String> {
 }
 
 #[test]
-fn its_service_comes_when_it_is_asked_for_and_goes_when_it_is_not() {
+fn the_service_follows_the_spec() {
     let mut simulation = Simulation::settled(redis(2));
     assert!(service(&simulation).is_none() && where_it_is_asked(&simulation).is_none());
     simulation.object.spec.sentinel = Some(Sentinel::default());
@@ -30,7 +30,7 @@ fn its_service_comes_when_it_is_asked_for_and_goes_when_it_is_not() {
 }
 
 #[test]
-fn a_service_of_its_name_that_is_somebody_elses_stays_and_matters_only_while_it_is_asked_for() {
+fn a_foreign_service_of_its_name_stays() {
     let mut simulation = Simulation::settled(redis(0));
     let foreign = Child { value: serde_json::json!({ "metadata": {} }), uid: "foreign".into(), ours: false };
     let key = ("Service".to_owned(), "cache-sentinel".to_owned());
@@ -43,7 +43,7 @@ fn a_service_of_its_name_that_is_somebody_elses_stays_and_matters_only_while_it_
 }
 
 #[test]
-fn an_operator_that_does_not_know_its_own_image_says_which_option_tells_it() {
+fn an_unknown_own_image_is_reported_with_its_option() {
     let mut simulation = Simulation::settled(redis(0));
     simulation.object.spec.sentinel = Some(Sentinel::default());
     let mut observed = simulation.observe();

@@ -80,7 +80,7 @@ fn the_operator_may_die_at_any_point_of_mending_services() {
 }
 
 #[test]
-fn a_selector_that_somebody_adds_goes_again() {
+fn an_added_selector_is_removed() {
     let mut simulation = Simulation::settled(redis(1));
     let live = simulation.kubernetes.set.children.get_mut(&("Service".to_owned(), "cache".to_owned())).unwrap();
     live.value["spec"]["selector"] = json!({ "app": "other" });
@@ -97,7 +97,7 @@ fn a_selector_that_somebody_adds_goes_again() {
 
 /// It would come back as a replica, and keep the connections that it got.
 #[test]
-fn a_master_that_dies_is_out_before_anything_else_is_done() {
+fn a_dead_master_is_taken_out_first() {
     for size in [0, 2] {
         let mut simulation = Simulation::settled(redis(size));
         simulation.kubernetes.kill(0);
@@ -109,7 +109,7 @@ fn a_master_that_dies_is_out_before_anything_else_is_done() {
 
 /// Labels are for people: clients do not wait for them.
 #[test]
-fn clients_are_led_to_the_next_master_before_the_labels_name_it() {
+fn endpoints_change_before_labels() {
     let mut simulation = Simulation::settled(redis(2));
     simulation.kubernetes.kill(0);
     simulation.journal.clear();
@@ -138,7 +138,7 @@ fn two_pods_are_never_labelled_the_master_beside_each_other() {
 
 /// A master that does not answer for a moment may still serve: it may be the operator that is cut off.
 #[test]
-fn a_master_that_does_not_answer_for_a_moment_stays_behind_the_service() {
+fn a_briefly_silent_master_stays_behind_the_service() {
     let simulation = Simulation::settled(redis(2));
     let mut observed = simulation.observe();
     observed.set.pods.get_mut(&0).unwrap().own.state =
@@ -149,7 +149,7 @@ fn a_master_that_does_not_answer_for_a_moment_stays_behind_the_service() {
 
 /// The address of a pod may be given to another owner's pod within seconds.
 #[test]
-fn the_address_of_a_pod_that_is_gone_leads_nobody_to_its_next_owner() {
+fn a_reused_address_is_not_published() {
     let mut simulation = Simulation::settled(redis(0));
     let address = simulation.kubernetes.set.pods[&0].address.clone();
     simulation.kubernetes.set.pods.remove(&0);
@@ -173,7 +173,7 @@ fn an_unknown_slice_that_leads_elsewhere_is_reported() {
 }
 
 #[test]
-fn a_master_whose_disk_is_full_hands_over_to_one_with_room() {
+fn a_master_with_a_full_disk_hands_over() {
     let mut simulation = Simulation::settled(redis(2));
     let first = master(&simulation);
     process(&mut simulation, &first).full = true;
@@ -205,7 +205,7 @@ fn a_full_disk_of_the_only_node_is_reported() {
 }
 
 #[test]
-fn a_setting_that_somebody_changed_is_changed_back_and_moves_nobody() {
+fn a_changed_setting_is_restored_without_a_failover() {
     let mut simulation = Simulation::settled(redis(2));
     let first = master(&simulation);
     process(&mut simulation, &first).tampered = true;
@@ -220,7 +220,7 @@ fn a_setting_that_somebody_changed_is_changed_back_and_moves_nobody() {
 
 /// Kubernetes is about to delete its pod, and its Kubernetes node may be gone any moment.
 #[test]
-fn a_master_on_a_node_that_does_not_answer_hands_over() {
+fn a_master_on_a_silent_node_hands_over() {
     let simulation = Simulation::settled(redis(2));
     let mut observed = simulation.observe();
     let pod = observed.set.pods.get_mut(&0).unwrap();
@@ -247,7 +247,7 @@ fn just_failed_over() -> Simulation {
 
 /// The network led it there before it knew the next master, and all operators were gone for a minute.
 #[test]
-fn a_client_that_stayed_with_an_earlier_master_is_sent_away_however_late_an_operator_comes() {
+fn clients_of_an_earlier_master_are_closed_late_too() {
     let mut simulation = just_failed_over();
     process(&mut simulation, "cache-0").client = true;
     (0..60).for_each(|_| simulation.time_passes());
@@ -270,7 +270,7 @@ fn an_earlier_master_without_clients_is_left_in_peace() {
 
 /// It does not come through the Service, so nothing can lead it elsewhere.
 #[test]
-fn a_client_that_comes_to_an_earlier_master_again_and_again_is_let_alone_in_the_end() {
+fn a_persistent_client_is_left_alone_in_the_end() {
     let mut simulation = just_failed_over();
     for _ in 0..40 {
         process(&mut simulation, "cache-0").client = true;

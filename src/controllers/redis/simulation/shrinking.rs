@@ -16,7 +16,7 @@ use crate::runtime::{Health, Plan};
 use crate::stateful::{ChildAction, Claim};
 
 /// How many pods the `StatefulSet` is asked for.
-fn asked(actions: &[Action]) -> Option<i64> {
+fn asked_replicas(actions: &[Action]) -> Option<i64> {
     actions.iter().find_map(|action| match action {
         Action::Child(ChildAction::Apply { child, .. }) if child.kind() == "StatefulSet" => {
             child.value["spec"]["replicas"].as_i64()
@@ -38,15 +38,15 @@ fn no_pod_goes_before_a_master_serves() {
     observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Silent(Duration::from_millis(700));
     let actions = look(&observed);
     assert!(!actions.is_empty(), "the other children follow the spec");
-    assert!(asked(&actions).is_none_or(|count| count >= 4), "{actions:?}");
+    assert!(asked_replicas(&actions).is_none_or(|count| count >= 4), "{actions:?}");
     // Pods that are missing for a moment have volumes.
     observed.set.pods.retain(|ordinal, _| *ordinal < 2);
     let actions = look(&observed);
-    assert!(asked(&actions).is_none_or(|count| count >= 4), "{actions:?}");
+    assert!(asked_replicas(&actions).is_none_or(|count| count >= 4), "{actions:?}");
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_scale_down_while_the_master_hangs() {
+fn acknowledged_writes_survive_shrinking_while_the_master_hangs() {
     for size in 1..4 {
         let mut simulation = Simulation::settled(redis(size));
         let kept = simulation.acknowledged.clone();
@@ -62,7 +62,7 @@ fn what_was_acknowledged_survives_a_scale_down_while_the_master_hangs() {
 
 /// Only a node that is not wanted any more has the data, and it cannot start for a while.
 #[test]
-fn a_node_that_had_data_is_waited_for_although_it_is_not_wanted_any_more() {
+fn a_surplus_node_with_data_is_waited_for() {
     let mut simulation = Simulation::settled(redis(2));
     let kept = simulation.acknowledged.clone();
     for ordinal in 0..=2 {
@@ -88,7 +88,7 @@ fn a_node_that_had_data_is_waited_for_although_it_is_not_wanted_any_more() {
 }
 
 #[test]
-fn volumes_that_may_have_the_last_copy_are_kept_and_reported() {
+fn volumes_with_a_possible_last_copy_are_kept() {
     let settled = Simulation::settled(redis(1));
     let last = |reason: &str| LastFailover {
         epoch: 2,

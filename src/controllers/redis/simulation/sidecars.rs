@@ -15,13 +15,13 @@ fn corrected(replicas: i32) -> Simulation {
     simulation
 }
 
-fn deleted(actions: &[Action]) -> usize {
+fn count_deleted(actions: &[Action]) -> usize {
     actions.iter().filter(|action| matches!(action, Action::Child(ChildAction::DeletePod { .. }))).count()
 }
 
 /// Nodes that the operator does not hear may serve: it would delete the master and its replicas within a second.
 #[test]
-fn nodes_that_run_unheard_are_not_replaced_for_the_trouble_of_another_container() {
+fn unheard_nodes_are_not_replaced_for_a_sidecar() {
     let mut simulation = corrected(2);
     simulation.kubernetes.set.pods.values_mut().for_each(|pod| pod.cut = Some(Cut::Dropped(0)));
     for _ in 0..3 {
@@ -35,7 +35,7 @@ fn nodes_that_run_unheard_are_not_replaced_for_the_trouble_of_another_container(
             pod.evidence.container = Some("exporter".into());
             pod.runs = runs;
         }
-        deleted(&decide(&simulation.object, &observed, simulation.now).actions)
+        count_deleted(&decide(&simulation.object, &observed, simulation.now).actions)
     };
     assert_eq!(count(true), 0);
     assert_eq!(count(false), 1, "nothing is lost with a pod whose node does not start");
@@ -43,7 +43,7 @@ fn nodes_that_run_unheard_are_not_replaced_for_the_trouble_of_another_container(
 
 /// None of them gets ready before its pod is made from the corrected spec.
 #[test]
-fn pods_of_which_none_is_ready_are_replaced_one_by_one_while_their_nodes_serve() {
+fn unready_pods_are_replaced_one_by_one() {
     let mut simulation = corrected(2);
     simulation.kubernetes.set.pods.values_mut().for_each(|pod| pod.unready = true);
     for _ in 0..60 {
@@ -59,7 +59,7 @@ fn pods_of_which_none_is_ready_are_replaced_one_by_one_while_their_nodes_serve()
 }
 
 #[test]
-fn no_pod_that_is_not_ready_is_replaced_while_two_replicas_lack_data() {
+fn unready_pods_stay_while_two_replicas_lack_data() {
     let mut simulation = corrected(3);
     simulation.kubernetes.set.pods.values_mut().for_each(|pod| pod.unready = true);
     for ordinal in [2, 3] {
@@ -69,11 +69,11 @@ fn no_pod_that_is_not_ready_is_replaced_while_two_replicas_lack_data() {
         simulation.reconcile(&Mishap::default());
         simulation.time_passes();
     }
-    assert_eq!(deleted(&simulation.journal), 0, "cache-1 is the only one that could take over");
+    assert_eq!(count_deleted(&simulation.journal), 0, "cache-1 is the only one that could take over");
     simulation.resume();
     simulation.settle();
     simulation.assert_settled();
-    assert_eq!(deleted(&simulation.journal), 4);
+    assert_eq!(count_deleted(&simulation.journal), 4);
 }
 
 /// The corrected spec may be wrong again: then one pod shows it.
@@ -85,5 +85,5 @@ fn a_successor_that_is_not_ready_either_stops_the_rollout() {
         simulation.reconcile(&Mishap::default());
         simulation.time_passes();
     }
-    assert_eq!(deleted(&simulation.journal), 1, "{:#?}", simulation.journal);
+    assert_eq!(count_deleted(&simulation.journal), 1, "{:#?}", simulation.journal);
 }

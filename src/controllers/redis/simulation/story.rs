@@ -20,9 +20,7 @@ pub enum Fault {
     KillAgain(Index),
     /// All processes are killed at once.
     KillAll,
-    /// A process hangs.
     Hang(Index),
-    /// Whatever hangs continues.
     Resume,
     /// A process is killed, and its volume is empty.
     Empty(Index),

@@ -118,7 +118,7 @@ fn renews(mut simulation: Simulation, edit: fn(&mut Tls), dies_after: Option<usi
 }
 
 #[test]
-fn a_set_with_tls_begins_with_certificates_and_comes_to_rest() {
+fn a_set_with_tls_settles() {
     let simulation = with_tls(2);
     simulation.assert_settled();
     assert!(simulation.contents().iter().all(Option::is_some) && simulation.contents().len() == 1);
@@ -137,7 +137,7 @@ fn certificates_are_renewed_in_running_processes_wherever_the_operator_dies() {
 }
 
 #[test]
-fn an_authority_is_replaced_without_a_moment_of_mistrust_wherever_the_operator_dies() {
+fn an_authority_is_replaced_without_mistrust_despite_crashes() {
     for dies_after in (0..12).map(Some).chain([None]) {
         let simulation = renews(with_tls(2), |tls| tls.renewal = Some("now".into()), dies_after);
         let kept = simulation.kubernetes.certificates.nodes.kept.as_ref().unwrap();
@@ -146,7 +146,7 @@ fn an_authority_is_replaced_without_a_moment_of_mistrust_wherever_the_operator_d
 }
 
 #[test]
-fn certificates_that_have_ended_are_renewed_before_their_authority_is_replaced() {
+fn expired_certificates_are_renewed_before_their_authority() {
     let mut simulation = with_tls(2);
     simulation.now = simulation.now.checked_add(SignedDuration::from_hours(91 * 24)).unwrap();
     let simulation = renews(simulation, |tls| tls.renewal = Some("now".into()), None);
@@ -156,7 +156,7 @@ fn certificates_that_have_ended_are_renewed_before_their_authority_is_replaced()
 }
 
 #[test]
-fn a_secret_that_cannot_be_used_is_reported_and_keeps_no_node_from_taking_over() {
+fn an_unusable_secret_stops_no_failover() {
     let mut simulation = with_tls(2);
     simulation.object.spec.tls.as_mut().unwrap().secret_name = Some("mine".into());
     simulation.kubernetes.certificates.nodes.source = Source::Unusable("spec.tls.secretName: mend it".into());

@@ -24,7 +24,7 @@ fn without_image(replicas: i32) -> Simulation {
 }
 
 #[test]
-fn old_pods_that_die_again_stay_while_an_image_is_missing() {
+fn crashing_pods_stay_while_the_image_is_missing() {
     for replicas in 1..4 {
         let mut simulation = without_image(replicas);
         let uids = |simulation: &Simulation| {
@@ -119,7 +119,7 @@ fn a_lost_pod_comes_back_while_an_image_is_missing() {
 }
 
 #[test]
-fn a_spec_that_failed_is_tried_again_when_a_restart_is_asked_for() {
+fn a_restart_retries_a_failed_spec() {
     let mut simulation = Simulation::settled(redis(0));
     Edit::Image(Some("registry.example.com/nothing")).happens(&mut simulation);
     works(&mut simulation, 60);
@@ -134,7 +134,7 @@ fn a_spec_that_failed_is_tried_again_when_a_restart_is_asked_for() {
 
 /// A quota, a label of the namespace or a webhook may refuse what an edit asks for.
 #[test]
-fn a_pod_that_the_apiserver_refuses_comes_back_as_the_last_spec_that_worked_has_it() {
+fn a_refused_pod_returns_with_the_last_working_spec() {
     for replicas in [0, 1, 3] {
         let mut simulation = Simulation::settled(redis(replicas));
         simulation.kubernetes.set.banned = Some("registry.example.com/banned");

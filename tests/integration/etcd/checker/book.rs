@@ -106,7 +106,7 @@ impl Book {
     }
 
     /// Notes a write whose outcome is not known.
-    pub fn unknown(&mut self, writer: usize, number: u64, why: &str) {
+    pub fn note_unknown(&mut self, writer: usize, number: u64, why: &str) {
         self.writers[writer].unknown.insert(number);
         *self.errors.entry(format!("write: {why}")).or_default() += 1;
     }
@@ -223,7 +223,7 @@ mod tests {
     }
 
     /// A book with these writes of writer 0 acknowledged.
-    fn written(numbers: u64) -> (Book, BTreeMap<String, String>) {
+    fn book_with(numbers: u64) -> (Book, BTreeMap<String, String>) {
         let mut book = Book::new(2);
         let mut stored = BTreeMap::new();
         for _ in 0..numbers {
@@ -241,11 +241,11 @@ mod tests {
 
     #[test]
     fn a_store_that_keeps_its_promises_is_not_complained_of() {
-        let (mut book, mut stored) = written(3);
+        let (mut book, mut stored) = book_with(3);
         let lost = book.begin(0);
-        book.unknown(0, lost, "no answer");
+        book.note_unknown(0, lost, "no answer");
         let applied = book.begin(0);
-        book.unknown(0, applied, "no answer");
+        book.note_unknown(0, applied, "no answer");
         stored.insert(key(0, applied), value(0, applied));
         book.read(0, book.floor(0), WHOLE, &stored, header(4));
         write(&mut book, &mut stored);
@@ -255,8 +255,8 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_write_is_reported_by_the_next_read_and_in_the_end() {
-        let (mut book, mut stored) = written(3);
+    fn a_lost_write_is_reported() {
+        let (mut book, mut stored) = book_with(3);
         stored.remove(&key(0, 2));
         book.read(0, book.floor(0), WHOLE, &stored, header(3));
         assert_eq!(book.broken, ["check/00/00000002 was acknowledged, and is lost"]);
@@ -265,8 +265,8 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_does_not_know_the_newest_write_is_reported() {
-        let (mut book, mut stored) = written(3);
+    fn a_stale_read_is_reported() {
+        let (mut book, mut stored) = book_with(3);
         let floor = book.floor(0);
         stored.remove(&key(0, 3));
         book.read(0, floor, WHOLE, &stored, header(3));
@@ -274,11 +274,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reader_has_seen_must_stay_even_if_its_outcome_was_unknown() {
-        let (mut book, mut stored) = written(1);
+    fn a_write_that_was_read_must_stay() {
+        let (mut book, mut stored) = book_with(1);
         let before = stored.clone();
         let number = book.begin(0);
-        book.unknown(0, number, "no answer");
+        book.note_unknown(0, number, "no answer");
         stored.insert(key(0, number), value(0, number));
         book.read(0, book.floor(0), WHOLE, &stored, header(2));
         book.read(0, book.floor(0), WHOLE, &before, header(2));
@@ -286,8 +286,8 @@ mod tests {
     }
 
     #[test]
-    fn a_read_of_the_newest_writes_says_nothing_of_older_ones() {
-        let (mut book, mut stored) = written(5);
+    fn a_bounded_read_proves_nothing_about_older_writes() {
+        let (mut book, mut stored) = book_with(5);
         stored.retain(|key, _| key.as_str() >= super::key(0, 4).as_str());
         book.read(0, book.floor(0), 2, &stored, header(5));
         assert!(book.broken.is_empty(), "{:?}", book.broken);
@@ -296,8 +296,8 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_that_goes_back_a_wrong_value_and_another_cluster_are_reported() {
-        let (mut book, mut stored) = written(3);
+    fn broken_promises_are_reported() {
+        let (mut book, mut stored) = book_with(3);
         book.read(0, book.floor(0), WHOLE, &stored, header(2));
         stored.insert(key(0, 1), "other".into());
         book.read(0, book.floor(0), WHOLE, &stored, header(3));
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn two_writes_of_one_revision_are_reported() {
-        let (mut book, _) = written(2);
+        let (mut book, _) = book_with(2);
         let (number, floor, now) = (book.begin(0), book.floor(0), Instant::now());
         book.acknowledged(0, number, floor, header(2), Acknowledged { sent: now, at: now });
         assert!(book.broken[0].contains("revision 2 had been given before"), "{:?}", book.broken);

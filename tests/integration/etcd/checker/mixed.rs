@@ -33,7 +33,7 @@ impl Store for Failover {
         let operation = history.call(client, key, Do::Get);
         // Linearizable, as reads are unless asked otherwise.
         let answer = self.call(async |client| client.get(key, None).await).await?;
-        let (seen, revision) = found(answer.kvs())?;
+        let (seen, revision) = read_pair(answer.kvs())?;
         history.returned(Operation { seen, revision, ..operation });
         Ok((seen, revision))
     }
@@ -80,14 +80,14 @@ impl Failover {
             return;
         }
         let Some(TxnOpResponse::Get(get)) = answer.op_responses().into_iter().next() else { return };
-        if let Ok((seen, revision)) = found(get.kvs()) {
+        if let Ok((seen, revision)) = read_pair(get.kvs()) {
             history.returned(Operation { seen, revision, ..operation });
         }
     }
 }
 
 /// The value, and the revision at which it was written.
-fn found(pairs: &[KeyValue]) -> Result<(u64, i64), String> {
+fn read_pair(pairs: &[KeyValue]) -> Result<(u64, i64), String> {
     let Some(pair) = pairs.first() else { return Ok((0, 0)) };
     let value = pair.value_str().ok().and_then(|text| text.parse().ok()).ok_or("a value that no client wrote")?;
     Ok((value, pair.mod_revision()))

@@ -155,7 +155,7 @@ async fn write(writer: usize, mut client: Failover, book: Arc<Mutex<Book>>, stop
             Ok(header) => {
                 book.acknowledged(writer, number, floor, header, Acknowledged { sent, at: Instant::now() });
             }
-            Err(why) => book.unknown(writer, number, &why),
+            Err(why) => book.note_unknown(writer, number, &why),
         }
     }
 }

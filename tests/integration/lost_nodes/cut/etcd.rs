@@ -9,7 +9,7 @@ use crate::support::{Operator, Scene};
 
 /// A member on a lost node is reported, but not replaced: it may still be running there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_whose_node_is_cut_off_is_told_of_and_comes_back_as_itself() {
+async fn a_leader_on_a_severed_node_returns() {
     let scene = Scene::new("lost-nodes").await;
     let _operator = Operator::start(&scene).await;
     nodes_are_there(&scene, &[CUT, POWERLESS]).await;

@@ -27,7 +27,7 @@ async fn take(scene: &Scene, holder: &str, seconds: i32) {
 /// The leading operator falls silent, too: SIGSTOP stops its process. To the rest of the cluster it looks like an
 /// operator on a node without power.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_that_is_lost_together_with_the_leading_operator_is_succeeded_by_the_lease_for_databases() {
+async fn a_master_lost_with_the_leading_operator_is_succeeded() {
     let scene = Scene::new("lost-nodes").await;
     let first = Process::start(&scene, "first").await;
     for lease in [DATABASES, COMMON] {

@@ -27,7 +27,7 @@ pub async fn with_master_on(scene: &Scene, node: &str) -> String {
 
 /// dragonfly-operator#302: nothing happened until a user deleted the pod.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_whose_node_is_cut_off_is_succeeded_and_returns_as_a_replica() {
+async fn a_master_on_a_severed_node_is_succeeded() {
     let scene = Scene::new("lost-nodes").await;
     let _operator = Operator::start(&scene).await;
     let name = with_master_on(&scene, CUT).await;

@@ -45,7 +45,7 @@ pub struct Event {
 
 /// Everything that clients know.
 pub struct Book {
-    /// By writer.
+    /// The class of each writer.
     classes: Vec<Class>,
     begun: Vec<u64>,
     /// In the order in which they were acknowledged.
@@ -172,7 +172,7 @@ fn longest_gap(moments: &[Instant], from: Instant, to: Instant) -> Duration {
 mod tests {
     use super::*;
 
-    fn at(begun: Instant, ms: u64) -> Instant {
+    fn moment(begun: Instant, ms: u64) -> Instant {
         begun + Duration::from_millis(ms)
     }
 
@@ -193,14 +193,14 @@ mod tests {
     /// The last write before a master is killed was acknowledged a moment before the event, so the two ends of the
     /// outage are on different sides of the event.
     #[test]
-    fn an_outage_is_not_that_of_the_event_before_as_well() {
+    fn an_outage_belongs_to_one_event() {
         let begun = Instant::now();
         let mut book = Book::new(vec![Class::Short]);
-        let write = |ms| Write { writer: 0, number: 1, sent: at(begun, ms), at: at(begun, ms) };
+        let write = |ms| Write { writer: 0, number: 1, sent: moment(begun, ms), at: moment(begun, ms) };
         book.writes = [5, 205, 210, 995, 1995].map(write).to_vec();
-        let event = |ms| Event { what: String::new(), at: at(begun, ms) };
+        let event = |ms| Event { what: String::new(), at: moment(begun, ms) };
         book.events = vec![event(10), event(1000)];
-        let outages = book.outages(&[Class::Short], at(begun, 2000));
+        let outages = book.outages(&[Class::Short], moment(begun, 2000));
         let spans: Vec<u128> = outages.into_iter().map(|(_, span)| span.as_millis()).collect();
         assert_eq!(spans, [785, 995]);
     }
@@ -209,11 +209,11 @@ mod tests {
     fn an_outage_belongs_to_the_event_before_it() {
         let begun = Instant::now();
         let mut book = Book::new(vec![Class::Short, Class::Long]);
-        let write = |writer, ms| Write { writer, number: 1, sent: at(begun, ms), at: at(begun, ms) };
+        let write = |writer, ms| Write { writer, number: 1, sent: moment(begun, ms), at: moment(begun, ms) };
         book.writes = vec![write(0, 0), write(0, 10), write(1, 400), write(0, 510), write(0, 520), write(0, 1720)];
-        let event = |ms| Event { what: String::new(), at: at(begun, ms) };
+        let event = |ms| Event { what: String::new(), at: moment(begun, ms) };
         book.events = vec![event(15), event(515)];
-        let end = at(begun, 1730);
+        let end = moment(begun, 1730);
         let spans = |classes: &[Class]| -> Vec<u128> {
             book.outages(classes, end).into_iter().map(|(_, span)| span.as_millis()).collect()
         };

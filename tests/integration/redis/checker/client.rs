@@ -33,7 +33,6 @@ impl Caller {
         self.connection = None;
     }
 
-    /// Writes a key.
     pub async fn set(&mut self, key: &str, value: u64) -> Result<(), Why> {
         self.call(redis::cmd("SET").arg(key).arg(value)).await
     }

@@ -80,7 +80,7 @@ impl Checker {
     }
 
     /// The same by another way to the master than a Service.
-    pub async fn by(entrance: Entrance) -> Self {
+    pub async fn start_at(entrance: Entrance) -> Self {
         let checker = Self::writing(entrance, &WRITERS);
         checker.goes_on("the first writes").await;
         checker
@@ -192,9 +192,9 @@ impl Checker {
             None => None,
         };
         let keys: Vec<(usize, u64)> = locked(&self.book).keys().collect();
-        let stored = stored(&self.entrance, &keys).await;
+        let stored = stored_keys(&self.entrance, &keys).await;
         let book = std::mem::replace(&mut *locked(&self.book), Book::new(Vec::new()));
-        Findings::of(book, &stored, watched, end)
+        Findings::new(book, &stored, watched, end)
     }
 }
 
@@ -253,7 +253,7 @@ async fn read(class: Class, entrance: Entrance, book: Arc<Mutex<Book>>, stop: Ca
 }
 
 /// Those of the writes that are stored.
-async fn stored(entrance: &Entrance, keys: &[(usize, u64)]) -> HashSet<(usize, u64)> {
+async fn stored_keys(entrance: &Entrance, keys: &[(usize, u64)]) -> HashSet<(usize, u64)> {
     let look = || async {
         let mut caller = Caller::new(entrance.clone());
         let mut stored = HashSet::new();

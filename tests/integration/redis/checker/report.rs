@@ -55,7 +55,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    pub fn of(book: Book, stored: &HashSet<(usize, u64)>, watched: Option<Watched>, end: Instant) -> Self {
+    pub fn new(book: Book, stored: &HashSet<(usize, u64)>, watched: Option<Watched>, end: Instant) -> Self {
         Self { audit: book.audit(stored), book, watched, end }
     }
 

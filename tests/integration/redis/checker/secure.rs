@@ -39,7 +39,7 @@ impl Secure {
         Self { config: Arc::new(config), name: ServerName::try_from(name.to_owned()).expect("a name") }
     }
 
-    /// A connection.
+    /// Connects to a node.
     pub async fn stream(&self, address: &str) -> std::io::Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -61,7 +61,7 @@ impl Secure {
     }
 
     /// The certificate that a server presents.
-    pub async fn shown(&self, address: &str) -> Option<Vec<u8>> {
+    pub async fn shown_certificate(&self, address: &str) -> Option<Vec<u8>> {
         let stream = self.stream(address).await.ok()?;
         stream.get_ref().1.peer_certificates()?.first().map(|certificate| certificate.to_vec())
     }

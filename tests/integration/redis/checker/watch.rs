@@ -30,7 +30,6 @@ const DEADLINE: Duration = Duration::from_millis(300);
 /// A node that has left the Service is asked for so long: connections to it may still be open.
 const LINGERING: Duration = Duration::from_secs(2);
 
-/// A running watch.
 pub struct Watch {
     seen: Arc<Mutex<Seen>>,
     stop: CancellationToken,

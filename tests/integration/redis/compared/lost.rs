@@ -56,7 +56,7 @@ pub async fn theirs(settings: Settings, turns: usize) -> Measured {
         let scene = Stage::new("redis-sentinel").await;
         let sentinels = Sentinels::start_on(&scene, settings, &places(&scene).await).await;
         let before = sentinels.address().await;
-        let checker = Checker::by(sentinels.entrance()).await;
+        let checker = Checker::start_at(sentinels.entrance()).await;
         checker.writes(200).await;
         checker.event("the master's node lost");
         let cut = Cut::new(CUT);

@@ -24,7 +24,7 @@ pub fn failover(view: &View<'_>, from: Option<i32>, to: i32, reason: &str, plann
 }
 
 /// The condition's reason while the change is under way.
-pub fn word(failover: &Failover) -> &'static str {
+pub fn reason(failover: &Failover) -> &'static str {
     match (&failover.from, failover.planned) {
         (None, _) => "Creating",
         (_, true) => "SwitchingOver",

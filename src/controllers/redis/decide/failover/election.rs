@@ -35,7 +35,7 @@ const STARTING_SECONDS: i64 = 60;
 /// The node that is to be the master.
 #[derive(Clone, Copy, Debug)]
 pub struct Elected<'a> {
-    /// Its ordinal.
+    /// The ordinal of the elected node.
     pub to: i32,
     /// The reason, in one word.
     pub reason: &'a str,
@@ -53,7 +53,7 @@ pub enum Wait {
 }
 
 /// The master after `from`, or what the operator waits for.
-pub fn after<'a>(
+pub fn elect_after<'a>(
     view: &View<'_>,
     recorded: Option<&Failover>,
     from: i32,
@@ -68,7 +68,7 @@ pub fn after<'a>(
         };
     }
     let is_over = is_over(view);
-    let all = unheard(view).next().is_none();
+    let all = unheard_nodes(view).next().is_none();
     let wait = if all { Wait::DataGone } else { Wait::Data };
     match view.loaded(from) {
         Some(info) if info.keys > 0 || is_emptied(info) || said_empty(view, from) => match pausing(view, from) {
@@ -105,7 +105,7 @@ fn said_empty(view: &View<'_>, from: i32) -> bool {
 /// Reports whether nodes were waited for long enough, and none is about to answer.
 fn is_over(view: &View<'_>) -> bool {
     let timeout = view.object.spec.failover.data_loss_timeout.signed_seconds();
-    view.waited_seconds() >= timeout && !unheard(view).any(|ordinal| is_coming(view, ordinal, timeout))
+    view.waited_seconds() >= timeout && !unheard_nodes(view).any(|ordinal| is_coming(view, ordinal, timeout))
 }
 
 /// Reports whether a node reads its data, or has a pod that was made a moment ago, and that nothing keeps from starting.
@@ -125,20 +125,20 @@ pub fn can_ask(view: &View<'_>) -> bool {
     let recorded_data = |ordinal: i32| view.recorded(ordinal).is_some_and(|node| node.keys > 0);
     let may_take_over = |ordinal: i32| has_data(ordinal) || (recorded_data(ordinal) && is_pausing(view, ordinal));
     (0..view.pods()).any(|ordinal| Some(ordinal) != from && may_take_over(ordinal))
-        || unheard(view).all(|ordinal| is_pausing(view, ordinal))
+        || unheard_nodes(view).all(|ordinal| is_pausing(view, ordinal))
 }
 
 /// The nodes that may have data, and have not said so. A pod that is not wanted any more, and that had no data as far
 /// as the record says, is not waited for: it may never start.
-pub fn unheard(view: &View<'_>) -> impl Iterator<Item = i32> {
+pub fn unheard_nodes(view: &View<'_>) -> impl Iterator<Item = i32> {
     let may_have_data =
-        |ordinal: i32| ordinal < view.wanted() || view.recorded(ordinal).is_some_and(|node| node.keys > 0);
+        |ordinal: i32| ordinal < view.wanted_nodes() || view.recorded(ordinal).is_some_and(|node| node.keys > 0);
     (0..view.pods()).filter(move |ordinal| view.loaded(*ordinal).is_none() && may_have_data(*ordinal))
 }
 
 /// The first master, if one can be chosen yet. Volumes of an earlier object may hold data: then all nodes must answer
 /// first, and the one that was the master last is preferred.
-pub fn first(view: &View<'_>) -> Option<Elected<'static>> {
+pub fn elect_first(view: &View<'_>) -> Option<Elected<'static>> {
     let pods = &view.observed.set.pods;
     if pods.is_empty() {
         return None;
@@ -153,12 +153,12 @@ pub fn first(view: &View<'_>) -> Option<Elected<'static>> {
     if later_elsewhere(view).is_some() {
         return None;
     }
-    let all = (0..view.wanted()).all(|ordinal| view.loaded(ordinal).is_some());
+    let all = (0..view.wanted_nodes()).all(|ordinal| view.loaded(ordinal).is_some());
     let fresh = view.observed.set.claims.values().all(|claim| claim.ours);
     if !all && (view.masterless_seconds() < FIRST_SECONDS || !fresh) {
         return None;
     }
-    let lowest = || (0..view.wanted()).find(|ordinal| view.loaded(*ordinal).is_some());
+    let lowest = || (0..view.wanted_nodes()).find(|ordinal| view.loaded(*ordinal).is_some());
     newest(view).or_else(lowest).map(elected)
 }
 
@@ -166,9 +166,10 @@ pub fn first(view: &View<'_>) -> Option<Elected<'static>> {
 /// spec has fewer nodes: its ordinal and the name of its claim.
 pub fn later_elsewhere<'a>(view: &View<'a>) -> Option<(i32, &'a str)> {
     let claims = &view.observed.set.claims;
-    let own = claims.iter().filter(|(ordinal, _)| **ordinal < view.wanted()).filter_map(|(_, claim)| claim.epoch).max();
+    let own =
+        claims.iter().filter(|(ordinal, _)| **ordinal < view.wanted_nodes()).filter_map(|(_, claim)| claim.epoch).max();
     let others =
-        claims.iter().filter(|(ordinal, claim)| **ordinal >= view.wanted() && !claim.ours && !claim.terminating);
+        claims.iter().filter(|(ordinal, claim)| **ordinal >= view.wanted_nodes() && !claim.ours && !claim.terminating);
     let last = others.filter(|(_, claim)| claim.epoch > own).max_by_key(|(_, claim)| claim.epoch);
     last.map(|(ordinal, claim)| (*ordinal, claim.name.as_str()))
 }
@@ -188,7 +189,7 @@ pub fn choice(view: &View<'_>, to: i32) -> Option<String> {
     };
     let others = view.observed.set.pods.keys().filter_map(differs);
     let others = others.map(|(ordinal, keys)| format!("{} ({keys} keys)", name(ordinal)));
-    let (own, lost) = (epochs::noted(view, to), others.collect::<Vec<String>>());
+    let (own, lost) = (epochs::noted_epoch(view, to), others.collect::<Vec<String>>());
     if lost.is_empty() {
         return None;
     }
@@ -205,7 +206,7 @@ pub fn choice(view: &View<'_>, to: i32) -> Option<String> {
 fn newest(view: &View<'_>) -> Option<i32> {
     let rank = |ordinal: i32| {
         let keys = view.loaded(ordinal)?.keys;
-        (keys > 0).then_some((epochs::noted(view, ordinal), keys, Reverse(ordinal)))
+        (keys > 0).then_some((epochs::noted_epoch(view, ordinal), keys, Reverse(ordinal)))
     };
     let pods = view.observed.set.pods.keys();
     pods.filter_map(|ordinal| Some((rank(*ordinal)?, *ordinal))).max().map(|(_, ordinal)| ordinal)

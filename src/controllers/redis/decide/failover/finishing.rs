@@ -32,7 +32,7 @@ pub fn step(view: &View<'_>, failover: &Failover, to: i32) -> Step {
     }
     if !actions.is_empty() {
         let message = format!("clients are led to {}", failover.target);
-        return Step { again: AT_ONCE, ..Step::act(actions, change::word(failover), message) };
+        return Step { again: AT_ONCE, ..Step::act(actions, change::reason(failover), message) };
     }
     let duration_ms = failover.duration_ms(view.now);
     let completed = LastFailover {
@@ -42,7 +42,7 @@ pub fn step(view: &View<'_>, failover: &Failover, to: i32) -> Step {
         reason: failover.reason.clone(),
         duration_ms,
         at: Time(view.now),
-        left: left(view, failover),
+        left: left_masters(view, failover),
         closed: None,
     };
     let note = match &failover.from {
@@ -62,7 +62,7 @@ pub fn step(view: &View<'_>, failover: &Failover, to: i32) -> Step {
     let message = format!("clients are led to {}", failover.target);
     let lost = reasons::loss(&completed).map(|note| Action::Tell { reason: "DataLost", note });
     let actions = [Action::Tell { reason, note }].into_iter().chain(lost).collect();
-    let step = Step::act(actions, change::word(failover), message);
+    let step = Step::act(actions, change::reason(failover), message);
     Step { record: Record::Complete(completed), again: PROGRESS_INTERVAL, ..step }
 }
 
@@ -73,7 +73,7 @@ pub fn since_change<'a>(view: &'a View<'_>) -> Option<&'a LastFailover> {
 
 /// The nodes that were the master until a moment ago: the previous one, and those of earlier changes that clients may
 /// not have left yet.
-fn left(view: &View<'_>, failover: &Failover) -> Vec<String> {
+fn left_masters(view: &View<'_>, failover: &Failover) -> Vec<String> {
     let earlier = view.before.last_failover.iter().flat_map(|last| &last.left);
     let all: BTreeSet<&String> = failover.from.iter().chain(earlier).filter(|name| **name != failover.target).collect();
     all.into_iter().cloned().collect()

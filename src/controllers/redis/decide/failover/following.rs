@@ -29,12 +29,12 @@ pub fn followers(view: &View<'_>, master: i32) -> Vec<Action> {
 /// <https://github.com/redis/redis/blob/7.0/src/replication.c> (`syncCommand`)
 pub fn without_master(view: &View<'_>, master: &Pod) -> Vec<Action> {
     let Some(address) = &master.address else { return Vec::new() };
-    let follows_nobody = |pod: &&Pod| {
+    let has_no_master = |pod: &&Pod| {
         let info = pod.info().filter(|info| !info.loading && !info.handing_over && !pod.terminating);
         info.and_then(|info| info.link()).is_some_and(|link| link.host == NO_MASTER)
     };
     let follow = |pod: &Pod| Action::Follow { node: target(pod), master: address.clone(), drop_clients: false };
-    view.observed.set.pods.values().filter(follows_nobody).map(follow).collect()
+    view.observed.set.pods.values().filter(has_no_master).map(follow).collect()
 }
 
 /// Detaches replicas from their master, unless that is the node that is to become the master.

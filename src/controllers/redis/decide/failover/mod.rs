@@ -15,7 +15,7 @@
 //! | `MasterGone` | master, failover, switchover | the master is gone, and no node may take the role | waits for its data | |
 //!
 //! The record changes only as the last column says. While it stays the same, the observed facts choose among the states
-//! that have this record in the second column. [`State::of`] implements the third column, [`transition`] the fourth.
+//! that have this record in the second column. [`State::derive`] implements the third column, [`transition`] the fourth.
 
 mod change;
 mod election;
@@ -55,7 +55,7 @@ enum Next {
 
 /// Returns the next step about the master, if there is one.
 pub fn step(view: &View<'_>) -> Option<Step> {
-    match transition(view, &State::of(view, view.before.failover.as_ref())) {
+    match transition(view, &State::derive(view, view.before.failover.as_ref())) {
         Next::Nothing => None,
         Next::Do(step) => Some(step),
         Next::Begin(failover) => Some(begin(view, failover)),
@@ -80,10 +80,10 @@ fn transition(view: &View<'_>, state: &State<'_>) -> Next {
 
 /// Records a change of the master before anything is done about it, and takes the first step of the state that it leads to.
 fn begin(view: &View<'_>, failover: Failover) -> Step {
-    let first = match transition(view, &State::begun(view, &failover)) {
+    let first = match transition(view, &State::derive_begun(view, &failover)) {
         Next::Do(step) if step.record == Record::Seen => step,
         // A step that records something itself comes after this change is recorded.
-        _ => Step { again: AT_ONCE, ..Step::wait(change::word(&failover), change::describe(&failover)) },
+        _ => Step { again: AT_ONCE, ..Step::wait(change::reason(&failover), change::describe(&failover)) },
     };
     // The event comes first, so that users see it even if a later action fails.
     let announced = announcement(view, &failover).map(|note| Action::Tell { reason: "DataChosen", note });
@@ -110,5 +110,5 @@ pub fn move_away(view: &View<'_>, master: i32, reason: &str) -> Option<Step> {
 /// The state's name in the table.
 #[cfg(test)]
 pub fn state_name(view: &View<'_>) -> &'static str {
-    State::of(view, view.before.failover.as_ref()).name()
+    State::derive(view, view.before.failover.as_ref()).name()
 }

@@ -15,7 +15,7 @@ pub fn step(view: &View<'_>, failover: &Failover) -> Step {
     let message = change::describe(failover);
     let found = view.observed.set.pods.iter().find(|(_, pod)| pod.name == failover.target);
     let Some((to, pod, info)) = found.and_then(|(ordinal, pod)| Some((*ordinal, pod, pod.info()?))) else {
-        return Step::wait(change::word(failover), message);
+        return Step::wait(change::reason(failover), message);
     };
     let mut actions = services::close(view, pod);
     actions.extend(fences(view, pod));
@@ -25,7 +25,7 @@ pub fn step(view: &View<'_>, failover: &Failover) -> Step {
     let attached = following::attached_elsewhere(view, to);
     if !attached.is_empty() && !info.is_master() {
         actions.extend(attached);
-        return Step { again: AT_ONCE, ..Step::act(actions, change::word(failover), message) };
+        return Step { again: AT_ONCE, ..Step::act(actions, change::reason(failover), message) };
     }
     let labelled = |other: &&Pod| other.name != pod.name && other.has_role(MASTER);
     let mut labels: Vec<Action> = view.observed.set.pods.values().filter(labelled).map(hide).collect();
@@ -44,7 +44,7 @@ pub fn step(view: &View<'_>, failover: &Failover) -> Step {
     actions.extend(services::not_as_replica(view, to));
     actions.append(&mut labels);
     actions.push(Action::SetRole { pod: target(pod), role: Some(MASTER) });
-    Step { again: AT_ONCE, ..Step::act(actions, change::word(failover), message) }
+    Step { again: AT_ONCE, ..Step::act(actions, change::reason(failover), message) }
 }
 
 /// The commands that a hung earlier master is to find when it wakes up. One that runs a script ends at once.

@@ -31,7 +31,7 @@ pub enum State<'a> {
 
 impl<'a> State<'a> {
     /// The state while that failover is recorded, if any is.
-    pub fn of(view: &'a View<'_>, recorded: Option<&'a Failover>) -> Self {
+    pub fn derive(view: &'a View<'_>, recorded: Option<&'a Failover>) -> Self {
         let Some(failover) = recorded else { return Self::without_change(view) };
         let ordinal = |name: &String| names::ordinal_of(view.object, name);
         if let Some(to) = ordinal(&failover.target).filter(|to| leads(view, *to)) {
@@ -46,7 +46,7 @@ impl<'a> State<'a> {
                 Self::SwitchingOver { failover, pod, info }
             }
             // Its process was replaced meanwhile.
-            Some((_, NodeState::Answers(_))) => Self::after(view, recorded, from, "MasterRestarted"),
+            Some((_, NodeState::Answers(_))) => Self::elect_after(view, recorded, from, "MasterRestarted"),
             // It may be handing over while it does not answer for a moment: it stays the master until it counts as
             // hung or gone.
             Some((pod, NodeState::Silent(silence))) if !hangs(view, pod, *silence) => {
@@ -54,28 +54,30 @@ impl<'a> State<'a> {
             }
             Some((pod, NodeState::Gone)) if is_heard(view, pod) => Self::MasterSilent { pod, failover: recorded },
             // The target is chosen again by what is known now: it may have died, or lost its data.
-            _ => Self::after(view, recorded, from, &failover.reason),
+            _ => Self::elect_after(view, recorded, from, &failover.reason),
         }
     }
 
     /// The state as soon as that change is recorded. A failover promotes its target in any case: even a target that is a
     /// master already needs the fences against the earlier one.
-    pub fn begun(view: &'a View<'_>, failover: &'a Failover) -> Self {
-        if failover.planned { Self::of(view, Some(failover)) } else { Self::Promoting(failover) }
+    pub fn derive_begun(view: &'a View<'_>, failover: &'a Failover) -> Self {
+        if failover.planned { Self::derive(view, Some(failover)) } else { Self::Promoting(failover) }
     }
 
     /// No change is recorded: is the recorded master still one?
     fn without_change(view: &'a View<'_>) -> Self {
         let Some(master) = view.master() else { return Self::before_the_first(view, None) };
-        let Some(pod) = view.pod(master) else { return Self::after(view, None, master, "MasterGone") };
+        let Some(pod) = view.pod(master) else { return Self::elect_after(view, None, master, "MasterGone") };
         match &pod.own.state {
             NodeState::Answers(info) if info.is_master() => Self::Serving { master, pod, info },
             NodeState::Answers(info) => match switched_by_hand(view, master, info) {
                 Some(to) => Self::Electing { from: Some(master), to, reason: "SwitchedByHand", planned: true },
-                None => Self::after(view, None, master, "MasterRestarted"),
+                None => Self::elect_after(view, None, master, "MasterRestarted"),
             },
-            NodeState::Gone if !is_heard(view, pod) => Self::after(view, None, master, "MasterGone"),
-            NodeState::Silent(silence) if hangs(view, pod, *silence) => Self::after(view, None, master, MASTER_SILENT),
+            NodeState::Gone if !is_heard(view, pod) => Self::elect_after(view, None, master, "MasterGone"),
+            NodeState::Silent(silence) if hangs(view, pod, *silence) => {
+                Self::elect_after(view, None, master, MASTER_SILENT)
+            }
             NodeState::Gone | NodeState::Silent(_) | NodeState::Refuses(_) => {
                 Self::MasterSilent { pod, failover: None }
             }
@@ -84,12 +86,12 @@ impl<'a> State<'a> {
 
     /// No node was the master before: the first one is to be chosen.
     fn before_the_first(view: &'a View<'_>, recorded: Option<&'a Failover>) -> Self {
-        election::first(view).map_or(Self::Creating, |elected| Self::elected(view, recorded, None, elected))
+        election::elect_first(view).map_or(Self::Creating, |elected| Self::elected(view, recorded, None, elected))
     }
 
     /// That master is gone.
-    fn after(view: &'a View<'_>, recorded: Option<&'a Failover>, from: i32, reason: &'a str) -> Self {
-        match election::after(view, recorded, from, reason) {
+    fn elect_after(view: &'a View<'_>, recorded: Option<&'a Failover>, from: i32, reason: &'a str) -> Self {
+        match election::elect_after(view, recorded, from, reason) {
             Ok(elected) => Self::elected(view, recorded, Some(from), elected),
             Err(wait) => Self::MasterGone { from, wait },
         }

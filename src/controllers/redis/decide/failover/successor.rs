@@ -9,7 +9,7 @@ const CLOSE: u64 = 1 << 20;
 
 /// The replica that can take over best.
 pub fn best(view: &View<'_>, master: i32) -> Option<i32> {
-    let fit = |ordinal: &i32| *ordinal < view.wanted() && is_ready(view, master, *ordinal);
+    let fit = |ordinal: &i32| *ordinal < view.wanted_nodes() && is_ready(view, master, *ordinal);
     let rank = |ordinal: &i32| {
         let current = view.pod(*ordinal).is_some_and(|pod| !view.is_outdated(pod));
         let ready = view.pod(*ordinal).is_some_and(|pod| pod.ready);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::ResourceExt;
 
 use super::super::{AT_ONCE, PROGRESS_INTERVAL, RETRY_INTERVAL, Record, Step, View, clients, hide};
-use super::election::{Wait, later_elsewhere, unheard};
+use super::election::{Wait, later_elsewhere, unheard_nodes};
 use super::following::without_master;
 use super::reasons::MASTER_SILENT;
 use super::silence::{has_witness, hearers};
@@ -38,8 +38,8 @@ pub fn creating(view: &View<'_>) -> Step {
         let health = Health::stalled("LaterDataElsewhere", message.clone());
         return Step { health, again: PROGRESS_INTERVAL, ..Step::trouble("LaterDataElsewhere", message) };
     }
-    let (answering, silent): (Vec<i32>, Vec<i32>) = (0..view.wanted()).partition(|it| view.loaded(*it).is_some());
-    let (count, all) = (answering.len(), view.wanted());
+    let (answering, silent): (Vec<i32>, Vec<i32>) = (0..view.wanted_nodes()).partition(|it| view.loaded(*it).is_some());
+    let (count, all) = (answering.len(), view.wanted_nodes());
     let message =
         format!("{count} of {all} nodes answer; before one is made the master, waiting for {}", view.unwell(silent));
     let step = match view.pod_trouble() {
@@ -59,13 +59,13 @@ pub fn master_silent(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) ->
         return Step { actions, health, ..Step::trouble("MasterRefuses", message) };
     }
     if pod.own.busy && failover.is_none() {
-        return Step { actions, again: AT_ONCE * 4, ..Step::trouble("MasterBusy", busy(view, pod)) };
+        return Step { actions, again: AT_ONCE * 4, ..Step::trouble("MasterBusy", describe_busy(view, pod)) };
     }
     let lost = view.pod_trouble().filter(|_| pod.lost_node.is_some());
     let step = match failover {
         None if let Some((reason, text)) = lost => Step::trouble(reason, format!("{place} does not answer; {text}")),
-        None if view.pods() == 1 => Step::wait(MASTER_SILENT, alone(view, pod)),
-        None => Step::wait(MASTER_SILENT, unanswered(view, pod)),
+        None if view.pods() == 1 => Step::wait(MASTER_SILENT, describe_alone(view, pod)),
+        None => Step::wait(MASTER_SILENT, describe_unanswered(view, pod)),
         Some(failover) => {
             Step::wait("SwitchingOver", format!("{place} does not answer, and was to hand over to {}", failover.target))
         }
@@ -120,7 +120,7 @@ fn refusal(view: &View<'_>, pod: &Pod, words: &str) -> String {
 }
 
 /// Describes a master that runs a script for long, and how to end that. <https://redis.io/docs/latest/commands/script-kill/>
-fn busy(view: &View<'_>, pod: &Pod) -> String {
+fn describe_busy(view: &View<'_>, pod: &Pod) -> String {
     let (place, name) = (pod.place(), &pod.name);
     let next = if has_witness(view, pod) {
         "Another node takes over if this lasts for spec.failover.hangTimeout; what the script wrote is lost then"
@@ -138,7 +138,7 @@ fn busy(view: &View<'_>, pod: &Pod) -> String {
 
 /// Describes a master without replicas that does not answer, and what comes next. Only the kubelet can know that its process
 /// hangs, and only a pod that was made while there were no replicas has a liveness probe.
-fn alone(view: &View<'_>, pod: &Pod) -> String {
+fn describe_alone(view: &View<'_>, pod: &Pod) -> String {
     let (place, name) = (pod.place(), &pod.name);
     let seen = format!("{place} does not answer, and has no replica that could take over");
     if pod.own.probed {
@@ -155,7 +155,7 @@ fn alone(view: &View<'_>, pod: &Pod) -> String {
 }
 
 /// Describes a master with replicas that does not answer, and what comes next.
-fn unanswered(view: &View<'_>, pod: &Pod) -> String {
+fn describe_unanswered(view: &View<'_>, pod: &Pod) -> String {
     let (place, name, hearers) = (pod.place(), &pod.name, hearers(view, pod));
     let seen =
         if pod.own.state == NodeState::Gone { "refuses Causeway's connections" } else { "does not answer Causeway" };
@@ -183,7 +183,7 @@ pub fn master_gone(view: &View<'_>, from: i32, wait: Wait) -> Step {
             let [name, replica] = [from, replica].map(|ordinal| names::pod(view.object, ordinal));
             let message =
                 format!("{name} is no master any more, waiting for a word of {replica}, which had all of its data");
-            Step { record: masterless(view), again: AT_ONCE * 4, ..Step::act(hidden(view), "NoMaster", message) }
+            Step { record: masterless(view), again: AT_ONCE * 4, ..Step::act(hide_replicas(view), "NoMaster", message) }
         }
         Wait::DataGone => {
             let name = names::pod(view.object, from);
@@ -192,7 +192,12 @@ pub fn master_gone(view: &View<'_>, from: i32, wait: Wait) -> Step {
                  spec.failover.dataLossTimeout it begins empty. To restore volumes first, set spec.suspend"
             );
             let health = Health::stalled("DataGone", message);
-            Step { health, record: masterless(view), again: PROGRESS_INTERVAL, ..Step::act(hidden(view), "", "") }
+            Step {
+                health,
+                record: masterless(view),
+                again: PROGRESS_INTERVAL,
+                ..Step::act(hide_replicas(view), "", "")
+            }
         }
         Wait::Data => for_data(view, from),
     }
@@ -207,7 +212,7 @@ fn for_data(view: &View<'_>, from: i32) -> Step {
         format!(
             "{name} came back empty, and others may have its data: waiting for {}. Where their data are lost too, delete their \
              volume claims and pods{trouble}",
-            view.unwell(unheard(view))
+            view.unwell(unheard_nodes(view))
         )
     } else {
         let otherwise = match view.pods() {
@@ -231,7 +236,7 @@ fn for_data(view: &View<'_>, from: i32) -> Step {
     } else {
         PROGRESS_INTERVAL
     };
-    let mut actions = hidden(view);
+    let mut actions = hide_replicas(view);
     // A firewall may refuse the operator: replicas that follow no master find out whether the master serves.
     let unseen = view.pod(from).filter(|pod| pod.info().is_none() && view.before.failover.is_none());
     actions.extend(unseen.into_iter().flat_map(|pod| without_master(view, pod)));
@@ -240,7 +245,7 @@ fn for_data(view: &View<'_>, from: i32) -> Step {
 
 /// Removes the role label from pods that are labelled as the master, but answer as replicas. Clients that select pods by the
 /// label would come to them, and keep connections over which they can only read.
-fn hidden(view: &View<'_>) -> Vec<Action> {
+fn hide_replicas(view: &View<'_>) -> Vec<Action> {
     let is_none = |pod: &&Pod| pod.has_role(MASTER) && pod.info().is_some_and(|info| !info.is_master());
     view.observed.set.pods.values().filter(is_none).map(hide).collect()
 }
