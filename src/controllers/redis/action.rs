@@ -17,7 +17,7 @@ pub enum Action {
     Child(ChildAction),
     /// Write an `EndpointSlice`, by which a Service finds its nodes. The write succeeds only if the slice is still the
     /// one that was observed: another operator may be the leader by now.
-    Lead(Box<Publication>),
+    WriteSlice(Box<SliceWrite>),
     /// Remove the selector of the Service with that uid: the operator writes its `EndpointSlice`s.
     Unselect { service: String, uid: String },
     /// Delete the Endpoints and `EndpointSlice`s that Kubernetes wrote for a Service while it had a selector.
@@ -30,7 +30,7 @@ pub enum Action {
     /// Make a node a master, if its process is still the one with that run id.
     Promote { node: Target, run_id: String, why: &'static str },
     /// Let the master hand over to a replica without loss. Meanwhile, `hide` keeps new clients away from it.
-    HandOver { from: Target, to: String, address: String, hide: Option<Box<Publication>> },
+    HandOver { from: Target, to: String, address: String, hide: Option<Box<SliceWrite>> },
     /// Make a master whose pod is gone from the apiserver hand over or step down: its process may live on for a moment.
     /// Only if its data have that history: the address may be another process's by now.
     Fence { at: Endpoint, history: String, successor: String },
@@ -73,7 +73,7 @@ pub enum Action {
 
 /// An `EndpointSlice` to write.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Publication {
+pub struct SliceWrite {
     /// The slice as it is to be written.
     pub slice: Manifest,
     /// Uid and resource version of the slice that exists.
@@ -131,7 +131,7 @@ impl Action {
                 ("CertificatesLoaded", format!("{} has loaded its certificates again", node.name))
             }
             Self::Tell { reason, note } => (*reason, note.clone()),
-            Self::Lead(_)
+            Self::WriteSlice(_)
             | Self::Sweep { .. }
             | Self::SetRole { .. }
             | Self::Follow { .. }

@@ -6,7 +6,7 @@ use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::action::{Action, Publication, Target};
+use super::action::{Action, SliceWrite, Target};
 use super::error::Error;
 use super::facts::{Node, Pod, SecretString, Users};
 use super::names::{self, AWAITED, CERTIFICATES, CONF, PORT, ROLE, SETTINGS};
@@ -41,7 +41,7 @@ pub async fn apply(redis: &Redis, observer: &Observer, object: &Object, action: 
             Ok(observer.slices.take_back(object, name, version, owners).await?)
         }
         Action::Child(action) => Ok(sets.carry_out(object, action).await?),
-        Action::Lead(publication) => lead(redis, observer, object, publication).await,
+        Action::WriteSlice(slice_write) => lead(redis, observer, object, slice_write).await,
         Action::Unselect { service, uid } => {
             sets.expect_change(object);
             Ok(observer.slices.unselect(object, service, uid).await?)
@@ -201,14 +201,14 @@ async fn hand_over(
     observer: &Observer,
     object: &Object,
     from: &Target,
-    (address, hide): (&str, Option<&Publication>),
+    (address, hide): (&str, Option<&SliceWrite>),
 ) -> Result<(), Error> {
     let at = endpoint(from)?;
     let request = Request::HandOver { host: address.to_owned(), port: PORT, timeout_ms: HAND_OVER_MS };
     redis.change(&at, request).await?;
     let hidden = async {
         match hide {
-            Some(publication) => lead(redis, observer, object, publication).await,
+            Some(slice_write) => lead(redis, observer, object, slice_write).await,
             None => Ok(()),
         }
     };
@@ -233,17 +233,17 @@ async fn handed_over(redis: &Redis, at: &Endpoint, address: &str) {
 }
 
 /// Writes a slice while this process is the leader. It leads clients to no node that is not the master.
-async fn lead(redis: &Redis, observer: &Observer, object: &Object, publication: &Publication) -> Result<(), Error> {
-    if let Some((node, run_id)) = &publication.master {
+async fn lead(redis: &Redis, observer: &Observer, object: &Object, slice_write: &SliceWrite) -> Result<(), Error> {
+    if let Some((node, run_id)) = &slice_write.master {
         let info = redis.info(&endpoint(node)?).await?;
         if !info.is_master() || info.run_id != *run_id {
             return Err(Error::NoMaster(node.name.clone()));
         }
     }
     redis.may_change("EndpointSlice")?;
-    let written = observer.slices.write(object, publication).await;
+    let written = observer.slices.write(object, slice_write).await;
     // The watch may not show the new slice yet, or what made the write fail.
-    if written.is_err() || publication.before.is_none() {
+    if written.is_err() || slice_write.before.is_none() {
         observer.sets.expect_change(object);
     }
     written

@@ -11,7 +11,7 @@ use kube::runtime::Controller;
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
-use super::action::Publication;
+use super::action::SliceWrite;
 use super::error::Error;
 use super::facts::Child;
 use super::names;
@@ -71,8 +71,8 @@ impl Slices {
 
     /// Writes a slice, but only over the version that was observed or that this process has written since. So an
     /// earlier leader that wakes up overwrites nothing that the next leader wrote.
-    pub async fn write(&self, object: &Object, publication: &Publication) -> Result<(), Error> {
-        let name = publication.slice.name();
+    pub async fn write(&self, object: &Object, slice_write: &SliceWrite) -> Result<(), Error> {
+        let name = slice_write.slice.name();
         let failed = |source| match source {
             kube::Error::Api(status) if status.code == 403 => {
                 Error::SlicesDenied { name: name.to_owned(), message: status.message.clone() }
@@ -82,10 +82,10 @@ impl Slices {
                 stateful::Error::Apply { kind, name, source }.into()
             }
         };
-        let wanted = serde_json::from_value(publication.slice.value.clone());
+        let wanted = serde_json::from_value(slice_write.slice.value.clone());
         let mut wanted: EndpointSlice = wanted.map_err(|error| failed(kube::Error::SerdeError(error)))?;
         let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
-        let Some((uid, version)) = &publication.before else {
+        let Some((uid, version)) = &slice_write.before else {
             return match self.api(object).create(&parameters, &wanted).await {
                 Err(kube::Error::Api(status)) if status.code == 409 => {
                     self.find_again(object, name).await?;

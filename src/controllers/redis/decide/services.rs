@@ -6,10 +6,10 @@
 
 use kube::ResourceExt;
 
-use super::super::action::{Action, Publication, Target};
+use super::super::action::{Action, SliceWrite, Target};
 use super::super::facts::{Child, NodeState, Pod};
 use super::super::names;
-use super::super::resources::{Way, family_of, is_of_kubernetes, service_of, slice, ways_of};
+use super::super::resources::{Route, family_of, is_of_kubernetes, routes_of, service_of, slice};
 use super::{View, failover, target};
 use crate::external::redis::Info;
 
@@ -33,23 +33,25 @@ pub fn close(view: &View<'_>, heir: &Pod) -> Vec<Action> {
 }
 
 /// The slice that keeps new clients away from a master while it hands over: it takes no more writes.
-pub fn handing_over(view: &View<'_>, master: &Pod) -> Option<Box<Publication>> {
+pub fn handing_over(view: &View<'_>, master: &Pod) -> Option<Box<SliceWrite>> {
     let actions = keep(view, &view.object.name_any(), |pod| pod.uid != master.uid);
-    actions.into_iter().find_map(|action| if let Action::Lead(publication) = action { Some(publication) } else { None })
+    actions
+        .into_iter()
+        .find_map(|action| if let Action::WriteSlice(slice_write) = action { Some(slice_write) } else { None })
 }
 
 /// Leads clients to that master alone.
 pub fn to_master(view: &View<'_>, ordinal: i32) -> Vec<Action> {
-    let found = view.pod(ordinal).and_then(|pod| Some((pod, Way::to_pod(pod)?, pod.info()?)));
-    let Some((pod, way, info)) = found else { return Vec::new() };
-    lead(view, &view.object.name_any(), &[way], Some(&(target(pod), info.run_id.clone())))
+    let found = view.pod(ordinal).and_then(|pod| Some((pod, Route::to_pod(pod)?, pod.info()?)));
+    let Some((pod, route, info)) = found else { return Vec::new() };
+    lead(view, &view.object.name_any(), &[route], Some(&(target(pod), info.run_id.clone())))
 }
 
 /// Leads readers to those replicas.
 pub fn to_replicas(view: &View<'_>, is_one: impl Fn(i32, &Pod) -> bool) -> Vec<Action> {
     let found = view.observed.set.pods.iter().filter(|(ordinal, pod)| is_one(**ordinal, pod));
-    let ways: Vec<Way> = found.filter_map(|(_, pod)| Way::to_pod(pod)).collect();
-    lead(view, &names::replicas(view.object), &ways, None)
+    let routes: Vec<Route> = found.filter_map(|(_, pod)| Route::to_pod(pod)).collect();
+    lead(view, &names::replicas(view.object), &routes, None)
 }
 
 /// Takes the node that becomes the master out of the Service of the replicas.
@@ -70,20 +72,20 @@ pub fn remove_selectors(view: &View<'_>) -> Vec<Action> {
 pub fn lead_to_master(view: &View<'_>) -> bool {
     let service = view.object.name_any();
     let Some((_, pod, _)) = view.serving_master() else { return false };
-    let ways = ways(view, &service);
+    let routes = routes(view, &service);
     let is_there = view.observed.set.child("Service", &service).is_some_and(|live| !selects(live));
-    is_there && !ways.is_empty() && ways.iter().all(|(_, way)| way.leads_to(pod))
+    is_there && !routes.is_empty() && routes.iter().all(|(_, route)| route.leads_to(pod))
 }
 
 /// A foreign slice that leads clients elsewhere.
 pub fn strange(view: &View<'_>) -> Option<String> {
     let service = view.object.name_any();
     let (_, pod, _) = view.serving_master()?;
-    let (name, way) = ways(view, &service).into_iter().find(|(_, way)| !way.leads_to(pod))?;
+    let (name, route) = routes(view, &service).into_iter().find(|(_, route)| !route.leads_to(pod))?;
     Some(format!(
         "EndpointSlice {name} leads clients of Service {service} to {}, which is not the master {}: delete it (kubectl delete \
          endpointslice {name})",
-        way.address, pod.name
+        route.address, pod.name
     ))
 }
 
@@ -116,42 +118,43 @@ fn is_entitled(view: &View<'_>, pod: &Pod) -> bool {
 fn keep(view: &View<'_>, service: &str, stays: impl Fn(&Pod) -> bool) -> Vec<Action> {
     let take_out = |family: &str| {
         let live = own(view, service, family)?;
-        let all = ways_of(&live.value);
-        let still = |way: &&Way| view.observed.set.pods.values().any(|pod| way.leads_to(pod) && stays(pod));
-        let left: Vec<Way> = all.iter().filter(still).cloned().collect();
-        if left.len() == all.len() { None } else { publication(view, service, family, &left, None) }
+        let all = routes_of(&live.value);
+        let still = |route: &&Route| view.observed.set.pods.values().any(|pod| route.leads_to(pod) && stays(pod));
+        let left: Vec<Route> = all.iter().filter(still).cloned().collect();
+        if left.len() == all.len() { None } else { slice_write(view, service, family, &left, None) }
     };
     FAMILIES.into_iter().filter_map(take_out).collect()
 }
 
 /// Leads clients of a Service to exactly these nodes.
-fn lead(view: &View<'_>, service: &str, ways: &[Way], master: Option<&(Target, String)>) -> Vec<Action> {
+fn lead(view: &View<'_>, service: &str, routes: &[Route], master: Option<&(Target, String)>) -> Vec<Action> {
     let by_family = |family: &str| {
-        let ways: Vec<Way> = ways.iter().filter(|way| family_of(Some(&way.address)) == family).cloned().collect();
-        publication(view, service, family, &ways, master.filter(|_| !ways.is_empty()).cloned())
+        let routes: Vec<Route> =
+            routes.iter().filter(|route| family_of(Some(&route.address)) == family).cloned().collect();
+        slice_write(view, service, family, &routes, master.filter(|_| !routes.is_empty()).cloned())
     };
     FAMILIES.into_iter().filter_map(by_family).collect()
 }
 
 /// The action that writes a Service's slice; `None` if it is as it should be.
-fn publication(
+fn slice_write(
     view: &View<'_>,
     service: &str,
     family: &str,
-    ways: &[Way],
+    routes: &[Route],
     master: Option<(Target, String)>,
 ) -> Option<Action> {
-    let slice = slice(view.object, service, family, ways);
+    let slice = slice(view.object, service, family, routes);
     let live = view.observed.slices.get(slice.name());
     // One of another owner is reported, and keeps nothing else from being done.
     if live.is_some_and(|live| !live.ours) {
         return None;
     }
-    if live.map_or(ways.is_empty(), |live| slice.is_met_by(&live.value)) {
+    if live.map_or(routes.is_empty(), |live| slice.is_met_by(&live.value)) {
         return None;
     }
     let before = live.map(|live| (live.uid.clone(), version_of(live)));
-    Some(Action::Lead(Box::new(Publication { slice, before, master })))
+    Some(Action::WriteSlice(Box::new(SliceWrite { slice, before, master })))
 }
 
 fn own<'a>(view: &'a View<'_>, service: &str, family: &str) -> Option<&'a Child> {
@@ -163,9 +166,9 @@ fn version_of(live: &Child) -> String {
 }
 
 /// All endpoints of a Service, with the names of the slices that have them.
-fn ways<'a>(view: &'a View<'_>, service: &str) -> Vec<(&'a String, Way)> {
+fn routes<'a>(view: &'a View<'_>, service: &str) -> Vec<(&'a String, Route)> {
     let of_service = view.observed.slices.iter().filter(|(_, live)| service_of(&live.value) == Some(service));
-    of_service.flat_map(|(name, live)| ways_of(&live.value).into_iter().map(move |way| (name, way))).collect()
+    of_service.flat_map(|(name, live)| routes_of(&live.value).into_iter().map(move |route| (name, route))).collect()
 }
 
 fn selects(service: &Child) -> bool {

@@ -16,7 +16,7 @@ use crate::runtime::fingerprint;
 use crate::runtime::manifest::Manifest;
 use crate::stateful::{Rules, builders, network};
 
-pub use slices::{Way, distribution, family_of, is_of_kubernetes, service_of, slice, ways_of};
+pub use slices::{Route, distribution, family_of, is_of_kubernetes, routes_of, service_of, slice};
 pub use statefulset::{revision, statefulset};
 pub use users::{hash, read as users_of, rules};
 

@@ -25,9 +25,9 @@ const OF_KUBERNETES: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointsl
 /// The family of addresses unless another is known.
 const USUAL: &str = "IPv4";
 
-/// A way to a node: an endpoint of a slice.
+/// An endpoint of a slice, which leads to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct Route {
     /// The IP address at which it answers.
     pub address: String,
     /// The name of its pod.
@@ -40,8 +40,8 @@ pub struct Way {
     pub zone: Option<String>,
 }
 
-impl Way {
-    /// The way to a pod, if it has an address.
+impl Route {
+    /// Returns the route to a pod, if it has an address.
     pub fn to_pod(pod: &Pod) -> Option<Self> {
         let (pod_name, uid, node) = (pod.name.clone(), pod.uid.clone(), pod.own.host.clone());
         Some(Self { address: pod.address.clone()?, pod: pod_name, uid, node, zone: pod.own.zone.clone() })
@@ -58,8 +58,8 @@ pub fn family_of(address: Option<&str>) -> &'static str {
     if address.is_some_and(|address| address.contains(':')) { "IPv6" } else { USUAL }
 }
 
-/// A slice of a Service, with just these ways.
-pub fn slice(object: &Redis, service: &str, family: &str, ways: &[Way]) -> Manifest {
+/// Builds a slice of a Service with just these routes.
+pub fn slice(object: &Redis, service: &str, family: &str, routes: &[Route]) -> Manifest {
     let namespace = object.namespace().unwrap_or_default();
     let mut metadata = metadata(object, names::slice(service, family));
     if let Some(labels) = metadata.labels.as_mut() {
@@ -69,22 +69,22 @@ pub fn slice(object: &Redis, service: &str, family: &str, ways: &[Way]) -> Manif
     let near = distribution(object, service);
     // Kubernetes heeds hints only if all endpoints have them, and ignores them for a client that has no endpoint near
     // it: https://kubernetes.io/docs/reference/networking/virtual-ips/#traffic-distribution
-    let hinted = near.filter(|_| ways.iter().all(|way| way.zone.is_some()));
-    let endpoint = |way: &Way| {
+    let hinted = near.filter(|_| routes.iter().all(|route| route.zone.is_some()));
+    let endpoint = |route: &Route| {
         let mut endpoint = json!({
-            "addresses": [way.address],
+            "addresses": [route.address],
             "conditions": { "ready": true, "serving": true, "terminating": false },
-            "targetRef": { "kind": "Pod", "namespace": namespace, "name": way.pod, "uid": way.uid },
+            "targetRef": { "kind": "Pod", "namespace": namespace, "name": route.pod, "uid": route.uid },
         });
-        if let Some(node) = &way.node {
+        if let Some(node) = &route.node {
             endpoint["nodeName"] = node.as_str().into();
         }
-        if let Some(zone) = way.zone.as_ref().filter(|_| near.is_some()) {
+        if let Some(zone) = route.zone.as_ref().filter(|_| near.is_some()) {
             endpoint["zone"] = zone.as_str().into();
         }
-        if let (Some(near), Some(zone)) = (hinted, &way.zone) {
+        if let (Some(near), Some(zone)) = (hinted, &route.zone) {
             endpoint["hints"] = json!({ "forZones": [{ "name": zone }] });
-            if let Some(node) = way.node.as_ref().filter(|_| near == TrafficDistribution::PreferSameNode) {
+            if let Some(node) = route.node.as_ref().filter(|_| near == TrafficDistribution::PreferSameNode) {
                 endpoint["hints"]["forNodes"] = json!([{ "name": node }]);
             }
         }
@@ -93,7 +93,7 @@ pub fn slice(object: &Redis, service: &str, family: &str, ways: &[Way]) -> Manif
     Manifest::new::<EndpointSlice>(json!({
         "metadata": serde_json::to_value(metadata).unwrap_or_default(),
         "addressType": family,
-        "endpoints": ways.iter().map(endpoint).collect::<Vec<_>>(),
+        "endpoints": routes.iter().map(endpoint).collect::<Vec<_>>(),
         "ports": [{ "name": "redis", "port": PORT, "protocol": "TCP" }],
     }))
 }
@@ -115,14 +115,14 @@ pub fn is_of_kubernetes(slice: &Value) -> bool {
 }
 
 /// The endpoints of a slice to which new clients are led.
-pub fn ways_of(slice: &Value) -> Vec<Way> {
+pub fn routes_of(slice: &Value) -> Vec<Route> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let is_ready = |endpoint: &&Value| endpoint["conditions"]["ready"] != false;
     let endpoints = slice["endpoints"].as_array().into_iter().flatten().filter(is_ready);
-    let ways = endpoints.flat_map(|endpoint| {
+    let routes = endpoints.flat_map(|endpoint| {
         let pod = &endpoint["targetRef"];
         endpoint["addresses"].as_array().into_iter().flatten().filter_map(move |address| {
-            Some(Way {
+            Some(Route {
                 address: text(address)?,
                 pod: text(&pod["name"]).unwrap_or_default(),
                 uid: text(&pod["uid"]).unwrap_or_default(),
@@ -131,7 +131,7 @@ pub fn ways_of(slice: &Value) -> Vec<Way> {
             })
         })
     });
-    ways.collect()
+    routes.collect()
 }
 
 #[cfg(test)]
@@ -139,9 +139,9 @@ mod tests {
     use super::super::super::fixtures::redis;
     use super::*;
 
-    fn way(address: &str) -> Way {
+    fn route(address: &str) -> Route {
         let (pod, uid, node) = ("cache-0".into(), "u".into(), Some("node-1".into()));
-        Way { address: address.into(), pod, uid, node, zone: None }
+        Route { address: address.into(), pod, uid, node, zone: None }
     }
 
     #[test]
@@ -149,18 +149,19 @@ mod tests {
         let mut object = redis(2);
         object.spec.replica_service =
             serde_json::from_value(json!({ "trafficDistribution": "PreferSameNode" })).unwrap();
-        let zoned = |address: &str| Way { zone: Some("us-east-1a".into()), ..way(address) };
-        let of = |service: &str, ways: &[Way]| slice(&object, service, "IPv4", ways).value["endpoints"][0].clone();
+        let zoned = |address: &str| Route { zone: Some("us-east-1a".into()), ..route(address) };
+        let of =
+            |service: &str, routes: &[Route]| slice(&object, service, "IPv4", routes).value["endpoints"][0].clone();
         let all = of("cache-replicas", &[zoned("10.0.0.1"), zoned("10.0.0.2")]);
         assert_eq!(all["zone"], "us-east-1a");
         let near = json!({ "forZones": [{ "name": "us-east-1a" }], "forNodes": [{ "name": "node-1" }] });
         assert_eq!(all["hints"], near);
-        let some = of("cache-replicas", &[zoned("10.0.0.1"), way("10.0.0.2")]);
+        let some = of("cache-replicas", &[zoned("10.0.0.1"), route("10.0.0.2")]);
         assert_eq!((&some["zone"], &some["hints"]), (&json!("us-east-1a"), &Value::Null));
         let master = of("cache", &[zoned("10.0.0.1")]);
         assert_eq!((&master["zone"], &master["hints"]), (&Value::Null, &Value::Null));
         let near = slice(&object, "cache-replicas", "IPv4", &[zoned("10.0.0.1")]);
-        assert_eq!(ways_of(&near.value), [zoned("10.0.0.1")]);
+        assert_eq!(routes_of(&near.value), [zoned("10.0.0.1")]);
         object.spec.replica_service = None;
         let far = slice(&object, "cache-replicas", "IPv4", &[zoned("10.0.0.1")]);
         assert!(near.is_met_by(&near.value) && far.is_met_by(&far.value));
@@ -169,10 +170,10 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        for ways in [vec![], vec![way("10.0.0.1")], vec![way("10.0.0.1"), way("10.0.0.2")]] {
-            let slice = slice(&redis(1), "cache", "IPv4", &ways);
+        for routes in [vec![], vec![route("10.0.0.1")], vec![route("10.0.0.1"), route("10.0.0.2")]] {
+            let slice = slice(&redis(1), "cache", "IPv4", &routes);
             assert_eq!((slice.name(), service_of(&slice.value)), ("cache-ipv4", Some("cache")));
-            assert_eq!(ways_of(&slice.value), ways);
+            assert_eq!(routes_of(&slice.value), routes);
             assert!(!is_of_kubernetes(&slice.value));
             serde_json::from_value::<EndpointSlice>(slice.value).expect("a slice");
         }
@@ -180,9 +181,9 @@ mod tests {
 
     #[test]
     fn a_changed_endpoint_is_found() {
-        let wanted = slice(&redis(1), "cache", "IPv4", &[way("10.0.0.1")]);
-        for ways in [vec![], vec![way("10.0.0.2")], vec![way("10.0.0.1"), way("10.0.0.2")]] {
-            assert!(!wanted.is_met_by(&slice(&redis(1), "cache", "IPv4", &ways).value), "{ways:?}");
+        let wanted = slice(&redis(1), "cache", "IPv4", &[route("10.0.0.1")]);
+        for routes in [vec![], vec![route("10.0.0.2")], vec![route("10.0.0.1"), route("10.0.0.2")]] {
+            assert!(!wanted.is_met_by(&slice(&redis(1), "cache", "IPv4", &routes).value), "{routes:?}");
         }
         assert!(wanted.is_met_by(&wanted.value));
     }

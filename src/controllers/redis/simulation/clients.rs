@@ -5,9 +5,9 @@ use kube::ResourceExt;
 use super::kubernetes::{Kubernetes, PodState};
 use super::nodes::Write;
 use crate::api::Redis;
-use crate::controllers::redis::action::Publication;
+use crate::controllers::redis::action::SliceWrite;
 use crate::controllers::redis::facts::Child;
-use crate::controllers::redis::resources::{service_of, ways_of};
+use crate::controllers::redis::resources::{routes_of, service_of};
 use crate::controllers::redis::settings;
 use crate::external::redis::Writes;
 
@@ -35,25 +35,25 @@ impl Kubernetes {
     /// The pods that a Service leads to: those that have the addresses in its slices now.
     pub fn behind(&self, service: &str) -> Vec<&PodState> {
         let slices = self.slices.values().filter(|slice| service_of(&slice.value) == Some(service));
-        let ways = slices.flat_map(|slice| ways_of(&slice.value));
-        ways.filter_map(|way| self.set.pods.values().find(|pod| pod.address == way.address)).collect()
+        let routes = slices.flat_map(|slice| routes_of(&slice.value));
+        routes.filter_map(|route| self.set.pods.values().find(|pod| pod.address == route.address)).collect()
     }
 
     /// Writes a slice over the one that was observed, or that the same plan has written since.
-    pub fn lead(&mut self, publication: &Publication) -> Result<(), ()> {
-        if let Some((node, run_id)) = &publication.master {
+    pub fn lead(&mut self, slice_write: &SliceWrite) -> Result<(), ()> {
+        if let Some((node, run_id)) = &slice_write.master {
             let process = self.process(node)?;
             if process.follows.is_some() || process.run.to_string() != *run_id {
                 return Err(());
             }
         }
-        let name = publication.slice.name().to_owned();
+        let name = slice_write.slice.name().to_owned();
         let live = self.slices.get(&name).map(|live| live.uid.clone());
-        if live != publication.before.as_ref().map(|(uid, _)| uid.clone()) {
+        if live != slice_write.before.as_ref().map(|(uid, _)| uid.clone()) {
             return Err(());
         }
         let version = self.set.next().to_string();
-        let mut value = publication.slice.value.clone();
+        let mut value = slice_write.slice.value.clone();
         value["metadata"]["resourceVersion"] = version.clone().into();
         self.slices.insert(name, Child { value, uid: live.unwrap_or(version), ours: true });
         Ok(())

@@ -295,7 +295,7 @@ impl Kubernetes {
                 simulation::taken_back(self.slices.get_mut(name).ok_or(())?, owners);
             }
             Action::Child(action) => return self.set.act(object, action),
-            Action::Lead(publication) => self.lead(publication)?,
+            Action::WriteSlice(slice_write) => self.lead(slice_write)?,
             Action::Unselect { service, uid } => {
                 let live = self.set.children.get_mut(&("Service".to_owned(), service.clone())).ok_or(())?;
                 if live.uid != *uid {
@@ -323,8 +323,8 @@ impl Kubernetes {
             }
             Action::HandOver { from, address, hide, .. } => {
                 self.hand_over(from, address)?;
-                if let Some(publication) = hide {
-                    self.lead(publication)?;
+                if let Some(slice_write) = hide {
+                    self.lead(slice_write)?;
                 }
             }
             Action::Configure { node, settings, note, .. } => {

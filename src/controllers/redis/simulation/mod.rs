@@ -38,11 +38,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
-use super::action::{Action, Publication};
+use super::action::{Action, SliceWrite};
 use super::decide::decide;
 use super::facts::Observed;
 use super::names::MASTER;
-use super::resources::{service_of, ways_of};
+use super::resources::{routes_of, service_of};
 use crate::api::{Redis, RedisSpec};
 use crate::runtime::{Health, Plan};
 use crate::stateful::ChildAction;
@@ -157,8 +157,8 @@ impl Simulation {
                 };
                 self.assert_one_master();
                 self.assert_trusted();
-                if let Action::Lead(publication) = action {
-                    self.assert_led_to_the_recorded_master(publication);
+                if let Action::WriteSlice(slice_write) = action {
+                    self.assert_led_to_the_recorded_master(slice_write);
                 }
                 done += 1;
                 if outcome.is_err() {
@@ -262,8 +262,8 @@ impl Simulation {
     }
 
     /// Asserts that a written slice leads clients to the node that the status names, and to no other.
-    fn assert_led_to_the_recorded_master(&self, publication: &Publication) {
-        if service_of(&publication.slice.value) != Some(&self.object.name_any()) {
+    fn assert_led_to_the_recorded_master(&self, slice_write: &SliceWrite) {
+        if service_of(&slice_write.slice.value) != Some(&self.object.name_any()) {
             return;
         }
         let status = self.object.status.as_ref().unwrap();
@@ -271,8 +271,8 @@ impl Simulation {
             Some(failover) => failover.from.iter().filter(|_| failover.planned).chain([&failover.target]).collect(),
             None => status.master.iter().collect(),
         };
-        for way in ways_of(&publication.slice.value) {
-            assert!(recorded.contains(&&way.pod), "{way:?}: {status:#?}");
+        for route in routes_of(&slice_write.slice.value) {
+            assert!(recorded.contains(&&route.pod), "{route:?}: {status:#?}");
         }
     }
 

@@ -51,7 +51,7 @@ fn children_of_others_are_named_while_pods_are_replaced() {
     }
     let changes = |action: &Action| match action {
         Action::Child(ChildAction::Apply { child, .. }) => child.kind() != "StatefulSet",
-        Action::Lead(_) => true,
+        Action::WriteSlice(_) => true,
         _ => false,
     };
     assert!(!simulation.journal.iter().any(changes), "{:#?}", simulation.journal);

@@ -8,7 +8,7 @@ use crate::controllers::redis::action::Action;
 use crate::controllers::redis::facts::Child;
 use crate::controllers::redis::fixtures::redis;
 use crate::controllers::redis::names::MASTER;
-use crate::controllers::redis::resources::ways_of;
+use crate::controllers::redis::resources::routes_of;
 use crate::runtime::Health;
 use crate::stateful::ChildAction;
 
@@ -102,8 +102,8 @@ fn a_dead_master_is_taken_out_first() {
         let mut simulation = Simulation::settled(redis(size));
         simulation.kubernetes.kill(0);
         let actions = first_actions(&simulation);
-        let Some(Action::Lead(publication)) = actions.first() else { panic!("{size}: {actions:?}") };
-        assert_eq!((publication.slice.name(), ways_of(&publication.slice.value)), ("cache-ipv4", Vec::new()));
+        let Some(Action::WriteSlice(slice_write)) = actions.first() else { panic!("{size}: {actions:?}") };
+        assert_eq!((slice_write.slice.name(), routes_of(&slice_write.slice.value)), ("cache-ipv4", Vec::new()));
     }
 }
 
@@ -118,7 +118,7 @@ fn endpoints_change_before_labels() {
         simulation.journal.iter().position(is).unwrap_or_else(|| panic!("no {what} in {:#?}", simulation.journal))
     };
     let promoted = at("promotion", |action| matches!(action, Action::Promote { .. }));
-    let led = at("way", |action| matches!(action, Action::Lead(it) if it.master.is_some()));
+    let led = at("route", |action| matches!(action, Action::WriteSlice(it) if it.master.is_some()));
     let labelled = at("label", |action| matches!(action, Action::SetRole { role: Some("master"), .. }));
     assert!(promoted < led && led < labelled, "{:#?}", simulation.journal);
 }
@@ -144,7 +144,7 @@ fn a_briefly_silent_master_stays_behind_the_service() {
     observed.set.pods.get_mut(&0).unwrap().own.state =
         crate::controllers::redis::facts::NodeState::Silent(std::time::Duration::from_millis(700));
     let actions = super::decide(&simulation.object, &observed, simulation.now).actions;
-    assert!(!actions.iter().any(|action| matches!(action, Action::Lead(_))), "{actions:?}");
+    assert!(!actions.iter().any(|action| matches!(action, Action::WriteSlice(_))), "{actions:?}");
 }
 
 /// The address of a pod may be given to another owner's pod within seconds.
@@ -156,8 +156,8 @@ fn a_reused_address_is_not_published() {
     simulation.time_passes();
     simulation.kubernetes.set.pods.get_mut(&0).unwrap().address = address;
     let actions = first_actions(&simulation);
-    let Some(Action::Lead(publication)) = actions.first() else { panic!("{actions:?}") };
-    assert_eq!(ways_of(&publication.slice.value), Vec::new());
+    let Some(Action::WriteSlice(slice_write)) = actions.first() else { panic!("{actions:?}") };
+    assert_eq!(routes_of(&slice_write.slice.value), Vec::new());
 }
 
 #[test]
