@@ -32,7 +32,7 @@ impl<N> Set<N> {
     fn is_due(&self, object: &impl ResourceExt, is_outdated: impl Fn(&Pod<N>) -> bool) -> bool {
         let goes = |pod: &Pod<N>| pod.terminating && pod.lost_node.is_none();
         let is_missing = |ordinal: i32| !self.pods.contains_key(&ordinal);
-        self.pods.values().any(|pod| goes(pod) || !is_outdated(pod)) || self.asked(object).any(is_missing)
+        self.pods.values().any(|pod| goes(pod) || !is_outdated(pod)) || self.asked_ordinals(object).any(is_missing)
     }
 }
 

@@ -208,7 +208,7 @@ fn a_restore_that_lost_its_owner_is_taken_back() {
     forced.spec.as_mut().expect("a spec").force = true;
     assert!(taken(None, forced).is_empty(), "a user made it");
     assert!(taken(Some(&running), lost_live("restore-2", RestorePhase::Pending)).is_empty());
-    assert!(taken(None, Live { lost: false, ..lost("restore-1", RestorePhase::Pending) }).is_empty());
+    assert!(taken(None, Live { lost: false, ..lost_live("restore-1", RestorePhase::Pending) }).is_empty());
 }
 
 #[test]
@@ -387,7 +387,7 @@ impl Simulation {
             Event::Orphan => {
                 let noted = self.status.as_ref().and_then(|it| it.uid.clone());
                 if let Some(live) = self.restore.as_mut().filter(|live| noted.as_ref() == Some(&live.uid)) {
-                    *live = Live { spec: live.spec.clone(), ..lost(&live.uid, live.phase) };
+                    *live = Live { spec: live.spec.clone(), ..lost_live(&live.uid, live.phase) };
                 }
             }
         }

@@ -138,7 +138,7 @@ fn a_member_to_be_added_does_not_stop_freeing_space() {
         assert!(simulation.message().contains(words), "{words} is not in: {}", simulation.message());
     }
     let full = Alarm { member: simulation.raft.leader.unwrap(), kind: AlarmKind::NoSpace };
-    let actions = simulation.alarmed(&[full]).actions;
+    let actions = simulation.plan_with(&[full]).actions;
     assert!(matches!(&actions[..], [Action::Compact { .. }]), "{actions:?}");
     simulation.nodes_return();
     simulation.settle();

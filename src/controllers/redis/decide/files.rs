@@ -64,5 +64,5 @@ fn is_accepted(view: &View<'_>) -> bool {
 
 /// The directive of its file for which a process does not start.
 pub fn refuses(pod: &Pod) -> Option<&str> {
-    refused(pod.last_words.as_deref()?)
+    refused_directive(pod.last_words.as_deref()?)
 }
