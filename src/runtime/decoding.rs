@@ -41,6 +41,7 @@ pub enum Decoded<K> {
     Object(K),
     /// Nothing but the metadata could be decoded.
     Lost {
+        /// The metadata of the object, which is kept.
         metadata: Box<ObjectMeta>,
         /// The field, and why it cannot be decoded.
         problem: String,

@@ -23,6 +23,7 @@ const PAGE: usize = 1000;
 pub struct Fake {
     /// A client of it.
     pub s3: S3,
+    /// The place of the only bucket.
     pub place: Place,
     calls: Arc<AtomicUsize>,
 }
